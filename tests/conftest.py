@@ -22,7 +22,7 @@ from inspector.sources import disassembly
 from inspector.system import toolchain
 from tests.helpers import ptxview as programs
 from tests.helpers import samples, warm, warm_python
-from tests.helpers.ptxview import LECTURE, Done, call
+from tests.helpers.ptxview import LECTURE, SAMPLE, Done, call, saved
 from tests.helpers.samples import Disassembler, disassemble
 
 # A worker of pytest-xdist has the width of its parent's terminal here (80 without one), and
@@ -216,8 +216,7 @@ def lecture(tmp_path_factory: pytest.TempPathFactory, exploded: Path) -> Path:
     copy = tmp_path_factory.mktemp("captured") / "lecture"
     shutil.copytree(LECTURE, copy)
     bomb = copy / PICKLE
-    bomb.parent.mkdir(parents=True)
-    bomb.write_bytes(pickle.dumps(Bomb(exploded)))
+    saved(bomb, pickle.dumps(Bomb(exploded)))
     return copy
 
 
@@ -225,6 +224,19 @@ def lecture(tmp_path_factory: pytest.TempPathFactory, exploded: Path) -> Path:
 def listed(lecture: Path) -> Done:
     """``list --json`` of the captured caches."""
     return call("list", lecture, "--json")
+
+
+@pytest.fixture
+def new_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """State, cache and configuration of a user who has none, for one test."""
+    for name in ("STATE", "CACHE", "CONFIG"):
+        monkeypatch.setenv(f"XDG_{name}_HOME", str(tmp_path / name.lower()))
+
+
+@pytest.fixture
+def recording(tmp_path: Path) -> Path:
+    """Somebody else's recording: a copy of the project's, beside which things can be kept."""
+    return Path(shutil.copy(SAMPLE, tmp_path / "lecture.ptxview"))
 
 
 @pytest.fixture

@@ -23,7 +23,7 @@ from pathlib import Path
 from inspector.base.text import Exit, Unreadable
 from inspector.recording.layout import unfinished
 from inspector.sources.opening import open_path
-from tests.helpers.ptxview import MATMUL, call, command
+from tests.helpers.ptxview import MATMUL, call, command, saved
 
 EVENTS = 40
 """What the program writes: as many lines, each acknowledged, and a Triton kernel in the middle."""
@@ -55,8 +55,7 @@ OWN = {"program.py", "told", "pid", "pid.part", "said", "x.ptxview"}
 
 def started(folder: Path) -> subprocess.Popen[bytes]:
     """``ptxview run -o x.ptxview program.py`` in a new process group."""
-    folder.mkdir()
-    (folder / "program.py").write_text(PROGRAM)
+    saved(folder / "program.py", PROGRAM)
     words = ["run", "--no-tui", "--target", "sm_90", "-o", "x.ptxview", "program.py"]
     with (folder / "said").open("wb") as said:
         return subprocess.Popen(

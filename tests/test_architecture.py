@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ast
 import re
-import subprocess
 import sys
 import tomllib
 from collections.abc import Iterable, Iterator
@@ -17,6 +16,7 @@ from functools import cached_property
 from pathlib import Path
 
 from inspector.base.text import words
+from tests.helpers.ptxview import finished, printed
 
 ROOT = Path(__file__).resolve().parent.parent
 HOUSE = ROOT / "inspector"
@@ -113,25 +113,25 @@ def imported(modules: Iterable[Module], *packages: str) -> list[str]:
     ]
 
 
+def loaded_by(module: str) -> list[str]:
+    """What a fresh interpreter has loaded when it has imported a module."""
+    code = f"import sys, {module}; print(*sys.modules)"
+    return printed(sys.executable, "-c", code).decode().split()
+
+
 def test_importing_the_command_line_loads_no_torch_triton_or_textual() -> None:
-    code = (
-        "import sys, inspector.commands.cli; print(*sorted({m.split('.')[0] for m in sys.modules}))"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    loaded = done.stdout.split()
+    loaded = {name.split(".")[0] for name in loaded_by("inspector.commands.cli")}
     assert "inspector" in loaded
-    later = {"torch", "triton", "textual", "rich", "pygments", "argcomplete"}
-    assert not later & set(loaded)
+    assert not {"torch", "triton", "textual", "rich", "pygments", "argcomplete"} & loaded
 
 
 def test_a_program_that_is_run_waits_for_no_listing_and_no_analysis() -> None:
     """What the end of a run needs is imported while the program runs."""
-    code = "import sys, inspector.commands.run; print(*sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    loaded = loaded_by("inspector.commands.run")
     rooms = ("listing", "analyse", "reader", "report", "measure", "diff", "sources.opening")
     later = [f"inspector.{room}" for room in rooms]
-    assert "inspector.sources.running" in done.stdout.split()
-    assert not [name for name in done.stdout.split() if within(name, *later)]
+    assert "inspector.sources.running" in loaded
+    assert not [name for name in loaded if within(name, *later)]
 
 
 def test_commands_that_print_load_no_torch_triton_or_textual() -> None:
@@ -150,8 +150,9 @@ def test_commands_that_print_load_no_torch_triton_or_textual() -> None:
         f"assert not any(main(words) for words in {commands!r})\n"
         "print(*sorted({m.split('.')[0] for m in sys.modules}), file=sys.stderr)"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert not {"torch", "triton", "textual"} & set(done.stderr.splitlines()[-1].split())
+    done = finished([sys.executable, "-c", code])
+    assert done.status == 0, done.said
+    assert not {"torch", "triton", "textual"} & set(done.said.splitlines()[-1].split())
 
 
 def test_probes_import_no_room() -> None:

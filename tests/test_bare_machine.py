@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.helpers.ptxview import REPOSITORY
+from tests.helpers.ptxview import REPOSITORY, saved
 
 COREUTILS = """
 basename cat chmod cp cut date dirname echo env false head ln ls mkdir mv pwd rm sleep
@@ -24,8 +24,7 @@ def bare_path(folder: Path) -> str:
     for name in PROGRAMS:
         if found := shutil.which(name):
             (folder / name).symlink_to(found)
-    (folder / "python").write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
-    (folder / "python").chmod(0o755)
+    saved(folder / "python", f'#!/bin/sh\nexec {sys.executable} "$@"\n', 0o755)
     return str(folder)
 
 

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import zipfile
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ import pytest
 
 from inspector.base.model import Stage
 from inspector.base.text import ToolMissing
+from inspector.commands.common import open_reader
 from inspector.measure.time.take import interpreter, own
 from inspector.recording.layout import (
     BlobContent,
@@ -30,12 +32,23 @@ from inspector.recording.layout import (
     user_cache,
 )
 from inspector.sources.opening import open_path
+from inspector.system import toolchain
 from inspector.tui.app.app import PtxviewApp
 from inspector.tui.keys.command_table import TABLE, Where
 from inspector.tui.main.main_screen import file_name
 from inspector.tui.work.work_screen import TimingScreen, TimingState
-from tests.helpers.ptxview import EXTENSION, REPOSITORY, SQUARE, Done, call, environment, ptxview
-from tests.helpers.ptxview import LECTURE as CACHES
+from tests.helpers.ptxview import (
+    EXTENSION,
+    LECTURE,
+    REPOSITORY,
+    SAMPLE,
+    SQUARE,
+    Done,
+    call,
+    environment,
+    ptxview,
+    saved,
+)
 from tests.helpers.shared import once
 from tests.helpers.tools import needs
 from tests.tui.conftest import (  # noqa: F401
@@ -44,7 +57,6 @@ from tests.tui.conftest import (  # noqa: F401
     waits_for_what_is_to_be_done,
 )
 
-SAMPLE = REPOSITORY / "examples" / "recordings" / "lecture-h200.ptxview"
 TOOLS = ("nvdisasm", "cuobjdump", "ptxas", "nvcc", "c++filt", "cu++filt", "ncu", "gcc", "g++")
 
 # ptxview in processes that believe that there is a GPU, and write down each program that they start
@@ -99,14 +111,11 @@ class Stranger:
 
     def program(self, path: Path) -> None:
         """A program that leaves the mark."""
-        path.write_text(f"#!/bin/sh\necho ran >> {self.mark}\necho '{{}}'\n")
-        path.chmod(0o755)
+        saved(path, f"#!/bin/sh\necho ran >> {self.mark}\necho '{{}}'\n", 0o755)
 
     def folder(self, named: str) -> Path:
         """A recording's folder in which every path is ``named``."""
-        out = self.home / "recording"
-        with zipfile.ZipFile(SAMPLE) as archive:
-            archive.extractall(out)
+        out = _unpacked(self.home / "recording")
         for file in out.glob("events*.jsonl"):
             rows = [json.loads(row) for row in file.read_text("utf-8").splitlines()]
             told = [json.dumps(self._turned(row, named)) for row in rows]
@@ -152,8 +161,7 @@ def watched_all(
 ) -> tuple[list[Done], list[str]]:
     """Run ptxview's commands in the stranger's folder until a hostile program has run, and list all
     that was started and executed."""
-    log = stranger.root / "log"
-    log.write_text("")
+    log = saved(stranger.root / "log", "")
     asked = json.dumps([[str(word) for word in words] for words in commands])
     whole = subprocess.run(
         [sys.executable, "-P", "-c", WATCHED, str(log), asked],
@@ -292,8 +300,7 @@ def test_after_leave_it_is_the_users_own_interpreter_that_runs(stranger: Strange
 @pytest.mark.nightly
 def test_after_leave_it_is_the_interpreter_that_the_user_named(stranger: Stranger) -> None:
     chosen = stranger.root / "python-chosen"
-    chosen.write_text(f"#!/bin/sh\necho chosen > {stranger.root}/chosen\nexit 45\n")
-    chosen.chmod(0o755)
+    saved(chosen, f"#!/bin/sh\necho chosen > {stranger.root}/chosen\nexit 45\n", 0o755)
     path = stranger.file("./python3-his")
     words = ("time", path, "square_kernel", "--python", chosen)
     done, _ = watched(stranger, *words)
@@ -336,9 +343,6 @@ async def _rest(ui: Any) -> None:
 async def test_no_key_runs_what_a_recording_names(
     stranger: Stranger, focused: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from inspector.commands.common import open_reader
-    from inspector.system import toolchain
-
     path = stranger.folder("./python3-his")
     monkeypatch.chdir(stranger.home)
     monkeypatch.setattr(toolchain, "gpu_present", lambda: True)
@@ -378,11 +382,8 @@ async def test_no_key_runs_what_a_recording_names(
 
 
 def test_whose_it_is_was_settled_when_it_was_opened(tmp_path: Path) -> None:
-    mine = recordings_folder() / "mine"
-    mine.mkdir(parents=True)
-    with zipfile.ZipFile(SAMPLE) as archive:
-        archive.extractall(mine)
-        archive.extractall(tmp_path / "his")
+    mine = _unpacked(recordings_folder() / "mine")
+    _unpacked(tmp_path / "his")
     link = tmp_path / "link"
     link.symlink_to(tmp_path / "his")
     his = open_path(link)
@@ -477,8 +478,7 @@ def test_nothing_is_written_through_a_link_in_a_recording(
     where = tmp_path / "his" if whose == "his" else recordings_folder() / f"links-{os.getpid()}"
     folder = _unpacked(where, few)
     outside = tmp_path / "outside"
-    outside.mkdir()
-    (outside / "precious").write_text("mine\n")
+    saved(outside / "precious", "mine\n")
     (folder / "derived").symlink_to(outside)
     for name in ("timings.jsonl", "ncu.jsonl"):
         (folder / name).symlink_to(outside / "precious")
@@ -586,7 +586,7 @@ def test_what_was_derived_makes_room_once_a_day_the_oldest_first(tmp_path: Path)
 
 def test_a_link_out_of_a_cache_is_no_kernel(tmp_path: Path) -> None:
     cache = tmp_path / "cache"
-    shutil.copytree(CACHES / "triton", cache)
+    shutil.copytree(LECTURE / "triton", cache)
     inductor = cache / "ab" / f"c{'a' * 51}.py"
     inductor.parent.mkdir()
     secret = tmp_path / "secret"
@@ -617,8 +617,7 @@ def test_a_link_out_of_a_cache_is_no_kernel(tmp_path: Path) -> None:
 
 def test_a_link_out_of_any_folder_is_no_kernel(tmp_path: Path) -> None:
     folder = tmp_path / "folder"
-    folder.mkdir()
-    (folder / "own.ptx").write_bytes((SQUARE / "square_kernel.ptx").read_bytes())
+    saved(folder / "own.ptx", (SQUARE / "square_kernel.ptx").read_bytes())
     for name in ("a.ptx", "b.ttir", "c.llir", "torch_trace_d.log"):
         (folder / name).symlink_to("/etc/passwd")
     listed = call("list", folder, "--json").json
@@ -686,10 +685,6 @@ async def _edited(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, recorded: str, command: str
 ) -> None:
     """``E`` on the source of a recording whose source lay where it says."""
-    from contextlib import nullcontext
-
-    from inspector.commands.common import open_reader
-
     folder = _unpacked(tmp_path / "his")
     for file in folder.glob("events-*.jsonl"):
         rows = [json.loads(row) for row in file.read_text("utf-8").splitlines()]
@@ -715,9 +710,7 @@ async def _edited(
 
 def _editor(tmp_path: Path, script: str) -> str:
     """An editor of the user's, with an option in $EDITOR."""
-    path = tmp_path / "his-editor"
-    path.write_text(f"#!/bin/sh\n{script}\n")
-    path.chmod(0o755)
+    path = saved(tmp_path / "his-editor", f"#!/bin/sh\n{script}\n", mode=0o755)
     return f"{path} --wait"
 
 
@@ -764,8 +757,6 @@ async def test_what_is_no_regular_file_is_not_opened_but_a_copy(
 async def test_what_is_saved_is_saved_through_no_link(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from inspector.commands.common import open_reader
-
     monkeypatch.chdir(tmp_path)
     recording = Path(shutil.copy(SAMPLE, tmp_path / "x.ptxview"))
     app = PtxviewApp(open_reader(str(recording)))

@@ -8,12 +8,17 @@ Instructions" (state space, vector and type are in the opcode). SASS: the width 
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from math import prod
+from operator import attrgetter
+from typing import TypeVar
 
 from msgspec import Struct
 
-from inspector.base.text import words
+from inspector.base.text import by_key, words
 from inspector.listing.line import Function, Kind, Line, Listing
+
+T = TypeVar("T")
 
 _GUARD = re.compile(r"\A\s*(?:/\*[0-9a-f]+\*/\s*)?(?:\{\s*)?@")
 
@@ -99,22 +104,16 @@ class Mix(Struct, frozen=True):
     unclassed: int
 
 
-def mix(
-    listing: Listing,
-    function: Function,
-    cost: Callable[[str], str | None],
-    code: OpcodeLines | None = None,
-) -> Mix:
-    """The mix of one function; ``cost`` gives the cost class of an opcode, None if not known.
-    ``code`` are its instructions by opcode, where they are at hand."""
+def mix(code: OpcodeLines, cost: Callable[[str], str | None]) -> Mix:
+    """The mix of one function; ``cost`` gives the cost class of an opcode, None if not known."""
     costs: Counter[str | None] = Counter()
     bases: Counter[str] = Counter()
-    for opcode, at in (code or OpcodeLines(listing, function)).without_padding().items():
+    for opcode, at in code.without_padding().items():
         bases[base_of(opcode)] += len(at)
         costs[cost(opcode)] += len(at)
     unclassed = costs.pop(None, 0)
     by_cost = Counter({name: count for name, count in costs.items() if name is not None})
-    return Mix(listing.language, bases.total(), _ordered(by_cost), _ordered(bases), unclassed)
+    return Mix(code.listing.language, bases.total(), _ordered(by_cost), _ordered(bases), unclassed)
 
 
 def _ordered(counts: Counter[str]) -> tuple[tuple[str, int], ...]:
@@ -165,44 +164,45 @@ class Product(Struct, frozen=True):
     lines: tuple[int, ...]
 
 
-def products(
-    listing: Listing, function: Function, code: OpcodeLines | None = None
-) -> tuple[Product, ...]:
-    """The matrix products of a function, in the order of their first. ``code`` are its instructions
-    by opcode, where they are at hand."""
-    shapes: dict[Key, list[int]] = {}
-    if listing.language in ("ttir", "ttgir"):
-        for line in instructions(listing, function):
-            if line.base in _DOTS:
-                shape = dot_shape(line.text)
-                types = tuple(kind for _, kind in _TILE.findall(line.text)[:3])
-                key = line.base, shape[1:] if shape else None, types
-                shapes.setdefault(key, []).append(line.n)
-    elif (read := {"ptx": _ptx_product, "sass": _sass_product}.get(listing.language)) is not None:
-        code = code or OpcodeLines(listing, function)
-        for opcode, at in code.without_padding().items():
-            if (what := read(opcode)) is not None:
-                shapes.setdefault(what, []).extend(line.n for line in at)
-    every = [Product(*what, len(at), tuple(sorted(at))) for what, at in shapes.items()]
-    return tuple(sorted(every, key=lambda product: product.lines[0]))
-
-
 Key = tuple[str, tuple[int, int, int] | None, tuple[str, ...]]
 
 
-def _ptx_product(opcode: str) -> Key | None:
-    parts = opcode.split(".")
+def products(code: OpcodeLines) -> tuple[Product, ...]:
+    """The matrix products of a function, in the order of their first."""
+    languages = {"ptx": _ptx_product, "sass": _sass_product, "ttir": _dot, "ttgir": _dot}
+    return tuple(
+        Product(*what, len(at), tuple(line.n for line in at))
+        for what, at in _alike(code, languages.get(code.listing.language)).items()
+    )
+
+
+def _alike(code: OpcodeLines, read: Callable[[Line], T | None] | None) -> dict[T, list[Line]]:
+    """The instructions of which ``read`` says the same, in order; nothing without it."""
+    lines = sorted(chain(*code.without_padding().values()), key=attrgetter("n")) if read else ()
+    return by_key((what, line) for line in lines if read and (what := read(line)) is not None)
+
+
+def _dot(line: Line) -> Key | None:
+    if line.base not in _DOTS:
+        return None
+    shape = dot_shape(line.text)
+    types = tuple(kind for _, kind in _TILE.findall(line.text)[:3])
+    return line.base, shape[1:] if shape else None, types
+
+
+def _ptx_product(line: Line) -> Key | None:
+    parts = (line.opcode or "").split(".")
     name = "mma" if parts[0] == "mma" else ".".join(parts[:2])
     if name not in ("mma", "wgmma.mma_async", "wmma.mma", "tcgen05.mma"):
         return None
     types = tuple(p for p in parts if _PTX_TYPES.fullmatch(p))
     if name == "tcgen05.mma":
         types = tuple(p.partition("::")[2] for p in parts if p.startswith("kind::"))
-    return name, _numbers(_PTX_SHAPE.search(opcode)), types
+    return name, _numbers(_PTX_SHAPE.search(line.opcode or "")), types
 
 
-def _sass_product(opcode: str) -> Key | None:
-    base = base_of(opcode)
+def _sass_product(line: Line) -> Key | None:
+    base, opcode = line.base or "", line.opcode or ""
     if base not in _SASS_PRODUCTS:
         return None
     parts = opcode.split(".")[1:]
@@ -271,25 +271,13 @@ class Access(Struct, frozen=True):
     lines: tuple[int, ...]
 
 
-def accesses(
-    listing: Listing, function: Function, code: OpcodeLines | None = None
-) -> tuple[Access, ...]:
-    """What a function of PTX or SASS loads and stores, in the order it first does. ``code`` are its
-    instructions by opcode, where they are at hand."""
-    by_kind: dict[tuple[str, str, int | None], list[Line]] = {}
-    read = {"ptx": _ptx, "sass": _sass}.get(listing.language)
-    if read is None:
-        return ()
-    code = code or OpcodeLines(listing, function)
-    for at in code.without_padding().values():
-        for line in at:
-            if (what := read(line)) is not None:
-                by_kind.setdefault(what, []).append(line)
-    every = [
-        Access(*what, len(at), sum(map(guarded, at)), tuple(sorted(line.n for line in at)))
-        for what, at in by_kind.items()
-    ]
-    return tuple(sorted(every, key=lambda access: access.lines[0]))
+def accesses(code: OpcodeLines) -> tuple[Access, ...]:
+    """What a function of PTX or SASS loads and stores, in the order it first does."""
+    read = {"ptx": _ptx, "sass": _sass}.get(code.listing.language)
+    return tuple(
+        Access(*what, len(at), sum(map(guarded, at)), tuple(line.n for line in at))
+        for what, at in _alike(code, read).items()
+    )
 
 
 def total(accesses: Iterable[Access], kinds: Iterable[str], space: str) -> int | None:

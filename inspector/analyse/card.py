@@ -19,6 +19,7 @@ from inspector.analyse.accesses import (
     STORE,
     Access,
     Mix,
+    OpcodeLines,
     Product,
     accesses,
     base_of,
@@ -356,15 +357,12 @@ def card(
         dynamic = dynamic if launch.shared_bytes is None else launch.shared_bytes
     if static is not None and (built := built_for or device) is not None:
         static = built.own_shared(static)
-    full = None
-    if device is not None and static is not None and dynamic is not None:
-        full = occupancy(
-            device,
-            threads,
-            resources.registers,
-            static + dynamic,
-            barriers=resources.barriers,
-        )
+    registers, barriers = resources.registers, resources.barriers
+    full = (
+        occupancy(device, threads, registers, static + dynamic, barriers=barriers)
+        if device is not None and static is not None and dynamic is not None
+        else None
+    )
     known = {
         stage: (facts or {}).get(stage) or FunctionFacts(*listings[stage])
         for stage in MACHINE
@@ -375,9 +373,8 @@ def card(
         for stage in (Stage.TTGIR, Stage.PTX, Stage.SASS)
         if stage in listings
     )
-    counted = None
-    if launch is not None and Stage.TTIR in listings:
-        counted = operations(*listings[Stage.TTIR], launch)
+    # SASS is what runs, else PTX.
+    part = next((part for part in reversed(made) if part.mix is not None), None)
     own = Card(
         resources,
         device,
@@ -390,8 +387,12 @@ def card(
         None,
         made,
         tensor_bytes(launch, listings.get(Stage.TTIR)) if launch is not None else None,
-        _accessed(launch, made, known),
-        counted,
+        accessed_bytes(launch, part.accesses, known[part.stage].flow, bool(part.branches))
+        if launch is not None and part is not None
+        else None,
+        operations(*listings[Stage.TTIR], launch)
+        if launch is not None and Stage.TTIR in listings
+        else None,
     )
     return with_grid(own, blocks)
 
@@ -417,27 +418,16 @@ def _made(
     facts: FunctionFacts | None,
 ) -> StageContent:
     if facts is None:
-        return StageContent(stage, products=products(listing, function))
+        return StageContent(stage, products=products(OpcodeLines(listing, function)))
     code, flow = facts.code, facts.flow
     return StageContent(
         stage,
-        mix(listing, function, lambda opcode: cost(listing.language, opcode), code),
-        accesses(listing, function, code),
-        products(listing, function, code),
+        mix(code, lambda opcode: cost(listing.language, opcode)),
+        accesses(code),
+        products(code),
         sum(len(block.successors) > 1 for block in flow.blocks)
         + sum(count for opcode, count in code.guarded.items() if base_of(opcode) in _EXITS),
         len(flow.loops),
         max((loop.depth for loop in flow.loops), default=0),
         declared(listing, function),
     )
-
-
-def _accessed(
-    launch: Call | None, made: tuple[StageContent, ...], known: Mapping[Stage, FunctionFacts]
-) -> Estimate | None:
-    """By SASS, which is what runs, else by PTX."""
-    part = next((part for part in reversed(made) if part.mix is not None), None)
-    if launch is None or part is None:
-        return None
-    flow = known[part.stage].flow
-    return accessed_bytes(launch, part.accesses, flow, branches=bool(part.branches))

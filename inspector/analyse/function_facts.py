@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 
-from msgspec import Struct, field
+from msgspec import Struct
 
 from inspector.analyse.accesses import OpcodeLines
 from inspector.analyse.flow.definitions import Chains, chains
@@ -257,11 +257,10 @@ class Consumer(Struct, frozen=True):
 class Schedule(Struct, frozen=True, dict=True):
     """What the control words of one function say. Lines count from 1, cycles are issue cycles."""
 
-    _lines: Sequence[Line] = ()
-    _flow: Flow | None = None
-    _known: Mapping[str, Mnemonic] = field(default_factory=dict)
-    _waited: Mapping[int, tuple[tuple[str, int, str], ...]] = field(default_factory=dict)
-    _waiters: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
+    _lines: Sequence[Line]
+    _flow: Flow
+    _known: Mapping[str, Mnemonic]
+    _waited: Mapping[int, tuple[tuple[str, int, str], ...]]
 
     def stall(self, n: int) -> int | None:
         control = self._lines[n - 1].control if 0 < n <= len(self._lines) else None
@@ -271,8 +270,8 @@ class Schedule(Struct, frozen=True, dict=True):
         """The stall counts of lines along the way on which they are the most: of two branches that
         exclude each other one counts, of a loop one turn. None if none is known."""
         stalls = {n: stall for n in lines if (stall := self.stall(n)) is not None}
-        if self._flow is None or not stalls:
-            return sum(stalls.values()) if stalls else None
+        if not stalls:
+            return None
         own: Counter[int | None] = Counter()
         for n, stall in stalls.items():
             own[self._flow.block_at(n)] += stall
@@ -287,7 +286,7 @@ class Schedule(Struct, frozen=True, dict=True):
     @cached_property
     def _ends_first(self) -> Sequence[int]:
         """Blocks, each after its successors but for those that it loops back to."""
-        blocks = () if self._flow is None else self._flow.blocks
+        blocks = self._flow.blocks
         out: dict[int, None] = {}
         entered: set[int] = set()
         for first in range(len(blocks)):
@@ -310,14 +309,10 @@ class Schedule(Struct, frozen=True, dict=True):
             out.append(Wait(line, barrier, by.address, by.opcode, kind, scoreboard))
         return tuple(out)
 
-    def waiters(self, n: int) -> tuple[int, ...]:
-        """The lines that may wait for line ``n``, in the order of the listing."""
-        return self._waiters.get(n, ())
-
     def consumer(self, n: int) -> Consumer | None:
         """Who first uses what line ``n`` loads or computes in a time that is not known before. None
         for instructions of fixed latency, without a result, or whose result nobody uses."""
-        if self._flow is None or not 0 < n <= len(self._lines):
+        if not 0 < n <= len(self._lines):
             return None
         line = self._lines[n - 1]
         known = self._known.get(line.base or "")
@@ -328,10 +323,10 @@ class Schedule(Struct, frozen=True, dict=True):
         return _first_use(self._flow, self._lines, line, known is not None and known.chained)
 
     def sentences(self, n: int) -> tuple[str, ...]:
-        """What is to be said of line ``n``: what it waits for, and who waits for it."""
+        """What is to be said of line ``n``: what it waits for, and who first uses its result."""
         out = _waiting(self.waits(n), self._known)
         if used := self.consumer(n):
-            where = f"{_at(used.address, used.line)}, {used.distance} instructions on"
+            where = f"{_at(used)}, {used.distance} instructions on"
             where = "the next instruction" if used.distance == 1 else where
             cycles = plural(used.cycles, "cycle")
             out.append(f"its result is first used by {where}, at least {cycles} later")
@@ -347,12 +342,7 @@ def schedule(
     nothing is known.
     """
     by_mnemonic = mnemonics(table or {})
-    waits = waited(flow, lines, by_mnemonic)
-    waiters: dict[int, set[int]] = {}
-    for n, line in ((n, line) for n, events in waits.items() for _, line, _ in events):
-        waiters.setdefault(line, set()).add(n)
-    by_line = {n: tuple(sorted(own)) for n, own in waiters.items()}
-    return Schedule(lines, flow, by_mnemonic, waits, by_line)
+    return Schedule(lines, flow, by_mnemonic, waited(flow, lines, by_mnemonic))
 
 
 def _first_use(flow: Flow, lines: Sequence[Line], producer: Line, chained: bool) -> Consumer | None:
@@ -394,8 +384,8 @@ def _first_use(flow: Flow, lines: Sequence[Line], producer: Line, chained: bool)
     return best
 
 
-def _at(address: int | None, line: int) -> str:
-    return f"line {line}" if address is None else f"0x{address:x}"
+def _at(one: Wait | Consumer) -> str:
+    return f"line {one.line}" if one.address is None else f"0x{one.address:x}"
 
 
 def _waiting(waits: Sequence[Wait], by_mnemonic: Mapping[str, Mnemonic]) -> list[str]:
@@ -404,8 +394,7 @@ def _waiting(waits: Sequence[Wait], by_mnemonic: Mapping[str, Mnemonic]) -> list
     for wait in waits:
         base = (wait.opcode or "").partition(".")[0]
         noun = by_mnemonic.get(base, Mnemonic()).noun
-        if noun in ("", "result of"):
-            noun = "result of " + base
+        noun = f"result of {base}" if noun in ("", "result of") else noun
         groups.setdefault((noun, wait.kind, wait.scoreboard), []).append(wait)
     out: list[str] = []
     for (noun, kind, scoreboard), group in groups.items():
@@ -419,7 +408,7 @@ def _waiting(waits: Sequence[Wait], by_mnemonic: Mapping[str, Mnemonic]) -> list
 
 def _named(noun: str, waits: Sequence[Wait]) -> str:
     """``the load at 0x1e0``, ``the loads at 0x10 and 0x20``, ``7 loads from 0x10 to 0x90``."""
-    places = [_at(wait.address, wait.line) for wait in waits]
+    places = [_at(wait) for wait in waits]
     many = noun if noun.isupper() else word_for(len(places), noun)  # a mnemonic has no plural
     if len(places) > MAX_NAMED:
         return f"{len(places)} {many} from {places[0]} to {places[-1]}"

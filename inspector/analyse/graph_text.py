@@ -18,7 +18,7 @@ from inspector.analyse.graph_view import (
     RefusedFusion,
     buffer_bytes,
 )
-from inspector.base.text import base_name, counted, kibibytes, microseconds, plural
+from inspector.base.text import base_name, by_key, counted, kibibytes, microseconds, plural
 
 MAX_COLUMN_CHARS = 48
 """Letters of a column of the table; a longer text is written out and moves the rest of its row."""
@@ -50,43 +50,24 @@ def short_file(path: str) -> str:
     return path.replace("\\", "/").rpartition("/")[2]
 
 
-def operators(call: GraphCall) -> str:
-    """The operators of a call, without ``aten`` before them."""
-    return ", ".join(name.removeprefix("aten.") for name in call.operators) or UNKNOWN
-
-
-def modules(call: GraphCall) -> str:
-    """The modules of a call; the model itself has no path and is called so."""
-    return ", ".join(path or "(the model)" for path in call.modules) or UNKNOWN
-
-
-def places(call: GraphCall) -> str:
-    """The user's lines of a call, by file: ``model.py:9, 12``."""
-    by_file: dict[str, dict[str, None]] = {}
-    for file, line, _ in call.places:
-        by_file.setdefault(short_file(file), {})[str(line)] = None
-    return "; ".join(f"{file}:{', '.join(lines)}" for file, lines in by_file.items()) or UNKNOWN
-
-
-def moved(call: GraphCall) -> str:
-    """The bytes that a call moves: Inductor's estimate, or those of its tensors, each once."""
-    return UNKNOWN if call.bytes is None else f"~{kibibytes(call.bytes)}"
-
-
 CALL_HEAD = ("call", "kernel", "operators", "modules", "from", "bytes", "line")
 
 
 def call_cells(call: GraphCall) -> tuple[str, ...]:
+    """A row of ``CALL_HEAD``; the user's lines are by file: ``model.py:9, 12``."""
     name = call.name
     if call.kernel is not None and base_name(call.kernel) != name:
         name = f"{call.kernel} (there {name})"  # a copy of a kernel that the user wrote
+    by_file: dict[str, dict[str, None]] = {}
+    for file, line, _ in call.places:
+        by_file.setdefault(short_file(file), {})[str(line)] = None
     return (
         str(call.number),
         name,
-        operators(call),
-        modules(call),
-        places(call),
-        moved(call),
+        ", ".join(operator.removeprefix("aten.") for operator in call.operators) or UNKNOWN,
+        ", ".join(path or "(the model)" for path in call.modules) or UNKNOWN,
+        "; ".join(f"{file}:{', '.join(lines)}" for file, lines in by_file.items()) or UNKNOWN,
+        UNKNOWN if call.bytes is None else f"~{kibibytes(call.bytes)}",
         str(call.n),
     )
 
@@ -108,16 +89,56 @@ def graph_rows(name: str, view: GraphView) -> list[GraphRow]:
     out = [GraphRow(f"graph {name}: {heading(view)}"), GraphRow("")]
     cells = [call_cells(call) for call in view.calls]
     out += _table(CALL_HEAD, cells, [(call.number,) for call in view.calls])
-    refused = "not fused, in Inductor's own words (calls by their numbers)"
-    for title, rows in (
-        ("the model's lines, and the calls that they came to", _by_line(view)),
-        ("chosen by max-autotune (calls by their numbers)", _chosen(view)),
-        ("fused: the scheduler's operations that became one call", _fused(view)),
-        ("compiled by Inductor to see whether a fusion is faster", _tried(view)),
-        (refused, _refused(view)),
-        (f"memory: {memory(view)}", _memory(view)),
+    at = by_key((place, call.number) for call in view.calls for place in call.places)
+    files = list(dict.fromkeys(file for file, _, _ in at))
+    # Lines in the order of their files.
+    by_line = sorted(at.items(), key=lambda one: (files.index(one[0][0]), one[0][1]))
+    lines = [
+        (f"{short_file(file)}:{line}", ", ".join(map(str, calls)), code)
+        for (file, line, code), calls in by_line
+    ]
+    refused = [
+        GraphRow(refusal(one), tuple(n for n in (one.a, one.b) if n is not None))
+        for one in view.refused
+    ]
+    if view.refused_left_out:
+        left_out = counted(view.refused_left_out, "more reason")
+        refused.append(GraphRow(f"{left_out} were not kept"))
+    for title, section in (
+        (
+            "the model's lines, and the calls that they came to",
+            [*_table(("line", "calls", "code"), lines, [tuple(calls) for _, calls in by_line])]
+            if lines
+            else [],
+        ),
+        (
+            "chosen by max-autotune (calls by their numbers)",
+            [
+                GraphRow(f"{UNKNOWN}  {one.text}")
+                if one.call is None
+                else GraphRow(f"{one.call}  {one.text}", (one.call,))
+                for one in view.choices
+            ],
+        ),
+        (
+            "fused: the scheduler's operations that became one call",
+            [
+                GraphRow(f"{c.number}  {c.name}: {', '.join(c.operations)}", (c.number,))
+                for c in view.calls
+                if len(c.operations) > 1
+            ],
+        ),
+        ("compiled by Inductor to see whether a fusion is faster", [*_tried(view)]),
+        ("not fused, in Inductor's own words (calls by their numbers)", refused),
+        (
+            f"memory: {memory(view)}",
+            [
+                GraphRow(f"{c.number}  {new} takes the memory of {old}", (c.number,))
+                for c in view.calls
+                for new, old in c.reuses
+            ],
+        ),
     ):
-        section = list(rows)
         if section or (title.startswith("memory") and view.buffers):
             out += [GraphRow(""), GraphRow(title), *section]
     # A recorded text may have several lines; a row is one.
@@ -135,39 +156,6 @@ def _table(
         yield GraphRow(
             "  ".join(f"{c:<{w}}" for c, w in zip(row, widths, strict=True)).rstrip(), calls
         )
-
-
-def by_place(view: GraphView) -> dict[Place, list[GraphCall]]:
-    """The calls that each of the user's lines came to, lines in the order of their files."""
-    out: dict[Place, list[GraphCall]] = {}
-    for call in view.calls:
-        for place in call.places:
-            out.setdefault(place, []).append(call)
-    files = list(dict.fromkeys(place[0] for place in out))
-    return dict(sorted(out.items(), key=lambda one: (files.index(one[0][0]), one[0][1])))
-
-
-def _by_line(view: GraphView) -> Iterator[GraphRow]:
-    numbers = {at: tuple(call.number for call in own) for at, own in by_place(view).items()}
-    cells = [
-        (f"{short_file(file)}:{line}", ", ".join(map(str, calls)), code)
-        for (file, line, code), calls in numbers.items()
-    ]
-    if cells:
-        yield from _table(("line", "calls", "code"), cells, list(numbers.values()))
-
-
-def _fused(view: GraphView) -> Iterator[GraphRow]:
-    for call in view.calls:
-        if len(call.operations) > 1:
-            what = f"{call.number}  {call.name}: {', '.join(call.operations)}"
-            yield GraphRow(what, (call.number,))
-
-
-def _chosen(view: GraphView) -> Iterator[GraphRow]:
-    for one in view.choices:
-        numbers = () if one.call is None else (one.call,)
-        yield GraphRow(f"{UNKNOWN if one.call is None else one.call}  {one.text}", numbers)
 
 
 def _tried(view: GraphView) -> Iterator[GraphRow]:
@@ -192,37 +180,22 @@ def refusal(one: RefusedFusion) -> str:
     return f"{a} with {b}: {one.reason}{times}"
 
 
-def _refused(view: GraphView) -> Iterator[GraphRow]:
-    for one in view.refused:
-        yield GraphRow(refusal(one), tuple(n for n in (one.a, one.b) if n is not None))
-    if view.refused_left_out:
-        yield GraphRow(f"{counted(view.refused_left_out, 'more reason')} were not kept")
-
-
 def memory(view: GraphView) -> str:
     """What the wrapper allocates and what it gives to a second buffer; "" if it does neither."""
     if not view.buffers:
         return ""
-    taken = [buffer_bytes(one) for one in view.allocated]
-    again = [buffer_bytes(one) for one in view.reused]
-    return f"{_sum('buffer', taken)} allocated; {_sum('buffer', again)} in memory of earlier ones"
+    taken, again = (
+        _sum([buffer_bytes(one) for one in view.buffers if (one.reuses is None) is new])
+        for new in (True, False)
+    )
+    return f"{taken} allocated; {again} in memory of earlier ones"
 
 
-def _sum(word: str, sizes: Sequence[int | None]) -> str:
+def _sum(sizes: Sequence[int | None]) -> str:
     known = [size for size in sizes if size is not None]
     unknown = len(sizes) - len(known)
     also = f", and {unknown} of unknown size" if unknown else ""
-    return plural(len(sizes), word) + (f" ({kibibytes(sum(known))}{also})" if known else "")
-
-
-def _memory(view: GraphView) -> Iterator[GraphRow]:
-    for call in view.calls:
-        for new, old in call.reuses:
-            yield GraphRow(f"{call.number}  {new} takes the memory of {old}", (call.number,))
-
-
-def of_operations(rows: Sequence[GraphRow], view: GraphView) -> Known:
-    return _of_calls({n: row.calls for n, row in enumerate(rows, 1) if row.calls}, view)
+    return plural(len(sizes), "buffer") + (f" ({kibibytes(sum(known))}{also})" if known else "")
 
 
 def of_output_code(
@@ -241,10 +214,10 @@ def of_output_code(
             if calls and n not in numbers:
                 first, last = spans.get(n, (n, n))
                 lines.update(dict.fromkeys((n, *range(first, last + 1)), calls))
-    return _of_calls(lines, view)
+    return of_calls(lines, view)
 
 
-def _of_calls(lines: Mapping[int, tuple[int, ...]], view: GraphView) -> Known:
+def of_calls(lines: Mapping[int, tuple[int, ...]], view: GraphView) -> Known:
     known: Known = {kind: {} for kind in KINDS if view.recorded or kind != "operations"}
     for n, numbers in lines.items():
         own = [view.calls[number - 1] for number in numbers if 0 < number <= len(view.calls)]
@@ -342,9 +315,6 @@ def linked(a: Known, b: Known) -> dict[int, tuple[int, ...]]:
     kind = next((k for k in KINDS if a.get(k) and b.get(k)), None)
     if kind is None:
         return {}
-    lines: dict[str, list[int]] = defaultdict(list)
-    for n, keys in b[kind].items():
-        for key in keys:
-            lines[key].append(n)
+    lines = by_key((key, n) for n, keys in b[kind].items() for key in keys)
     out = {n: {x for key in keys for x in lines.get(key, ())} for n, keys in a[kind].items()}
     return {n: tuple(sorted(own)) for n, own in out.items() if own}

@@ -7,8 +7,8 @@ names nodes of Dynamo's graph. Neither is guessed.
 
 import bisect
 import re
-from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Annotated
 
 import msgspec
@@ -19,23 +19,14 @@ from inspector.analyse.card import element_bytes
 from inspector.base.model import (
     ChoiceUse,
     Configuration,
-    Graph,
-    Kernel,
-    Recording,
     TriedFusion,
     Tuning,
 )
-from inspector.base.text import microseconds, seconds
+from inspector.base.text import by_key, microseconds, seconds
 from inspector.listing.output_code import Wrapper, WrapperBuffer, WrapperCall
 
 TOLD = ("BLOCK_M", "BLOCK_N", "BLOCK_K", "num_warps", "num_stages")
 """Settings of a candidate that a single line shows."""
-
-
-def of_graph(recording: Recording, graph: Graph) -> Iterator[tuple[Kernel, Tuning, ChoiceUse]]:
-    for kernel in recording.kernels:
-        for tuning in kernel.autotune:
-            yield from ((kernel, tuning, use) for use in tuning.uses if use.graph == graph.id)
 
 
 def candidate(one: Configuration) -> str:
@@ -255,16 +246,6 @@ class GraphView(Struct, frozen=True):
     choices: tuple[GraphChoice, ...] = ()
     tried: tuple[TriedFusion, ...] = ()
 
-    @property
-    def allocated(self) -> tuple[WrapperBuffer, ...]:
-        """The buffers that the wrapper takes new memory for."""
-        return tuple(one for one in self.buffers if one.reuses is None)
-
-    @property
-    def reused(self) -> tuple[WrapperBuffer, ...]:
-        """The buffers that are given another's memory."""
-        return tuple(one for one in self.buffers if one.reuses is not None)
-
 
 def with_choices(
     view: GraphView, chosen: Iterable[GraphChoice], tried: Sequence[TriedFusion]
@@ -300,13 +281,12 @@ def graph_view(
     nodes, source_nodes = _fx_nodes(graph), _fx_nodes(_decoded(dynamo))
     placed = _placed(wrapper.calls, graph.scheduled)
     order = {name: n for n, name in enumerate(nodes)}
-    reuses: dict[int, list[tuple[str, str]]] = defaultdict(list)
     lines = [call.n for call in wrapper.calls]
-    for buffer in wrapper.buffers:
-        if buffer.reuses is not None:
-            follower = bisect.bisect_right(lines, buffer.n)
-            if follower < len(lines):
-                reuses[follower].append((buffer.name, buffer.reuses))
+    reuses = by_key(
+        (bisect.bisect_right(lines, buffer.n), (buffer.name, buffer.reuses))
+        for buffer in wrapper.buffers
+        if buffer.reuses is not None
+    )
     calls = []
     for at, (call, own) in enumerate(zip(wrapper.calls, placed, strict=True)):
         operations = [each for one in own for each in one.operations]
@@ -315,7 +295,7 @@ def graph_view(
         if not computed:
             computed = [
                 source_nodes[name]
-                for name in call.sources
+                for name in call.comment.names
                 if name in source_nodes and name not in ambiguous
             ]
         named = (node.aten or node.target for node in computed)
@@ -328,9 +308,9 @@ def graph_view(
                 at + 1,
                 call.n,
                 call.name,
-                call.extern,
+                bool(call.library),
                 kernel,
-                call.operators or tuple(dict.fromkeys(filter(None, named))),
+                call.comment.ops or tuple(dict.fromkeys(filter(None, named))),
                 tuple(computed),
                 tuple(each.name for each in operations),
                 size,
@@ -371,7 +351,7 @@ def _results(
 ) -> tuple[FxNode, ...]:
     if any(one.buffer == "UserDefinedTritonKernel" for one in own):
         return tuple(node for node in computed if "triton_kernel_wrapper" in node.target)
-    if not call.extern:
+    if not call.library:
         return ()
     results = [each.result for one in own for each in one.operations]
     known = tuple(nodes[name] for name in results if name is not None and name in nodes)
@@ -416,17 +396,22 @@ def _joined(paths: Sequence[str]) -> str:
 
 def _fx_nodes(recorded: _Recorded) -> dict[str, FxNode]:
     """The nodes of a recorded graph by name, in its order, without its inputs."""
-    stacks = recorded.stacks
+    stacks: dict[int | None, _Stack] = dict(enumerate(recorded.stacks))
     out: dict[str, FxNode] = {}
     for one in recorded.nodes:
         if one.op in ("placeholder", "get_attr", "output"):
             continue
-        known = one.module is not None and one.module < len(stacks)
-        stack = stacks[one.module] if known and one.module is not None else _Stack()
-        module = module_path(stack.paths) if stack.paths else None
-        place, from_ = one.line, one.source
+        stack = stacks.get(one.module, _Stack())
         out[one.name] = FxNode(
-            one.name, one.op, one.target, one.aten, module, stack.type, place, from_, one.backward
+            one.name,
+            one.op,
+            one.target,
+            one.aten,
+            module_path(stack.paths) if stack.paths else None,
+            stack.type,
+            one.line,
+            one.source,
+            one.backward,
         )
     return out
 

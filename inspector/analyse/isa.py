@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from difflib import SequenceMatcher
 from types import MappingProxyType
+from typing import Any
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -19,7 +20,7 @@ KINDS = (INSTRUCTION, DIRECTIVE, REGISTER, SPACE, TYPE, QUALIFIER)
 COSTS = ("memory", "arithmetic", "tensor", "control", "conversion", "synchronisation")
 DOCUMENTS = {PTX: "PTX ISA 9.0", SASS: "CUDA Binary Utilities"}
 
-Table = Mapping[str, Mapping[str, object]]
+Table = Mapping[str, Mapping[str, Any]]
 """A parsed file of the reference: the entry of each word."""
 
 
@@ -45,30 +46,20 @@ class ReferenceEntry(Struct, frozen=True):
     reference: str = ""
 
 
-def entry_of(word: str, language: str, kind: str, said: Mapping[str, object]) -> ReferenceEntry:
-    operands, since = said.get("operands"), _string(said.get("since"))
-    if language == PTX and since:
-        since = f"PTX ISA {since}"
-    document = _string(said.get("document")) or DOCUMENTS.get(language)
+def entry_of(word: str, language: str, kind: str, said: Mapping[str, Any]) -> ReferenceEntry:
+    isa = "PTX ISA " if language == PTX and said.get("since") else ""
+    document = said.get("document") or DOCUMENTS.get(language)
     return ReferenceEntry(
         word=word,
         language=language,
         kind=kind,
-        summary=str(said.get("summary", "")),
-        operands=tuple(map(str, operands)) if isinstance(operands, list | tuple) else (),
-        cost=_string(said.get("cost")),
-        since=", ".join(filter(None, (since, _string(said.get("target"))))) or None,
-        until=_string(said.get("until")),
-        reference=", ".join(filter(None, (document, _string(said.get("section"))))),
+        summary=said.get("summary", ""),
+        operands=tuple(said.get("operands", ())),
+        cost=said.get("cost"),
+        since=", ".join(filter(None, (isa + said.get("since", ""), said.get("target")))) or None,
+        until=said.get("until"),
+        reference=", ".join(filter(None, (document, said.get("section")))),
     )
-
-
-def _string(value: object) -> str | None:
-    return value if isinstance(value, str) and value else None
-
-
-def strings(value: object) -> Mapping[str, str]:
-    return {str(k): str(v) for k, v in value.items()} if isinstance(value, Mapping) else {}
 
 
 # The parts of an opcode, and which of them are the instruction's word.
@@ -83,12 +74,6 @@ def split(opcode: str) -> tuple[str, ...]:
 
 def joined(parts: Sequence[str]) -> str:
     return "".join(p if p.startswith("::") or not n else f".{p}" for n, p in enumerate(parts))
-
-
-def occurs_in(word: Sequence[str], parts: Sequence[str]) -> bool:
-    """Whether a word's parts are in an opcode's in their order: ``mad.cc`` in ``mad.lo.cc``."""
-    left = iter(parts)
-    return word[0] == parts[0] and all(part in left for part in word)
 
 
 def qualifiers_of(word: str, opcode: str) -> list[str]:
@@ -156,10 +141,13 @@ class Isa:
         ]
         for language, kind, word, said in read:
             self._add(entry_of(word, language, kind, said))
-            self._own[language, word] = strings(said.get("own_qualifiers"))
+            self._own[language, word] = said.get("own_qualifiers", {})
         for language, kind, word, said in read:
             if kind == INSTRUCTION:
-                self._with_qualifiers(language, word, said)
+                every = dict.fromkeys([*said.get("qualifiers", ()), *self._own[language, word]])
+                meanings = {n: self._meaning(language, word, n) or "" for n in every}
+                entries = self._entries[language, INSTRUCTION]
+                entries[word] = replace(entries[word], qualifiers=MappingProxyType(meanings))
 
     # -- looking up -------------------------------------------------------------------------
 
@@ -285,8 +273,9 @@ class Isa:
         key = f"{language} {opcode}"
         if key not in self._words:
             parts = split(opcode)
+            # A word's parts are in an opcode's in their order: mad.cc in mad.lo.cc.
             word = max(
-                (w for w in heads if occurs_in(w, parts)),
+                (w for w in heads for left in (iter(parts),) if all(p in left for p in w)),
                 # Of two that are as long, the one that the opcode begins with.
                 key=lambda w: (len(w), parts[: len(w)] == w),
                 default=(),
@@ -343,14 +332,6 @@ class Isa:
                 digits = "([0-9])" if len(name) == 1 and name.isdecimal() else "([0-9]{1,4})"
                 pattern = pattern.replace(re.escape(f"<{name}>"), digits, 1)
             self._families.append((re.compile(pattern), tuple(names), entry))
-
-    def _with_qualifiers(self, language: str, word: str, said: Mapping[str, object]) -> None:
-        names = said.get("qualifiers")
-        listed = map(str, names) if isinstance(names, list | tuple) else ()
-        every = dict.fromkeys([*listed, *self._own[language, word]])
-        meanings = {n: self._meaning(language, word, n) or "" for n in every}
-        entries = self._entries[language, INSTRUCTION]
-        entries[word] = replace(entries[word], qualifiers=MappingProxyType(meanings))
 
 
 def _member(

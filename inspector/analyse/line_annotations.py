@@ -48,11 +48,6 @@ def by_links(lines: int, links: Mapping[int, tuple[int, ...]]) -> Sequence[int]:
     return of
 
 
-def of_source(lines: int, coded: Iterable[int]) -> Sequence[int]:
-    """The groups of the source itself: each line of it that code was made of is its own."""
-    return by_links(lines, {n: (n,) for n in coded})
-
-
 def by_places(listing: Listing, order: Sequence[tuple[str, int]] = ()) -> Sequence[int]:
     """The groups of a listing whose source is not at hand: the places that it names itself. The
     group is the number of a place in ``order``, from 1."""
@@ -106,7 +101,21 @@ def roll_up(
     ``cycles`` those of several, ``highest`` the kernel's greatest count of live general registers.
     Lines that share their links share one result, so the time is linear in the distinct links.
     """
-    return _summed(links, lambda lines: _roll(lines, live, cycles, highest))
+
+    def roll(lines: tuple[int, ...]) -> Rolled | None:
+        most: dict[str, int] = {}
+        many = 0
+        for n in lines:
+            counts = live(n)
+            if counts is None and cycles((n,)) is None:
+                continue
+            many += 1
+            for name, count in (counts or {}).items():
+                most[name] = max(most.get(name, 0), count)
+        peak = highest is not None and highest > 0 and most.get("gpr") == highest
+        return Rolled(most, cycles(lines), many, peak) if many else None
+
+    return _summed(links, roll)
 
 
 def _summed(
@@ -116,25 +125,6 @@ def _summed(
     totals = {key: make(lines) for key, lines in {id(own): own for own in links.values()}.items()}
     summed = {n: totals[id(lines)] for n, lines in links.items()}
     return {n: value for n, value in summed.items() if value is not None}
-
-
-def _roll(
-    lines: tuple[int, ...],
-    live: Callable[[int], Mapping[str, int] | None],
-    cycles: Callable[[Iterable[int]], int | None],
-    highest: int | None,
-) -> Rolled | None:
-    most: dict[str, int] = {}
-    many = 0
-    for n in lines:
-        counts = live(n)
-        if counts is None and cycles((n,)) is None:
-            continue
-        many += 1
-        for name, count in (counts or {}).items():
-            most[name] = max(most.get(name, 0), count)
-    peak = highest is not None and highest > 0 and most.get("gpr") == highest
-    return Rolled(most, cycles(lines), many, peak) if many else None
 
 
 # A profiler's samples of warps, by instruction, and what they come to on the lines above.
@@ -160,9 +150,7 @@ class Samples(Struct, frozen=True):
 def total(each: Iterable[Samples]) -> Samples:
     """The sum of samples."""
     every = list(each)
-    stalls: Counter[str] = Counter()
-    for one in every:
-        stalls.update(one.stalls)
+    stalls = sum((Counter(one.stalls) for one in every), Counter[str]())
     return Samples(sum(one.all for one in every), sum(one.not_issued for one in every), stalls)
 
 

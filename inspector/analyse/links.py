@@ -19,6 +19,7 @@ from pathlib import PurePath
 from msgspec import Struct
 
 from inspector.base.model import Fusion, Location, MadeFrom, Stage
+from inspector.base.text import by_key
 from inspector.listing.line import Function, Kind, Line, Listing
 
 Table = Mapping[str, Mapping[str, Sequence[str]]]
@@ -257,11 +258,11 @@ class StageNames(Struct, frozen=True):
 
 def located(listing: Listing) -> dict[Location, list[Line]]:
     """Instructions by their location, those without one left out."""
-    out: dict[Location, list[Line]] = defaultdict(list)
-    for line in listing.lines:
-        if line.source and line.kind is Kind.INSTRUCTION and line.base not in WHOLE:
-            out[line.source].append(line)
-    return out
+    return by_key(
+        (line.source, line)
+        for line in listing.lines
+        if line.source and line.kind is Kind.INSTRUCTION and line.base not in WHOLE
+    )
 
 
 def files(locations: Iterable[Location]) -> set[str]:
@@ -344,10 +345,7 @@ class Relation:
 
 
 def _links(blocks: Sequence[tuple[tuple[int, ...], tuple[int, ...]]]) -> Links:
-    member: dict[int, list[int]] = defaultdict(list)
-    for at, (left, _) in enumerate(blocks):
-        for n in left:
-            member[n].append(at)
+    member = by_key((n, at) for at, (left, _) in enumerate(blocks) for n in left)
     united: dict[tuple[int, ...], tuple[int, ...]] = {}
     for own in member.values():
         key = tuple(own)
@@ -483,18 +481,18 @@ def _by_place(
         names = (f.file if f.file in common else PurePath(f.file).name for f in frames)
         return tuple((name, f.line, f.column) for name, f in zip(names, frames, strict=True))
 
-    chains: dict[Chain, list[Line]] = defaultdict(list)
-    for location, lines in above.items():
-        chains[chain(location)] += lines
-    index: dict[tuple[str, object], list[Line]] = defaultdict(list)
-    for place, lines in chains.items():
-        for key in _keys(place, wanted=False):
-            index[key] += lines
-    groups: dict[tuple[str, object], list[Line]] = defaultdict(list)
-    for location, lines in below.items():
-        found = (key for key in _keys(chain(location), wanted=True) if key in index)
-        for nearest in islice(found, 1):
-            groups[nearest] += lines
+    index = by_key(
+        (key, line)
+        for location, lines in above.items()
+        for key in _keys(chain(location), wanted=False)
+        for line in lines
+    )
+    groups = by_key(
+        (nearest, line)
+        for location, lines in below.items()
+        for nearest in islice(filter(index.__contains__, _keys(chain(location), wanted=True)), 1)
+        for line in lines
+    )
     blocks: list[Block] = []
     for key, lines in groups.items():
         others = sorted(index[key], key=attrgetter("n"))
@@ -515,12 +513,8 @@ def _by_operation(
     """
     if len(upper) == 1:
         return [(_numbers(upper), _numbers(lower))]
-    above: dict[Does, list[Line]] = defaultdict(list)
-    below: dict[Does, list[Line]] = defaultdict(list)
-    for line in upper:
-        above[operations.of(line, stages[0])].append(line)
-    for line in lower:
-        below[operations.of(line, stages[1])].append(line)
+    above = by_key((operations.of(line, stages[0]), line) for line in upper)
+    below = by_key((operations.of(line, stages[1]), line) for line in lower)
     blocks: list[Block] = []
     left: list[Line] = []
     met: set[Does] = set()

@@ -43,8 +43,7 @@ class Device(Struct, frozen=True):
     one that a launch must ask for. ``shared_reserved_per_block`` is taken of every block by the
     driver, and ``shared_reserved_in_cubin`` is how much of that the cubin's figure of a kernel
     with shared memory holds already. ``sub_partitions`` is what an SM's registers are shared out
-    among. ``barriers_per_sm`` is None if barriers limit nothing. ``shared_carveouts`` are the
-    sizes that the shared memory of an SM can be set to, ascending.
+    among. ``barriers_per_sm`` is None if barriers limit nothing.
     """
 
     arch: str
@@ -66,7 +65,6 @@ class Device(Struct, frozen=True):
     max_threads_per_sm: int
     max_blocks_per_sm: int
     barriers_per_sm: int | None = None
-    shared_carveouts: tuple[int, ...] = ()
     l2_bytes: int | None = None
     memory_bytes: int | None = None
     memory_bandwidth: int | None = None
@@ -82,14 +80,13 @@ class Device(Struct, frozen=True):
     def of(cls, arch: str, entry: Mapping[str, object]) -> Device:
         """The device of one entry of ``reference/devices.toml``. Raises ``KeyError`` with the name
         of a limit that the entry does not have."""
-        carveouts = tuple(1024 * int(n) for n in str(entry.get("shared_carveouts", "")).split())
         figures: dict[str, int | None] = {}
         for own in fields(cls)[2:]:
             value = entry.get(_IN_TABLE.get(own.name, own.name))
             figures[own.name] = value if isinstance(value, int) else None
             if value is None and own.required and own.name != "sms":
                 raise KeyError(own.name)
-        return cls(arch, str(entry["device"]), **figures | {"shared_carveouts": carveouts})  # type: ignore[arg-type]
+        return cls(arch, str(entry["device"]), **figures)  # type: ignore[arg-type]
 
     def own_shared(self, static_bytes: int) -> int:
         """Static shared memory of a block without what is reserved, from the cubin's figure."""
@@ -151,7 +148,6 @@ class _Use(Struct, frozen=True):
     registers: int
     shared_bytes: int
     barriers: int
-    carveout: int | None
 
 
 class Occupancy(Struct, frozen=True):
@@ -188,11 +184,6 @@ class Occupancy(Struct, frozen=True):
         out.append(_other_size(self))
         return tuple(step for step in out if step is not None)
 
-    @property
-    def next_step(self) -> str | None:
-        """The first of ``next_steps`` in words."""
-        return next((step.text for step in self.next_steps), None)
-
 
 def occupancy(
     device: Device,
@@ -201,20 +192,19 @@ def occupancy(
     shared_bytes: int | None,
     *,
     barriers: int | None = None,
-    carveout: int | None = None,
 ) -> Occupancy | None:
     """The occupancy of blocks of ``threads`` threads, or None if a figure is not known.
 
     ``registers`` are a thread's, ``shared_bytes`` the static and dynamic ones of a block,
     ``barriers`` a block's named barriers (None counts as the one that every block may have).
-    ``carveout`` is the shared memory that the SM is set to in bytes, where it is known; without it
-    the most that the device can be set to, as the driver does for a kernel that needs it.
+    Shared memory is the most that an SM can be set to, as the driver does for a kernel that needs
+    it.
     """
     if threads is None or registers is None or shared_bytes is None:
         return None
     if threads <= 0 or registers < 0 or shared_bytes < 0:
         return None
-    use = _Use(threads, registers, shared_bytes, 1 if barriers is None else barriers, carveout)
+    use = _Use(threads, registers, shared_bytes, 1 if barriers is None else barriers)
     limits = _limits(device, use)
     blocks = min(limits.values())
     warps = blocks * _warps(device, use)
@@ -275,10 +265,7 @@ def _by_shared(device: Device, use: _Use) -> int:
     a_block = _shared_a_block(device, use)
     if a_block > device.shared_per_block_optin + device.shared_reserved_per_block:
         return 0
-    available = device.shared_per_sm if use.carveout is None else use.carveout
-    if available < a_block:  # one block is always made room for
-        available = next((c for c in device.shared_carveouts if c >= a_block), device.shared_per_sm)
-    return available // a_block
+    return device.shared_per_sm // a_block
 
 
 def _fewer_registers(device: Device, use: _Use, blocks: int) -> int | None:
@@ -293,9 +280,8 @@ def _fewer_registers(device: Device, use: _Use, blocks: int) -> int | None:
 
 def _less_shared(device: Device, use: _Use, blocks: int) -> int | None:
     """The most shared memory a block, in bytes, with which more than ``blocks`` fit."""
-    available = device.shared_per_sm if use.carveout is None else use.carveout
     reserved, unit = device.shared_reserved_per_block, device.shared_allocation_unit
-    most = min(available // (blocks + 1), device.shared_per_block_optin + reserved)
+    most = min(device.shared_per_sm // (blocks + 1), device.shared_per_block_optin + reserved)
     left = most // unit * unit - reserved
     return left if 0 <= left < use.shared_bytes else None
 

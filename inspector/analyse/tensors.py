@@ -125,6 +125,7 @@ _SAME = words(
     "tt.bitcast ttg.convert_layout arith.extsi arith.extui arith.trunci arith.index_cast "
     "arith.index_castui tt.int_to_ptr tt.ptr_to_int"
 )
+_TRUTH = {"false": "0", "true": "1"}
 _PREDICATES = {"ult": "lo", "ule": "ls", "ugt": "hi", "uge": "hs"}
 
 
@@ -200,7 +201,7 @@ class Tensors:
         one: int | None = None
         if base == "arith.constant":
             match = _CONSTANT.search(text)
-            one = None if match is None else _number(match[1])
+            one = None if match is None else int(_TRUTH.get(match[1], match[1]))
         elif base == "tt.get_program_id":
             self.programs = True
             which = _PROGRAM.search(text)
@@ -216,7 +217,11 @@ class Tensors:
         elif base == "tt.broadcast" and used:
             source = self._defined.get(used[0])
             if source is not None and (shape := shape_of(source)) is not None:
-                return self._moved(used[0], [_within(at, shape) for at in places])
+                within = [
+                    tuple(0 if size == 1 else n for n, size in zip(at, shape, strict=False))
+                    for at in places
+                ]
+                return self._moved(used[0], within)
         elif base in _SAME and used:
             return self.at(used[0], places)
         elif base == "arith.select" and len(used) == 3:
@@ -274,11 +279,3 @@ def pointed(text: str) -> int | None:
     """Bytes of what the first pointer type in ``text`` points to."""
     match = _POINTED.search(text)
     return int(match[1]) // 8 or None if match else None
-
-
-def _number(text: str) -> int:
-    return int(text == "true") if text in ("true", "false") else int(text)
-
-
-def _within(at: At, shape: tuple[int, ...]) -> At:
-    return tuple(0 if size == 1 else place for place, size in zip(at, shape, strict=False))

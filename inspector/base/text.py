@@ -11,10 +11,22 @@ import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import IntEnum
 from itertools import pairwise
+from typing import TypeVar
+
+K = TypeVar("K")
+V = TypeVar("V")
 
 
 def words(text: str) -> frozenset[str]:
     return frozenset(text.split())
+
+
+def by_key(pairs: Iterable[tuple[K, V]]) -> dict[K, list[V]]:
+    """The values of each key, in order; keys in the order of their first."""
+    out: dict[K, list[V]] = {}
+    for key, value in pairs:
+        out.setdefault(key, []).append(value)
+    return out
 
 
 _MARKS = re.compile(r"[,()\[\]{}<>]")
@@ -74,6 +86,19 @@ def first_error(text: str) -> str:
         said = lines[lines.index("^") + 1]
         return f"{kind}: {said}" if colon else said
     return lines[0] if lines else ""
+
+
+_PLACE = re.compile(r"\S{1,4096}:\d{1,9} in \S{1,400}")
+MAX_GUARD_CHARS = 600
+
+
+def guard_parts(text: str) -> tuple[str, str, str]:
+    """One of torch's guards: what is compared, the line that made it, and where that line is."""
+    before, _, place = (part.strip() for part in text.rpartition(" # "))
+    if not _PLACE.fullmatch(place):
+        before, place = text, ""
+    guard, _, code = (part.strip()[:MAX_GUARD_CHARS] for part in before.partition(" # "))
+    return guard, code, place
 
 
 def some(names: Sequence[str], most: int = 3) -> str:

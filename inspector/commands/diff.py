@@ -281,10 +281,7 @@ def _table(reader: Reader, selector: str | None, args: argparse.Namespace) -> in
 def _recordings(a: Reader, b: Reader, args: argparse.Namespace) -> int:
     """Two recordings."""
     stage = Stage(args.stage) if args.stage else None
-    pairs = [
-        (one.pair.a, one.pair.b, one.state, one.resources)
-        for one in compare.compare_recordings(a, b, stage, args.exact)
-    ]
+    pairs = compare.compare_recordings(a, b, stage, args.exact)
     versions = changed_versions(a.recording.tools, b.recording.tools)
     same = all(state is Fate.SAME for _, _, state, _ in pairs)
     paths = (a.recording.path, b.recording.path)

@@ -392,7 +392,8 @@ def _annotated(
     what = (kernel.demangled, variant.id, variant.target or "", tables.config(variant))
     rows = [("", row) for row in card.lines(reader.card(variant), min(width, 100))]
     if (taken := times(reader.recording.path).of(kernel, variant)) is not None:
-        rows.append(("time", timings.sentence(taken, datetime.datetime.now(datetime.UTC))))
+        how = timings.how(taken, timings.age(taken.taken, datetime.datetime.now(datetime.UTC)))
+        rows.append(("time", shown(f"{timings.duration(taken.median_us)} µs {how}")))
     rows += [("not known", shown(why)) for why in reader.lacking(variant)]
     said = card.legend(annotations, stage)
     printing.rows(

@@ -223,11 +223,12 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
 
 def _estimated(args: argparse.Namespace, reader: Reader, words: list[str]) -> int:
     """Estimate the times of recorded launches and print them."""
-    measured = ("stored", "roofline", "bytes", "flops", "trust")
-    given = [name for name in measured if getattr(args, name)]
-    if given or args.stopwatch != "cupti" or args.cache != "cold":
-        option = given[0] if given else "stopwatch" if args.stopwatch != "cupti" else "cache"
-        raise UsageError(f"--{option} is of measured times; an estimate is of a cold L2")
+    given = [n for n in ("stored", "roofline", "bytes", "flops", "trust") if getattr(args, n)]
+    given += [
+        n for n, usual in (("stopwatch", "cupti"), ("cache", "cold")) if getattr(args, n) != usual
+    ]
+    if given:
+        raise UsageError(f"--{given[0]} is of measured times; an estimate is of a cold L2")
     found, _ = chosen(reader, words)
     session = estimates(
         reader, found, args.calls, args.device, named=bool(words), say=printing.narrate

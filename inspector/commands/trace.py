@@ -264,7 +264,7 @@ def run_step(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     names, why = chosen.register_names()
     if why:
         say(f"values have no names from the source: {why}")
-    stepper = Stepper.of(traced, names, chosen.source, args.lane)
+    stepper = Stepper(traced, names, chosen.source, args.lane)
     if not args.json:
         _print_head(chosen)
     for remark in stepper.inputs.remarks:

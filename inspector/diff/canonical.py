@@ -461,7 +461,7 @@ def canonical(
     return READERS.get(listing.language, read_source)(listing, texts, first, function, aliases)
 
 
-def exact(listing: Listing, span: tuple[int, int]) -> Forms:
+def exact_forms(listing: Listing, span: tuple[int, int]) -> Forms:
     first, last = span
     forms = [CanonicalForm(line.n, line.text, ()) for line in listing.lines[first - 1 : last]]
     return Forms(first, last, tuple(forms), language="exact")

@@ -491,6 +491,6 @@ def in_use(kernel: Kernel, variant: Variant) -> bool:
 
 def partners(a: Reader, b: Reader) -> Iterator[tuple[Variant, Variant | None]]:
     """Every variant of ``b``, with the one of the baseline ``a`` that it belongs to."""
-    for pair in recordings.pair(entries(a), entries(b)):
-        if pair.b is not None:
-            yield pair.b.variant, None if pair.a is None else pair.a.variant
+    for left, right in recordings.pair(entries(a), entries(b)):
+        if right is not None:
+            yield right.variant, None if left is None else left.variant

@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from typing import TypeVar
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from inspector.analyse.accesses import instructions
@@ -33,7 +32,7 @@ from inspector.diff.explanation import (
     tile,
 )
 from inspector.diff.listings import diff_listings
-from inspector.diff.recordings import Fate, Pair, RecordedVariant
+from inspector.diff.recordings import Fate, RecordedVariant
 from inspector.diff.tiles import tiles_of
 from inspector.diff.variants import VariantRow
 from inspector.listing.cubin import read_cubin
@@ -115,7 +114,11 @@ def compare(
     same = {s: alike(readers, pair, s) for s in shared_stages(pair) if s is not stage}
     same[stage] = diff.identical
     known = {s: v for s, v in same.items() if v is not None}
-    summary = summarise(a, b, stage, known, tuple(_rounds(readers, a, b)))
+    rounds: tuple[RoundTimes, ...] = ()
+    if x is y and a.kernel.id == b.kernel.id and a.kernel.autotune:
+        codes = x.memo.once(("codes", a.kernel.id), lambda: tuned_codes((a.kernel,)))
+        rounds = tuple(rounds_of(x.recording, a.kernel, v.id, w.id, codes))
+    summary = summarise(a, b, stage, known, rounds)
     sentences = explain(a, b, summary, diff.identical)
     return Compared(listings, diff, a, b, stage, compared, summary, sentences)
 
@@ -148,14 +151,6 @@ def side(reader: Reader, variant: Variant, stage: Stage) -> VariantSide:
         made_by=reader.made_by(variant),
         tiles=tiles,
     )
-
-
-def _rounds(readers: tuple[Reader, Reader], a: VariantSide, b: VariantSide) -> Iterator[RoundTimes]:
-    """The rounds of tuning that timed both sides."""
-    reader, kernel = readers[0], a.kernel
-    if reader is readers[1] and kernel.id == b.kernel.id and kernel.autotune:
-        codes = reader.memo.once(("codes", kernel.id), lambda: tuned_codes((kernel,)))
-        yield from rounds_of(reader.recording, kernel, a.variant.id, b.variant.id, codes)
 
 
 def of_stage(
@@ -283,30 +278,26 @@ def compare_files(a: Reader, b: Reader, asked: Stage | None = None, exact: bool 
 # -- two recordings --------------------------------------------------------------------------------
 
 
-class PairState(Struct, frozen=True):
-    """A pair with its state, and the figures that differ; none of what is the same."""
-
-    pair: Pair
-    state: Fate
-    resources: tuple[FigureChange, ...] = ()
+Paired = tuple[RecordedVariant | None, RecordedVariant | None, Fate, tuple[FigureChange, ...]]
+"""A pair with its state, and the figures that differ; none of what is the same."""
 
 
 def compare_recordings(
     a: Reader, b: Reader, stage: Stage | None = None, exact: bool = False
-) -> tuple[PairState, ...]:
+) -> tuple[Paired, ...]:
     """Every variant of two recordings in its pair.
 
     ``stage``: compare that one instead (SASS is disassembled only so); ``exact``: its text.
     """
     out = []
-    for entry_pair in recordings.pair(entries(a), entries(b)):
-        x, y = (None if e is None else e.variant for e in (entry_pair.a, entry_pair.b))
+    for left, right in recordings.pair(entries(a), entries(b)):
+        x, y = (None if e is None else e.variant for e in (left, right))
         if x is None or y is None:
             state = Fate.ADDED if x is None else Fate.REMOVED
         else:
             state = Fate.SAME if _same((a, b), (x, y), stage, exact) else Fate.CHANGED
         figures = () if state is Fate.SAME else tuple(_deltas(a, b, x, y))
-        out.append(PairState(entry_pair, state, figures))
+        out.append((left, right, state, figures))
     return tuple(out)
 
 
@@ -330,7 +321,11 @@ def _same(
     ):
         return False
     if Stage.SASS in common:
-        return _same_code(pair, exact)
+        if exact or _same_bytes(pair, Stage.SASS):
+            return _same_bytes(pair, Stage.SASS)
+        # Machine code alone: files also hold line numbers and paths.
+        a, b = map(code_of, pair)
+        return a is not None and a == b
     try:
         return Stage.PTX in common or _same_at(readers, pair, stage_of(*pair), exact)
     except UsageError:
@@ -346,14 +341,6 @@ def _same_at(
 def _same_bytes(pair: tuple[Variant, Variant], stage: Stage) -> bool:
     contents = [v.stages[stage].content.read() for v in pair]
     return contents[0] == contents[1] and pair[0].symbol == pair[1].symbol
-
-
-def _same_code(pair: tuple[Variant, Variant], exact: bool) -> bool:
-    """Machine code alone, where the files differ: they also hold line numbers and paths."""
-    if exact or _same_bytes(pair, Stage.SASS):
-        return _same_bytes(pair, Stage.SASS)
-    a, b = map(code_of, pair)
-    return a is not None and a == b
 
 
 def code_of(variant: Variant) -> bytes | None:

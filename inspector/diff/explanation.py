@@ -22,7 +22,7 @@ from inspector.analyse.hints.subject import Finding
 from inspector.analyse.occupancy import REGISTERS, SHARED, THREADS, Occupancy
 from inspector.analyse.tuner_times import RoundTimes
 from inspector.base.model import EDIT, Kernel, Stage, Variant
-from inspector.base.text import microseconds, plural, some
+from inspector.base.text import by_key, microseconds, plural, some
 from inspector.diff.tiles import NAMES, PER_TILE, Tiles
 from inspector.listing.line import Function, Listing
 
@@ -174,15 +174,19 @@ def summarise(
 def _alone(own: VariantSide, other: VariantSide) -> tuple[tuple[Finding, ...], tuple[Finding, ...]]:
     """The hints of one side alone: those that the other lacks, and those not known of it."""
     rules = {finding.rule for finding in other.findings}
-    known: list[Finding] = []
-    unknown: list[Finding] = []
     launched = (own.card.launch is None) == (other.card.launch is None)
-    for finding in (one for one in own.findings if one.rule not in rules):
-        seen = {stage for stage, lines in finding.lines.items() if lines}
-        read = not seen or seen & other.variant.stages.keys()
-        sure = read and (launched or finding.rule not in LAUNCHED)
-        (known if sure else unknown).append(finding)
-    return tuple(known), tuple(unknown)
+    found = by_key(
+        ((launched or one.rule not in LAUNCHED) and _read(one, other), one)
+        for one in own.findings
+        if one.rule not in rules
+    )
+    return tuple(found.get(True, ())), tuple(found.get(False, ()))
+
+
+def _read(finding: Finding, side: VariantSide) -> bool:
+    """Whether a side has a stage that a hint was seen in."""
+    seen = {stage for stage, lines in finding.lines.items() if lines}
+    return not seen or not seen.isdisjoint(side.variant.stages)
 
 
 # -- figures --------------------------------------------------------------------------------------
@@ -246,12 +250,11 @@ def tile(listing: Listing, function: Function) -> tuple[int, ...] | None:
 
 def parameters(listing: Listing, function: Function) -> tuple[CompiledParameter, ...]:
     text = listing.lines[function.first - 1].text if listing.lines else ""
-    out = []
-    for name, kind, attributes in _PARAMETER.findall(text):
-        multiple = _MULTIPLE.search(attributes)
-        number = int(multiple[1]) if multiple else 1
-        out.append(CompiledParameter(name, kind.removeprefix("!tt."), number))
-    return tuple(out)
+    return tuple(
+        CompiledParameter(name, kind.removeprefix("!tt."), int(multiple[1]) if multiple else 1)
+        for name, kind, attributes in _PARAMETER.findall(text)
+        for multiple in (_MULTIPLE.search(attributes),)
+    )
 
 
 # -- parts ----------------------------------------------------------------------------------------
@@ -284,25 +287,21 @@ def _changed_accesses(a: Iterable[Access], b: Iterable[Access]) -> tuple[AccessC
 def _arguments(a: VariantSide, b: VariantSide) -> Iterator[FigureChange]:
     """Yield types and specializations of arguments by name, and the launch's grid."""
     compiled = a.parameters is not None and b.parameters is not None
-    sides = []
-    for side in (a, b):
-        if compiled:
-            sides.append({p.name: _told(p) for p in side.parameters or ()})
-        else:
-            every = side.variant.signature.items()
-            sides.append({name: kind for name, kind in every if kind != "constexpr"})
-    left, right = sides
+    left, right = (
+        {
+            p.name: p.type + (f", a multiple of {p.multiple_of}" if p.multiple_of > 1 else "")
+            for p in side.parameters or ()
+        }
+        if compiled
+        else {n: kind for n, kind in side.variant.signature.items() if kind != "constexpr"}
+        for side in (a, b)
+    )
     for name in dict.fromkeys((*left, *right)) if compiled or (left and right) else ():
         if left.get(name) != right.get(name):
             yield FigureChange(name, left.get(name), right.get(name))
     grids = [side.card.launch and side.card.launch.grid for side in (a, b)]
     if grids[0] and grids[1] and grids[0] != grids[1]:
         yield FigureChange("grid", list(grids[0]), list(grids[1]))
-
-
-def _told(parameter: CompiledParameter) -> str:
-    multiple = f", a multiple of {parameter.multiple_of}" if parameter.multiple_of > 1 else ""
-    return parameter.type + multiple
 
 
 def _own_lines(a: tuple[str, ...] | None, b: tuple[str, ...] | None) -> tuple[int, int] | None:
@@ -361,11 +360,9 @@ _LIMITS = {
 
 
 def _masks(d: Delta) -> Iterator[str]:
-    guarded, every = [], []
-    for content in d.machine:
-        accesses = [a for kind in (LOAD, STORE) for a in _of(content, kind)]
-        guarded.append(sum(a.guarded for a in accesses))
-        every.append(sum(a.count for a in accesses))
+    sides = [[a for kind in (LOAD, STORE) for a in _of(x, kind)] for x in d.machine]
+    guarded = [sum(a.guarded for a in accesses) for accesses in sides]
+    every = [sum(a.count for a in accesses) for accesses in sides]
     if all(every) and bool(guarded[0]) != bool(guarded[1]):
         n, verb, other = (0, "are gone", "b") if guarded[0] else (1, "came", "a")
         yield (
@@ -404,8 +401,7 @@ def _loops(d: Delta) -> Iterator[str]:
     x, y = d.machine
     if x is None or y is None or x.loops is None or y.loops is None or x.loops == y.loops:
         return
-    text = f"{x.loops} → {plural(y.loops, 'loop')}"
-    yield text
+    yield f"{x.loops} → {plural(y.loops, 'loop')}"
 
 
 def _grid(d: Delta) -> Iterator[str]:
@@ -573,23 +569,20 @@ def _flags(d: Delta) -> Iterator[str]:
 
 
 def _types(d: Delta) -> Iterator[str]:
-    groups: dict[tuple[str, str], list[str]] = {}
-    for c in d.summary.arguments:
-        kinds = ("" if x is None else str(x).partition(",")[0] for x in (c.a, c.b))
-        left, right = (kind or "no argument of its own" for kind in kinds)
-        if c.name != "grid" and left != right:
-            groups.setdefault((left, right), []).append(c.name)
-    for (left, right), names in groups.items():
-        yield f"{some(names)} {left} → {right}"
+    kinds = (
+        (tuple(str(x or "no argument of its own").partition(",")[0] for x in (c.a, c.b)), c.name)
+        for c in d.summary.arguments
+        if c.name != "grid"
+    )
+    for (left, right), names in by_key(kinds).items():
+        if left != right:
+            yield f"{some(names)} {left} → {right}"
 
 
 def _multiples(d: Delta) -> Iterator[str]:
-    groups: dict[tuple[int, int], list[str]] = {}
     left, right = ({p.name: p.multiple_of for p in s.parameters or ()} for s in (d.a, d.b))
-    for name in (n for n in left if n in right):
-        if left[name] != right[name]:
-            groups.setdefault((left[name], right[name]), []).append(name)
-    for (x, y), names in groups.items():
+    both = (((left[n], right[n]), n) for n in left if right.get(n, left[n]) != left[n])
+    for (x, y), names in by_key(both).items():
         are = "is" if len(names) == 1 else "are"
         many = "multiples" if len(names) > 1 and min(x, y) == 1 else "a multiple"
         where = f"{x} in a, of {y} in b" if min(x, y) > 1 else f"{max(x, y)} in {'ab'[y > x]} alone"

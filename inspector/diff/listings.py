@@ -6,11 +6,10 @@ from itertools import zip_longest
 
 from msgspec import Struct, field
 
-from inspector.diff.canonical import aliases_of, canonical, exact, numbered, plain_name
+from inspector.diff.canonical import aliases_of, canonical, exact_forms, numbered, plain_name
 from inspector.diff.matching import (
     Builder,
     Hunk,
-    MatchSide,
     Op,
     changes,
     match,
@@ -117,38 +116,11 @@ def diff_listings(
     only = functions is not None
     if functions is None:
         functions = () if exact or a.language in _TEXTS or b.language in _TEXTS else pair(a, b)
-    work = _Work(a, b, exact, only)
-    pairs: list[FunctionPair] = []
-    for x, y in functions:
-        if x is not None and y is not None:
-            pairs.append(
-                FunctionPair(x, y, *work.compare((x.first, x.last), (y.first, y.last), x, y))
-            )
-            continue
-        pairs.append(FunctionPair(x, y, False))
-        if x is not None:
-            work.parts.append([Hunk(Op.DELETE, (x.first, x.last + 1), (0, 0))])
-        elif y is not None:
-            work.parts.append([Hunk(Op.INSERT, (0, 0), (y.first, y.last + 1))])
-    same = all(one.identical for one in pairs)
-    for left, right in () if only else _rests(a, b, functions):
-        if left[0] <= left[1] or right[0] <= right[1]:
-            same &= work.compare(left, right)[0]
-    silent = frozenset(work.silent[0]), frozenset(work.silent[1])
-    return ListingDiff(same, tuple(merged(_ordered(work.parts))), tuple(pairs), silent)
-
-
-class _Work:
-    def __init__(self, a: Listing, b: Listing, exact: bool, only: bool) -> None:
-        self.listings = a, b
-        self.exact = exact
-        self.only = only
-        self.aliases = tuple({} if exact else aliases_of(listing) for listing in (a, b))
-        self.parts: list[list[Hunk]] = []
-        self.silent: tuple[set[int], set[int]] = (set(), set())
+    meanings = tuple({} if exact else aliases_of(listing) for listing in (a, b))
+    parts: list[list[Hunk]] = []
+    silent: tuple[set[int], set[int]] = (set(), set())
 
     def compare(
-        self,
         x: tuple[int, int],
         y: tuple[int, int],
         f: Function | None = None,
@@ -156,27 +128,45 @@ class _Work:
     ) -> tuple[bool, Mapping[str, str]]:
         """Add the hunks of two inclusive spans; return if they are identical, and the names."""
         left, right = (
-            exact(listing, span) if self.exact else canonical(listing, function, span, aliases)
+            exact_forms(listing, span) if exact else canonical(listing, function, span, aliases)
             for listing, function, span, aliases in zip(
-                self.listings, (f, g), (x, y), self.aliases, strict=True
+                (a, b), (f, g), (x, y), meanings, strict=True
             )
         )
-        for forms, lines in zip((left, right), self.silent, strict=True):
+        for forms, lines in zip((left, right), silent, strict=True):
             lines.update(set(range(forms.first, forms.last + 1)) - {form.n for form in forms.forms})
-        a, b = self.listings
         build = Builder(left, right, a.texts(*x), b.texts(*y))
         if len(left.forms) == len(right.forms) and numbered(left) == numbered(right):
-            self.parts.append(build.build([((0, 0, len(left.forms)), [])], {}))
+            parts.append(build.build([((0, 0, len(left.forms)), [])], {}))
             both = zip(left.forms, right.forms, strict=True)
             return True, {n: m for x, y in both for n, m in zip(x.names, y.names, strict=True)}
-        side = MatchSide(a, left)
-        matching = match(side, MatchSide(b, right), aliases=not self.only)
-        moves = moved(side, matching) if f is not None and not self.exact else {}
+        lines_of = (
+            [a.lines[form.n - 1] for form in left.forms],
+            [b.lines[form.n - 1] for form in right.forms],
+        )
+        matching = match(left, right, lines_of, aliases=not only)
+        moves = moved(lines_of[0], matching) if f is not None and not exact else {}
         stretches = changes(matching.blocks, moves, matching.a_keys, matching.b_keys)
-        hunks = build.build(stretches, moves)
-        self.parts.append(hunks)
+        parts.append(build.build(stretches, moves))
         # with the names of aliases alone in another order, nothing is left to show
-        return f is None and all(h.op is Op.EQUAL or h.quiet for h in hunks), matching.names
+        return f is None and all(h.op is Op.EQUAL or h.quiet for h in parts[-1]), matching.names
+
+    pairs: list[FunctionPair] = []
+    for x, y in functions:
+        if x is not None and y is not None:
+            pairs.append(FunctionPair(x, y, *compare((x.first, x.last), (y.first, y.last), x, y)))
+            continue
+        pairs.append(FunctionPair(x, y, False))
+        if x is not None:
+            parts.append([Hunk(Op.DELETE, (x.first, x.last + 1), (0, 0))])
+        elif y is not None:
+            parts.append([Hunk(Op.INSERT, (0, 0), (y.first, y.last + 1))])
+    same = all(one.identical for one in pairs)
+    for left, right in () if only else _rests(a, b, functions):
+        if left[0] <= left[1] or right[0] <= right[1]:
+            same &= compare(left, right)[0]
+    quiet = frozenset(silent[0]), frozenset(silent[1])
+    return ListingDiff(same, tuple(merged(_ordered(parts))), tuple(pairs), quiet)
 
 
 def _ordered(parts: list[list[Hunk]]) -> list[Hunk]:

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections import Counter, defaultdict, deque
+from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Sequence
 from enum import StrEnum
 from itertools import accumulate, groupby, islice, takewhile, zip_longest
@@ -25,8 +25,9 @@ from typing import NamedTuple
 from msgspec import Struct
 from rapidfuzz.distance import LCSseq
 
+from inspector.base.text import by_key
 from inspector.diff.canonical import Forms, class_of
-from inspector.listing.line import Kind, Line, Listing
+from inspector.listing.line import Kind, Line
 
 
 class Op(StrEnum):
@@ -52,13 +53,8 @@ class Hunk(Struct, frozen=True):
     quiet: bool = False
 
 
-class LinePair(NamedTuple):
-    """A line beside another, numbers from 1; ``partner``: where a moved line stands instead."""
-
-    op: Op
-    a: int | None
-    b: int | None
-    partner: int | None = None
+LinePair = tuple[Op, int | None, int | None, int | None]
+"""A line of a beside one of b, numbers from 1; of a moved line, where it stands instead."""
 
 
 class Change(NamedTuple):
@@ -242,10 +238,10 @@ def rows(hunks: Sequence[Hunk]) -> Iterator[LinePair]:
         if hunk.op is Op.MOVED:
             for x, y in _beside(hunk):
                 if x is not None:
-                    yield LinePair(Op.MOVED, x, None, y)
+                    yield Op.MOVED, x, None, y
             continue
         yield from _arrived(arriving, hunk.b[0])
-        yield from (LinePair(hunk.op, x, y) for x, y in _beside(hunk))
+        yield from ((hunk.op, x, y, None) for x, y in _beside(hunk))
         yield from _arrived(arriving, hunk.b[1])
 
 
@@ -257,7 +253,7 @@ def _arrived(arriving: dict[int, Hunk], line: int) -> Iterator[LinePair]:
     while (hunk := arriving.pop(line, None)) is not None:
         for x, y in _beside(hunk):
             if y is not None:
-                yield LinePair(Op.MOVED, None, y, x)
+                yield Op.MOVED, None, y, x
         line = hunk.b[1]
 
 
@@ -382,12 +378,6 @@ def renaming(a: Forms, b: Forms, pairs: Iterable[tuple[int, int]], fixed: Renami
     return out
 
 
-class MatchSide:
-    def __init__(self, listing: Listing, forms: Forms) -> None:
-        self.forms = forms
-        self.lines = [listing.lines[form.n - 1] for form in forms.forms]
-
-
 class Match(Struct, frozen=True):
     """Equal forms by place (``blocks``), and an integer for each form of both: ``a`` and ``b`` are
     equal where the forms are under the renaming ``names``, ``a_keys`` and ``b_keys`` by the key.
@@ -401,24 +391,27 @@ class Match(Struct, frozen=True):
     names: dict[str, str]
 
 
-def match(a: MatchSide, b: MatchSide, aliases: bool = True) -> Match:
+def match(
+    a: Forms, b: Forms, lines: tuple[Sequence[Line], Sequence[Line]], aliases: bool = True
+) -> Match:
     """The forms of ``a`` and ``b`` that are equal, and the renaming under which they are.
 
-    ``aliases``: a name whose meaning is written elsewhere may be renamed to one that means
-    something else, as the difference is shown where they are defined.
+    ``lines`` are those of the forms. ``aliases``: a name whose meaning is written elsewhere may be
+    renamed to one that means something else, as the difference is shown where they are defined.
     """
     keys: dict[object, int] = {}
-    a_keys = [keys.setdefault(form.key, len(keys)) for form in a.forms.forms]
-    b_keys = [keys.setdefault(form.key, len(keys)) for form in b.forms.forms]
-    if not any(form.names for form in a.forms.forms):
+    a_keys = [keys.setdefault(form.key, len(keys)) for form in a.forms]
+    b_keys = [keys.setdefault(form.key, len(keys)) for form in b.forms]
+    if not any(form.names for form in a.forms):
         return Match(align(a_keys, b_keys), a_keys, b_keys, a_keys, b_keys, {})
-    blocks = align(_traced(a, a_keys, True), _traced(b, b_keys, True))
+    left, right = (a, lines[0], a_keys), (b, lines[1], b_keys)
+    blocks = align(_traced(*left, True), _traced(*right, True))
     if _size(blocks) < min(len(a_keys), len(b_keys)):
-        blocks = refine(blocks, _traced(a, a_keys, False), _traced(b, b_keys, False))
+        blocks = refine(blocks, _traced(*left, False), _traced(*right, False))
         blocks = refine(blocks, a_keys, b_keys)
     settled = _settle(a, b, a_keys, b_keys, blocks, aliases)
     complete = len(settled.a) == len(settled.b) == _size(settled.blocks)
-    return settled if complete else _as_written(a.forms, b.forms, settled)
+    return settled if complete else _as_written(a, b, settled)
 
 
 def _size(blocks: Blocks) -> int:
@@ -448,10 +441,10 @@ def _as_written(a: Forms, b: Forms, match: Match) -> Match:
 
 
 def _settle(
-    a: MatchSide, b: MatchSide, a_keys: list[int], b_keys: list[int], blocks: Blocks, aliases: bool
+    a: Forms, b: Forms, a_keys: list[int], b_keys: list[int], blocks: Blocks, aliases: bool
 ) -> Match:
     """Derive the renaming from the alignment, then the alignment from the renaming."""
-    meanings, others = a.forms.aliases, b.forms.aliases
+    meanings, others = a.aliases, b.aliases
     by_meaning = {name[0] + meaning: name for name, meaning in reversed([*others.items()])}
     # of aliases of ``a``, each has at most one that means the same in ``b``
     fixed = {
@@ -461,7 +454,7 @@ def _settle(
     }
     barred = set() if aliases else meanings.keys() - fixed.keys()
     pairs = [(i + k, j + k) for i, j, size in blocks for k in range(size)]
-    names = renaming(a.forms, b.forms, pairs, fixed)
+    names = renaming(a, b, pairs, fixed)
     names = {name: other for name, other in names.items() if name not in barred}
     # a name's code is a number, an alias's its meaning: two aliases of one meaning are one
     left: Codes = dict(meanings)
@@ -470,17 +463,17 @@ def _settle(
         same = x in meanings and meanings[x] == others.get(y)
         left[x] = right[y] = meanings[x] if same else number
     numbers: dict[object, int] = {}
-    a_ids = _identities(a.forms, a_keys, left, numbers, "a")
-    b_ids = _identities(b.forms, b_keys, right, numbers, "b")
+    a_ids = _identities(a, a_keys, left, numbers, "a")
+    b_ids = _identities(b, b_keys, right, numbers, "b")
     agreeing = joined((i, j, 1) for i, j in pairs if a_ids[i] == b_ids[j])
     return Match(refine(agreeing, a_ids, b_ids), a_ids, b_ids, a_keys, b_keys, names)
 
 
-def _traced(side: MatchSide, keys: Sequence[int], deep: bool) -> list[int]:
+def _traced(forms: Forms, lines: Sequence[Line], keys: Sequence[int], deep: bool) -> list[int]:
     """Hash each form's key with the definitions of its operands, recursively if ``deep``."""
     out: list[int] = []
     last: dict[str, int] = {}
-    for form, line, key in zip(side.forms.forms, side.lines, keys, strict=True):
+    for form, line, key in zip(forms.forms, lines, keys, strict=True):
         defs = line.defs
         operands = [last.get(name, -1) for name in form.names if name not in defs]
         identity = hash((key, *operands)) if form.names else key
@@ -532,24 +525,25 @@ _TOUCHES = re.compile(
 )
 
 
-def moved(a: MatchSide, match: Match) -> dict[int, int]:
-    """The places of equal forms outside the blocks of ``match``: those that moved."""
+def moved(lines: Sequence[Line], match: Match) -> dict[int, int]:
+    """The places of equal forms outside the blocks of ``match``: those that moved. ``lines`` are
+    those of the forms of ``a``."""
     outside = list(gaps(match.blocks, len(match.a), len(match.b)))
-    waiting: defaultdict[int, deque[int]] = defaultdict(deque)
-    for _, _, j0, j1 in outside:
-        for j in range(j0, j1):
-            waiting[match.b[j]].append(j)
+    places = by_key((match.b[j], j) for _, _, j0, j1 in outside for j in range(j0, j1))
+    waiting = {key: deque(own) for key, own in places.items()}
     candidates: dict[int, int] = {}
     for i0, i1, _, _ in outside:
         for i in range(i0, i1):
             queue = waiting.get(match.a[i])
-            if queue and a.lines[i].kind is Kind.INSTRUCTION:
+            if queue and lines[i].kind is Kind.INSTRUCTION:
                 candidates[i] = queue.popleft()
-    return _independent(a, match.blocks, candidates) if candidates else {}
+    return _independent(lines, match.blocks, candidates) if candidates else {}
 
 
-def _independent(a: MatchSide, blocks: Blocks, candidates: dict[int, int]) -> dict[int, int]:
-    partner = [-1] * len(a.lines)
+def _independent(
+    lines: Sequence[Line], blocks: Blocks, candidates: dict[int, int]
+) -> dict[int, int]:
+    partner = [-1] * len(lines)
     for i, j, size in blocks:
         partner[i : i + size] = range(j, j + size)
     for i, j in candidates.items():
@@ -568,7 +562,7 @@ def _independent(a: MatchSide, blocks: Blocks, candidates: dict[int, int]) -> di
         if effort < 0:
             break
         crossed = (k for k in passed if partner[k] >= 0 and (k > i) == (partner[k] < j))
-        if len(passed) < MAX_PASSED and all(_may_pass(a.lines[i], a.lines[k]) for k in crossed):
+        if len(passed) < MAX_PASSED and all(_may_pass(lines[i], lines[k]) for k in crossed):
             out[i] = j
     return out
 

@@ -15,7 +15,7 @@ from typing import TypeVar
 from msgspec import Struct
 
 from inspector.base.model import Kernel, Variant
-from inspector.base.text import base_name
+from inspector.base.text import base_name, by_key
 
 T = TypeVar("T")
 _NUMBER = re.compile(r"_\d+$")
@@ -36,18 +36,8 @@ class RecordedVariant(Struct, frozen=True):
     source: bytes | None = None
 
 
-class Pair(Struct, frozen=True):
-    """Two variants that belong together, or one without a counterpart."""
-
-    a: RecordedVariant | None
-    b: RecordedVariant | None
-
-    @property
-    def name(self) -> str:
-        entry = self.a or self.b
-        return "" if entry is None else entry.kernel.name
-
-
+Pair = tuple[RecordedVariant | None, RecordedVariant | None]
+"""Two variants that belong together, or one without a counterpart."""
 Key = Callable[[RecordedVariant], Hashable | None]
 
 
@@ -83,15 +73,15 @@ source under another name, and a generated kernel that got another number in its
 """
 
 
-def pair(
-    a: Iterable[RecordedVariant], b: Iterable[RecordedVariant], keys: tuple[Key, ...] = KEYS
-) -> tuple[Pair, ...]:
+def pair(a: Iterable[RecordedVariant], b: Iterable[RecordedVariant]) -> tuple[Pair, ...]:
     """Return every variant of both, in the order of the first; added ones come last."""
     left, right = list(a), list(b)
-    found = partners(left, right, keys, lambda x, y: _alike(x.variant, y.variant))
-    out = [Pair(entry, right[found[n]] if n in found else None) for n, entry in enumerate(left)]
+    found = partners(left, right, KEYS, _settings_alike)
     taken = set(found.values())
-    return (*out, *(Pair(None, entry) for n, entry in enumerate(right) if n not in taken))
+    return (
+        *((entry, right[found[n]] if n in found else None) for n, entry in enumerate(left)),
+        *((None, entry) for n, entry in enumerate(right) if n not in taken),
+    )
 
 
 def partners(
@@ -107,10 +97,11 @@ def partners(
     out: dict[int, int] = {}
     for key in keys:
         taken = set(out.values())
-        waiting: dict[Hashable, list[int]] = {}
-        for n, entry in enumerate(right):
-            if n not in taken and (value := key(entry)) is not None:
-                waiting.setdefault(value, []).append(n)
+        waiting = by_key(
+            (value, n)
+            for n, entry in enumerate(right)
+            if n not in taken and (value := key(entry)) is not None
+        )
         for n, entry in enumerate(left if waiting else ()):
             if n not in out and (candidates := waiting.get(key(entry))):
                 out[n] = max(candidates, key=lambda m, one=entry: (alike(one, right[m]), -m))  # type: ignore[misc]
@@ -118,5 +109,6 @@ def partners(
     return out
 
 
-def _alike(a: Variant, b: Variant) -> int:
-    return sum(name in b.config and b.config[name] == value for name, value in a.config.items())
+def _settings_alike(a: RecordedVariant, b: RecordedVariant) -> int:
+    theirs = b.variant.config
+    return sum(theirs.get(name, theirs) == value for name, value in a.variant.config.items())

@@ -56,10 +56,10 @@ def tiles_of(
             blocks, steps = prod(a[:-2]) * -(-a[-2] // m) * -(-b[-1] // n), -(-a[-1] // k)
             if len(bytes_) == 2 and bytes_[0] and bytes_[1]:
                 loaded = steps * k * (m * bytes_[0] + n * bytes_[1]) / (m * n)
-    counts: list[tuple[float | None, float | None]] = [(None, None)] * 2
-    for place, stage in enumerate((Stage.PTX, Stage.SASS) if steps and threads else ()):
-        counts[place] = _count(read(stage), (threads or 0) / WARP, m * n * k, steps)
-    a_step, run = counts[0][0], counts[1][1]
+    (a_step, _), (_, run) = (
+        _count(read(stage), threads / WARP, m * n * k, steps) if steps and threads else (None, None)
+        for stage in (Stage.PTX, Stage.SASS)
+    )
     an_element = None if run is None else run * (threads or 0) / (m * n)
     return Tiles(m * n, blocks, steps, loaded, a_step, an_element)
 
@@ -77,15 +77,15 @@ def _tuned_for(
 
 
 def _count(
-    read: tuple[Listing, FunctionFacts] | None, warps: float, step: int, steps: int | None
+    read: tuple[Listing, FunctionFacts] | None, warps: float, step: int, steps: int
 ) -> tuple[float | None, float | None]:
     """Instructions of a k-step and of all, where the products are whole k-steps in one loop or
     in none."""
-    if read is None or not steps:
+    if read is None:
         return None, None
     listing, facts = read
     flow = facts.flow
-    found = products(listing, facts.function, facts.code)
+    found = products(facts.code)
     loops = {flow.loop_at(line) for product in found for line in product.lines}
     work = sum(
         prod(product.shape or (0,))

@@ -7,6 +7,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from inspector.base.model import Configuration, Kernel, Resources, Variant
+from inspector.base.text import by_key
 
 
 class VariantRow(Struct, frozen=True):
@@ -98,10 +99,11 @@ def without_variant(kernel: Kernel) -> Iterator[VariantRow]:
         for index, configuration in enumerate(tuning.configurations)
     ]
     compiled = {key for key, configuration, _ in every if configuration.variant}
-    alike: dict[str, list[VariantRow]] = {}
-    for key, configuration, best in every:
-        if key not in compiled:
-            alike.setdefault(key, []).append(candidate(kernel, configuration, best))
+    alike = by_key(
+        (key, candidate(kernel, configuration, best))
+        for key, configuration, best in every
+        if key not in compiled
+    )
     for rows in alike.values():
         timed = next((row for row in rows if row.time_us is not None), rows[0])
         sure = all(row.compiled is False for row in rows)
@@ -118,7 +120,10 @@ def candidate(kernel: Kernel, one: Configuration, best: bool) -> VariantRow:
         time_us=one.time_us,
         reason=one.reason,
         winner=best or None,
-        compiled=None if best else _compiled(one),
+        # Certainly not compiled, or not known.
+        compiled=None
+        if best or one.time_us is not None or not one.reason or _RAN.match(one.reason)
+        else False,
         maker=one.maker,
     )
 
@@ -128,12 +133,6 @@ _RAN = re.compile(
     r"failed when it was measured|failed: (?:OutOfResources\b|the device |the tuner )"
     r"|pruned: \d+ registers spill"
 )
-
-
-def _compiled(configuration: Configuration) -> bool | None:
-    """False where a configuration was certainly not compiled; None where that is not known."""
-    why = configuration.reason
-    return None if configuration.time_us is not None or not why or _RAN.match(why) else False
 
 
 def winner(variant: Variant) -> bool | None:

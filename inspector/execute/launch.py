@@ -11,6 +11,7 @@ import re
 import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from math import prod
 from typing import Any
 
@@ -23,7 +24,7 @@ from inspector.execute.bulk import BulkCopies
 from inspector.execute.faults import Fault, LaunchError, OutOfBudget, Place
 from inspector.execute.kinds import Array, Mask, i64, u32, u64
 from inspector.execute.lanes import Lanes, Triple, coordinates
-from inspector.execute.memory import Access, ChunkMemory, Memory, Observer
+from inspector.execute.memory import ChunkMemory, Memory, Observer
 from inspector.execute.program import Argument, Program
 from inspector.listing.ptx_statement import PtxInstruction
 
@@ -123,15 +124,8 @@ class Work:
         self.printed: list[str] = []
         """What lanes printed, in their order."""
 
-    def spend(self, lanes: int, instructions: int) -> None:
-        self.done += lanes * instructions
-        self._pay(max(lanes, MIN_LANES_COST) * instructions)
-
-    def multiply(self, products: int) -> None:
-        """A product of matrices, whose instruction is one; raises OutOfBudget."""
-        self._pay(products // PRODUCTS_A_LANE)
-
-    def _pay(self, cost: int) -> None:
+    def pay(self, cost: int) -> None:
+        """Raises OutOfBudget."""
         self.cost += cost
         if self.budget is not None and self.cost > self.budget:
             raise OutOfBudget(self.kernel, self.budget)
@@ -164,7 +158,7 @@ class Machine:
             shared=program.shared_bytes(dynamic),
             local=program.local_size,
             parameters=parameters,
-            watching=self.access if observers else None,
+            watching=partial(self.tell, "access") if observers else None,
         )
         self.phases = Phases(self.memory)
         self.bulk = BulkCopies(self.memory, self.phases)
@@ -176,20 +170,12 @@ class Machine:
         self.pending: dict[int, Mask] = {0: lanes.live}
         self.polled: dict[int, Mask] = {}
         self.visited = bytearray(len(self.blocks))
-        self._left = False
         self._seen: tuple[int, Snapshot] | None = None
 
-    def wrote(self, instruction: int, register: int, value: Array, mask: Mask) -> None:
+    def tell(self, event: str, *given: Any) -> None:
+        """Call a method of each observer."""
         for one in self.observers:
-            one.wrote(self.lanes, instruction, register, value, mask)
-
-    def step(self, instruction: int, mask: Mask) -> None:
-        for one in self.observers:
-            one.step(self.lanes, instruction, mask)
-
-    def access(self, access: Access) -> None:
-        for one in self.observers:
-            one.access(self.lanes, access)
+            getattr(one, event)(self.lanes, *given)
 
     def multiply_group(
         self,
@@ -205,7 +191,8 @@ class Machine:
         if self.lanes.width % 128:
             said = f"a block of {self.lanes.threads} threads has no whole warp group of 128"
             raise self.fault("warp group", said, instruction)
-        self.work.multiply(self.lanes.blocks * (self.lanes.width // 128) * prod(shape))
+        products = self.lanes.blocks * (self.lanes.width // 128) * prod(shape)
+        self.work.pay(products // PRODUCTS_A_LANE)
         if mask is not None:
             b = self._of_active(mask, b)
             a = self._of_active(mask, a) if isinstance(a, np.ndarray) else a
@@ -247,9 +234,6 @@ class Machine:
         """Goes on until all lanes have ended (True) or all that are left spin or wait (False)."""
         self._seen = None
         while True:
-            if self._left:
-                self._left = False
-                self._go_on(self.barriers.release())
             if not self.pending:
                 if self.polled:
                     if self._idle():
@@ -272,16 +256,16 @@ class Machine:
     def _step(self, block: BasicBlock, mask: Mask) -> None:
         lanes, instructions = self.lanes.count(mask), block.last - block.first
         self.lanes.ticks += lanes * instructions
-        self.work.spend(lanes, instructions)
-        for one in self.observers:
-            one.visit(self.lanes, block, mask)
+        self.work.done += lanes * instructions
+        self.work.pay(max(lanes, MIN_LANES_COST) * instructions)
+        self.tell("visit", block, mask)
         careful = bool(self.visited[block.index])
         self.visited[block.index] = 1
         code = self.program.function(block, careful=careful, watched=bool(self.observers))
         result = code(self, self.registers, mask)
         end = block.end
         if end is not None and self.observers:
-            self.step(block.last - 1, self._guarded(end, mask, result))
+            self.tell("step", block.last - 1, self._guarded(end, mask, result))
         if end is None:
             if block.successors:
                 self._go(block, block.successors[0], mask)
@@ -300,13 +284,12 @@ class Machine:
                 raise self.fault("out of bounds", said, block.last - 1, where)
         elif is_waiting(end):
             guard, operands = result
-            assert block.end is not None
             yes, no = _parted(mask, guard) if guard is not None else (mask, NOBODY)
             self._go(block, block.successors[0], no)
             if yes is None or yes.any():
-                self._go_on(self.barriers.reach(block.end, operands, yes, block.successors[0]))
+                self._go_on(self.barriers.reach(end, operands, yes, block.successors[0]))
         else:
-            self._end(block, mask, result)
+            self._end(block, end, mask, result)
         # Frees the registers that no lane looks at any more
         needed = [self.blocks[n].live_in for n in (*self.pending, *self.polled)]
         if self.barriers.waiting:
@@ -327,8 +310,7 @@ class Machine:
             self._go(block, block.successors[0], mask)
             return
         yes, no = _parted(mask, taken)
-        for one in self.observers:
-            one.branched(self.lanes, block.last - 1, yes, no)
+        self.tell("branched", block.last - 1, yes, no)
         self._go(block, block.successors[0], yes)
         self._go(block, block.successors[1], no)
 
@@ -340,13 +322,12 @@ class Machine:
                 self.registers[one.register] = np.where(one.mask, one.value.astype(old.dtype), old)
             self._put(self.pending, one.target, mask)
 
-    def _end(self, block: BasicBlock, mask: Mask, guard: Array | None) -> None:
-        assert block.end is not None
+    def _end(self, block: BasicBlock, end: PtxInstruction, mask: Mask, guard: Array | None) -> None:
         gone: Mask = mask
         if guard is not None:
             gone, stay = _parted(mask, guard)
             self._go(block, block.successors[0], stay)
-        if block.end.base == "trap" and (gone is None or gone.any()):
+        if end.base == "trap" and (gone is None or gone.any()):
             where = self.lanes.first(self.lanes.full_mask(gone))
             raise self.fault("trap", "the kernel stopped itself with trap", block.last - 1, where)
         self._leave(gone)
@@ -367,13 +348,9 @@ class Machine:
         where[target] = mask
 
     def _leave(self, mask: Mask) -> None:
-        if mask is None:
-            self.lanes.live = np.zeros((1, 1), bool)
-        elif self.lanes.live is None:
-            self.lanes.live = ~mask
-        else:
-            self.lanes.live = self.lanes.live & ~mask
-        self._left = bool(self.barriers.waiting)
+        live = self.lanes.full_mask(self.lanes.live)
+        self.lanes.live = NOBODY if mask is None else live & ~mask
+        self._go_on(self.barriers.release())
 
     def _idle(self) -> bool:
         """Whether going round changes nothing: no memory, and no register that lives there."""
@@ -474,7 +451,7 @@ def execute(
     """
     program.check()
     sizes = _triple(grid, "grid"), _triple(block, "block")
-    threads = sizes[1][0] * sizes[1][1] * sizes[1][2]
+    threads = prod(sizes[1])
     if threads > 1024:
         raise LaunchError(f"{program.name}: a block of {threads:,} threads, of at most 1,024")
     if program.required_block is not None and program.required_block != sizes[1]:
@@ -523,26 +500,20 @@ def execute(
 
 def choose(grid: Triple, blocks: Chosen) -> Array:
     """The numbers of the blocks to run, in their order. Raises LaunchError."""
-    total = grid[0] * grid[1] * grid[2]
-    if blocks is None:
+    total = prod(grid)
+    if blocks is None or (isinstance(blocks, int) and blocks >= total):
         return np.arange(total, dtype=i64)
     if isinstance(blocks, int):
-        if blocks >= total:
-            return np.arange(total, dtype=i64)
         return np.unique(np.linspace(0, total - 1, max(1, blocks)).astype(i64))
-    out: list[int] = []
+    out: set[int] = set()
     for one in blocks:
-        if isinstance(one, int | np.integer):
-            number = int(one)
-        else:
-            x, y, z = (*one, 0, 0)[:3]
-            if not (0 <= x < grid[0] and 0 <= y < grid[1] and 0 <= z < grid[2]):
-                raise LaunchError(f"there is no block {(x, y, z)} in a grid of {grid}")
-            number = x + grid[0] * (y + grid[1] * z)
-        if not 0 <= number < total:
-            raise LaunchError(f"there is no block {number} in a grid of {grid}")
-        out.append(number)
-    return np.array(sorted(set(out)), i64)
+        x, y, z = place = (
+            coordinates(int(one), grid) if isinstance(one, int | np.integer) else (*one, 0, 0)[:3]
+        )
+        if not all(0 <= n < size for n, size in zip(place, grid, strict=True)):
+            raise LaunchError(f"there is no block {one} in a grid of {grid}")
+        out.add(x + grid[0] * (y + grid[1] * z))
+    return np.array(sorted(out), i64)
 
 
 def _triple(sizes: Sequence[int], what: str) -> Triple:

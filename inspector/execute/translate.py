@@ -170,11 +170,11 @@ class Translator:
         if row.guard is not None:
             self.emit(f"G = both(A, {self._guard(row)})")
         if self.watched:
-            self.emit(f"m.step({number}, {self.mask})")
+            self.emit(f'm.tell("step", {number}, {self.mask})')
         handler(self, row)
         if self.watched:
             for register in self.written:
-                self.emit(f"m.wrote({number}, {register}, r{register}, {self.mask})")
+                self.emit(f'm.tell("wrote", {number}, {register}, r{register}, {self.mask})')
 
     @property
     def mask(self) -> str:

@@ -24,7 +24,7 @@ from inspector import __version__
 from inspector.analyse.line_annotations import virtual
 from inspector.analyse.tuner_times import overheads
 from inspector.base.model import Fusion, Graph, Kernel, Origin, Stage, Variant
-from inspector.base.text import PtxviewError, base_name, plural, shown, visible
+from inspector.base.text import PtxviewError, base_name, by_key, plural, shown, visible
 from inspector.diff.beside import BesideRow, Sign
 from inspector.diff.canonical import digest
 from inspector.diff.compare import Compared, compare, of_stage
@@ -127,7 +127,13 @@ class Gathered(Struct):
             "unknown": "" if own is None else card.unknown_occupancy(own),
             "instructions": None if mix is None else mix.total,
             "counted": None if made is None else made.stage.value,
-            "time": None if time is None else _time(time),
+            "time": None
+            if time is None
+            else {
+                "us": time.median_us,
+                "text": measured(time),
+                "how": timings.how(time, time.taken),
+            },
             "launches": variant.launches,
             "won": (variant.autotune or {}).get("winner") is True or kernel.id in self.chosen,
             "hints": None if own is None else len(severities),
@@ -346,10 +352,7 @@ class Gathered(Struct):
 
 def grouped(links: Mapping[int, tuple[int, ...]]) -> str:
     """Links as ``UPPER>LOWER;…``: the lines that share their counterparts together, as ranges."""
-    groups: dict[tuple[int, ...], list[int]] = {}
-    for upper, lower in links.items():
-        if lower:
-            groups.setdefault(lower, []).append(upper)
+    groups = by_key((lower, upper) for upper, lower in links.items() if lower)
     return ";".join(f"{ranges(upper)}>{ranges(lower)}" for lower, upper in groups.items())
 
 
@@ -358,17 +361,6 @@ def ranges(numbers: Iterable[int]) -> str:
     runs = groupby(enumerate(sorted(set(numbers))), lambda one: one[1] - one[0])
     out = [[n for _, n in run] for _, run in runs]
     return ",".join(f"{run[0]}-{run[-1]}" if len(run) > 1 else str(run[0]) for run in out)
-
-
-def _time(time: StoredTime) -> dict[str, object]:
-    by = f"{time.timing.stopwatch}, {timings.STATES.get(time.cache, time.cache)}"
-    parts = (time.inputs, time.device or "unknown device", time.taken)
-    return {
-        "us": time.median_us,
-        "text": measured(time),
-        "how": f"measured (95 %: {timings.interval(time.timing)}) by {by}; "
-        + ", ".join(filter(None, parts)),
-    }
 
 
 def measured(time: StoredTime | None) -> str:
@@ -392,9 +384,7 @@ def pairs_of(variants: Sequence[Found]) -> list[tuple[int, int]]:
     """Pairs of places among ``variants``: of few variants of a kernel each with each, of many each
     with its neighbour and with the best, which is the tuner's or the first."""
     out = [(0, 1)] if len(variants) == 2 else []
-    by_kernel: dict[int, list[int]] = {}
-    for place, (kernel, _) in enumerate(variants):
-        by_kernel.setdefault(id(kernel), []).append(place)
+    by_kernel = by_key((id(kernel), place) for place, (kernel, _) in enumerate(variants))
     for places in by_kernel.values():
         best = next((p for p in places if (variants[p][1].autotune or {}).get("winner")), places[0])
         out += (

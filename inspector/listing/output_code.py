@@ -1,23 +1,33 @@
-"""Inductor's texts: graphs of torch.fx, and the calls and buffers of ``output_code``.
+"""Inductor's texts: graphs of torch.fx, and the kernels, calls and buffers of ``output_code``.
 
 Above the nodes that came of a line of the user's, ``print_readable`` writes which it is::
 
     # File: /home/me/model.py:9 in forward, code: y = torch.sin(x) * x
     sin: "f32[64, 256][256, 1]cuda:0" = torch.ops.aten.sin.default(primals_1)
 
-``output_code`` is read line by line with plain patterns; it is never executed.
+``output_code`` is read line by line with plain patterns; it is never executed. Comments in it name
+the nodes of the last graph that went into a kernel.
 """
 
+import ast
+import base64
+import hashlib
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+import warnings
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 
 from inspector.base.stage import Location
 from inspector.listing.line import Kind, Line, Listing
 
+Place = tuple[str, int, str]
+"""File, line and code."""
+
+# From torch 2.15 on a backward node is said to be of a forward node's place.
 _FILE = re.compile(
-    r"\s*+# (?:Annotation: .{0,4096}? )?(?:Backward of forward node: )?"
-    r"File: (.{1,4096}?):(\d{1,9}) in "
+    r"# (?:Annotation: .{0,4096}? )?(?:Backward of forward node: )?"
+    r"File: (.{1,4096}?):(\d{1,9})(?= in |, code: )"
 )
 _NODE = re.compile(r"\s++(\w{1,400})(?:: ?\"[^\"\n]*\")? = (.*)")
 _CALL = re.compile(r"([A-Za-z_][\w.]{0,400})\(")
@@ -28,12 +38,17 @@ _WORDS = frozenset(("None", "True", "False"))
 
 def parse_fx(text: str, language: str) -> Listing:
     """Parse a printed graph; a node's line has the user's line as ``source``."""
-    place: Location | None = None
-    lines: list[Line] = []
-    for n, each in enumerate(text.split("\n"), 1):
-        place = _place(each, place)
-        lines.append(_line(n, each, place))
-    return Listing(language, lines)
+    rows = enumerate(_placed(text), 1)
+    return Listing(language, [_line(n, each, place) for n, (each, place) in rows])
+
+
+def graph_lines(text: str) -> dict[str, Place | None]:
+    """The user's line of each node of a printed graph. Never raises."""
+    out: dict[str, Place | None] = {}
+    for line, place in _placed(text):
+        if match := _NODE.match(line):
+            out.setdefault(match[1], place)
+    return out
 
 
 def parse_plain(text: str, language: str) -> Listing:
@@ -44,17 +59,20 @@ def parse_plain(text: str, language: str) -> Listing:
     return Listing(language, lines)
 
 
-def _place(text: str, before: Location | None) -> Location | None:
-    bare = text.lstrip()
-    if not bare.startswith("#"):
-        # The function's own line, and what it returns, came of no line of the user's.
-        return None if bare.startswith(("def ", "class ", "return ")) else before
-    if match := _FILE.match(text):
-        return Location(match[1], int(match[2]))
-    return None if bare.startswith("# No stacktrace") else before
+def _placed(text: str) -> Iterator[tuple[str, Place | None]]:
+    """The lines of a printed graph, with the user's line that each came of."""
+    place: Place | None = None
+    for line in text.split("\n"):
+        bare = line.lstrip()
+        if match := _FILE.match(bare):
+            place = match[1], int(match[2]), bare[match.end() :].partition(", code: ")[2]
+        elif bare.startswith(("# No stacktrace", "def ", "class ", "return ")):
+            # The function's own line, and what it returns, came of no line of the user's.
+            place = None
+        yield line, place
 
 
-def _line(n: int, text: str, place: Location | None) -> Line:
+def _line(n: int, text: str, place: Place | None) -> Line:
     bare = text.strip()
     if not bare:
         return Line(n, text, Kind.BLANK)
@@ -66,7 +84,8 @@ def _line(n: int, text: str, place: Location | None) -> Line:
     right = match[2].partition(";")[0]
     names = _NAME.findall(_QUOTED.sub("", right))
     uses = tuple(dict.fromkeys(name for name in names if name not in _WORDS))
-    return Line(n, text, Kind.INSTRUCTION, *_opcode(right), (match[1],), uses, place)
+    source = None if place is None else Location(*place[:2])
+    return Line(n, text, Kind.INSTRUCTION, *_opcode(right), (match[1],), uses, source)
 
 
 def _opcode(text: str) -> tuple[str | None, str | None]:
@@ -79,16 +98,21 @@ def _opcode(text: str) -> tuple[str | None, str | None]:
 
 
 # Patterns without nested repetition: linear on any input.
-_DEFINED = re.compile(r"^(\w{1,400}) = async_compile\.(\w+)\(")
-_LAUNCHED = re.compile(r"^\s++(\w{1,400})\.run\(")
-_CALLED = re.compile(r"^\s++(?:(\w{1,400}) = )?(\w{1,400})\(")
+_DEFINED = re.compile(r"^(\w{1,400}) = async_compile\.(\w+)\(\s*(?:(['\"])(\w*)\3\s*,)?")
+_CALLED = re.compile(r"^\s++(?:(\w{1,400})\.run\(|(?:\w{1,400} = )?(\w{1,400})\()")
 _EXTERN = re.compile(
-    r"^\s++(?:([\w, ()]{1,400}) = )?"
-    r"(?:extern_kernels\.(\w{1,400})|torch\.ops\.(\w{1,100})\.(\w{1,400})(?:\.\w{1,100})?"
-    r"|(aten|prims)\.(\w{1,400})(?:\.\w{1,100})?)\("
+    r"^\s++(?:[\w, ()]{1,400} = )?(extern_kernels|aten|prims|torch\.ops\.(\w{1,100}))"
+    r"\.(\w{1,400})(?:\.\w{1,100})?\("
 )
+_AOT = re.compile(r"^# AOT ID: \['([^']{1,100})'\]")
+_PATH = "# kernel path: "
+# Above the copy of a kernel that the user wrote: its own file, and the line where it begins there.
+_ORIGINAL = re.compile(r"^# Original path: (.{1,4096}):(\d{1,9})$")
 _COMMENT = re.compile(r"^\s*# (?:Topologically Sorted|Unsorted) Source Nodes: \[")
 _ATEN = "], Original ATen: ["
+_FRAGMENT = re.compile(r"#   %(\w{1,400}) :.*? = call_function\[target=(?:torch\.ops\.)?([^\]\n]*)")
+_BECAME = re.compile(r"#   (\w{1,400}) => ([\w, ]+)")
+_ORIGIN = {"triton": "inductor", "multi_kernel": "inductor", "cpp": "cpp", "cpp_pybinding": "cpp"}
 _ALLOCATED = re.compile(
     r"^\s++(\w{1,400}) = empty_strided\w{0,40}"
     r"\(\(([^()]{0,2000})\), \(([^()]{0,2000})\), (.{0,200})"
@@ -101,22 +125,80 @@ _WORD = re.compile(r"[A-Za-z_]\w{0,399}")
 
 
 @dataclass(frozen=True, slots=True)
+class Comment:
+    """Inductor's comment on what a kernel was made from.
+
+    ``ops`` are the program's operators (``aten.mul``), ``names`` the nodes of Dynamo's graph,
+    ``nodes`` those of the last graph with the operator of each (``aten.mul.Tensor``), ``became``
+    which of these each of ``names`` became.
+    """
+
+    ops: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()
+    nodes: tuple[tuple[str, str], ...] = ()
+    became: tuple[tuple[str, tuple[str, ...]], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class KernelText:
+    """A kernel that ``output_code`` defines or calls.
+
+    ``origin`` is ``inductor``, ``cpp`` or ``extern``; ``path`` the file that Inductor says that it
+    wrote the kernel to, ``copy`` the name of the one that the quoted text goes to: of a template
+    the two texts differ in blanks at the ends of lines. ``body`` is the line of ``output_code``
+    that holds the first line of the kernel's own text, which that file repeats; ``last`` the last
+    line of it. ``comment`` is what Inductor wrote above its definition (or, of an extern kernel,
+    above its call), ``launches`` the lines of the wrapper that call it.
+
+    Of a kernel that the user wrote, ``written`` is its own file and the line that it begins at
+    there, ``symbol`` its own name and ``definition`` the line of ``output_code`` with its ``def``.
+
+    Of a kernel in AOTInductor's C++, ``warps`` and ``shared`` are what it is launched with, None
+    where that is not a number there; ``signature`` types by name.
+    """
+
+    name: str
+    origin: str
+    path: str | None = None
+    line: int | None = None
+    body: int | None = None
+    last: int | None = None
+    comment: Comment = Comment()
+    launches: tuple[int, ...] = ()
+    written: tuple[str, int] | None = None
+    symbol: str | None = None
+    definition: int | None = None
+    copy: str | None = None
+    warps: int | None = None
+    shared: int | None = None
+    signature: Mapping[str, str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class WrapperCall:
     """A line that launches a kernel or calls an operator of a library.
 
-    ``name`` is the kernel's, or the operator's without ``aten`` before it. ``words`` are the names
-    on the line, ``made`` those that it may write: of a kernel all, of a library's operator what it
-    is assigned to. ``sources`` are the nodes of Dynamo's graph and ``operators`` ATen's operators
-    that Inductor's comment above it has.
+    ``name`` is the kernel's, or the operator's without ``aten`` before it, ``library`` what the
+    wrapper calls the operator's library. ``words`` are the names on the line, ``made`` those that
+    it may write: of a kernel all, of a library's operator what it is assigned to. ``comment`` is
+    Inductor's above it.
     """
 
     n: int
     name: str
-    extern: bool
+    library: str = ""
     words: tuple[str, ...] = ()
     made: tuple[str, ...] = ()
-    sources: tuple[str, ...] = ()
-    operators: tuple[str, ...] = ()
+    comment: Comment = Comment()
+
+
+@dataclass(frozen=True, slots=True)
+class OutputCode:
+    """Kernels in the order of the wrapper's calls, then those defined and never called."""
+
+    aot_id: str | None
+    kernels: tuple[KernelText, ...]
+    calls: tuple[WrapperCall, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,54 +224,115 @@ class Wrapper:
     buffers: tuple[WrapperBuffer, ...] = ()
 
 
-def extern_name(namespace: str | None, name: str) -> str:
-    """What a library's operator is called: of ATen by its name alone."""
-    return name if namespace in (None, "aten") else f"{namespace}.{name}"
+def is_output_code(text: str) -> bool:
+    """Whether a text is a graph's wrapper (and not one kernel's own file)."""
+    head = text[:_HEAD]
+    return "AsyncCompile" in head or head.lstrip().startswith("# AOT ID:")
 
 
-def extern_called(line: str) -> str | None:
-    """The operator of a library that a line of the wrapper calls."""
-    match = _EXTERN.match(line)
-    if match is None:
-        return None
-    return match[2] or extern_name(match[3] or match[5], match[4] or match[6])
-
-
-def parse_wrapper(lines: Sequence[str]) -> Wrapper:
-    """Read one graph's ``output_code``. Never raises."""
-    calls: list[WrapperCall] = []
+def parse_wrapper(text: str) -> Wrapper:
+    """Read what one graph's ``output_code`` does. Never raises."""
     buffers: dict[str, WrapperBuffer] = {}
-    defined: set[str] = set()
-    sources: tuple[str, ...] = ()
-    operators: tuple[str, ...] = ()
-    quoted = False
-    for n, line in enumerate(lines, 1):
-        if quoted:
-            quoted = not line.startswith("'''")
-            continue
-        if match := _DEFINED.match(line):
-            defined.add(match[1])
-            quoted = line.count("'''") == 1
-        elif match := _COMMENT.match(line):
-            names, _, atens = line[match.end() :].partition(_ATEN)
-            sources, operators = _listed(names), _listed(atens.rpartition("]")[0])
-        elif (buffer := _buffer(n, line, buffers)) is not None:
+    for n, line in enumerate(text.split("\n"), 1):
+        if (buffer := _buffer(n, line, buffers)) is not None:
             buffers[buffer.name] = buffer
-        elif (called := _called(line, defined)) is not None:
+    return Wrapper(parse_code(text).calls, tuple(buffers.values()))
+
+
+def parse_code(text: str) -> OutputCode:
+    """Read one graph's ``output_code``: its Python, or AOTInductor's C++. Never raises."""
+    if is_cpp(text):
+        return OutputCode(None, cpp_kernels(text))
+    lines = text.split("\n")
+    defined: dict[str, KernelText] = {}
+    calls: list[WrapperCall] = []
+    comment = Comment()
+    nodes: list[tuple[str, str]] = []
+    became: list[tuple[str, tuple[str, ...]]] = []
+    aot: str | None = None
+    path: str | None = None
+    written: tuple[str, int] | None = None
+    rows = enumerate(lines, 1)
+    for n, line in rows:
+        if match := _COMMENT.match(line):
+            names, _, ops = line[match.end() :].partition(_ATEN)
+            comment = Comment(_listed(ops.rpartition("]")[0]), _listed(names))
+            nodes, became = [], []
+        elif match := _BECAME.match(line):
+            became.append((match[1], _listed(match[2])))
+        elif match := _FRAGMENT.match(line):  # #   %mul : … = call_function[target=…](args = …)
+            nodes.append((match[1], match[2]))
+        elif line.startswith(_PATH):
+            path = line[len(_PATH) :].strip()
+        elif match := _ORIGINAL.match(line):
+            written = (match[1], int(match[2]))
+        elif aot is None and (match := _AOT.match(line)):
+            aot = match[1]
+        elif match := _DEFINED.match(line):
+            quoted, end = "'''" in line, n
+            if quoted:
+                end = next((k for k, row in rows if row.startswith("'''")), len(lines))
+            inside = "\n".join(("", *lines[n : end - 1], ""))
+            copy = _copied_to(inside) if quoted and match[2] == "triton" else None
+            kernel = KernelText(
+                name=match[1],
+                origin=_ORIGIN.get(match[2], "extern"),
+                path=path,
+                line=n,
+                # The text begins right after the quotes: its first line is there.
+                body=n if quoted else None,
+                last=end,
+                comment=replace(comment, nodes=tuple(nodes), became=tuple(became)),
+                copy=copy,
+            )
+            if written is not None and quoted:  # the user wrote it, and Inductor copied it
+                symbol = match[4] or match[1]
+                places = (k + 1 for k in range(n, end - 1) if lines[k].startswith(f"def {symbol}("))
+                kernel = replace(
+                    kernel,
+                    path=path or copy,
+                    written=written,
+                    symbol=symbol,
+                    definition=next(places, None),
+                )
+            defined[match[1]] = kernel
+            comment, nodes, became, path, written = Comment(), [], [], None, None
+        elif called := _called(line, defined):
             words = tuple(dict.fromkeys(_WORD.findall(line)))
             made = _made(line) if called[1] else words
-            calls.append(WrapperCall(n, *called, words, made, sources, operators))
-            sources = operators = ()
-    return Wrapper(tuple(calls), tuple(buffers.values()))
+            calls.append(WrapperCall(n, *called, words, made, comment))
+            comment = Comment()
+    return OutputCode(aot, tuple(_kernels(calls, defined)), tuple(calls))
 
 
-def _called(line: str, defined: set[str]) -> tuple[str, bool] | None:
-    if match := _LAUNCHED.match(line):
-        return (match[1], False) if match[1] in defined else None
-    if (name := extern_called(line)) is not None:
-        return name, True
+def _called(line: str, defined: Mapping[str, KernelText]) -> tuple[str, str] | None:
+    """What a line calls, and what the library of it is called."""
+    if match := _EXTERN.match(line):
+        namespace = match[2] or match[1]
+        plain = namespace in ("extern_kernels", "aten")
+        return match[3] if plain else f"{namespace}.{match[3]}", match[1]
     match = _CALLED.match(line)
-    return (match[2], False) if match and match[2] in defined else None
+    name = "" if match is None else match[1] or match[2]
+    return (name, "") if name in defined else None
+
+
+def _kernels(
+    calls: Iterable[WrapperCall], defined: Mapping[str, KernelText]
+) -> Iterable[KernelText]:
+    launches: dict[tuple[str, str], list[int]] = defaultdict(list)
+    unique: dict[tuple[str, str], KernelText] = {}
+    for call in calls:
+        if call.library in ("", "extern_kernels"):
+            kernel = KernelText(call.name, "extern") if call.library else defined[call.name]
+            key = kernel.origin, kernel.name
+            launches[key].append(call.n)
+            unique.setdefault(key, kernel)
+            if call.library:  # a library's function may be called for several operators
+                comment = _joined(unique[key].comment, call.comment)
+                unique[key] = replace(unique[key], comment=comment)
+    for kernel in defined.values():
+        unique.setdefault((kernel.origin, kernel.name), kernel)
+    return (replace(one, launches=tuple(launches[key])) for key, one in unique.items())
 
 
 def _made(line: str) -> tuple[str, ...]:
@@ -227,3 +370,76 @@ def _elements(shape: str, strides: str) -> int | None:
 
 def _listed(text: str) -> tuple[str, ...]:
     return tuple(word for part in text.split(",") if (word := part.strip()))
+
+
+def _copied_to(quoted: str) -> str | None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # about unknown escapes in foreign code
+        text = _literal(f"'''{quoted}'''") if "\\" in quoted else quoted
+    if not isinstance(text, str):
+        return None
+    digest = hashlib.sha256(text.strip().encode("utf-8", "surrogatepass")).digest()
+    return f"c{base64.b32encode(digest)[:51].decode().lower()}.py"
+
+
+def _literal(text: str) -> object:
+    try:
+        return ast.literal_eval(text)
+    except (SyntaxError, ValueError, MemoryError, RecursionError):
+        return None
+
+
+def _joined(a: Comment, b: Comment) -> Comment:
+    pairs = ((a.ops, b.ops), (a.names, b.names))
+    ops, names = (tuple(dict.fromkeys((*x, *y))) for x, y in pairs)
+    return Comment(ops, names, tuple(dict.fromkeys((*a.nodes, *b.nodes))))
+
+
+_CPP_DEFINED = re.compile(r"^(\s{0,64})async_compile\.triton\('(\w{1,400})', '''")
+_CPP_CALLED = re.compile(r"^\s{1,64}(?:launch|call)_(\w{1,400})\(")
+_CPP_LAUNCHED = re.compile(
+    r"^\s{1,64}launchKernel\((?:kernels_?\.)?(\w{1,400}), [^,]{1,400}, [^,]{1,400}, [^,]{1,400},"
+    r" (\d{1,9}), (\d{1,9}),"
+)
+_HEAD = 20_000
+
+
+def is_cpp(text: str) -> bool:
+    """Whether a text is AOTInductor's C++."""
+    return "aoti_runtime" in text[:_HEAD] or "torch/csrc/inductor/" in text[:_HEAD]
+
+
+def cpp_kernels(text: str) -> tuple[KernelText, ...]:
+    """The Triton kernels of a C++ wrapper in the order of their definitions. Never raises."""
+    lines = text.split("\n")
+    found: dict[str, KernelText] = {}
+    calls: dict[str, list[int]] = {}
+    launched: dict[str, tuple[int, int]] = {}
+    n = 0
+    while n < len(lines):
+        line = lines[n]
+        n += 1
+        if match := _CPP_DEFINED.match(line):
+            first = n
+            while n < len(lines) and not re.match(r"^\s{0,64}'''", lines[n]):
+                n += 1
+            python = "\n".join(row.removeprefix(match[1]) for row in lines[first:n])
+            n += 1
+            last, path = min(n, len(lines)), _copied_to(f"\n{python}\n")
+            kernel = KernelText(match[2], "inductor", path, first, first, last)
+            found.setdefault(match[2], replace(kernel, signature=_signature(python)))
+        elif match := _CPP_LAUNCHED.match(line):
+            launched.setdefault(match[1], (int(match[2]), int(match[3])))
+        elif match := _CPP_CALLED.match(line):
+            calls.setdefault(match[1], []).append(n)
+    out = []
+    for name, kernel in found.items():
+        warps, shared = launched.get(name, (None, None))
+        out.append(replace(kernel, launches=tuple(calls.get(name, ())), warps=warps, shared=shared))
+    return tuple(out)
+
+
+def _signature(body: str) -> Mapping[str, str] | None:
+    match = re.search(r"'signature': (\{[^{}]{0,100000}\})", body)
+    value = None if match is None else _literal(match[1])
+    return {str(k): str(v) for k, v in value.items()} if isinstance(value, dict) else None

@@ -165,9 +165,9 @@ class Teller(VariantFacts):
         """Of the instructions that became of an access, those that are one."""
         from inspector.analyse.accesses import accesses
 
-        if (own := self.function(variant, stage)) is None:
+        if (own := self.own(variant, stage)) is None:
             return set()
-        found = accesses(self.listing(variant, stage), own)
+        found = accesses(own.code)
         return lines & {n for one in found if one.space != "constant" for n in one.lines}
 
     def _function(self, variant: Variant, stage: Stage, n: int) -> _Function | None:

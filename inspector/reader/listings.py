@@ -11,7 +11,7 @@ from typing import TypeVar, cast
 
 from msgspec import Struct
 
-from inspector.analyse.line_annotations import SourceGroups, by_links, by_places, of_source, places
+from inspector.analyse.line_annotations import SourceGroups, by_links, by_places, places
 from inspector.analyse.links import (
     Relation,
     StageNames,
@@ -190,10 +190,9 @@ class Listings:
         linked = (self._linked(variant, root, s) for s in low if root is not None)
         order = next(filter(None, linked), ())
         if root is not None and order:
-            lines = len(self.listing(variant, stage).lines)
-            if stage is root:
-                return SourceGroups(of_source(lines, order), order)
-            return SourceGroups(by_links(lines, self.links(variant, stage, root)), order)
+            # Each line of the source that code was made of is its own.
+            own = {n: (n,) for n in order} if stage is root else self.links(variant, stage, root)
+            return SourceGroups(by_links(len(self.listing(variant, stage).lines), own), order)
         for below in low:
             with suppress(PtxviewError):
                 if named := places(self.listing(variant, below)):

@@ -238,7 +238,7 @@ class GraphReader(Teller):
         backward = Stage.BACKWARD in graph.stages
         lines = self.graph_listing(graph, Stage.BACKWARD).lines if backward else ()
         view = views.graph_view(
-            parse_wrapper(text.split("\n")),
+            parse_wrapper(text),
             _json(graph.nodes),
             _json(graph.dynamo),
             {n: name for name, lines in graph.calls.items() for n in lines},
@@ -251,7 +251,10 @@ class GraphReader(Teller):
                 use.node,
                 f"{kernel.name}: {views.chosen(tuning, use)}; {views.candidates(tuning)}",
             )
-            for kernel, tuning, use in views.of_graph(self.recording, graph)
+            for kernel in self.recording.kernels
+            for tuning in kernel.autotune
+            for use in tuning.uses
+            if use.graph == graph.id
         )
         return views.with_choices(view, choices, graph.tried)
 
@@ -284,16 +287,17 @@ class GraphReader(Teller):
     def _lines_told(self, graph: Graph, stage: Stage) -> Known:
         """What each line of a stage is of."""
         from inspector.analyse import graph_text as texts
-        from inspector.recording.output_code import parse as parse_output_code
+        from inspector.listing.output_code import parse_code
 
         view = self.graph_view(graph)
         if stage is Stage.OPERATIONS:
-            return texts.of_operations(self._rows(graph), view)
+            rows = enumerate(self._rows(graph), 1)
+            return texts.of_calls({n: row.calls for n, row in rows if row.calls}, view)
         if stage is Stage.SOURCE:
             return texts.of_source(graph.stages[stage].origin_path or "", view)
         text = self.graph_text(graph, stage)
         if stage is Stage.OUTPUT_CODE:
-            parsed = parse_output_code(text)
+            parsed = parse_code(text)
             spans = {k.line: (k.line, k.last) for k in parsed.kernels if k.line and k.last}
             return texts.of_output_code(graph.calls, spans, view)
         if stage in FX_STAGES:

@@ -33,7 +33,8 @@ from inspector.base.model import (
     Variant,
 )
 from inspector.base.text import PtxviewError, base_name, counted, shortest_ids, untagged
-from inspector.recording import autotune, facts, output_code, variants
+from inspector.listing.output_code import KernelText, parse_code
+from inspector.recording import autotune, facts, variants
 from inspector.recording.calls import Calls, DriverLaunches
 from inspector.recording.facts import (
     Blob,
@@ -47,7 +48,7 @@ from inspector.recording.facts import (
     figures_of,
     merge,
 )
-from inspector.recording.output_code import Origins, frame_of, joined
+from inspector.recording.origins import Origins, frame_of, joined
 from inspector.recording.torch_compiles import TorchCompiles
 from inspector.recording.variants import Key, VariantOfKernel, key_of
 from inspector.system.toolchain import demangle
@@ -73,17 +74,13 @@ class _Kernel(Struct):
 
 
 class _Graph(Struct):
-    id: str
+    """A graph, but for its kernels and calls, which are known by keys so far."""
+
+    made: Graph
     frame: tuple[str, ...]
     aot: str | None
-    text: StageFile | None = None
-    above: dict[Stage, StageFile] = field(default_factory=dict)
-    nodes: tuple[Content | None, Content | None] = (None, None)
-    passes: tuple[tuple[str, Content, Content], ...] = ()
-    source: StageFile | None = None
     kernels: list[Key] = field(default_factory=list)
     calls: dict[Key, tuple[int, ...]] = field(default_factory=dict)
-    error: Failure | None = None
 
 
 class Assembly:
@@ -95,7 +92,7 @@ class Assembly:
         self._graphs: dict[str, _Graph] = {}
         self._texts: dict[str, _Graph] = {}
         self._refs: dict[autotune.GraphRef, _Graph] = {}
-        self._files: dict[str, tuple[StageFile, output_code.KernelText]] = {}
+        self._files: dict[str, tuple[StageFile, KernelText]] = {}
         self._sources: dict[str, Content] = {}
         self._origins = Origins(blob)
         self._fusions: dict[Key, list[Fusion]] = {}
@@ -189,8 +186,32 @@ class Assembly:
             case "triton_failed":
                 reason = str(event.get("error")).strip().partition("\n")[0][:300]
                 self.problems.append(f"Triton could not compile {event.get('name')}: {reason}")
-            case _:
-                self._fact(event)
+            case "recording":
+                self._facts.update({k: v for k, v in event.items() if k != "event"})
+            case "end":
+                ended = {name: event.get(name) for name in ("exit_status", "seconds")}
+                self._facts.update(ended, complete=event.get("finishing") is not True)
+            case "finished":
+                self._facts.update(complete=True)
+            case "device":
+                hidden = ("event", "time", "pid")
+                told = {k: v for k, v in event.items() if k not in hidden}
+                self._facts["device"] = self._facts.get("device") or told
+            case "process":
+                self._add_tools({"python": event.get("python")})
+                if (number := as_int(event.get("pid"))) is not None:
+                    rank, machine = as_int(event.get("rank")), as_text(event.get("machine"))
+                    self._processes.setdefault(number, RecordedProcess(number, rank, machine))
+            case "torch" | "tools":
+                self._add_tools({"torch": event.get("version"), **as_map(event.get("tools"))})
+            case "compiled":
+                if (one := decoded(event, Compilation, self.problems.append)) is not None:
+                    self._compilations.append(one)
+            case "removed":
+                self._facts["removed"] = event.get("what")
+            case "unwatched":
+                command = str(event.get("command") or "a process")
+                self._unwatched[Unwatched(command, str(event.get("why")))] = None
 
     def _take_unbuilt(self) -> None:
         """Add failed sources after all successful compilations are known. Of a build that failed as
@@ -235,7 +256,7 @@ class Assembly:
             self.problems.append(error.message)
             return
         digest = hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()
-        parsed = output_code.parse(text)
+        parsed = parse_code(text)
         fusions = self._origins.fusions(event, index, parsed)
         for kernel, fusion in zip(parsed.kernels, fusions, strict=True):
             self._fusions.setdefault(key_of(kernel), []).append(fusion)
@@ -243,17 +264,10 @@ class Assembly:
         if digest in self._texts:
             self._refs.setdefault(ref, self._texts[digest])
             return
-        graph = self._texts[digest] = self._refs[ref] = _Graph(
-            self._graph_id(event, parsed.aot_id),
-            frame_of(event),
-            parsed.aot_id,
-            StageFile(content, as_text(event.get("path")), "Inductor's output_code"),
-            self._origins.stages(event, index, parsed.aot_id),
-            self._origins.nodes(event, index, parsed.aot_id),
-            self._origins.passes(event, index, parsed.aot_id),
-            None if (every := joined(fusions)) is None else self._origins.source(every),
-        )
-        self._graphs[graph.id] = graph
+        file = StageFile(content, as_text(event.get("path")), "Inductor's output_code")
+        source = None if (every := joined(fusions)) is None else self._origins.source(every)
+        graph = self._add_graph(event, index, parsed.aot_id, source, {Stage.OUTPUT_CODE: file})
+        self._texts[digest] = self._refs[ref] = graph
         for kernel in parsed.kernels:
             key = key_of(kernel)
             if key not in graph.calls:
@@ -263,8 +277,8 @@ class Assembly:
             graph.calls[key] = (*graph.calls.get(key, ()), *definition, *kernel.launches)
             self._kernels.setdefault(key, _Kernel(Origin(key[0]), key[1]))
             for path in (kernel.path, kernel.copy):
-                if path and graph.text is not None:
-                    self._files.setdefault(PurePath(path).name, (graph.text, kernel))
+                if path:
+                    self._files.setdefault(PurePath(path).name, (file, kernel))
 
     def _failed_graph(self, event: Event, index: int, error: Failure) -> None:
         """A graph that did not compile: one that is known by its code, or the texts before it."""
@@ -275,25 +289,27 @@ class Assembly:
             if one.frame == frame and (aot is None or one.aot in (None, aot))
         ]
         if own:
-            if len(own) == 1 and own[0].error is None:
-                own[0].error = error
-            return
-        if not (above := self._origins.stages(event, index, aot)):
-            return  # there was no graph by then
-        graph = _Graph(
-            self._graph_id(event, aot),
-            frame,
-            aot,
-            None,
-            above,
-            self._origins.nodes(event, index, aot),
-            self._origins.passes(event, index, aot),
-            error=error,
-        )
-        file = None if error.first is None else error.first.file
-        if file is not None and file in self._origins.files:
-            graph.source = StageFile(self._origins.files[file], file, "the model's file")
-        self._graphs[graph.id] = graph
+            if len(own) == 1 and own[0].made.error is None:
+                own[0].made = replace(own[0].made, error=error)
+        elif self._origins.graph(event, index, "", aot).stages:  # else there was no graph by then
+            file = (error.first.file if error.first is not None else None) or ""
+            content = self._origins.files.get(file)
+            source = None if content is None else StageFile(content, file, "the model's file")
+            graph = self._add_graph(event, index, aot, source, {})
+            graph.made = replace(graph.made, error=error)
+
+    def _add_graph(
+        self,
+        event: Event,
+        index: int,
+        aot: str | None,
+        source: StageFile | None,
+        code: dict[Stage, StageFile],
+    ) -> _Graph:
+        made = self._origins.graph(event, index, self._graph_id(event, aot), aot)
+        first = {} if source is None else {Stage.SOURCE: source}
+        made = replace(made, stages={**first, **made.stages, **code})
+        return self._graphs.setdefault(made.id, _Graph(made, frame_of(event), aot))
 
     def _graph_id(self, event: Event, aot: str | None) -> str:
         frame, compiled = event.get("frame_id"), event.get("frame_compile_id")
@@ -335,37 +351,6 @@ class Assembly:
                 variant = replace(variant, key=own[0], name=own[0][1])
             self._add(variant)
         self.problems.extend(problems)
-
-    def _fact(self, event: Event) -> None:
-        match event.get("event"):
-            case "recording":
-                self._facts.update({k: v for k, v in event.items() if k != "event"})
-            case "end":
-                ended = {name: event.get(name) for name in ("exit_status", "seconds")}
-                self._facts.update(ended, complete=event.get("finishing") is not True)
-            case "finished":
-                self._facts.update(complete=True)
-            case "device":
-                hidden = ("event", "time", "pid")
-                told = {k: v for k, v in event.items() if k not in hidden}
-                self._facts["device"] = self._facts.get("device") or told
-            case "process":
-                self._add_tools({"python": event.get("python")})
-                if (number := as_int(event.get("pid"))) is not None:
-                    rank, machine = as_int(event.get("rank")), as_text(event.get("machine"))
-                    self._processes.setdefault(number, RecordedProcess(number, rank, machine))
-            case "torch":
-                self._add_tools({"torch": event.get("version")})
-            case "tools":
-                self._add_tools(as_map(event.get("tools")))
-            case "compiled":
-                if (one := decoded(event, Compilation, self.problems.append)) is not None:
-                    self._compilations.append(one)
-            case "removed":
-                self._facts["removed"] = event.get("what")
-            case "unwatched":
-                command = str(event.get("command") or "a process")
-                self._unwatched[Unwatched(command, str(event.get("why")))] = None
 
     def _add_tools(self, versions: Mapping[str, object]) -> None:
         self._tools = {k: str(v) for k, v in versions.items() if v} | self._tools
@@ -451,21 +436,11 @@ class Assembly:
             )
         tried = self._tune(kernels)
         graphs = tuple(
-            Graph(
-                id=g.id,
-                origin=Origin.INDUCTOR,
+            replace(
+                g.made,
                 kernels=tuple(kernels[k].id for k in g.kernels),
-                stages={
-                    **({} if g.source is None else {Stage.SOURCE: g.source}),
-                    **g.above,
-                    **({} if g.text is None else {Stage.OUTPUT_CODE: g.text}),
-                },
                 calls={kernels[k].id: lines for k, lines in g.calls.items()},
-                nodes=g.nodes[0],
-                dynamo=g.nodes[1],
-                passes=g.passes,
-                tried=tuple(tried.get(g.id, ())),
-                error=g.error,
+                tried=tuple(tried.get(g.made.id, ())),
             )
             for g in self._graphs.values()
         )
@@ -505,7 +480,8 @@ class Assembly:
         tried for each graph."""
         files = {name: key_of(kernel) for name, (_, kernel) in self._files.items()}
         graphs = {
-            ref: (g.id, {k[1]: kernels[k].id for k in g.kernels}) for ref, g in self._refs.items()
+            ref: (g.made.id, {k[1]: kernels[k].id for k in g.kernels})
+            for ref, g in self._refs.items()
         }
         of_kernels = {k: kernel.variants for k, kernel in kernels.items()}
         for key, tunings in self._tunings.place(of_kernels, files, graphs).items():
@@ -520,7 +496,7 @@ class Assembly:
             every = (replace(v, config={**config, **v.config}) for v in kernel.variants)
             kernels[key] = replace(kernel, variants=tuple(every)) if config else kernel
         tried: dict[str, list[TriedFusion]] = {}
-        ids = {ref: graph.id for ref, graph in self._refs.items()}
+        ids = {ref: graph.made.id for ref, graph in self._refs.items()}
         for graph, key, fusion in self._tunings.tried(kernels, ids):
             if kernels[key].tried_for is None:
                 kernels[key] = replace(kernels[key], tried_for=graph)

@@ -323,23 +323,13 @@ def _is_events(name: str) -> bool:
 
 
 def _members(archive: files.Archive, problems: list[str]) -> list[str]:
-    """The members of a zip that hold events; odd names among all members become problems."""
+    """The members of a zip that hold events; names that are there twice become a problem."""
     names = archive.names
     repeated = [name for name, count in Counter(names).items() if count > 1]
     if repeated:
         examples = ", ".join(repr(name[:80]) for name in repeated[:3])
         problems.append(f"{archive.path} holds {examples} more than once: only the last is read")
-    leading = [n for n in names if n.startswith(("/", "\\")) or _CLIMBS.search(n)]
-    if leading:
-        examples = ", ".join(repr(name[:80]) for name in leading[:3])
-        problems.append(
-            f"{archive.path} holds names that lead out of it ({examples}): {len(leading):,} "
-            "members are not read"
-        )
     return sorted({n for n in names if "/" not in n and _is_events(n)})
-
-
-_CLIMBS = re.compile(r"(?:^|[/\\])\.\.(?:[/\\]|$)|^[A-Za-z]:")
 
 
 class _Taking:

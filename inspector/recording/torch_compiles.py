@@ -25,6 +25,7 @@ from inspector.base.model import (
     ShapeFact,
     UserFrame,
 )
+from inspector.base.text import guard_parts
 from inspector.recording import facts
 from inspector.recording.facts import Blob, Event, as_int, as_map, as_seconds, as_text, text_of
 
@@ -381,19 +382,9 @@ def failures_of(text: str) -> tuple[GuardFailure, ...]:
 def _failure(text: str) -> GuardFailure:
     first, _, rest = text.strip().partition("\n")
     belongs = re.match(r"(!?[\d/]{1,40}): ", first)
-    guard = first[belongs.end() :] if belongs else first
-    # After the guard stands the line that made it, and after that where it is.
-    before, mark, place = guard.rpartition(" # ")
-    if not mark or not re.fullmatch(r"\S{1,4096}:\d{1,9} in \S{1,400}", place.strip()):
-        before, place = guard, ""
-    guard, _, code = before.partition(" # ")
-    return GuardFailure(
-        guard=guard.strip()[:SENTENCE_CHARS],
-        compile=belongs[1] if belongs else None,
-        code=code.strip()[:SENTENCE_CHARS],
-        place=place.strip(),
-        stack=stack_in(rest),
-    )
+    guard, code, place = guard_parts(first[belongs.end() :] if belongs else first)
+    compiled = belongs[1] if belongs else None
+    return GuardFailure(guard, compile=compiled, code=code, place=place, stack=stack_in(rest))
 
 
 def phases_of(marks: object) -> tuple[CompilePhase, ...]:

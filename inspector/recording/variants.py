@@ -22,6 +22,7 @@ from inspector.base.model import (
 )
 from inspector.base.text import PtxviewError, base_name
 from inspector.listing.cubin import read_cubin
+from inspector.listing.output_code import KernelText
 from inspector.listing.ptx_statement import entries
 from inspector.recording import facts
 from inspector.recording.facts import (
@@ -39,7 +40,6 @@ from inspector.recording.facts import (
     target_of,
     text_of,
 )
-from inspector.recording.output_code import KernelText
 
 ALONE = "only this one file was opened"
 # A kernel is identified by its compiler, its name, and its file.

@@ -56,8 +56,12 @@ def _path(path: str) -> str:
     return "PATH" if len(ascii(path)) > MAX_PATH_CHARS else shown(path)
 
 
-def _question(command: str, answers: str) -> Value:
-    return {"command": command, "answers": answers}
+Questions = list[tuple[str, str]]
+"""Commands, and what each answers."""
+
+
+def _next(questions: Questions) -> list[Value]:
+    return [{"command": command, "answers": answers} for command, answers in questions]
 
 
 def bounded(value: Mapping[str, object], max_bytes: int = MAX_BYTES) -> Value:
@@ -194,7 +198,7 @@ def kernel(
     for finding in findings:
         own = {s.value: list(lines[:MAX_HINT_LINES]) for s, lines in finding.lines.items()}
         hints.append({**jsons.note(finding.note), "lines": own})
-    questions: list[Value] = []
+    questions: Questions = []
 
     def show(stage: str, first: int | None, last: int, *more: str) -> str:
         lines = () if first is None else ("--lines", f"{max(first, 1)}:{last}")
@@ -204,22 +208,21 @@ def kernel(
         around = 0 if place["last"] > place["first"] else CONTEXT_LINES
         last = min(place["last"], place["first"] + MAX_SPAN_LINES) + around
         command = show(stage.value, place["first"] - around, last, "-a")
-        questions.append(_question(command, PLACES[place["by"]]))
+        questions.append((command, PLACES[place["by"]]))
     for finding in findings:
         at = next(((s, n) for s, n in finding.lines.items() if n), None)
         if at is not None:
             of, (line, *_) = at
             command = show(of.value, line - CONTEXT_LINES, line + CONTEXT_LINES, "-a")
-            questions.append(_question(command, f"where {shown(finding.rule)} was seen"))
+            questions.append((command, f"where {shown(finding.rule)} was seen"))
             break
     for one in stages:
         if not hottest if one["stage"] == stage.value else Stage(one["stage"]) in SHOWN_STAGES:
             last = min(one["last"] or 0, (one["first"] or 0) + MAX_SPAN_LINES)
-            command = show(one["stage"], one["first"], last)
-            questions.append(_question(command, f"its {one['stage']}"))
+            questions.append((show(one["stage"], one["first"], last), f"its {one['stage']}"))
     if len(kernel.variants) > 1:
         command = ask(side[0], "diff", kernel.name, "--variants", "--brief")
-        questions.append(_question(command, "its variants beside one another"))
+        questions.append((command, "its variants beside one another"))
     return bounded(
         {
             "schema": jsons.SCHEMA,
@@ -233,7 +236,7 @@ def kernel(
             "missing": {s: why for s, why in variant.missing.items() if s not in variant.stages},
             "hints": hints,
             "hottest": list(hottest),
-            "next": questions,
+            "next": _next(questions),
         }
     )
 
@@ -255,14 +258,16 @@ def graph(path: str, one: Graph, sizes: Mapping[Stage, int]) -> Value:
                 {"stage": stage.value, "lines": many, "first": None, "last": None}
                 for stage, many in sizes.items()
             ],
-            "next": [
-                _question(ask(path, "show", one.id), about),
-                _question(ask(path, "show", one.id, "--lines", f"1:{min(lines, 100)}"), "its text"),
-                *(
-                    _question(ask(path, "show", name, "--brief"), "a kernel of it in short")
-                    for name in one.kernels[:2]
-                ),
-            ],
+            "next": _next(
+                [
+                    (ask(path, "show", one.id), about),
+                    (ask(path, "show", one.id, "--lines", f"1:{min(lines, 100)}"), "its text"),
+                    *(
+                        (ask(path, "show", name, "--brief"), "a kernel of it in short")
+                        for name in one.kernels[:2]
+                    ),
+                ]
+            ),
         }
     )
 
@@ -279,23 +284,19 @@ def listed(
     )
     failed = [n for n in places if rows[n].get("failed")]
     several = [k for k, n in Counter(row["kernel"] for row in rows).most_common(1) if n > 1]
-    questions = []
-    if places:
-        command = ask(path, "show", name(places[0]), "--brief")
-        questions.append(_question(command, "one of them in short"))
-    if failed:
-        command = ask(path, "show", name(failed[0]))
-        questions.append(_question(command, "one that failed: why, with its lines"))
+    short, why = "one of them in short", "one that failed: why, with its lines"
+    questions = [(ask(path, "show", name(n), "--brief"), short) for n in places[:1]]
+    questions += [(ask(path, "show", name(n)), why) for n in failed[:1]]
     for kernel in several:
         command = ask(path, "diff", base_name(kernel), "--variants", "--brief")
-        questions.append(_question(command, "the variants of one beside one another"))
-    questions.append(_question(ask(path, "list"), "all of them"))
+        questions.append((command, "the variants of one beside one another"))
+    questions.append((ask(path, "list"), "all of them"))
     return bounded(
         {
             "schema": jsons.SCHEMA,
             "recording": dict(about),
             "variants": [rows[n] for n in places],
-            "next": questions,
+            "next": _next(questions),
         }
     )
 
@@ -313,10 +314,9 @@ def compared(one: Compared, a: Side, b: Side) -> Value:
         start = hunks[0].b[0] if hunks[0].b[1] > hunks[0].b[0] else hunks[0].a[0]
         lines = f"{max(start - CONTEXT_LINES, 1)}:{start + 4 * CONTEXT_LINES}"
         command = _two(a, b, "--stage", stage, "--lines", lines)
-        questions.append(_question(command, "where they begin to differ"))
-    for side, mark in ((a, "a"), (b, "b")):
-        command = ask(side[0], "show", side[1], "--brief")
-        questions.append(_question(command, f"{mark} in short"))
+        questions.append((command, "where they begin to differ"))
+    for (path, name), mark in ((a, "a"), (b, "b")):
+        questions.append((ask(path, "show", name, "--brief"), f"{mark} in short"))
     sides = {
         mark: {
             "path": path,
@@ -339,7 +339,7 @@ def compared(one: Compared, a: Side, b: Side) -> Value:
             "lost": [diff_text.hint_json(f) for f in one.summary.lost],
             "explanation": list(one.explanation),
             "hunks": {op.value: sum(h.op is op for h in hunks) for op in Op if op is not Op.EQUAL},
-            "next": questions,
+            "next": _next(questions),
         }
     )
 
@@ -358,14 +358,14 @@ def many_compared(value: Value, members: str, a: str, b: str) -> Value:
     both = next((one for one in changed if one["a"] and one["b"]), None)
     if members == "pairs" and both is not None:
         command = _two((a, str(both["a"])), (b, str(both["b"])), "--brief")
-        questions.append(_question(command, "the first that changed"))
-    questions.append(_question(_two((a, ""), (b, ""), "--summary"), "all of them, as a table"))
+        questions.append((command, "the first that changed"))
+    questions.append((_two((a, ""), (b, ""), "--summary"), "all of them, as a table"))
     kept = ("schema", "a", "b", "stage", "identical", "counts")
     return bounded(
         {
             **{name: value[name] for name in kept if name in value},
             members: changed,
-            "next": questions,
+            "next": _next(questions),
         }
     )
 
@@ -385,10 +385,8 @@ def tabled(value: Value, path: str) -> Value:
     ]
     rows.sort(key=lambda row: (row["time_us"] is None, row["time_us"] or 0))
     names = [str(row["variant"]) for row in rows if row["variant"] is not None]
-    questions = [
-        _question(ask(path, "show", name, "--brief"), "one of them in short") for name in names[:1]
-    ]
+    questions = [(ask(path, "show", name, "--brief"), "one of them in short") for name in names[:1]]
     if len(names) > 1:
         command = _two((path, names[0]), (path, names[1]), "--brief")
-        questions.append(_question(command, "what the first two differ in"))
-    return bounded({"schema": jsons.SCHEMA, "variants": rows, "next": questions})
+        questions.append((command, "what the first two differ in"))
+    return bounded({"schema": jsons.SCHEMA, "variants": rows, "next": _next(questions)})

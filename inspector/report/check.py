@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from msgspec import Struct
 from rich.text import Text
 
-from inspector.base.text import plural, short_name, shown
+from inspector.base.text import by_key, plural, short_name, shown
 from inspector.diff.check import FIGURES, Outcome, Place, Verdict, counts
 from inspector.report import jsons, tables
 from inspector.report.diff_text import code, escaped, rows_of
@@ -172,9 +172,7 @@ def _escaped(text: str, more: str = "") -> str:
 def junit(checked: Checked) -> str:
     """JUnit's XML: a suite a kernel, a case a limit; what is not known is an error."""
     root = ET.Element("testsuites", name="ptxview check")
-    suites: dict[str, list[Verdict]] = {}
-    for verdict in checked.verdicts:
-        suites.setdefault(name_of(verdict), []).append(verdict)
+    suites = by_key((name_of(verdict), verdict) for verdict in checked.verdicts)
     for name, verdicts in suites.items():
         n = counts(verdicts)
         suite = ET.SubElement(

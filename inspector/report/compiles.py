@@ -26,7 +26,15 @@ from inspector.base.model import (
     ShapeFact,
     UserFrame,
 )
-from inspector.base.text import first_error, plural, seconds, shown, word_for
+from inspector.base.text import (
+    by_key,
+    first_error,
+    guard_parts,
+    plural,
+    seconds,
+    shown,
+    word_for,
+)
 from inspector.report import ranks
 from inspector.report.jsons import members, plain
 from inspector.report.tables import FAILED, UNKNOWN, padded
@@ -84,9 +92,8 @@ def timeline_rows(rec: Recording, phases: Table) -> list[TimelineRow]:
     parts = {
         name: next((part for _, part, n in known if fnmatchcase(name, n)), None) for name in names
     }
-    timed: dict[int | None, list[KernelCompile]] = {}
-    for kernel in sorted((k for k in rec.kernel_compiles if k.began is not None), key=_began):
-        timed.setdefault(kernel.process, []).append(kernel)
+    began = sorted((k for k in rec.kernel_compiles if k.began is not None), key=_began)
+    timed = by_key((kernel.process, kernel) for kernel in began)
     out, busy = [], []
     for one in rec.frame_compiles:
         spans = [(p.began, p.began + p.seconds, p.depth, parts[p.name]) for p in one.phases]
@@ -273,26 +280,26 @@ def resumed_at(function: str) -> tuple[str, int] | None:
 
 def break_places(rec: Recording) -> list[BreakPlace]:
     """Graph breaks by their line and reason, in the order in which they were first met."""
-    groups: dict[object, list[tuple[FrameCompile, GraphBreak]]] = {}
-    for one in rec.frame_compiles:
-        for graph_break in one.breaks:
-            at = graph_break.place
-            key = (at and (at.file, at.line), graph_break.reason)
-            groups.setdefault(key, []).append((one, graph_break))
+    groups = by_key(
+        ((b.place and (b.place.file, b.place.line), b.reason), (one, b))
+        for one in rec.frame_compiles
+        for b in one.breaks
+    )
     resumed = [(go[1], one) for one in rec.frame_compiles if (go := resumed_at(one.function))]
     out = []
     for group in groups.values():
         lines = {(f.file, f.line) for _, b in group for f in b.stack}
         after = [one for line, one in resumed if (one.file, line) in lines]
-        place = BreakPlace(
-            group[0][1],
-            len(group),
-            list(dict.fromkeys(one.id for one, _ in group)),
-            list(dict.fromkeys(one.id for one in after)),
-            _total(graph_break.lost_seconds for _, graph_break in group),
-            _total(one.seconds for one in after),
+        out.append(
+            BreakPlace(
+                group[0][1],
+                len(group),
+                list(dict.fromkeys(one.id for one, _ in group)),
+                list(dict.fromkeys(one.id for one in after)),
+                _total(graph_break.lost_seconds for _, graph_break in group),
+                _total(one.seconds for one in after),
+            )
         )
-        out.append(place)
     return out
 
 
@@ -490,13 +497,15 @@ def _caches(rec: Recording) -> Iterator[Text]:
 
 def choices(rec: Recording) -> Iterator[CompileLine]:
     """What max-autotune chose for each operation, of how many, and whose time that is."""
-    told = []
-    for kernel in rec.kernels:
-        for one in kernel.autotune:
-            if one.operation is not None:
-                said = f"{choice_words.chosen(one)}; {choice_words.candidates(one)}"
-                text = Text(shown(f"  {kernel.name}: {said}"))
-                told.append(CompileLine(text, kernel=kernel.id))
+    told = [
+        CompileLine(
+            Text(shown(f"  {k.name}: {choice_words.chosen(t)}; {choice_words.candidates(t)}")),
+            kernel=k.id,
+        )
+        for k in rec.kernels
+        for t in k.autotune
+        if t.operation is not None
+    ]
     if told:
         yield from (CompileLine(Text("max-autotune", "bold cyan")), *told)
 
@@ -673,10 +682,8 @@ def _frame(frame: UserFrame | None) -> dict[str, object] | None:
 
 MAX_GUARDS = 10_000
 """Guards shown of one compile."""
-MAX_GUARD_CHARS = 600
 # A row of torch's tree of guards: `| | +- EQUALS_MATCH: L['n'] == 3`.
 _ROW = re.compile(r"[|\s]{0,400}\+- ([A-Z][A-Z0-9_]{1,60}): ")
-_PLACE = re.compile(r"\S{1,4096}:\d{1,9} in \S{1,400}")
 
 
 class Guard(Struct, frozen=True):
@@ -691,15 +698,8 @@ class Guard(Struct, frozen=True):
 
 def guards_in(text: str) -> list[Guard]:
     """The guards in torch's tree of them, in its order. Never raises."""
-    out = []
-    for match in islice(filter(None, map(_ROW.match, text.split("\n"))), MAX_GUARDS):
-        rest = match.string[match.end() :]
-        before, mark, place = rest.rpartition("  # ")
-        if not mark or not _PLACE.fullmatch(place.strip()):
-            before, place = rest, ""
-        short = [part.strip()[:MAX_GUARD_CHARS] for part in before.partition("  # ")]
-        out.append(Guard(match[1], short[0], short[2], place.strip()))
-    return out
+    rows = islice(filter(None, map(_ROW.match, text.split("\n"))), MAX_GUARDS)
+    return [Guard(row[1], *guard_parts(row.string[row.end() :])) for row in rows]
 
 
 def guard_lines(told: Iterable[tuple[FrameCompile, list[Guard]]]) -> Iterator[Text]:

@@ -17,7 +17,7 @@ from inspector.analyse.hints.subject import Finding
 from inspector.base.model import Kernel, Stage, Variant
 from inspector.base.text import base_name, microseconds, plural, shown
 from inspector.diff.beside import BesideRow, PassChange, Sign, folded, loud
-from inspector.diff.compare import Compared, Files
+from inspector.diff.compare import Compared, Files, Paired
 from inspector.diff.explanation import TUNER, FigureChange, Summary
 from inspector.diff.listings import FunctionPair, ListingDiff
 from inspector.diff.recordings import Fate, RecordedVariant
@@ -37,8 +37,6 @@ from inspector.report.tables import (
     wrapped,
 )
 
-Paired = tuple[RecordedVariant | None, RecordedVariant | None, Fate, tuple[FigureChange, ...]]
-
 
 def variants_json(one: Compared, paths: tuple[str, str]) -> dict[str, object]:
     summary = one.summary
@@ -52,10 +50,8 @@ def variants_json(one: Compared, paths: tuple[str, str]) -> dict[str, object]:
         "costs": [{"cost": c.name, "a": c.a, "b": c.b} for c in summary.costs],
         "accesses": plain(summary.accesses),
         "hints": {
-            "gained": [hint_json(f) for f in summary.gained],
-            "lost": [hint_json(f) for f in summary.lost],
-            "unknown_a": [hint_json(f) for f in summary.unknown_a],
-            "unknown_b": [hint_json(f) for f in summary.unknown_b],
+            name: [hint_json(f) for f in getattr(summary, name)]
+            for name in ("gained", "lost", "unknown_a", "unknown_b")
         },
         "config": changes_json(summary.config),
         "versions": changes_json(summary.versions),
@@ -159,21 +155,22 @@ def _pair(pair: Paired) -> dict[str, object]:
 
 
 def table_json(rows: Iterable[VariantRow]) -> dict[str, object]:
-    return {"schema": SCHEMA, "variants": [_row_json(row) for row in rows]}
-
-
-def _row_json(row: VariantRow) -> dict[str, object]:
-    variant = row.variant
     return {
-        "kernel": row.kernel.name,
-        "variant": None if variant is None else variant.id,
-        "compiled": row.compiled,
-        "target": None if variant is None else variant.target,
-        "config": {k: v for k, v in row.config.items() if k != "flags"},
-        **members(row, "winner time_us time_by reason"),
-        "resources": None if variant is None else plain(row.resources),
-        "occupancy_percent": row.occupancy,
-        "instructions": row.instructions,
+        "schema": SCHEMA,
+        "variants": [
+            {
+                "kernel": row.kernel.name,
+                "variant": None if row.variant is None else row.variant.id,
+                "compiled": row.compiled,
+                "target": None if row.variant is None else row.variant.target,
+                "config": {k: v for k, v in row.config.items() if k != "flags"},
+                **members(row, "winner time_us time_by reason"),
+                "resources": None if row.variant is None else plain(row.resources),
+                "occupancy_percent": row.occupancy,
+                "instructions": row.instructions,
+            }
+            for row in rows
+        ],
     }
 
 

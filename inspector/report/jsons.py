@@ -94,16 +94,10 @@ SCALARS = {str, int, float, bool, type(None)}
 """Types that JSON has: most values, so they are sorted out without a call."""
 
 
-def _fields(value: Any) -> Sequence[str]:
-    if isinstance(value, Struct):
-        return value.__struct_fields__
-    return [field.name for field in fields(value)]
-
-
 def members(value: Any, names: str = "") -> dict[str, object]:
     """Return fields of a record as JSON values: those of ``names``, words, else all."""
-    chosen = names.split() or _fields(value)
-    found = [(name, getattr(value, name)) for name in chosen]
+    chosen = names.split() or getattr(value, "__struct_fields__", None)
+    found = [(name, getattr(value, name)) for name in chosen or (f.name for f in fields(value))]
     return {name: one if type(one) in SCALARS else plain(one) for name, one in found}
 
 

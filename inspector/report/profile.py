@@ -7,7 +7,7 @@ from rich.text import Text
 
 from inspector.analyse.line_annotations import total
 from inspector.base.model import Recording
-from inspector.base.text import counted, plural, short_name, shown, some
+from inspector.base.text import by_key, counted, plural, short_name, shown, some
 from inspector.measure.ncu.attach import UNRECORDED, Attached, Key, NcuMeasured
 from inspector.measure.ncu.report import Dim3, NcuLaunch, Report
 from inspector.measure.profile.trace import GpuWork, Overhead, Profile, Window
@@ -304,13 +304,13 @@ MAX_NAMES = 8
 def launch_footnotes(attached: Sequence[Attached], report: Report) -> list[str]:
     """What is odd: launches of no variant here, samples that are not shown, what ncu left out."""
     said = [shown(p) for p in report.problems]
-    lone: dict[str, list[str]] = {}
-    strangers = []
-    for one in attached:
-        if one.why.startswith(UNRECORDED):
-            strangers.append(one.launch.function)
-        elif why := one.why or (one.unplaced and f"no samples: {one.unplaced}"):
-            lone.setdefault(why, []).append(str(one.launch.number))
+    strangers = [one.launch.function for one in attached if one.why.startswith(UNRECORDED)]
+    lone = by_key(
+        (why, str(one.launch.number))
+        for one in attached
+        if not one.why.startswith(UNRECORDED)
+        if (why := one.why or (one.unplaced and f"no samples: {one.unplaced}"))
+    )
     if strangers:
         many = "launch is" if len(strangers) == 1 else "launches are"
         names = some(list(dict.fromkeys(strangers)), MAX_NAMES)

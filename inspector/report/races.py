@@ -5,6 +5,7 @@ import io
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import PurePath
 from typing import Any
 
 from msgspec import Struct
@@ -79,17 +80,16 @@ def roofs(
 
 def _roofline(
     title: str,
-    named: Iterable[tuple[str, Timing]],
+    named: Sequence[tuple[str, Timing]],
     session: Session,
     peaks: Mapping[str, float],
     dtypes: Iterable[str],
 ) -> Figure | None:
     """The times of the first stopwatch under the device's roofs; None without a time or roof."""
-    timed = [(n, t) for n, t in named if t.bytes and t.tflop_per_s]
-    watch = timed[0][1].stopwatch if timed else None
+    watch = next((t.stopwatch for _, t in named if t.bytes and t.tflop_per_s), None)
     spots = [
         (name, t.flops / t.bytes, t.tflop_per_s)
-        for name, t in timed
+        for name, t in named
         if t.stopwatch == watch and t.bytes and t.flops and t.tflop_per_s
     ]
     copy = next((p.gb_per_s for p in session.peaks if p.stopwatch == watch), None)
@@ -97,8 +97,10 @@ def _roofline(
     known = (("copy, measured", copy), ("memory by data sheet", sheet))
     bands = {name: band for name, band in known if band}
     units = dict.fromkeys(u for d in dtypes for u in UNITS.get(d, ()) if u in peaks)
-    titles = {u: u.replace("_tensor", " tensor cores") for u in units}
-    levels = {f"{titles[u]} by data sheet": peaks[u] / 1e12 for u in units}
+    levels = {
+        f"{unit.replace('_tensor', ' tensor cores')} by data sheet": peaks[unit] / 1e12
+        for unit in units
+    }
     if not spots or not (bands or levels):
         return None
     low = min(x for _, x, _ in spots) / MARGIN
@@ -122,18 +124,13 @@ def _roofline(
     return Figure(title, "FLOP/byte", "TFLOP/s", lines, log=True)
 
 
-def _script(race: Race) -> str:
-    """``square`` of ``kernels/square.py``."""
-    return race.script.rpartition("/")[2].removesuffix(".py")
-
-
 def roofline(race: Race, peaks: Mapping[str, float]) -> Figure | None:
     """The variants that agree, of the largest size, under the roofs of the device and its sheet."""
     last = max((r.call for r in race.rows), default=0)
     rows = [r for r in race.rows if r.call == last and r.rank is not None]
     if not rows:
         return None
-    title = f"{_script(race)}, {rows[0].inputs}"
+    title = f"{PurePath(race.script).stem}, {rows[0].inputs}"
     named = [(r.variant, r) for r in rows]
     return _roofline(title, named, race.session, peaks, rows[0].dtypes)
 
@@ -185,12 +182,11 @@ def swept(race: Race, peaks: Mapping[str, float]) -> Figure | None:
         return None
     copy = next((p.gb_per_s for p in race.session.peaks if p.stopwatch == watch), None)
     if unit == "gb_per_s" and copy is not None:
-        sizes = sorted({x for line in lines for x, _ in line.points})
-        points = [(x, copy) for x in sizes]
+        points = [(x, copy) for x in sorted({x for line in lines for x, _ in line.points})]
         lines.append(PlotLine("copy, measured", points, True, f"{copy:,.0f} GB/s"))
     sizes_of = {**race.defaults, **race.rows[0].sizes, race.swept: None}
     others = ", ".join(f"{n}={v}" for n, v in sizes_of.items() if v is not None)
-    title = " · ".join(filter(None, (_script(race), others)))
+    title = " · ".join(filter(None, (PurePath(race.script).stem, others)))
     return Figure(title, race.swept, FIGURE_UNITS[unit], lines)
 
 
@@ -348,10 +344,10 @@ def launched(rows: Sequence[RaceRow]) -> Iterator[str]:
 def race_footnotes(race: Race) -> Iterator[str]:
     """Yield what the figures mean, then failures, disagreements and warnings, each once."""
     rows = race.rows
-    watches = dict.fromkeys(r.stopwatch for r in rows if r.stopwatch)
-    states = dict.fromkeys(r.cache for r in rows if r.cache)
-    yield from (f"{watch}: {LESSONS.get(watch, '')}" for watch in watches)
-    yield from (f"{state}: {STATES.get(state, '')}" for state in states)
+    for watch in dict.fromkeys(r.stopwatch for r in rows if r.stopwatch):
+        yield f"{watch}: {LESSONS.get(watch, '')}"
+    for state in dict.fromkeys(r.cache for r in rows if r.cache):
+        yield f"{state}: {STATES.get(state, '')}"
     yield "A rank is shared where 95 % intervals overlap; CPU µs: until a call returns."
     if any(r.bytes is not None for r in rows):
         yield (

@@ -12,7 +12,7 @@ from msgspec import Struct
 from rich.text import Text
 
 from inspector.base.model import FrameCompile, Kernel, KernelCompile, Recording, UserFrame
-from inspector.base.text import plural, shown, some
+from inspector.base.text import by_key, plural, shown, some
 from inspector.report.jsons import members, plain
 from inspector.report.tables import labels
 
@@ -52,9 +52,7 @@ Frames = Sequence[tuple[Rank, FrameCompile]]
 
 
 def ranks(rec: Recording) -> tuple[Rank, ...]:
-    groups: dict[tuple[str | None, int | None], set[int]] = {}
-    for process in rec.processes:
-        groups.setdefault((process.machine, process.rank), set()).add(process.number)
+    groups = by_key(((one.machine, one.rank), one.number) for one in rec.processes)
     numbered = {machine for machine, number in groups if number is not None}
     several = [
         Rank(number, machine, frozenset(numbers))
@@ -91,18 +89,13 @@ def differences(rec: Recording) -> tuple[RankDifference, ...]:
 
 def _rows(done: Iterable[tuple[T, Rank, V]]) -> dict[T, dict[Rank, list[V]]]:
     """What each rank did of each thing."""
-    rows: dict[T, dict[Rank, list[V]]] = {}
-    for key, rank, value in done:
-        rows.setdefault(key, {}).setdefault(rank, []).append(value)
-    return rows
+    rows = by_key((key, (rank, value)) for key, rank, value in done)
+    return {key: by_key(own) for key, own in rows.items()}
 
 
 def _grouped(did: Mapping[Rank, T]) -> dict[T, list[Rank]]:
     """The ranks that did the same; with one group nothing differs."""
-    groups: dict[T, list[Rank]] = {}
-    for rank, what in did.items():
-        groups.setdefault(what, []).append(rank)
-    return groups
+    return by_key((what, rank) for rank, what in did.items())
 
 
 def _kernels(rec: Recording, every: Sequence[Rank], kernels: Kernels) -> Iterator[RankDifference]:
@@ -171,14 +164,16 @@ def _triton_cache(
 ) -> Iterator[RankDifference]:
     """Kernels that some ranks found in Triton's cache and others compiled."""
     rows = _rows((one.hash, rank, one.hit) for rank, one in kernels if one.hit is not None)
-    groups: dict[tuple[str, ...], list[str]] = {}
-    for kernel, variant in rec.variants():
-        by_rank = rows.get(variant.hash, {})
-        # A rank missed if any of its processes did.
-        said = {rank: "miss" if False in hits else "hit" for rank, hits in by_rank.items()}
-        did = tuple(said.get(rank, "") for rank in every)
-        if "hit" in did and "miss" in did:
-            groups.setdefault(did, []).append(shown(f"{kernel.called} {variant.id[:4]}"))
+    # A rank missed if any of its processes did.
+    said = {
+        key: tuple(("miss" if False in by[r] else "hit") if r in by else "" for r in every)
+        for key, by in rows.items()
+    }
+    groups = by_key(
+        (said[v.hash], shown(f"{k.called} {v.id[:4]}"))
+        for k, v in rec.variants()
+        if {"hit", "miss"} <= {*said.get(v.hash, ())}
+    )
     for did, names in groups.items():
         of = _grouped(dict(zip(every, did, strict=True)))
         yield RankDifference(

@@ -10,6 +10,7 @@ import re
 import textwrap
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from math import prod
 from pathlib import PurePath
 
 from msgspec import Struct
@@ -20,7 +21,6 @@ from rich.text import Text
 
 from inspector.analyse.tuner_times import overheads
 from inspector.base.model import (
-    Argument,
     Failure,
     Graph,
     Kernel,
@@ -33,6 +33,7 @@ from inspector.base.model import (
 )
 from inspector.base.text import (
     UsageError,
+    by_key,
     ended_by,
     granted,
     kibibytes,
@@ -117,18 +118,11 @@ def _shape(variant: Variant) -> str:
     """Shape and dtype of the largest tensor that is written, else of the largest tensor."""
     arguments = [a for call in variant.calls[:1] for a in call.arguments if a.shape is not None]
     written = [a for a in arguments if "out_ptr" in a.name]
-    largest = max(written or arguments, key=_elements, default=None)
+    largest = max(written or arguments, key=lambda a: prod(a.shape or ()), default=None)
     if largest is None:
         return ""
     dtype = DTYPES.get(largest.dtype or "", largest.dtype or "")
     return f"{'×'.join(map(str, largest.shape or ())) or 'scalar'} {dtype}"
-
-
-def _elements(argument: Argument) -> int:
-    out = 1
-    for size in argument.shape or ():
-        out *= size
-    return out
 
 
 def tile(config: Mapping[str, object], by_ttgir: str | None = None) -> str:
@@ -557,24 +551,24 @@ def _of_kernel(
 
 def lacking(rec: Recording) -> list[str]:
     """Return each reason for a missing PTX or SASS once."""
-    out: dict[str, list[str]] = {}
-    for kernel, variant in rec.variants():
-        for stage in (Stage.PTX, Stage.SASS):
-            why = None if variant.uncompiled else variant.missing.get(stage)
-            wanted = kernel.origin not in (Origin.FILE, Origin.EXTERN) or stage is Stage.SASS
-            if why and stage not in variant.stages and wanted:
-                out.setdefault(f"no {stage.value}: {why}", []).append(kernel.called)
+    out = by_key(
+        (f"no {stage.value}: {why}", kernel.called)
+        for kernel, variant in rec.variants()
+        for stage in (Stage.PTX, Stage.SASS)
+        if not variant.uncompiled and stage not in variant.stages
+        if stage is Stage.SASS or kernel.origin not in (Origin.FILE, Origin.EXTERN)
+        if (why := variant.missing.get(stage))
+    )
     return [f"{', '.join(dict.fromkeys(names))}: {why}" for why, names in out.items()]
 
 
 def never_ran(rec: Recording) -> list[str]:
     """Return a sentence for each variant and graph that failed to compile or load."""
-    placed: dict[str, list[str]] = {}
-    for kernel, variant in rec.variants():
-        if variant.error is not None:
-            how = "did not compile" if variant.uncompiled else "never ran"
-            why = f"{variant.id} {how}: {variant.failed}"
-            placed.setdefault(why, []).append(kernel.called)
+    placed = by_key(
+        (f"{v.id} {'did not compile' if v.uncompiled else 'never ran'}: {v.failed}", k.called)
+        for k, v in rec.variants()
+        if v.error is not None
+    )
     of_kernels = [f"{', '.join(names)} {why}" for why, names in placed.items()]
     return of_kernels + [
         f"graph {graph.id} did not compile: {graph.error.said}"

@@ -245,13 +245,12 @@ def cell(time: StoredTime | None, now: datetime.datetime) -> str:
     return ", ".join(filter(None, parts))
 
 
-def sentence(time: StoredTime, now: datetime.datetime) -> str:
-    """A measured time with all that it was taken with."""
-    how = f"{time.timing.stopwatch}, {STATES.get(time.cache, time.cache)}"
-    parts = (time.inputs, time.device or "unknown device", age(time.taken, now))
-    return shown(
-        f"{duration(time.median_us)} µs measured (95 %: {interval(time.timing)}) by {how}; "
-        + ", ".join(filter(None, parts))
+def how(time: StoredTime, taken: str) -> str:
+    """All that a time was taken with; ``taken`` says when."""
+    parts = (time.inputs, time.device or "unknown device", taken)
+    return (
+        f"measured (95 %: {interval(time.timing)}) by {time.timing.stopwatch}, "
+        f"{STATES.get(time.cache, time.cache)}; {', '.join(filter(None, parts))}"
     )
 
 

@@ -9,7 +9,7 @@ from rich.text import Text
 
 from inspector.analyse.hints.subject import Finding
 from inspector.base.model import Stage
-from inspector.base.text import counted, kibibytes, plural, shown, word_for
+from inspector.base.text import by_key, counted, kibibytes, plural, shown, word_for
 from inspector.execute import Approximation, Buffer, Fault
 from inspector.execute.calls.tracing import SHARED, TracedLaunch
 from inspector.execute.facts import GLOBAL, ExecutedLine, MemoryUse, Totals, ValueFacts, kind_of
@@ -181,9 +181,7 @@ def summary(told: TracedKernel) -> Iterator[tuple[str, str]]:
         flops += f", {totals.intensity:.3g} for each byte of global memory's sectors"
     yield "operations", flops
     # What a GPU computes otherwise, and how far it may be off, an opcode each.
-    lines: dict[tuple[str, str], list[int]] = {}
-    for one in told.approximate:
-        lines.setdefault((one.opcode, one.bound), []).append(one.line)
+    lines = by_key(((one.opcode, one.bound), one.line) for one in told.approximate)
     for n, ((opcode, bound), where) in enumerate(lines.items()):
         places = ", ".join(map(str, where[:3])) + (" …" if len(where) > 3 else "")
         yield (
@@ -312,8 +310,8 @@ def rows(
     ``where`` says which tensor an address is in.
     """
     most = max((BARS[drawn](line) for line in lines), default=0) or 1
-    columns = _fit(lines, width)
     numbers = max([4, *(len(str(line.n)) for line in lines)])
+    columns = _fit(lines, width - numbers)
     head = " ".join([f"{'line':>{numbers}}", *(f"{c.head:>{w}}" for c, w in columns), f"█ {drawn}"])
     yield Text(head.rstrip(), style="bold")
     wide = width >= WIDE
@@ -348,15 +346,14 @@ def rows(
 
 
 def _fit(lines: Sequence[ExecutedLine], width: int) -> list[tuple[FigureColumn, int]]:
-    """The columns that have something in them and fit, each with its width."""
-    numbers = max([4, *(len(str(line.n)) for line in lines)])
+    """The columns that have something in them and fit beside the numbers, each with its width."""
     out = []
     for column in COLUMNS:
         cells = [cell for line in lines if (cell := column.cell(line))]
         if cells:
             out.append((column, max(len(column.head), *(len(cell) for cell in cells))))
     for head in GIVEN_UP:
-        if numbers + sum(w + 1 for _, w in out) + BAR + 2 + ROOM <= width:
+        if sum(w + 1 for _, w in out) + BAR + 2 + ROOM <= width:
             break
         out = [(c, w) for c, w in out if c.head != head]
     return out

@@ -15,7 +15,7 @@ import re
 import shlex
 import tempfile
 from collections import ChainMap
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -26,8 +26,10 @@ from inspector.base.text import PtxviewError, Unreadable
 from inspector.listing.cubin import read_cubin
 from inspector.recording.facts import from_ptxas
 from inspector.recording.layout import BytesContent, DerivedCache, FileContent
-from inspector.sources.caches import Event, objects
+from inspector.sources.caches import objects
+from inspector.sources.compilers import PLAIN, Compiled
 from inspector.sources.disassembly import carries_device_code, images, same_code
+from inspector.sources.traces import Event
 from inspector.system import files
 from inspector.system.process import run_tool
 from inspector.system.toolchain import find, path_folders
@@ -39,20 +41,6 @@ _DROP_ONE = {"-c", "--compile", "-dc", "--device-c", "-dw", "-MD", "-MMD", "-M",
              "--generate-dependencies-with-compile", "-ptx", "-cubin", "-dlink"}  # fmt: skip
 _DROP_PREFIX = ("-gencode=", "--generate-code=", "-arch=", "--gpu-architecture=", "-code=",
                 "--gpu-code=", "-MF=", "--dependency-output=", "-o=")  # fmt: skip
-
-
-class DeviceCode(Struct, frozen=True):
-    """The result of a second run; if ``ptx`` is None, ``why`` says what is missing.
-
-    ``ptxas``, the output of ``ptxas -v``, holds for the built object if ``lines_cubin`` is given:
-    the machine code is the same.
-    """
-
-    ptx: bytes | None
-    lines_cubin: bytes | None
-    command: tuple[str, ...]
-    why: str | None = None
-    ptxas: str = ""
 
 
 def again(argv: Sequence[str], source: str, arch: str, out: Path) -> list[str]:
@@ -74,40 +62,39 @@ def again(argv: Sequence[str], source: str, arch: str, out: Path) -> list[str]:
 
 def rerun(
     found: Found, argv: tuple[str, ...], cache: DerivedCache, say: Callable[[str], None]
-) -> DeviceCode:
-    """Run nvcc again for one cubin of a build, or take the cached result for the same content."""
+) -> Compiled:
+    """Run nvcc again for one cubin of a build, or take the cached result for the same content.
+
+    It has a cubin, and ``printed`` holds for the built one, if their machine code is the same.
+    """
     own = found.source or Path()
     source = next((w for w in argv if w.endswith(SOURCES) and Path(w).name == own.name), str(own))
-    missing = next((w for w in (*argv[:1], source) if not Path(w).is_file()), None)
-    if not argv or missing is not None:
-        why = f"PTX needs the build's own nvcc command, and {missing or 'it'} is not here"
-        return DeviceCode(None, None, (), why)
     arch, built = found.arch.removeprefix("sm_"), read_cubin(found.cubin)
     code = json.dumps(sorted((n, c.hex()) for n, c in built.code.items())) if built else ""
     key = cache.key("nvcc", "\0".join(argv), arch, files.read(Path(source)), code)
     keys = [cache.key(key, name) for name in ("ptx", "cubin", "said")]
     text, lines, said = map(cache.get, keys)
-    command = list(argv)
+    command = argv
     if text is None or said is None:
         say(f"nvcc again for {own.name}, for its PTX (sm_{arch})")
         with tempfile.TemporaryDirectory(prefix="ptxview-") as folder:
-            command = again(argv, source, arch, Path(folder))
+            command = tuple(again(argv, source, arch, Path(folder)))
             try:
                 # It runs in the build's folder, and looks for the host's compiler on PATH.
                 env = {**os.environ, "PATH": os.pathsep.join(path_folders())}
                 build_folder = found.directory if found.directory.is_dir() else None
                 done = run_tool(command, cwd=build_folder, env=env, seconds=900)
             except PtxviewError as error:
-                return DeviceCode(None, None, tuple(command), error.message)
+                return Compiled(command=command, failed=error.message)
             ptx = next(iter(sorted(Path(folder).glob("*.ptx"))), None)
             if done.status != 0 or ptx is None:
-                return DeviceCode(None, None, tuple(command), f"nvcc failed: {done.complaint}")
+                return Compiled(command=command, failed=f"nvcc failed: {done.complaint}")
             text, said = files.read(ptx), done.err
             cubin = files.read(Path(folder) / "again.cubin")
         lines = cubin if same_code(built, read_cubin(cubin)) else b""
         for name, data in zip(keys, (text, lines, said), strict=True):
             cache.put(name, data)
-    return DeviceCode(text, lines or None, tuple(command), ptxas=said.decode("utf-8", "replace"))
+    return Compiled(text, lines or None, command=command, printed=said.decode("utf-8", "replace"))
 
 
 def architectures(argv: Sequence[str]) -> list[str]:
@@ -120,13 +107,13 @@ def architectures(argv: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(itertools.chain.from_iterable(real)))
 
 
-# What torch's generator uses and a little more: variables, rules, builds with variables of their
-# own, ``$`` escapes, implicit inputs and outputs; no ``include`` and no ``subninja``.
+# What torch's generator uses: variables, rules, builds with variables of their own, ``$`` escapes,
+# implicit inputs and outputs; no variables of rules, no ``include`` and no ``subninja``.
 
+SOURCES = (".cu",)
 _REFERENCE = re.compile(r"\$(?:([$ :])|\{([^{}]*)\}|([A-Za-z0-9_-]+)|)")
-_WORD = re.compile(r"(?:[^ $]|\$(?s:.)|\$$)+")
-# Marks a joined line; the next line's indentation is not part of it.
-_JOINED = "\0"
+_EDGE = re.compile(r"((?:[^$:]|\$.)*+): *(\S+)(.*)")
+_WORD = re.compile(r"(?:[^ $]|\$.|\$$)+")
 # The text that is expanded may be TIMES as long as the file, or LEAST characters if that is more. A
 # hundred commands with one long list of flags are 20 times as long as the file.
 TIMES, LEAST = 64, 1 << 16
@@ -137,7 +124,6 @@ class Build(Struct, frozen=True):
 
     output: str
     inputs: tuple[str, ...]
-    rule: str
     argv: tuple[str, ...]
 
     @property
@@ -147,92 +133,50 @@ class Build(Struct, frozen=True):
 
 def parse_ninja(text: str) -> tuple[Build, ...]:
     """The builds of a file, with their commands expanded. What cannot be read is left out."""
-    room = _Room(LEAST + TIMES * len(text))
+    left = LEAST + TIMES * len(text)
+
+    def expand(text: str, values: Mapping[str, str]) -> str:
+        def one(reference: re.Match[str]) -> str:
+            nonlocal left
+            found = reference[1] or values.get(reference[2] or reference[3] or "", "")
+            left -= len(found)
+            return found if left >= 0 else ""
+
+        nonlocal left
+        left -= len(text)
+        return _REFERENCE.sub(one, text) if left >= 0 else ""
+
     variables: dict[str, str] = {}
     rules: dict[str, dict[str, str]] = {}
-    edges: list[_Edge] = []
-    # The block to which indented lines belong, and the variables that their values may name.
-    block: dict[str, str] | None = None
-    scope: dict[str, str] | None = None
-    for line in text.replace("$\r\n", _JOINED).replace("$\n", _JOINED).split("\n"):
-        line = re.sub(_JOINED + " *", "", line.rstrip("\r"))
-        if not line.strip() or line.lstrip().startswith("#"):
-            continue
+    edges: list[tuple[str, dict[str, str]]] = []
+    rule: dict[str, str] | None = None
+    block = variables
+    for line in re.sub(r"\$\n *", "", text.replace("\r\n", "\n")).split("\n"):
         name, equals, value = line.partition("=")
-        if line.startswith((" ", "\t")):
-            if block is not None and equals:
-                value = value.lstrip()
-                block[name.strip()] = value if scope is None else room.expand(value, scope.get)
-            continue
-        block, scope = None, None
         if line.startswith("rule "):
-            block = rules.setdefault(line[5:].strip(), {})
+            block = rule = rules.setdefault(line[5:].strip(), {})
         elif line.startswith("build "):
-            if (edge := _edge(line[6:], variables, room)) is not None:
-                edges.append(edge)
-                block, scope = edge[3], variables
-        elif equals:
-            variables[name.strip()] = room.expand(value.lstrip(), variables.get)
-    return tuple(_build(edge, rules.get(edge[2], {}), variables, room) for edge in edges)
-
-
-_Edge = tuple[tuple[str, ...], tuple[str, ...], str, dict[str, str]]
-"""Outputs, inputs, the rule and the variables of a build."""
-
-
-def _edge(text: str, variables: dict[str, str], room: _Room) -> _Edge | None:
-    if (found := re.match(r"((?:[^$:]|\$(?s:.))*+):(.*)", text, flags=re.DOTALL)) is None:
-        return None
-
-    def explicit(words: list[str]) -> tuple[str, ...]:
-        # Names after a bar are implicit: they order the build and are not part of the command.
-        own = itertools.takewhile(lambda word: word not in ("|", "||", "|@"), words)
-        return tuple(room.expand(word, variables.get) for word in own)
-
-    rule, *inputs = _WORD.findall(found[2]) or [""]
-    return (explicit(_WORD.findall(found[1])), explicit(inputs), rule, {}) if rule else None
-
-
-def _build(edge: _Edge, rule: dict[str, str], variables: dict[str, str], room: _Room) -> Build:
-    outputs, inputs, rule_name, own = edge
-    special = {"in": " ".join(map(shlex.quote, inputs)), "out": " ".join(map(shlex.quote, outputs))}
-    outside = ChainMap(special, own, variables)
-
-    def value(name: str) -> str | None:
-        # As ninja looks it up: the rule's variables come before the file's if the edge has some.
-        if name in ("command", "in", "out") or name not in rule or name in (own or variables):
-            return outside.get(name)
-        # A rule's variables are expanded at each use; for torch's rules one level is enough.
-        return room.expand(rule[name], outside.get)
-
-    command = room.expand(own.get("command", rule.get("command", "")), value)
-    try:
-        argv = tuple(shlex.split(command))
-    except ValueError:
-        argv = ()
-    return Build(outputs[0] if outputs else "", inputs, rule_name, argv)
-
-
-class _Room:
-    """The characters that may still be expanded for a whole file; each value draws on them."""
-
-    def __init__(self, left: int) -> None:
-        self.left = left
-
-    def expand(self, text: str, value: Callable[[str], str | None]) -> str:
-        """Text with its variables expanded; empty once there are too many characters."""
-
-        def one(reference: re.Match[str]) -> str:
-            found = reference[1] or value(reference[2] or reference[3] or "") or ""
-            self.left -= len(found)
-            return found if self.left >= 0 else ""
-
-        self.left -= len(text)
-        expanded = _REFERENCE.sub(one, text) if self.left >= 0 else ""
-        return expanded if self.left >= 0 else ""
-
-
-SOURCES = (".cu",)
+            block = {}
+            edges.append((line[6:], block))
+        elif equals and not line.lstrip().startswith("#"):
+            block = block if line.startswith((" ", "\t")) else variables
+            value = value.lstrip()
+            # A rule's command is expanded for each build.
+            block[name.strip()] = value if block is rule else expand(value, variables)
+    builds = []
+    for found, own in ((_EDGE.match(text), own) for text, own in edges):
+        if found is not None:
+            # Names after a bar are implicit: they order the build and are not part of the command.
+            outputs, inputs = (
+                tuple(expand(word, variables) for word in _WORD.findall(names.partition("|")[0]))
+                for names in (found[1], found[3])
+            )
+            files_of = {"in": shlex.join(inputs), "out": shlex.join(outputs)}
+            command = rules.get(found[2], {}).get("command", "")
+            with suppress(ValueError):
+                argv = shlex.split(expand(command, ChainMap(files_of, own, variables)))
+                builds.append(Build("".join(outputs[:1]), inputs, tuple(argv)))
+    return tuple(builds)
 
 
 class Found(Struct, frozen=True):
@@ -257,9 +201,9 @@ class LaterPtx(Struct, frozen=True):
 
     def read(self) -> bytes:
         code = rerun(self.found, self.argv, self.cache, lambda text: None)
-        data = code.lines_cubin if self.lines else code.ptx
+        data = code.cubin if self.lines else code.ptx
         if data is None:
-            raise Unreadable(code.why or "the machine code differs with -lineinfo")
+            raise Unreadable(code.failed or "the machine code differs with -lineinfo")
         return data
 
 
@@ -355,10 +299,6 @@ _HARMLESS = ("-D", "-U", "-I", "-O", "-std=", "--std=", "-isystem", "--expt-", "
 _PAIRS = {"-isystem", "-I", "-D", "-U", "-gencode", "--generate-code", "-std", "-arch"}
 
 
-# nvcc hands its own commands to a shell, and quotes in a way that $(…) and `…` survive.
-_PLAIN = re.compile(r"[\w.,/+=:%@\[\] -]+")
-
-
 def harmless(argv: tuple[str, ...], nvcc_path: Path, source: Path) -> tuple[str, ...]:
     """The command with this machine's nvcc and only the flags that shape the code."""
     out = [str(nvcc_path)]
@@ -366,9 +306,9 @@ def harmless(argv: tuple[str, ...], nvcc_path: Path, source: Path) -> tuple[str,
     for word in words:
         if word in _PAIRS:
             value = next(words, "")
-            if _PLAIN.fullmatch(value) and not value.startswith(("-", "@")):
+            if PLAIN.fullmatch(value) and not value.startswith(("-", "@")):
                 out += [word, value]
-        elif word.startswith(_HARMLESS) and _PLAIN.fullmatch(word):
+        elif word.startswith(_HARMLESS) and PLAIN.fullmatch(word):
             out.append(word)
     return (*out, str(source))
 
@@ -384,7 +324,7 @@ def event_of(built: Found, cache: DerivedCache) -> Event:
     reason = why_not(built)
     # An absolute path, since one that begins with a dash would be an option.
     source = built.source.absolute() if built.source is not None else None
-    if reason is None and not _PLAIN.fullmatch(str(source)):
+    if reason is None and not PLAIN.fullmatch(str(source)):
         reason = "PTX needs nvcc, and nvcc would obey the odd characters in the source's path"
     if built.embedded_ptx is None and reason is None and source is not None and tool is not None:
         argv = harmless(built.argv, tool.path, source)
@@ -407,15 +347,15 @@ def recorded_event(
         event["source_blob"] = blob(files.read(built.source))
     if (reason := why_not(built)) is None:
         code = rerun(built, built.argv, cache, say)
-        reason = code.why
+        reason = code.failed
         event["ptx_command"] = list(code.command)
         if code.ptx is not None:
             said = "the build's nvcc command again, with -lineinfo"
             event |= {"ptx": blob(code.ptx), "ptx_from": said}
-        if code.lines_cubin is not None:
-            event["lineinfo_cubin"] = blob(code.lines_cubin)
+        if code.cubin is not None:
+            event["lineinfo_cubin"] = blob(code.cubin)
             digest = str(event["sha256"])
-            figures = [ptxas_event(digest, s, r) for s, r in from_ptxas(code.ptxas).items()]
+            figures = [ptxas_event(digest, s, r) for s, r in from_ptxas(code.printed).items()]
         elif code.ptx is not None:
             event["no_lines"] = "with -lineinfo the machine code differs: no lines are shown"
     return [event | {"why": reason}, *figures]

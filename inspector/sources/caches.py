@@ -21,8 +21,8 @@ from msgspec.structs import replace
 
 from inspector.base.model import Content
 from inspector.base.text import PtxviewError, Unreadable
+from inspector.listing import output_code
 from inspector.listing.cubin import architecture, binaries, read_cubin
-from inspector.recording import output_code
 from inspector.recording.autotune import configuration
 from inspector.recording.facts import CONFIG, as_map, as_seconds
 from inspector.recording.layout import BytesContent, FileContent
@@ -34,6 +34,7 @@ from inspector.sources.disassembly import (
     images,
     images_of,
 )
+from inspector.sources.traces import Event
 from inspector.system import files
 
 # What the caches of Triton and Inductor keep of autotuning, as events. Both are JSON.
@@ -128,8 +129,6 @@ MAX_FOLDERS = 200_000
 GROUP = "__grp__"
 MAX_TILED_BYTES = 1 << 20
 """Bytes of TTGIR in which the tile of a product is looked for on opening."""
-
-Event = dict[str, object]
 
 
 def scan(root: Path, allowance: files.Allowance | None = None) -> Iterator[Event]:
@@ -310,7 +309,6 @@ def _problem(path: Path, text: str) -> Event:
 
 WRAPPER = (".wrapper.cpp", "_wrapper.cpp")
 LIBRARIES = (".so", ".o")
-KINDS = {".ptx": "ptx", ".ttir": "ttir", ".ttgir": "ttgir", ".llir": "llir"}
 
 
 def models(root: Path) -> list[Path]:
@@ -331,7 +329,7 @@ def events(model: Path, root: Path) -> Iterator[Event]:
         except Unreadable as error:
             yield _problem(path, error.message)
             continue
-        written |= {kernel.name: kernel for kernel in output_code.kernels(text)}
+        written |= {kernel.name: kernel for kernel in output_code.cpp_kernels(text)}
         yield _graph(path, root, model.name)
     for name in (n for n in names if Path(n).suffix in (".cubin", ".fatbin", *LIBRARIES)):
         path = model / name
@@ -355,8 +353,8 @@ def of_library(file: files.File) -> Iterator[Event]:
     written: dict[str, output_code.KernelText] = {}
     if embedded and wrapper.is_file():
         text = files.text(wrapper, files.limits().text, inside=folder)
-        if output_code.is_wrapper(text):
-            written = {kernel.name: kernel for kernel in output_code.kernels(text)}
+        if output_code.is_cpp(text):
+            written = {kernel.name: kernel for kernel in output_code.cpp_kernels(text)}
             yield _graph(wrapper, folder, wrapper.stem)
     yield from (_compiled(binary, written) for binary in embedded)
 
@@ -387,9 +385,9 @@ def _binaries(file: files.File, root: Path, names: list[str]) -> Iterator[_Binar
         found = _embedded(file)
     for binary in found:
         beside: dict[str, Content] = {  # the texts that go by the kernel's name
-            kind: FileContent(path.with_name(binary.stem + ending), root)
-            for ending, kind in KINDS.items()
-            if binary.stem + ending in names
+            kind: FileContent(path.with_name(f"{binary.stem}.{kind}"), root)
+            for kind in ("ptx", "ttir", "ttgir", "llir")
+            if f"{binary.stem}.{kind}" in names
         }
         yield replace(binary, contents={**binary.contents, **beside})
 

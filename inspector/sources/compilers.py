@@ -146,7 +146,7 @@ def _bad_ir(printed: str, name: str, rows: Sequence[str]) -> CompilerMessage | N
 
 _NOT_FOR_IT = re.compile(r"Value '\w+' is not defined for option 'gpu-name'|Unsupported \.version")
 # nvcc hands its own commands to a shell, and quotes in a way that $(…) and `…` survive.
-_PLAIN = re.compile(r"[\w.,/+=:%@\[\] -]+")
+PLAIN = re.compile(r"[\w.,/+=:%@\[\] -]+")
 # What is decided by --target and by what is kept; the rest is the compiler's own.
 _OURS = re.compile(
     r"(?:--?(?:o|output-file|c|compile|ptx|cubin|fatbin|dc|dlink|E|run|gencode|generate-code|arch|"
@@ -227,7 +227,7 @@ def compile_cuda(
     """CUDA C++ for one target with nvcc; ``more`` are further options. Raises ``ToolMissing``."""
     tool = need("nvcc")
     path = source.path.absolute()
-    if not _PLAIN.fullmatch(str(path)):
+    if not PLAIN.fullmatch(str(path)):
         raise Unreadable(
             f"{source.name} cannot be compiled: nvcc would obey the odd characters in its path",
             "Rename it, or give it on standard input: ptxview compile - --language cuda",

@@ -5,6 +5,7 @@ messages, and events as builds leave them hold the code. One that fails is kept;
 Triton compiles a program's kernels in the user's interpreter: the program is run once on the
 emulated device, and each kernel that it launches is compiled for every target; where signatures are
 given its module is only imported. A child that dies of a compilation is started again without it.
+A file of Triton's IR goes through the stages that follow it, each time in a child of its own.
 """
 
 import ast
@@ -24,7 +25,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from inspector import __version__
-from inspector.base.model import BEFORE, EDIT, Kernel, Recording
+from inspector.base.model import BEFORE, EDIT, Kernel, Recording, Stage
 from inspector.base.text import (
     PtxviewError,
     RunFailed,
@@ -33,25 +34,28 @@ from inspector.base.text import (
     UsageError,
     at_commas,
 )
-from inspector.recording.facts import from_ptxas, message_event
-from inspector.recording.layout import SCHEMA, Writer, pack, read_events, remove
+from inspector.recording.facts import first_error, from_ptxas, message_event
+from inspector.recording.layout import SCHEMA, BytesContent, Writer, pack, read_events, remove
 from inspector.sources.builds import ptxas_event
-from inspector.sources.caches import Event
 from inspector.sources.compilers import (
     NO_TRITON,
     Compiled,
     CompilerInput,
     GoOn,
     Say,
+    StageJob,
+    StagesMade,
     compile_cuda,
+    compile_on,
     compile_ptx,
     death_of,
     no_triton,
     own_target,
     triton_environment,
 )
-from inspector.sources.opening import open_path
+from inspector.sources.opening import kernels_of, open_path
 from inspector.sources.running import RunRequest, prepare
+from inspector.sources.traces import Event
 from inspector.system import files, toolchain
 from inspector.system.process import Finished, run_tool, side_by_side, stop_tools
 from inspector.system.toolchain import PROBES
@@ -155,11 +159,8 @@ def compile_by_triton(job: AheadJob, writer: Writer, go_on: GoOn) -> str | None:
         folder = Path(name)
         (folder / "done").touch()
         asked, path = folder / "job.json", job.source.path.absolute()
-        if job.source.language != "triton":  # IR goes under the name that Triton asks for
-            path = folder / f"input.{job.source.language}"
-            path.write_bytes(job.source.data)
         asked.write_text(json.dumps(_asked(job, path, folder)), "utf-8")
-        own_calls = job.source.language == "triton" and job.given.signature is None
+        own_calls = job.given.signature is None
         argv = [job.python, *([str(path)] if own_calls else ["-m", MAIN])]
         env = _environment(job, writer.folder, asked, folder)
         before = _compiled(writer.folder)
@@ -405,26 +406,24 @@ def compile_files(request: CompileRequest, say: Say, go_on: GoOn = lambda: True)
             started=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
             target=", ".join(targets),
         )
-        for event in _machine_code(request, writer, say, go_on):
+        for event in _compiled_alone(request, writer, say, go_on):
             writer.event(**event)
-        triton = [s for s in request.inputs if s.language in BY_TRITON]
-        if triton:
+        for source in (s for s in request.inputs if s.language == "triton"):
             python = toolchain.interpreter(request.python)
-            for source in triton:
-                say(
-                    f"running {source.name} for its calls"
-                    if source.language == "triton" and request.given.signature is None
-                    else f"{source.name} through Triton"
-                )
-                columns = tuple(
-                    (target, options)
-                    for target in targets_of(source, request.targets)
-                    for options in request.options
-                )
-                job = AheadJob(source, columns, request.given, python, request.limit)
-                if (said := compile_by_triton(job, writer, go_on)) is not None:
-                    say(said)
-                    writer.event(event="problem", time=time.time(), where=source.name, text=said)
+            say(
+                f"running {source.name} for its calls"
+                if request.given.signature is None
+                else f"{source.name} through Triton"
+            )
+            columns = tuple(
+                (target, options)
+                for target in targets_of(source, request.targets)
+                for options in request.options
+            )
+            job = AheadJob(source, columns, request.given, python, request.limit)
+            if (said := compile_by_triton(job, writer, go_on)) is not None:
+                say(said)
+                writer.event(event="problem", time=time.time(), where=source.name, text=said)
         recording = open_path(folder)
         failed = sum(one.failed is not None for one in recording.compilations)
         writer.event(event="end", time=time.time(), exit_status=int(failed > 0))
@@ -469,14 +468,14 @@ _Job = tuple[CompilerInput, str, tuple[str, ...]]
 """A file, a target and options."""
 
 
-def _machine_code(
+def _compiled_alone(
     request: CompileRequest, writer: Writer, say: Say, go_on: GoOn
 ) -> Iterator[Event]:
-    """The events of all files of CUDA C++ and PTX, whose compilers run side by side."""
+    """The events of all files but programs; their compilers run side by side."""
     jobs = [
         (source, target, options)
         for source in request.inputs
-        if source.language in ("cuda", "ptx")
+        if source.language != "triton"
         for target in targets_of(source, request.targets)
         for options in request.options
     ]
@@ -485,9 +484,14 @@ def _machine_code(
         s.name: _for_torch(s, request.python, every) for s in request.inputs if s.language == "cuda"
     }
 
-    def run(job: _Job) -> Compiled | PtxviewError:
+    def run(job: _Job) -> Compiled | StagesMade | PtxviewError:
         source, target, options = job
         try:
+            if source.language in ("ttir", "ttgir", "llir"):
+                chosen = settings(options)
+                stages = StageJob(source.data, source.language, source.name, target, chosen)
+                python = toolchain.interpreter(request.python)
+                return compile_on(stages, python, seconds=request.limit, go_on=go_on)
             if source.language == "ptx":
                 return compile_ptx(source, target, options, seconds=request.limit, go_on=go_on)
             return compile_cuda(
@@ -502,7 +506,10 @@ def _machine_code(
                 raise made
             told = "" if made.failed is None else f": {made.failed}"
             say(f"{number} of {len(jobs)}: {job[0].name} for {job[1]}{told}")
-            yield from _events(job, made, writer)
+            if isinstance(made, Compiled):
+                yield from _events(job, made, writer)
+            else:
+                yield from _events_of_ir(job, made, writer)
 
 
 def _for_torch(source: CompilerInput, python: str | None, options: Sequence[str]) -> list[str]:
@@ -565,12 +572,7 @@ def _events(job: _Job, made: Compiled, writer: Writer) -> Iterator[Event]:
         for symbol, figures in from_ptxas(made.printed).items():
             yield ptxas_event(digest, symbol, figures)
     yield {
-        "event": "compiled",
-        "time": time.time(),
-        "file": source.name,
-        "language": source.language,
-        "target": target,
-        "options": shlex.join(options),
+        **_told(job, made),
         "hash": digest,
         "symbols": list(made.symbols),
         "seconds": made.seconds,
@@ -578,5 +580,47 @@ def _events(job: _Job, made: Compiled, writer: Writer) -> Iterator[Event]:
         "command": list(made.command),
         "read": list(made.read),
         "failed": made.failed,
+    }
+
+
+def _events_of_ir(job: _Job, made: StagesMade, writer: Writer) -> Iterator[Event]:
+    source, target, options = job
+    named = kernels_of(Stage(source.language), BytesContent(source.data))
+    name = str(made.metadata.get("name") or (*named, source.name)[0])
+    digest = hashlib.sha256(repr((source.data, target, options, made.triton)).encode()).hexdigest()
+    failed = None if made.failed is None else first_error(made.messages) or made.failed
+    # LLVM IR has no shared memory and no warps.
+    known = made.metadata if source.language != "llir" else {}
+    texts = {**made.texts, source.language: source.data}
+    yield {
+        "event": "triton",
+        "time": time.time(),
+        "name": name,
+        "hash": digest,
+        "failed": failed,
+        "metadata": {"target": {"arch": int(re.sub(r"\D", "", target))}, **known},
+        "files": {stage: writer.blob(data) for stage, data in texts.items()},
+        "paths": {source.language: source.name},
+    }
+    yield {
+        **_told(job, made),
+        "kernel": name,
+        "hash": digest,
+        "symbols": [name] if failed is None else [],
+        "seconds": sum(made.seconds.values()) or None,
+        "tool": f"triton {made.triton}".strip(),
+        "failed": failed,
+    }
+
+
+def _told(job: _Job, made: Compiled | StagesMade) -> Event:
+    source, target, options = job
+    return {
+        "event": "compiled",
+        "time": time.time(),
+        "file": source.name,
+        "language": source.language,
+        "target": target,
+        "options": shlex.join(options),
         "messages": [message_event(message) for message in made.messages],
     }

@@ -24,10 +24,10 @@ from inspector.recording.facts import as_text, message_event
 from inspector.recording.layout import BytesContent, DerivedCache, Writer, read_events, standing
 from inspector.sources import disassembly
 from inspector.sources.builds import Found, ptxas_event, read_folder, read_object, recorded_event
-from inspector.sources.caches import Event
 from inspector.sources.compilers import GoOn, Say, StageJob, StagesMade, compile_on, job_of
 from inspector.sources.disassembly import carries_device_code
 from inspector.sources.opening import carried, open_path
+from inspector.sources.traces import Event
 from inspector.system import files, toolchain
 from inspector.system.process import side_by_side
 

@@ -31,7 +31,7 @@ from inspector.listing.cubin import (
 from inspector.recording.facts import from_ptxas, without_local_memory
 from inspector.recording.layout import DerivedCache
 from inspector.system import files
-from inspector.system.process import Finished, run_tool
+from inspector.system.process import run_tool
 from inspector.system.toolchain import Tool, every, find, need, version_of
 
 PLAIN = ("-c",)
@@ -39,7 +39,7 @@ ANNOTATED = ("-c", "-gi", "-gp", "-hex")
 _ENCODING = re.compile(r"(?<![ \t])[ \t]*+/\* 0x[0-9a-f]{16} \*/\Z")
 _CODE = re.compile(r"\s*/\*[0-9a-f]{4,16}\*/\s+(?!\.)\S[^;]*;")
 # How a cached failure begins; no tool prints a zero byte.
-_FAILED = b"\0nvdisasm: "
+_FAILED = b"\0refused: "
 
 
 def disassemble(cubin: bytes, cache: DerivedCache) -> tuple[str, str | None, str]:
@@ -87,9 +87,12 @@ class _Refused(Exception):
 
 
 def _run(tool: Tool, options: tuple[str, ...], cubin: bytes, cache: DerivedCache) -> str:
-    key = cache.key("nvdisasm", tool.version or "?", *options, cubin)
+    key = cache.key(tool.name, tool.version or "?", *options, cubin)
     if (output := cache.get(key)) is None:
-        done = _on_cubin(tool, options, cubin)
+        with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
+            file.write(cubin)
+            file.flush()
+            done = run_tool([tool.path, *options, file.name])
         refused = _FAILED + (done.complaint or f"status {done.status}").encode()
         output = refused if done.status != 0 or not done.out else done.out
         if done.status >= 0:  # a tool that was killed may succeed the next time
@@ -99,24 +102,15 @@ def _run(tool: Tool, options: tuple[str, ...], cubin: bytes, cache: DerivedCache
     return output.decode("utf-8", "surrogateescape")
 
 
-def _on_cubin(tool: Tool, options: Sequence[str], cubin: bytes) -> Finished:
-    with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
-        file.write(cubin)
-        file.flush()
-        return run_tool([tool.path, *options, file.name])
-
-
 def usage_text(cubin: bytes, cache: DerivedCache) -> str:
     """The output of ``cuobjdump -res-usage``: figures of every function; "" if it is no ELF file.
     Raises ``ToolMissing`` without cuobjdump, ``Unreadable`` if it does not finish."""
     if not is_elf(cubin):
         return ""
-    tool = need("cuobjdump")
-    key = cache.key("cuobjdump -res-usage", tool.version or "?", cubin)
-    if (printed := cache.get(key)) is None:
-        printed = _on_cubin(tool, ("-res-usage",), cubin).out
-        cache.put(key, printed)
-    return printed.decode("utf-8", "surrogateescape")
+    try:
+        return _run(need("cuobjdump"), ("-res-usage",), cubin, cache)
+    except _Refused:
+        return ""
 
 
 _NAMED = re.compile(r"\.(sm_\d+[af]?)\.(cubin|ptx)$")

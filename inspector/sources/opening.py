@@ -107,23 +107,28 @@ def _open(path: Path) -> Recording:
         events = read_events(path if path.absolute() == real else real)
         events = replace(events, problems=(*events.problems, *kept_problems(path)))
         return replace(_assembled(str(path), events), real=str(real))
-    if path.is_file() and unpacking.is_archive(path):
-        # What an archive holds, unpacked to a folder that is removed when this process ends
-        held = unpacking.unpacked(path)
-        inner = _inner(held.folder, path)
-        if is_recording(inner):
-            recording = _open(inner)
-        else:
-            try:
-                recording = Assembly(carried).recording(str(path), _found_in(inner, path))
-            except Unreadable as error:
-                said = error.message.replace(str(inner), str(path)).replace(
-                    str(held.folder), str(path)
-                )
-                raise Unreadable("; ".join((said, *held.problems[:3])), error.hint) from None
-        problems = (*held.problems, *recording.problems)
-        return replace(recording, path=str(path), real=str(path.resolve()), problems=problems)
-    return Assembly(carried).recording(str(path), _found_in(path))
+    inner, said = _inside(path)
+    if inner != path and is_recording(inner):
+        recording = _open(inner)
+    else:
+        try:
+            recording = Assembly(carried).recording(str(path), _found_in(inner, path))
+        except Unreadable as error:
+            reasons = (error.message.replace(str(inner), str(path)), *said[:3])
+            raise Unreadable("; ".join(reasons), error.hint) from None
+    if inner == path:
+        return recording
+    problems = (*said, *recording.problems)
+    return replace(recording, path=str(path), real=str(path.resolve()), problems=problems)
+
+
+def _inside(path: Path) -> tuple[Path, Sequence[str]]:
+    """What an archive holds, unpacked to a folder that is removed when this process ends, and what
+    is to be said of it; any other path as it is."""
+    if not path.is_file() or not unpacking.is_archive(path):
+        return path, ()
+    held = unpacking.unpacked(path)
+    return _inner(held.folder, path), held.problems
 
 
 def _assembled(name: str, events: Events) -> Recording:
@@ -171,12 +176,12 @@ def _inner(folder: Path, path: Path) -> Path:
         folder = folder / entries[0].name
 
 
-def _found_in(path: Path, packed: Path | None = None) -> list[dict[str, object]]:
+def _found_in(path: Path, packed: Path) -> list[dict[str, object]]:
     """The events that a cache, a folder or a file amounts to. Raises ``Unreadable`` for none.
-    ``packed`` is what it was unpacked from, by which it goes in the events."""
+    ``packed`` is what it was unpacked from if it was, by which it goes in the events."""
     allowance = files.Allowance()
     items = _folder(path, allowance) if path.is_dir() else _file(path)
-    if packed is not None:
+    if packed != path:
         items = (_renamed(event, str(path), str(packed)) for event in items)
     events_found = list(_within(allowance, items, path))
     if not any(e.get("event") != "problem" for e in events_found):
@@ -194,16 +199,13 @@ def raw_events(path: Path) -> tuple[list[dict[str, object]], Blob]:
     if is_recording(path):
         events = read_events(path)
         return list(events.events), events.blob
-    if path.is_file() and unpacking.is_archive(path):
-        held = unpacking.unpacked(path)
-        inner = _inner(held.folder, path)
-        if is_recording(inner):
-            return raw_events(inner)
-        said: list[dict[str, object]] = [
-            {"event": "problem", "where": str(path), "text": text} for text in held.problems
-        ]
-        return [*_found_in(inner, path), *said], carried
-    return _found_in(path), carried
+    inner, said = _inside(path)
+    if inner != path and is_recording(inner):
+        return raw_events(inner)
+    problems: list[dict[str, object]] = [
+        {"event": "problem", "where": str(path), "text": text} for text in said
+    ]
+    return [*_found_in(inner, path), *problems], carried
 
 
 def _renamed(event: dict[str, object], real: str, said: str) -> dict[str, object]:
@@ -221,7 +223,7 @@ def open_text(data: bytes, name: str, stage: Stage) -> Recording:
 
 def _file_event(path: str, stage: Stage, content: Content) -> dict[str, object]:
     said = {"stage": stage.value, "path": path, "blob": content}
-    return {"event": "file", **said, "symbols": _symbols(stage, content)}
+    return {"event": "file", **said, "symbols": kernels_of(stage, content)}
 
 
 def carried(value: object) -> Content | None:
@@ -346,7 +348,7 @@ def _binary(file: files.File, head: bytes) -> Iterable[dict[str, object]]:
         yield _event(item, cache, path)
 
 
-def _symbols(stage: Stage, content: Content) -> list[str]:
+def kernels_of(stage: Stage, content: Content) -> list[str]:
     try:
         text = content.read().decode("utf-8", "surrogateescape")
     except PtxviewError:

@@ -24,8 +24,8 @@ from inspector.system import files
 from inspector.system.files import unpacking
 
 _PREFIX = re.compile(
-    r"^(?:\[rank\d+\]:)?[VDIWEC]\d{4} \d\d:\d\d:\d\d\.\d+ (\d+) (?:[^\]\s]*\] )"
-    r"(?:\[(\d+/\d+)(?:_\d+)?\] )?"
+    r"^(?:\[rank\d+\]:)?[VDIWEC]\d{4} \d\d:\d\d:\d\d\.\d+ (\d{1,18}) (?:[^\]\s]*\] )"
+    r"(?:\[(\d{1,18})/(\d{1,18})(?:_\d+)?\] )?"
 )
 MARK = "[__output_code]"
 # Graphs as text, which name the user's lines.
@@ -52,13 +52,15 @@ def is_torch_trace(text: str) -> bool:
 
 def from_log(text: str) -> Iterator[dict[str, object]]:
     """Graph events of a saved log; lines of other loggers and of the program are ignored."""
-    open_listings: dict[str, tuple[str | None, list[str]]] = {}
+    open_listings: dict[str, tuple[re.Match[str], list[str]]] = {}
 
     def flush(thread: str, path: str | None = None) -> Iterator[dict[str, object]]:
         if thread in open_listings:
-            compiled, lines = open_listings.pop(thread)
-            data = "\n".join(lines).encode("utf-8", "surrogateescape")
-            yield _graph(BytesContent(data), compiled, path)
+            prefix, lines = open_listings.pop(thread)
+            content = BytesContent("\n".join(lines).encode("utf-8", "surrogateescape"))
+            frame, number = (int(n) if n else None for n in prefix.groups()[1:])
+            ids = {"frame_id": frame, "frame_compile_id": number}
+            yield {"event": "graph", "path": path, "blob": content, **ids}
 
     for line in text.split("\n"):
         prefix = _PREFIX.match(line)
@@ -68,7 +70,7 @@ def from_log(text: str) -> Iterator[dict[str, object]]:
         thread = prefix[1]
         if message.rstrip() == "Output code:":
             yield from flush(thread)
-            open_listings[thread] = (prefix[2], [])
+            open_listings[thread] = (prefix, [])
         elif message.startswith("Output code written to: "):
             yield from flush(thread, message.partition(": ")[2].strip())
         elif thread in open_listings:
@@ -114,29 +116,28 @@ def from_torch_trace(path: Path, inside: Path | None = None) -> Iterator[dict[st
         if (
             record_line is not None
             and (has_payload or any(start in record_line[:200] for start in BARE))
-            and (record := _record(record_line)) is not None
+            and (found := _record(record_line)) is not None
         ):
+            process, record = found
             payload = Payload(path, inside, start, position - start) if has_payload else None
             if payload is not None:
                 yield from _of_trace(record, payload)
-            prefix = _PREFIX.match(record_line.decode("utf-8", "surrogateescape"))
-            process = prefix[1] if prefix else ""
             yield from compiles.take(record, payload, b"".join(kept or ()), process)
         position += len(row)
         start, record_line = position, row
         kept = [] if any(start in row[:200] for start in READ) else None
 
 
-def _record(row: bytes) -> dict[str, Any] | None:
-    line = row.decode("utf-8", "surrogateescape").removesuffix("\n")
-    start = line.find("{") if _PREFIX.match(line) else -1
-    if start < 0:
+def _record(row: bytes) -> tuple[int, dict[str, Any]] | None:
+    """The process of a record, and what it says; None of a line that is no record."""
+    prefix, start = _PREFIX.match(row[:1000].decode("utf-8", "replace")), row.find(b"{")
+    if prefix is None or start < 0:
         return None
     try:
-        loaded = files.parsed(line[start:].encode("utf-8", "surrogatepass"), what="a record")
+        loaded = files.parsed(row[start:], what="a record")
     except ValueError:
         return None
-    return loaded if isinstance(loaded, dict) else None
+    return (int(prefix[1]), loaded) if isinstance(loaded, dict) else None
 
 
 def _of_trace(record: dict[str, Any], payload: Content) -> Iterator[dict[str, object]]:
@@ -152,17 +153,6 @@ def _of_trace(record: dict[str, Any], payload: Content) -> Iterator[dict[str, ob
         yield {"event": "graph_text", "kind": kind, "blob": payload, **ids}
 
 
-def _graph(content: Content, compiled: str | None, path: str | None) -> dict[str, object]:
-    """The event of a graph; ``compiled`` is like ``0/1``."""
-    frame, _, number = (compiled or "").partition("/")
-    # Thousands of digits are no number of a frame.
-    ids = (
-        int(n) if n.isascii() and n.isdecimal() and len(n) < 19 else None for n in (frame, number)
-    )
-    names = ("frame_id", "frame_compile_id")
-    return {"event": "graph", "path": path, "blob": content, **dict(zip(names, ids, strict=True))}
-
-
 SYMBOLS = (
     "create_symbol",
     "create_unbacked_symbol",
@@ -170,6 +160,7 @@ SYMBOLS = (
     "guard_added_fast",
 )
 METRICS = ("compilation_metrics", "bwd_compilation_metrics", "aot_autograd_backward_metrics")
+ARTIFACTS = {"dynamo_graph_break_reason": "graph_break", "recompile_reasons": "recompile"}
 CACHES = ("fx_graph_cache_", "fx_graph_bundled_cache_", "aotautograd_cache_")
 BARE = tuple(f'{{"{name}"'.encode() for name in ("str", "dynamo_start", *METRICS, *SYMBOLS))
 """How records begin that are wanted although there is nothing beneath them."""
@@ -198,19 +189,21 @@ class CompileRecords:
         self._marks: dict[object, _OpenMarks] = {}
 
     def take(
-        self, record: dict[str, Any], payload: Content | None, text: bytes, process: str
+        self, record: dict[str, Any], payload: Content | None, text: bytes, process: int
     ) -> Iterator[dict[str, object]]:
         ids: dict[str, object] = {name: record[name] for name in IDS if name in record}
-        ids["pid"] = int(process) if process.isascii() and process.isdecimal() else None
-        artifact = record.get("artifact")
+        ids["pid"] = process
+        name = as_text(as_map(record.get("artifact")).get("name")) or ""
         if "chromium_event" in record:
             yield from self._mark(ids, text, process)
         elif isinstance(record.get("str"), list):
             pair = record["str"]
             if len(pair) == 2 and isinstance(pair[0], str) and type(pair[1]) is int:
                 self._names[pair[1]] = pair[0]
-        elif isinstance(artifact, dict):
-            yield from _artifact(artifact.get("name"), payload, text, ids)
+        elif payload is not None and (kind := ARTIFACTS.get(name)) is not None:
+            yield {"event": kind, **ids, "blob": payload}
+        elif payload is not None and name.startswith(CACHES):
+            yield {"event": "compile_cache", **ids, "name": name, "said": short(_parsed(text))}
         elif "dynamo_start" in record:
             frames = self._frames(as_map(record["dynamo_start"]).get("stack"))
             yield {"event": "compile_start", **ids, "stack": frames}
@@ -226,7 +219,7 @@ class CompileRecords:
             yield {"event": "symbol", **ids, "kind": kind, "stack": frames, "said": short(about)}
 
     def _mark(
-        self, ids: dict[str, object], text: bytes, process: str
+        self, ids: dict[str, object], text: bytes, process: int
     ) -> Iterator[dict[str, object]]:
         mark = _parsed(text)
         phase, about = mark.get("ph"), as_map(mark.get("args"))
@@ -251,10 +244,10 @@ class CompileRecords:
         out: list[dict[str, object]] = []
         for item in stack[-MAX_DEPTH:] if isinstance(stack, list) else []:
             frame = as_map(item)
-            number, code = frame.get("filename"), str(frame.get("loc") or "")[:MAX_VALUE_CHARS]
-            file = self._names.get(number) if type(number) is int else number
-            where = {"line": frame.get("line"), "name": frame.get("name"), "code": code}
-            out.append({"file": file, **where})
+            file, code = frame.get("filename"), str(frame.get("loc") or "")[:MAX_VALUE_CHARS]
+            file = self._names.get(file) if type(file) is int else file
+            where = {name: frame.get(name) for name in ("line", "name")}
+            out.append({"file": file, **where, "code": code})
         return out
 
 
@@ -271,19 +264,6 @@ def short(about: dict[str, Any]) -> dict[str, object]:
             elif name in ("fail_reason", "expr", "cache_bypass_reason"):
                 out[name] = text[:MAX_VALUE_CHARS]
     return out
-
-
-def _artifact(
-    name: object, payload: Content | None, text: bytes, ids: dict[str, object]
-) -> Iterator[dict[str, object]]:
-    if payload is None or not isinstance(name, str):
-        return
-    if name == "dynamo_graph_break_reason":
-        yield {"event": "graph_break", **ids, "blob": payload}
-    elif name == "recompile_reasons":
-        yield {"event": "recompile", **ids, "blob": payload}
-    elif name.startswith(CACHES):
-        yield {"event": "compile_cache", **ids, "name": name, "said": short(_parsed(text))}
 
 
 def _parsed(text: bytes) -> dict[str, Any]:

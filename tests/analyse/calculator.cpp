@@ -1,14 +1,14 @@
 // NVIDIA's occupancy calculator behind a pipe: numbers in, a line a question, its answers out.
 //
 // In:  major minor threads_sm threads_block regs_block regs_sm warp smem_block smem_sm sms
-//      smem_optin smem_reserved | regs static dynamic barriers carveout_percent block_size
+//      smem_optin smem_reserved | regs static dynamic barriers block_size
 // Out: blocks regs_limit smem_limit warps_limit blocks_limit barriers_limit factors smem_a_block
 #include <climits>
 #include <cstdio>
 #include "cuda_occupancy.h"
 
 int main() {
-    long d[12], k[6];
+    long d[12], k[5];
     for (;;) {
         for (long &v : d)
             if (std::scanf("%ld", &v) != 1) return 0;
@@ -35,9 +35,9 @@ int main() {
         kernel.maxDynamicSharedSizeBytes = k[2];
         kernel.numBlockBarriers = k[3];
         cudaOccDeviceState state;
-        state.carveoutConfig = k[4];
+        state.carveoutConfig = -1;
         cudaOccResult r;
-        if (cudaOccMaxActiveBlocksPerMultiprocessor(&r, &device, &kernel, &state, k[5], k[2])
+        if (cudaOccMaxActiveBlocksPerMultiprocessor(&r, &device, &kernel, &state, k[4], k[2])
             != CUDA_OCC_SUCCESS) {
             std::puts("error");
             continue;

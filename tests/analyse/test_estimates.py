@@ -3,31 +3,23 @@
 import pytest
 from msgspec.structs import replace
 
-from inspector.analyse.accesses import Access, accesses
+from inspector.analyse.accesses import Access, OpcodeLines, accesses
 from inspector.analyse.card import accessed_bytes, operations, tensor_bytes
 from inspector.analyse.function_facts import FunctionFacts
 from inspector.base.model import Argument, Call
 from inspector.recording.layout import DerivedCache
 from tests.helpers.cards import MATMUL, SQUARE, launch, ptx, stage, tensor, ttir
 
-# -- bytes ----------------------------------------------------------------------------------------
 
-
-def test_bytes_of_tensors() -> None:
+def test_bytes_of_tensors_are_their_storage_and_unknown_of_unknown_ones() -> None:
     square = launch(1823, 128, tensor(1823, 781), tensor(1823, 781), Argument("n", "i32", 781))
     found = tensor_bytes(square)
     assert found is not None
     assert found.value == 2 * 1823 * 781 * 4 == 11_390_104
     assert found.how == "each tensor read or written once"
-
-
-def test_a_broadcast_dimension_is_stored_once() -> None:
-    one = tensor(4096, 1000, dtype="bfloat16", strides=(0, 1))
-    found = tensor_bytes(launch(1, 128, one))
+    broadcast = tensor(4096, 1000, dtype="bfloat16", strides=(0, 1))
+    found = tensor_bytes(launch(1, 128, broadcast))
     assert found is not None and found.value == 2000
-
-
-def test_bytes_of_unknown_tensors() -> None:
     assert tensor_bytes(launch(1, 32, Argument("n", "i32", 5))) is None
     assert tensor_bytes(launch(1, 32, tensor(4), tensor(4, dtype="mystery"))) is None
 
@@ -53,7 +45,7 @@ def test_bytes_that_a_straight_kernel_asks_for() -> None:
     listing, function = ptx(
         "\tld.global.v4.b32 {%r1,%r2,%r3,%r4}, [%rd1];\n\tst.global.b32 [%rd2], %r1;"
     )
-    held = accesses(listing, function)
+    held = accesses(OpcodeLines(listing, function))
     flow = FunctionFacts(listing, function).flow
     found = accessed_bytes(launch(10, 256), held, flow, branches=False)
     assert found is not None
@@ -66,9 +58,6 @@ def test_bytes_that_a_straight_kernel_asks_for() -> None:
     unknown = [Access("load", "global", None, 1, 0, (1,))]
     assert accessed_bytes(launch(10, 256), unknown, flow, branches=False) is None
     assert accessed_bytes(Call("triton", "k"), held, flow, branches=False) is None
-
-
-# -- operations -----------------------------------------------------------------------------------
 
 
 def test_operations_of_a_square(cache: DerivedCache) -> None:
@@ -122,26 +111,24 @@ def test_a_loop_runs_as_often_as_its_arithmetic_says() -> None:
     assert operations(*ttir(body), launch(7, 128)) is None
 
 
-def test_integers_conversions_and_comparisons_are_not_counted() -> None:
-    text = """    %a = arith.addi %p, %q : tensor<64xi32>
+CONVERTED = """    %a = arith.addi %p, %q : tensor<64xi32>
     %b = arith.sitofp %a : tensor<64xi32> to tensor<64xf32>
     %c = arith.cmpf ogt, %b, %b : tensor<64xf32>
     %d = arith.select %c, %b, %b : tensor<64xi1>, tensor<64xf32>
     %e = arith.divf %d, %b : tensor<64xf32>
     tt.return"""
-    found = operations(*ttir(text), launch(2, 128))
-    assert found is not None and found.value == 2 * 64
-
-
-def test_a_reduction_along_an_axis() -> None:
-    text = """    %r = "tt.reduce"(%x) <{axis = 1 : i32}> ({
+REDUCED = """    %r = "tt.reduce"(%x) <{axis = 1 : i32}> ({
     ^bb0(%a: f32, %b: f32):
       %s = arith.addf %a, %b : f32
       tt.reduce.return %s : f32
     }) : (tensor<16x8xf32>) -> tensor<16xf32>
     tt.return"""
-    found = operations(*ttir(text), launch(1, 128))
-    assert found is not None and found.value == 16 * 7
+
+
+@pytest.mark.parametrize(("text", "each"), [(CONVERTED, 64), (REDUCED, 16 * 7)])
+def test_floating_operations_alone_are_counted(text: str, each: int) -> None:
+    found = operations(*ttir(text), launch(2, 128))
+    assert found is not None and found.value == 2 * each
 
 
 @pytest.mark.parametrize("opener", ["scf.if %c {", "%w = scf.while (%a = %z) : (f32) -> f32 {"])

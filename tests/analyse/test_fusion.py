@@ -4,9 +4,8 @@ from pathlib import Path
 
 from inspector.analyse.links import model_lines
 from inspector.base.model import Fusion, MadeFrom, Recording, Stage
-from inspector.listing import parse
+from inspector.listing import output_code, parse
 from inspector.reader.reader import Reader
-from inspector.recording import output_code
 from inspector.recording.assemble import Assembly
 from inspector.recording.layout import BytesContent, DerivedCache
 from tests.analyse.test_links import KNOWN
@@ -34,7 +33,7 @@ def recording(*names: str) -> Recording:
     events.append({"event": "user_file", "path": MODEL, "blob": blob("two.py")})
     events.append({"event": "graph", "blob": blob("forward.py"), **FRAME})
     path = "/home/user/inductor/xk/whatever.py"
-    found = output_code.parse((DATA / "forward.py").read_text()).kernels[0]
+    found = output_code.parse_code((DATA / "forward.py").read_text()).kernels[0]
     events.append(
         {
             "event": "triton",

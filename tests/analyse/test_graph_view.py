@@ -57,7 +57,7 @@ def benchmark_compiled_module(times=10, repeat=10):
 
 
 def test_calls_and_buffers_are_in_wrapper_order() -> None:
-    view = graph_view(parse_wrapper(WRAPPER.split("\n")), None, None, {13: "k0"}, {"k0": 128})
+    view = graph_view(parse_wrapper(WRAPPER), None, None, {13: "k0"}, {"k0": 128})
     assert [(call.name, call.extern) for call in view.calls] == [
         ("mm", True),
         ("triton_poi_fused_mul_0", False),
@@ -87,5 +87,5 @@ def test_a_name_that_may_be_the_backward_graphs_own_is_not_taken_for_dynamos() -
     nodes = [{"name": name, "op": "call_function", "module": 0} for name in "ac"]
     dynamo = {"stacks": [{"paths": ["L['self'].proj"]}], "nodes": nodes}
     for ambiguous, modules in (((), [("proj",), ("proj",)]), ("c", [("proj",), ()])):
-        view = graph_view(parse_wrapper(WRAPPER.split("\n")), None, dynamo, {}, {}, ambiguous)
+        view = graph_view(parse_wrapper(WRAPPER), None, dynamo, {}, {}, ambiguous)
         assert [call.modules for call in view.calls[:2]] == modules

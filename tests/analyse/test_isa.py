@@ -5,17 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from inspector.analyse.isa import (
-    INSTRUCTION,
-    PTX,
-    REGISTER,
-    Isa,
-    ReferenceEntry,
-    closest,
-)
+from inspector.analyse.isa import INSTRUCTION, PTX, REGISTER, Isa, ReferenceEntry, closest
 from inspector.reader import tables
 from inspector.system.process import run_tool
 from inspector.system.toolchain import need
+from tests.helpers.ptxview import saved
 
 
 def entries(**summaries: str) -> dict[str, dict[str, object]]:
@@ -49,9 +43,6 @@ SMALL = Isa([
 
 def words_of(entries: tuple[ReferenceEntry, ...]) -> list[tuple[str, str]]:
     return [(e.word, e.kind) for e in entries]
-
-
-# -- looking up ---------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -115,9 +106,6 @@ def test_a_family_has_the_numbers_that_its_places_allow(word: str, known: bool) 
     assert (SMALL.word(word) is not None) == known
 
 
-# -- what was meant -----------------------------------------------------------------------------
-
-
 def test_what_is_far_is_not_meant() -> None:
     assert closest("xyzzy", ["ld", "add", "%tid"]) == ()
     assert closest("HGMA", ["HMMA", "hgmma", "HGMMA"]) == ("HGMMA", "HMMA", "hgmma")
@@ -139,8 +127,6 @@ def test_typing_errors_are_mended(typed: str, meant: str) -> None:
     assert tables.isa().nearest(typed)[0] == meant
 
 
-# -- what NVIDIA's assembler says ---------------------------------------------------------------
-
 KERNEL = """.version {version}
 .target sm_90
 .address_size 64
@@ -156,8 +142,7 @@ ret;
 
 
 def assembles(body: str, tmp_path: Path, version: str = "8.3") -> bool:
-    source = tmp_path / "k.ptx"
-    source.write_text(KERNEL.format(version=version, body=body))
+    source = saved(tmp_path / "k.ptx", KERNEL.format(version=version, body=body))
     ptxas = need("ptxas").path
     done = run_tool([ptxas, "-arch=sm_90", "-o", tmp_path / "k.cubin", source])
     print(done)

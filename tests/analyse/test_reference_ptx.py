@@ -122,9 +122,6 @@ def test_every_word_has_a_form() -> None:
     assert len(forms()) >= 250
 
 
-# -- what ptxas says ------------------------------------------------------------------------------
-
-
 def module(version: str, target: str, codes: list[str]) -> tuple[str, int]:
     """A module with one statement a line, and the number of the line before the first."""
     at, sm = VERSIONS.index(version), int(re.findall(r"\d+", target)[0])

@@ -18,11 +18,11 @@ from inspector.listing.line import Kind
 from inspector.reader import tables
 from inspector.sources.disassembly import ANNOTATED, plain_of
 from inspector.system.toolchain import every
+from tests.helpers.ptxview import SAMPLE
 from tests.helpers.samples import said_of
 
 ROOT = Path(__file__).parent.parent.parent
 DATA = ROOT / "tests" / "data"
-RECORDING = ROOT / "examples" / "recordings" / "lecture-h200.ptxview"
 TABLES = tomllib.loads((DATA / "analyse" / "sass_opcodes.toml").read_text())
 NEWEST = "Blackwell"
 ISA = tables.isa()
@@ -35,7 +35,7 @@ def _sm(name: str) -> int:
 def _cubins() -> Iterator[tuple[str, bytes]]:
     for path in sorted(DATA.rglob("*.cubin")):
         yield path.name, path.read_bytes()
-    with zipfile.ZipFile(RECORDING) as recording:
+    with zipfile.ZipFile(SAMPLE) as recording:
         for name in recording.namelist():
             if is_cubin(data := recording.read(name)):
                 yield Path(name).name, data

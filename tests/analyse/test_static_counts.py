@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from inspector import listing as parsers
-from inspector.analyse.accesses import accesses, mix, products
+from inspector.analyse.accesses import OpcodeLines, accesses, mix, products
 from inspector.base.model import Stage
 from inspector.listing.line import Function
 from inspector.reader import tables
@@ -20,15 +20,12 @@ from tests.helpers.cards import MATMUL, SQUARE, ptx, stage
 cost = tables.isa().cost
 
 
-# -- instructions ---------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("ending", ["ptx", "cubin"])
 @pytest.mark.parametrize("folder", [SQUARE, MATMUL], ids=["square", "matmul"])
 def test_the_mix_has_every_instruction_once(folder: Path, ending: str, cache: DerivedCache) -> None:
     listing, function = stage(folder, ending, cache)
     language = listing.language
-    found = mix(listing, function, lambda opcode: cost(language, opcode))
+    found = mix(OpcodeLines(listing, function), lambda opcode: cost(language, opcode))
     inside = listing.text.split("\n")[function.first - 1 : function.last]
     if language == "ptx":
         statement = re.compile(r"\s+(?:@!?%\w+\s+)?([a-z]\w+)[.\w:]*(?:\s|;)")
@@ -43,9 +40,6 @@ def test_the_mix_has_every_instruction_once(folder: Path, ending: str, cache: De
     assert found.total == sum(expected.values())
     assert found.total == found.unclassed + sum(count for _, count in found.by_cost)
     assert found.unclassed == 0
-
-
-# -- accesses -------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -73,7 +67,7 @@ def test_the_mix_has_every_instruction_once(folder: Path, ending: str, cache: De
 def test_width_and_space_of_an_access(
     statement: str, expected: tuple[str, str, int | None]
 ) -> None:
-    (found,) = accesses(*ptx("\t" + statement))
+    (found,) = accesses(OpcodeLines(*ptx("\t" + statement)))
     assert (found.kind, found.space, found.width) == expected
     assert (found.count, found.guarded) == (1, 0)
 
@@ -84,7 +78,7 @@ def test_width_and_space_of_an_access(
      "mov.b32 %r1, %r2;", "prefetch.global.L2 [%rd1];"],
 )  # fmt: skip
 def test_what_is_no_access(statement: str) -> None:
-    assert accesses(*ptx("\t" + statement)) == ()
+    assert accesses(OpcodeLines(*ptx("\t" + statement))) == ()
 
 
 @pytest.mark.parametrize(
@@ -106,7 +100,7 @@ def test_width_and_space_of_a_machine_access(
     code: str, expected: tuple[str, str, int | None]
 ) -> None:
     listing = parsers.parse(Stage.SASS, f"        /*0000*/                   @!P0 {code} ;")
-    (found,) = accesses(listing, Function("f", 1, 1))
+    (found,) = accesses(OpcodeLines(listing, Function("f", 1, 1)))
     assert (found.kind, found.space, found.width) == expected
     assert found.guarded == 1
 
@@ -153,7 +147,7 @@ def test_width_of_a_vector_of_an_atomic(cache: DerivedCache, tmp_path: Path) -> 
     for listing in listings:
         functions = {function.name: function for function in listing.functions}
         for n, (form, _, width) in enumerate(VECTORS):
-            held = accesses(listing, functions[f"f{n}"])
+            held = accesses(OpcodeLines(listing, functions[f"f{n}"]))
             widths = {(a.kind, a.width) for a in held if a.kind in ("atomic", "reduction")}
             assert widths == {("atomic", width), ("reduction", width)}, form
 
@@ -164,19 +158,16 @@ def test_ptx_and_sass_of_a_kernel_ask_for_the_same_bytes(cache: DerivedCache) ->
         both = []
         for ending in ("ptx", "cubin"):
             asked: Counter[tuple[str, str]] = Counter()
-            for a in accesses(*stage(folder, ending, cache)):
+            for a in accesses(OpcodeLines(*stage(folder, ending, cache))):
                 assert a.width is not None
                 asked[a.kind, a.space] += a.width * a.count
             both.append(asked)
         assert both[0] == both[1]
 
 
-# -- tensor cores ---------------------------------------------------------------------------------
-
-
 def test_shapes_by_stage_of_a_matmul(cache: DerivedCache) -> None:
     found = {
-        ending: products(*stage(MATMUL, ending, cache))
+        ending: products(OpcodeLines(*stage(MATMUL, ending, cache)))
         for ending in ("ttir", "ttgir", "ptx", "cubin")
     }
     shapes = {k: [(p.opcode, p.shape, p.types, p.count) for p in v] for k, v in found.items()}
@@ -206,7 +197,7 @@ def test_shapes_by_stage_of_a_matmul(cache: DerivedCache) -> None:
     ],
 )
 def test_shape_of_a_product(statement: str, expected: tuple[object, ...]) -> None:
-    (found,) = products(*ptx("\t" + statement))
+    (found,) = products(OpcodeLines(*ptx("\t" + statement)))
     assert (found.opcode, found.shape, found.types) == expected
 
 
@@ -214,7 +205,7 @@ def test_shapes_in_opcodes_of_sass() -> None:
     codes = ["HMMA.16816.F32 R4, R8, R12, R4", "IMMA.16832.S8.S8 R4, R8, R12, R4",
              "DMMA.8x8x4 R4, R8, R12, R4", "FFMA R1, R2, R3, R4"]  # fmt: skip
     text = "\n".join(f"        /*{16 * n:04x}*/          {c} ;" for n, c in enumerate(codes))
-    found = products(parsers.parse(Stage.SASS, text), Function("f", 1, 4))
+    found = products(OpcodeLines(parsers.parse(Stage.SASS, text), Function("f", 1, 4)))
     assert [(p.opcode, p.shape) for p in found] == [
         ("HMMA", (16, 8, 16)), ("IMMA", (16, 8, 32)), ("DMMA", (8, 8, 4)),
     ]  # fmt: skip

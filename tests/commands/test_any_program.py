@@ -20,7 +20,7 @@ from pathlib import Path
 import pytest
 
 from inspector.sources.opening import open_path
-from tests.helpers.ptxview import call, environment, ptxview
+from tests.helpers.ptxview import call, environment, ptxview, saved
 from tests.helpers.tools import skip_without
 
 NOTING = """
@@ -30,6 +30,7 @@ import time
 def note(text):
     writer = sys.modules.get("ptxview_probes.writer")
     if writer is not None:
+        writer.blob(text.encode())
         writer.problem("noted", text)
 """
 NOT_OURS = "import sys\nif 'inspector' not in sys.orig_argv:\n"
@@ -109,7 +110,11 @@ ROWS["a command that takes no PYTHONPATH"] = Row(
     ("--", sys.executable, "-I", "program.py"),
     unwatched=((Path(sys.executable).name, "none"),),
 )
-ROWS["from standard input"] = Row("", ("-", "a"), given=b"import sys; print(sys.argv)\n")
+ROWS["from standard input"] = Row(
+    "",
+    ("-", "a", "-b"),
+    given=b"import sys\nprint(sys.argv, __name__)\nprint(repr(input()))\nraise SystemExit(3)\n\n",
+)
 ROWS["another environment, without our packages"] = Row(
     "import sys, noting\nnoting.note('there')\nprint(sys.prefix != sys.base_prefix)\n"
     "try:\n    import rich\nexcept ImportError as error:\n    print(error)\n",
@@ -428,8 +433,7 @@ def started(row: Row, here: Path) -> tuple[list[str], list[str], dict[str, str]]
     for name, text in {"program.py": row.text, "noting.py": NOTING, **row.files}.items():
         path = here / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
-        path.chmod(0o755)
+        saved(path, text, 0o755)
     if row.first is not None:
         row.first(here)
     words = [w.replace("{here}", str(here)) for w in row.words]

@@ -12,9 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.execute.judged import FOLDER
-from tests.helpers.ptxview import REPOSITORY, call, tool
-
-RECORDING = REPOSITORY / "examples" / "recordings" / "lecture-h200.ptxview"
+from tests.helpers.ptxview import SAMPLE, call, finished, saved, tool
 
 
 @pytest.fixture(autouse=True)
@@ -27,14 +25,10 @@ def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def of_ptxas(cache: Path) -> dict[str, int]:
     """Registers, spills and stack as ``ptxas -v`` says them."""
     (path,) = cache.rglob("*.ptx")
-    made = subprocess.run(
-        [tool("ptxas"), "-v", "-arch=sm_80", "-o", "/dev/null", path],
-        check=True,
-        capture_output=True,
-        text=True,
-    )
-    registers = re.search(r"Used (\d+) registers", made.stderr)
-    spills = re.search(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+)", made.stderr)
+    made = finished([tool("ptxas"), "-v", "-arch=sm_80", "-o", "/dev/null", path])
+    assert made.status == 0, made.said
+    registers = re.search(r"Used (\d+) registers", made.said)
+    spills = re.search(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+)", made.said)
     assert registers and spills
     return {
         "registers": int(registers[1]),
@@ -47,9 +41,7 @@ def cache_of(folder: Path, text: str) -> Path:
     """A cache of Triton's that holds this PTX, with the machine code that ptxas makes of it."""
     digest = hashlib.sha256(text.encode()).hexdigest()
     entry = folder / digest[:52].upper()
-    entry.mkdir(parents=True)
-    ptx = entry / "matmul_kernel.ptx"
-    ptx.write_text(text, "utf-8")
+    ptx = saved(entry / "matmul_kernel.ptx", text)
     words = ("-lineinfo", "-arch=sm_80", "-o", ptx.with_suffix(".cubin"))
     subprocess.run([tool("ptxas"), *words, ptx], check=True, timeout=300)
     told = {
@@ -119,19 +111,19 @@ def test_nothing_may_be_worse_than_the_baseline(free: Path, tight: Path) -> None
 
 
 def test_what_is_not_known_does_not_pass() -> None:
-    words: list[str | Path] = [RECORDING, "--kernel", "gelu_kernel", "--min-occupancy", "1"]
+    words: list[str | Path] = [SAMPLE, "--kernel", "gelu_kernel", "--min-occupancy", "1"]
     unknown = checks(*words, status=1)["occupancy"]
     assert (unknown["outcome"], unknown["value"], unknown["by"]) == ("unknown", None, None)
     assert checks(*words, "--allow-unknown", status=0)["occupancy"]["outcome"] == "unknown"
     said = call("check", *words)
     assert said.status == 1 and "could not be judged" in said.said and "?" in said.text
-    timed = checks(RECORDING, "--max-time", "1000", "--kernel", "square_kernel", status=1)["time"]
+    timed = checks(SAMPLE, "--max-time", "1000", "--kernel", "square_kernel", status=1)["time"]
     assert timed["outcome"] == "unknown"
 
 
 def test_double_precision_is_found_at_its_line() -> None:
-    found = checks(RECORDING, "--kernel", "gelu_kernel", "--no-fp64", status=1)["fp64"]
-    shown = call("show", RECORDING, "gelu_kernel", "--json").json["lines"]
+    found = checks(SAMPLE, "--kernel", "gelu_kernel", "--no-fp64", status=1)["fp64"]
+    shown = call("show", SAMPLE, "gelu_kernel", "--json").json["lines"]
     double = [
         line
         for line in shown
@@ -142,39 +134,41 @@ def test_double_precision_is_found_at_its_line() -> None:
     assert found["value"] == len(double) and found["line"] == double[0]["n"]
     assert found["source"] == double[0]["source"]
     said = f"fp64 instructions: {len(double)} of PTX, at most 0 allowed"
-    done = call("check", RECORDING, "--kernel", "gelu_kernel", "--no-fp64", "--github")
+    done = call("check", SAMPLE, "--kernel", "gelu_kernel", "--no-fp64", "--github")
     assert said in done.text
-    assert checks(RECORDING, "--kernel", "gelu_float_kernel", "--no-fp64", status=0)
-    hint = checks(RECORDING, "--kernel", "gelu_*", "--forbid", "fp64-promotion", status=1)
+    assert checks(SAMPLE, "--kernel", "gelu_float_kernel", "--no-fp64", status=0)
+    hint = checks(SAMPLE, "--kernel", "gelu_*", "--forbid", "fp64-promotion", status=1)
     assert hint["fp64-promotion"]
 
 
 def test_a_file_says_it_too(tmp_path: Path) -> None:
-    config = tmp_path / "pyproject.toml"
-    config.write_text("""
+    config = saved(
+        tmp_path / "pyproject.toml",
+        """
 [tool.ptxview.check]
 max-registers = 30
 [[tool.ptxview.check.kernels]]
 select = "matmul_kernel"
 max-registers = 64
-""")
-    told = json.loads(call("check", RECORDING, "--json").out)
+""",
+    )
+    told = json.loads(call("check", SAMPLE, "--json").out)
     broken = {c["kernel"] for c in told["checks"] if c["outcome"] == "broken"}
     assert len(broken) == 1 and "matmul_kernel" not in broken
     config.write_text("[tool.ptxview.check]\nmax-register = 30\n")
-    done = call("check", RECORDING)
+    done = call("check", SAMPLE)
     assert done.status == 2 and "max-registers" in done.said
     config.write_text("[tool.ptxview.check\n")
-    done = call("check", RECORDING)
+    done = call("check", SAMPLE)
     assert done.status == 4 and "not TOML" in done.said and "Traceback" not in done.said
     config.unlink()
-    done = call("check", RECORDING)
+    done = call("check", SAMPLE)
     assert done.status == 2 and "nothing to check" in done.said
 
 
 def test_annotations_are_workflow_commands(tmp_path: Path, free: Path) -> None:
     """GitHub's ``::error file=…,line=…::text``; a file outside of the repository has no line."""
-    done = call("check", RECORDING, "--max-registers", "40", "--github")
+    done = call("check", SAMPLE, "--max-registers", "40", "--github")
     lines = done.text.splitlines()
     assert done.status == 1 and len(lines) == 2
     for line in lines:
@@ -192,7 +186,7 @@ def test_annotations_are_workflow_commands(tmp_path: Path, free: Path) -> None:
 
 def test_junit_and_markdown(tmp_path: Path) -> None:
     path = tmp_path / "junit.xml"
-    words = ("check", RECORDING, "--max-registers", "40", "--min-occupancy", "10")
+    words = ("check", SAMPLE, "--max-registers", "40", "--min-occupancy", "10")
     done = call(*words, "--junit", path, "--markdown")
     told = json.loads(call(*words, "--json").out)
     root = ET.parse(path).getroot()
@@ -204,5 +198,5 @@ def test_junit_and_markdown(tmp_path: Path) -> None:
     rows = [line for line in done.text.splitlines() if line.startswith("| `")]
     assert len(rows) == told["counts"]["broken"] + told["counts"]["unknown"]
     assert done.text.startswith("### ptxview check: failed")
-    passed = call("check", RECORDING, "--max-registers", "255", "--markdown")
+    passed = call("check", SAMPLE, "--max-registers", "255", "--markdown")
     assert passed.status == 0 and passed.text.startswith("### ptxview check: passed")

@@ -21,8 +21,10 @@ from tests.helpers.ptxview import (
     call,
     command,
     environment,
+    finished,
     printed,
     ptxview,
+    saved,
     tool,
 )
 from tests.helpers.samples import DATA
@@ -131,9 +133,7 @@ def cells(value: Any) -> Iterator[tuple[Any, Any, Any]]:
 def machine_code(folder: Path, digest: str) -> Path:
     """The cubin of a variant, by the name of its content."""
     subprocess.run([sys.executable, "-m", "zipfile", "-e", "x.ptxview", "all"], check=True)
-    out = folder / "variant.cubin"
-    out.write_bytes((folder / "all" / "blobs" / digest).read_bytes())
-    return out
+    return saved(folder / "variant.cubin", (folder / "all" / "blobs" / digest).read_bytes())
 
 
 def of_ptxas(log: str) -> dict[str, tuple[int, int, int]]:
@@ -150,13 +150,10 @@ def of_ptxas(log: str) -> dict[str, tuple[int, int, int]]:
 
 def ptxas_says(file: Path, target: str, *options: str) -> dict[str, tuple[int, int, int]]:
     """What the assembler that is found says of a file of PTX."""
-    done = subprocess.run(
-        [tool("ptxas"), "-v", "-lineinfo", *options, f"-arch={target}", file, "-o", "/dev/null"],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    return of_ptxas(done.stderr)
+    words = ("-v", "-lineinfo", *options, f"-arch={target}", file, "-o", "/dev/null")
+    done = finished([tool("ptxas"), *map(str, words)])
+    assert done.status == 0, done.said
+    return of_ptxas(done.said)
 
 
 # PTX
@@ -318,8 +315,7 @@ def test_a_stage_of_triton_goes_through_those_that_follow(
     assert kernel["variants"][0]["stages"] == order[order.index(language) :]
     # The user's own text, comments and all, not the compiler's print of it.
     assert call("show", "x.ptxview", cell["select"], "--stage", language).out == file.read_bytes()
-    ptx = work / "own.ptx"
-    ptx.write_bytes(call("show", "x.ptxview", cell["select"], "--stage", "ptx").out)
+    ptx = saved(work / "own.ptx", call("show", "x.ptxview", cell["select"], "--stage", "ptx").out)
     assert cell["resources"]["registers"] == ptxas_says(ptx, "sm_90a")[row["kernel"]][0]
 
 

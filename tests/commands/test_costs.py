@@ -16,10 +16,8 @@ from inspector.measure.time.take import store
 from inspector.report import tunings
 from inspector.report.tables import titles
 from inspector.sources.opening import open_path
-from tests.helpers.ptxview import REPOSITORY, call, variants_of
+from tests.helpers.ptxview import REPOSITORY, SAMPLE, call, variants_of
 from tests.measure.time.test_results import session, taken
-
-RECORDED = REPOSITORY / "examples" / "recordings" / "lecture-h200.ptxview"
 
 
 def costs(path: Path) -> list[dict[str, Any]]:
@@ -30,18 +28,18 @@ def costs(path: Path) -> list[dict[str, Any]]:
 
 def selected(query: str) -> set[str]:
     """The ids of the variants that a query finds."""
-    found = call("list", RECORDED, "--where", query, "--json").json
+    found = call("list", SAMPLE, "--where", query, "--json").json
     return {variant["id"] for _, variant in variants_of(found)}
 
 
 @pytest.fixture(scope="module")
 def listed() -> list[tuple[Any, Any]]:
     """All variants as ``list --json`` has them."""
-    return variants_of(call("list", RECORDED, "--json").json)
+    return variants_of(call("list", SAMPLE, "--json").json)
 
 
 def test_a_launched_variant_costs_what_its_tuner_measured(listed: list[tuple[Any, Any]]) -> None:
-    rows = {row["variant"]: row for row in costs(RECORDED)}
+    rows = {row["variant"]: row for row in costs(SAMPLE)}
     launched = {v["id"]: v for _, v in listed if v["launches"]}
     assert set(rows) == set(launched)
     for name, variant in launched.items():
@@ -49,13 +47,13 @@ def test_a_launched_variant_costs_what_its_tuner_measured(listed: list[tuple[Any
         assert rows[name]["us"] == tuned
         assert rows[name]["source"] == (None if tuned is None else "tuner")
         assert rows[name]["total_us"] == (None if tuned is None else tuned * variant["launches"])
-    idle = call("list", RECORDED, "--by", "cost", "--json").json["not_launched"]
+    idle = call("list", SAMPLE, "--by", "cost", "--json").json["not_launched"]
     assert {row["variant"] for row in idle} == {v["id"] for _, v in listed} - set(launched)
 
 
 def test_a_measured_time_goes_before_the_tuners_and_orders_the_rows(tmp_path: Path) -> None:
     path = tmp_path / "copy.ptxview"
-    shutil.copy(RECORDED, path)
+    shutil.copy(SAMPLE, path)
     rec = open_path(path)
     first = costs(path)[0]
     times = {first["variant"]: 2.0}
@@ -97,7 +95,7 @@ def test_a_query_finds_what_the_listing_says(
 
 def test_an_operation_is_looked_for_in_the_machine_code(listed: list[tuple[Any, Any]]) -> None:
     texts = {
-        v["id"]: call("show", RECORDED, v["id"], "--stage", "sass").text
+        v["id"]: call("show", SAMPLE, v["id"], "--stage", "sass").text
         for _, v in listed
         if "sass" in v["stages"]
     }
@@ -107,7 +105,7 @@ def test_an_operation_is_looked_for_in_the_machine_code(listed: list[tuple[Any, 
 
 
 def test_a_hint_is_found_where_the_gate_forbids_it() -> None:
-    gate = call("check", RECORDED, "--forbid", "small-grid", "--json")
+    gate = call("check", SAMPLE, "--forbid", "small-grid", "--json")
     assert gate.status == 1
     checks = json.loads(gate.text)["checks"]
     broken = {row["variant"] for row in checks if row["outcome"] == "broken"}
@@ -119,7 +117,7 @@ def test_a_hint_is_found_where_the_gate_forbids_it() -> None:
     [("regz>1", "Did you mean regs?"), ("opp:HMMA", "Did you mean op?"), ("regs>x", "regs>128")],
 )
 def test_an_unknown_property_names_the_nearest(query: str, said: str) -> None:
-    done = call("list", RECORDED, "--where", query)
+    done = call("list", SAMPLE, "--where", query)
     assert done.status == 2 and said in done.said
 
 
@@ -190,7 +188,7 @@ def test_a_tuners_time_of_a_launch_alone_is_at_most_that() -> None:
 
 
 def test_no_two_generated_kernels_have_one_title() -> None:
-    rec = open_path(RECORDED)
+    rec = open_path(SAMPLE)
     (generated,) = (k for k in rec.kernels if k.origin is Origin.INDUCTOR and k.fusion)
     twin = replace(generated, id=f"{generated.id}@2")
     named = titles(replace(rec, kernels=(generated, twin)))

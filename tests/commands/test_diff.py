@@ -10,16 +10,8 @@ from typing import Any
 
 import pytest
 
-from tests.helpers.ptxview import (
-    LECTURE,
-    MATMUL,
-    REPOSITORY,
-    SQUARE,
-    Done,
-    call,
-)
+from tests.helpers.ptxview import LECTURE, MATMUL, SAMPLE, SQUARE, Done, call
 
-RECORDING = REPOSITORY / "examples" / "recordings" / "lecture-h200.ptxview"
 PLAIN, WIDE, EIGHT = "a4fe74f3", "780c582c", "9c81a042"  # squares: w4, w4 aligned, w8 aligned
 PTX = next(SQUARE.glob("*.ptx"))
 
@@ -29,7 +21,7 @@ def diff(*words: str | Path) -> Done:
 
 
 def both(a: str, b: str, *options: str) -> Any:
-    return diff(RECORDING, a, b, "--json", *options).json
+    return diff(SAMPLE, a, b, "--json", *options).json
 
 
 def renumbered(text: str) -> str:
@@ -38,10 +30,7 @@ def renumbered(text: str) -> str:
 
 
 def lines_of(variant: str, stage: str) -> Any:
-    return call("show", RECORDING, variant, "--stage", stage, "--json").json
-
-
-# -- two variants ---------------------------------------------------------------------------------
+    return call("show", SAMPLE, variant, "--stage", stage, "--json").json
 
 
 def test_json_has_the_fields_of_the_contract() -> None:
@@ -103,9 +92,6 @@ def test_a_variant_is_identical_to_itself_at_every_stage(stage: str) -> None:
     assert all(r["a"] == r["b"] for r in found["resources"])
 
 
-# -- single files ---------------------------------------------------------------------------------
-
-
 @pytest.fixture
 def files(tmp_path: Path) -> tuple[Path, Path, Path]:
     """A file of PTX, the same renumbered, and the same with one operand changed."""
@@ -133,9 +119,6 @@ def test_a_renumbered_file_is_identical_and_a_changed_one_is_not(
     assert "mul.f32" in diff(a, c).text and "add.f32" in diff(a, c).text
 
 
-# -- for people -----------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("width", [80, 160])
 def test_no_line_is_wider_than_the_terminal(width: int) -> None:
     for pair, stages in (
@@ -143,23 +126,20 @@ def test_no_line_is_wider_than_the_terminal(width: int) -> None:
         (("ff3a7da2", "290e47d8"), ("sass", "source")),
     ):
         for stage in stages:
-            text = diff(RECORDING, *pair, "--width", str(width), "--stage", stage).text
+            text = diff(SAMPLE, *pair, "--width", str(width), "--stage", stage).text
             wide = [line for line in text.splitlines()[2:] if len(line) > width]
             assert not wide, wide[0]
 
 
 def test_markdown_is_a_table_and_a_folded_diff() -> None:
-    text = diff(RECORDING, WIDE, EIGHT, "--markdown").text
+    text = diff(SAMPLE, WIDE, EIGHT, "--markdown").text
     assert text.startswith("### `square_kernel`: the ptx differs\n")
     assert "| registers | 18 | 14 | -4 |" in text
     assert "- num_warps 4 → 8: half the elements a thread" in text
     assert "\n```diff\n" in text and "\n- .reqntid 128\n+ .reqntid 256\n" in text
     assert text.count("```") == 2 and text.rstrip().endswith("</details>")
-    same = diff(RECORDING, WIDE, WIDE, "--markdown").text
+    same = diff(SAMPLE, WIDE, WIDE, "--markdown").text
     assert same.startswith("### `square_kernel`: the ptx is the same") and "```" not in same
-
-
-# -- all variants ---------------------------------------------------------------------------------
 
 
 def test_a_name_of_several_kernels_asks_which(tmp_path: Path) -> None:
@@ -172,9 +152,9 @@ def test_a_name_of_several_kernels_asks_which(tmp_path: Path) -> None:
 
 def test_one_selector_of_several_variants_is_a_table() -> None:
     for words in (
-        [f"{RECORDING}::square_kernel"],
-        [RECORDING, "square_kernel"],
-        [RECORDING, "square_kernel", "--variants"],
+        [f"{SAMPLE}::square_kernel"],
+        [SAMPLE, "square_kernel"],
+        [SAMPLE, "square_kernel", "--variants"],
     ):
         rows = diff(*words, "--json").json["variants"]
         assert [r["variant"] for r in rows][:3] == ["a4fe74f3", "9c81a042", "158cd450"]
@@ -186,7 +166,7 @@ def test_one_selector_of_several_variants_is_a_table() -> None:
 @pytest.mark.parametrize("key", ["registers", "num_warps"])
 def test_the_table_is_sorted_by_a_key_and_backwards(key: str) -> None:
     def values(sort: str) -> list[int]:
-        words = (f"{RECORDING}::square_kernel", f"--sort={sort}", "--json")
+        words = (f"{SAMPLE}::square_kernel", f"--sort={sort}", "--json")
         rows = diff(*words).json["variants"]
         flat = [r["resources"] | r["config"] | {"instructions": r["instructions"]} for r in rows]
         return [r[key] for r in flat]
@@ -196,16 +176,13 @@ def test_the_table_is_sorted_by_a_key_and_backwards(key: str) -> None:
 
 
 def test_tuned_configurations_with_their_times_and_the_winner() -> None:
-    rows = diff(RECORDING, "matmul_kernel", "--json", "--sort", "time").json["variants"]
+    rows = diff(SAMPLE, "matmul_kernel", "--json", "--sort", "time").json["variants"]
     told = [(r["variant"], r["winner"]) for r in rows]
     assert told == [("ff3a7da2", True), ("290e47d8", False), ("dcff378a", False)]
     times = [r["time_us"] for r in rows]
     assert times == sorted(times) and times[0] == pytest.approx(8.29, abs=0.01)
-    text = diff(f"{RECORDING}::matmul_kernel", "--width", "120").text
+    text = diff(f"{SAMPLE}::matmul_kernel", "--width", "120").text
     assert re.search(r"\* +ff3a7da2 +w4 .* 8\.29 µs", text)
-
-
-# -- two recordings -------------------------------------------------------------------------------
 
 
 def states(*words: str | Path) -> dict[str, Counter[str]]:
@@ -242,16 +219,13 @@ def test_added_removed_changed_and_renumbered(caches: tuple[Path, Path]) -> None
     assert "added" in diff(a, b, "--markdown").text
 
 
-# -- refusals -------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ((f"{RECORDING}::square_kernel", f"{RECORDING}::{WIDE}"), "fits 6 variants"),
-        ((RECORDING, f"{RECORDING}:{WIDE}", EIGHT), f"Did you mean {RECORDING}::{WIDE}?"),
-        ((RECORDING, WIDE), "fits one variant"),
-        ((RECORDING, WIDE, "square_matrix_kernel", "--stage", "ttir"), "there is no ttir"),
+        ((f"{SAMPLE}::square_kernel", f"{SAMPLE}::{WIDE}"), "fits 6 variants"),
+        ((SAMPLE, f"{SAMPLE}:{WIDE}", EIGHT), f"Did you mean {SAMPLE}::{WIDE}?"),
+        ((SAMPLE, WIDE), "fits one variant"),
+        ((SAMPLE, WIDE, "square_matrix_kernel", "--stage", "ttir"), "there is no ttir"),
         ((PTX, next(SQUARE.glob("*.ttir"))), "have no stage in common"),
         ((WIDE, EIGHT), "there is no recording yet"),
     ],
@@ -265,12 +239,9 @@ def test_what_cannot_be_meant(
     assert said in done.said
 
 
-# -- what made them -----------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("pair", [(PLAIN, WIDE), (WIDE, EIGHT), (PLAIN, "a7c93eac")])
 def test_sides_differ_within_the_width_of_a_column(pair: tuple[str, str]) -> None:
-    a, b = diff(RECORDING, *pair, "--summary").text.split("\n")[:2]
+    a, b = diff(SAMPLE, *pair, "--summary").text.split("\n")[:2]
     assert (a[:2], b[:2]) == ("a ", "b ") and a[2:37] != b[2:37]
     if pair == (WIDE, EIGHT):
         assert "w4" in a[:37] and "w8" in b[:37]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 import json
-import shutil
 from pathlib import Path
 
 import pytest
@@ -16,7 +15,6 @@ from inspector.measure.time.results import Session, Timing, stored_session
 from inspector.recording.layout import keep
 from inspector.report import calls
 
-LECTURE = Path(__file__).parents[2] / "examples" / "recordings" / "lecture-h200.ptxview"
 X = Argument("x", "*fp32", None, "float32", (64, 1024), (1024, 1), 512)
 N = Argument("n", "i32", 1024)
 BLOCK = Argument("BLOCK", "constexpr", 1024)
@@ -24,15 +22,8 @@ FIRST = Call("triton", "k", "aa", (64, 1, 1), (128, 1, 1), 0, (X, N, BLOCK), 200
 
 
 @pytest.fixture(autouse=True)
-def user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+def user(new_user: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "200")
-
-
-@pytest.fixture
-def recording(tmp_path: Path) -> Path:
-    return Path(shutil.copy(LECTURE, tmp_path / "lecture.ptxview"))
 
 
 def recorded(*held: Call) -> list[str]:

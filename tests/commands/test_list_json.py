@@ -7,16 +7,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from tests.helpers.ptxview import (
-    EXTENSION,
-    MATMUL,
-    SQUARE,
-    Done,
-    call,
-    printed,
-    tool,
-    variants_of,
-)
+from tests.helpers.ptxview import EXTENSION, MATMUL, SQUARE, Done, call, printed, tool, variants_of
 from tests.helpers.tools import needs
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,7 +18,8 @@ import pytest
 from inspector.commands import profile as command
 from inspector.commands.cli import main
 from inspector.system import toolchain
-from tests.helpers.ncu_data import LECTURE, PAGES, ROOT, column, write
+from tests.helpers.ncu_data import PAGES, ROOT, column, write
+from tests.helpers.ptxview import saved
 from tests.helpers.tools import needs
 
 FAKE = """#!{python}
@@ -67,15 +67,8 @@ raise SystemExit(1 if mode or done.returncode else 0)
 
 
 @pytest.fixture(autouse=True)
-def user(
-    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[None]:
-    base = tmp_path_factory.getbasetemp()
-    shared = base.parent if os.environ.get("PYTEST_XDIST_WORKER") else base
+def user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    # What the emulated device builds takes a while: once, for every worker and for other tests.
-    monkeypatch.setenv("XDG_CACHE_HOME", str(shared / "target-caches"))
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     monkeypatch.setenv("COLUMNS", "200")
     toolchain.find.cache_clear()
     yield
@@ -88,19 +81,11 @@ def pages(tmp_path: Path) -> dict[str, Path]:
 
 
 @pytest.fixture
-def recording(tmp_path: Path) -> Path:
-    return Path(shutil.copy(LECTURE, tmp_path / "lecture.ptxview"))
-
-
-@pytest.fixture
 def fake(pages: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A machine with a GPU and an ncu, to ncu's eyes; returns what ncu was given."""
-    folder = tmp_path / "bin"
-    folder.mkdir()
-    tool = folder / "ncu"
-    tool.write_text(FAKE.format(python=sys.executable, pages=str(tmp_path / "pages")))
-    tool.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
+    text = FAKE.format(python=sys.executable, pages=str(tmp_path / "pages"))
+    tool = saved(tmp_path / "bin" / "ncu", text, 0o755)
+    monkeypatch.setenv("PATH", f"{tool.parent}{os.pathsep}{os.environ['PATH']}")
     monkeypatch.setenv("FAKE_SAW", str(tmp_path / "saw"))
     monkeypatch.setattr(command, "gpu_present", lambda: True)
     return tmp_path / "saw"
@@ -153,9 +138,6 @@ def test_show_has_samples_at_lines(
     said = capsys.readouterr().out
     assert "samples" in said and "waiting for global or local memory (long scoreboard)" in said
     assert "percent of the kernel's 354" in said and "ncu:CPIStall" in said
-
-
-# -- ptxview ncu ----------------------------------------------------------------------------------
 
 
 @needs("g++")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -19,7 +18,7 @@ from inspector.diff.beside import lines_changed
 from inspector.reader.passes import PassList, variant_passes
 from inspector.recording.layout import DerivedCache
 from inspector.sources.opening import open_path
-from tests.helpers.ptxview import EXTENSION, call
+from tests.helpers.ptxview import EXTENSION, call, finished, saved
 from tests.helpers.schemas import hold
 from tests.helpers.shared import once
 
@@ -65,22 +64,13 @@ LOCATION = re.compile(r"^#loc\d* = .*\n?|#loc\d*", re.MULTILINE)
 
 def compile_bare(python: str, folder: Path) -> None:
     """Triton compiles the kernel into a cache, and says all that it can of its passes."""
-    folder.mkdir()
-    (folder / "mm.py").write_text(KERNEL)
+    saved(folder / "mm.py", KERNEL)
     env = {k: v for k, v in os.environ.items() if not k.startswith(("MLIR", "LLVM", "TRITON"))}
-    done = subprocess.run(
-        [python, "-c", BARE, str(folder)],
-        stderr=subprocess.PIPE,
-        check=True,
-        env=env
-        | {
-            "TRITON_CACHE_DIR": str(folder / "cache"),
-            "MLIR_ENABLE_DUMP": "1",
-            "LLVM_IR_ENABLE_DUMP": "1",
-            "CUDA_VISIBLE_DEVICES": "",
-        },
-    )
-    (folder / "said").write_bytes(done.stderr)
+    env |= {"MLIR_ENABLE_DUMP": "1", "LLVM_IR_ENABLE_DUMP": "1", "CUDA_VISIBLE_DEVICES": ""}
+    env |= {"TRITON_CACHE_DIR": str(folder / "cache")}
+    done = finished([python, "-c", BARE, folder], env=env)
+    assert done.status == 0, done.said
+    (folder / "said").write_bytes(done.err)
 
 
 @pytest.fixture(scope="module")
@@ -208,8 +198,6 @@ def test_what_is_not_there_is_a_sentence(bare: Path, tmp_path: Path) -> None:
     assert several.status == 2 and "give a number" in several.said
     foreign = call("passes", EXTENSION, "square_gelu*")
     assert foreign.status in (2, 4) and "Traceback" not in foreign.said
-    python = tmp_path / "python"
-    python.write_text(f'#!/bin/sh\nexec {sys.executable} -S "$@"\n')
-    python.chmod(0o755)
+    python = saved(tmp_path / "python", f'#!/bin/sh\nexec {sys.executable} -S "$@"\n', mode=0o755)
     lacking = call("passes", bare / "cache", "mm", "--python", python)
     assert lacking.status == 3 and "has no Triton" in lacking.said

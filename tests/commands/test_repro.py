@@ -121,9 +121,6 @@ def script_of(recording: Path, kernel: str, *options: str) -> str:
     return done.text
 
 
-# -- Triton's kernels -----------------------------------------------------------------------------
-
-
 def test_a_kernel_runs_alone_with_what_it_calls_and_reads(recording: Path, forked: Run) -> None:
     """A function of another file, renamed; a constexpr that came of the environment."""
     script = script_of(recording, "plain", "--call", "0")
@@ -238,9 +235,6 @@ g(torch.randn(40, 32, device="cuda"), torch.randint(0, 40, (25,), device="cuda")
         assert "agrees with Triton's interpreter" in done.out and "made out_ptr0" in done.out
 
 
-# -- extensions -----------------------------------------------------------------------------------
-
-
 def test_an_extension_has_its_own_sources_and_options() -> None:
     """Of a recording made on a GPU: the sources byte for byte, and no option of torch's or of that
     machine's."""
@@ -269,9 +263,6 @@ def test_an_extension_has_its_own_sources_and_options() -> None:
     assert set(sources) == {"main.cpp", "cuda.cu"}
     assert "extra_cuda_cflags=['-O2']" in done.text and "/opt" not in done.text
     assert "NOT COMPARED" in done.text
-
-
-# -- what cannot be meant -------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import ast
-import json
 import os
-import subprocess
+import shlex
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from inspector.sources.opening import open_path
-from tests.helpers.ptxview import Done, call, command, environment, ptxview
+from tests.helpers.ptxview import Done, call, command, environment, finished, ptxview, saved
 from tests.helpers.tools import needs
 
 # What a program writes that is asked for what it was given.
@@ -29,23 +27,7 @@ sys.stdout.write(json.dumps(out))
 
 def script(folder: Path, text: str, name: str = "script.py") -> Path:
     """A script of the user's."""
-    path = folder / name
-    path.write_text(text)
-    return path
-
-
-def events(folder: Path) -> list[dict[str, Any]]:
-    """All events of a recording's folder."""
-    return [
-        json.loads(line)
-        for file in folder.glob("events*.jsonl")
-        for line in file.read_text().splitlines()
-    ]
-
-
-def problems(folder: Path) -> list[str]:
-    """What the probes could not do."""
-    return [str(e) for e in events(folder) if e["event"] == "problem"]
+    return saved(folder / name, text)
 
 
 @pytest.fixture(scope="module")
@@ -53,32 +35,20 @@ def asked(tmp_path_factory: pytest.TempPathFactory) -> tuple[Done, Path]:
     """A run of a script with input and arguments of many kinds."""
     folder = tmp_path_factory.mktemp("asked")
     path = script(folder, ASK)
-    done = ptxview(
-        "run",
-        "-o",
-        folder / "rec",
-        path,
-        "-o",
-        "--json",
-        "--",
-        "-m",
-        "a b",
-        "",
-        cwd=folder,
-        given=bytes(range(256)) * 1000,
-    )
-    return done, folder
+    words = ("run", "-o", folder / "rec", path, "-o", "--json", "--", "-m", "a b", "")
+    env = environment(PYTHONPATH="/else/where")
+    return ptxview(*words, cwd=folder, env=env, given=bytes(range(256)) * 1000), folder
 
 
-def test_arguments_are_the_programs_own(asked: tuple[Done, Path]) -> None:
+def test_arguments_and_input_are_the_programs_own(asked: tuple[Done, Path]) -> None:
     value = asked[0].json
     assert value["argv"] == [str(asked[1] / "script.py"), "-o", "--json", "--", "-m", "a b", ""]
     assert value["name"] == "__main__" and value["cwd"] == str(asked[1])
     assert value["path"][0] == str(asked[1]), "the script's folder stands first, as always"
-
-
-def test_input_is_the_programs_own(asked: tuple[Done, Path]) -> None:
-    assert asked[0].json["stdin"].encode("latin-1") == bytes(range(256)) * 1000
+    assert value["env"]["PYTHONPATH"].split(os.pathsep)[1:] == ["/else/where"]
+    own = {k: v for k, v in value["env"].items() if not k.startswith(("PTXVIEW_", "PYTHONPATH"))}
+    assert own.items() >= environment(PYTHONPATH=None, PYTEST_CURRENT_TEST=None).items()
+    assert value["stdin"].encode("latin-1") == bytes(range(256)) * 1000
 
 
 def test_one_line_says_what_was_captured_and_where(asked: tuple[Done, Path]) -> None:
@@ -106,15 +76,9 @@ def test_recording_of_a_program_without_kernels_opens(asked: tuple[Done, Path]) 
 def test_reader_that_goes_is_the_programs_affair(tmp_path: Path) -> None:
     path = script(tmp_path, "import sys\nwhile True: sys.stdout.write('x' * 4096)")
     shell = " ".join(f"'{w}'" for w in command(["run", "-o", tmp_path / "rec", path]))
-    done = subprocess.run(
-        ["bash", "-c", f"{shell} | head -c 3; exit ${{PIPESTATUS[0]}}"],
-        capture_output=True,
-        env=environment(),
-        timeout=120,
-        check=False,
-    )
-    assert done.stdout == b"xxx"
-    assert done.returncode == 1 and b"BrokenPipeError" in done.stderr
+    done = finished(["bash", "-c", f"{shell} | head -c 3; exit ${{PIPESTATUS[0]}}"])
+    assert done.text == "xxx"
+    assert done.status == 1 and "BrokenPipeError" in done.said
 
 
 @pytest.mark.parametrize(
@@ -133,9 +97,6 @@ def test_what_cannot_be_run_is_our_failure(tmp_path: Path, words: list[str]) -> 
     done = ptxview("run", *words, cwd=tmp_path)
     assert done.status == 125 and not done.out
     assert done.said and "Traceback" not in done.said
-
-
-# -- where the recording goes -------------------------------------------------------------------
 
 
 def test_recording_goes_to_the_state_folder_and_is_the_newest(
@@ -165,8 +126,7 @@ def test_single_file_is_made_at_the_end_and_nothing_beside_it(tmp_path: Path) ->
 def test_folder_that_holds_something_is_not_written_into(tmp_path: Path) -> None:
     path = script(tmp_path, "print('ran')")
     held = tmp_path / "held"
-    held.mkdir()
-    (held / "his").write_text("his")
+    saved(held / "his", "his")
     for where in (held, path):
         done = ptxview("run", "-o", where, path)
         assert done.status == 125 and not done.out and "exists already" in done.said
@@ -185,49 +145,6 @@ def test_place_that_cannot_be_written_is_said_before_the_program_runs(
     done = ptxview("run", "-o", where, path, cwd=tmp_path)
     assert done.status == 125 and not done.out
     assert "cannot be written" in done.said and "-o" in done.said
-
-
-# -- the probes --------------------------------------------------------------------------------
-
-
-def test_his_sitecustomize_and_pythonpath_are_kept(tmp_path: Path) -> None:
-    mine = tmp_path / "mine"
-    mine.mkdir()
-    script(mine, "import builtins\nbuiltins.his = __file__\n", "sitecustomize.py")
-    script(mine, "value = 5\n", "his_module.py")
-    path = script(
-        tmp_path,
-        """
-import os, sys, his_module
-print(his, his_module.value, sys.modules["sitecustomize"].__file__)
-print(os.environ["PYTHONPATH"].split(os.pathsep)[1:])
-""",
-    )
-    env = environment(PYTHONPATH=f"{mine}{os.pathsep}/else/where")
-    done = ptxview("run", "-o", tmp_path / "rec", path, env=env)
-    custom = str(mine / "sitecustomize.py")
-    assert done.text == f"{custom} 5 {custom}\n{[str(mine), '/else/where']}\n"
-
-
-def test_recording_deleted_under_the_program_does_not_hurt_it(tmp_path: Path) -> None:
-    path = script(
-        tmp_path,
-        """
-import os, shutil, sys
-import ptxview_probes.writer as w
-shutil.rmtree(os.environ["PTXVIEW_RECORDING"])
-print(w.blob(b"data"))
-w.emit({"event": "problem", "where": "w", "text": "t"})
-os.environ["PTXVIEW_RECORDING"] = "/nowhere"
-print(w.blob(b"data"))
-sys.exit(6)
-""",
-    )
-    for name in ("rec", "x.ptxview"):
-        done = ptxview("run", "-o", tmp_path / name, path)
-        assert done.status == 6
-        assert done.out == b"None\nNone\n"
-        assert "ptxview: " in done.said and "Traceback" not in done.said
 
 
 def test_probes_import_nothing_that_the_program_did_not(tmp_path: Path) -> None:
@@ -265,20 +182,14 @@ def test_our_faults_leave_the_programs_status(tmp_path: Path, fault: str) -> Non
     path = script(tmp_path, "print('out'); raise SystemExit(6)")
     out = tmp_path / "x.ptxview"
     words = [*fault.split(), "run", "--no-tui", "-o", str(out), str(path)]
-    done = subprocess.run(
-        [sys.executable, "-c", FAULTY, *words], capture_output=True, text=True, env=environment()
-    )
-    assert (done.returncode, done.stdout) == (6, "out\n"), done.stderr
-    assert "injected" in done.stderr and "Traceback" not in done.stderr
+    done = finished([sys.executable, "-c", FAULTY, *words])
+    assert (done.status, done.text) == (6, "out\n"), done.said
+    assert "injected" in done.said and "Traceback" not in done.said
 
 
+@needs("bash")
 def test_narration_that_cannot_be_written_leaves_the_programs_status(tmp_path: Path) -> None:
     path = script(tmp_path, "print('out'); raise SystemExit(6)")
-    with Path("/dev/full").open("wb") as full:
-        done = subprocess.run(
-            command(["run", "--no-tui", "-o", tmp_path / "rec", path]),
-            stdout=subprocess.PIPE,
-            stderr=full,
-            env=environment(),
-        )
-    assert (done.returncode, done.stdout) == (6, b"out\n")
+    words = shlex.join(command(["run", "--no-tui", "-o", tmp_path / "rec", path]))
+    done = finished(["bash", "-c", f"{words} 2>/dev/full"])
+    assert (done.status, done.text) == (6, "out\n")

@@ -24,12 +24,12 @@ from inspector.reader.tables import names, schema
 from inspector.report import profile, timings
 from tests.helpers import json_page
 from tests.helpers.profile_traces import Made
-from tests.helpers.ptxview import REPOSITORY, Done, call
+from tests.helpers.ptxview import REPOSITORY, SAMPLE, Done, call
 from tests.helpers.schemas import hold, validator
 from tests.measure.profile.test_traces import of
 from tests.measure.time import test_results as results
 
-RECORDED = str(REPOSITORY / "examples" / "recordings" / "lecture-h200.ptxview")
+RECORDED = str(SAMPLE)
 LECTURE = str(REPOSITORY / "tests" / "data" / "core" / "lecture")
 LISTING = REPOSITORY / "tests" / "data" / "listing"
 NESTED = str(LISTING / "nested.ptx")

@@ -9,20 +9,19 @@ from typing import Any
 import pytest
 
 from inspector.report import brief
-from tests.helpers.ptxview import REPOSITORY, call, count_hints, variants_of
+from tests.helpers.ptxview import SAMPLE, call, count_hints, variants_of
 
-RECORDED = REPOSITORY / "examples" / "recordings" / "lecture-h200.ptxview"
 KERNELS = ["softmax_kernel", "ff3a7da2", "_Z11gelu_kernelPKfPfi", "ba6e6b76", "square_loop_kernel"]
 BRIEF = 8000
 
 
 def whole(kernel: str, *options: str) -> Any:
-    return call("show", RECORDED, kernel, *options, "--json").json
+    return call("show", SAMPLE, kernel, *options, "--json").json
 
 
 @pytest.mark.parametrize("kernel", KERNELS[:2])
 def test_lines_to_look_at_are_what_they_are_said_to_be(kernel: str) -> None:
-    short, long = call("show", RECORDED, kernel, "--brief", "--json").json, whole(kernel)
+    short, long = call("show", SAMPLE, kernel, "--brief", "--json").json, whole(kernel)
     lines = {line["n"]: line for line in long["lines"]}
     peaks = [h for h in short["hottest"] if h["by"] == "registers"]
     loops = [h for h in short["hottest"] if h["by"] == "loop"]
@@ -55,7 +54,7 @@ def test_lines_to_look_at_are_what_they_are_said_to_be(kernel: str) -> None:
 )
 def test_what_may_be_asked_next_can_be_asked(words: list[str]) -> None:
     command, *rest = words
-    done = call(command, RECORDED, *rest, "--brief", "--json")
+    done = call(command, SAMPLE, *rest, "--brief", "--json")
     assert len(done.out) <= BRIEF
     assert done.json["next"]
     for one in done.json["next"]:
@@ -63,20 +62,20 @@ def test_what_may_be_asked_next_can_be_asked(words: list[str]) -> None:
         answered = call(*typed)
         assert program == "ptxview" and answered.status == 0, one["command"]
         assert answered.out and one["answers"]
-    said = call(command, RECORDED, *rest, "--brief").text
+    said = call(command, SAMPLE, *rest, "--brief").text
     assert all(one["command"] in said for one in done.json["next"])
 
 
 @pytest.fixture(scope="module")
 def counted() -> None:
     """All hints of the recording are counted."""
-    count_hints(RECORDED)
+    count_hints(SAMPLE)
 
 
 @pytest.mark.usefixtures("counted")
 def test_a_list_in_short_has_what_the_list_has() -> None:
-    short = call("list", RECORDED, "--brief", "--json").json
-    known = {v["id"]: (k, v) for k, v in variants_of(call("list", RECORDED, "--json").json)}
+    short = call("list", SAMPLE, "--brief", "--json").json
+    known = {v["id"]: (k, v) for k, v in variants_of(call("list", SAMPLE, "--json").json)}
     assert {row["variant"] for row in short["variants"]} == set(known)
     for row in short["variants"]:
         kernel, variant = known[row["variant"]]
@@ -92,8 +91,8 @@ def test_a_list_in_short_has_what_the_list_has() -> None:
     ("asked", "first", "last"), [("40:80", 40, 80), ("7", 7, 7), ("110:", 110, None)]
 )
 def test_lines_are_those_of_the_text(asked: str, first: int, last: int | None) -> None:
-    text = call("show", RECORDED, "softmax_kernel").text.split("\n")
-    assert call("show", RECORDED, "softmax_kernel", "--lines", asked).text == "".join(
+    text = call("show", SAMPLE, "softmax_kernel").text.split("\n")
+    assert call("show", SAMPLE, "softmax_kernel", "--lines", asked).text == "".join(
         f"{line}\n" for line in text[first - 1 : last]
     )
     shown = whole("softmax_kernel", "--lines", asked)

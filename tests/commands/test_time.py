@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import json
-import shutil
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -22,21 +21,9 @@ from inspector.sources.opening import open_path
 from inspector.sources.running import RunOutcome
 from inspector.system import toolchain
 from inspector.system.process import Finished
+from tests.helpers.ptxview import saved
 
-LECTURE = Path(__file__).parents[2] / "examples" / "recordings" / "lecture-h200.ptxview"
-
-
-@pytest.fixture(autouse=True)
-def user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
-
-
-@pytest.fixture
-def recording(tmp_path: Path) -> Path:
-    """A copy: what is timed is kept beside it."""
-    return Path(shutil.copy(LECTURE, tmp_path / "lecture.ptxview"))
+pytestmark = pytest.mark.usefixtures("new_user")
 
 
 @pytest.fixture
@@ -145,8 +132,7 @@ def built(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(planning, "libraries", lambda events: where)
     for name in names[1:]:
         file = Path(where[name].path)
-        file.parent.mkdir(parents=True)
-        file.write_bytes(b"a library")
+        saved(file, b"a library")
     return tmp_path / "ext"
 
 

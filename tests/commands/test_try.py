@@ -18,11 +18,10 @@ from inspector.base.model import Stage
 from inspector.sources.compilers import assemblers
 from inspector.sources.opening import open_path
 from inspector.sources.trying import AS_RECORDED, TryOutcome, TryRequest, TrySetting, try_stage
-from tests.helpers.ptxview import REPOSITORY, Done, call, command, environment, ptxview
+from tests.helpers.ptxview import Done, call, command, environment, ptxview, saved
 from tests.helpers.schemas import hold
 from tests.helpers.shared import once
 
-LECTURE = REPOSITORY / "examples" / "recordings" / "lecture-h200.ptxview"
 MATMUL = "ff3a7da2"
 PROGRAM = """\
 import torch
@@ -69,8 +68,7 @@ def recorded(common: Path) -> Path:
     """A recording of the program above, compiled for sm_90."""
 
     def make(path: Path) -> None:
-        path.mkdir()
-        (path / "program.py").write_text(PROGRAM)
+        saved(path / "program.py", PROGRAM)
         words = ("run", "--target", "sm_90", "--no-tui", "-o", path / "x.ptxview")
         done = ptxview(*words, path / "program.py", cwd=path)
         assert done.status == 0, done.said
@@ -125,9 +123,6 @@ def bare(python: str, text: str, ending: str, options: str, folder: Path) -> byt
     env = {"TRITON_CACHE_DIR": str(folder / "cache"), "PATH": "/usr/bin:/bin"}
     subprocess.run([python, "-c", BARE, str(file), options, str(out)], check=True, env=env)
     return out.read_bytes()
-
-
-# -- against the compilers ------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("stage", ["ttir", "ttgir", "ptx"])
@@ -205,9 +200,6 @@ def test_each_combination_of_options_is_a_column(recorded: Path) -> None:
     assert not value["differences"]  # of several nothing is shown unless a stage is asked for
 
 
-# -- errors ---------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("stage", "old", "new", "says"),
     [
@@ -236,11 +228,8 @@ def test_errors_have_the_lines_of_the_file(
 def test_invalid_requests_end_with_their_status(recorded: Path, tmp_path: Path) -> None:
     ptx, _ = edited(recorded, "twice", "ptx", "", "", tmp_path / "x.ptx")
     ttgir, _ = edited(recorded, "twice", "ttgir", "", "", tmp_path / "x.ttgir")
-    without = tmp_path / "python"
-    without.write_text(f'#!/bin/sh\nexec {sys.executable} -S "$@"\n')
-    without.chmod(0o755)
-    empty = tmp_path / "empty.ptx"
-    empty.write_text("\n")
+    without = saved(tmp_path / "python", f'#!/bin/sh\nexec {sys.executable} -S "$@"\n', mode=0o755)
+    empty = saved(tmp_path / "empty.ptx", "\n")
 
     def refused(*words: str | Path) -> Done:
         return call("try", recorded, *words)
@@ -266,8 +255,7 @@ def test_invalid_requests_end_with_their_status(recorded: Path, tmp_path: Path) 
 def test_interrupt_leaves_no_compiler_process(recorded: Path, tmp_path: Path) -> None:
     begun = tmp_path / "begun"
     python = tmp_path / "python"
-    python.write_text(f"#!/bin/sh\necho $$ >> {begun}\nexec sleep 600\n")
-    python.chmod(0o755)
+    saved(python, f"#!/bin/sh\necho $$ >> {begun}\nexec sleep 600\n", 0o755)
     words = command(["try", recorded, "twice", "--num-warps", "2,8", "--python", python])
     child = subprocess.Popen(words, env=environment(), stderr=subprocess.PIPE)
     while not begun.exists() or not begun.read_text().endswith("\n"):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import combinations
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -21,8 +20,7 @@ from inspector.diff.matching import Hunk, Op
 from inspector.listing import parse
 from inspector.listing.line import Line
 from inspector.report.diff_text import beside
-
-LECTURE = Path(__file__).parents[2] / "examples" / "recordings" / "lecture-h200.ptxview"
+from tests.helpers.ptxview import SAMPLE
 
 
 def source(*lines: str) -> Sequence[Line]:
@@ -55,7 +53,7 @@ def test_lines_that_read_the_same_are_not_marked_as_changed() -> None:
 
 
 def test_names_are_marked_if_nothing_else_differs() -> None:
-    reads = open_reader(str(LECTURE))
+    reads = open_reader(str(SAMPLE))
     kernel = next(k for k in reads.recording.kernels if k.name == "matmul_kernel")
     told = 0
     for pair in combinations(kernel.variants[:3], 2):
@@ -155,9 +153,6 @@ def test_folds_hide_only_equal_rows_and_count_them(held: list[Sign], context: in
         near = whole[max(n - context, 0) : n + context + 1]
         if row.sign is Sign.EQUAL and any(r.sign is not Sign.EQUAL for r in near):
             assert row in out
-
-
-# -- as lines of a terminal -----------------------------------------------------------------------
 
 
 def drawn(a: str, b: str, width: int, colour: bool = False) -> list[str]:

@@ -20,14 +20,12 @@ def test_every_metric_has_both_sides() -> None:
     assert held["time_us"] == FigureChange("time_us", None, None)
 
 
-def test_hints_are_gained_and_lost_by_their_rules() -> None:
+def test_hints_are_gained_and_lost_by_their_rules_where_both_are_known() -> None:
     one, other, both = (Finding(rule, "hint", rule) for rule in ("spills", "early-wait", "tail"))
     again = Finding("tail", "hint", "in other words")
     found = said(side(findings=(one, both)), side(findings=(other, again)))
     assert (found.gained, found.lost) == ((other,), (one,))
-
-
-def test_hint_of_a_launch_is_unknown_of_a_variant_that_was_not_launched() -> None:
+    # Of a variant that was not launched, a launch's hint is unknown.
     small = Finding("small-grid", "hint", "88 blocks")
     found = said(side(findings=(small,), grid=88), side())
     assert (found.lost, found.unknown_b, found.unknown_a) == ((), (small,), ())

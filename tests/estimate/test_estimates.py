@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from tests.helpers.ptxview import REPOSITORY, call
+from tests.helpers.ptxview import SAMPLE, call
 
-RECORDED = str(REPOSITORY / "examples" / "recordings" / "lecture-h200.ptxview")
+RECORDED = str(SAMPLE)
 MEASURED = {"780c582c": 1.38, "a4fe74f3": 3.78, "ed6dc2ce": 4.13}
 """µs by CUPTI of three kernels of the recording on an H200 (docs/timing.md)."""
 

@@ -6,12 +6,12 @@ import ast
 import os
 import py_compile
 import re
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from tests.helpers.ptxview import Done, environment, finished
 from tests.helpers.tools import needs, path_of
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
@@ -40,25 +40,11 @@ def test_readme_lists_every_script_in_order() -> None:
     assert rows() == [name for name in NAMES if not name.endswith("setup.py")]
 
 
-def run_cpu(
-    python: str, script: str, folder: Path, **environment: str
-) -> subprocess.CompletedProcess[str]:
+def run_cpu(python: str, script: str, folder: Path, **changes: str) -> Done:
     """Run an example without a GPU, its build folders inside ``folder``."""
     pytest.importorskip("torch", reason="torch is not installed")
-    env = {
-        **os.environ,
-        "CUDA_VISIBLE_DEVICES": "",
-        "TORCH_EXTENSIONS_DIR": str(folder / "ext"),
-        **environment,
-    }
-    return subprocess.run(
-        [python, str(EXAMPLES / script)],
-        cwd=folder,
-        env=env,
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
+    env = environment(TORCH_EXTENSIONS_DIR=str(folder / "ext"), **changes)
+    return finished([python, EXAMPLES / script], folder, env)
 
 
 @pytest.mark.nightly
@@ -68,8 +54,8 @@ def test_hello_world_builds_and_runs_on_the_cpu(
 ) -> None:
     path = os.pathsep.join((str(Path(str(path_of("ninja"))).parent), os.environ.get("PATH", "")))
     done = run_cpu(plain_python("torch"), "04_load_inline_hello.py", tmp_path, PATH=path)
-    assert done.returncode == 0, done.stderr[-2000:]
-    assert done.stdout.startswith("Hello World! (from ")
+    assert done.status == 0, done.said[-2000:]
+    assert done.text.startswith("Hello World! (from ")
 
 
 def test_debugger_example_runs_interpreted_and_does_not_stop(
@@ -77,5 +63,5 @@ def test_debugger_example_runs_interpreted_and_does_not_stop(
 ) -> None:
     pytest.importorskip("triton", reason="triton is not installed")
     done = run_cpu(plain_python("torch"), "11_debugger.py", tmp_path, TRITON_INTERPRET="1")
-    assert done.returncode == 0, done.stderr[-2000:]
-    assert "agrees with torch (interpreted)" in done.stdout
+    assert done.status == 0, done.said[-2000:]
+    assert "agrees with torch (interpreted)" in done.text

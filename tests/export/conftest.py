@@ -6,10 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.helpers.ptxview import REPOSITORY, call
+from tests.helpers.ptxview import SAMPLE, call
 from tests.helpers.shared import once
-
-SAMPLE = REPOSITORY / "examples" / "recordings" / "lecture-h200.ptxview"
 
 
 def export_lecture(page: Path) -> None:

@@ -14,10 +14,9 @@ from inspector.commands.common import open_reader
 from inspector.export import page as written
 from tests.helpers import hostile
 from tests.helpers.exported import blocks_of, index_of, texts_of, variant_of
-from tests.helpers.ptxview import LECTURE, call, printed, tool, variants_of
+from tests.helpers.ptxview import LECTURE, SAMPLE, call, printed, saved, tool, variants_of
 
 ROOT = Path(__file__).resolve().parents[2]
-SAMPLE = ROOT / "examples" / "recordings" / "lecture-h200.ptxview"
 DIGEST = re.compile(r"[0-9a-f]{64}")
 FENCE = re.compile(r" {0,3}(`{3,}|~{3,})(.*)")
 
@@ -25,9 +24,6 @@ FENCE = re.compile(r" {0,3}(`{3,}|~{3,})(.*)")
 @pytest.fixture
 def page(lecture: Path) -> bytes:
     return lecture.read_bytes()
-
-
-# -- the page -------------------------------------------------------------------------------------
 
 
 def test_a_page_has_the_figures_and_the_text_of_the_vendors_tools(tmp_path: Path) -> None:
@@ -109,9 +105,6 @@ def test_candidates_that_were_never_launched_are_short_unless_they_are_named(
     assert len(index["left_out"]) == (not named)
 
 
-# -- Markdown -------------------------------------------------------------------------------------
-
-
 def code_blocks(text: str) -> list[tuple[str, list[str]]]:
     """Fenced blocks as CommonMark has them: the info string and the lines."""
     out: list[tuple[str, list[str]]] = []
@@ -171,9 +164,6 @@ def test_no_text_breaks_out_of_its_block(tmp_path: Path) -> None:
     assert "<script>" not in outside and outside.count("</details>") == 2
 
 
-# -- a folder, one file ---------------------------------------------------------------------------
-
-
 @pytest.mark.nightly
 def test_a_folder_has_every_stage_as_it_was_written(tmp_path: Path) -> None:
     out = tmp_path / "folder"
@@ -215,13 +205,9 @@ def test_one_file_opens_as_what_it_was_made_of(path: Path, tmp_path: Path) -> No
     assert after["graphs"] == before["graphs"] and after["calls"] == before["calls"]
 
 
-# -- invalid arguments --------------------------------------------------------------------------
-
-
 def test_each_mistake_is_a_sentence_and_leaves_nothing(tmp_path: Path) -> None:
     full = tmp_path / "full"
-    full.mkdir()
-    (full / "x").write_text("")
+    saved(full / "x", "")
     (tmp_path / "empty.ptx").write_text("")
     os.mkfifo(tmp_path / "pipe")
     before = sorted(tmp_path.rglob("*"))
@@ -241,9 +227,6 @@ def test_each_mistake_is_a_sentence_and_leaves_nothing(tmp_path: Path) -> None:
         assert done.status == status, (words, done.said)
         assert said in done.said and "Traceback" not in done.said
     assert sorted(tmp_path.rglob("*")) == before
-
-
-# -- what strangers may send ----------------------------------------------------------------------
 
 
 def _evil(name: str, value: Any) -> Any:

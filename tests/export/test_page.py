@@ -14,12 +14,11 @@ import pytest
 
 from tests.helpers.browser import Page, browser, needs_browser
 from tests.helpers.exported import blocks_of, index_of
-from tests.helpers.ptxview import call
+from tests.helpers.ptxview import SAMPLE, call
 
 pytestmark = needs_browser
 
 ROOT = Path(__file__).resolve().parents[2]
-SAMPLE = ROOT / "examples" / "recordings" / "lecture-h200.ptxview"
 SOFTMAX, MATMUL = "ed6dc2ce", "ff3a7da2"
 MARKED = """(stage) => {
   const shows = (p) => p.querySelector('select').value === stage;

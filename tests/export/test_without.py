@@ -14,10 +14,12 @@ import pytest
 
 from tests.helpers.exported import unpacked
 from tests.helpers.ptxview import (
+    SAMPLE,
     call,
     environment,
     printed,
     ptxview,
+    saved,
     tool,
     variants_of,
     write_events,
@@ -26,7 +28,6 @@ from tests.probes.conftest import caches, parents, warm_python
 
 __all__ = ["caches", "parents", "warm_python"]  # fixtures
 ROOT = Path(__file__).resolve().parents[2]
-SAMPLE = ROOT / "examples" / "recordings" / "lecture-h200.ptxview"
 NAMES = ("out.html", "out.md", "out", "out.ptxview")
 SCRIPT = '''
 """The docstring of a module that nobody else may read."""
@@ -48,8 +49,7 @@ scale_kernel[(8,)](x, torch.empty_like(x), 1000, BLOCK=128)
 @pytest.fixture(scope="module")
 def recorded(tmp_path_factory: pytest.TempPathFactory, warm_python: Callable[..., Path]) -> Path:
     folder = tmp_path_factory.mktemp("run") / "home" / "alice.liddell" / "wonderland-project"
-    folder.mkdir(parents=True)
-    (folder / "looking_glass.py").write_text(SCRIPT)
+    saved(folder / "looking_glass.py", SCRIPT)
     out = folder.parent / "rec.ptxview"
     done = ptxview(
         *("run", "--no-tui", "--target", "sm_90", "-o", out, "--python", warm_python()),
@@ -182,8 +182,7 @@ def test_the_machine_code_stays_what_it_is(tmp_path: Path, names: tuple[str, ...
             for name in archive.namelist():
                 data = archive.read(name)
                 if data.startswith(b"\x7fELF"):
-                    file = tmp_path / "x.cubin"
-                    file.write_bytes(data)
+                    file = saved(tmp_path / "x.cubin", data)
                     # The code, its encodings, and the tables of lines, which can be read as before,
                     # each with as many places.
                     text = printed(tool("nvdisasm"), "-c", "-gi", "-gp", "-hex", file).decode()

@@ -13,7 +13,7 @@ import json
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -26,6 +26,7 @@ from inspector.diff.matching import rows
 from inspector.listing import parse
 from inspector.listing.cubin import debug_ptx, kernel_parameters, read_cubin
 from inspector.listing.line import Listing
+from inspector.listing.output_code import graph_lines, parse_code
 from inspector.measure.ncu import report
 from inspector.measure.ncu.report import text_of
 from inspector.measure.profile.read import profiles
@@ -34,11 +35,9 @@ from inspector.measure.time import results
 from inspector.reader import query as selecting
 from inspector.reader import tables as knowledge
 from inspector.reader.reader import Reader as RecordingReader
-from inspector.recording import output_code
 from inspector.recording.assemble import Assembly
 from inspector.recording.facts import from_ptxas, from_res_usage, max_threads
 from inspector.recording.layout import REPORTS, BytesContent, DerivedCache, kept
-from inspector.recording.output_code import graph_lines
 from inspector.report import jsons, tables
 from inspector.report.words import as_json
 from inspector.sources import traces
@@ -47,6 +46,7 @@ from inspector.sources.disassembly import plain_of
 from inspector.sources.opening import open_path
 from inspector.system import printing
 from inspector.tui.main.settings import Memory, read_config
+from tests.helpers.ptxview import refuse, saved
 
 DATA = Path(__file__).resolve().parent.parent / "data"
 SEEDS = DATA / "fuzz"
@@ -217,7 +217,7 @@ def _links(data: bytes, folder: Path) -> None:
 def _look_at(recording: Recording) -> None:
     """What every view does with a recording: JSON of it, tables of it, its contents."""
     text = jsons.dumps(jsons.recording(recording, lambda variant: variant.known))
-    json.loads(text, parse_constant=_refuse)
+    json.loads(text, parse_constant=refuse)
     out, written = printing.page(80, colours=False)
     out.print(tables.kernels(recording, lambda variant: variant.known, 80))
     tables.graphs(recording, out)
@@ -231,10 +231,6 @@ def _look_at(recording: Recording) -> None:
             held.content.read()
 
 
-def _refuse(name: str) -> NoReturn:
-    raise AssertionError(f"{name} is no JSON")
-
-
 def _elf(data: bytes, _: Path) -> None:
     known = read_cubin(data)
     debug_ptx(data)
@@ -244,8 +240,7 @@ def _elf(data: bytes, _: Path) -> None:
 
 def _file(name: str) -> Callable[[bytes, Path], None]:
     def read(data: bytes, folder: Path) -> None:
-        path = folder / name
-        path.write_bytes(data)
+        path = saved(folder / name, data)
         _look_at(open_path(path))
 
     return read
@@ -267,8 +262,7 @@ def _events(data: bytes, folder: Path) -> None:
 
 
 def _zip(data: bytes, folder: Path) -> None:
-    path = folder / "x.ptxview"
-    path.write_bytes(data)
+    path = saved(folder / "x.ptxview", data)
     _look_at(open_path(path))
     for record in kept(path):
         results.read(record)
@@ -311,8 +305,7 @@ def _log(data: bytes, folder: Path) -> None:
 
 def _triton_cache(data: bytes, folder: Path) -> None:
     entry = folder / "OK4EUQE2MU5PWGVYT7FNFJ6JAOY4MHAHUVOPB6PJ2BFX3BWLZPFQ"
-    entry.mkdir()
-    (entry / "square_kernel.json").write_bytes(data)
+    saved(entry / "square_kernel.json", data)
     (entry / "square_kernel.ptx").write_bytes(b".version 8.4\n.visible .entry square_kernel()\n")
     (entry / "square_kernel.ttir").write_bytes(data[:200])
     _look_at(open_path(folder))
@@ -326,15 +319,14 @@ def _inductor_cache(data: bytes, folder: Path) -> None:
     _look_at(open_path(folder))
     text = text_of_bytes(data)
     lines = len(text.split("\n"))
-    for kernel in output_code.parse(text).kernels:
+    for kernel in parse_code(text).kernels:
         assert kernel.line is None or 1 <= kernel.line <= lines
 
 
 def _tuning(name: str) -> Callable[[bytes, Path], None]:
     def read(data: bytes, folder: Path) -> None:
         entry = folder / "m5"
-        entry.mkdir()
-        (entry / name).write_bytes(data)
+        saved(entry / name, data)
         (entry / "square_kernel.json").write_bytes(b'{"name":"square_kernel","hash":"ab"}')
         (entry / "square_kernel.ptx").write_bytes(b".version 8.4\n.visible .entry square_kernel()")
         _look_at(open_path(folder))
@@ -370,15 +362,13 @@ def _trace(data: bytes, _: Path) -> None:
 
 
 def _config(data: bytes, folder: Path) -> None:
-    path = folder / "config.toml"
-    path.write_bytes(data)
+    path = saved(folder / "config.toml", data)
     config = read_config(path)
     assert all(c == "\n" or draws_itself(c) for c in config.warning), "a terminal would obey it"
 
 
 def _remembered(data: bytes, folder: Path) -> None:
-    path = folder / "remembered.json"
-    path.write_bytes(data)
+    path = saved(folder / "remembered.json", data)
     memory = Memory(path)
     view = memory.view("/x")
     memory.keep("/x", view)

@@ -13,6 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from inspector.analyse.function_facts import FunctionFacts
 from inspector.analyse.hints.rules import hints
 from inspector.analyse.hints.subject import Finding, HintSubject
 from inspector.analyse.occupancy import Device
@@ -24,7 +25,6 @@ from inspector.listing.line import Listing
 ROOT = Path(__file__).resolve().parents[2]
 DATA = ROOT / "tests" / "data" / "analyse" / "hints" / "pairs.json.xz"
 REFERENCE = ROOT / "inspector" / "reference"
-STAGES = (Stage.TTGIR, Stage.PTX, Stage.SASS)
 
 THRESHOLDS = tomllib.loads((REFERENCE / "hints.toml").read_text("utf-8"))
 DEVICES = tomllib.loads((REFERENCE / "devices.toml").read_text("utf-8"))
@@ -62,9 +62,9 @@ def subject_of(said: dict[str, Any], device: Device | None = H200) -> HintSubjec
     variant = Variant("", "", **{name: said[name] for name in fields})
     kernel = Kernel(said["name"], said["name"], said["name"], Origin(said["origin"]), (variant,))
     calls = tuple(_call(call) for call in said["calls"])
-    return HintSubject(
-        kernel, variant, Resources(**said["resources"]), listings, functions, calls, device
-    )
+    facts = {stage: FunctionFacts(listings[stage], f) for stage, f in functions.items() if f}
+    resources = Resources(**said["resources"])
+    return HintSubject(kernel, variant, resources, listings, functions, calls, device, facts=facts)
 
 
 def pairs(name: str, **config: object) -> HintSubject:

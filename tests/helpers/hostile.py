@@ -24,10 +24,9 @@ from typing import Any
 
 from inspector.commands.cli import main
 from tests.helpers.profile_traces import Made
-from tests.helpers.ptxview import Done
+from tests.helpers.ptxview import SAMPLE, Done
 
 ROOT = Path(__file__).parents[2]
-RECORDING = ROOT / "examples" / "recordings" / "lecture-h200.ptxview"
 SQUARE = "a4fe74f3"
 """The beginning of the hash of the recording's kernel that is looked at."""
 WHOLE = "a4fe74f336aad167097769e40db9610e8cab356672f88ef46340129e8d8befe4"
@@ -117,7 +116,7 @@ GUARDS = b"| +- EQUALS_MATCH: L['n'] == 3  # " + EVIL_BYTES
 
 @functools.cache
 def blobs() -> dict[str, bytes]:
-    with zipfile.ZipFile(RECORDING) as archive:
+    with zipfile.ZipFile(SAMPLE) as archive:
         found = {n.split("/")[1]: archive.read(n) for n in archive.namelist() if "blobs/" in n}
     return {**found, **{hashlib.sha256(t).hexdigest(): t for t in (BREAK, AGAIN, GUARDS)}}
 
@@ -135,7 +134,7 @@ def trace(evil: str) -> bytes:
 
 @functools.cache
 def _events() -> tuple[dict[str, Any], ...]:
-    with zipfile.ZipFile(RECORDING) as archive:
+    with zipfile.ZipFile(SAMPLE) as archive:
         names = sorted(n for n in archive.namelist() if n.endswith(".jsonl"))
         lines = [line for n in names for line in archive.read(n).splitlines()]
     out: list[dict[str, Any]] = []

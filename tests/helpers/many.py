@@ -12,9 +12,7 @@ import zipfile
 from pathlib import Path
 from typing import Any
 
-from tests.helpers.ptxview import REPOSITORY, write_events
-
-SAMPLE = REPOSITORY / "examples" / "recordings" / "lecture-h200.ptxview"
+from tests.helpers.ptxview import SAMPLE, write_events
 
 
 def many(folder: Path, count: int) -> Path:

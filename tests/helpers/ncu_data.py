@@ -9,7 +9,6 @@ import tarfile
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-LECTURE = ROOT / "examples" / "recordings" / "lecture-h200.ptxview"
 SQUARES = ROOT / "tests" / "data" / "bench" / "ncu" / "squares.tar.xz"
 PAGES = ("details", "raw", "source")
 

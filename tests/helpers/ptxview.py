@@ -10,7 +10,7 @@ import sys
 import threading
 from collections.abc import Mapping, Sequence
 from contextlib import redirect_stderr, redirect_stdout
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,8 @@ HELD = 100_000
 DATA = Path(__file__).resolve().parent.parent / "data" / "core"
 REPOSITORY = DATA.parents[2]
 LECTURE = DATA / "lecture"
+SAMPLE = REPOSITORY / "examples" / "recordings" / "lecture-h200.ptxview"
+"""The recording that the project brings."""
 MATMUL = LECTURE / "triton" / "62IEO2LAXFPRDFJTFP26LDFEMSIVZSEEWKOUBVBFACS6ECD7LZEA"
 SQUARE = LECTURE / "triton" / "QGNHRXZLHGC2YJ4RCQ27CD3XUW3TPV3OLG4XBHLEQZCPY2R2NZDA"
 EXTENSION = LECTURE / "ext" / "square_gelu"
@@ -53,13 +55,14 @@ class Done:
         """Standard output as JSON; strictly JSON, so that NaN is an error, and as the command's
         schema says, which of great documents a test of its own asks."""
         assert self.status == 0, self.said
-        value = json.loads(self.out, parse_constant=_refuse)
+        value = json.loads(self.out, parse_constant=refuse)
         if len(self.out) <= HELD:
             schemas.hold(self.command, value)
         return value
 
 
-def _refuse(name: str) -> object:
+def refuse(name: str) -> object:
+    """Fail for NaN and the infinities, which are no JSON."""
     raise AssertionError(f"{name} is no JSON")
 
 
@@ -84,6 +87,26 @@ def environment(**changes: str | None) -> dict[str, str]:
         if value is not None:
             env[name] = value
     return env
+
+
+def finished(
+    argv: Sequence[str | Path],
+    cwd: Path | None = None,
+    env: Mapping[str, str] | None = None,
+    given: bytes = b"",
+    seconds: float = 600,
+) -> Done:
+    """Run a program to its end and keep what it prints."""
+    done = subprocess.run(
+        [str(a) for a in argv],
+        input=given,
+        capture_output=True,
+        cwd=cwd,
+        env=environment() if env is None else env,
+        timeout=seconds,
+        check=False,
+    )
+    return Done(done.returncode, done.stdout, done.stderr)
 
 
 WARM: Path | None = None
@@ -111,16 +134,8 @@ def ptxview(
     words = [str(a) for a in args]
     env = environment() if env is None else dict(env)
     if fresh or WARM is None or not _alike(env):
-        done = subprocess.run(
-            command(words),
-            input=given,
-            capture_output=True,
-            cwd=cwd,
-            env=env,
-            timeout=seconds,
-            check=False,
-        )
-        return Done(done.returncode, done.stdout, done.stderr, words[0] if words else "")
+        done = finished(command(words), cwd, env, given, seconds)
+        return replace(done, command=words[0] if words else "")
     return _of_warm(WARM, words, cwd or Path.cwd(), env, given, seconds)
 
 
@@ -195,6 +210,15 @@ def count_hints(path: Path) -> None:
 
 def variants_of(listed: Any) -> list[tuple[Any, Any]]:
     return [(k, v) for k in listed["kernels"] for v in k["variants"]]
+
+
+def saved(path: Path, content: str | bytes, mode: int | None = None) -> Path:
+    """Write a file, in a folder that is made if there is none, and return its path."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content.encode() if isinstance(content, str) else content)
+    if mode is not None:
+        path.chmod(mode)
+    return path
 
 
 def write_events(folder: Path, *events: Mapping[str, object] | str | bytes) -> Path:

@@ -367,8 +367,9 @@ GROUPS = (
 )
 
 
-async def settle(pilot: Pilot[None]) -> MainScreen:
-    """Wait until every thread has answered and every message was handled."""
+async def settle(pilot: Pilot[None], *keys: str) -> MainScreen:
+    """Press keys, then wait until every thread has answered and every message was handled."""
+    await pilot.press(*keys)
     screen = screen_of(pilot)
     for _ in range(20):
         # One that another has overtaken is cancelled, and answers all the same.
@@ -394,8 +395,9 @@ def text_of(pilot: Pilot[None]) -> str:
     )
 
 
-async def rest(pilot: Pilot[None]) -> None:
-    """Wait until every thread has answered and the screen has settled."""
+async def rest(pilot: Pilot[None], *keys: str) -> None:
+    """Press keys, then wait until every thread has answered and the screen has settled."""
+    await pilot.press(*keys)
     for at in range(3000):
         await pilot.pause(0.01 if at else None)
         busy = [worker for worker in pilot.app.workers if not worker.is_finished]

@@ -16,7 +16,6 @@ from inspector.reader import tables
 from tests.helpers.cards import ptx, ttir
 
 LOAD, STORE = "\tld.global.b32 %r1, [%rd1];", "\tst.global.b32 [%rd1], %r1;"
-WIDE = "\tld.global.v4.b32 {%r1, %r2, %r3, %r4}, [%rd1];"
 
 
 def side(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import sys
 import sysconfig
@@ -30,7 +29,6 @@ INSTALL = {
     "readelf": "apt-get install binutils",
     "script": "apt-get install bsdutils",
     "sed": "apt-get install sed",
-    "setpriv": "apt-get install util-linux",
     "sh": "apt-get install dash",
     "strip": "apt-get install binutils",
     "tmux": "apt-get install tmux",
@@ -76,11 +74,3 @@ def skip_without(*names: str) -> None:
     """Skip the test that runs, or asks for a fixture, where one of these programs is missing."""
     if lacking := missing(names):
         pytest.skip("; ".join(map(lack, lacking)))
-
-
-def as_no_root() -> list[str]:
-    """The words before a command that permissions of files hold for, though root starts it."""
-    if os.geteuid():
-        return []
-    skip_without("setpriv")
-    return ["setpriv", "--bounding-set", "-dac_override,-dac_read_search"]

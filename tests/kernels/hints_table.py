@@ -60,9 +60,9 @@ def subject(reader: Reader, kernel: Kernel, variant: Variant) -> HintSubject:
             continue
     arch = (variant.target or "").rstrip("af")
     device = Device.of(arch, _table("devices")[arch])
-    return HintSubject(
-        kernel, variant, reader.resources(variant), listings, functions, variant.calls, device
-    )
+    facts = {stage: reader.own(variant, stage) for stage in listings}
+    resources, calls = reader.resources(variant), variant.calls
+    return HintSubject(kernel, variant, resources, listings, functions, calls, device, facts=facts)
 
 
 def _table(name: str) -> dict[str, dict[str, object]]:

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tests.helpers.ptxview import tool
+from tests.helpers.ptxview import saved, tool
 
 ROOT = Path(__file__).resolve().parents[2]
 KERNELS = ROOT / "kernels"
@@ -155,8 +155,7 @@ def nvcc_ptx(name: str, folder: Path) -> str:
         for node in tree.body
         if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "KERNEL"
     )
-    source = folder / f"{name}.cu"
-    source.write_text(kernel, encoding="utf-8")
+    source = saved(folder / f"{name}.cu", kernel)
     target = source.with_suffix(".ptx")
     command = [nvcc, "-ptx", "-O2", "-arch=sm_90", str(source), "-o", str(target)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300)

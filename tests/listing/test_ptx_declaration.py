@@ -10,6 +10,7 @@ from inspector.listing import parse
 from inspector.listing.ptx_statement import entries, read_header, variable_declaration
 from inspector.system.process import run_tool
 from inspector.system.toolchain import need
+from tests.helpers.ptxview import saved
 
 VARIABLES = (
     ".visible .global .attribute(.managed) .align 4 .u32 shared_with_host = 40;",
@@ -42,8 +43,7 @@ KERNEL = """.visible .entry k(
 
 def told(tmp_path: Path, body: str) -> str:
     """What ``ptxas -v`` says of a module."""
-    source = tmp_path / "k.ptx"
-    source.write_text(f".version 8.5\n.target sm_90\n.address_size 64\n{body}")
+    source = saved(tmp_path / "k.ptx", f".version 8.5\n.target sm_90\n.address_size 64\n{body}")
     done = run_tool([need("ptxas").path, "-v", "-arch=sm_90", "-o", tmp_path / "k.cubin", source])
     return (done.out + done.err).decode()
 

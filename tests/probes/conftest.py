@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from tests.helpers.ptxview import finished, saved
 from tests.helpers.tools import skip_without
 from tests.helpers.warm import as_python
 from tests.probes.forks import Forks
@@ -124,24 +124,19 @@ def run(caches: Path, tmp_path: Path) -> Run:
         if program.endswith(".py"):
             script = PROGRAMS / program
         else:
-            script = tmp_path / "program.py"
-            script.write_text(program)
+            script = saved(tmp_path / "program.py", program)
         asked = {"PTXVIEW_VALUES": values, "PTXVIEW_DEVICES": str(devices)}
         if arch is not None:
             asked["PTXVIEW_TARGET"] = arch
         if seconds is not None:
             asked["PTXVIEW_VALUE_SECONDS"] = str(seconds)
-        done = subprocess.run(
-            [sys.executable, str(script), *args],
-            input=stdin,
-            capture_output=True,
-            text=True,
-            cwd=tmp_path,
-            env=recorded(caches, recording, **{**asked, **(env or {})}),
-            timeout=600,
-            check=False,
+        done = finished(
+            [sys.executable, script, *args],
+            tmp_path,
+            recorded(caches, recording, **{**asked, **(env or {})}),
+            stdin.encode(),
         )
-        return outcome(recording, done.returncode, done.stdout, done.stderr)
+        return outcome(recording, done.status, done.text, done.said)
 
     return start
 
@@ -202,8 +197,7 @@ def forked(parents: Callable[..., Forks], caches: Path, tmp_path: Path) -> Run:
         if program.endswith(".py"):
             script = PROGRAMS / program
         else:
-            script = tmp_path / "program.py"
-            script.write_text(program)
+            script = saved(tmp_path / "program.py", program)
         asked = {"PTXVIEW_VALUES": values, "PTXVIEW_TARGET": arch}
         if seconds is not None:
             asked["PTXVIEW_VALUE_SECONDS"] = str(seconds)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.helpers.ptxview import saved
 from tests.probes.conftest import PROBES
 
 FAULTS = ("RuntimeError('ours')", "OSError(28, 'ours')", "Fault('ours')")
@@ -36,8 +37,7 @@ def test_a_program_starts_as_bare_where_the_probes_cannot(tmp_path: Path, fault:
     probes, own = tmp_path / "probes", tmp_path / "own"
     shutil.copytree(PROBES / "bootstrap", probes / "bootstrap")
     (probes / "__init__.py").write_text(f"{DEFINITION}raise {fault}\n")
-    own.mkdir()
-    (own / "sitecustomize.py").write_text("import builtins\nbuiltins.own = 'user'\n")
+    saved(own / "sitecustomize.py", "import builtins\nbuiltins.own = 'user'\n")
     assert run(probes, "print(own)", tmp_path / "r", own) == (0, "user\n", "")
 
 

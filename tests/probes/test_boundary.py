@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import signal
-import subprocess
 import sys
 import threading
 import time
@@ -16,6 +15,7 @@ from typing import Any
 import pytest
 
 from inspector.probes import hooks
+from tests.helpers.ptxview import finished
 
 PROBES = Path(__file__).parents[2] / "inspector" / "probes"
 
@@ -198,14 +198,9 @@ except ImportError as error:
 )
 def test_an_import_is_as_without_hooks(where: str, out: str, kind: str, tmp_path: Path) -> None:
     (tmp_path / "blobs").mkdir()
-    done = subprocess.run(
-        [sys.executable, "-c", IMPORTS.format(where=where, kind=kind)],
-        check=False,
-        env={"PYTHONPATH": str(PROBES / "bootstrap"), "PTXVIEW_RECORDING": str(tmp_path)},
-        capture_output=True,
-        text=True,
-    )
-    assert (done.returncode, done.stdout.strip(), done.stderr) == (0, out, "")
+    env = {"PYTHONPATH": str(PROBES / "bootstrap"), "PTXVIEW_RECORDING": str(tmp_path)}
+    done = finished([sys.executable, "-c", IMPORTS.format(where=where, kind=kind)], env=env)
+    assert (done.status, done.text.strip(), done.said) == (0, out, "")
     events = [json.loads(line) for f in tmp_path.glob("events*") for line in f.open()]
     assert ("problem" in {e["event"] for e in events}) is (where != "finder")
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from inspector.recording.layout import Writer
-from tests.helpers.ptxview import REPOSITORY, call, printed, tool, variants_of
+from tests.helpers.ptxview import REPOSITORY, call, printed, saved, tool, variants_of
 from tests.probes.test_uncaptured import ran
 
 DATA = REPOSITORY / "tests" / "data" / "numba"
@@ -211,7 +211,6 @@ def test_the_machine_code_is_what_numba_linked(tmp_path: Path) -> None:
         cubins = {e["symbol"]: archive.read(f"blobs/{e['cubin']}") for e in rows if "cubin" in e}
     assert len(cubins) == 2
     for symbol, data in cubins.items():
-        file = tmp_path / "k.cubin"
-        file.write_bytes(data)
+        file = saved(tmp_path / "k.cubin", data)
         shown = call("show", RECORDING, symbol, "--stage", "sass").text
         assert shown.strip() == printed(tool("nvdisasm"), "-c", file).decode().strip()

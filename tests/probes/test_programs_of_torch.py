@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 import os
 import re
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
 from inspector.sources.opening import open_path
-from tests.helpers.ptxview import environment
+from tests.helpers.ptxview import REPOSITORY, command, environment, finished, saved
 
 KERNELS = """
 import torch
@@ -71,41 +70,23 @@ def test_files_that_it_has_torch_and_triton_write_are_written(tmp_path: Path, ca
     left = {}
     for name in ("bare", "recorded"):
         here = tmp_path / "here"
-        here.mkdir()
-        (here / "kernels.py").write_text(KERNELS)
+        saved(here / "kernels.py", KERNELS)
         # Triton 3.7's ptxas writes the time of the source into the line table of the cubin.
         os.utime(here / "kernels.py", (1_700_000_000, 1_700_000_000))
         (here / "program.py").write_text(SETTINGS)
         env = environment(PYTHONWARNINGS="ignore", OMP_NUM_THREADS="1", XDG_CACHE_HOME=str(caches))
-        own = (
-            []
-            if name == "bare"
-            else [
-                "-m",
-                "inspector",
-                "run",
-                "--no-tui",
-                "--target",
-                "sm_90",
-                "-o",
-                str(tmp_path / "rec"),
-            ]
-        )
-        done = subprocess.run(
-            [sys.executable, *own, "program.py"],
-            capture_output=True,
-            cwd=here,
-            check=False,
-            env=env | {"PYTHONPATH": str(Path(__file__).parents[2])},
-        )
-        assert done.returncode == 0, done.stderr
+        env |= {"PYTHONPATH": str(REPOSITORY)}
+        run = command(["run", "--no-tui", "--target", "sm_90", "-o", tmp_path / "rec"])
+        words = [sys.executable] if name == "bare" else run
+        done = finished([*words, "program.py"], here, env)
+        assert done.status == 0, done.said
         here.rename(tmp_path / name)
         left[name] = done
     bare, recorded = left["bare"], left["recorded"]
     # Our frames are in no traceback.
-    assert recorded.stdout == bare.stdout and bare.stdout.count(b"Traceback") >= 2
-    its = OTHER.sub(b"", bare.stderr)
-    assert b"a @ b" in its and OTHER.sub(b"", recorded.stderr).startswith(its)
+    assert recorded.out == bare.out and bare.out.count(b"Traceback") >= 2
+    its = OTHER.sub(b"", bare.err)
+    assert b"a @ b" in its and OTHER.sub(b"", recorded.err).startswith(its)
 
     def files(name: str, folder: str) -> dict[str, bytes]:
         top = tmp_path / name / folder

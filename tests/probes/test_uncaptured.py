@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tests.helpers.ptxview import environment, finished, saved
 
 PROBES = Path(__file__).parents[2] / "inspector" / "probes"
 CUDA = """
@@ -68,18 +69,11 @@ def ran(tmp_path: Path, program: str, modules: dict[str, str]) -> list[dict[str,
         tmp_path.joinpath("lib", *parts[:-1], parts[-1] + ".py").write_text(text)
     recording = tmp_path / "recording"
     (recording / "blobs").mkdir(parents=True)
-    script = tmp_path / "program.py"
-    script.write_text(program)
+    script = saved(tmp_path / "program.py", program)
     path = os.pathsep.join((str(PROBES / "bootstrap"), str(tmp_path / "lib")))
-    given = {k: v for k, v in os.environ.items() if not k.startswith("PTXVIEW_")}
-    done = subprocess.run(
-        [sys.executable, str(script)],
-        env={**given, "PYTHONPATH": path, "PTXVIEW_RECORDING": str(recording)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
+    env = environment(PYTHONPATH=path, PTXVIEW_RECORDING=str(recording))
+    done = finished([sys.executable, script], env=env)
+    assert done.status == 0, done.said
     events: list[dict[str, Any]] = []
     for file in sorted(recording.glob("events*.jsonl")):
         events += [json.loads(line) for line in file.read_text().splitlines()]

@@ -13,7 +13,7 @@ from inspector.reader.reader import Reader
 from inspector.recording.layout import kept_cache
 from inspector.sources.opening import open_path
 from inspector.tui.app.app import PtxviewApp
-from tests.helpers.ptxview import environment, ptxview
+from tests.helpers.ptxview import environment, ptxview, saved
 from tests.helpers.sample import settle, text_of
 from tests.probes.conftest import INDUCTOR, caches, parents, warm_python
 
@@ -35,8 +35,7 @@ torch.testing.assert_close(torch.compile(model)(x), model(x))
 def recorded(tmp_path_factory: pytest.TempPathFactory, warm_python: Callable[..., Path]) -> Path:
     """A recording of the script; the script is gone when it is read."""
     folder = tmp_path_factory.mktemp("model")
-    script = folder / "two_ops.py"
-    script.write_text(SCRIPT)
+    script = saved(folder / "two_ops.py", SCRIPT)
     target = folder / "two.ptxview"
     # One kernel needs no pool of processes, which would all import torch.
     env = environment(TORCHINDUCTOR_COMPILE_THREADS="1")

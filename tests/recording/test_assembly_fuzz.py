@@ -20,7 +20,7 @@ from inspector.recording.layout import BytesContent, DerivedCache
 from inspector.report import compiles, jsons, tables
 from inspector.system import printing
 from tests.helpers import hostile
-from tests.helpers.ptxview import LECTURE, SQUARE
+from tests.helpers.ptxview import LECTURE, SQUARE, refuse
 
 BLOBS = {
     "cubin": (SQUARE / "square_kernel.cubin").read_bytes(),
@@ -81,7 +81,7 @@ def look_at(recording: Recording) -> None:
         return variant.known
 
     text = jsons.dumps(jsons.recording(recording, figures))
-    json.loads(text, parse_constant=_refuse)
+    json.loads(text, parse_constant=refuse)
     reader = Reader(recording, DerivedCache(Path("/dev/null/none")))
     for graph in recording.graphs:
         for stage in reader.graph_stages(graph):
@@ -95,14 +95,10 @@ def look_at(recording: Recording) -> None:
     phases = table("compile_phases")
     for line in compiles.lines(recording, phases, 80):
         out.print(line.text, soft_wrap=True)
-    json.loads(jsons.dumps(compiles.document(recording, phases)), parse_constant=_refuse)
+    json.loads(jsons.dumps(compiles.document(recording, phases)), parse_constant=refuse)
     printed = written()
     assert "\x1b" not in printed and "\0" not in printed
     printed.encode("utf-8")
-
-
-def _refuse(name: str) -> object:
-    raise AssertionError(f"{name} is no JSON")
 
 
 @pytest.mark.nightly

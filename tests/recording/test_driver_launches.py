@@ -17,6 +17,7 @@ from inspector.listing.cubin import architecture, kernel_parameters, only, read_
 from inspector.recording.calls import maker_of
 from inspector.report.tables import under
 from inspector.sources.opening import open_path
+from tests.helpers.ptxview import saved
 from tests.helpers.samples import DATA, find_nvdisasm, said_of
 
 ZOO = "zoo_sm90.cubin"
@@ -239,9 +240,6 @@ def test_the_architecture_is_the_one_that_cuobjdump_names(sample: str) -> None:
     assert named is not None and architecture((DATA / sample).read_bytes()) == named[0]
 
 
-# -- one kernel of many -------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     "sample",
     ["nested.cubin", *(pytest.param(f"zoo_{n}.cubin", marks=NIGHTLY) for n in ("sm75", "sm90"))],
@@ -261,8 +259,7 @@ def test_a_kernel_taken_out_is_what_it_was(sample: str, tmp_path: Path) -> None:
         assert again is not None and again.entries == (name,)
         assert again.code[name] == parsed.code[name]
         assert kernel_parameters(alone, name) == kernel_parameters(cubin, name)
-        file = tmp_path / "alone.cubin"
-        file.write_bytes(alone)
+        file = saved(tmp_path / "alone.cubin", alone)
         assert _figures(said_of(file, cuobjdump, "-res-usage").decode())[name] == figures[name]
         done = subprocess.run(
             [find_nvdisasm(), "-c", "-hex", file], capture_output=True, check=True

@@ -16,7 +16,7 @@ import pytest
 
 from inspector.recording.layout import Writer, is_recording, pack, read_events
 from inspector.sources.opening import open_path
-from tests.helpers.ptxview import SQUARE, Done, call, write_events
+from tests.helpers.ptxview import SQUARE, Done, call, saved, write_events
 
 STARTED: dict[str, object] = {
     "event": "recording",
@@ -100,8 +100,7 @@ def test_single_file_says_the_same_as_the_folder(recorded: Path, packed: Path) -
 def test_packing_leaves_derived_things_behind_and_no_part_files(
     recorded: Path, tmp_path: Path
 ) -> None:
-    (recorded / "derived").mkdir()
-    (recorded / "derived" / ("0" * 64)).write_bytes(b"made of it by an earlier version")
+    saved(recorded / "derived" / ("0" * 64), b"made of it by an earlier version")
     pack(recorded, tmp_path / "x.ptxview")
     with zipfile.ZipFile(tmp_path / "x.ptxview") as archive:
         assert all(n.startswith(("blobs/", "events")) for n in archive.namelist())
@@ -199,10 +198,8 @@ def test_processes_write_side_by_side(tmp_path: Path) -> None:
 
 def test_recorded_paths_are_never_opened(tmp_path: Path) -> None:
     """The path exists and holds something else; the recorded text is shown."""
-    decoy = tmp_path / "decoy.ptx"
-    decoy.write_text("// DECOY\n")
-    script = tmp_path / "decoy.py"
-    script.write_text("DECOY\n" * 100)
+    decoy = saved(tmp_path / "decoy.ptx", "// DECOY\n")
+    script = saved(tmp_path / "decoy.py", "DECOY\n" * 100)
     folder = tmp_path / "r"
     writer = Writer(folder)
     writer.event(**STARTED)

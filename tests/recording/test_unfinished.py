@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,7 +14,16 @@ import pytest
 from inspector.base.text import Unreadable
 from inspector.recording.layout import Writer, unfinished, work_folder
 from inspector.sources.opening import open_path
-from tests.helpers.ptxview import MATMUL, call, command, environment, ptxview, write_events
+from tests.helpers.ptxview import (
+    MATMUL,
+    REPOSITORY,
+    call,
+    command,
+    environment,
+    ptxview,
+    saved,
+    write_events,
+)
 from tests.helpers.tools import skip_without
 
 BEGUN = {"event": "recording", "schema": 1, "command": ["python"], "mode": "target", "time": 1.0}
@@ -148,8 +156,7 @@ def small_disk(folder: Path) -> Iterator[list[str]]:
 
 
 def test_a_disk_that_is_full_costs_the_rest_of_the_recording_alone(tmp_path: Path) -> None:
-    program = tmp_path / "program.py"
-    program.write_text(FULL)
+    program = saved(tmp_path / "program.py", FULL)
     disk = tmp_path / "disk"
     with small_disk(disk) as first:
         words = command(["run", "--no-tui", "-o", disk / "x.ptxview", program])
@@ -195,13 +202,6 @@ def test_every_command_reads_the_folder_in_the_place_of_the_file(tmp_path: Path)
     exported = open_path(tmp_path / "whole.ptxview")
     assert not exported.complete and len(exported.kernels) == 1
     assert call("diff", target, tmp_path / "whole.ptxview", "--summary").status == 0
-    env = environment(PYTHONPATH=None)
-    bare = subprocess.run(
-        [sys.executable, "-m", "inspector", "show", target, "matmul_kernel", "--stage", "ptx"],
-        capture_output=True,
-        env=env,
-        cwd=Path(__file__).parents[2],
-        check=False,
-    )
-    assert bare.returncode == 0 and b".entry matmul_kernel" in bare.stdout
+    bare = ptxview("show", target, "matmul_kernel", "--stage", "ptx", cwd=REPOSITORY, fresh=True)
+    assert bare.status == 0 and ".entry matmul_kernel" in bare.text
     assert call("show", target, "--stage", "ttir").status == 0  # of one word, it is the PATH

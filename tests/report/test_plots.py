@@ -20,8 +20,8 @@ from inspector.measure.time.results import Peak, Session, Timing
 from inspector.report.races import Figure, PlotLine, plot, session_roofline
 from inspector.system import toolchain
 from inspector.system.process import Finished
+from tests.helpers.ptxview import SAMPLE
 
-LECTURE = Path(__file__).parents[2] / "examples" / "recordings" / "lecture-h200.ptxview"
 SIZES = tuple(range(256, 12673, 128))
 RISING = PlotLine(
     "rising", tuple((float(n), 4000 * n / (n + 800)) for n in SIZES), said="3,763 GB/s"
@@ -55,9 +55,6 @@ def test_plot_fills_the_width_and_names_each_line(monkeypatch: pytest.MonkeyPatc
     found = {c: next((n, i.index(c)) for n, i in enumerate(inside) if c in i) for c in "ABC"}
     assert found["A"][1] < found["B"][1] < found["C"][1] and found["C"][0] == min(found.values())[0]
     assert "12,000" in lines[19] or "10,000" in lines[19]
-
-
-# -- rooflines ------------------------------------------------------------------------------------
 
 
 def test_a_roofline_bends_where_the_bandwidth_meets_the_peak() -> None:
@@ -102,7 +99,7 @@ def recording(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     monkeypatch.setenv("COLUMNS", "160")
     monkeypatch.setattr(toolchain, "gpu_present", lambda: True)
     monkeypatch.setattr(running, "measure", partial(running.measure, child=child))
-    return str(shutil.copy(LECTURE, tmp_path / "lecture.ptxview"))
+    return str(shutil.copy(SAMPLE, tmp_path / "lecture.ptxview"))
 
 
 def test_recorded_launches_have_a_roofline_of_estimates(

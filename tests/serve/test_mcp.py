@@ -20,10 +20,17 @@ from mcp import Client, StdioServerParameters, types
 from inspector.base.text import shown
 from inspector.commands.cli import COMMANDS
 from tests.helpers.exported import texts_of
-from tests.helpers.ptxview import REPOSITORY, call, count_hints, imported, write_events
+from tests.helpers.ptxview import (
+    REPOSITORY,
+    SAMPLE,
+    call,
+    count_hints,
+    imported,
+    saved,
+    write_events,
+)
 from tests.helpers.schemas import hold
 
-RECORDED = REPOSITORY / "examples" / "recordings" / "lecture-h200.ptxview"
 MOST = 24_000
 READS = ["list", "show", "diff", "explain", "check", "time"]
 
@@ -32,7 +39,7 @@ READS = ["list", "show", "diff", "explain", "check", "time"]
 def root(tmp_path: Path) -> Path:
     folder = tmp_path / "root"
     folder.mkdir()
-    shutil.copy(RECORDED, folder / "x.ptxview")
+    shutil.copy(SAMPLE, folder / "x.ptxview")
     return folder
 
 
@@ -207,8 +214,7 @@ async def test_nothing_outside_of_the_roots_is_read(
     # A build whose file names a source elsewhere.
     built = REPOSITORY / "tests" / "data" / "core" / "lecture" / "ext" / "square_gelu"
     shutil.copytree(built, root / "build")
-    source = outside / "cuda.cu"
-    source.write_text("// the secret\n" + (built / "cuda.cu").read_text())
+    saved(outside / "cuda.cu", "// the secret\n" + (built / "cuda.cu").read_text())
     ninja = root / "build" / "build.ninja"
     ninja.write_text(ninja.read_text().replace("/tmp/cap/lecture/ext/square_gelu", str(outside)))
     (root / "build" / "cuda.cu").unlink()

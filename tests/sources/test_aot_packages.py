@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.helpers.ptxview import REPOSITORY, call, printed, tool, variants_of
+from tests.helpers.ptxview import REPOSITORY, call, printed, saved, tool, variants_of
 from tests.helpers.tools import needs
 
 PACKAGE = REPOSITORY / "tests" / "data" / "aot" / "model.pt2"
@@ -58,8 +58,7 @@ def test_a_package_is_listed_with_its_graph_and_kernels() -> None:
 def test_its_code_is_shown_and_tied_line_by_line(tmp_path: Path) -> None:
     shown = call("show", PACKAGE, NAME, "--stage", "output_code", "--json").json
     assert "\n".join(x["text"] for x in shown["lines"]) == member(".wrapper.cpp").decode()
-    cubin = tmp_path / "k.cubin"
-    cubin.write_bytes(member(".cubin"))
+    cubin = saved(tmp_path / "k.cubin", member(".cubin"))
     sass = call("show", PACKAGE, NAME, "--stage", "sass", "--json").json
     expected = printed(tool("nvdisasm"), "-c", cubin).decode()
     assert "\n".join(x["text"] for x in sass["lines"]).strip() == expected.strip()
@@ -87,8 +86,7 @@ def test_a_package_that_lacks_something_shows_the_rest(unpacked: Path) -> None:
 
 
 def test_a_package_from_a_stranger_leads_nowhere(tmp_path: Path) -> None:
-    secret = tmp_path / "secret.cubin"
-    secret.write_bytes(member(".cubin"))
+    secret = saved(tmp_path / "secret.cubin", member(".cubin"))
     place = tmp_path / "model" / "data" / "aotinductor" / "model"
     place.mkdir(parents=True)
     (place / "k.cubin").symlink_to(secret)
@@ -102,8 +100,6 @@ def test_a_package_from_a_stranger_leads_nowhere(tmp_path: Path) -> None:
     assert not (tmp_path.parent / "k.cubin").exists()
     assert all(v["stages"] == ["output_code"] for _, v in variants_of(done.json))
 
-
-# -- binaries within libraries, and for several architectures -------------------------------------
 
 EMBEDDED, MULTI = PACKAGE.with_name("embedded.pt2"), PACKAGE.with_name("multi_arch.pt2")
 
@@ -154,8 +150,7 @@ def test_cubins_within_an_object_or_a_library_are_found(tmp_path: Path) -> None:
     # Without symbols nobody can tell where they are, and weights are no kernels.
     subprocess.run(["strip", "--strip-unneeded", bare], check=True)
     assert listed_alone(bare)[1]["stages"] == ["sass"], "the dynamic symbols are left"
-    weights = tmp_path / "weights.o"
-    weights.write_bytes(member("weights.o", EMBEDDED))
+    weights = saved(tmp_path / "weights.o", member("weights.o", EMBEDDED))
     done = call("list", weights)
     assert done.status == 4 and "holds no CUDA device code" in done.said
 
@@ -164,8 +159,7 @@ def test_fat_binaries_are_taken_apart(tmp_path: Path) -> None:
     """As torch 2.13 makes them with emit_multi_arch_kernel, beside the PTX."""
     _, variant = listed_alone(MULTI)
     assert variant["stages"] == ["output_code", "ptx", "sass"]
-    fat = tmp_path / "k.fatbin"
-    fat.write_bytes(member(".fatbin", MULTI))
+    fat = saved(tmp_path / "k.fatbin", member(".fatbin", MULTI))
     subprocess.run([tool("cuobjdump"), "-xelf", "all", fat], cwd=tmp_path, check=True)
     (cubin,) = tmp_path.glob("*.cubin")
     assert variant["hash"] == hashlib.sha256(cubin.read_bytes()).hexdigest()

@@ -13,7 +13,7 @@ from inspector.listing.cubin import read_cubin
 from inspector.recording.layout import kept_cache
 from inspector.sources.builds import Found, harmless, parse_ninja, read_folder
 from inspector.system.toolchain import find
-from tests.helpers.ptxview import EXTENSION, call, printed, tool, variants_of
+from tests.helpers.ptxview import EXTENSION, call, printed, saved, tool, variants_of
 from tests.helpers.tools import path_of, skip_without
 
 ODD = r"""
@@ -68,8 +68,6 @@ def test_variables_that_name_each_other_do_not_explode() -> None:
     assert build.argv == () or len(build.argv[0]) < 1 << 24
 
 
-# -- what may be run -----------------------------------------------------------------------------
-
 HOSTILE = (
     *("/evil/nvcc", "-ccbin", "/evil/gcc", "-ccbin=/evil/g++.cu", "--compiler-bindir=/evil.cu"),
     *("-Xcompiler", "-fplugin=/evil.so", "--compiler-options=-wrapper,/evil.cu", "-Xptxas"),
@@ -97,8 +95,6 @@ def test_words_that_a_shell_would_obey_are_left_out(word: str) -> None:
         assert harmless(argv, Path("n"), Path("k.cu")) == ("n", "k.cu")
 
 
-# -- nvcc again ----------------------------------------------------------------------------------
-
 CODE = """
 __global__ void axpy(float a, const float* x, float* y, int n) {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
@@ -117,8 +113,7 @@ __global__ void fill(float* y) {
 def build_folder(folder: Path, *flags: str) -> Path:
     """A folder as torch leaves it: a source, build.ninja, and the object that nvcc made."""
     found = tool("nvcc")
-    folder.mkdir(exist_ok=True)
-    (folder / "cuda.cu").write_text(CODE)
+    saved(folder / "cuda.cu", CODE)
     (folder / "build.ninja").write_text(
         f"""ninja_required_version = 1.3
 nvcc = {found}

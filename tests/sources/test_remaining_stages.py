@@ -14,7 +14,7 @@ from inspector.base.text import ToolMissing
 from inspector.sources.compilers import StagesMade, believed, compile_on, job_of
 from inspector.sources.opening import open_path
 from inspector.system import toolchain
-from tests.helpers.ptxview import MATMUL
+from tests.helpers.ptxview import MATMUL, saved
 
 pytestmark = pytest.mark.usefixtures("triton_at_once")
 
@@ -49,8 +49,7 @@ def made(
 def test_stages_are_those_that_triton_makes_of_the_file(matmul: Variant, tmp_path: Path) -> None:
     ours = made(matmul, "ttir")
     assert (ours.failed, ours.unknown) == (None, ())
-    file = tmp_path / "matmul_kernel.ttir"
-    file.write_bytes(job_of(matmul, "ttir").text)
+    file = saved(tmp_path / "matmul_kernel.ttir", job_of(matmul, "ttir").text)
     subprocess.run(
         [toolchain.interpreter(None), "-c", TRITONS, str(file), "90", str(tmp_path)],
         check=True,

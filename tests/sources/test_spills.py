@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import subprocess
 from collections.abc import Iterator
 from itertools import product
 from pathlib import Path
@@ -15,7 +14,7 @@ from inspector.listing.cubin import function_records, read_cubin
 from inspector.recording.facts import from_ptxas
 from inspector.recording.layout import BytesContent, DerivedCache
 from inspector.sources.disassembly import assemblers, of_variant, on_record
-from tests.helpers.ptxview import LECTURE, REPOSITORY, printed, tool
+from tests.helpers.ptxview import LECTURE, REPOSITORY, finished, printed, saved, tool
 
 LISTINGS = REPOSITORY / "tests" / "data" / "listing"
 TEXTS = (*sorted(LISTINGS.glob("*.ptx")), *sorted((LECTURE / "triton").glob("*/*.ptx")))
@@ -56,14 +55,10 @@ def assembled(
     """A cubin and what its assembler printed of it; None where it would not."""
     target = re.search(r"^\.target\s+(\w+)", ptx.read_text(), re.MULTILINE)
     assert target is not None
-    done = subprocess.run(
-        [assembler, "-v", *options, f"--gpu-name={target[1]}", ptx, "-o", out],
-        capture_output=True,
-        check=False,
-    )
-    if done.returncode:
+    done = finished([assembler, "-v", *options, f"--gpu-name={target[1]}", ptx, "-o", out])
+    if done.status:
         return None
-    return out.read_bytes(), from_ptxas((done.stderr + done.stdout).decode())
+    return out.read_bytes(), from_ptxas(done.said + done.text)
 
 
 def made(folder: Path) -> Iterator[tuple[str, bytes, dict[str, Resources]]]:
@@ -71,8 +66,7 @@ def made(folder: Path) -> Iterator[tuple[str, bytes, dict[str, Resources]]]:
     takes, of the rest each with every third."""
     wanted = [(ptx, OPTIONS[n % 3 :: 3]) for n, ptx in enumerate(TEXTS)]
     for values, target in product((8, 26, 29, 34, 90), ("sm_75", "sm_80", "sm_90")):
-        ptx = folder / f"many{values}_{target}.ptx"
-        ptx.write_text(many(values, target))
+        ptx = saved(folder / f"many{values}_{target}.ptx", many(values, target))
         wanted.append((ptx, OPTIONS if target == "sm_90" else OPTIONS[values % 3 :: 3]))
     # What two copies of one assembler make is the same.
     different = {printed(assembler, "--version"): assembler for assembler in assemblers(())}
@@ -112,8 +106,7 @@ def test_a_spill_to_shared_memory_is_on_record(tmp_path: Path) -> None:
         pytest.skip("needs ptxas: pip install triton")
     judged = 0
     for assembler, values in product(assemblers(()), (34, 40, 60)):
-        ptx = tmp_path / "many.ptx"
-        ptx.write_text(many(values, "sm_90", '.pragma "enable_smem_spilling";'))
+        ptx = saved(tmp_path / "many.ptx", many(values, "sm_90", '.pragma "enable_smem_spilling";'))
         done = assembled(ptx, assembler, (), tmp_path / "many.cubin")
         if done is None:
             continue  # one of CUDA 12 does not know the pragma
@@ -129,8 +122,7 @@ def test_a_kernel_that_spills_has_the_bytes_that_ptxas_says(tmp_path: Path) -> N
     """Local memory is there: the assembler is asked, and a variant's figures are its."""
     if not assemblers(()):
         pytest.skip("needs ptxas: pip install triton")
-    ptx = tmp_path / "many.ptx"
-    ptx.write_text(many(90, "sm_90"))
+    ptx = saved(tmp_path / "many.ptx", many(90, "sm_90"))
     for number, assembler in enumerate(assemblers(())):
         done = assembled(ptx, assembler, ("-lineinfo",), tmp_path / "many.cubin")
         assert done is not None

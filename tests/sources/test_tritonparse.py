@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from tritonparse.parse.trace_processor import parse_single_file
 
-from tests.helpers.ptxview import call, environment, ptxview
+from tests.helpers.ptxview import call, environment, ptxview, saved
 from tests.probes.conftest import caches, parents, warm_python
 
 __all__ = ["caches", "parents", "warm_python"]  # fixtures
@@ -81,13 +81,11 @@ def test_a_trace_is_opened_packed_and_in_its_folder(
     written, _ = made
     data = written.read_bytes()
     events = data.splitlines(keepends=True)
-    packed = tmp_path / "x.ndjson.gz"
-    packed.write_bytes(gzip.compress(data))
+    packed = saved(tmp_path / "x.ndjson.gz", gzip.compress(data))
     members = tmp_path / "y.bin.ndjson"  # newer ones: a member of gzip an event
     members.write_bytes(b"".join(map(gzip.compress, events)))
     folder = tmp_path / "logs"
-    folder.mkdir()
-    (folder / "trace_rank_0.ndjson").write_bytes(data)
+    saved(folder / "trace_rank_0.ndjson", data)
     expected = variant_of(written)
     for path in (packed, members, folder):
         assert variant_of(path) == expected

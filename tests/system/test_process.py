@@ -11,8 +11,6 @@ import pytest
 from inspector.base.text import Stopped
 from inspector.system.process import cores, run_tool, side_by_side
 
-TOLD = "import os\nfrom inspector.system.process import cores\n"
-
 
 def test_an_error_ends_the_tools_that_run_beside_it_and_no_others() -> None:
     """Also the one that stands first and would take a minute."""

@@ -13,6 +13,7 @@ import select
 import shlex
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import termios
@@ -25,8 +26,9 @@ from pathlib import Path
 
 import pytest
 
+from inspector.base.model import Stage
 from inspector.sources.opening import open_path
-from tests.helpers.ptxview import Done, command, environment, ptxview
+from tests.helpers.ptxview import Done, command, environment, finished, printed, ptxview, saved
 from tests.helpers.tools import needs, skip_without
 
 # Counts what it is sent and tells it when it is asked to end; names its descriptors, its
@@ -81,8 +83,7 @@ class Started:
 def words(tmp_path: Path) -> Callable[[bool, str], list[str]]:
 
     def make(wrapped: bool, text: str) -> list[str]:
-        path = tmp_path / "program.py"
-        path.write_text(text)
+        path = saved(tmp_path / "program.py", text)
         bare = [sys.executable, str(path)]
         folder = tmp_path / f"rec{time.monotonic_ns()}"
         return command(["run", "--no-tui", "-o", folder, path]) if wrapped else bare
@@ -208,23 +209,16 @@ def test_an_alarm_that_is_set_before_reaches_the_program(tmp_path: Path) -> None
     """``perl -e 'alarm 5; exec @ARGV'`` is many people's timeout; it survives an exec."""
     alarm = "import os, signal, sys; signal.alarm(int(sys.argv[1]))"
     alarm += "; os.execv(sys.argv[2], sys.argv[2:])"
-    path = tmp_path / "program.py"
-    path.write_text("import time\nprint('up', flush=True)\ntime.sleep(60)\n")
+    path = saved(tmp_path / "program.py", "import time\nprint('up', flush=True)\ntime.sleep(60)\n")
     for wrapped in (False, True):
         for seconds in (1, 2, 4, 8, 16, 32):  # until it is up before the alarm comes
             recording = tmp_path / f"rec{seconds}"
             words = command(["run", "-o", recording, path]) if wrapped else [sys.executable, path]
-            done = subprocess.run(
-                [sys.executable, "-c", alarm, str(seconds), *words],
-                capture_output=True,
-                env=environment(),
-                timeout=90,
-                check=False,
-            )
-            assert done.returncode in (-signal.SIGALRM, 128 + signal.SIGALRM)
-            if done.stdout:
+            done = finished([sys.executable, "-c", alarm, str(seconds), *words])
+            assert done.status in (-signal.SIGALRM, 128 + signal.SIGALRM)
+            if done.out:
                 break
-        assert done.stdout == b"up\n"
+        assert done.text == "up\n"
     assert open_path(recording).complete
 
 
@@ -252,8 +246,7 @@ child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
 print(json.dumps([os.getpid(), child.pid]), flush=True)
 child.wait()
 """
-    path = tmp_path / "program.py"
-    path.write_text(text)
+    path = saved(tmp_path / "program.py", text)
     with started(command(["run", "-o", tmp_path / "rec", path])) as run:
         child = run.told[1]
         assert isinstance(child, int)
@@ -366,8 +359,7 @@ raise SystemExit(6)
 @pytest.mark.parametrize("wrapped", [nightly(False), True])
 def test_a_job_is_stopped_and_goes_on(tmp_path: Path, shell: str, wrapped: bool) -> None:
     """Ctrl-Z, fg, Ctrl-Z, bg, read in the background, fg, kill %1's STOP and CONT, to its end."""
-    path = tmp_path / "program.py"
-    path.write_text(TICKS)
+    path = saved(tmp_path / "program.py", TICKS)
     words = command(["run", "--no-tui", "-o", tmp_path / "rec", path])
     run = shlex.join(words) if wrapped else shlex.join([sys.executable, str(path)])
     at = Shell(shlex.split(shell), tmp_path)
@@ -422,8 +414,7 @@ def test_a_job_is_stopped_and_goes_on(tmp_path: Path, shell: str, wrapped: bool)
 @contextmanager
 def bash(folder: Path, text: str, wrapped: bool = True) -> Iterator[Shell]:
     """The program of a text, which ends by a file ``end``, in an interactive bash."""
-    path = folder / "program.py"
-    path.write_text(text)
+    path = saved(folder / "program.py", text)
     words = command(["run", "--no-tui", "-o", folder / "rec", path])
     at = Shell(["bash", "--norc", "--noprofile", "-i"], folder)
     try:
@@ -475,8 +466,7 @@ def test_a_program_that_ignores_ctrl_z_is_not_stopped(tmp_path: Path) -> None:
 
 def test_descriptors_masks_and_ignored_signals_are_as_they_were(tmp_path: Path) -> None:
     """With inherited descriptors alone, and each set of ignored signals."""
-    path = tmp_path / "program.py"
-    path.write_text(PROGRAM)
+    path = saved(tmp_path / "program.py", PROGRAM)
     for ignored in ((), (signal.SIGHUP,), (signal.SIGINT, signal.SIGQUIT), (signal.SIGCHLD,)):
         told = []
         folder = tmp_path / f"rec{sum(ignored)}"
@@ -510,13 +500,7 @@ def test_a_command_has_the_dispositions_of_its_shell(tmp_path: Path, kind: str) 
     run = shlex.join(command(["run", "-o", tmp_path / "rec", "--"]))
     kind = ":" if kind == "pass" else kind
     bare, wrapped = (
-        subprocess.run(
-            ["bash", "-c", f"{kind}; {wrapper} {said}; true"],
-            capture_output=True,
-            env=environment(),
-            check=True,
-        ).stdout
-        for wrapper in ("", run)
+        printed("bash", "-c", f"{kind}; {wrapper} {said}; true") for wrapper in ("", run)
     )
     assert wrapped == bare != b""
 
@@ -533,20 +517,10 @@ def test_process_substitution_and_numbered_descriptors(tmp_path: Path) -> None:
     (tmp_path / "seven").write_text("seven")
     run = shlex.join(command(["run", "-o", tmp_path / "rec", path]))
     for wrapper in (shlex.join([sys.executable, str(path)]), run):
-        done = subprocess.run(
-            [
-                "bash",
-                "-c",
-                f"{wrapper} <(echo from bash) >(cat >out; echo >sent) 7<seven 9>nine; "
-                "s=$?; while ! [ -e sent ]; do sleep 0.05; done; exit $s",
-            ],
-            capture_output=True,
-            cwd=tmp_path,
-            env=environment(),
-            timeout=120,
-            check=False,
-        )
-        assert (done.returncode, done.stdout) == (0, b"from bash\n b'seven'\n"), done.stderr
+        script = f"{wrapper} <(echo from bash) >(cat >out; echo >sent) 7<seven 9>nine; "
+        script += "s=$?; while ! [ -e sent ]; do sleep 0.05; done; exit $s"
+        done = finished(["bash", "-c", script], tmp_path)
+        assert (done.status, done.text) == (0, "from bash\n b'seven'\n"), done.said
         assert (tmp_path / "out").read_text() == "from the program"
         assert (tmp_path / "nine").read_text() == "nine"
         for name in ("out", "sent", "nine"):
@@ -556,8 +530,6 @@ def test_process_substitution_and_numbered_descriptors(tmp_path: Path) -> None:
 @needs("bash")
 def test_a_socket_that_is_handed_over_is_served(tmp_path: Path) -> None:
     """As systemd does: descriptor 3, and how many in the environment."""
-    import socket
-
     path = tmp_path / "program.py"
     path.write_text(
         "import os, socket\nassert os.environ['LISTEN_FDS'] == '1'\n"
@@ -588,8 +560,7 @@ time.sleep(60)
 
 def test_what_the_program_closes_is_closed(tmp_path: Path) -> None:
     """Readers of its output, writers of its input and readers of a pipe notice at once."""
-    path = tmp_path / "program.py"
-    path.write_text(CLOSES)
+    path = saved(tmp_path / "program.py", CLOSES)
     read, write = os.pipe()
     words = command(["run", "-o", tmp_path / "rec", path, str(write)])
     try:
@@ -618,14 +589,8 @@ def test_tools_that_follow_the_program_have_their_streams() -> None:
         "run_program([sys.executable, '-c', 'pass'], os.environ)\n"
         f"subprocess.run([sys.executable, '-c', {tool!r}])\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        env=environment(),
-        check=True,
-    )
-    assert done.stderr.decode().strip() == "['/dev/null', '/dev/null']"
+    done = finished(["bash", "-c", 'exec "$@" </dev/null', "", sys.executable, "-c", code])
+    assert done.said.strip() == "['/dev/null', '/dev/null']"
 
 
 @pytest.mark.parametrize(
@@ -646,13 +611,7 @@ def test_streams_that_are_closed_stay_closed(tmp_path: Path, closed: str) -> Non
         "open('number', 'w').write(str(first))\n"
     )
     words = shlex.join(command(["run", "-o", tmp_path / "rec", path]))
-    subprocess.run(
-        ["bash", "-c", f"{words} {closed}"],
-        capture_output=True,
-        cwd=tmp_path,
-        env=environment(),
-        check=True,
-    )
+    assert finished(["bash", "-c", f"{words} {closed}"], tmp_path).status == 0
     assert (tmp_path / "first").read_bytes() == b"his"
     least = next((n for n in range(3) if ("<&-", ">&-", "2>&-")[n] in closed.split()), None)
     if least is not None:
@@ -661,26 +620,12 @@ def test_streams_that_are_closed_stay_closed(tmp_path: Path, closed: str) -> Non
     assert sum("one" in t or "two" in t for t in texts) == 2
 
 
-def test_a_program_from_standard_input(tmp_path: Path) -> None:
-    """``python -`` reads itself and then what it reads from the same input."""
-    text = b"import sys\nprint(sys.argv, __name__)\nprint(repr(input()))\nraise SystemExit(3)\n"
-    text += b"\n"
-    bare = subprocess.run(
-        [sys.executable, "-", "a", "-b"], input=text, capture_output=True, check=False
-    )
-    done = ptxview("run", "-o", tmp_path / "rec", "-", "a", "-b", given=text)
-    assert (done.status, done.out) == (bare.returncode, bare.stdout)
-    assert bare.stderr in done.err and b"['-', 'a', '-b']" in done.out
-    assert open_path(tmp_path / "rec").complete
-
-
 # -- what the probes do inside it -----------------------------------------------------------------
 
 
 def recorded(folder: Path, text: str, out: str = "rec") -> Done:
     """A program of a text, run in a folder and recorded there."""
-    path = folder / "program.py"
-    path.write_text(text)
+    path = saved(folder / "program.py", text)
     return ptxview("run", "-o", folder / out, path, cwd=folder)
 
 
@@ -841,8 +786,6 @@ def test_a_full_disk_is_reported_with_its_reason(tmp_path: Path) -> None:
     assert not list((tmp_path / "rec" / "blobs").glob(".*")), "what was begun takes no space"
     recording = open_path(tmp_path / "rec")
     ((_, variant),) = recording.variants()
-    from inspector.base.model import Stage
-
     for stage in (Stage.PTX, Stage.SASS):
         assert why in variant.missing[stage] and "Triton left" not in variant.missing[stage]
     assert Stage.TTIR in variant.stages
@@ -889,15 +832,13 @@ os._exit(0)
 def test_a_child_frees_a_tensor_while_a_thread_of_its_parent_makes_one(tmp_path: Path) -> None:
     """The locks of the emulated device."""
     pytest.importorskip("torch")
-    path = tmp_path / "program.py"
-    path.write_text(FORKS_WITH_TENSORS)
+    path = saved(tmp_path / "program.py", FORKS_WITH_TENSORS)
     done = ptxview("run", "-o", tmp_path / "rec", path, seconds=400)
     assert (done.status, done.text) == (0, "none hung\n"), done.said
 
 
 def test_profile_wraps_as_run_does(tmp_path: Path) -> None:
-    path = tmp_path / "program.py"
-    path.write_text(PROGRAM)
+    path = saved(tmp_path / "program.py", PROGRAM)
     words = command(["profile", "-o", tmp_path / "one", path])
     counted, status = seen(words, lambda run: os.kill(run.process.pid, signal.SIGTERM))
     assert (counted, status) == ({"15": 1}, 9)
@@ -922,9 +863,7 @@ def finishing(folder: Path, seconds: float, blobs: int = 0) -> Iterator[subproce
 
     ``blobs`` mebibytes are to be packed.
     """
-    python = folder / "python"
-    python.write_text(SLOW.format(python=shlex.quote(sys.executable)))
-    python.chmod(0o755)
+    python = saved(folder / "python", SLOW.format(python=shlex.quote(sys.executable)), mode=0o755)
     path = folder / "program.py"
     path.write_text(
         PROBED + f"for _ in range({blobs}): w.blob(os.urandom(1 << 20))\n"

@@ -8,11 +8,11 @@ text. LLVM and MLIR end each block with a branch: one to the block that follows 
 
 import re
 from bisect import bisect_left, bisect_right, insort
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
+from inspector.base.text import by_key
 from inspector.listing.line import Function, Kind, Line, Listing
 from inspector.listing.sass_operands import BRANCHES, CALLS
 
@@ -59,10 +59,12 @@ class FlowLanes:
                 lane = []
                 self.lanes.append(lane)
             insort(self.loose if lane is None else lane, arrow)
-        self._ends: dict[int, list[Arrow]] = defaultdict(list)
-        for arrow in (*self.loose, *(a for lane in self.lanes for a in lane)):
-            for n in {arrow.target, *arrow.sources}:
-                self._ends[n].append(arrow)
+        self._ends = by_key(
+            (n, arrow)
+            for lane in (self.loose, *self.lanes)
+            for arrow in lane
+            for n in {arrow.target, *arrow.sources}
+        )
 
     def at(self, lane: int, n: int) -> Arrow | None:
         """The arrow in a lane that goes past line ``n``, or ends there."""
@@ -110,22 +112,16 @@ def arrows(listing: Listing) -> Iterator[Arrow]:
         rows = list(_mlir(listing.lines, regions))
         yield from regions
         jumps = _between_blocks(rows, listing.lines)
-    ends: dict[tuple[int, bool, bool], set[int]] = defaultdict(set)
-    for source, target, away in jumps:
-        ends[target, source >= target, away].add(source)
+    ends = by_key(((target, source >= target, away), source) for source, target, away in jumps)
     for (target, _, away), sources in ends.items():
-        every = tuple(sorted(sources))
+        every = tuple(sorted({*sources}))
         yield Arrow(min(target, every[0]), max(target, every[-1]), target, every, away)
 
 
 def _machine(listing: Listing) -> Iterator[Jump]:
-    labels: dict[str, list[int]] = defaultdict(list)
-    tables: dict[str, tuple[str, ...]] = {}
-    for line in listing.lines:
-        if line.label is not None:
-            labels[line.label].append(line.n)
-            if line.kind is Kind.LABEL and line.targets:
-                tables[line.label] = line.targets
+    labelled = [(line.label, line) for line in listing.lines if line.label is not None]
+    labels = by_key((label, line.n) for label, line in labelled)
+    tables = {label: x.targets for label, x in labelled if x.kind is Kind.LABEL and x.targets}
     branching = BRANCHES - CALLS
     for line in listing.lines:
         if line.opcode is None or (listing.language == "sass" and line.base not in branching):

@@ -6,12 +6,12 @@ convention leaves to it (see ``sass_live``); what a function is given by its cal
 """
 
 from bisect import bisect_left, bisect_right
-from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from inspector.analyse.flow.graph import FlowGraph, Step, Steps, Way
+from inspector.analyse.flow.graph import FlowGraph, Step, Steps, Way, reached
 from inspector.analyse.flow.liveness import scratch
+from inspector.base.text import by_key
 
 
 class Chains:
@@ -20,36 +20,39 @@ class Chains:
     def __init__(self, steps: Steps, graph: FlowGraph) -> None:
         self._steps = steps
         self._graph = graph
-        self._writes = _by_register(step.defs for step in steps.steps)
-        self._reads = _by_register(step.uses for step in steps.steps)
+        rows = tuple(enumerate(steps.steps))
+        self._writes = by_key((number, row) for row, step in rows for number in step.defs)
+        self._reads = by_key((number, row) for row, step in rows for number in step.uses)
+        """The rows that write and read each register, ascending."""
         self._known: dict[int, Mapping[int, list[int]]] = {}
 
     def definitions(self, n: int, register: str) -> tuple[int, ...]:
         """The lines that may have written ``register`` as line ``n`` reads it, in their order.
         Empty where the line does not read it, or nothing in the function writes it."""
-        row = self._steps.row(n)
-        for number in () if row is None else self._steps.steps[row].uses:
-            if row is not None and self._steps.names[number] == register:
-                return self._as_lines(self._sources(number).get(row, ()))
-        return ()
+        row, number = self._numbered(n, register, "uses")
+        return self._as_lines(() if number is None else self._sources(number).get(row, ()))
 
     def uses(self, n: int, register: str) -> tuple[int, ...]:
         """The lines that may read ``register`` as line ``n`` writes it, in their order. Empty where
         the line does not write it."""
+        row, number = self._numbered(n, register, "defs")
+        return self._as_lines(() if number is None else self._readers(number, row))
+
+    def _numbered(self, n: int, register: str, side: str) -> tuple[int, int | None]:
+        """The row of line ``n``, and the number of a register among its ``defs`` or ``uses``."""
         row = self._steps.row(n)
-        for number in () if row is None else self._steps.steps[row].defs:
-            if row is not None and self._steps.names[number] == register:
-                return self._as_lines(self._readers(number, row))
-        return ()
+        own = () if row is None else getattr(self._steps.steps[row], side)
+        found = (number for number in own if self._steps.names[number] == register)
+        return row or 0, next(found, None)
 
     def _sources(self, number: int) -> Mapping[int, list[int]]:
         """For each row that reads a register, the rows that may have written it."""
         if number not in self._known:
-            sources: dict[int, list[int]] = defaultdict(list)
-            for write in self._writes[number]:
-                for read in self._readers(number, write):
-                    sources[read].append(write)
-            self._known[number] = sources
+            self._known[number] = by_key(
+                (read, write)
+                for write in self._writes.get(number, ())
+                for read in self._readers(number, write)
+            )
         return self._known[number]
 
     def _as_lines(self, rows: Iterable[int]) -> tuple[int, ...]:
@@ -58,14 +61,14 @@ class Chains:
     def _readers(self, number: int, row: int) -> set[int]:
         """The rows that may read what ``row`` writes: every way on, up to where it is killed."""
         starts = self._graph.starts
-        reads = self._reads[number]
+        reads = self._reads.get(number, ())
         work = [(bisect_right(starts, row) - 1, row + 1)]
         seen: set[int] = set()
         out: set[int] = set()
         while work and len(out) < len(reads):
             block, start = work.pop()
             end = starts[block + 1]
-            rows = _between(self._writes[number], start, end)
+            rows = _between(self._writes.get(number, ()), start, end)
             stop = next((row for row in rows if number in self._steps.steps[row].kills), None)
             out.update(_between(reads, start, end if stop is None else stop + 1))
             if stop is None:
@@ -73,15 +76,6 @@ class Chains:
                 seen.update(following)
                 work += [(other, starts[other]) for other in following]
         return out
-
-
-def _by_register(each: Iterable[Iterable[int]]) -> Mapping[int, Sequence[int]]:
-    """The rows that name each register, ascending."""
-    out: dict[int, list[int]] = defaultdict(list)
-    for row, registers in enumerate(each):
-        for number in registers:
-            out[number].append(row)
-    return out
 
 
 def _between(rows: Sequence[int], start: int, end: int) -> Sequence[int]:
@@ -113,28 +107,18 @@ def _with_calls(steps: Steps, graph: FlowGraph) -> Steps:
 
 def _written(steps: Steps, graph: FlowGraph, callees: set[int]) -> dict[int, tuple[int, ...]]:
     """What the functions that begin at these lines write, those that they call included."""
-    out: dict[int, tuple[int, ...]] = {}
     starts = graph.starts
 
     def block_of(line: int) -> int:
         return bisect_right(starts, steps.row(line) or 0) - 1
 
+    following = [list(own) for own in graph.successors]
+    for line, jump in steps.jumps.items():
+        if jump.way is Way.CALL:
+            following[block_of(line)] += map(block_of, jump.targets)
+    out: dict[int, tuple[int, ...]] = {}
     for callee in callees:
-        first = block_of(callee)
-        seen = {first}
-        work = [first]
-        made: set[int] = set()
-        while work:
-            block = work.pop()
-            following = list(graph.successors[block])
-            for step in steps.steps[starts[block] : starts[block + 1]]:
-                made.update(step.defs)
-                jump = steps.jumps.get(step.line)
-                if jump is not None and jump.way is Way.CALL:
-                    following += map(block_of, jump.targets)
-            for other in following:
-                if other not in seen:
-                    seen.add(other)
-                    work.append(other)
-        out[callee] = tuple(sorted(made))
+        blocks = reached(following, {block_of(callee)})
+        own = (step for b in blocks for step in steps.steps[starts[b] : starts[b + 1]])
+        out[callee] = tuple(sorted({register for step in own for register in step.defs}))
     return out

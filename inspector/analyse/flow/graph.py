@@ -304,13 +304,13 @@ Found = tuple[int, int, tuple[int, ...]]
 def find_loops(successors: Sequence[Sequence[int]], entries: Iterable[int]) -> list[Found]:
     """The loops among the nodes that are reached from ``entries``; outer ones before inner ones."""
     entries = set(entries)
-    reached = _reached(successors, entries)
+    among = reached(successors, entries)
     predecessors: list[list[int]] = [[] for _ in successors]
-    for node in reached:
+    for node in among:
         for other in successors[node]:
             predecessors[other].append(node)
     out: list[Found] = []
-    work: list[tuple[list[int], int]] = [(sorted(reached), 1)]
+    work: list[tuple[list[int], int]] = [(sorted(among), 1)]
     cut: set[int] = set()  # headers of the loops around
     while work:
         nodes, depth = work.pop()
@@ -328,7 +328,8 @@ def find_loops(successors: Sequence[Sequence[int]], entries: Iterable[int]) -> l
     return out
 
 
-def _reached(successors: Sequence[Sequence[int]], entries: Iterable[int]) -> set[int]:
+def reached(successors: Sequence[Sequence[int]], entries: Iterable[int]) -> set[int]:
+    """The nodes that are reached from ``entries``, these included."""
     seen = set(entries)
     work = list(seen)
     while work:
@@ -459,10 +460,9 @@ def control_flow(steps: Steps, graph: FlowGraph) -> Flow:
         )
         for i, (start, end) in enumerate(pairwise(graph.starts))
     )
-    found = find_loops(graph.successors, graph.entries)
     loops: list[Loop] = []
     innermost: list[int | None] = [None] * len(blocks)
-    for header, depth, members in found:
+    for header, depth, members in find_loops(graph.successors, graph.entries):
         for block in members:
             innermost[block] = len(loops)
         last = max(blocks[block].last for block in members)

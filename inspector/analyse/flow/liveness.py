@@ -329,8 +329,8 @@ class Ranges:
                 live.add(register)
                 counts[classes[register]] += 1
 
-    def _exposed(self) -> list[set[int]]:
-        out: list[set[int]] = []
+    def _solve(self) -> list[set[int]]:
+        before: list[set[int]] = []
         for number, exits in enumerate(self.exits):
             leaving = {each.row for each in exits if not each.falls}
             read: set[int] = set()
@@ -340,11 +340,7 @@ class Ranges:
                 step = self.rows[at]
                 read.difference_update(step.kills)
                 read.update(step.uses)
-            out.append(read)
-        return out
-
-    def _solve(self) -> list[set[int]]:
-        before = self._exposed()
+            before.append(read)
         carried = set[int]().union(*before)
         passing: list[list[tuple[int, set[int]]]] = []
         sources: list[list[int]] = [[] for _ in before]

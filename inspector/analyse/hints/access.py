@@ -31,9 +31,8 @@ from inspector.analyse.tensors import (
     uses,
 )
 from inspector.base.model import Stage
-from inspector.base.text import counted
+from inspector.base.text import by_key, counted
 from inspector.listing.line import Line
-from inspector.listing.ptx_statement import Operand
 
 # Rows that begin where nothing is aligned.
 
@@ -217,10 +216,11 @@ def _everywhere(runs: tuple[Run, ...], limit: float, least: float) -> frozenset[
 
 def _uncoalesced(run: Run, limit: float, least: float) -> Iterator[int]:
     """Of accesses that move together (one stretch, one base) what they touch together counts."""
-    together: dict[tuple[int, bool, Operand], list[WarpAccess]] = defaultdict(list)
-    for access in run.values():
-        if access.space == "global" and len(access.addresses) >= least:
-            together[access.block, access.store, access.base].append(access)
+    together = by_key(
+        ((access.block, access.store, access.base), access)
+        for access in run.values()
+        if access.space == "global" and len(access.addresses) >= least
+    )
     for accesses in together.values():
         sectors, needed = _sectors(accesses)
         if sectors >= limit * needed:

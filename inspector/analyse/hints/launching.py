@@ -169,7 +169,7 @@ def low_occupancy(subject: HintSubject, thresholds: Thresholds) -> Iterator[Find
     schedulers = full.device.sub_partitions
     if full.warps >= schedulers * number(thresholds, OCCUPANCY, "warps_a_scheduler"):
         return
-    more = f" What would allow more: {full.next_step}." if full.next_step else ""
+    more = "".join(f" What would allow more: {step.text}." for step in full.next_steps[:1])
     yield Finding(
         OCCUPANCY,
         "hint",

@@ -9,7 +9,7 @@ from inspector.analyse.flow.graph import Flow
 from inspector.analyse.hints.subject import Finding, HintSubject, Thresholds, number, numbers
 from inspector.analyse.tensors import blocked, operand_shape, uses
 from inspector.base.model import Stage
-from inspector.base.text import base_name, counted, some, words
+from inspector.base.text import base_name, by_key, counted, some, words
 from inspector.listing.line import Line
 
 WAIT = "early-wait"
@@ -21,11 +21,9 @@ _BYTES = {"U8": 1, "S8": 1, "U16": 2, "S16": 2, "64": 8, "128": 16, "256": 32}
 
 
 def _bodies(flow: Flow, code: OpcodeLines) -> list[list[Line]]:
-    inside: dict[int, list[Line]] = defaultdict(list)
-    for line in code.lines():
-        loop = flow.loop_at(line.n)
-        if loop is not None:
-            inside[loop.header].append(line)
+    inside = by_key(
+        (loop.header, line) for line in code.lines() if (loop := flow.loop_at(line.n)) is not None
+    )
     outer = {a.header for a in flow.loops for b in flow.loops if set(b.blocks) < set(a.blocks)}
     return [inside[loop.header] for loop in flow.loops if loop.header in inside.keys() - outer]
 
@@ -289,8 +287,7 @@ def slow_division(subject: HintSubject, thresholds: Thresholds) -> Iterator[Find
 
 
 def _share(slow: list[Line], lines: int, thresholds: Thresholds) -> float:
-    costs = thresholds[SLOW_DIVISION].get("instructions", {})
-    known = costs if isinstance(costs, dict) else {}
+    known = thresholds[SLOW_DIVISION].get("instructions", {})
     kinds = (_DIVISION.match(line.opcode or "") for line in slow)
     spent = sum(float(known.get(kind[1], 1)) for kind in kinds if kind)
     return spent / max(spent + lines - len(slow), 1)
@@ -352,15 +349,26 @@ def fp64_promotion(subject: HintSubject, thresholds: Thresholds) -> Iterator[Fin
     A kernel that loads, stores or is passed doubles means them, and so does one whose only
     doubles are sums (no constant but 0): it says nothing of those.
     """
-    seen = _in_ptx(subject)
-    if seen is None:
+    ttgir = subject.lines(Stage.TTGIR)
+    if any(_TTGIR_DOUBLES.search(line.text) for line in ttgir if line.base == "tt.func"):
         return
-    double, widened, floats = seen
+    code = subject.code(Stage.PTX)
+    moves = ("ld.", "st.", "atom.", "red.")
+    if code is None or code.count(lambda o: o.endswith("f64") and o.startswith(moves)):
+        return
+    lines = subject.lines(Stage.PTX)
+    passed = any(".param" in one.text and ".f64" in one.text for one in lines if not one.opcode)
+    constant = any(line.opcode and _CONSTANT.search(line.text) for line in lines)
+    both = code.count(_WIDENED.match) and code.count(_NARROWED.match)
+    if passed or not constant or not both:
+        return
+    double = code.lines(lambda o: o.endswith(".f64") and base_of(o) in _ARITHMETIC)
     if len(double) < number(thresholds, PROMOTION, "instructions"):
         return
     target = (subject.variant.target or "").rstrip("af")
-    rates = thresholds[PROMOTION].get("rate", {})
-    rate = rates.get(target) if isinstance(rates, dict) else None
+    rate = thresholds[PROMOTION].get("rate", {}).get(target)
+    widened = code.lines(lambda o: _WIDENED.match(o) or _NARROWED.match(o))
+    floats = code.count(lambda o: o.endswith((".f32", ".f32x2")) and base_of(o) in _ARITHMETIC)
     slower = f", which {target} runs at 1/{rate} of the rate of fp32" if rate else ""
     yield Finding(
         PROMOTION,
@@ -371,26 +379,3 @@ def fp64_promotion(subject: HintSubject, thresholds: Thresholds) -> Iterator[Fin
         "makes all that it meets one: write 0.5f, and tanhf or expf for tanh or exp.",
         {Stage.PTX: numbers([*widened, *double])},
     )
-
-
-_Seen = tuple[Sequence[Line], Sequence[Line], int]
-
-
-def _in_ptx(subject: HintSubject) -> _Seen | None:
-    ttgir = subject.lines(Stage.TTGIR)
-    if any(_TTGIR_DOUBLES.search(line.text) for line in ttgir if line.base == "tt.func"):
-        return None
-    code = subject.code(Stage.PTX)
-    moves = ("ld.", "st.", "atom.", "red.")
-    if code is None or code.count(lambda o: o.endswith("f64") and o.startswith(moves)):
-        return None
-    conversions = code.lines(lambda o: _WIDENED.match(o) or _NARROWED.match(o))
-    lines = subject.lines(Stage.PTX)
-    passed = any(".param" in one.text and ".f64" in one.text for one in lines if not one.opcode)
-    constant = any(line.opcode and _CONSTANT.search(line.text) for line in lines)
-    both = code.count(_WIDENED.match) and code.count(_NARROWED.match)
-    if passed or not constant or not both:
-        return None
-    double = code.lines(lambda o: o.endswith(".f64") and base_of(o) in _ARITHMETIC)
-    floats = code.count(lambda o: o.endswith((".f32", ".f32x2")) and base_of(o) in _ARITHMETIC)
-    return double, conversions, floats

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from math import prod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, field
 
@@ -73,7 +73,7 @@ class ExecutedFacts(Struct, frozen=True):
 
 WARP = 32
 
-Thresholds = Mapping[str, Mapping[str, object]]
+Thresholds = Mapping[str, Mapping[str, Any]]
 """``reference/hints.toml``: by rule, its numbers by name and why they are what they are."""
 
 
@@ -105,7 +105,7 @@ class HintSubject(Struct, frozen=True, dict=True):
 
     ``calls`` are the launches of this variant, ``device`` is the one to judge by; a hint that
     needs one of them says nothing without it. ``executed`` is what was counted when blocks of the
-    launch were run. ``made`` and ``memo`` hold what several hints need.
+    launch were run. ``memo`` holds what several hints need.
     """
 
     kernel: Kernel
@@ -120,10 +120,6 @@ class HintSubject(Struct, frozen=True, dict=True):
     executed: ExecutedFacts | None = None
 
     @cached_property
-    def made(self) -> dict[Stage, FunctionFacts]:
-        return {}
-
-    @cached_property
     def memo(self) -> dict[object, object]:
         return {}
 
@@ -134,17 +130,8 @@ class HintSubject(Struct, frozen=True, dict=True):
             return ()
         return listing.between(function.first, function.last)
 
-    def _known(self, stage: Stage) -> FunctionFacts | None:
-        facts = self.facts.get(stage) or self.made.get(stage)
-        listing, function = self.listings.get(stage), self.functions.get(stage)
-        if facts is None and listing is not None and function is not None:
-            from inspector.analyse.function_facts import FunctionFacts
-
-            facts = self.made[stage] = FunctionFacts(listing, function)
-        return facts
-
     def code(self, stage: Stage) -> OpcodeLines | None:
-        facts = self._known(stage)
+        facts = self.facts.get(stage)
         return None if facts is None else facts.code
 
     def of(self, stage: Stage, *bases: str) -> Sequence[Line]:
@@ -153,7 +140,7 @@ class HintSubject(Struct, frozen=True, dict=True):
         return () if code is None else code.of(*bases)
 
     def flow(self, stage: Stage) -> Flow | None:
-        facts = self._known(stage)
+        facts = self.facts.get(stage)
         return None if facts is None else facts.flow
 
     @cached_property
@@ -220,9 +207,7 @@ class HintSubject(Struct, frozen=True, dict=True):
 
 def number(thresholds: Thresholds, rule: str, name: str) -> float:
     """A threshold. Raises ``KeyError`` where the table lacks it, for it is part of the program."""
-    value = thresholds[rule][name]
-    if not isinstance(value, int | float):
-        raise KeyError(f"{rule}.{name}")
+    value: float = thresholds[rule][name]
     return value
 
 

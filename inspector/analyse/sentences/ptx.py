@@ -7,7 +7,8 @@ chapter "Instruction Set".
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
+from functools import cached_property
 
 from inspector.analyse.isa import Isa
 from inspector.analyse.sentences import forms
@@ -435,7 +436,6 @@ class PtxReader:
         self.context = context if context is not None else of_header(listing, function)
         self.statements = Statements(listing, function)
         self.values = Values(self.statements, self.context)
-        self._unlaunched: Values | None = None
         words = templates.section
         self.wording = Wording(self.context, words("names"), words("constants"))
         self.tables = {**templates.pieces, "types": words("types"), "compare": words("compare")}
@@ -518,37 +518,31 @@ class PtxReader:
         if base == "ld" or not typed or self.statements.definition(name) != line.n:
             return ""
         value = self.values.register(name, line.n)
-        if self._is_what_it_says(value, name, one.operands[1:]):
+        # The register itself, or operands that the line names.
+        own = value.atom is not None and (value.atom.op, value.atom.name) == ("register", name)
+        named = {register.name for other in one.operands[1:] for register in registers_of(other)}
+        leaves = forms.leaves(value)
+        if own or (leaves and all(x.op == "register" and x.name in named for x in leaves)):
             narrow = value.high - value.low < 1 << max(0, self.statements.bits(name) - 8)
             return self.wording.span(value.low, value.high) if narrow else ""
         text = self.wording.known(value, line.n)
         return f"byte offset: {text}" if text and self._is_offset(name) else text
-
-    @staticmethod
-    def _is_what_it_says(value: forms.LinearForm, name: str, operands: Sequence[Operand]) -> bool:
-        """Whether a value is only the register itself, or operands that the line names."""
-        if value.atom is not None and (value.atom.op, value.atom.name) == ("register", name):
-            return True
-        named = {register.name for operand in operands for register in registers_of(operand)}
-        leaves = forms.leaves(value)
-        return bool(leaves) and all(x.op == "register" and x.name in named for x in leaves)
 
     def _meaning(self, name: str) -> str:
         """What a predicate says, in this launch or any; "" if that is not known."""
         condition = self.values.condition(name)
         if condition is None:
             return ""
-        if condition.always is not None and not self._without(name):
-            return f"{'true' if condition.always else 'false'} in this launch"
+        if condition.always is not None:
+            bare = self._unlaunched.condition(name)
+            if bare is None or bare.always is None:
+                return f"{'true' if condition.always else 'false'} in this launch"
         return self.wording.told(condition)
 
-    def _without(self, name: str) -> bool:
-        """Whether a predicate is decided without the launch."""
-        if self._unlaunched is None:
-            bare = before_launch(self.context, self.listing, self.function)
-            self._unlaunched = Values(self.statements, bare)
-        condition = self._unlaunched.condition(name)
-        return condition is not None and condition.always is not None
+    @cached_property
+    def _unlaunched(self) -> Values:
+        """Values that are known without the launch."""
+        return Values(self.statements, before_launch(self.context, self.listing, self.function))
 
     def _is_offset(self, register: str) -> bool:
         """Whether a register is added to an address."""

@@ -92,8 +92,9 @@ def _product(i: SassInstruction, product: str) -> _Term | None:
         terms = [(n, factor) for n, factor in factors if integer(factor) not in (1, -1)]
         terms = terms or factors[:1]
     alone = terms[0][1] if len(terms) == 1 else None
-    if i.base in _WRAPPING and (taken_away := _wrapped(factors[0][1])):
-        return _Term(True, taken_away, alone)
+    added = integer(factors[0][1]) or 0
+    if i.base in _WRAPPING and 0xFFFF0000 <= added <= 0xFFFFFFFF:  # 0xffffffc0 takes 64 away
+        return _Term(True, str((1 << 32) - added), alone)
     text = " × ".join(i.words.plain(factor, width_of(i, name)) for name, factor in terms)
     return _Term(sum(factor.negative for _, factor in factors) % 2 == 1, text, alone)
 
@@ -109,12 +110,6 @@ def _unchanged(i: SassInstruction, term: _Term) -> Pieces | None:
     copied = not operand.absolute and " " not in term.text
     form = "copy" if copied else "parameter" if operand.bare.startswith("c[") else ""
     return {"form": form, "a": term.text} if form and not term.minus else None
-
-
-def _wrapped(operand: SassOperand) -> str | None:
-    """0xffffffc0, added, is 64 taken away."""
-    number = integer(operand) or 0
-    return str((1 << 32) - number) if 0xFFFF0000 <= number <= 0xFFFFFFFF else None
 
 
 def compare(i: SassInstruction) -> Pieces | None:
@@ -185,7 +180,8 @@ def logic(i: SassInstruction) -> Pieces | None:
         return None
     inputs = [i.o[n] for n in "abc"]
     # An inverted input is one whose column of the table is read backwards.
-    names = [_name(i, o) for o in inputs]
+    said = (i.words.signed(o, bits=True) for o in inputs)
+    names = [f"({text})" if " " in text else text for text in said]
     constants = [(1 if o.inverted else 0) if o.zero else None for o in inputs]
     text = named(formula(restrict(table, constants)), names)
     flag = i.o.get("p")
@@ -195,11 +191,6 @@ def logic(i: SassInstruction) -> Pieces | None:
         "also": f"; {flag.bare} = whether it is not 0" if flag and flag.always is None else "",
         "notes": _modulo(inputs, text, names),
     }
-
-
-def _name(i: SassInstruction, operand: SassOperand) -> str:
-    text = i.words.signed(operand, bits=True)
-    return f"({text})" if " " in text else text
 
 
 def _modulo(inputs: list[SassOperand], text: str, names: list[str]) -> str:
@@ -265,7 +256,9 @@ def product(i: SassInstruction) -> Pieces | None:
     out = max(1, m * n * each // 1024)
     d, a, b, c = i.operands[:4]
     sparse = i.has("SP")
-    bits = _bits(inputs)
+    # Of one element, by its name: fp16, int8, tf32 (held in 32); 0 if unknown.
+    named = re.search(r"tf32|\d+", inputs)
+    bits = int(named[0].removeprefix("tf")) if named else 0
     return {
         "shape": f"{m}×{n}×{k}",
         "inputs": inputs,
@@ -276,12 +269,6 @@ def product(i: SassInstruction) -> Pieces | None:
         "plus": "" if c.zero else f", add {i.words.plain(c, out)}",
         "notes": joined(["A sparse"] * sparse),
     }
-
-
-def _bits(inputs: str) -> int:
-    """The bits of one element, by its name: fp16, int8, tf32 (held in 32); 0 if unknown."""
-    match = re.search(r"tf32|\d+", inputs)
-    return int(match[0].removeprefix("tf")) if match else 0
 
 
 def group_product(i: SassInstruction) -> Pieces | None:
@@ -408,7 +395,8 @@ def permute(i: SassInstruction) -> Pieces:
     selector = integer(i.o["n"]) if is_number(i.o["n"]) else None
     halves = {0x1: ("lower", a), 0x3: ("upper", a), 0x5: ("lower", c), 0x7: ("upper", c)}
     picked = [selector >> 4 * n & 15 for n in range(4)] if selector is not None else []
-    one, two = (halves.get(_half(picked[n : n + 2])) for n in (0, 2))
+    pairs = (picked[:2], picked[2:])
+    one, two = (halves.get(p[1]) if p and p[0] + 1 == p[1] else None for p in pairs)
     if selector is None or modes:
         text = f"four bytes of {a} (0 to 3) and {c} (4 to 7) as {i.words.plain(i.o['n'])} selects"
     elif one is None or two is None:
@@ -420,11 +408,6 @@ def permute(i: SassInstruction) -> Pieces:
     else:
         text = f"the {one[0]} half of {one[1]} below, the {two[0]} half of {two[1]} above"
     return {"d": destination(i, i.o["d"]), "value": text, "notes": joined(modes)}
-
-
-def _half(picked: list[int]) -> int:
-    """The upper of two neighbouring bytes that are half a register; 0 for any others."""
-    return picked[1] if picked in ([0, 1], [2, 3], [4, 5], [6, 7]) else 0
 
 
 def _byte(i: SassInstruction, picked: int, a: str, c: str) -> str:

@@ -15,7 +15,7 @@ from inspector.analyse.sentences import forms
 from inspector.analyse.sentences.context import Context
 from inspector.analyse.sentences.forms import Atom, LinearForm
 from inspector.analyse.sentences.values import Condition
-from inspector.base.text import plural
+from inspector.base.text import by_key, plural
 from inspector.listing.ptx_statement import (
     ImmediateOperand,
     register_declarations,
@@ -101,15 +101,13 @@ class Templates:
     def __init__(self, table: Mapping[str, Any]) -> None:
         self.table = table
         self.pieces: Mapping[str, Mapping[str, str]] = table.get("pieces", {})
-        self._by_base: dict[str, list[tuple[frozenset[str], str]]] = {}
-        for key, text in self.section("say").items():
-            base, *needs = key.split(".")
-            self._by_base.setdefault(base, []).append((frozenset(needs), text))
+        said = ((key.split("."), text) for key, text in self.section("say").items())
+        self._by_base = by_key((parts[0], (frozenset(parts[1:]), text)) for parts, text in said)
 
     def section(self, name: str) -> Mapping[str, str]:
         """One table of words."""
-        found = self.table.get(name, {})
-        return found if isinstance(found, Mapping) else {}
+        words: Mapping[str, str] = self.table.get(name, {})
+        return words
 
     def of(self, parts: Sequence[str]) -> str | None:
         """The template of an opcode: the one that names most of its parts."""
@@ -193,12 +191,9 @@ class Wording:
 
     def known(self, value: LinearForm, line: int) -> str:
         """A form and its range: ``4 × thread, 0…508``."""
-        text = self._role(value) or self.form(value, line)
-        return ", ".join(filter(None, (text, self.span(value.low, value.high))))
-
-    def _role(self, value: LinearForm) -> str:
         name = "" if value.atom is None else self._atom(value.atom, None)[0]
-        return {"thread": "thread in block", "warp": "warp in block"}.get(name, "")
+        text = f"{name} in block" if name in ("thread", "warp") else self.form(value, line)
+        return ", ".join(filter(None, (text, self.span(value.low, value.high))))
 
     def _sum(self, value: LinearForm, line: int | None) -> tuple[str, int]:
         pointers = [t for t in value.terms if self._pointer(t[0], perhaps=True) and t[1] == 1]

@@ -85,33 +85,28 @@ def make_inputs(
     None where everything is given. Raises UsageError with the argument that cannot be had.
     """
     maker = _Maker(wish)
-    if recorded is None:
-        _must_know(wish.given, names)
-        for name, parameter in zip(names, program.parameters, strict=True):
-            maker.out.arguments.append(maker.given(name, parameter))
-        return maker.out
-    passed = [a for a in recorded if a.type != "constexpr"]
-    hidden = len(program.parameters) - len(passed)
+    passed = [a for a in recorded or () if a.type != "constexpr"]
+    hidden = 0 if recorded is None else len(program.parameters) - len(passed)
     if not 0 <= hidden <= len(SCRATCH):
         raise UsageError(
             f"{program.name} takes {len(program.parameters)} arguments, and the call was recorded "
             f"with {len(passed)}"
         )
-    _must_know(wish.given, [a.name for a in passed])
-    for one, parameter in zip(passed, program.parameters, strict=False):
-        maker.out.arguments.append(maker.recorded(one, parameter))
-    for name, size in zip(SCRATCH[:hidden], wish.scratch, strict=False):
-        maker.out.arguments.append(maker.scratch(name, size))
-    return maker.out
-
-
-def _must_know(given: Mapping[str, Array], names: Sequence[str]) -> None:
-    strange = [name for name in given if name not in names]
-    if strange:
+    known = names if recorded is None else [a.name for a in passed]
+    if strange := [name for name in wish.given if name not in known]:
         raise UsageError(
             f"there is no argument {strange[0]} to give a value to",
-            f"The arguments: {', '.join(names) or 'none'}",
+            f"The arguments: {', '.join(known) or 'none'}",
         )
+    if recorded is None:
+        each = zip(names, program.parameters, strict=True)
+        maker.out.arguments = [maker.given(name, parameter) for name, parameter in each]
+    else:
+        maker.out.arguments = [
+            *(maker.recorded(a, p) for a, p in zip(passed, program.parameters, strict=False)),
+            *(maker.scratch(*one) for one in zip(SCRATCH[:hidden], wish.scratch, strict=False)),
+        ]
+    return maker.out
 
 
 class _Maker:
@@ -296,9 +291,8 @@ def _not_made(name: str, why: str) -> UsageError:
 
 def _extent(shape: Sequence[int], strides: Sequence[int]) -> int:
     """How many elements of memory a layout spans."""
-    if any(size == 0 for size in shape):
-        return 0
-    return 1 + sum((size - 1) * stride for size, stride in zip(shape, strides, strict=True))
+    last = sum((size - 1) * stride for size, stride in zip(shape, strides, strict=True))
+    return last + 1 if all(shape) else 0
 
 
 def _dense(shape: Sequence[int]) -> tuple[int, ...]:

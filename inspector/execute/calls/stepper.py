@@ -9,15 +9,15 @@ import difflib
 import re
 from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterable, Mapping
+from functools import partial
 
 import numpy as np
-from msgspec import Struct, field
+from msgspec import Struct
 
 from inspector.base.model import Location
 from inspector.base.text import PtxviewError
-from inspector.execute import Fault, Program, Trace
+from inspector.execute import Program
 from inspector.execute.blocks import defines
-from inspector.execute.calls.inputs import LaunchInputs
 from inspector.execute.calls.tracing import TracedBlock
 from inspector.execute.facts import as_values
 from inspector.execute.kinds import WIDTHS, Array
@@ -119,7 +119,6 @@ _SHORT = {
 
 STORES = ("st", "red")
 """Instructions that give memory their second operand."""
-NO_STEP = "there is no step: nothing was run"
 
 
 class NotUnderstood(PtxviewError):
@@ -212,39 +211,26 @@ class StepAnswer(Struct, frozen=True):
     ends: bool = False
 
 
-class Stepper(Struct):
-    """The steps of a block and the one at hand; ``lane`` is a thread of the block.
+class Stepper:
+    """The steps of a block that was run and the one at hand; ``lane`` is a thread of the block.
 
     ``names`` are the source's names of registers by number, ``source`` says where a line of PTX
     comes from.
     """
 
-    program: Program
-    trace: Trace
-    inputs: LaunchInputs
-    names: Mapping[int, str]
-    source: Callable[[int], Location | None]
-    lane: int = 0
-    fault: Fault | None = None
-    at: int = 0
-    _by_line: dict[int, list[int]] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        for k, step in enumerate(self.trace.steps):
-            self._by_line.setdefault(step.line, []).append(k)
-
-    @classmethod
-    def of(
-        cls,
+    def __init__(
+        self,
         traced: TracedBlock,
         names: Mapping[int, str],
         source: Callable[[int], Location | None],
         lane: int = 0,
-    ) -> Stepper:
-        """At the first step of a block that was run."""
-        return cls(
-            traced.trace.program, traced.trace, traced.inputs, names, source, lane, traced.fault
-        )
+    ) -> None:
+        self.trace, self.inputs, self.fault = traced.trace, traced.inputs, traced.fault
+        self.program, self.names, self.source = traced.trace.program, names, source
+        self.lane, self.at = lane, 0
+        self._by_line: dict[int, list[int]] = {}
+        for k, step in enumerate(self.trace.steps):
+            self._by_line.setdefault(step.line, []).append(k)
 
     @property
     def threads(self) -> int:
@@ -325,40 +311,36 @@ class Stepper(Struct):
         own = next((k for k in reversed(before) if steps[k].active[self.lane]), None)
         if own is None:
             return LineResult(before[-1], runs=False)
-        return LineResult(before[-1], own == before[-1], *self._gave(own))
+        registers, stored = self._given(own)
+        values = tuple(self._value(r, own) for r in registers)
+        step, row = steps[own], self.program.code.instructions[steps[own].instruction]
+        if stored and not registers and row.kind in WIDTHS:
+            lane = int(step.active[: self.lane].sum())
+            values = tuple(
+                LaneValue("", None, row.kind, as_values(one, row.kind)[lane].item(), step.line)
+                for touched in step.touched
+                for one in touched.values
+                if lane < len(one)
+            )
+        return LineResult(before[-1], own == before[-1], values, stored)
 
-    def _gave(self, at: int) -> tuple[tuple[LaneValue, ...], bool]:
-        """What a step gave the chosen lane, and whether it went to memory."""
+    def _given(self, at: int) -> tuple[list[int], bool]:
+        """The registers that a step wrote, else those that it stored, and whether it stored."""
         step = self.trace.steps[at]
-        written = [r for r, _ in step.changes if self._is_own(r)]
-        if written:
-            return tuple(self._value(r, at) for r in written), False
+        if written := [r for r, _ in step.changes if self._is_own(r)]:
+            return written, False
         row = self.program.code.instructions[step.instruction]
-        if row.base not in STORES or len(row.operands) < 2:
-            return (), False
-        if sources := registers_in(row.operands[1]):
-            return tuple(self._value(r, at) for r in sources), True
-        values = [one for touched in step.touched for one in touched.values]
-        lane = int(step.active[: self.lane].sum())
-        return tuple(
-            LaneValue("", None, row.kind, as_values(one, row.kind)[lane].item(), step.line)
-            for one in values
-            if row.kind in WIDTHS and lane < len(one)
-        ), True
+        stored = row.base in STORES and len(row.operands) > 1
+        return (registers_in(row.operands[1]) if stored else []), stored
 
     def strips(self, line: int) -> tuple[LaneStrip, ...]:
         """The whole block's lanes at a line's last step: one for each register that it wrote or
         stored, one without values if missing; nothing if it was not run yet."""
         if not (before := self._before(line)):
             return ()
-        at = before[-1]
-        changes = self.trace.steps[at].changes
-        registers: list[int | None] = [r for r, _ in changes if self._is_own(r)]
-        row = self.program.code.instructions[self.trace.steps[at].instruction]
-        if not registers and row.base in STORES and len(row.operands) > 1:
-            registers += registers_in(row.operands[1])
+        registers: list[int | None] = [*self._given(before[-1])[0]]
         lanes = self._lanes(whole=True)
-        return tuple(self._strip(r, at, lanes) for r in registers or [None])
+        return tuple(self._strip(r, before[-1], lanes) for r in registers or [None])
 
     def live(self) -> tuple[LaneValue, ...]:
         """The registers that may be read after the step at hand and were written by then."""
@@ -390,7 +372,7 @@ class Stepper(Struct):
         if word == "help":
             return StepAnswer(command, self.place(), shows_place=False, help=HELP)
         if not self.trace.steps:
-            return StepAnswer(command, None, NO_STEP)
+            return StepAnswer(command, None, "there is no step: nothing was run")
         try:
             return self._moved(command, word, words) or self._shown(command, word, words)
         except NotUnderstood as error:
@@ -440,13 +422,10 @@ class Stepper(Struct):
 
     def _shown(self, command: str, word: str, words: list[str]) -> StepAnswer:
         """A command that stays at the step."""
-        values: tuple[LaneValue, ...] = ()
-        strips: tuple[LaneStrip, ...] = ()
-        listing: tuple[ListedLine, ...] = ()
-        note = None
+        answer = partial(StepAnswer, command, self.place(), shows_place=False)
         match word:
             case "where":
-                return StepAnswer(command, self.place())
+                return answer(shows_place=True)
             case "lane":
                 self.lane = self._thread(_one(words, "lane N"))
                 return StepAnswer(command, self.place())
@@ -454,31 +433,32 @@ class Stepper(Struct):
                 if not words:
                     raise NotUnderstood("say which register: print %r5")
                 named = [r for word in words for r in self._registers(word)]
-                values = tuple(self._value(r, self.at) for r in named)
+                return answer(values=tuple(self._value(r, self.at) for r in named))
             case "lanes":
                 names = [word for word in words if word not in ("block", "warp")]
                 registers: list[int | None] = [r for name in names for r in self._registers(name)]
                 lanes = self._lanes(whole="block" in words)
-                strips = tuple(self._strip(r, self.at, lanes) for r in registers or [None])
+                strips = (self._strip(r, self.at, lanes) for r in registers or [None])
+                return answer(strips=tuple(strips))
             case "registers":
                 if words and words != ["live"]:
                     raise NotUnderstood("say registers, or registers live")
                 values = self.live() if words else self._values(self.trace.written())
-                if not values:
-                    note = "nothing is read after this step" if words else "nothing was written yet"
+                missing = "nothing is read after this step" if words else "nothing was written yet"
+                return answer(note=None if values else missing, values=values)
             case "list":
                 around, current = _count(words, CONTEXT_LINES), self.trace.steps[self.at].line
                 lines = sorted(self._by_line)
                 middle = lines.index(current)
-                listing = tuple(
+                listing = (
                     ListedLine(n, self.program.statement(n), self.result(n), n == current)
                     for n in lines[max(0, middle - around) : middle + around + 1]
                 )
+                return answer(listing=tuple(listing))
             case _:
                 near = difflib.get_close_matches(word, [usage.split()[0] for usage, _ in HELP], n=1)
                 hint = f"; did you mean {near[0]}?" if near else "; help lists commands"
                 raise NotUnderstood(f"there is no command {word}{hint}")
-        return StepAnswer(command, self.place(), note, False, values, strips, listing)
 
     def _move(self, command: str, to: int | None, missing: str = "") -> StepAnswer:
         """Go to a step; stay if there is no such step, and say so."""
@@ -517,8 +497,6 @@ class Stepper(Struct):
 
         ``place`` names them in the message that there is no such step.
         """
-        if not self.trace.steps:
-            return StepAnswer(command, None, NO_STEP)
         on = [step.line in lines for step in self.trace.steps[self.at :]]
         entered = (self.at + k for k in range(1, len(on)) if on[k] and not on[k - 1])
         return self._move(command, next(entered, None), f"no further step is on {place}")

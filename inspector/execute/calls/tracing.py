@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
 
 import numpy as np
 from msgspec import Struct, field
@@ -54,10 +53,10 @@ class Touches(Observer):
 
     def __init__(self, program: Program) -> None:
         self.program = program
-        self.together: Counter[int] = Counter()
-        self.filled: Counter[int] = Counter()
-        self.followed: Counter[int] = Counter()
-        self.repeated: Counter[int] = Counter()
+        self.together: Counter[int | None] = Counter()
+        self.filled: Counter[int | None] = Counter()
+        self.followed: Counter[int | None] = Counter()
+        self.repeated: Counter[int | None] = Counter()
         self._lanes: Lanes | None = None
         self._seen: Array = np.empty(0, u64)
         self._stretch: dict[tuple[bool, int], list[tuple[int, Array, Array, int]]] = {}
@@ -132,45 +131,6 @@ class Touches(Observer):
             self._seen = self._seen[~np.isin(self._seen & u64((1 << 48) - 1), address.astype(u64))]
 
 
-def executed_facts(facts: Facts, touches: Touches, ran: int, of: int) -> ExecutedFacts:
-    touches.flush()
-    totals = facts.totals()
-    accesses: list[ExecutedAccess] = []
-    branches: list[ExecutedBranch] = []
-    for line in facts.lines():
-        if line.branches:
-            branches.append(ExecutedBranch(line.n, line.branches, line.divergent))
-        for one in line.accesses:
-            if one.way.startswith(("bulk", "matrix")) or not one.requests:
-                continue
-            more: dict[str, Any] = {}
-            if one.space == "global":
-                more = {
-                    "sectors": one.sectors,
-                    "least_sectors": one.least_sectors,
-                    "together": touches.together[line.n],
-                    "filled": touches.filled[line.n],
-                    "followed": touches.followed[line.n],
-                    "repeated": touches.repeated[line.n],
-                }
-            elif one.space == "shared":
-                more = {"wavefronts": one.wavefronts, "least_wavefronts": one.least_wavefronts}
-            else:
-                continue
-            accesses.append(
-                ExecutedAccess(line.n, one.space, kind_of(one.way), one.requests, one.lanes, **more)
-            )
-    return ExecutedFacts(
-        ran,
-        of,
-        totals.instructions,
-        totals.threads,
-        totals.active,
-        tuple(accesses),
-        tuple(branches),
-    )
-
-
 Triple = tuple[int, int, int]
 
 BUDGET = 1_000_000_000
@@ -243,7 +203,42 @@ class TracedLaunch(Struct):
         """Input of the hints; None if the launch did not end normally."""
         if not self.ran:
             return None
-        return executed_facts(self.facts, self.touches, self.ran, self.launch.blocks)
+        self.touches.flush()
+        totals, touches, lines = self.facts.totals(), self.touches, self.facts.lines()
+        accesses: list[ExecutedAccess] = []
+        for line in lines:
+            for one in line.accesses:
+                of_tiles = one.way.startswith(("bulk", "matrix"))
+                if one.space not in ("global", "shared") or of_tiles or not one.requests:
+                    continue
+                followed = line.n if one.space == "global" else None
+                accesses.append(
+                    ExecutedAccess(
+                        line.n,
+                        one.space,
+                        kind_of(one.way),
+                        one.requests,
+                        one.lanes,
+                        one.sectors,
+                        one.least_sectors,
+                        touches.together[followed],
+                        touches.filled[followed],
+                        touches.followed[followed],
+                        touches.repeated[followed],
+                        one.wavefronts,
+                        one.least_wavefronts,
+                    )
+                )
+        branches = (ExecutedBranch(x.n, x.branches, x.divergent) for x in lines if x.branches)
+        return ExecutedFacts(
+            self.ran,
+            self.launch.blocks,
+            totals.instructions,
+            totals.threads,
+            totals.active,
+            tuple(accesses),
+            tuple(branches),
+        )
 
 
 def trace_launch(
@@ -303,10 +298,8 @@ def trace_launch(
         return run(range(total))
     if begun.ran is None or total == 1:
         return begun
-    count, each = total, max(1, begun.work)
-    if each * total > cheap:
-        count = max(MIN_BLOCKS, cheap // each)
-        begun.sampled = count < total
+    count = max(MIN_BLOCKS, cheap // max(1, begun.work))
+    begun.sampled = count < total
     chosen = choose(launch.grid, count - 1 if begun.sampled else None)
     return run((n for n in chosen.tolist() if n != first), begun)
 

@@ -13,9 +13,9 @@ import textwrap
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import PurePath
 
-from msgspec import Struct, field
+from msgspec import Struct
 
-from inspector.base.text import Unreadable, UsageError
+from inspector.base.text import Unreadable, UsageError, by_key
 
 KNOWN_PACKAGES = frozenset(sys.stdlib_module_names) | {"torch", "triton", "numpy"}
 """What a script may import that is to run wherever torch is."""
@@ -50,7 +50,7 @@ class _Module(Struct):
     path: str
     lines: list[str]
     tree: ast.Module
-    bound: dict[str, list[ast.stmt]] = field(default_factory=dict)
+    bound: dict[str, list[ast.stmt]]
 
 
 def python_literal(value: object) -> str:
@@ -110,13 +110,13 @@ def _module(text: str, path: str) -> _Module:
         raise Unreadable(
             f"{PurePath(path).name} is not Python that can be read here: {said}"
         ) from None
-    module = _Module(path, text.splitlines(), tree)
-    for statement in tree.body:
-        if isinstance(statement, ast.If) and "__name__" in ast.dump(statement.test):
-            continue  # the main program
-        for bound in _binds(statement):
-            module.bound.setdefault(bound, []).append(statement)
-    return module
+    bound = by_key(
+        (name, statement)
+        for statement in tree.body
+        if not (isinstance(statement, ast.If) and "__name__" in ast.dump(statement.test))  # main
+        for name in _binds(statement)
+    )
+    return _Module(path, text.splitlines(), tree, bound)
 
 
 def _binds(statement: ast.stmt) -> Iterator[str]:

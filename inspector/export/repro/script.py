@@ -8,7 +8,7 @@ from itertools import pairwise
 from msgspec import Struct
 
 from inspector.base.model import Argument
-from inspector.base.text import UsageError, words
+from inspector.base.text import UsageError, by_key, words
 from inspector.export.repro.python_source import CutSource, is_jitted, python_literal
 
 CHECKS = ("interpreter", "reference", "none")  # what a launch can be compared with
@@ -214,10 +214,10 @@ def _kept(inputs: Mapping[str, tuple[str, tuple[int, ...], str]]) -> str:
 
 
 def _arguments(launch: TritonLaunch) -> str:
-    groups: dict[str, list[Argument]] = {}
-    for one in launch.arguments:  # items of a tuple are recorded as name[0]
-        placed = re.fullmatch(r"(\w{1,400})\[(\d{1,4})\]", one.name)
-        groups.setdefault(placed[1] if placed else one.name, []).append(one)
+    # Items of a tuple are recorded as name[0].
+    groups = by_key(
+        (re.sub(r"\A(\w{1,400})\[\d{1,4}\]\Z", r"\1", one.name), one) for one in launch.arguments
+    )
     rows = []
     for name, several in groups.items():
         values = [_value(one, launch) for one in several]

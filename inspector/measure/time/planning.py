@@ -4,6 +4,7 @@ import re
 from collections.abc import Container, Iterable, Mapping, Sequence
 from math import prod
 from pathlib import Path, PurePath
+from typing import Any
 
 from msgspec import Struct, to_builtins
 from msgspec.structs import replace
@@ -12,7 +13,7 @@ from inspector.base.model import Argument, Call, Content, Kernel, Origin, Record
 from inspector.base.text import PtxviewError, Unreadable, base_name, plural
 from inspector.listing.cubin import kernel_parameters
 from inspector.measure.ncu.report import function_of
-from inspector.measure.time.results import KernelTime, median, numbers
+from inspector.measure.time.results import KernelTime, median, restored
 from inspector.system import files
 
 Found = tuple[Kernel, Variant]
@@ -173,12 +174,7 @@ def libraries(events: Iterable[Mapping[str, object]]) -> dict[str, Library]:
             if out.get(name, Library("")).path != path:
                 out[name] = Library(path)
         elif kind == "call" and isinstance(name, str) and isinstance(description, Mapping):
-            size, digest = description.get("size"), description.get("sha256")
-            out[name.rpartition(".")[0]] = Library(
-                str(description.get("path")),
-                size if isinstance(size, int) else None,
-                digest if isinstance(digest, str) else None,
-            )
+            out[name.rpartition(".")[0]] = restored(Library, {"path": "", **description})
     return out
 
 
@@ -274,20 +270,17 @@ def job_of_call(
 
 
 def kernel_times(
-    reported: object, among: Sequence[Found], everyone: Sequence[Found], arch: str | None
+    answer: Mapping[str, Any], among: Sequence[Found], everyone: Sequence[Found], arch: str | None
 ) -> tuple[KernelTime, ...]:
+    """The times of a call's kernels from the child's ``answer`` about it."""
     out = []
-    for report in reported if isinstance(reported, list) else []:
-        if not isinstance(report, Mapping):
-            continue
-        middle, per_call = median(numbers(report.get("samples"))), report.get("per_call")
-        if middle is None or not isinstance(per_call, int):
-            continue
-        reported_name = str(report.get("name"))
-        owned = owner(reported_name, among, arch) or owner(reported_name, everyone, arch)
-        name, variant = owned or (reported_name, None)
-        interval = middle.low, middle.high, middle.samples
-        out.append(KernelTime(name, variant, middle.value, per_call, *interval))
+    for report in answer.get("kernels", ()):
+        if middle := median(report["samples"]):
+            name = report["name"]
+            owned = owner(name, among, arch) or owner(name, everyone, arch)
+            kernel, variant = owned or (name, None)
+            interval = middle.low, middle.high, middle.samples
+            out.append(KernelTime(kernel, variant, middle.value, report["per_call"], *interval))
     return tuple(out)
 
 

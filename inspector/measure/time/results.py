@@ -6,9 +6,9 @@ from contextlib import suppress
 from itertools import accumulate, takewhile
 from pathlib import Path
 from types import NoneType
-from typing import Any, cast, get_args, get_origin, get_type_hints
+from typing import Any, TypeVar, cast, get_args, get_origin, get_type_hints
 
-from msgspec import Struct, field, to_builtins
+from msgspec import Struct, convert, field, to_builtins
 from msgspec.structs import fields, replace
 
 from inspector.base.model import Kernel, Variant
@@ -22,7 +22,8 @@ def restored(kind: Any, value: object) -> Any:
     """Read a value of JSON as a type: a struct, a tuple, a mapping, a text or a number.
 
     Fields that are missing or of another type get their defaults, elements of another type are
-    left out. Raises ``TypeError`` for a value of another type, or a needed field without one.
+    left out. Raises ``TypeError`` or ``ValueError`` for a value of another type, or a needed field
+    without one.
     """
     arguments = get_args(kind)
     if NoneType in arguments:
@@ -33,28 +34,22 @@ def restored(kind: Any, value: object) -> Any:
             raise TypeError(f"not an object, which {kind} is")
         hints, given = get_type_hints(kind), {}
         for each in fields(kind):
-            with suppress(TypeError, KeyError):
+            with suppress(TypeError, ValueError, KeyError):
                 given[each.name] = restored(hints[each.name], value[each.name])
         return kind(**given)
     if get_origin(kind) is tuple:
-        many = arguments[-1] is Ellipsis
-        if not isinstance(value, list | tuple) or not (many or len(value) == len(arguments)):
-            raise TypeError("not such an array")
-        if not many:
-            return tuple(map(restored, arguments, value))
+        if not isinstance(value, list | tuple):
+            raise TypeError("not an array")
+        if arguments[-1] is not Ellipsis:
+            return tuple(restored(*each) for each in zip(arguments, value, strict=True))
         out = []
         for each in value:
-            with suppress(TypeError):
+            with suppress(TypeError, ValueError):
                 out.append(restored(arguments[0], each))
         return tuple(out)
-    kind = get_origin(kind) or kind
-    wrong = isinstance(value, bool) and kind is not bool
-    if isinstance(value, int | float) and not wrong:
-        wrong = not -MAX_NUMBER < value < MAX_NUMBER
-        value = float(value) if kind is float and not wrong else value
-    if wrong or not isinstance(value, kind):
-        raise TypeError(f"not of type {kind}")
-    return value
+    if isinstance(value, int | float) and not -MAX_NUMBER < value < MAX_NUMBER:
+        raise ValueError(f"not below {MAX_NUMBER}")
+    return convert(value, kind)
 
 
 # As many of n samples are below the true median as heads fall in n throws of a coin: the binomial
@@ -172,6 +167,9 @@ class Timing(Struct, frozen=True):
     flops_from: str | None = None
 
 
+TimingType = TypeVar("TimingType", bound=Timing)
+
+
 class Peak(Struct, frozen=True):
     """Bandwidth in GB/s of a copy by one stopwatch; ``bytes`` are those read and written."""
 
@@ -192,14 +190,12 @@ class Session(Struct, frozen=True):
 
 
 def with_time(
-    timing: Timing, answer: Mapping[str, object], peak: Peak | None = None
-) -> Timing | None:
-    """A timing with the median of the child's ``answer`` and the rates; None without samples."""
-    samples, clocks = numbers(answer.get("samples")), answer.get("clocks")
+    timing: TimingType, answer: Mapping[str, Any], peak: Peak | None = None
+) -> TimingType:
+    """A timing with the median of the child's ``answer`` and the rates, if it has samples."""
+    samples, clocks = answer.get("samples", ()), answer.get("clocks", {})
     if (middle := median(samples)) is None:
-        return None
-    clocks = clocks if isinstance(clocks, dict) else {}
-    traced, whole = (next(iter(numbers([answer.get(n)])), None) for n in ("traced", "whole"))
+        return timing
     out = []
     if middle.reach is None:
         out.append("too few samples for an interval")
@@ -210,17 +206,16 @@ def with_time(
             out.append(f"the SM clock moved between {low} and {high} MHz")
         case {"high_mhz": int() as high, "most_mhz": int() as most} if high < most * (1 - STEADY):
             out.append(f"the SM clock was {high} MHz of {most}")
-    slowed = clocks.get("slowed_by")
-    if isinstance(slowed, list) and slowed:
-        out.append("the device was slowed down by: " + ", ".join(map(str, slowed)))
-    warnings = [*timing.warnings, *out, *_drift(samples)]
-    if traced is not None:
-        warnings.append(
+    if slowed := clocks.get("slowed_by"):
+        out.append("the device was slowed down by: " + ", ".join(slowed))
+    out += _drift(samples)
+    if (traced := answer.get("traced")) is not None:
+        out.append(
             f"CUPTI's tracing slows this kernel to {traced:.4g} µs; the time is by a pair of "
             "events in a full queue, less what that reads around an empty kernel"
         )
-    elif whole is not None:
-        warnings.append(
+    elif (whole := answer.get("whole")) is not None:
+        out.append(
             f"CUPTI's tracing slows some of its kernels: without it the call takes "
             f"{whole:.4g} µs at most, the gaps between them included"
         )
@@ -231,18 +226,13 @@ def with_time(
         high_us=middle.high,
         samples=middle.samples,
         traced_us=traced,
-        warnings=tuple(warnings),
+        warnings=(*timing.warnings, *out),
         clocks=clocks,
     )
     return _with_rates(timed, peak)
 
 
-def numbers(values: object) -> list[float]:
-    found = values if isinstance(values, list) else []
-    return [float(s) for s in found if isinstance(s, int | float) and not isinstance(s, bool)]
-
-
-def _with_rates(timing: Timing, peak: Peak | None) -> Timing:
+def _with_rates(timing: TimingType, peak: Peak | None) -> TimingType:
     us = timing.median_us
     if us is None or us <= 0:
         return timing
@@ -278,16 +268,20 @@ def read(stored: Mapping[str, object]) -> Session | None:
     if not isinstance(rows, list):
         return None
     named = [{**r, "variant": r.get("variant", 0) or ""} for r in rows if isinstance(r, dict)]
-    with suppress(TypeError):
+    with suppress(TypeError, ValueError):
         return cast(Session, restored(Session, {**stored, "rows": named}))
     return None
 
 
+def amounts(source: str, moved: int | None, done: int | None) -> dict[str, Any]:
+    """Fields of a timing for its bytes and operations, if known, and where they are from."""
+    known = {name: n for name, n in (("bytes", moved), ("flops", done)) if n is not None}
+    return {**known, **{f"{name}_from": source for name in known}}
+
+
 def with_amounts(session: Session, moved: int | None, done: int | None) -> Session:
     """A session with the given bytes and operations of one launch; None leaves the estimate."""
-    given: dict[str, Any] = {} if moved is None else {"bytes": moved, "bytes_from": "given"}
-    if done is not None:
-        given |= {"flops": done, "flops_from": "given"}
+    given = amounts("given", moved, done)
     peaks = {peak.stopwatch: peak for peak in reversed(session.peaks)}
     rows = [
         _with_rates(replace(row, **given), peaks.get(row.stopwatch or "")) for row in session.rows

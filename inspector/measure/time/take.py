@@ -16,14 +16,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from msgspec import Struct, field
-from msgspec.structs import asdict, replace
+from msgspec.structs import replace
 
 from inspector.analyse.card import operations, tensor_bytes
 from inspector.analyse.occupancy import arch_of
-from inspector.base.model import Call, Recording, Stage
+from inspector.base.model import Argument, Call, Recording, Stage
 from inspector.base.text import PtxviewError, ToolMissing, Unreadable, UsageError, plural, shown
 from inspector.measure.time.planning import (
     LaunchNeeds,
@@ -45,8 +45,9 @@ from inspector.measure.time.results import (
     Peak,
     Session,
     Timing,
+    TimingType,
+    amounts,
     median,
-    numbers,
     stored_session,
     with_time,
 )
@@ -67,7 +68,7 @@ FILES = {"graph": ("code", ".py"), "extension": ("", ".none"), "variant": ("", "
 # Alignment in bytes of torch's allocator on a device, and if the device is emulated.
 ALIGNED, ALIGNED_EMULATED = 512, 64
 
-Said = dict[str, object]
+Said = dict[str, Any]
 Child = Callable[[Sequence[str], float, Path], Finished]
 
 
@@ -91,12 +92,8 @@ class TimeWish(Struct, frozen=True):
         return STOPWATCHES if self.stopwatch == "all" else (self.stopwatch,)
 
 
-class ChildEnd(NamedTuple):
-    """A child's exit status (None if it took too long), why it ended early, and its records."""
-
-    status: int | None
-    problem: str
-    records: list[Said]
+ChildEnd = tuple[int | None, str, list[Said]]
+"""A child's exit status (None if it took too long), why it ended early, and its records."""
 
 
 def run_child(
@@ -114,8 +111,8 @@ def run_child(
     try:
         done = child(argv, seconds, folder)
     except Unreadable as error:
-        return ChildEnd(None, error.message, records(results))
-    return ChildEnd(done.status, why_ended(done, limit), records(results))
+        return None, error.message, records(results)
+    return done.status, why_ended(done, limit), records(results)
 
 
 def records(results: Path) -> list[Said]:
@@ -127,15 +124,20 @@ def records(results: Path) -> list[Said]:
 
 
 class GatheredTimes(Struct):
-    """The results of child processes; ``rows`` by the launch's number.
+    """The results of child processes: bandwidths of copies, and ``rows`` by the launch's number.
 
     ``spent``: the budget ran out before all launches were begun; the others have no rows.
     """
 
     device: Said = field(default_factory=dict)
-    copies: list[Said] = field(default_factory=list)
+    peaks: tuple[Peak, ...] = ()
     rows: dict[int, list[Said]] = field(default_factory=dict)
     spent: bool = False
+
+    def session(self, rows: tuple[Timing, ...], sheet: float | None = None) -> Session:
+        """A session of now; ``sheet`` is the bandwidth in GB/s if its data sheet is known."""
+        now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+        return Session(now, self.device, rows, self.peaks, sheet or data_sheet(self.device))
 
 
 def start(argv: Sequence[str], seconds: float, folder: Path) -> Finished:
@@ -203,7 +205,7 @@ def measure(
                 "alignment": alignment,
                 "budget": remaining,
                 "building": building,
-                "copy": not gathered.copies,
+                "copy": not gathered.peaks,
                 "launches": jobs,
             }
             seconds = STARTING + (len(jobs) + 1) * (wish.limit + building)
@@ -213,33 +215,33 @@ def measure(
 
 
 def _left(python: str, jobs: list[Said], end: ChildEnd, gathered: GatheredTimes) -> list[Said]:
-    begun = [record.get("begin") for record in end.records]
-    ended = [record.get("end") for record in end.records]
-    for record in end.records:
-        match record:
-            case {"spent": True}:
-                gathered.spent = True
-            case {"device": dict() as device}:
-                gathered.device = device
-            case {"copy": dict() as copy}:
-                gathered.copies.append(copy)
-            case {"n": int() as n}:
-                gathered.rows.setdefault(n, []).append(record)
-    if end.status == NO_DEVICE:
+    """Gather a child's records; the jobs left, which the child takes in their order."""
+    status, problem, said = end
+    for record in said:
+        gathered.spent = gathered.spent or "spent" in record
+        gathered.device = record.get("device", gathered.device)
+        copy = record.get("copy", {})
+        if duration := median(copy.get("samples", ())):
+            rate = copy["bytes"] / duration.value / 1e3
+            peak = Peak(copy["stopwatch"], copy["cache"], rate, copy["bytes"])
+            gathered.peaks = (*gathered.peaks, peak)
+        if "n" in record:
+            gathered.rows.setdefault(record["n"], []).append(record)
+    if status == NO_DEVICE:
         raise ToolMissing("timing needs an NVIDIA GPU, and the interpreter's torch sees none")
-    if end.status == NO_TORCH:
+    if status == NO_TORCH:
         raise ToolMissing(f"timing needs torch, which {python} cannot import", "See --python.")
-    remaining = [t for t in jobs if t["n"] not in ended]
+    begun, ended = (sum(key in record for record in said) for key in ("begin", "end"))
+    remaining = jobs[ended:]
     if not remaining or gathered.spent:
         return remaining
-    if (culprit := next((t for t in remaining if t["n"] in begun), None)) is None:
-        raise Unreadable(f"the process that runs calls again ended early: {end.problem}")
-    number = culprit["n"]
-    assert isinstance(number, int)
+    if begun == ended:
+        raise Unreadable(f"the process that runs calls again ended early: {problem}")
+    number = remaining[0]["n"]
     rows = gathered.rows.setdefault(number, [])
     if not any("error" in r for r in rows):
-        rows.append({"n": number, "stopwatch": None, "error": end.problem})
-    return [t for t in remaining if t["n"] != number]
+        rows.append({"n": number, "stopwatch": None, "error": problem})
+    return remaining[1:]
 
 
 def why_ended(done: Finished, limit: float) -> str:
@@ -330,9 +332,11 @@ def own(recording: Recording) -> bool:
     return False
 
 
-_Job = tuple[Said, bytes, tuple[str, ...]]
-_Attempt = tuple[PlannedLaunch | ReplayableCall, _Job | str]
-"""A launch or call with its child's job, the code for it and warnings; or why it cannot be run."""
+_Attempt = tuple[PlannedLaunch | ReplayableCall, Timing, tuple[Said, bytes] | None]
+"""A launch or call, its timing without a time, and its child's job with the code for it.
+
+Without a job the timing says why it cannot be run.
+"""
 
 
 def take(
@@ -349,7 +353,7 @@ def take(
     ``stop`` it reports its progress, and raises ``Stopped`` once that is set.
     """
     attempts = list(_attempts(reader, path, prepared))
-    jobs = [job[:2] for _, job in attempts if not isinstance(job, str)]
+    jobs = [job for _, _, job in attempts if job is not None]
     emulated = reader.recording.mode == "target"
     count = len(jobs) * len(wish.stopwatches)
     each = "" if count == 1 else " each"
@@ -359,34 +363,32 @@ def take(
     if stop is not None:
         begun = watched(stop, lambda n: say(f"{n} of {plural(count, 'time')} taken"))
         run = partial(run, child=begun)
-    gathered = run(prepared.python, jobs, wish) if jobs else GatheredTimes()
+    gathered = run(prepared.python, jobs, wish)
     rows = tuple(_rows(reader, attempts, gathered, say))
     if gathered.spent:
         unanswered = sum(not gathered.rows.get(n) for n in range(len(jobs)))
         say(f"left out: {unanswered} of the {len(jobs)} launches and calls, for want of time")
-    return Session(
-        datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-        gathered.device,
-        rows,
-        peaks_of(gathered.copies),
-        data_sheet(gathered.device),
-    )
+    return gathered.session(rows)
 
 
 def _attempts(reader: Reader, path: Path, prepared: Ready) -> Iterator[_Attempt]:
     needs = launch_needs(_events(reader, path))
-    for launch in prepared.plan.launches:
+    everything: Sequence[PlannedLaunch | ReplayableCall] = (
+        *prepared.plan.launches,
+        *prepared.calls,
+    )
+    for launch in everything:
+        bare = untimed(reader, launch)
         try:
-            cubin = launch.variant.stages[Stage.SASS].content.read()
-            job = job_of(launch, cubin, needs.get(launch.variant.hash, LaunchNeeds()))
-            yield launch, (job, cubin, ())
+            if isinstance(launch, ReplayableCall):
+                job, code, warnings = job_of_call(launch, reader.recording.mode)
+                yield launch, replace(bare, warnings=warnings), (job, code)
+            else:
+                cubin = launch.variant.stages[Stage.SASS].content.read()
+                needed = needs.get(launch.variant.hash, LaunchNeeds())
+                yield launch, bare, (job_of(launch, cubin, needed), cubin)
         except PtxviewError as error:
-            yield launch, error.message
-    for call in prepared.calls:
-        try:
-            yield call, job_of_call(call, reader.recording.mode)
-        except PtxviewError as error:
-            yield call, error.message
+            yield launch, replace(bare, error=error.message), None
 
 
 def _rows(
@@ -397,25 +399,23 @@ def _rows(
 ) -> Iterator[Timing]:
     """A row for each launch or call and stopwatch, but of calls without any kernel asked for."""
     variants, arch = reader.recording.variants(), arch_of(gathered.device)
-    peaks = peaks_of(gathered.copies)
+    peaks = gathered.peaks
     places = iter(range(len(attempts)))
-    for launch, job in attempts:
-        bare = untimed(reader, launch)
-        if isinstance(job, str):
-            yield replace(bare, error=job)
+    for launch, bare, job in attempts:
+        if job is None:
+            yield bare
             continue
-        bare = replace(bare, warnings=job[2])
         for answer in gathered.rows.get(next(places), []):
-            timing = row(bare, answer, peaks)
-            if isinstance(launch, ReplayableCall):
-                kernels = kernel_times(answer.get("kernels"), launch.among, variants, arch)
-                timing = replace(timing, kernels=kernels)
-                asked = {(k.name, v.id) for k, v in launch.among if (k.id, v.id) in launch.asked}
-                known = all(k.variant and (k.name, k.variant) not in asked for k in kernels)
-                if launch.asked and kernels and known:
-                    say(f"{timing.kernel} launches none of the kernels that were asked for")
-                    continue
-            yield timing
+            if isinstance(launch, PlannedLaunch):
+                yield row(bare, answer, peaks)
+                continue
+            kernels = kernel_times(answer, launch.among, variants, arch)
+            asked = {(k.name, v.id) for k, v in launch.among if (k.id, v.id) in launch.asked}
+            known = all(k.variant and (k.name, k.variant) not in asked for k in kernels)
+            if asked and kernels and known:
+                say(f"{bare.kernel} launches none of the kernels that were asked for")
+            else:
+                yield row(bare, answer, peaks, kernels)
 
 
 def untimed(reader: Reader, launch: PlannedLaunch | ReplayableCall) -> Timing:
@@ -425,50 +425,45 @@ def untimed(reader: Reader, launch: PlannedLaunch | ReplayableCall) -> Timing:
     if isinstance(launch, ReplayableCall):
         return Timing(call.name, "", launch.number, kind=call.kind, **about)
     variant = launch.variant
-    moved, counted = tensor_bytes(call), None
+    counted = None
     if Stage.TTIR in variant.stages:
         with suppress(PtxviewError):
             function = reader.function(variant, Stage.TTIR)
             listing = reader.listing(variant, Stage.TTIR)
             counted = operations(listing, function, call) if function else None
-    if moved is not None:
-        about |= {"bytes": moved.value, "bytes_from": "estimate"}
-    if counted is not None:
-        about |= {"flops": counted.value, "flops_from": "estimate"}
+    known = [
+        None if estimate is None else estimate.value for estimate in (tensor_bytes(call), counted)
+    ]
+    about |= amounts("estimate", *known)
     about |= {"grid": call.grid, "block": call.block}
     return Timing(launch.kernel.name, variant.id, launch.number, **about)
 
 
-def row(bare: Timing, answer: Mapping[str, object], peaks: tuple[Peak, ...]) -> Timing:
+def row(
+    bare: TimingType,
+    answer: Mapping[str, Any],
+    peaks: tuple[Peak, ...],
+    kernels: tuple[KernelTime, ...] = (),
+) -> TimingType:
     """A timing with the ``answer`` of a child process for one launch by one stopwatch."""
-    watch, cache = answer.get("stopwatch"), answer.get("cache")
-    warnings = answer.get("warnings")
-    cpu = median(numbers(answer.get("cpu")))
+    watch = answer.get("stopwatch")
+    cpu = median(answer.get("cpu", ()))
     timed = replace(
         bare,
-        stopwatch=watch if isinstance(watch, str) else None,
-        cache=cache if isinstance(cache, str) else None,
-        warnings=(*bare.warnings, *(map(str, warnings) if isinstance(warnings, list) else ())),
-        cpu_us=None if cpu is None else cpu.value,
+        stopwatch=watch,
+        cache=answer.get("cache"),
+        warnings=(*bare.warnings, *answer.get("warnings", ())),
+        cpu_us=cpu and cpu.value,
+        kernels=kernels,
     )
     timing = with_time(timed, answer, next((p for p in peaks if p.stopwatch == watch), None))
-    if timing is None or timing.median_us is None:
+    if timing.median_us is None:
         return replace(timed, error=str(answer.get("error") or "no time was taken"))
-    if timing.kind != "triton" or watch != "cupti":
-        return timing
-    interval = timing.low_us, timing.high_us, timing.samples
-    kernel = KernelTime(timing.kernel, timing.variant, timing.median_us, 1, *interval)
-    return replace(timing, kernels=(kernel,))
-
-
-def peaks_of(copies: Sequence[Said]) -> tuple[Peak, ...]:
-    out = []
-    for copy in copies:
-        duration, size = median(numbers(copy.get("samples"))), copy.get("bytes")
-        if duration is not None and duration.value > 0 and isinstance(size, int):
-            rate = size / duration.value / 1e3
-            out.append(Peak(str(copy["stopwatch"]), str(copy["cache"]), rate, size))
-    return tuple(out)
+    if timing.kind == "triton" and watch == "cupti":
+        interval = timing.low_us, timing.high_us, timing.samples
+        own = KernelTime(timing.kernel, timing.variant, timing.median_us, 1, *interval)
+        return replace(timing, kernels=(own,))
+    return timing
 
 
 def data_sheet(device: Mapping[str, object]) -> float | None:
@@ -586,12 +581,12 @@ def race(
     with tempfile.TemporaryDirectory(prefix="ptxview-") as folder:
         job: Said = {"script": str(script)}
         limit = BUILDING_SECONDS
-        end = run_child(python, "script", job, limit, Path(folder), limit, _here)
-    if not end.records:
-        raise Unreadable(f"the process that imports {script.name} ended early: {end.problem}")
-    if "refused" in end.records[0]:
-        raise Unreadable(f"{script}: {end.records[0]['refused']}")
-    declared: dict[str, Any] = end.records[0]
+        _, problem, said = run_child(python, "script", job, limit, Path(folder), limit, _here)
+    if not said:
+        raise Unreadable(f"the process that imports {script.name} ended early: {problem}")
+    (declared,) = said
+    if "refused" in declared:
+        raise Unreadable(f"{script}: {declared['refused']}")
     names, defaults = declared["variants"], declared["sizes"]
     for name in sizes[0]:
         if name not in declared["parameters"]:
@@ -605,21 +600,13 @@ def race(
     say(f"timing {plural(len(launches), 'variant')}, {wish.seconds:g} s each at most, by {python}")
     gathered = measure(python, launches, wish, _here, building=BUILDING_SECONDS)
     bandwidth = device_peaks(gathered.device.get("name")).get("memory_bandwidth")
-    session = Session(
-        datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-        gathered.device,
-        (),
-        peaks_of(gathered.copies),
-        bandwidth / 1e9 if bandwidth else data_sheet(gathered.device),
-    )
+    session = gathered.session((), bandwidth / 1e9 if bandwidth else None)
     rows: list[RaceRow] = []
-    for number, size in enumerate(sizes):
-        of_size: list[RaceRow] = []
-        for n, name in enumerate(names, number * len(names)):
-            bare = Timing(script.stem, name, number, kind="variant")
-            of_size += _race_rows(bare, size, gathered.rows.get(n, []), session)
-        rows += _ranked(of_size)
-    return Race(session, str(script), python, swept, tuple(names), tuple(rows), defaults)
+    for n, (launch, _) in enumerate(launches):
+        name, size = launch["variant"], launch["sizes"]
+        bare = RaceRow(script.stem, name, n // len(names), kind="variant", sizes=size)
+        rows += _race_rows(bare, gathered.rows.get(n, []), session.peaks)
+    return Race(session, str(script), python, swept, tuple(names), _ranked(rows), defaults)
 
 
 def _here(argv: Sequence[str], seconds: float, folder: Path) -> Finished:
@@ -628,40 +615,40 @@ def _here(argv: Sequence[str], seconds: float, folder: Path) -> Finished:
 
 
 def _race_rows(
-    bare: Timing, sizes: Mapping[str, int], answers: Sequence[Said], session: Session
+    bare: RaceRow, answers: Sequence[Said], peaks: tuple[Peak, ...]
 ) -> Iterator[RaceRow]:
     """A row for each stopwatch from the child's ``answers`` about one variant at one size."""
     merged: dict[str, Any] = {key: value for a in answers for key, value in a.items()}
-    about, checked = merged.get("about", {"dtypes": []}), merged.get("checked", {})
-    given: dict[str, Any] = {"inputs": about.get("inputs", "")}
-    for name in ("bytes", "flops"):
-        if about.get(name) is not None:
-            given |= {name: about[name], f"{name}_from": "script"}
+    about, checked = merged.get("about", {}), merged.get("checked", {})
+    tensors = [Argument("", dtype=d, shape=tuple(shape)) for d, shape in about.get("inputs", ())]
+    bare = replace(
+        bare,
+        inputs=inputs(tensors),
+        dtypes=tuple(dict.fromkeys(t.dtype for t in tensors if t.dtype)),
+        **amounts("script", about.get("bytes"), about.get("flops")),
+        agrees=checked.get("agrees"),
+        difference=checked.get("difference"),
+        wrong=checked.get("why"),
+    )
     times = [a for a in answers if "stopwatch" in a]
     for answer in times or [{"error": "it was not run"}]:
-        span = median(numbers(answer.get("span")))
-        own = {
-            "kernels": kernel_times(answer.get("kernels"), (), (), None),
-            "sizes": sizes,
-            "dtypes": tuple(about["dtypes"]),
-            "agrees": checked.get("agrees"),
-            "difference": checked.get("difference"),
-            "wrong": checked.get("why"),
-            "span_us": None if span is None else span.value,
-        }
-        yield RaceRow(**asdict(row(replace(bare, **given), answer, session.peaks)) | own)
+        span = median(answer.get("span", ()))
+        kernels = kernel_times(answer, (), (), None)
+        yield replace(row(bare, answer, peaks, kernels), span_us=span and span.value)
 
 
-def _ranked(rows: Sequence[RaceRow]) -> list[RaceRow]:
-    """Rows of one size in the same order with their ranks, for each stopwatch separately."""
+def _ranked(rows: Sequence[RaceRow]) -> tuple[RaceRow, ...]:
+    """Rows in the same order with their ranks, for each size and stopwatch separately."""
     out = list(rows)
-    for watch in dict.fromkeys(r.stopwatch for r in rows):
-        able = [n for n, r in enumerate(rows) if r.stopwatch == watch and r.agrees and r.median_us]
-        able.sort(key=lambda n: rows[n].median_us or 0.0)
+    for group in dict.fromkeys((r.call, r.stopwatch) for r in rows):
+        able = [
+            (r.median_us, n)
+            for n, r in enumerate(rows)
+            if (r.call, r.stopwatch) == group and r.agrees and r.median_us
+        ]
         edge, rank = -1.0, 0
-        for place, n in enumerate(able, 1):
-            time = rows[n].median_us or 0.0
-            if (rows[n].low_us or time) > edge:
-                edge, rank = rows[n].high_us or time, place
-            out[n] = replace(rows[n], rank=rank, slower=time / (rows[able[0]].median_us or time))
-    return out
+        for place, (us, n) in enumerate(sorted(able), 1):
+            if (rows[n].low_us or us) > edge:
+                edge, rank = rows[n].high_us or us, place
+            out[n] = replace(rows[n], rank=rank, slower=us / min(able)[0])
+    return tuple(out)

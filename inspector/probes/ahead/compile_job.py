@@ -13,7 +13,6 @@ import importlib
 import inspect
 import json
 import os
-import re
 import sys
 import threading
 import time
@@ -34,7 +33,6 @@ VARIABLE = "PTXVIEW_COMPILE"
 CONFIG = ("num_warps", "num_stages", "num_ctas", "maxnreg")
 MAX_PRINTED_BYTES = 1 << 22
 _lock = threading.RLock()
-STAGES = ("ttir", "ttgir", "llir", "ptx")
 
 
 class Column(NamedTuple):
@@ -108,7 +106,8 @@ def stages_of(backend: Any, options: Any, gluon: bool = False) -> dict[str, Any]
 
 
 def each(job: Job, src: Any, options: dict[str, Any], compile: Callable[..., Any]) -> None:
-    """Compile a kernel for every column of the job; ``compile`` is Triton's own."""
+    """Compile a kernel for every column of the job that is not done yet, and record the results;
+    ``compile`` is Triton's own."""
 
     def make(column: Column) -> Any:
         target = gpu_target(column.number)
@@ -127,24 +126,11 @@ def each(job: Job, src: Any, options: dict[str, Any], compile: Callable[..., Any
         if kind != "constexpr":
             divisible = any("divisibility" in str(a) for a in attributes.get(str(name)) or ())
             signature.append(f"{name}: {kind}{':16' if divisible else ''}")
-    compile_columns(job, make, src, str(getattr(src, "name", "")), config, ", ".join(signature))
-
-
-def compile_columns(
-    job: Job,
-    make: Callable[[Column], Any],
-    src: Any,
-    name: str,
-    config: dict[str, Any],
-    signature: str = "",
-) -> None:
-    """Compile a kernel, or the path of a file of IR, for every column of the job that is not done
-    yet, and record the results."""
     warm(tuple(column.number for column in job.columns))
-    row = {"kernel": name.lstrip("@"), "config": config, "signature": signature}
+    name, known = str(getattr(src, "name", "")), sorted(config.items(), key=repr)
+    row = {"kernel": name.lstrip("@"), "config": config, "signature": ", ".join(signature)}
     for column in job.columns:
-        known = sorted(config.items(), key=repr)
-        key = job.begin(name, known, signature, column.target, column.options)
+        key = job.begin(name, known, row["signature"], column.target, column.options)
         if key is not None:
             _compile_one(job, column, partial(make, column), src, row, key)
             job.end(key)
@@ -173,13 +159,14 @@ def _compile_one(
     name, began = row["kernel"], time.time()
     triton_compiles.end_stages()
     error: Exception | None = None
-    with _lock, _printed(job.said) as kept:
+    with _lock, redirected(job.said, 1, 2):
         clock = time.perf_counter()
         try:
             kernel = make()
         except Exception as failure:
             error = failure
         seconds = time.perf_counter() - clock
+    printed = read_printed(job.said)
     names = {job.path: job.file, os.path.realpath(job.path): job.file}
     event: dict[str, Any] = {
         "event": "compiled",
@@ -192,13 +179,13 @@ def _compile_one(
         "tool": f"triton {getattr(triton, '__version__', '')}".strip(),
     }
     if error is None:
-        digest, symbol, ptx = _record(kernel, src, began, job)
+        digest, symbol, ptx = _record(kernel, src, began)
         texts = {"ptx": ptx} if isinstance(ptx, str) else {}
-        messages = list(said.printed(kept[0], names, texts))
+        messages = list(said.printed(printed, names, texts))
         emit({**event, "hash": digest, "symbols": [symbol], "messages": messages})
         return
     files = triton_compiles.stages_left(name)
-    log = kept[0] + "\n" + str(error)
+    log = f"{printed}\n{error}"
     told, first = said.of_failure(error, getattr(src, "fn", None), log, names, files)
     where = f"{os.path.basename(first['file'])}:{first['line']}: " if "line" in first else ""
     failed = where + first["message"]
@@ -206,53 +193,50 @@ def _compile_one(
     about = {
         "metadata": {"target": {"arch": column.number}, "name": name, **config},
         "files": {stage: blob(content) for stage, content in files.items()},
-        **({} if isinstance(src, str) else triton_compiles.source(src)),
+        **triton_compiles.source(src),
     }
     emit({"event": "triton", "name": name, "hash": key, "failed": failed, **about})
     emit({**event, "hash": key, "symbols": [], "failed": failed, "messages": told})
 
 
-def _record(kernel: Any, src: Any, began: float, job: Job) -> tuple[str, str, Any]:
-    """Record a compilation, with the user's text of a file of IR; its hash, symbol and PTX."""
-    if isinstance(kernel, tuple):
-        event, ptx = kernel
-        emit(event)
-        return event["hash"], event["name"], ptx
+def _record(kernel: Any, src: Any, began: float) -> tuple[str, str, Any]:
+    """Record a compilation; its hash, symbol and PTX."""
     metadata = kernel.metadata._asdict() if hasattr(kernel.metadata, "_asdict") else {}
     digest = str(metadata.get("hash") or getattr(kernel, "hash", ""))
     symbol = str(metadata.get("name") or getattr(src, "name", ""))
-    if isinstance(src, str) and job.language in STAGES:
-        # Before Triton's own, which is the same text as it prints it: without comments.
-        with open(job.path, encoding="utf-8", errors="surrogateescape") as file:
-            text = file.read()
-        # The PTX says which flavour of the target it is for.
-        stages = {job.language: blob(text), "ptx": blob(kernel.asm["ptx"])}
-        about = {"metadata": plain(metadata), "files": stages, "paths": {job.language: job.file}}
-        emit({"event": "triton", "name": symbol, "hash": digest, **about})
     triton_compiles.record(kernel, src, began)
     return digest, symbol, kernel.asm.get("ptx")
 
 
 @contextmanager
-def _printed(path: str) -> Iterator[list[str]]:
-    """Within it, standard output and error go to a file, whose text the list has in the end."""
-    kept: list[str] = []
-    sys.stdout.flush()
-    sys.stderr.flush()
-    with open(path, "w+b") as file:
-        before = [os.dup(1), os.dup(2)]
+def redirected(path: str, *numbers: int) -> Iterator[None]:
+    """Within it, what goes to these descriptors goes to a file."""
+    flush()
+    with open(path, "wb") as file:
+        before = {number: os.dup(number) for number in numbers}
         try:
-            os.dup2(file.fileno(), 1)
-            os.dup2(file.fileno(), 2)
-            yield kept
+            for number in numbers:
+                os.dup2(file.fileno(), number)
+            yield
         finally:
-            sys.stdout.flush()
-            sys.stderr.flush()
-            for number, descriptor in zip((1, 2), before, strict=True):
+            flush()
+            for number, descriptor in before.items():
                 os.dup2(descriptor, number)
                 os.close(descriptor)
-            file.seek(0)
-            kept.append(file.read(MAX_PRINTED_BYTES).decode("utf-8", "replace"))
+
+
+def flush() -> None:
+    sys.stdout.flush()
+    sys.stderr.flush()
+
+
+def read(path: str, errors: str = "surrogateescape", most: int = -1) -> str:
+    with open(path, encoding="utf-8", errors=errors) as file:
+        return file.read(most)
+
+
+def read_printed(path: str) -> str:
+    return read(path, "replace", MAX_PRINTED_BYTES)
 
 
 # -- beside a program that runs: each kernel that it compiles, for every target as well -----------
@@ -261,7 +245,7 @@ def _printed(path: str) -> Iterator[list[str]]:
 def attach(module: Any) -> None:
     """Observe ``triton.compiler.compiler.compile``, which each launch of a new kind calls."""
     job = read_job()
-    if job.language == "triton" and job.signature is None:
+    if job.signature is None:
         before = partial(_compiling, job, inspect.unwrap(module.compile))
         private_names.wrap("triton.compiler.compiler:compile", before, _compiled)
 
@@ -290,12 +274,6 @@ def _compiled(_: object, kernel: Any, error: BaseException | None) -> None:
         triton_tuner.compiled(getattr(kernel, "hash", None), getattr(kernel, "name", None))
     elif isinstance(error, Exception):
         triton_tuner.failed(error)
-
-
-_KERNEL = re.compile(
-    r"^define [^@\n]*ptx_kernel[^@\n]* @\"?([\w$.]+)|^define void @\"?([\w$.]+)", re.MULTILINE
-)
-_FUNCTION = re.compile(r"tt\.func (?:public )?@\"?([\w$.]+)")
 
 
 class CannotCompile(Exception):
@@ -409,44 +387,6 @@ def _source_of(fn: Any, config: dict[str, Any], job: Job) -> tuple[Any, dict[str
     return source, options
 
 
-# -- files of IR ----------------------------------------------------------------------------------
-
-
-def _stages_of_file(job: Job) -> None:
-    with open(job.path, encoding="utf-8", errors="surrogateescape") as file:
-        text = file.read()
-    match = (_KERNEL if job.language == "llir" else _FUNCTION).search(text)
-    name = next(filter(None, match.groups())) if match else job.file
-    own = inspect.unwrap(importlib.import_module("triton.compiler.compiler").compile)
-
-    def make(column: Column) -> Any:
-        if job.language == "llir":
-            return _of_llir(text, column)
-        return own(job.path, target=gpu_target(column.number), options=dict(column.settings))
-
-    compile_columns(job, make, job.path, name, {})
-
-
-def _of_llir(text: str, column: Column) -> tuple[dict[str, Any], str]:
-    """The event of LLVM IR, by the last stages of Triton's compiler, and its PTX."""
-    from triton._C.libtriton import llvm
-
-    backend = backend_of(gpu_target(column.number))
-    options = backend.parse_options(dict(column.settings))
-    stages = stages_of(backend, options)
-    llvm.init_targets()
-    metadata: dict[str, Any] = {"target": {"backend": "cuda", "arch": column.number}}
-    ptx = stages["ptx"](text, metadata)
-    cubin = stages["cubin"](ptx, metadata)
-    name = str(metadata.get("name") or "")
-    digest = hashlib.sha256(repr((text, column.target, vars(options))).encode()).hexdigest()
-    known = {"name": name, "hash": digest}
-    # LLVM IR has no shared memory and no warps.
-    about = {**known, "metadata": {**plain(metadata), **known}}
-    files = {"llir": blob(text), "ptx": blob(ptx), "cubin": blob(cubin)}
-    return {"event": "triton", **about, "files": files}, ptx
-
-
 def main() -> int:
     """Return 0 if all was tried, 2 if the job does not fit the file, 3 without Triton."""
     job = read_job()
@@ -455,7 +395,7 @@ def main() -> int:
     except ImportError:
         return 3
     try:
-        (_kernels_of_module if job.language == "triton" else _stages_of_file)(job)
+        _kernels_of_module(job)
     except CannotCompile as error:
         emit({"event": "refused", "text": str(error), "file": job.file})
         return 2

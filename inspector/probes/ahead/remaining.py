@@ -98,8 +98,7 @@ class Remaining:
         self.job, self.tell, self.version = job, tell, version
         self.stage: str = job["stage"]
         self.at = self.stage
-        with open(job["path"], encoding="utf-8", errors="surrogateescape") as file:
-            self.text = file.read()
+        self.text = compile_job.read(job["path"])
         self.stages: dict[str, Any] = {}
         self.metadata: dict[str, Any] = {}
         self._backend: Any = None
@@ -118,10 +117,13 @@ class Remaining:
             return
         self.tell(metadata=plain(self.metadata))
 
-    def _make(self, mark: Callable[[str], None] | None = None) -> None:
+    def _make(
+        self, mark: Callable[[str], object] | None = None, path: str = "", until: str = ""
+    ) -> None:
         """Make the stages and keep them; with ``mark``, which gets each as it begins, keep none."""
-        module = self._parsed(self.job["path"])
-        for name in self._following():
+        module = self._parsed(path or self.job["path"])
+        names = list(self.stages)
+        for name in names if self.stage == "source" else names[names.index(self.stage) + 1 :]:
             self.at = name
             self.tell(begin=name)
             if mark is not None:
@@ -135,7 +137,7 @@ class Remaining:
                 with open(path, "wb") as kept:
                     kept.write(data)
                 self.tell(stage=name, path=path, seconds=seconds)
-            if name == self.job["until"]:
+            if name == (until or self.job["until"]):
                 break
 
     def _watched(self, timed: str, printed: str, arrivals: str, mark: str, only: bool) -> None:
@@ -194,10 +196,6 @@ class Remaining:
         module.context = context
         return module
 
-    def _following(self) -> list[str]:
-        names = list(self.stages)
-        return names if self.stage == "source" else names[names.index(self.stage) + 1 :]
-
     # -- what went wrong --------------------------------------------------------------------------
 
     def _failed(self, at: str, error: Exception) -> None:
@@ -211,16 +209,15 @@ class Remaining:
         self.tell(failed=first["message"], stage=at, messages=messages)
 
     def _messages(self, error: Exception, path: str) -> list[dict[str, Any]]:
-        sys.stdout.flush()
-        sys.stderr.flush()
-        printed = _read(self.job["said"]) + "\n" + str(error)
+        compile_job.flush()
+        printed = compile_job.read_printed(self.job["said"]) + "\n" + str(error)
         names = {path: self.job["file"], os.path.realpath(path): self.job["file"]}
         texts = {self.job["file"]: self.text}
         ptx = os.path.join(self.job["folder"], "made.ptx")
         if self.stage == "ptx":
             texts["ptx"] = self.text
         elif os.path.exists(ptx):
-            texts["ptx"] = _read(ptx)
+            texts["ptx"] = compile_job.read_printed(ptx)
         messages = [
             _whole(m, printed) for m in said.of_failure(error, None, printed, names, texts)[0]
         ]
@@ -241,18 +238,10 @@ class Remaining:
         os.lseek(1, 0, os.SEEK_SET)
         messages: list[dict[str, Any]] = []
         try:
-            module = self._parsed(path)
-            following = self._following()
-            for name in following[: following.index(at) + 1]:
-                module = self.stages[name](module, self.metadata)
+            self._make(lambda mark: None, path, at)
         except Exception as error:
             messages = self._messages(error, path)
         return messages if any("line" in m for m in messages) else []
-
-
-def _read(path: str) -> str:
-    with open(path, encoding="utf-8", errors="replace") as file:
-        return file.read(compile_job.MAX_PRINTED_BYTES)
 
 
 def _whole(message: dict[str, Any], printed: str) -> dict[str, Any]:
@@ -303,7 +292,7 @@ class Marks:
 
     def line(self, text: str, module: str | None = None) -> None:
         """Write a mark, and a module after it."""
-        sys.stdout.flush()
+        compile_job.flush()
         followed = "" if module is None else f"{module}\n{self._mark} over\n"
         sys.stderr.buffer.write(f"\n{self._mark} {text}\n{followed}".encode("utf-8", "replace"))
         sys.stderr.flush()
@@ -357,16 +346,10 @@ def _note(reader: int, file: int, times: str) -> None:
 @contextmanager
 def _printing(settings: dict[str, str], path: str) -> Iterator[None]:
     """Within it, compilers find these in the environment, and standard error is this file."""
-    before = os.dup(2)
-    with open(path, "wb") as file:
-        sys.stderr.flush()
-        os.dup2(file.fileno(), 2)
     os.environ.update(settings)
     try:
-        yield
+        with compile_job.redirected(path, 2):
+            yield
     finally:
         for name in settings:
             del os.environ[name]
-        sys.stderr.flush()
-        os.dup2(before, 2)
-        os.close(before)

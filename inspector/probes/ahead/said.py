@@ -13,13 +13,14 @@ _PRINTED = re.compile(
     r":(?P<line>\d+):(?P<column>\d+)(?:\)[^\n]*?)?: "
     r"(?P<severity>fatal error|error|warning|remark|note): (?P<message>.+)"
 )
+# What ptxas says of itself is of figures, but for this.
 _PTXAS = re.compile(
-    r"ptxas[\w-]*(?: .+, line (?P<line>\d+);)?\s+(?P<severity>error|warning|fatal)\s*: "
+    r"ptxas[\w-]*(?: .+, line (?P<line>\d+);)?\s+"
+    r"(?P<severity>error|warning|fatal|info(?=\s*: .*Potential Performance Loss))\s*: "
     r"(?P<message>.+)"
 )
-_LOSS = re.compile(r"ptxas[\w-]*\s+info\s*: (?P<message>.*Potential Performance Loss.*)")
-_NO_TEXT = ("Ptx assembly aborted due to errors",)
-SEVERITIES = {"warning": "warning", "remark": "note", "note": "note"}
+_ABORTED = "Ptx assembly aborted due to errors"
+SEVERITIES = {"info": "warning", "warning": "warning", "remark": "note", "note": "note"}
 MAX_MESSAGE_CHARACTERS = 2000
 MAX_MESSAGES = 100
 
@@ -107,30 +108,23 @@ def printed(text: str, names: dict[str, str], texts: dict[str, str]) -> Iterator
     content by those names, with that of ``ptx``."""
     seen = set()
     for row in text.splitlines()[:20_000]:
-        row = row.strip()
-        match = _PTXAS.match(row)
-        loss = None if match else _LOSS.match(row)
-        if match or loss:
-            fields = (match or loss).groupdict()  # type: ignore[union-attr]
-            tool, file, severity = "ptxas", "ptx", fields.get("severity", "warning")
-            column = None
-        else:
-            match = _PRINTED.match(row)
-            if match is None:
-                continue
-            fields = match.groupdict()
-            tool, severity, column = "triton", fields["severity"], int(fields["column"])
-            file = names.get(fields["file"], fields["file"])
-        line = int(fields["line"]) if fields.get("line") else None
-        if fields["message"] in _NO_TEXT or (file, line, fields["message"]) in seen:
+        match = _PTXAS.match(row.strip()) or _PRINTED.match(row.strip())
+        if match is None or match["message"] == _ABORTED:
             continue
-        seen.add((file, line, fields["message"]))
+        fields = match.groupdict()
+        line, column = (int(fields[n]) if fields.get(n) else None for n in ("line", "column"))
+        tool, file = "ptxas", "ptx" if line is not None else None
+        if "file" in fields:
+            tool, file = "triton", names.get(match["file"], match["file"])
+        if (file, line, match["message"]) in seen:
+            continue
+        seen.add((file, line, match["message"]))
         if len(seen) > MAX_MESSAGES:
             return
-        place: dict[str, Any] = {"file": None if tool == "ptxas" and line is None else file}
-        if line is not None:
-            place |= {"line": line, "column": column, "text": _line(file, line, texts)}
-        yield message(SEVERITIES.get(severity, "error"), fields["message"], tool, **place)
+        severity = SEVERITIES.get(match["severity"], "error")
+        own = None if file is None or line is None else _line(file, line, texts)
+        place = {"file": file, "line": line, "column": column, "text": own}
+        yield message(severity, match["message"], tool, **place)
 
 
 def of_failure(

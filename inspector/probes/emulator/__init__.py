@@ -37,10 +37,10 @@ PARTS = (
     ("triton.runtime.driver", "driver", "attach"),
     ("triton.compiler.compiler", "driver", "attach_compiler"),
     ("triton.runtime.autotuner", "driver", "attach_tuning"),
-    ("triton.testing", "driver", "attach_tuning"),
-    ("torch._inductor.compile_fx", "inductor", "attach"),
-    ("torch._inductor.select_algorithm", "inductor", "attach"),
-    ("torch._inductor.runtime.benchmarking", "inductor", "attach"),
+    ("triton.testing", "driver", "attach_testing"),
+    ("torch._inductor.compile_fx", "inductor", "attach_compilation"),
+    ("torch._inductor.select_algorithm", "inductor", "attach_selection"),
+    ("torch._inductor.runtime.benchmarking", "inductor", "attach_benchmarks"),
     ("torch.utils.cpp_extension", "extension", "attach"),
 )
 """Modules, and the part and its function that changes each right after its import; ``driver`` works
@@ -64,29 +64,16 @@ class Settings:
     @property
     def capability(self) -> tuple[int, int]:
         """Major and minor compute capability: sm_120 is (12, 0)."""
-        return self.number // 10, self.number % 10
-
-    @property
-    def number(self) -> int:
-        """90 for sm_90 and for sm_90a."""
-        return int("".join(c for c in self.target.removeprefix("sm_") if c.isdigit()))
-
-
-def _number(name: str, otherwise: float) -> float:
-    try:
-        value = float(os.environ.get(name, "") or otherwise)
-    except ValueError:
-        return otherwise
-    return otherwise if math.isnan(value) else value
+        return divmod(int("".join(filter(str.isdigit, self.target))), 10)
 
 
 def read_settings(target: str) -> Settings:
     """The settings of this process."""
     values = os.environ.get("PTXVIEW_VALUES")
-    seconds = _number("PTXVIEW_VALUE_SECONDS", DEFAULT_SECONDS)
+    seconds = float(os.environ.get("PTXVIEW_VALUE_SECONDS") or DEFAULT_SECONDS)
     return Settings(
         target=target,
-        devices=max(1, int(_number("PTXVIEW_DEVICES", 1))),
+        devices=max(1, int(os.environ.get("PTXVIEW_DEVICES") or 1)),
         kernels=values == "ptx",
         seconds=math.inf if values == "all" else seconds,
     )

@@ -9,6 +9,7 @@ import functools
 import os
 import re
 import sys
+from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -28,15 +29,9 @@ def attach_streams(torch: Any) -> None:
         """A stream of the emulated device."""
 
         def __new__(cls, device: Any = None, priority: int = 0, **given: Any) -> Any:
-            if "stream_id" in given:
-                return super().__new__(
-                    cls,
-                    stream_id=given["stream_id"],
-                    device_index=given["device_index"],
-                    device_type=CUDA,
-                )
-            where = torch.device("cuda", index_of(device))
-            return super().__new__(cls, device=where, priority=priority)
+            if not given:
+                given = {"device": torch.device("cuda", index_of(device)), "priority": priority}
+            return super().__new__(cls, **given)
 
         priority = 0
 
@@ -148,9 +143,10 @@ def properties(index: int = 0) -> DeviceProperties:
 
 def toolkit_version() -> str | None:
     """The version of the CUDA headers at hand (nvcc's, else Triton's), as ``13.0``."""
-    candidates = [Path(home) / "include" / "cuda.h" for home in extension.homes()]
-    bundled = "triton/backends/nvidia/include/cuda.h"
-    candidates.extend(Path(folder) / bundled for folder in sys.path)
+    candidates = [
+        *(Path(home, "include/cuda.h") for home in extension.homes()),
+        *(Path(folder, "triton/backends/nvidia/include/cuda.h") for folder in sys.path),
+    ]
     for header in filter(Path.is_file, candidates):
         version = re.search(r"#define CUDA_VERSION (\d+)", header.read_text(errors="replace"))
         if version:
@@ -170,13 +166,14 @@ def attach(torch: Any) -> None:
         shim.set_device(index)
 
     def exchange_device(index: int) -> int:
+        if index < 0:
+            return -1
         old = shim.device()
-        if index >= 0:
-            set_device(index)
+        set_device(index)
         return old
 
     def set_stream(stream_id: int, device_index: int, device_type: int = CUDA) -> None:
-        shim.library().ptxview_set_stream(device_index, stream_id)
+        shim.library.ptxview_set_stream(device_index, stream_id)
         shim.set_device(device_index)
 
     def init() -> None:
@@ -203,7 +200,8 @@ def attach(torch: Any) -> None:
         "_cuda_getDevice": shim.device,
         "_cuda_setDevice": set_device,
         "_cuda_exchangeDevice": exchange_device,
-        "_cuda_maybeExchangeDevice": lambda index: exchange_device(index) if index >= 0 else -1,
+        # Not the same object: Dynamo has a handler for each.
+        "_cuda_maybeExchangeDevice": lambda index: exchange_device(index),
         "_cuda_isInBadFork": lambda: bool(bad_forks),
         "_cuda_synchronize": lambda: None,
         "_cuda_ipc_collect": lambda: None,
@@ -222,35 +220,34 @@ def attach(torch: Any) -> None:
         "_cuda_getCurrentRawStream": shim.stream,
         **_memory_functions(),
     }
-    for name, value in supplied.items():
-        setattr(low, name, value)
-    of_nvrtc = "the jiterator, which would compile it with NVRTC,"
+    vars(low).update(supplied)
     for name, value in {
         # Inductor's module of CUDA graphs imports these two once CUDA is said to be built.
         "_cuda_CUDAAllocator_AllocatorState": type("AllocatorState", (), {}),
         "_set_cached_tensors_enabled": lambda enabled: None,
-        "_cuda_jiterator_compile_and_launch_kernel": _refusing(NotImplementedError, of_nvrtc),
+        "_cuda_jiterator_compile_and_launch_kernel": say.refusing(
+            NotImplementedError, NO_GPU.format("the jiterator, which would compile it with NVRTC,")
+        ),
     }.items():
-        if not hasattr(low, name):
-            setattr(low, name, value)
+        vars(low).setdefault(name, value)
     low._has_cuda = True
     if torch.version.cuda is None:
         torch.version.cuda = toolkit_version()
 
-    replaced = {
+    replaced: dict[str, Any] = {
         "_is_in_bad_fork": low._cuda_isInBadFork,
         "_exchange_device": exchange_device,
         "_maybe_exchange_device": low._cuda_maybeExchangeDevice,
         "_cudart": _runtime_library(),
-        "_get_pynvml_handler": _refusing(
-            ModuleNotFoundError, "NVML, which tells a GPU's load, clocks and temperature,"
+        "_get_pynvml_handler": say.refusing(
+            ModuleNotFoundError,
+            NO_GPU.format("NVML, which tells a GPU's load, clocks and temperature,"),
         ),
         # The original asks NVML first, which would count the machine's own.
         "device_count": _named(lambda: asked.devices, "device_count"),
         "CUDAGraph": NoGraph,
     }
-    for name, value in replaced.items():
-        setattr(torch.cuda, name, value)
+    vars(torch.cuda).update(replaced)
     attach_streams(torch)
     _let_storages_be_made(torch)
     # cuDNN has no kernels here: the native paths run.
@@ -259,10 +256,8 @@ def attach(torch: Any) -> None:
     _make_generators(torch)
     torch.cuda.graphs._cuda_isCurrentStreamCapturing = lambda: False
     torch.cuda.graphs.CUDAGraph = NoGraph
-    if (nvtx := sys.modules.get("torch.cuda.nvtx")) is not None:
-        names = "rangePushA rangePop rangeStartA rangeEnd markA deviceRangeStart deviceRangeEnd"
-        ignored = dict.fromkeys(names.split(), lambda *args: 0)
-        nvtx._nvtx = SimpleNamespace(**ignored)  # type: ignore[attr-defined]
+    names = "rangePushA rangePop rangeStartA rangeEnd markA deviceRangeStart deviceRangeEnd"
+    torch.cuda.nvtx._nvtx = SimpleNamespace(**dict.fromkeys(names.split(), lambda *args: 0))
 
 
 def _profile_the_cpu(torch: Any) -> None:
@@ -284,11 +279,9 @@ def _profile_the_cpu(torch: Any) -> None:
 def _make_generators(torch: Any) -> None:
     """``torch.Generator("cuda")``: torch 2.6's CUDA build makes the real one itself."""
     real = torch._C.Generator
-    try:
+    with suppress(RuntimeError):
         real(device="cuda")
         return
-    except RuntimeError:
-        pass
 
     class Like(type):
         def __instancecheck__(cls, value: Any) -> bool:
@@ -312,17 +305,10 @@ def _named(function: Any, name: str) -> Any:
 # -- what programs reach of CUDA through torch --------------------------------------------------
 
 
-def _refusing(kind: type[Exception], what: str) -> Any:
-    """A function that raises why ``what`` is not available, and what is."""
-
-    def refuse(*args: Any, **given: Any) -> Any:
-        raise kind(
-            f"ptxview: there is no GPU here, and {what} is for a machine with one: torch's "
-            "operators, Triton's kernels and CUDA C++ run on this machine's processor, nothing "
-            "else of CUDA does"
-        )
-
-    return refuse
+NO_GPU = (
+    "there is no GPU here, and {} is for a machine with one: torch's operators, Triton's kernels "
+    "and CUDA C++ run on this machine's processor, nothing else of CUDA does"
+)
 
 
 def _runtime_library() -> SimpleNamespace:
@@ -347,11 +333,11 @@ def _runtime_library() -> SimpleNamespace:
 class NoGraph:
     """CUDA graphs record what a GPU runs."""
 
-    def __init__(self, *args: Any, **given: Any) -> None:
-        raise NotImplementedError(
-            "ptxview: CUDA graphs cannot be captured without a GPU; run the same code outside of "
-            "torch.cuda.graph"
-        )
+    __init__ = say.refusing(
+        NotImplementedError,
+        "CUDA graphs cannot be captured without a GPU; run the same code outside of "
+        "torch.cuda.graph",
+    )
 
 
 # -- memory --------------------------------------------------------------------------------------
@@ -359,7 +345,7 @@ class NoGraph:
 
 def _figures(index: int) -> list[int]:
     """A device's memory: bytes now, at most, allocated and freed so far; blocks now and at most."""
-    return [int(shim.library().ptxview_memory(index, what)) for what in range(6)]
+    return [int(shim.library.ptxview_memory(index, what)) for what in range(6)]
 
 
 def held(index: int) -> int:
@@ -397,7 +383,7 @@ def _memory_functions() -> dict[str, Any]:
 
     return {
         "_cuda_memoryStats": stats,
-        "_cuda_resetPeakMemoryStats": lambda index: shim.library().ptxview_reset_peak(index),
+        "_cuda_resetPeakMemoryStats": lambda index: shim.library.ptxview_reset_peak(index),
         "_cuda_resetAccumulatedMemoryStats": lambda index: None,
         "_cuda_emptyCache": lambda: None,
         "_cuda_setMemoryFraction": lambda fraction, index: None,

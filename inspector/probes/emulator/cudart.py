@@ -129,10 +129,8 @@ class Kernel:
         return {"symbol": self.entry, "hash": digest}
 
 
-@cache
-def kernel(text: str, entry: str) -> Kernel:
-    """The kernel ``entry`` of a PTX text; the same each time."""
-    return Kernel(text, entry)
+kernel = cache(Kernel)
+"""The kernel of a PTX text and a name; the same each time."""
 
 
 def allow(text: str, entry: str, dynamic: int) -> int:
@@ -390,7 +388,7 @@ def _text_at(address: int, size: int) -> str:
 @cache
 def _services() -> Any:
     """``Services`` in ptxview_launch.h, filled; it keeps the functions that it has addresses of."""
-    library = shim.library()
+    library = shim.library
     functions = {
         "launch": _service(_launch, *_PTX, ctypes.POINTER(ctypes.c_uint32), _POINTERS),
         "symbol": _service(_symbol, *_PTX, ctypes.POINTER(_WORD)),

@@ -13,7 +13,6 @@ import struct
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
-from functools import cache
 from typing import Any
 
 from ..calls import triton_launches
@@ -46,7 +45,10 @@ class Utils:
             warps = limits.registers_per_sm // (-(-kernel_facts.registers * 32 // 256) * 256)
             most = min(most, warps // 4 * 4 * 32)
         loaded = (1, 1, kernel_facts.registers, kernel_facts.stack_bytes // 4, most)
-        return loaded if _wants_threads() else loaded[:4]
+        # Triton 3.4 and later want the most threads a block as well.
+        kernel_class = sys.modules["triton.compiler.compiler"].CompiledKernel
+        wanted = inspect.unwrap(kernel_class._init_handles).__code__.co_names
+        return loaded if "n_max_threads" in wanted else loaded[:4]
 
     def unload_module(self, module: Any) -> None:
         """Nothing was loaded."""
@@ -60,67 +62,6 @@ class Utils:
 
     def set_printf_fifo_size(self, size: int) -> None:
         """What kernels print has no bounds."""
-
-
-@cache
-def _wants_threads() -> bool:
-    """Triton 3.4 and later want the most threads a block as well."""
-    kernel = sys.modules["triton.compiler.compiler"].CompiledKernel
-    return "n_max_threads" in inspect.getsource(kernel._init_handles)
-
-
-def _make_driver() -> Any:
-    from triton.backends.compiler import GPUTarget
-    from triton.backends.driver import DriverBase
-
-    class Driver(DriverBase):
-        """The only driver of the process; ``triton.runtime.driver.active``."""
-
-        def __init__(self) -> None:
-            self.utils = Utils()
-            self.launcher_cls = Launcher
-            self.get_current_device = shim.device
-            self.set_current_device = shim.set_device
-            self.get_current_stream = lambda index=0: shim.stream(index or 0)
-            self.get_device_capability = lambda index=0: current().capability
-
-        @staticmethod
-        def is_active() -> bool:
-            return True
-
-        def get_current_target(self) -> Any:
-            return GPUTarget("cuda", current().number, 32)
-
-        def get_active_torch_device(self) -> Any:
-            import torch
-
-            return torch.device("cuda", shim.device()) if shim.loaded() else torch.device("cpu")
-
-        def get_device_interface(self) -> Any:
-            import torch
-
-            return torch.cuda
-
-        def map_python_to_cpp_type(self, ty: str) -> str:
-            from triton.backends.nvidia.driver import ty_to_cpp
-
-            return str(ty_to_cpp(ty))
-
-        def assemble_tensormap_to_arg(self, tensormaps_info: Any, args: Any) -> Any:
-            return args
-
-        def get_benchmarker(self) -> Any:
-            return do_bench
-
-        def get_empty_cache_for_benchmark(self) -> Any:
-            import torch
-
-            return torch.empty(0, dtype=torch.int)
-
-        def clear_cache(self, held: Any) -> None:
-            """Nothing is measured."""
-
-    return Driver
 
 
 class Launcher:
@@ -144,7 +85,15 @@ class Launcher:
         *args: Any,
     ) -> None:
         """Run the grid; raises what a GPU would raise for a pointer that it cannot reach."""
-        _refuse_host_pointers(args)
+        # Without the shim CPU tensors are all there is.
+        for position, value in enumerate(args if shim.loaded() else ()):
+            for _, tensor in _tensors_of("", value):
+                # A null pointer, of an empty tensor, is valid.
+                if tensor.device.type == "cpu" and not tensor.is_pinned() and tensor.data_ptr():
+                    raise ValueError(
+                        f"Pointer argument (at {position}) cannot be accessed from Triton "
+                        "(cpu tensor?)"
+                    )
         if enter_hook is not None:
             enter_hook(launch_metadata)
         if not _depth and grid_x * grid_y * grid_z > 0:
@@ -220,18 +169,6 @@ def _tensors_of(name: str, value: Any) -> Iterator[tuple[str, Any]]:
             yield from _tensors_of(f"{name}[{index}]", part)
     elif hasattr(value, "base") and (hasattr(value, "data_ptr") or hasattr(value, "block_shape")):
         yield from _tensors_of(name, value.base)
-
-
-def _refuse_host_pointers(args: tuple[Any, ...]) -> None:
-    if not shim.loaded():
-        return  # without the shim CPU tensors are all there is
-    for position, value in enumerate(args):
-        for _, tensor in _tensors_of("", value):
-            # A null pointer, of an empty tensor, is valid.
-            if tensor.device.type == "cpu" and not tensor.is_pinned() and tensor.data_ptr():
-                raise ValueError(
-                    f"Pointer argument (at {position}) cannot be accessed from Triton (cpu tensor?)"
-                )
 
 
 # -- arguments as the compiler lowers them ------------
@@ -340,15 +277,38 @@ def attach(module: Any) -> None:
     ``driver.reset_active`` make a new one from it.
     """
     backends = sys.modules["triton.backends"].backends
-    made = _make_driver()
-    if "nvidia" in backends:
-        backends["nvidia"] = dataclasses.replace(backends["nvidia"], driver=made)
-    module.driver.set_active(made())
+
+    class Driver(backends["nvidia"].driver):  # type: ignore[misc]
+        """The only driver of the process; ``triton.runtime.driver.active``."""
+
+        def __init__(self) -> None:
+            self.utils = Utils()
+            self.launcher_cls = Launcher
+            self.get_current_device = shim.device
+            self.set_current_device = shim.set_device
+            self.get_current_stream = lambda index=0: shim.stream(index or 0)
+            self.get_device_capability = lambda index=0: current().capability
+
+        @staticmethod
+        def is_active() -> bool:
+            return True
+
+        def get_active_torch_device(self) -> Any:
+            import torch
+
+            return torch.device("cuda", shim.device()) if shim.loaded() else torch.device("cpu")
+
+        def get_empty_cache_for_benchmark(self) -> Any:
+            import torch
+
+            return torch.empty(0, dtype=torch.int)
+
+    backends["nvidia"] = dataclasses.replace(backends["nvidia"], driver=Driver)
+    module.driver.set_active(Driver())
     if shim.loaded():
         from triton._C.libtriton import nvidia
 
-        if hasattr(getattr(nvidia, "cublas", None), "CublasLt"):
-            nvidia.cublas.CublasLt = CublasLt
+        nvidia.cublas.CublasLt = CublasLt
 
 
 # -- autotuning and benchmarks --------------------------------------------------------------------
@@ -394,17 +354,17 @@ def do_bench(
     return no_times(quantiles, return_mode)
 
 
+def attach_testing(module: Any) -> None:
+    """Replace what measures in triton.testing."""
+    for name in ("", "_cudagraph", "_proton", "_cudagraph_proton"):
+        if hasattr(module, f"do_bench{name}"):
+            setattr(module, f"do_bench{name}", do_bench)
+    # perf_report runs functions for their times alone.
+    module.Mark._run = BENCHMARKS.running()(module.Mark._run)
+
+
 def attach_tuning(module: Any) -> None:
-    """Replace what measures in triton.testing or triton.runtime.autotuner."""
-    if module.__name__ == "triton.testing":
-        for name in ("", "_cudagraph", "_proton", "_cudagraph_proton"):
-            if hasattr(module, f"do_bench{name}"):
-                setattr(module, f"do_bench{name}", do_bench)
-        # perf_report runs functions for their times alone.
-        mark = getattr(module, "Mark", None)
-        if mark is not None and hasattr(mark, "_run"):
-            mark._run = BENCHMARKS.running()(mark._run)
-        return
+    """Replace what measures in triton.runtime.autotuner."""
     tuner = module.Autotuner
     original = tuner._bench
 
@@ -417,13 +377,11 @@ def attach_tuning(module: Any) -> None:
         finally:
             _depth -= 1
         times = measured if isinstance(measured, (list, tuple)) else [measured]
-        failed = bool(times) and all(t == float("inf") for t in times)
-        return measured if failed else no_times((0.5, 0.2, 0.8))
+        return measured if float("inf") in times else no_times((0.5, 0.2, 0.8))
 
     def check_disk_cache(self: Any, key: Any, configs: Any, bench_fn: Callable[[], None]) -> bool:
         bench_fn()
         return False
 
     tuner._bench = bench
-    if hasattr(tuner, "check_disk_cache"):
-        tuner.check_disk_cache = check_disk_cache
+    tuner.check_disk_cache = check_disk_cache

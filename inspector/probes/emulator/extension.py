@@ -4,7 +4,6 @@ torch writes its sources and build.ninja, and ninja runs them as before. nvcc co
 host code; the library is linked with a stand-in for the CUDA runtime that launches the PTX.
 """
 
-import functools
 import hashlib
 import inspect
 import json
@@ -16,9 +15,9 @@ import subprocess
 import sys
 import tempfile
 import types
-from collections.abc import Callable
-from contextlib import suppress
-from functools import cache, partial
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from functools import cache, partial, partialmethod
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +25,10 @@ from ..writer import blob, emit, file_blob
 from . import current, say, shim
 from .say import WAITING
 
+NO_TOOLKIT = (
+    "no CUDA toolkit was found (nvcc with its headers): CUDA C++ is captured as source only; "
+    "pip install 'ptxview[cuda]', or set CUDA_HOME"
+)
 GCC_HEAP_KB = 500_000
 """Memory that GCC takes before it collects garbage: a tenth off the time of torch's headers."""
 
@@ -44,14 +47,6 @@ def homes() -> tuple[str, ...]:
         str(home)
         for home in dict.fromkeys(homes)
         if (home / "bin" / "nvcc").exists() and (home / "include" / "cuda_runtime.h").exists()
-    )
-
-
-def lacking() -> str:
-    """One line that says what is missing for CUDA C++, and where to get it."""
-    return (
-        "no CUDA toolkit was found (nvcc with its headers): CUDA C++ is captured as source only; "
-        "pip install 'ptxview[cuda]', or set CUDA_HOME"
     )
 
 
@@ -115,10 +110,8 @@ def compile_source(home: str, source: Path, flags: list[str], target: str) -> di
     Returns the record: paths of ``object``, ``ptx``, ``cubin`` and ``lines_cubin``, the command,
     the log, the exit status, and the digests of the headers that it depends on.
     """
-    torch = shim.torch_folder()
-    version = shim.torch_version(torch) if torch else ""
-    digest = hashlib.sha256(json.dumps([flags, target, home, str(source), version]).encode())
-    digest.update(source.read_bytes())
+    asked = [flags, target, home, str(source), shim.torch_version()]
+    digest = hashlib.sha256(json.dumps(asked).encode() + source.read_bytes())
     place = shim.cache_root() / "nvcc" / digest.hexdigest()[:24]
     record = _cached(place) or _compile(home, source, flags, target, place)
     if record["ptx"] and record["cubin"]:
@@ -129,7 +122,7 @@ def compile_source(home: str, source: Path, flags: list[str], target: str) -> di
 def _cached(place: Path) -> dict[str, Any] | None:
     try:
         record: dict[str, Any] = json.loads((place / "record.json").read_text())
-        current = all(_digest(Path(p)) == known for p, known in record["depends"].items())
+        current = all(_digest(path) == known for path, known in record["depends"].items())
         return record if current and Path(record["object"]).exists() else None
     except (OSError, ValueError, KeyError, TypeError):
         return None
@@ -171,10 +164,8 @@ def _assemble(home: str, flags: list[str], target: str, ptx: Path, cubin: Path) 
     options = [option for value in given for option in value.split(",")]
     options += [f"-maxrregcount={value}" for value in registers]
     argv = [f"{home}/bin/ptxas", *options, f"-arch={architecture(flags, target)}"]
-    done = subprocess.run(
-        [*argv, str(ptx), "-o", str(cubin)], capture_output=True, text=True, errors="replace"
-    )
-    return done.returncode == 0
+    argv += [str(ptx), "-o", str(cubin)]
+    return subprocess.run(argv, capture_output=True).returncode == 0
 
 
 def _depends(folder: Path, home: str) -> dict[str, str]:
@@ -186,14 +177,11 @@ def _depends(folder: Path, home: str) -> dict[str, str]:
     }
     others = (str(shim.torch_folder()), home, os.path.realpath(home), "/usr/")
     own = sorted(path for path in paths if not path.startswith(others))
-    return {path: digest for path in own if (digest := _digest(Path(path)))}
+    return {path: _digest(path) for path in own if Path(path).is_file()}
 
 
-def _digest(path: Path) -> str | None:
-    try:
-        return hashlib.sha256(path.read_bytes()).hexdigest()
-    except OSError:
-        return None
+def _digest(path: str) -> str:
+    return hashlib.sha256(Path(path).read_bytes()).hexdigest()
 
 
 def machine_place(ptx: bytes) -> Path:
@@ -241,15 +229,14 @@ def attach(module: Any) -> None:
         folder = f"py{sys.version_info.major}{sys.version_info.minor}_ptxview_{current().target}"
         return {"TORCH_EXTENSIONS_DIR": os.path.join(given, folder)}
 
-    module._get_build_directory = _with_variables(module._get_build_directory, root)
-    module._write_ninja_file = _with_variables(module._write_ninja_file, _our_nvcc)
+    module._get_build_directory = _variables(root)(module._get_build_directory)
+    module._write_ninja_file = _variables(_our_nvcc)(module._write_ninja_file)
     module._prepare_ldflags = partial(_link_flags, module._prepare_ldflags)
     module.include_paths = partial(_include_paths, module.include_paths)
     module._jit_compile = partial(_jit, module._jit_compile)
     module.CUDAExtension = partial(_cuda_extension, module.CUDAExtension)
-    builder = module.BuildExtension
-    if isinstance(builder, type):
-        builder.build_extensions = _setup(builder.build_extensions)  # type: ignore[attr-defined]
+    build_all = _variables(_our_nvcc)(module.BuildExtension.build_extensions)
+    module.BuildExtension.build_extensions = partialmethod(_build_extensions, build_all)
 
 
 def _our_nvcc() -> dict[str, str]:
@@ -261,23 +248,18 @@ def _our_nvcc() -> dict[str, str]:
     return {"PYTORCH_NVCC": f"{shlex.quote(sys.executable)} {shlex.quote(str(main))}"}
 
 
-def _with_variables(original: Callable[..., Any], values: Callable[[], dict[str, str]]) -> Any:
-    """The function with other variables in its environment."""
-
-    @functools.wraps(original)
-    def call(*args: Any, **given: Any) -> Any:
-        changed = values()
-        before = {name: os.environ.get(name) for name in changed}
-        os.environ.update(changed)
-        try:
-            return original(*args, **given)
-        finally:
-            for name, value in before.items():
-                os.environ.pop(name, None)
-                if value is not None:
-                    os.environ[name] = value
-
-    return call
+@contextmanager
+def _variables(values: Callable[[], dict[str, str]]) -> Iterator[None]:
+    """Other variables in the environment, in a block or during a decorated function's calls."""
+    changed = values()
+    before = {name: os.environ[name] for name in changed if name in os.environ}
+    os.environ.update(changed)
+    try:
+        yield
+    finally:
+        for name in changed:
+            os.environ.pop(name, None)
+        os.environ.update(before)
 
 
 def _runtime(of_cuda: bool) -> list[str]:
@@ -317,18 +299,13 @@ def _jit(original: Any, *args: Any, **given: Any) -> Any:
     if not (cuda or bound.get("with_cuda")):
         return original(*args, **given)
     folder, name = str(bound["build_directory"]), str(bound["name"])
-
-    def report(why: str | None) -> None:
-        for source in cuda:
-            _emit(Path(folder) / f"{Path(source).stem}.cuda.o", folder, source, why)
-
-    if not homes():
-        say.once("no-nvcc", lacking())
-        report("no nvcc")
-        return _captured_only(name, lacking())
-    if not cuda:
-        _runtime(of_cuda=False)
+    why = None if homes() else "no nvcc"
     try:
+        if why:
+            say.once("no-nvcc", NO_TOOLKIT)
+            return _captured_only(name, NO_TOOLKIT)
+        if not cuda:
+            _runtime(of_cuda=False)
         with WAITING.on("extensions built", name):
             return original(*args, **given)
     except ImportError as error:
@@ -336,7 +313,8 @@ def _jit(original: Any, *args: Any, **given: Any) -> Any:
         say.once(f"extension:{name}", text.splitlines()[0])
         return _captured_only(name, text)
     finally:
-        report(None)
+        for source in cuda:
+            _emit(Path(folder) / f"{Path(source).stem}.cuda.o", folder, source, why)
 
 
 def _emit(item: Path, folder: str, source: str, why: str | None) -> None:
@@ -351,8 +329,8 @@ def _emit(item: Path, folder: str, source: str, why: str | None) -> None:
     }
     if record.get("status"):
         log = str(record.get("log"))
-        errors = [line for line in log.splitlines() if "error" in line]
-        first = (errors or log.splitlines() or [""])[0]
+        lines = log.splitlines() or [""]
+        first = next((line for line in lines if "error" in line), lines[0])
         why = f"nvcc failed: {first.strip()[:300]}"
         command = shlex.join(map(str, record.get("ptx_command") or ()))
         refused = {"log": blob(log[:MAX_LOG_CHARS]), "command": command or None}
@@ -380,12 +358,9 @@ def _captured_only(name: str, why: str) -> types.ModuleType:
     """A module whose every function raises with the reason."""
 
     def getattribute(attribute: str) -> Any:
-        def call(*args: Any, **given: Any) -> Any:
-            raise RuntimeError(f"ptxview: {name}.{attribute}() cannot run here: {why}")
-
         if attribute.startswith("__"):
             raise AttributeError(attribute)
-        return call
+        return say.refusing(RuntimeError, f"{name}.{attribute}() cannot run here: {why}")
 
     module = types.ModuleType(name)
     module.__dict__["__getattr__"] = getattribute
@@ -395,22 +370,17 @@ def _captured_only(name: str, why: str) -> types.ModuleType:
 def _cuda_extension(original: Any, name: str, sources: Any, *args: Any, **given: Any) -> Any:
     made = original(name, sources, *args, **given)
     made.libraries = [x for x in made.libraries if x not in CUDA_LIBRARIES]
-    of_cuda = any(str(source).endswith(".cu") for source in sources)
-    made.extra_link_args = [*(made.extra_link_args or []), *_runtime(of_cuda)]
+    runtime = _runtime(any(str(source).endswith(".cu") for source in sources))
+    made.extra_link_args = [*(made.extra_link_args or []), *runtime]
     return made
 
 
-def _setup(original: Callable[..., None]) -> Callable[..., None]:
+def _build_extensions(builder: Any, original: Callable[..., None]) -> None:
     """BuildExtension.build_extensions, also without ninja, and a report of each source."""
-    build_all = _with_variables(original, _our_nvcc)
-
-    def build_extensions(self: Any) -> None:
-        try:
-            build_all(self)
-        finally:
-            root = Path(self.build_temp).absolute()
-            for source in (str(s) for each in self.extensions for s in each.sources):
-                if source.endswith(".cu"):
-                    _emit(root / re.sub(r"\.cu$", ".o", source), str(root), source, None)
-
-    return build_extensions
+    try:
+        original(builder)
+    finally:
+        root = Path(builder.build_temp).absolute()
+        for source in (str(s) for each in builder.extensions for s in each.sources):
+            if source.endswith(".cu"):
+                _emit(root / re.sub(r"\.cu$", ".o", source), str(root), source, None)

@@ -7,8 +7,7 @@ runs operator by operator instead.
 
 import contextlib
 import copy
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -17,18 +16,13 @@ from ..hooks import guarded
 from . import current, driver, say, shim
 
 
-def attach(module: Any) -> None:
-    """Change one of Inductor's modules, right after it has run."""
-    name = module.__name__.rpartition(".")[2]
-    {
-        "compile_fx": _attach_compilation,
-        "select_algorithm": _attach_selection,
-        "benchmarking": _attach_benchmarks,
-    }[name](module)
-
-
-def _attach_compilation(compile_fx: Any) -> None:
+def attach_compilation(compile_fx: Any) -> None:
     """Let compile_fx hand each graph with CUDA in it to us."""
+    import torch
+    import torch._functorch.config as functorch
+    from torch._inductor import config
+    from torch.utils import _triton
+
     original = compile_fx.compile_fx
     inner = compile_fx.compile_fx_inner
 
@@ -40,39 +34,34 @@ def _attach_compilation(compile_fx: Any) -> None:
     def compile_graph(model: Any, inputs: Any, *rest: Any, **given: Any) -> Any:
         if not rest:
             given.setdefault("inner_compile", captured)
-        with _own_callables(model, inputs):
+        tensors = [x for x in inputs if isinstance(x, torch.Tensor)]
+        on_cuda = not tensors or any(x.is_cuda for x in tensors)
+        # AOTAutograd's cache keeps Inductor's callable, which launches kernels: not for CUDA
+        # graphs. Inductor's own caches of code and kernels stay on.
+        cached = functorch.patch(enable_autograd_cache=False)
+        with cached if on_cuda else contextlib.nullcontext():
             return original(model, inputs, *rest, **given)
 
     compile_fx.compile_fx = compile_graph
-    _ask_quietly()
-    # Inductor's own launcher is given machine code alone, without arguments' types.
-    config = sys.modules["torch._inductor"].config
-    for name in ("use_static_cuda_launcher", "use_static_triton_launcher"):
-        if hasattr(config, name):
-            setattr(config, name, False)
-    if current().kernels:
-        torch = sys.modules["torch"]
-        # Memory for generated code that runs as it is: Triton launches its kernels.
-        torch._C._dynamo.guards._empty_strided_cuda = lambda size, stride, dtype: (
-            torch.empty_strided(size, stride, dtype=dtype, device="cuda")
-        )
-
-
-def _ask_quietly() -> None:
-    """Have Inductor ask Triton for its libraries with every option given.
-
-    Of an option that is not, Triton 3.9 warns, also where a program compiles nothing for a GPU.
-    """
-    from torch.utils import _triton
-
-    original = getattr(_triton, "_extern_libs_key", None)
-    if original is not None:
-        _triton._extern_libs_key = lambda backend: original(
+    # With every option given: of one that is not, Triton 3.9 warns, also where a program compiles
+    # nothing for a GPU.
+    libraries_key = getattr(_triton, "_extern_libs_key", None)
+    if libraries_key is not None:
+        _triton._extern_libs_key = lambda backend: libraries_key(
             SimpleNamespace(
                 parse_options=lambda options: backend.parse_options(
                     {"enable_fp_fusion": True, **options}
                 )
             )
+        )
+    # Inductor's own launcher is given machine code alone, without arguments' types.
+    for name in ("use_static_cuda_launcher", "use_static_triton_launcher"):
+        if hasattr(config, name):
+            setattr(config, name, False)
+    if current().kernels:
+        # Memory for generated code that runs as it is: Triton launches its kernels.
+        torch._C._dynamo.guards._empty_strided_cuda = lambda size, stride, dtype: (
+            torch.empty_strided(size, stride, dtype=dtype, device="cuda")
         )
 
 
@@ -120,29 +109,7 @@ def _on_cuda(gm: Any, example_inputs: Any) -> bool:
     ) or any(torch.device(d).type == "cuda" for d in devices if d is not None)
 
 
-@contextlib.contextmanager
-def _own_callables(model: Any, inputs: Any) -> Iterator[None]:
-    """AOTAutograd's cache keeps Inductor's callable, which launches kernels: not for CUDA graphs.
-
-    Inductor's own caches of code and kernels stay on.
-    """
-    import torch
-
-    given = [x for x in inputs if isinstance(x, torch.Tensor)]
-    if given and not any(x.is_cuda for x in given):
-        yield
-        return
-    try:
-        import torch._functorch.config as functorch
-
-        patch = functorch.patch(enable_autograd_cache=False)
-    except (ImportError, AttributeError):
-        patch = contextlib.nullcontext()
-    with patch:
-        yield
-
-
-def _attach_selection(module: Any) -> None:
+def attach_selection(module: Any) -> None:
     """max-autotune: compile every candidate, measure none, and take the first."""
     cache = module.AlgorithmSelectorCache
 
@@ -197,7 +164,7 @@ def _no_times(
     return {}
 
 
-def _attach_benchmarks(module: Any) -> None:
+def attach_benchmarks(module: Any) -> None:
     """Inductor's benchmarks of fusions and configurations run nothing and return NaN."""
 
     replaced = {

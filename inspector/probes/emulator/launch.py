@@ -172,19 +172,13 @@ LANES_A_SECOND = 100_000_000
 """Instructions of one lane in one second of ``--value-seconds``: about the rate of one idle core of
 2024 at a kernel that fills the executor's chunks."""
 
-_CLUSTER = re.compile(r"\.reqnctapercluster\s+(\d+)(?:\s*,\s*(\d+))?(?:\s*,\s*(\d+))?")
-
 _launches: dict[str, int] = {}
 """Launches of each kernel so far."""
 _running = threading.RLock()
 
 
 class NotRun(Exception):
-    """A kernel was not run to its end: why, and under which key that is said once."""
-
-    def __init__(self, why: str, key: str = "") -> None:
-        super().__init__(why)
-        self.key = key
+    """A kernel was not run to its end: why, and under which key that is said, if it says all."""
 
 
 def run(call: Launch, seconds: float) -> str:
@@ -204,12 +198,7 @@ def run(call: Launch, seconds: float) -> str:
             reason = f"{type(error).__name__}: {error}"[:300]
             raise NotRun(f"its PTX is not understood: {reason}") from error
         _refuse(kernel, listing, call)
-        missing = len(kernel.parameters) - len(call.arguments)
-        if not 0 <= missing <= len(call.scratch):
-            raise NotRun(
-                f"its PTX has {len(kernel.parameters)} parameters, and the launch gives "
-                f"{len(call.arguments)}"
-            )
+        missing = max(0, len(kernel.parameters) - len(call.arguments))
         memory = _present_memory(call.host)
         buffers = [
             memory.add(f"scratch {number}", _zeros(*size))
@@ -271,10 +260,9 @@ def _refuse(kernel: Any, listing: Any, call: Launch) -> None:
             + (f", and {more} more" if more else "")
             + (f"; {place}" if place else "")
         )
-    head = re.search(rf"\.entry\s+{re.escape(call.entry)}\b[^{{]*", call.text)
-    asked = _CLUSTER.search(head[0]) if head else None
-    required = math.prod(int(n or 1) for n in asked.groups()) if asked else 1
-    clusters = max(call.clusters, required)
+    ptx = executor.load("listing.ptx_statement")
+    head = next((head for name, head in ptx.entries(call.text) if name == call.entry), "")
+    clusters = max(call.clusters, math.prod(ptx.bounds(head).get("reqnctapercluster", ())))
     if clusters > 1:
         raise NotRun(f"its blocks are in clusters of {clusters}")
 
@@ -406,10 +394,10 @@ def _compute(call: Launch) -> str:
     except AbsentValue as absent:
         return str(absent)
     except NotRun as error:
-        why = str(error) if error.key else f"the PTX of {name} cannot be run here ({error})"
-        if not (BENCHMARKS.depth and error.key == "over-budget"):
-            key = error.key or "not-run"
-            say.once(f"{key}:{name}", f"{why}; reading its outputs will raise")
+        why, key = (*error.args, "")[:2]
+        why = why if key else f"the PTX of {name} cannot be run here ({why})"
+        if not (BENCHMARKS.depth and key == "over-budget"):
+            say.once(f"{key or 'not-run'}:{name}", f"{why}; reading its outputs will raise")
         return why
 
 

@@ -19,20 +19,23 @@ def main(argv: list[str]) -> int:
     target = os.environ.get("PTXVIEW_TARGET", "sm_90")
     homes = extension.homes()
     if not homes:
-        print(extension.lacking(), file=sys.stderr)
+        print(extension.NO_TOOLKIT, file=sys.stderr)
         return 1
     if "--version" in argv or "-V" in argv:
         return subprocess.call([f"{homes[0]}/bin/nvcc", "--version"])
     source, output, depends, flags = extension.split(argv)
-    if source is None or output is None:
-        # The object of a device link, for which nothing is left to link.
-        cxx = shim.compiler()
-        empty = [str(cxx), "-x", "c++", "-c", os.devnull, "-o", str(output)]
-        return 1 if cxx is None or output is None else subprocess.call(empty)
-    with ThreadPoolExecutor() as pool:
-        runtime = pool.submit(shim.build_runtime, homes[0])
-        record = extension.compile_source(homes[0], Path(source), flags, target)
-    if error := runtime.exception():
+    if output is None:
+        return 1
+    try:
+        if source is None:
+            # The object of a device link, for which nothing is left to link.
+            empty = [shim.compiler(), "-x", "c++", "-c", os.devnull, "-o", output]
+            return subprocess.call(empty)
+        with ThreadPoolExecutor() as pool:
+            runtime = pool.submit(shim.build_runtime, homes[0])
+            record = extension.compile_source(homes[0], Path(source), flags, target)
+        runtime.result()
+    except shim.CannotBuild as error:
         print(error, file=sys.stderr)
         return 1
     sys.stderr.write(record["log"])

@@ -23,8 +23,6 @@ NEXT_SECONDS = 30.0
 IDLE_SECONDS = 1.0
 """Seconds between two looks of the thread; it ends when nothing is waited for."""
 
-_said: set[str] = set()
-
 
 @functools.cache
 def problem(text: str) -> None:
@@ -34,10 +32,8 @@ def problem(text: str) -> None:
 
 def aloud(text: str) -> None:
     """Print one line on stderr, if it is open."""
-    try:
+    with suppress(OSError, ValueError):
         print(f"ptxview: {text}", file=sys.stderr, flush=True)
-    except (OSError, ValueError):
-        pass
 
 
 def once(key: str, text: str, kept: str = "") -> None:
@@ -47,12 +43,19 @@ def once(key: str, text: str, kept: str = "") -> None:
     where their parent spoke: the environment carries the keys.
     """
     earlier = os.environ.get("PTXVIEW_SAID", "").split()
-    if key in _said or key in earlier:
-        return
-    _said.add(key)
-    os.environ["PTXVIEW_SAID"] = " ".join([*earlier, key])
-    problem(kept or text)
-    aloud(text)
+    if key not in earlier:
+        os.environ["PTXVIEW_SAID"] = " ".join([*earlier, key])
+        problem(kept or text)
+        aloud(text)
+
+
+def refusing(kind: type[Exception], text: str) -> Callable[..., Any]:
+    """A function that raises a text."""
+
+    def refuse(*args: Any, **given: Any) -> Any:
+        raise kind(f"ptxview: {text}")
+
+    return refuse
 
 
 def unseen(function: Callable[..., Any]) -> Any:

@@ -18,6 +18,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from importlib.machinery import PathFinder
 from pathlib import Path
+from typing import Any
 
 SOURCES = Path(__file__).parent / "shim"
 INCLUDE = Path(__file__).parent / "include"
@@ -30,15 +31,17 @@ class CannotBuild(Exception):
     """The shim cannot be made on this machine; the text says what is missing."""
 
 
-def torch_folder() -> Path | None:
-    """Where torch is installed, without importing it."""
+def torch_folder() -> Path:
+    """Where torch is installed, without importing it. Raises CannotBuild."""
     spec = PathFinder.find_spec("torch")
-    return Path(spec.origin).parent if spec and spec.origin else None
+    if spec is None or spec.origin is None:
+        raise CannotBuild("torch is not installed in this Python")
+    return Path(spec.origin).parent
 
 
-def torch_version(torch: Path) -> str:
+def torch_version() -> str:
     """``2.13.0+cpu`` and the commit, as torch/version.py says."""
-    text = (torch / "version.py").read_text(encoding="utf-8")
+    text = (torch_folder() / "version.py").read_text(encoding="utf-8")
     versions = dict(re.findall(r"^(__version__|git_version)[^=]*= *'([^']*)'", text, re.MULTILINE))
     return f"{versions.get('__version__', 'unknown')} {versions.get('git_version', '')}"
 
@@ -49,10 +52,12 @@ def cache_root() -> Path:
     return Path(base) / "ptxview"
 
 
-def compiler() -> str | None:
-    """A C++ compiler: ``$CXX``, g++, c++ or clang++."""
+def compiler() -> str:
+    """A C++ compiler: ``$CXX``, g++, c++ or clang++. Raises CannotBuild."""
     names = (os.environ.get("CXX", "").split(" ")[0], "g++", "c++", "clang++")
-    return next(filter(None, map(shutil.which, filter(None, names))), None)
+    for found in filter(None, map(shutil.which, filter(None, names))):
+        return found
+    raise CannotBuild("no C++ compiler was found (g++, or $CXX)")
 
 
 def writable(folder: Path) -> Path:
@@ -75,7 +80,7 @@ def made(place: Path, name: str, make: Callable[[Path], None]) -> Path:
         return file
     place = writable(place)
     cxx = compiler()
-    tried = f"{cxx} {os.stat(cxx).st_mtime_ns if cxx else ''}"
+    tried = f"{cxx} {os.stat(cxx).st_mtime_ns}"
     failed = place / f"failed-{hashlib.sha256(tried.encode()).hexdigest()[:16]}"
     file = place / name
     with open(place / "lock", "w") as lock:
@@ -93,8 +98,8 @@ def made(place: Path, name: str, make: Callable[[Path], None]) -> Path:
     return file
 
 
-def _digest(torch: Path, *files: Path, more: str = "") -> str:
-    digest = hashlib.sha256(f"{torch_version(torch)} {platform.machine()} {more}".encode())
+def _digest(*files: Path, more: str = "") -> str:
+    digest = hashlib.sha256(f"{torch_version()} {platform.machine()} {more}".encode())
     for file in files:
         digest.update(file.read_bytes())
     return digest.hexdigest()[:20]
@@ -105,18 +110,16 @@ def shim() -> Path:
 
     Raises CannotBuild with one line that says what is missing.
     """
-    torch = torch_folder()
-    if torch is None:
-        raise CannotBuild("torch is not installed in this Python")
-    digest = _digest(torch, *sorted(SOURCES.iterdir()), Path(__file__))
-    return made(cache_root() / "target" / digest, LIBRARY, lambda part: _compile(torch, part))
+    digest = _digest(*sorted(SOURCES.iterdir()), Path(__file__))
+    return made(cache_root() / "target" / digest, LIBRARY, _compile)
 
 
-def _flags(torch: Path) -> list[str]:
+def _flags() -> list[str]:
     """A compiler's options for torch's headers.
 
     Wheels before 2.7 exist with GCC's old std::string as well, which is ``Ss`` in mangled names.
     """
+    torch = torch_folder()
     include = torch / "include"
     old = b"_ZN3c105ErrorC2ENS_14SourceLocationESs" in (torch / "lib/libc10.so").read_bytes()
     return [
@@ -129,36 +132,32 @@ def _flags(torch: Path) -> list[str]:
     ]
 
 
-def _compile(torch: Path, library: Path) -> None:
+def _compile(library: Path) -> None:
     cxx = compiler()
-    if cxx is None:
-        raise CannotBuild("no C++ compiler was found (g++, or $CXX)")
-    if not (torch / "include" / "torch" / "library.h").exists():
-        raise CannotBuild(f"torch's C++ headers are not in {torch / 'include'}")
-    argv = [cxx, "-shared", *_flags(torch), str(SOURCES / "shim.cpp"), "-o", str(library)]
-    argv += [f"-L{torch / 'lib'}", "-lc10", "-ltorch_cpu"]
+    argv = [cxx, "-shared", *_flags(), str(SOURCES / "shim.cpp"), "-o", str(library)]
+    argv += [f"-L{torch_folder() / 'lib'}", "-lc10", "-ltorch_cpu"]
     log = ""
     for standard in ("c++20", "c++17"):  # torch 2.12 and later need 20; older compilers know 17
         done = subprocess.run(
             [*argv, f"-std={standard}"], capture_output=True, text=True, errors="replace"
         )
         if done.returncode == 0:
-            _try(torch, library)
+            _try(library)
             return
         log = log or done.stderr
     library.with_name("log").write_text(log, encoding="utf-8")
     first = next((line for line in log.splitlines() if "error" in line), log[:200])
     raise CannotBuild(
-        f"{cxx} could not compile the shim against torch {torch_version(torch).split()[0]}: "
+        f"{cxx} could not compile the shim against torch {torch_version().split()[0]}: "
         f"{first.strip()} (the log: {library.with_name('log')})"
     )
 
 
-def _try(torch: Path, library: Path) -> None:
+def _try(library: Path) -> None:
     """Load the library in a separate process, which an exception of its registrations would end."""
     script = "import ctypes, sys; [ctypes.CDLL(p, ctypes.RTLD_GLOBAL) for p in sys.argv[1:]]"
     names = ("libc10.so", "libtorch_cpu.so", "libtorch_cuda.so")
-    paths = [str(torch / "lib" / name) for name in names if (torch / "lib" / name).exists()]
+    paths = [str(path) for name in names if (path := torch_folder() / "lib" / name).exists()]
     argv = [sys.executable, "-c", script, *paths, str(library)]
     # Without the probes, which would report an option that keeps them out.
     bare = {name: value for name, value in os.environ.items() if name != "PTXVIEW_RECORDING"}
@@ -172,8 +171,7 @@ def _try(torch: Path, library: Path) -> None:
 
 def cpu_build() -> list[str]:
     """The include path that completes torch's CPU wheels; empty for a CUDA build."""
-    torch = torch_folder()
-    whole = torch and (torch / "include/c10/cuda/impl/cuda_cmake_macros.h").exists()
+    whole = (torch_folder() / "include/c10/cuda/impl/cuda_cmake_macros.h").exists()
     return [] if whole else ["-isystem", str(CPU_BUILD)]
 
 
@@ -182,18 +180,14 @@ def runtime_archive(home: str) -> Path:
 
     Raises CannotBuild.
     """
-    torch = torch_folder()
-    if torch is None or compiler() is None:
-        raise CannotBuild("no C++ compiler was found (g++, or $CXX)")
-    digest = _digest(torch, RUNTIME, INCLUDE / "ptxview_launch.h", more=home)
+    digest = _digest(RUNTIME, INCLUDE / "ptxview_launch.h", more=home)
     return writable(cache_root() / "runtime" / digest) / "libptxview_cudart.a"
 
 
 def build_runtime(home: str) -> Path:
     """Build ``runtime_archive`` unless it exists. Raises CannotBuild."""
-    archive, torch = runtime_archive(home), torch_folder()
-    assert torch is not None
-    argv = [str(compiler()), "-std=c++20", *_flags(torch), f"-I{INCLUDE}", *cpu_build(), "-isystem"]
+    archive = runtime_archive(home)
+    argv = [compiler(), "-std=c++20", *_flags(), f"-I{INCLUDE}", *cpu_build(), "-isystem"]
     argv += [f"{home}/include", "-c", str(RUNTIME), "-o"]
 
     def make(part: Path) -> None:
@@ -207,27 +201,30 @@ def build_runtime(home: str) -> Path:
     return made(archive.parent, archive.name, make)
 
 
-_library: ctypes.CDLL | None = None
+class _NotLoaded:
+    """Takes the library's place before it is loaded: device 0, stream 0, no memory."""
+
+    def __getattr__(self, name: str) -> Callable[..., int]:
+        return lambda *args: 0
+
+
+library: Any = _NotLoaded()
 
 
 def load() -> None:
     """Load torch's libraries and the shim, in the order that lets the shim's registrations win.
 
-    Must run before ``import torch``: torch looks for CUDA once. Raises build.CannotBuild.
+    Must run before ``import torch``: torch looks for CUDA once. Raises CannotBuild.
     """
-    global _library
-    if _library is not None:
-        return
-    path, torch = shim(), torch_folder()
-    assert torch is not None
-    folder = torch / "lib"
+    global library
+    path, folder = shim(), torch_folder() / "lib"
     try:
         for name in ("libc10.so", "libtorch_cpu.so"):
             ctypes.CDLL(str(folder / name), ctypes.RTLD_GLOBAL)
         # Where it is, before the shim: its registrations are the ones replaced.
         with suppress(OSError):
             ctypes.CDLL(str(folder / "libtorch_cuda.so"), ctypes.RTLD_GLOBAL)
-        library = ctypes.CDLL(str(path))
+        loaded_library = ctypes.CDLL(str(path))
     except OSError as error:
         raise CannotBuild(f"the shim cannot be loaded: {error}") from error
     word, text, number, small = ctypes.c_uint64, ctypes.c_char_p, ctypes.c_int64, ctypes.c_int
@@ -242,59 +239,49 @@ def load() -> None:
         ("mark_absent_at", None, (word, text)),
         ("pinned_range", small, (word, words, words)),
     ):
-        function = getattr(library, f"ptxview_{name}")
+        function = getattr(loaded_library, f"ptxview_{name}")
         function.restype, function.argtypes = result, types
-    _library = library
+    library = loaded_library
 
 
 def loaded() -> bool:
     """Whether the emulated device is there."""
-    return _library is not None
-
-
-def library() -> ctypes.CDLL:
-    """The shim; load() must have succeeded."""
-    assert _library is not None
-    return _library
+    return not isinstance(library, _NotLoaded)
 
 
 def device() -> int:
     """The current device."""
-    return 0 if _library is None else int(_library.ptxview_get_device())
+    return int(library.ptxview_get_device())
 
 
 def set_device(index: int) -> None:
     """Make a device the current one."""
-    if _library is not None:
-        _library.ptxview_set_device(index)
+    library.ptxview_set_device(index)
 
 
 def stream(index: int) -> int:
     """The current stream of a device."""
-    return 0 if _library is None else int(_library.ptxview_get_stream(index))
+    return int(library.ptxview_get_stream(index))
 
 
 def memory_around(address: int, pinned: bool = False) -> tuple[int, int] | None:
     """The bounds of the device memory, or the host's pinned memory, that holds an address."""
-    if _library is None:
-        return None
     first, last = ctypes.c_uint64(), ctypes.c_uint64()
     ends = ctypes.byref(first), ctypes.byref(last)
-    if pinned:
-        is_inside = _library.ptxview_pinned_range(address, *ends)
-    else:
-        is_inside = _library.ptxview_range(address, address + 1, *ends)
+    is_inside = (
+        library.ptxview_pinned_range(address, *ends)
+        if pinned
+        else library.ptxview_range(address, address + 1, *ends)
+    )
     return (first.value, last.value) if is_inside else None
 
 
 def memory() -> list[tuple[int, int]]:
     """Where each piece of device memory starts and ends, in order."""
-    if not loaded():
-        return []
     room = 0
     while True:
         starts, ends = (ctypes.c_uint64 * room)(), (ctypes.c_uint64 * room)()
-        count = int(library().ptxview_ranges(starts, ends, room))
+        count = int(library.ptxview_ranges(starts, ends, room))
         if count <= room:
             return list(zip(starts[:count], ends[:count], strict=True))
         room = count
@@ -302,13 +289,11 @@ def memory() -> list[tuple[int, int]]:
 
 def absence_at(address: int) -> str:
     """Why the memory at the address is absent; empty where it is there."""
-    if not loaded():
-        return ""
     text = ctypes.create_string_buffer(2000)
-    is_absent = library().ptxview_absence_at(address, text, len(text))
+    is_absent = library.ptxview_absence_at(address, text, len(text))
     return text.value.decode(errors="replace") if is_absent else ""
 
 
 def mark_absent_at(address: int, why: str) -> None:
     """Make every later read of the memory around the address raise, with this reason."""
-    library().ptxview_mark_absent_at(address, why.encode(errors="replace"))
+    library.ptxview_mark_absent_at(address, why.encode(errors="replace"))

@@ -5,6 +5,7 @@ computed, without a factor, from a parameter, a module's variable, or memory tha
 at. A grouped product gets a tensor of addresses; the memory behind those is absent too.
 """
 
+import ctypes
 import re
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
@@ -136,35 +137,23 @@ def behind(starts: Iterable[int], loads: int) -> set[int]:
     pieces = shim.memory()
     firsts = np.array([first for first, _ in pieces], np.uint64)
     ends = np.array([end for _, end in pieces], np.uint64)
+
+    def holding(addresses: Any) -> set[int]:
+        """The numbers of the pieces of memory that hold one of these addresses."""
+        words = np.unique(np.asarray(addresses, np.uint64))
+        places = np.searchsorted(firsts, words, side="right").astype(np.int64) - 1
+        return {int(i) for i, word in zip(places, words, strict=True) if i >= 0 and word < ends[i]}
+
     seen: set[int] = set()
-    edge = _holding(firsts, ends, list(starts))
+    edge = holding(list(starts))
     for _ in range(loads):
         reached: set[int] = set()
         for piece in edge:
             first, end = pieces[piece]
-            if not shim.absence_at(first):
-                reached |= _holding(firsts, ends, _words(first, end))
+            aligned = -(-first // 8) * 8
+            if not shim.absence_at(first) and end - aligned >= 8:
+                memory: Any = (ctypes.c_uint64 * ((end - aligned) // 8)).from_address(aligned)
+                reached |= holding(np.frombuffer(memory, np.uint64))
         edge = reached - seen
         seen |= reached
     return {pieces[piece][0] for piece in seen}
-
-
-def _words(first: int, end: int) -> Any:
-    """The aligned words of 64 bits in a piece of memory."""
-    import ctypes
-
-    import numpy as np
-
-    start = -(-first // 8) * 8
-    count = max(0, (end - start) // 8)
-    memory: Any = (ctypes.c_uint64 * count).from_address(start)
-    return np.frombuffer(memory, np.uint64, count)
-
-
-def _holding(firsts: Any, ends: Any, words: Any) -> set[int]:
-    """The numbers of the pieces of memory that hold one of these addresses."""
-    import numpy as np
-
-    words = np.unique(np.asarray(words, np.uint64))
-    places = np.searchsorted(firsts, words, side="right").astype(np.int64) - 1
-    return {int(i) for i, word in zip(places, words, strict=True) if i >= 0 and word < ends[i]}

@@ -24,6 +24,8 @@ import mmap
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
+from statistics import median_high
 from typing import Any, NamedTuple
 
 from ..driver.subscriber import find_cupti
@@ -41,7 +43,7 @@ MEMORY = (
 # After the device has come to rest all records are there, as a rule at the first flush.
 WAIT_SECONDS = (0.0, 0.001, 0.01, 0.05, 0.2)
 
-Work = Callable[[], Any]
+Launch = Callable[[], Any]
 Enough = Callable[["list[Event]"], bool]
 
 
@@ -96,10 +98,15 @@ def _word(words: Sequence[str], index: int) -> str:
 
 
 class Cupti:
-    """CUPTI's activity records of this process, between ``start`` and ``stop``."""
+    """CUPTI's activity records of this process, between ``start`` and ``stop`` or within ``with``.
 
-    def __init__(self, lib: Any) -> None:
-        self._lib = lib
+    Raises ``Unavailable`` where CUPTI cannot be used.
+    """
+
+    def __init__(self, torch: Any, lib: Any) -> None:
+        self._torch = torch
+        self.call = partial(checked, lib, "cuptiGetResultString", Unavailable)
+        self._lost = False
         self._free: list[int] = []
         self._full: list[tuple[int, int]] = []
         self._own: dict[int, mmap.mmap] = {}
@@ -109,15 +116,23 @@ class Cupti:
         next_record.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.POINTER(ctypes.c_void_p))
         self._next = next_record
 
-    def call(self, name: str, *arguments: Any) -> None:
-        """Call a function of CUPTI's. Raises ``Unavailable``."""
-        checked(self._lib, "cuptiGetResultString", Unavailable, name, *arguments)
+    def __enter__(self) -> Cupti:
+        enabled = getattr(self._torch.autograd, "_profiler_enabled", None)
+        if enabled is not None and enabled():
+            raise Unavailable("a torch.profiler of the program's own runs, and has CUPTI to itself")
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with suppress(Unavailable):  # the events seen are valid; a later start says what is wrong
+            self.stop()
 
     def start(self) -> None:
-        """Record from now on. Raises ``Unavailable``."""
+        """Record from now on."""
         self.call("cuptiActivityRegisterCallbacks", *self._callbacks)
         for kind in KINDS:
             self.call("cuptiActivityEnable", ctypes.c_uint32(kind))
+        self._lost = False
 
     def stop(self) -> None:
         """Stop recording, and drop records that were not read.
@@ -126,12 +141,33 @@ class Cupti:
         """
         for kind in KINDS:
             self.call("cuptiActivityDisable", ctypes.c_uint32(kind))
-        self.call("cuptiActivityFlushAll", ctypes.c_uint32(FORCED))
+        self.flush(forced=True)
         self.forget()
 
     def flush(self, forced: bool = False) -> None:
-        """Flush the complete records; ``forced``: the others too. Raises ``Unavailable``."""
+        """Flush the complete records; ``forced``: the others too."""
         self.call("cuptiActivityFlushAll", ctypes.c_uint32(FORCED if forced else 0))
+
+    def saw(self, work: Launch, enough: Enough) -> list[Event]:
+        """Return the device's work for ``work``, ordered by start.
+
+        Waits until the records are ``enough``, for a quarter of a second at most.
+        """
+        if self._lost:  # for example, if the called code runs a profiler
+            self.start()
+        events: list[Event] = []
+        self.flush()
+        self.forget()  # of a block before, which was given up
+        work()
+        self._torch.cuda.synchronize()
+        for wait in WAIT_SECONDS:
+            time.sleep(wait)
+            self.flush(forced=wait > 0)
+            events = sorted([*events, *self.taken()], key=lambda event: event.start)
+            if enough(events):
+                return events
+        self._lost = True
+        return events
 
     def taken(self) -> list[Event]:
         """The events recorded and flushed since the last call, in no order."""
@@ -196,67 +232,18 @@ class Cupti:
         self._full.append((buffer, valid))
 
 
-# -- blocks of work -------------------------------------------------------------------------------
-
-
-class Records:
-    """CUPTI's records of the device's work within the ``with`` block."""
-
-    def __init__(self, torch: Any, cupti: Cupti) -> None:
-        self._torch, self._cupti = torch, cupti
-        self._lost = False
-
-    def __enter__(self) -> Records:
-        enabled = getattr(self._torch.autograd, "_profiler_enabled", None)
-        if enabled is not None and enabled():
-            raise Unavailable("a torch.profiler of the program's own runs, and has CUPTI to itself")
-        self._begin()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        with suppress(Unavailable):  # the events seen are valid; a later start says what is wrong
-            self._cupti.stop()
-
-    def _begin(self) -> None:
-        self._cupti.start()
-        self._lost = False
-
-    def saw(self, work: Work, enough: Enough) -> list[Event]:
-        """Return the device's work for ``work``, ordered by start.
-
-        Waits until the records are ``enough``, for a quarter of a second at most. Raises
-        ``Unavailable``.
-        """
-        if self._lost:  # for example, if the called code runs a profiler
-            self._begin()
-        events: list[Event] = []
-        self._cupti.flush()
-        self._cupti.forget()  # of a block before, which was given up
-        work()
-        self._torch.cuda.synchronize()
-        for wait in WAIT_SECONDS:
-            time.sleep(wait)
-            self._cupti.flush(forced=wait > 0)
-            events = sorted([*events, *self._cupti.taken()], key=lambda event: event.start)
-            if enough(events):
-                break
-        else:
-            self._lost = True
-        return events
-
-
-def trace_of(torch: Any) -> Records:
+def trace_of(torch: Any) -> Cupti:
     """Return the source of device events. Raises ``Unavailable`` where CUPTI cannot be used."""
     path = find_cupti()
     if path is None:
         raise Unavailable("no libcupti was found")
     try:
-        cupti = Cupti(ctypes.CDLL(path))
+        cupti = Cupti(torch, ctypes.CDLL(path))
         cupti.start()
         cupti.stop()
     except (Unavailable, OSError, AttributeError) as error:
         raise Unavailable(f"CUPTI cannot be used: {error}") from None
-    return Records(torch, cupti)
+    return cupti
 
 
 FUNC_SHARED_SIZE, FUNC_MAX_DYNAMIC_SHARED = 1, 8
@@ -300,18 +287,15 @@ class Driver:
     """The driver functions that a launch needs. Raises ``DriverError``, ``OSError`` without one."""
 
     def __init__(self) -> None:
-        self.lib = ctypes.CDLL("libcuda.so.1")
+        lib = ctypes.CDLL("libcuda.so.1")
+        self.call = partial(checked, lib, "cuGetErrorString", DriverError)
 
-    def call(self, name: str, *arguments: Any) -> None:
-        """Call a function of the driver. Raises ``DriverError``."""
-        checked(self.lib, "cuGetErrorString", DriverError, name, *arguments)
-
-    def load(self, cubin: bytes, symbol: str) -> tuple[ctypes.c_void_p, ctypes.c_void_p]:
-        """The module of a cubin, and the function of that name in it."""
+    def load(self, cubin: bytes, symbol: str) -> ctypes.c_void_p:
+        """The function of that name in a cubin, whose module stays loaded."""
         module, function = ctypes.c_void_p(), ctypes.c_void_p()
         self.call("cuModuleLoadData", ctypes.byref(module), ctypes.c_char_p(cubin))
         self.call("cuModuleGetFunction", ctypes.byref(function), module, symbol.encode())
-        return module, function
+        return function
 
     def allow_shared(self, function: ctypes.c_void_p, dynamic: int, device: int) -> None:
         """Allow ``dynamic`` bytes of dynamic shared memory a block, as Triton's loader does."""
@@ -331,52 +315,37 @@ class Driver:
         return text.value
 
 
-class Kernel:
-    """A launch of a loaded function with its arguments, to be made again and again."""
+def launched(
+    torch: Any, driver: Driver, function: ctypes.c_void_p, launch: dict[str, Any], values: list[Any]
+) -> Launch:
+    """A launch of a loaded function with its arguments on the current stream.
 
-    def __init__(
-        self, driver: Driver, function: ctypes.c_void_p, launch: dict[str, Any], values: list[bytes]
-    ) -> None:
-        self._driver, self._function = driver, function
-        self._held = [ctypes.create_string_buffer(v, len(v)) for v in values]
-        pointers = [ctypes.cast(b, ctypes.c_void_p) for b in self._held]
-        self._parameters = (ctypes.c_void_p * max(len(pointers), 1))(*pointers)
-        cluster = int(launch.get("cluster") or 1)
-        x, y, z = launch["grid"]
-        rows: list[_Attribute] = []
-        if launch.get("cooperative"):
-            rows.append(_Attribute(id=ATTRIBUTE_COOPERATIVE, value=(1,)))
-        if cluster > 1:
-            rows.append(_Attribute(id=ATTRIBUTE_CLUSTER, value=(cluster, 1, 1)))
-            rows.append(_Attribute(id=ATTRIBUTE_CLUSTER_POLICY, value=(POLICY_SPREAD,)))
-        self._attributes = (_Attribute * max(len(rows), 1))(*rows)
-        self._config = _Config(
-            grid=(x * cluster, y, z),
-            block=tuple(launch["block"]),
-            shared=int(launch.get("shared") or 0),
-            attributes=ctypes.cast(self._attributes, ctypes.c_void_p) if rows else None,
-            count=len(rows),
-        )
+    ``values`` are the bytes of its parameters.
+    """
+    held = [ctypes.create_string_buffer(v, len(v)) for v in values]
+    parameters = (ctypes.c_void_p * max(len(held), 1))(*map(ctypes.addressof, held))
+    cluster = int(launch.get("cluster") or 1)
+    x, y, z = launch["grid"]
+    rows: list[_Attribute] = []
+    if launch.get("cooperative"):
+        rows.append(_Attribute(id=ATTRIBUTE_COOPERATIVE, value=(1,)))
+    if cluster > 1:
+        rows.append(_Attribute(id=ATTRIBUTE_CLUSTER, value=(cluster, 1, 1)))
+        rows.append(_Attribute(id=ATTRIBUTE_CLUSTER_POLICY, value=(POLICY_SPREAD,)))
+    attributes = (_Attribute * max(len(rows), 1))(*rows)
+    config = _Config(
+        grid=(x * cluster, y, z),
+        block=tuple(launch["block"]),
+        shared=int(launch.get("shared") or 0),
+        attributes=ctypes.addressof(attributes),
+        count=len(rows),
+    )
 
-    def launch(self, stream: int) -> None:
-        """Launch on a stream. Raises ``DriverError``."""
-        config = self._config
-        if config.count:
-            config.stream = stream or None
-            self._driver.call(
-                "cuLaunchKernelEx", ctypes.byref(config), self._function, self._parameters, None
-            )
-            return
-        self._driver.call(
-            "cuLaunchKernel",
-            self._function,
-            *config.grid,
-            *config.block,
-            config.shared,
-            ctypes.c_void_p(stream or None),
-            self._parameters,
-            None,
-        )
+    def again(_: object = (held, attributes)) -> None:  # to whose memory the others point
+        config.stream = torch.cuda.current_stream().cuda_stream
+        driver.call("cuLaunchKernelEx", ctypes.byref(config), function, parameters, None)
+
+    return again
 
 
 class Clocks:
@@ -385,35 +354,27 @@ class Clocks:
     def __init__(self, bus_id: bytes) -> None:
         self._lib: Any = None
         self._device = ctypes.c_void_p()
-        try:
+        with suppress(OSError, AttributeError):
             lib = ctypes.CDLL("libnvidia-ml.so.1")
-            if lib.nvmlInit_v2() == 0 and not lib.nvmlDeviceGetHandleByPciBusId_v2(
-                ctypes.c_char_p(bus_id), ctypes.byref(self._device)
-            ):
+            lib.nvmlInit_v2()
+            own = ctypes.byref(self._device)
+            if not lib.nvmlDeviceGetHandleByPciBusId_v2(ctypes.c_char_p(bus_id), own):
                 self._lib = lib
-        except (OSError, AttributeError):
-            pass
 
     def _ask(self, name: str, kind: Any, *arguments: Any) -> int | None:
         value = kind()
-        try:
-            status = getattr(self._lib, name)(self._device, *arguments, ctypes.byref(value))
-        except AttributeError:
-            return None
-        return int(value.value) if status == 0 else None
+        ask = getattr(self._lib, name, None)
+        failed = ask is None or ask(self._device, *arguments, ctypes.byref(value))
+        return None if failed else int(value.value)
 
     def driver(self) -> str | None:
         """The driver's version; None if it is not known."""
-        if self._lib is None:
-            return None
         text = ctypes.create_string_buffer(80)
-        status = self._lib.nvmlSystemGetDriverVersion(text, len(text))
-        return None if status else text.value.decode("utf-8", "replace")
+        failed = self._lib is None or self._lib.nvmlSystemGetDriverVersion(text, len(text))
+        return None if failed else text.value.decode("utf-8", "replace")
 
     def look(self) -> dict[str, Any]:
         """SM clock and its maximum in MHz, °C, and what slows the device; None if not known."""
-        if self._lib is None:
-            return {"sm_mhz": None, "most_mhz": None, "celsius": None, "slowed_by": None}
         reasons = self._ask("nvmlDeviceGetCurrentClocksThrottleReasons", ctypes.c_ulonglong)
         return {
             "sm_mhz": self._ask("nvmlDeviceGetClockInfo", ctypes.c_uint, CLOCK_SM),
@@ -444,29 +405,21 @@ MIN_GRAPH_US = 0.1
 TICK_US = 0.032
 
 
-class Cache:
-    """What is done to the L2 before each launch: ``cold``, ``dirty`` or ``hot``.
+def preparing(torch: Any, state: str) -> Launch:
+    """A function that brings the L2 into a state before each launch, on the current stream.
 
     ``cold`` reads other memory, which leaves none of the launch's data and nothing to write back;
     ``dirty`` writes it, and the launch then pays for writing it back; ``hot`` leaves it alone.
     """
-
-    def __init__(self, torch: Any, state: str) -> None:
-        self.state = state
-        self._torch = torch
-        l2 = getattr(torch.cuda.get_device_properties(0), "L2_cache_size", 0)
-        size = max(MIN_FLUSH_BYTES, L2_TIMES * int(l2 or 0))
-        self._memory: Any = (
-            None if state == "hot" else torch.zeros(size // 4, dtype=torch.float32, device="cuda")
-        )
-        self._sum = torch.zeros((), device="cuda")
-
-    def prepare(self) -> None:
-        """Bring the L2 into that state, on the current stream."""
-        if self.state == "cold":
-            self._torch.sum(self._memory, dim=0, out=self._sum)
-        elif self.state == "dirty":
-            self._memory.zero_()
+    if state == "hot":
+        return lambda: None
+    l2 = getattr(torch.cuda.get_device_properties(0), "L2_cache_size", 0)
+    size = max(MIN_FLUSH_BYTES, L2_TIMES * int(l2 or 0))
+    memory = torch.zeros(size // 4, dtype=torch.float32, device="cuda")
+    if state == "dirty":
+        return lambda: memory.zero_()
+    total = torch.zeros((), device="cuda")
+    return lambda: torch.sum(memory, dim=0, out=total)
 
 
 def settled(samples: list[float]) -> bool:
@@ -563,7 +516,6 @@ OWN_CACHE = {"do_bench": "dirty", "cudagraph": "hot"}
 # reads too much, the way from one command in the queue to the next, is the same for every kernel
 # as long as the queue is full, and an empty kernel tells how much that is.
 
-Launch = Callable[[], Any]
 # A difference below either may be chance.
 PART, LEAST_DIFFERENCE_US = 0.02, 0.2
 SAMPLES, BATCH, MIN_PAIRS = 80, 20, 6
@@ -581,19 +533,13 @@ EMPTY_PTX = f"""
 
 
 def queued(torch: Any, launch: Launch, before: Launch, count: int = SAMPLES) -> list[float]:
-    """``count`` readings, in µs, of a pair of events around a launch in a full queue.
-
-    Empty where this torch cannot keep the queue busy.
-    """
-    wait = getattr(torch.cuda, "_sleep", None)
-    if wait is None:
-        return []
+    """``count`` readings, in µs, of a pair of events around a launch in a full queue."""
     readings: list[float] = []
     batch = min(BATCH, count)
     pairs = [[torch.cuda.Event(enable_timing=True) for _ in range(2)] for _ in range(batch)]
     while len(readings) < count:
         torch.cuda.synchronize()
-        wait(AHEAD_CYCLES)
+        torch.cuda._sleep(AHEAD_CYCLES)
         for start, end in pairs:
             before()
             start.record()
@@ -602,18 +548,6 @@ def queued(torch: Any, launch: Launch, before: Launch, count: int = SAMPLES) -> 
         torch.cuda.synchronize()
         readings += [1000 * float(start.elapsed_time(end)) for start, end in pairs]
     return readings
-
-
-def middle(samples: list[float]) -> float | None:
-    """The median of the finite samples; None without any."""
-    ordered = sorted(s for s in samples if math.isfinite(s))
-    return ordered[len(ordered) // 2] if ordered else None
-
-
-def around(torch: Any, launch: Launch, before: Launch, own: list[float]) -> float | None:
-    """µs that a pair of events around an empty kernel reads beyond its ``own`` times."""
-    pair, kernel = middle(queued(torch, launch, before)), middle(own)
-    return None if pair is None or kernel is None else pair - kernel
 
 
 def undisturbed(
@@ -626,23 +560,19 @@ def undisturbed(
     pair holds the gaps between them too: the sum stays CUPTI's, ``whole`` is the most that it can
     be. What is not disturbed comes back as it is.
     """
-    traced = middle(result["samples"])
-    if extra is None or traced is None:
+    if extra is None:
         return result
+    traced = median_high(result["samples"])
     count = min(SAMPLES, int(MAX_US / max(traced, 1.0)))
     if count < MIN_PAIRS:
         return result
-    pairs = queued(torch, launch, before, count)
-    samples = [p - extra for p in pairs]
-    plain = middle(samples)
-    if plain is None or plain <= 0 or traced - plain <= max(PART * plain, LEAST_DIFFERENCE_US):
+    samples = [pair - extra for pair in queued(torch, launch, before, count)]
+    plain = median_high(samples)
+    if plain <= 0 or traced - plain <= max(PART * plain, LEAST_DIFFERENCE_US):
         return result
-    kernels = result.get("kernels")
-    if kernels is not None and (len(kernels) != 1 or kernels[0].get("per_call", 1) != 1):
-        return {**result, "whole": plain}
-    changed: dict[str, Any] = {**result, "samples": samples, "traced": traced}
-    if "span" in result:
-        changed["span"] = samples
-    if kernels is not None:
-        changed["kernels"] = [{**kernels[0], "samples": samples}]
+    changed = {**result, "samples": samples, "traced": traced}
+    if kernels := result.get("kernels"):
+        if len(kernels) > 1 or kernels[0]["per_call"] > 1:
+            return {**result, "whole": plain}
+        changed |= {"span": samples, "kernels": [{**kernels[0], "samples": samples}]}
     return changed

@@ -10,6 +10,7 @@ import math
 import re
 import struct
 import sys
+from collections.abc import Callable
 from typing import Any
 
 SEED = 20260
@@ -17,7 +18,6 @@ SEED = 20260
 BLOCK = 512
 # The alignment in bytes that Inductor's kernels assume of their inputs.
 ALIGNED_FOR_CODE = 16
-MAX_ITEMS = 4096
 # How a recorded argument is named: ``arg2``, ``arg2[0][1]``, ``eps``, ``sizes[3]``.
 _PLACE = re.compile(r"(?:arg(?P<number>[0-9]{1,4})|(?P<name>\w+))(?P<within>(?:\[[0-9]{1,4}\])*)")
 _INDEX = re.compile(r"\[([0-9]+)\]")
@@ -80,9 +80,6 @@ def tensor(
             )
         offset = alignment // size
     memory = torch.empty(count + offset, dtype=dtype, device=device)
-    base = memory.data_ptr() % BLOCK
-    if base and offset and base % (2 * alignment):
-        raise NotRebuilt(f"{name}: memory begins at an odd address")
     flat = memory[offset:]
     fill(torch, flat, description, warnings)
     return torch.as_strided(memory, shape, strides, offset), flat
@@ -100,11 +97,9 @@ def fill(torch: Any, flat: Any, description: dict[str, Any], warnings: list[str]
     elif kind.is_complex:
         torch.view_as_real(flat).normal_(generator=generator)
     elif kind.is_floating_point:
-        try:
-            flat.normal_(generator=generator)
-        except RuntimeError:  # 8-bit floats have no such operator: a piece at a time, converted
-            for piece in flat.split(1 << 24):
-                piece.copy_(torch.randn(piece.shape, device=flat.device, generator=generator))
+        # 8-bit floats cannot be drawn: a piece at a time, converted.
+        for piece in flat.split(1 << 24):
+            piece.copy_(torch.randn(piece.shape, device=flat.device, generator=generator))
     else:
         low, high = description.get("low"), description.get("high")
         if low is None or high is None:
@@ -142,33 +137,111 @@ def scalar(argument: dict[str, Any], size: int) -> bytes:
 
 
 class Memory:
-    """Tensors made for a call, with warnings about them, and a way to restore integers."""
+    """Tensors made for a call, with warnings about them, and a way to restore integers.
 
-    def __init__(self, torch: Any) -> None:
+    Methods that make tensors raise ``NotRebuilt`` where an argument cannot be made again, and
+    torch's error if there is not enough memory. ``most`` is the largest alignment that is recorded.
+    """
+
+    def __init__(self, torch: Any, device: str = "cuda", most: int = BLOCK) -> None:
         self.warnings: list[str] = []
         self.named: list[tuple[str, Any]] = []
         self._kept: list[Any] = []
         self._before: list[tuple[Any, Any]] = []
-        self._torch = torch
+        self._torch, self._device, self._most = torch, device, most
 
-    def make(self, argument: dict[str, Any], device: str, most: int) -> Any:
-        """A tensor of a recorded kind. Raises ``NotRebuilt``, and torch's error without memory."""
-        rebuilt, flat = tensor(self._torch, argument, device, most, self.warnings)
+    def _made(self, argument: dict[str, Any], device: str) -> Any:
+        """A tensor of a recorded kind."""
+        rebuilt, flat = tensor(self._torch, argument, device, self._most, self.warnings)
         self._kept.append(rebuilt)
         self.named.append((argument["name"], flat))
         return rebuilt
 
-    def keep_integers(self) -> None:
-        """Remember integers as they are now: as indices they must not grow from run to run."""
-        self._before += [
+    def parameters(self, launch: dict[str, Any]) -> list[bytes]:
+        """The bytes of a kernel's parameters in order."""
+        sizes = list(launch["sizes"])
+        # A kernel gets no constexprs when it runs: they were compiled in.
+        arguments = [a for a in launch["arguments"] if a.get("type") != "constexpr"]
+        if not len(arguments) <= len(sizes) <= len(arguments) + len(launch["scratch"]):
+            raise NotRebuilt(
+                f"the cubin has {len(sizes)} parameters, the call {len(arguments)} arguments"
+            )
+        values = [self._parameter(*each) for each in zip(arguments, sizes, strict=False)]
+        for size, scratch_bytes in zip(sizes[len(arguments) :], launch["scratch"], strict=False):
+            if size != 8:
+                raise NotRebuilt(f"a hidden parameter of {size} bytes")
+            scratch = self._torch.zeros(scratch_bytes, dtype=self._torch.uint8, device=self._device)
+            self._kept.append(scratch)
+            # Of an empty tensor it is null, which Triton passes if none is needed.
+            values.append(int(scratch.data_ptr()).to_bytes(8, "little"))
+        return values
+
+    def _parameter(self, argument: dict[str, Any], size: int) -> bytes:
+        if argument.get("shape") is not None and argument.get("dtype"):
+            if size != 8:
+                raise NotRebuilt(f"{argument['name']}: a tensor descriptor")
+            return int(self._made(argument, self._device).data_ptr()).to_bytes(8, "little")
+        if str(argument.get("type") or "").startswith("*"):
+            if argument.get("alignment") is None:
+                return bytes(size)  # a null pointer
+            raise NotRebuilt(
+                f"{argument['name']}: it was a bare address, and nobody knows of what size"
+            )
+        return scalar(argument, size)
+
+    def flat(self, arguments: list[dict[str, Any]]) -> list[Any]:
+        """The arguments of a compiled graph: each recorded one, with any name.
+
+        Memory is aligned well: the graph's code copies what is not, before its kernels run.
+        """
+        for argument in arguments:
+            low = argument.get("alignment")
+            if low is not None and low < ALIGNED_FOR_CODE:
+                self.warnings.append(
+                    f"{argument['name']} was at a multiple of {low} bytes alone; "
+                    "here it is better aligned"
+                )
+        return [self._value({**argument, "alignment": self._most}) for argument in arguments]
+
+    def arguments(self, arguments: list[dict[str, Any]]) -> tuple[list[Any], dict[str, Any]]:
+        """The arguments of a call from Python, by place and by name."""
+        args: list[Any] = []
+        given: dict[str, Any] = {}
+        for argument in arguments:
+            match = _PLACE.fullmatch(argument["name"])
+            if match is None:
+                raise NotRebuilt(f"an argument of the name {argument['name']}")
+            value = self._value(argument)
+            indices = [int(n) for n in _INDEX.findall(match["within"])]
+            if match["number"] is not None:
+                # A number that is not there was an empty list: nothing was recorded of it.
+                _put(args, [int(match["number"]), *indices], value)
+            elif indices:
+                _put(given.setdefault(match["name"], []), indices, value)
+            else:
+                given[match["name"]] = value
+        return args, given
+
+    def _value(self, argument: dict[str, Any]) -> Any:
+        if argument.get("shape") is not None and argument.get("dtype"):
+            return self._made(argument, str(argument.get("device") or self._device))
+        value = argument["value"]
+        name = value.removeprefix("torch.") if isinstance(value, str) else value
+        dtype = None if name == value else getattr(self._torch, name, None)
+        return dtype if isinstance(dtype, self._torch.dtype) else value
+
+    def changed_by(self, launch: Callable[[], object]) -> None:
+        """Launch once, and remember the integers that this changes as they were before.
+
+        As indices they must not grow from run to run.
+        """
+        before = [
             (flat, flat.clone())
             for _, flat in self.named
             if not (flat.dtype.is_floating_point or flat.dtype.is_complex) and flat.numel()
         ]
-
-    def forget_unchanged(self) -> None:
-        """After a launch, drop the integers that it left unchanged: they need no restoring."""
-        self._before = [(f, b) for f, b in self._before if not self._torch.equal(f, b)]
+        launch()
+        self._before = [(f, b) for f, b in before if not self._torch.equal(f, b)]
 
     @property
     def changes(self) -> bool:
@@ -191,97 +264,9 @@ class Memory:
         return [name for name, *both in extremes if not all(math.isfinite(v.item()) for v in both)]
 
 
-class Inputs(Memory):
-    """The parameters of one launch, and the memory behind them.
-
-    ``values`` are the parameters' bytes in order. Raises ``NotRebuilt`` where an argument cannot
-    be made again, and torch's error if there is not enough memory.
-    """
-
-    def __init__(self, torch: Any, launch: dict[str, Any], device: str, most: int) -> None:
-        super().__init__(torch)
-        self.values: list[bytes] = []
-        sizes = list(launch["sizes"])
-        # A kernel gets no constexprs when it runs: they were compiled in.
-        arguments = [a for a in launch["arguments"] if a.get("type") != "constexpr"]
-        if not len(arguments) <= len(sizes) <= len(arguments) + len(launch["scratch"]):
-            raise NotRebuilt(
-                f"the cubin has {len(sizes)} parameters, the call {len(arguments)} arguments"
-            )
-        for argument, size in zip(arguments, sizes, strict=False):
-            self.values.append(self._value(argument, size, device, most))
-        for size, scratch_bytes in zip(sizes[len(arguments) :], launch["scratch"], strict=False):
-            if size != 8:
-                raise NotRebuilt(f"a hidden parameter of {size} bytes")
-            self._kept.append(torch.zeros(scratch_bytes, dtype=torch.uint8, device=device))
-            # Of an empty tensor it is null, which Triton passes if none is needed.
-            self.values.append(int(self._kept[-1].data_ptr()).to_bytes(8, "little"))
-
-    def _value(self, argument: dict[str, Any], size: int, device: str, most: int) -> bytes:
-        if argument.get("shape") is not None and argument.get("dtype"):
-            if size != 8:
-                raise NotRebuilt(f"{argument['name']}: a tensor descriptor")
-            return int(self.make(argument, device, most).data_ptr()).to_bytes(8, "little")
-        if str(argument.get("type") or "").startswith("*"):
-            if argument.get("alignment") is None:
-                return bytes(size)  # a null pointer
-            raise NotRebuilt(
-                f"{argument['name']}: it was a bare address, and nobody knows of what size"
-            )
-        return scalar(argument, size)
-
-
-class Arguments(Memory):
-    """The arguments of a call from Python: ``args`` and ``given``, by place and by name.
-
-    Of a compiled graph (``flat``) each recorded argument is one, with any name, and memory is
-    aligned well: its code copies what is not, before its kernels run. Raises as ``Inputs`` does.
-    """
-
-    def __init__(
-        self, torch: Any, arguments: list[dict[str, Any]], device: str, most: int, flat: bool
-    ) -> None:
-        super().__init__(torch)
-        self.args: list[Any] = []
-        self.given: dict[str, Any] = {}
-        if flat:
-            for argument in arguments:
-                low = argument.get("alignment")
-                if low is not None and low < ALIGNED_FOR_CODE:
-                    self.warnings.append(
-                        f"{argument['name']} was at a multiple of {low} bytes alone; "
-                        "here it is better aligned"
-                    )
-                self.args.append(self._value({**argument, "alignment": most}, device, most))
-            return
-        for argument in arguments:
-            match = _PLACE.fullmatch(argument["name"])
-            if match is None:
-                raise NotRebuilt(f"an argument of the name {argument['name']}")
-            value = self._value(argument, device, most)
-            indices = [int(n) for n in _INDEX.findall(match["within"])]
-            if match["number"] is not None:
-                # A number that is not there was an empty list: nothing was recorded of it.
-                _put(self.args, [int(match["number"]), *indices], value)
-            elif indices:
-                _put(self.given.setdefault(match["name"], []), indices, value)
-            else:
-                self.given[match["name"]] = value
-
-    def _value(self, argument: dict[str, Any], device: str, most: int) -> Any:
-        if argument.get("shape") is not None and argument.get("dtype"):
-            return self.make(argument, str(argument.get("device") or device), most)
-        value = argument["value"]
-        name = value.removeprefix("torch.") if isinstance(value, str) else value
-        dtype = None if name == value else getattr(self._torch, name, None)
-        return dtype if isinstance(dtype, self._torch.dtype) else value
-
-
 def _put(items: list[Any], path: list[int], value: Any) -> None:
     """Set an item of lists within lists, which grow as they must."""
     index, *deeper = path
-    if index >= MAX_ITEMS:
-        raise NotRebuilt(f"an argument with an item of the number {index}")
     while len(items) <= index:
         items.append([])
     if deeper:

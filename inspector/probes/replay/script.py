@@ -12,18 +12,18 @@ A script declares them in plain names, without any import of ptxview:
 Only the first two are required.
 """
 
-import importlib
 import inspect
 import json
 import sys
 import traceback
-from collections.abc import Callable
-from contextlib import suppress
-from itertools import accumulate
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from functools import cache
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from .inputs import Memory, NotRebuilt, first_line, imported
+from .inputs import NotRebuilt, first_line, imported
 
 Function = Callable[..., Any]
 WHY = 'ptxview time compares what the file declares: VARIANTS = {"name": function} and inputs()'
@@ -38,44 +38,22 @@ class Refused(NotRebuilt):
     """The script cannot be compared; the message says why."""
 
 
-class Declared:
-    """What a script declares; ``sizes``: the integer parameters of ``inputs`` with defaults."""
-
-    def __init__(self, module: Any) -> None:
-        variants = getattr(module, "VARIANTS", None)
-        self._inputs: Any = getattr(module, "inputs", None)
-        if not isinstance(variants, dict) or not variants:
-            raise Refused(f"it has no VARIANTS; {WHY}")
-        if not callable(self._inputs):
-            raise Refused(f"it has no inputs(); {WHY}")
-        for name, function in variants.items():
-            if not callable(function):
-                raise Refused(f"VARIANTS[{name!r}] is not a function")
-        self.variants: dict[str, Function] = {str(n): f for n, f in variants.items()}
-        self.reference: Function = getattr(module, "reference", next(iter(self.variants.values())))
-        self.tolerance: dict[str, float] = getattr(module, "TOLERANCE", {})
-        self._module = module
-        self.parameters = dict(inspect.signature(self._inputs).parameters)
-        self.sizes = {
-            name: one.default
-            for name, one in self.parameters.items()
-            if isinstance(one.default, int | None) and not isinstance(one.default, bool)
-        }
-
-    def inputs(self, sizes: dict[str, int], device: str) -> tuple[Any, ...]:
-        """Make the arguments of a call of these sizes."""
-        where = {"device": device} if "device" in self.parameters else {}
-        arguments = self._inputs(**sizes, **where)
-        return tuple(arguments) if isinstance(arguments, tuple | list) else (arguments,)
-
-    def amount(self, name: str, arguments: tuple[Any, ...]) -> int | None:
-        """Return ``bytes_of`` or ``flops_of`` these arguments; None if it is not declared."""
-        function = getattr(self._module, name, None)
-        return None if function is None else int(function(*arguments))
+@contextmanager
+def refused(path: str) -> Iterator[None]:
+    """Raise errors of a script as ``Refused``, in one line with the script's line."""
+    try:
+        yield
+    except (Exception, SystemExit) as error:
+        if isinstance(error, SyntaxError):
+            raise Refused(f"SyntaxError: {error.msg} (line {error.lineno})") from error
+        frames = traceback.extract_tb(error.__traceback__)
+        lines = [f.lineno for f in frames if f.filename == str(Path(path).resolve())]
+        raise Refused(first_line(error) + (f" (line {lines[-1]})" if lines else "")) from error
 
 
-def load(path: str) -> Declared:
-    """Import a script, not as ``__main__``, and read what it declares. Raises ``Refused``.
+@cache
+def load(path: str) -> Any:
+    """Import a script, not as ``__main__``, and check what it declares. Raises ``Refused``.
 
     A file of a package is imported as a part of it, so that its own imports work.
     """
@@ -86,69 +64,91 @@ def load(path: str) -> Declared:
         folder = folder.parent
     sys.path.insert(0, str(folder))
     sys.argv = [path]
-    try:
-        if len(names) > 1:
-            return Declared(importlib.import_module(".".join(names)))
-        return Declared(imported(file.stem, str(file)))
-    except Refused:
-        raise
-    except (Exception, SystemExit) as error:
-        raise Refused(said(error, str(file))) from error
+    with refused(path):
+        packaged = len(names) > 1
+        module = import_module(".".join(names)) if packaged else imported(file.stem, str(file))
+        variants = getattr(module, "VARIANTS", None)
+        if not isinstance(variants, dict) or not variants:
+            raise Refused(f"it has no VARIANTS; {WHY}")
+        if not callable(getattr(module, "inputs", None)):
+            raise Refused(f"it has no inputs(); {WHY}")
+        for name, function in variants.items():
+            if not callable(function):
+                raise Refused(f"VARIANTS[{name!r}] is not a function")
+    return module
 
 
-def said(error: BaseException, file: str) -> str:
-    """An error in one line, with the line of ``file`` that it came from."""
-    if isinstance(error, SyntaxError):
-        return f"SyntaxError: {error.msg} (line {error.lineno})"
-    lines = [f.lineno for f in traceback.extract_tb(error.__traceback__) if f.filename == file]
-    return first_line(error) + (f" (line {lines[-1]})" if lines else "")
+def declared(module: Any) -> dict[str, Any]:
+    """A script's variants and parameters; ``sizes``: integers of ``inputs`` with defaults."""
+    parameters = inspect.signature(module.inputs).parameters
+    sizes = {
+        name: one.default
+        for name, one in parameters.items()
+        if isinstance(one.default, int | None) and not isinstance(one.default, bool)
+    }
+    return {"variants": [*map(str, module.VARIANTS)], "sizes": sizes, "parameters": [*parameters]}
 
 
 def main(job_path: str, results_path: str) -> int:
     """Write what the job's script declares, or why it cannot be compared; 0."""
     job = json.loads(Path(job_path).read_text("utf-8"))
-    result: dict[str, Any]
     try:
-        declared = load(job["script"])
-        result = {
-            "variants": list(declared.variants),
-            "sizes": declared.sizes,
-            "parameters": list(declared.parameters),
-        }
+        result = declared(load(job["script"]))
     except Refused as error:
         result = {"refused": str(error)}
     Path(results_path).write_text(json.dumps(result) + "\n", "utf-8")
     return 0
 
 
-def tensors(value: Any) -> list[Any]:
-    """List the tensors in a call's arguments or result, through tuples, lists and dicts."""
-    if hasattr(value, "data_ptr") and hasattr(value, "dtype"):
-        return [value]
-    if isinstance(value, dict):
-        value = list(value.values())
-    return [t for one in value for t in tensors(one)] if isinstance(value, tuple | list) else []
-
-
 class Comparison:
-    """The input of one size with the reference's result, on which all variants are called."""
+    """The input of one size with the reference's results, on which all variants are called."""
 
-    def __init__(self, torch: Any, declared: Declared, sizes: dict[str, int], device: str) -> None:
-        self._torch, self._declared = torch, declared
-        if "torch._dynamo" in sys.modules:  # else a second size is compiled with dynamic shapes
-            torch.compiler.reset()
-        torch.manual_seed(0)  # every process has the same input
-        self.given = declared.inputs(sizes, device)
-        self._own = tensors(self.given)
-        self._before = [t.detach().clone() for t in self._own]
-        # A result in a buffer of the function's own is overwritten by the next call.
-        self._reference = [t.detach().clone() for t in tensors(declared.reference(*self.given))]
-        if self.restored():
-            raise Refused("the reference changes its input")
-        if not self._reference:
-            raise Refused("the reference gives no tensor to compare with")
+    def __init__(
+        self, torch: Any, script: str, sizes: dict[str, int], device: str = "cuda"
+    ) -> None:
+        self._torch, self._script, self.sizes = torch, script, sizes
+        with refused(script):
+            self._module = module = load(script)
+            if "torch._dynamo" in sys.modules:  # else a second size is compiled with dynamic shapes
+                torch.compiler.reset()
+            torch.manual_seed(0)  # every process has the same input
+            accepted = inspect.signature(module.inputs).parameters
+            given = module.inputs(**sizes, **({"device": device} if "device" in accepted else {}))
+            self._given = tuple(given) if isinstance(given, tuple | list) else (given,)
+            self._own = self._tensors(self._given)
+            self._before = [t.detach().clone() for t in self._own]
+            reference = getattr(module, "reference", next(iter(module.VARIANTS.values())))
+            # A result in a buffer of the function's own is overwritten by the next call.
+            self._expected = [t.detach().clone() for t in self._tensors(reference(*self._given))]
+            if self._restored():
+                raise Refused("the reference changes its input")
+            if not self._expected:
+                raise Refused("the reference gives no tensor to compare with")
 
-    def restored(self) -> bool:
+    def call(
+        self, variant: dict[str, Any], say: Callable[..., None], compiled: Callable[[], Any]
+    ) -> Callable[[], Any]:
+        """Check a variant, write the verdict, and return its call. Raises ``Refused``.
+
+        ``compiled`` is called after the first call.
+        """
+        with refused(self._script):
+            self._restored()
+            variants = {str(name): each for name, each in self._module.VARIANTS.items()}
+            function = variants[variant["variant"]]
+            described = [(str(t.dtype).removeprefix("torch."), [*t.shape]) for t in self._own]
+            given = {name: getattr(self._module, f"{name}_of", None) for name in ("bytes", "flops")}
+            amounts = {name: f and int(f(*self._given)) for name, f in given.items()}
+            say(n=variant["n"], about={"inputs": described, **amounts})
+            say(n=variant["n"], checked=self._check(function, compiled))
+        return lambda: function(*self._given)
+
+    def _tensors(self, value: Any) -> list[Any]:
+        """List the tensors in a call's arguments or result, through tuples, lists and dicts."""
+        leaves = import_module("torch.utils._pytree").tree_leaves(value)
+        return [leaf for leaf in leaves if isinstance(leaf, self._torch.Tensor)]
+
+    def _restored(self) -> bool:
         """Whether the input had changed; it is restored."""
         with self._torch.no_grad():
             changed = [
@@ -158,106 +158,55 @@ class Comparison:
             ]
         return bool(changed)
 
-    def about(self) -> dict[str, Any]:
-        """The inputs in words, their dtypes, and the bytes and operations of a call."""
-        dtypes = [str(t.dtype).removeprefix("torch.") for t in self._own]
-        words = [
-            f"{'' if n and dtypes[n - 1] == dtype else f'{dtype} '}"
-            f"{'×'.join(map(str, t.shape)) or 'scalar'}"
-            for n, (t, dtype) in enumerate(zip(self._own, dtypes, strict=True))
-        ]
-        amounts = {k: self._declared.amount(f"{k}_of", self.given) for k in ("bytes", "flops")}
-        return {"inputs": ", ".join(words), "dtypes": list(dict.fromkeys(dtypes)), **amounts}
-
-    def check(self, function: Function, compiled: Callable[[], Any]) -> dict[str, Any]:
-        """Call a variant until it is warm; whether each result agrees with the reference.
-
-        ``compiled`` is called after the first call.
-        """
-        difference: float | None = None
+    def _check(self, function: Function, compiled: Callable[[], Any]) -> dict[str, Any]:
+        """Call a variant until it is warm; whether each result agrees with the reference."""
+        why, difference = None, None
         for turn in range(WARM_CALLS):
             self._poison()
-            result = tensors(function(*self.given))
+            result = self._tensors(function(*self._given))
             if not turn:
                 compiled()
             why, difference = self._disagreement(result)
-            if self.restored():
+            if self._restored():
                 why = "it changes its input, which the next variant reads"
             if why is not None:
-                return {"agrees": False, "difference": difference, "why": why}
-        return {"agrees": True, "difference": difference, "why": None}
+                break
+        return {"agrees": why is None, "difference": difference, "why": why}
 
     def _disagreement(self, result: list[Any]) -> tuple[str | None, float | None]:
         """Why a result disagrees, None if it does not, and the greatest absolute difference."""
-        if len(result) != len(self._reference):
-            return f"it gives {len(result)} tensors, the reference {len(self._reference)}", None
-        largest, why = 0.0, None
-        for actual, expected in zip(result, self._reference, strict=True):
-            if actual.shape != expected.shape or actual.device != expected.device:
-                one, other = (f"{t.device} {tuple(t.shape)}" for t in (actual, expected))
+        expected, why = self._expected, None
+        if len(result) != len(expected):
+            return f"it gives {len(result)} tensors, the reference {len(expected)}", None
+        kinds = ([f"{t.device} {tuple(t.shape)}" for t in each] for each in (result, expected))
+        for one, other in zip(*kinds, strict=True):
+            if one != other:
                 return f"it gives {one}, the reference {other}", None
-            try:
-                self._torch.testing.assert_close(
-                    actual,
-                    expected,
-                    equal_nan=True,
-                    check_dtype=False,
-                    check_stride=False,
-                    rtol=self._declared.tolerance.get("rtol"),
-                    atol=self._declared.tolerance.get("atol"),
-                )
-            except AssertionError as error:
-                why = why or str(error).partition("\nGreatest")[0].rpartition("\n")[2]
-                lost = int((actual != actual).sum()) - int((expected != expected).sum())
-                why += f"; {lost:,} NaN: were they written?" if lost > 0 else ""
-            apart = (actual.detach() - expected).abs().double().nan_to_num(0.0, 0.0)
-            largest = max([largest, *apart.reshape(-1).max(0).values.reshape(1).tolist()])
-        return why, largest
+        tolerance = getattr(self._module, "TOLERANCE", {})
+        try:
+            limits = {name: tolerance.get(name) for name in ("rtol", "atol")}
+            self._torch.testing.assert_close(
+                result, expected, equal_nan=True, check_dtype=False, check_stride=False, **limits
+            )
+        except AssertionError as error:
+            why = str(error).partition("\nGreatest")[0].rpartition("\n")[2]
+            nans, known = (sum(int((t != t).sum()) for t in each) for each in (result, expected))
+            why += f"; {nans - known:,} NaN: were they written?" if nans > known else ""
+        apart = [(t.detach() - e).abs().double() for t, e in zip(result, expected, strict=True)]
+        return why, max(float(t.nan_to_num(0.0, 0.0).max()) for t in apart)
 
     def _poison(self) -> None:
         """Fill free memory with NaN, so that what a variant does not write shows.
 
         Otherwise it may hold the right result of the variant before.
         """
-        first = self._reference[0]
-        if first.is_cuda:
+        device, room = self._expected[0].device, MAX_POISON_BYTES
+        if device.type == "cuda":
             self._torch.cuda.empty_cache()  # little is free then, and that is filled first
-        sizes = [t.numel() * item for item in ITEM_SIZES for t in self._reference]
-        totals = accumulate(POISONED_BLOCKS * size for size in sizes)
         blocks: list[Any] = []
         with suppress(RuntimeError):  # no room for more: what was free is filled
-            for size, total in zip(sizes, totals, strict=True):
-                for _ in range(POISONED_BLOCKS if total <= MAX_POISON_BYTES else 0):
-                    block = self._torch.empty(size, dtype=self._torch.uint8, device=first.device)
+            for size in [t.numel() * item for item in ITEM_SIZES for t in self._expected]:
+                room -= POISONED_BLOCKS * size
+                for _ in range(POISONED_BLOCKS if room >= 0 else 0):
+                    block = self._torch.empty(size, dtype=self._torch.uint8, device=device)
                     blocks.append(block.fill_(0xFF))
-
-
-class Comparisons:
-    """The comparison of the size at hand: one input and reference for all variants of it."""
-
-    def __init__(self, torch: Any, device: str = "cuda") -> None:
-        self._torch, self._device = torch, device
-        self._declared: Declared | None = None
-        self._last: tuple[dict[str, int], Comparison] | None = None
-
-    def call(
-        self, variant: dict[str, Any], say: Callable[..., None], compiled: Callable[[], Any]
-    ) -> tuple[Callable[[], Any], Memory]:
-        """Check a variant, write the verdict, and return its call. Raises ``Refused``."""
-        file = str(Path(variant["script"]).resolve())
-        try:
-            self._declared = self._declared or load(variant["script"])
-            if self._last is None or self._last[0] != variant["sizes"]:
-                self._last = None  # frees the memory of the size before
-                made = Comparison(self._torch, self._declared, variant["sizes"], self._device)
-                self._last = variant["sizes"], made
-            comparison = self._last[1]
-            comparison.restored()
-            say(n=variant["n"], about=comparison.about())
-            function = self._declared.variants[variant["variant"]]
-            say(n=variant["n"], checked=comparison.check(function, compiled))
-        except Refused:
-            raise
-        except (Exception, SystemExit) as error:
-            raise Refused(said(error, file)) from error
-        return (lambda: function(*comparison.given)), Memory(self._torch)

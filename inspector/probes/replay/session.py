@@ -24,6 +24,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
+from statistics import median_high
 from typing import Any
 
 from .driver import (
@@ -32,23 +33,23 @@ from .driver import (
     MAX_MISSES,
     OWN_CACHE,
     STOPWATCHES,
-    Cache,
     Clocks,
+    Cupti,
     Driver,
     Event,
-    Kernel,
-    Records,
+    Launch,
     Unavailable,
-    around,
+    launched,
     next_count,
+    preparing,
+    queued,
     settled,
     trace_of,
     undisturbed,
 )
-from .inputs import Arguments, Inputs, Memory, NotRebuilt, first_line, imported, tensor
-from .script import Comparisons
+from .inputs import Memory, NotRebuilt, first_line, imported, tensor
+from .script import Comparison
 
-Launch = Callable[[], Any]
 # A constant of a graph whose value is not in its code, and how that code would make another.
 _CONSTANT = re.compile(r"^(\w+) = None  # ", re.MULTILINE)
 _MADE = (
@@ -61,21 +62,16 @@ WRAPPER_CALLS, WRAPPER_SECONDS = 60, 0.5
 LEADS = 4
 
 
-class ReplayableCall:
-    """A recorded call that ``made()`` repeats any number of times; ``memory`` holds its inputs."""
-
-    def __init__(self, torch: Any, call: dict[str, Any], device: str, most: int) -> None:
-        graph = call["kind"] == "graph"
-        self.name = str(call["name"])
-        function = _code(torch, call, device) if graph else _function(call)
-        self.memory = Arguments(torch, call["arguments"], device, most, graph)
-        args, kwargs = self.memory.args, self.memory.given
-        self.made: Launch = (
-            (lambda: function(list(args))) if graph else (lambda: function(*args, **kwargs))
-        )
+def repeated(torch: Any, call: dict[str, Any], memory: Memory) -> Launch:
+    """A recorded call that can be made any number of times, with inputs in ``memory``."""
+    if call["kind"] == "graph":
+        code, inputs = _code(torch, call), memory.flat(call["arguments"])
+        return lambda: code(list(inputs))
+    function, (args, kwargs) = _function(call), memory.arguments(call["arguments"])
+    return lambda: function(*args, **kwargs)
 
 
-def _code(torch: Any, call: dict[str, Any], device: str) -> Callable[..., Any]:
+def _code(torch: Any, call: dict[str, Any]) -> Callable[..., Any]:
     """The function of a graph's ``output_code``; missing constants are generated.
 
     Through all versions from torch 2.6 on it is ``call(args)``, be it a function or a method.
@@ -87,21 +83,20 @@ def _code(torch: Any, call: dict[str, Any], device: str) -> Callable[..., Any]:
             raise NotRebuilt(f"the graph was compiled for device {number}; times are taken on 0")
     module = imported(f"ptxview_graph_{call['n']}", path)
     for name in dict.fromkeys(_CONSTANT.findall(text)):
-        setattr(module, name, _constant(torch, name, text, device))
+        setattr(module, name, _constant(torch, name, text))
     function = getattr(module, "call", None)
     if not callable(function):
         raise NotRebuilt("the graph's code has no call(args)")
     return function
 
 
-def _constant(torch: Any, name: str, text: str, device: str) -> Any:
+def _constant(torch: Any, name: str, text: str) -> Any:
     match = re.search(_MADE.format(re.escape(name)), text, re.MULTILINE)
     if match is None:
         raise NotRebuilt(f"the graph holds {name}, a value of the program that was not recorded")
     shape, strides = ([int(n) for n in match[group].split(",") if n.strip()] for group in (1, 2))
     layout = {"shape": shape, "strides": strides, "dtype": match[4], "alignment": None}
-    where = device if match[3] == "cuda" else match[3]
-    return tensor(torch, {"name": name, **layout}, where, 0, [])[0]
+    return tensor(torch, {"name": name, **layout}, match[3], 0, [])[0]
 
 
 def _function(call: dict[str, Any]) -> Callable[..., Any]:
@@ -113,52 +108,37 @@ def _function(call: dict[str, Any]) -> Callable[..., Any]:
     return function
 
 
-def parts(events: list[Event], count: int, lead: list[str]) -> list[list[Event]] | None:
+def parts(events: list[Event], count: int, lead: list[str]) -> list[list[Event]]:
     """The events of each of ``count`` calls, without the ``lead`` before each.
 
-    None if they cannot be separated: an event is missing, or the calls differ.
+    Empty if they cannot be separated: an event is missing, or the calls differ.
     """
     per_call, rest = divmod(len(events), count)
-    if rest or per_call < len(lead):
-        return None
     calls = [events[n * per_call : (n + 1) * per_call] for n in range(count)]
-    if any([event.name for event in call[: len(lead)]] != lead for call in calls):
-        return None
+    if rest or any([event.name for event in call[: len(lead)]] != lead for call in calls):
+        return []
     return [call[len(lead) :] for call in calls]
 
 
-class CallTimes:
-    """Times of calls in µs: ``sums`` of their kernels and ``spans`` from the first start to the
-    last end, one a call; ``kernels`` one a launch, by name; ``per_call`` launches of each name."""
+def add(times: dict[str, Any], calls: list[list[Event]]) -> None:
+    """Add calls to times in µs.
 
-    def __init__(self) -> None:
-        self.sums: list[float] = []
-        self.spans: list[float] = []
-        self.kernels: dict[str, list[float]] = {}
-        self.per_call: dict[str, int] = {}
-
-    def take(self, calls: list[list[Event]]) -> None:
-        """Add the events of calls."""
-        for call in calls:
-            self.sums.append(sum(event.ns for event in call) / 1000)
-            end = max((event.start + event.ns for event in call), default=0)
-            self.spans.append((end - call[0].start) / 1000 if call else 0.0)
-            names = [event.name for event in call]
-            for event in call:
-                self.per_call.setdefault(event.name, names.count(event.name))
-                samples = self.kernels.setdefault(event.name, [])
-                if len(samples) < MAX_CALLS:
-                    samples.append(event.ns / 1000)
-
-    def as_json(self) -> list[dict[str, Any]]:
-        """Kernels in the order in which they were first launched."""
-        return [
-            {"name": name, "per_call": self.per_call[name], "samples": samples}
-            for name, samples in self.kernels.items()
-        ]
+    ``samples`` are the sums of a call's kernels, ``span`` the times from the first start to the
+    last end, ``kernels`` each kernel by name, in the order in which they were first launched.
+    """
+    for call in calls:
+        times["samples"].append(sum(event.ns for event in call) / 1000)
+        end = max((event.start + event.ns for event in call), default=0)
+        times["span"].append((end - call[0].start) / 1000 if call else 0.0)
+        names = [event.name for event in call]
+        for name, _, ns in call:
+            bare = {"name": name, "per_call": names.count(name), "samples": []}
+            samples = times["kernels"].setdefault(name, bare)["samples"]
+            if len(samples) < MAX_CALLS:
+                samples.append(ns / 1000)
 
 
-def lead_of(trace: Records, before: Launch, something: bool) -> list[str]:
+def lead_of(trace: Cupti, before: Launch, something: bool) -> list[str]:
     """Names of the device events that ``before`` causes; ``something``: whether there are any.
 
     Raises ``Unavailable`` if CUPTI does not see them.
@@ -180,19 +160,19 @@ def lead_of(trace: Records, before: Launch, something: bool) -> list[str]:
 
 
 def cupti(
-    trace: Records,
+    trace: Cupti,
     call: Launch,
     before: Launch,
     flushes: bool,
     seconds: float,
     between: Callable[[], None],
-) -> CallTimes:
+) -> dict[str, Any]:
     """The device's own times of a call, until the sum's median is settled or the time is up.
 
     ``flushes``: whether ``before`` does anything on the device.
     """
-    out = CallTimes()
-    count, misses = 10, 0
+    out: dict[str, Any] = {"samples": [], "span": [], "kernels": {}}
+    count = 10
 
     def block() -> None:
         for _ in range(count):
@@ -203,38 +183,35 @@ def cupti(
     with trace:
         lead = lead_of(trace, before, flushes)
 
-        def calls(events: list[Event]) -> list[list[Event]] | None:
-            return parts(events, count, lead)
+        def enough(events: list[Event]) -> bool:
+            return any(parts(events, count, lead))
 
         began = time.monotonic()
         while True:
-            block_began = time.monotonic()
-            events_seen = trace.saw(block, lambda events: any(calls(events) or ()))
-            block_seconds = time.monotonic() - block_began
-            work_by_call = calls(events_seen)
-            if work_by_call is None or not any(work_by_call):
-                misses += 1
-                if misses >= MAX_MISSES:
-                    of_calls = len(events_seen) - len(lead) * count
-                    raise Unavailable(_why(len(events_seen), work_by_call, of_calls, count))
-                continue
-            misses = 0
-            out.take(work_by_call)
-            late = len(out.sums) >= MAX_CALLS or time.monotonic() - began > seconds
-            if late or settled(out.sums):
+            for _ in range(MAX_MISSES):
+                block_began = time.monotonic()
+                seen = trace.saw(block, enough)
+                block_seconds = time.monotonic() - block_began
+                if enough(seen):
+                    break
+            else:
+                raise Unavailable(_why(seen, count, lead))
+            add(out, parts(seen, count, lead))
+            late = len(out["samples"]) >= MAX_CALLS or time.monotonic() - began > seconds
+            if late or settled(out["samples"]):
                 return out
-            count = next_count(count, block_seconds, len(events_seen), 5, 200)
+            count = next_count(count, block_seconds, len(seen), 5, 200)
 
 
-def _why(seen: int, calls: list[list[Event]] | None, of_calls: int, count: int) -> str:
+def _why(seen: list[Event], count: int, lead: list[str]) -> str:
     """Why calls have no time."""
     if not seen:
         return "CUPTI saw nothing on the device: is another profiler at work?"
-    if calls is not None:
+    if parts(seen, count, lead):
         return "the call launched nothing on the device, or CUPTI saw none of it"
     return (
         "one call does not launch the same kernels as the next, or CUPTI missed some: it saw "
-        f"{of_calls} of {count} calls"
+        f"{len(seen) - len(lead) * count} of {count} calls"
     )
 
 
@@ -271,12 +248,12 @@ class Session:
         self.driver = Driver()
         self.device = torch.cuda.current_device()
         self.clocks = Clocks(self.driver.bus_id(self.device))
-        self.comparisons = Comparisons(torch)
-        # The state of the L2, with its memory, made once.
-        self.cache = functools.cache(functools.partial(Cache, torch))
+        self.comparison: Comparison | None = None
+        # What brings the L2 into a state, with its memory, made once.
+        self.preparing = functools.cache(functools.partial(preparing, torch))
         # A kernel of machine code stays loaded: where one is unloaded the next may have its handle,
         # and CUPTI then loses its launches, or has them under the other's name.
-        self.function = functools.cache(lambda code, name: self.driver.load(code, name)[1])
+        self.function = functools.cache(lambda code, name: self.driver.load(code, name))
 
     def say(self, **fields: Any) -> None:
         """Write one line of results."""
@@ -284,7 +261,7 @@ class Session:
         self._out.flush()
 
     @cached_property
-    def trace(self) -> Records:
+    def trace(self) -> Cupti:
         """The source of device events."""
         return trace_of(self.torch)
 
@@ -307,26 +284,23 @@ class Session:
 
     def warm(self) -> None:
         """Keep the device busy until its clocks are up."""
-        cache = self.cache("cold")
+        prepare = self.preparing("cold")
         until = time.monotonic() + WARM_SECONDS
         while time.monotonic() < until:
             for _ in range(50):
-                cache.prepare()
+                prepare()
             self.torch.cuda.synchronize()
 
     @cached_property
     def extra(self) -> float | None:
         """µs that a pair of events reads beyond a kernel's own time; None if unknown."""
-        torch, before = self.torch, self.cache("cold").prepare
+        torch, before = self.torch, self.preparing("cold")
         try:
             function = self.function(EMPTY_PTX.encode(), EMPTY)
-            kernel = Kernel(self.driver, function, {"grid": (1, 1, 1), "block": (1, 1, 1)}, [])
-
-            def launch() -> None:
-                kernel.launch(torch.cuda.current_stream().cuda_stream)
-
+            empty = {"grid": (1, 1, 1), "block": (1, 1, 1)}
+            launch = launched(torch, self.driver, function, empty, [])
             own = cupti(self.trace, launch, before, True, EMPTY_SECONDS, lambda: None)
-            return around(torch, launch, before, own.sums)
+            return median_high(queued(torch, launch, before)) - median_high(own["samples"])
         except (RuntimeError, OSError, AttributeError, Unavailable):
             return None
 
@@ -337,13 +311,13 @@ class Session:
 
         ``kind`` is that of the call, or ``copy``: no kernel, so that tracing cannot slow it.
         """
-        cache = self.cache(state)
+        prepare = self.preparing(state)
         looks: list[dict[str, Any]] = []
         seconds = self.job["seconds"]
 
         def before() -> None:
             memory.restore()
-            cache.prepare()
+            prepare()
 
         def look() -> None:
             looks.append(self.clocks.look())
@@ -355,10 +329,10 @@ class Session:
         if stopwatch == "cupti":
             flushes = state != "hot" or memory.changes
             times = cupti(self.trace, launch, before, flushes, seconds, look)
-            result: dict[str, Any] = {"samples": times.sums}
+            result: dict[str, Any] = {"samples": times["samples"]}
             if kind not in ("triton", "copy"):
                 cpu = on_cpu(self.torch, launch, before)
-                result |= {"kernels": times.as_json(), "span": times.spans, "cpu": cpu}
+                result = {**times, "kernels": [*times["kernels"].values()], "cpu": cpu}
             if kind != "copy":
                 result = undisturbed(self.torch, result, launch, before, self.extra)
         else:
@@ -385,26 +359,22 @@ def summed(looks: list[dict[str, Any]]) -> dict[str, Any]:
 def copy(session: Session) -> None:
     """The device's bandwidth: a copy of a gigabyte, by the same stopwatches."""
     torch = session.torch
-    try:
-        source = torch.zeros(COPIED_BYTES, dtype=torch.uint8, device="cuda")
-        target = torch.empty_like(source)
-    except RuntimeError:
-        return  # the device has not that much free memory
-
     for stopwatch in session.job["stopwatches"]:
         state = OWN_CACHE.get(stopwatch, session.job["cache"])
         try:
+            source = torch.zeros(COPIED_BYTES, dtype=torch.uint8, device="cuda")
             # The copy is far larger than the L2, so the L2's state before it does not matter.
-            launch = functools.partial(target.copy_, source)
+            launch = functools.partial(torch.empty_like(source).copy_, source)
             measurement = session.measure(stopwatch, state, launch, Memory(torch), "copy")
-        except (Unavailable, RuntimeError):
+        except (Unavailable, RuntimeError):  # for example, too little free memory
             continue  # without it, times are shown without their share of the bandwidth
         session.say(copy={**measurement, "bytes": 2 * COPIED_BYTES})
 
 
 def repeatable(session: Session, recorded: dict[str, Any]) -> tuple[Any, Memory]:
     """A launch or call that can be repeated, and the memory behind it."""
-    torch, driver, most = session.torch, session.driver, session.job["alignment"]
+    torch, driver = session.torch, session.driver
+    memory = Memory(torch, "cuda", session.job["alignment"])
     kind = recorded.get("kind", "triton")
     if kind == "variant":
 
@@ -414,29 +384,27 @@ def repeatable(session: Session, recorded: dict[str, Any]) -> tuple[Any, Memory]
             torch.cuda.synchronize()
 
         began = time.monotonic()
-        call = session.comparisons.call(recorded, session.say, compiled)
+        if session.comparison is None or session.comparison.sizes != recorded["sizes"]:
+            session.comparison = None  # frees the memory of the size before
+            session.comparison = Comparison(torch, recorded["script"], recorded["sizes"])
+        call = session.comparison.call(recorded, session.say, compiled)
         if time.monotonic() - began > IDLE_SECONDS:
             session.warm()
-        return call
+        return call, memory
     if kind != "triton":
-        again = ReplayableCall(torch, recorded, "cuda", most)
-        return again.made, again.memory
-    inputs = Inputs(torch, recorded, "cuda", most)
+        return repeated(torch, recorded, memory), memory
+    values = memory.parameters(recorded)
     function = session.function(Path(recorded["cubin"]).read_bytes(), recorded["symbol"])
     driver.allow_shared(function, recorded["shared"] or 0, session.device)
-    kernel = Kernel(driver, function, recorded, inputs.values)
-    return (lambda: kernel.launch(torch.cuda.current_stream().cuda_stream)), inputs
+    return launched(torch, driver, function, recorded, values), memory
 
 
 def replay(session: Session, recorded: dict[str, Any]) -> None:
     """Launch once, so that everything is compiled, then time the launch by each stopwatch."""
     torch, n = session.torch, recorded["n"]
     launch, memory = repeatable(session, recorded)
-    memory.keep_integers()
+    memory.changed_by(launch)
     torch.cuda.synchronize()
-    launch()
-    torch.cuda.synchronize()
-    memory.forget_unchanged()
     odd = set(memory.overflowed())
     for stopwatch in session.job["stopwatches"]:
         state = OWN_CACHE.get(stopwatch, session.job["cache"])
@@ -471,11 +439,9 @@ def main(job_path: str, results_path: str) -> int:
     with Path(results_path).open("a", encoding="utf-8") as out:
         try:
             import torch
-        except ImportError as error:
-            out.write(json.dumps({"no_torch": first_line(error)}) + "\n")
+        except ImportError:
             return NO_TORCH
         if not torch.cuda.is_available():
-            out.write(json.dumps({"no_device": f"torch {torch.__version__} sees none"}) + "\n")
             return NO_DEVICE
         # Above all, this works where the interpreter itself is stuck in a call of the driver.
         faulthandler.dump_traceback_later(job["limit"], exit=True)

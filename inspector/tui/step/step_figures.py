@@ -238,7 +238,7 @@ class RunningBlock(Struct):
                 stop=self.stop.is_set,
             )
             names, unnamed = chosen.register_names()
-            return chosen, traced, Stepper.of(traced, names, chosen.source), unnamed
+            return chosen, traced, Stepper(traced, names, chosen.source), unnamed
         except UsageError as error:
             path = shlex.quote(reads.recording.path)
             by_hand = f"In a terminal:\n\n    ptxview step {path} {variant.id} …"

@@ -5,6 +5,7 @@ import re
 import msgspec.structs
 import pytest
 
+from inspector.analyse.function_facts import FunctionFacts
 from inspector.analyse.hints.rules import RULES
 from inspector.analyse.hints.subject import HintSubject
 from inspector.base.model import Argument, Call, Kernel, Origin, Resources, Stage, Variant
@@ -86,9 +87,6 @@ def check_findings(subject: HintSubject) -> None:
         assert any(findings(subject)[rule].lines.values()), rule
 
 
-# -- the figures that hints tell --------------------------------------------------------------
-
-
 def test_spills_are_the_assemblers_figures_and_its_lines() -> None:
     finding = findings(pairs("spilled"))["spills"]
     assert "384 bytes of spill stores and 448 of spill loads" in finding.text
@@ -133,9 +131,6 @@ def test_masked_lanes_are_counted_in_the_launch() -> None:
     almost = Call("triton", "scale_kernel", grid=(4, 1, 1), block=(128, 1, 1),
                   arguments=(Argument("n_cols", "i32", 900),))  # fmt: skip
     assert "masked-lanes" not in rules(msgspec.structs.replace(subject, calls=(almost,)))
-
-
-# -- the launch and the device ----------------------------------------------------------------
 
 
 def launched(blocks: int, **resources: int) -> HintSubject:
@@ -203,9 +198,8 @@ def test_kernels_on_the_tensor_cores_may_have_few_warps() -> None:
     subject = launched(132 * 64, registers=255)
     assert "low-occupancy" in rules(subject)
     listing = parse(Stage.PTX, text)
-    tensor = msgspec.structs.replace(
-        subject, listings={Stage.PTX: listing}, functions={Stage.PTX: listing.functions[0]}
-    )
+    facts = {Stage.PTX: FunctionFacts(listing, listing.functions[0])}
+    tensor = msgspec.structs.replace(subject, facts=facts)
     assert "low-occupancy" not in rules(tensor)
 
 

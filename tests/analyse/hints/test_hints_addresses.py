@@ -18,8 +18,6 @@ from tests.helpers.hint_data import pairs
 
 MASK = 0xFFFFFFFF
 
-# -- PTX --------------------------------------------------------------------------------------
-
 
 def code_of(subject: HintSubject) -> PtxFunction:
     assert subject.ptx_code is not None
@@ -96,9 +94,6 @@ def test_vectors_guards_shuffles_and_halves() -> None:
     assert addresses(head + shuffled) == [tuple(range(5, 37))]
 
 
-# -- banks ------------------------------------------------------------------------------------
-
-
 def conflicts(addresses: tuple[int, ...], width: int) -> int:
     """The definition: of a pass, the most different words in any one bank."""
     lanes = {4: 32, 8: 16, 16: 8}[width]
@@ -120,9 +115,6 @@ def test_conflicts_are_the_words_a_bank_is_asked_for(width: int, stride: int, sw
     places = tuple(width * (lane * stride ^ swizzle) for lane in range(32))
     access = WarpAccess(1, "shared", False, width, places)
     assert degree(access) == conflicts(places, width)
-
-
-# -- TTGIR ------------------------------------------------------------------------------------
 
 
 def test_elements_of_a_row_are_as_the_source_says() -> None:

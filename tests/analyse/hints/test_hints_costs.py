@@ -9,7 +9,7 @@ from inspector.base.model import Stage
 from inspector.listing import parse
 from inspector.system.toolchain import need
 from tests.helpers.hint_data import THRESHOLDS
-from tests.helpers.ptxview import tool
+from tests.helpers.ptxview import saved, tool
 
 TYPES = {
     "s16": "short",
@@ -31,8 +31,7 @@ def test_costs_of_divisions_are_what_ptxas_makes_of_them(tmp_path: Path) -> None
         for kind, c in TYPES.items()
         for name, operator in (("div", "/"), ("add", "+"))
     ]
-    source = tmp_path / "div.cu"
-    source.write_text("\n".join(kernels), encoding="utf-8")
+    source = saved(tmp_path / "div.cu", "\n".join(kernels))
     cubin = source.with_suffix(".cubin")
     subprocess.run(
         [tool("nvcc"), "-cubin", "-arch=sm_90", source, "-o", cubin], check=True, timeout=300

@@ -3,6 +3,7 @@
 import msgspec.structs
 import pytest
 
+from inspector.analyse.function_facts import FunctionFacts
 from inspector.analyse.hints.subject import HintSubject
 from inspector.base.model import Kernel, Origin, Resources, Stage, Variant
 from inspector.listing import parse
@@ -21,9 +22,10 @@ def ptx(
     listing = parse(Stage.PTX, text)
     variant = Variant("", "", "k", target="sm_90")
     kernel = Kernel("k", "k", "k", Origin.NVCC, (variant,))
-    return HintSubject(
-        kernel, variant, Resources(), {Stage.PTX: listing}, {Stage.PTX: listing.functions[0]}
-    )
+    own = listing.functions[0]
+    facts = {Stage.PTX: FunctionFacts(listing, own)}
+    listings, functions = {Stage.PTX: listing}, {Stage.PTX: own}
+    return HintSubject(kernel, variant, Resources(), listings, functions, facts=facts)
 
 
 PLACE = """
@@ -31,8 +33,6 @@ ld.param.u64 %rd1, [k_param_0];
 ld.param.u32 %r1, [k_param_1];
 mov.u32 %r2, %tid.x;
 """
-
-# -- fp64 -------------------------------------------------------------------------------------
 
 PROMOTED = """
 ld.global.f32 %f1, [%rd1];
@@ -65,8 +65,6 @@ def test_doubles_that_are_meant_are_no_promotion(changed: str) -> None:
     assert "fp64-promotion" not in rules(ptx(PLACE + changed))
 
 
-# -- local memory -----------------------------------------------------------------------------
-
 DEPOT = ".local .align 16 .b8 __local_depot0[64];\n"
 INDEXED = DEPOT + "st.local.u32 [%rd1], %r1;\nld.local.u32 %r3, [%rd2];"
 
@@ -86,51 +84,37 @@ def test_local_memory_that_is_not_an_array_of_the_program(body: str) -> None:
     assert "local-memory" not in rules(ptx(body))
 
 
-# -- global memory ----------------------------------------------------------------------------
-
-
 def lane(stride: str, body: str) -> str:
     return PLACE + f"{stride}\nmul.wide.s32 %rd2, %r3, 4;\nadd.s64 %rd3, %rd1, %rd2;\n{body}"
 
 
-@pytest.mark.parametrize(
-    ("stride", "fires"),
-    [
-        ("mov.u32 %r3, %r2;", False),
-        ("shl.b32 %r3, %r2, 2;", True),
-        ("mul.lo.s32 %r3, %r2, %r1;", True),
-        ("xor.b32 %r3, %r2, 31;", False),  # backwards
-        ("ld.global.u32 %r3, [%rd1];", False),  # an index from memory: not known
-        ("rem.s32 %r3, %r2, 8;\nmul.lo.s32 %r3, %r3, 64;", True),
-    ],
-)
-def test_lanes_far_apart(stride: str, fires: bool) -> None:
-    found = rules(ptx(lane(stride, "ld.global.f32 %f1, [%rd3];")))
-    assert ("uncoalesced-layout" in found) is fires
-
-
-def test_a_field_of_a_structure_that_is_read_whole_is_coalesced() -> None:
-    loads = "\n".join(f"ld.global.f32 %f{k}, [%rd3+{4 * k}];" for k in range(4))
-    assert rules(ptx(lane("shl.b32 %r3, %r2, 2;", loads))) == {"narrow-access"}
+FAR, NARROW = "uncoalesced-layout", "narrow-access"
 
 
 @pytest.mark.parametrize(
-    ("stride", "offsets", "fires"),
+    ("rule", "stride", "offsets", "fires"),
     [
-        ("shl.b32 %r3, %r2, 2;", (0, 4, 8, 12), True),
-        ("shl.b32 %r3, %r2, 1;", (4, 0), True),
-        ("shl.b32 %r3, %r2, 2;", (0, 8), False),  # not side by side
-        ("mov.u32 %r3, %r2;", (-4, 0, 4), False),  # a stencil: neighbours overlap
-        ("mul.lo.s32 %r3, %r2, 3;", (0, 4, 8), False),  # 12 bytes: never aligned
-        ("mul.lo.s32 %r3, %r2, %r1;", (0, 4, 8, 12), False),  # a row of unknown length
-        ("shl.b32 %r3, %r2, 2;", (4, 8), False),  # straddles the middle
+        (FAR, "mov.u32 %r3, %r2;", (0,), False),
+        (FAR, "shl.b32 %r3, %r2, 2;", (0,), True),
+        (FAR, "mul.lo.s32 %r3, %r2, %r1;", (0,), True),
+        (FAR, "xor.b32 %r3, %r2, 31;", (0,), False),  # backwards
+        (FAR, "ld.global.u32 %r3, [%rd1];", (0,), False),  # an index from memory: not known
+        (FAR, "rem.s32 %r3, %r2, 8;\nmul.lo.s32 %r3, %r3, 64;", (0,), True),
+        (FAR, "shl.b32 %r3, %r2, 2;", (0, 4, 8, 12), False),  # a structure that is read whole
+        (NARROW, "shl.b32 %r3, %r2, 2;", (0, 4, 8, 12), True),
+        (NARROW, "shl.b32 %r3, %r2, 1;", (4, 0), True),
+        (NARROW, "shl.b32 %r3, %r2, 2;", (0, 8), False),  # not side by side
+        (NARROW, "mov.u32 %r3, %r2;", (-4, 0, 4), False),  # a stencil: neighbours overlap
+        (NARROW, "mul.lo.s32 %r3, %r2, 3;", (0, 4, 8), False),  # 12 bytes: never aligned
+        (NARROW, "mul.lo.s32 %r3, %r2, %r1;", (0, 4, 8, 12), False),  # a row of unknown length
+        (NARROW, "shl.b32 %r3, %r2, 2;", (4, 8), False),  # straddles the middle
     ],
 )
-def test_neighbours_that_could_be_one_access(
-    stride: str, offsets: tuple[int, ...], fires: bool
+def test_loads_by_the_distances_of_lanes_and_of_each_other(
+    rule: str, stride: str, offsets: tuple[int, ...], fires: bool
 ) -> None:
     loads = "\n".join(f"ld.global.f32 %f{k}, [%rd3+{at}];" for k, at in enumerate(offsets))
-    assert ("narrow-access" in rules(ptx(lane(stride, loads)))) is fires
+    assert (rule in rules(ptx(lane(stride, loads)))) is fires
 
 
 def test_lanes_that_a_guard_keeps_out_do_not_count() -> None:
@@ -138,56 +122,36 @@ def test_lanes_that_a_guard_keeps_out_do_not_count() -> None:
     assert rules(ptx(lane("shl.b32 %r3, %r2, 5;", body))) == set()
 
 
-# -- divisions --------------------------------------------------------------------------------
-
 LOOP = (
     "mov.u32 %r9, 0;\n$L__BB0_1:\n{}\nadd.s32 %r9, %r9, 1;\n"
     "setp.lt.s32 %p1, %r9, %r1;\n@%p1 bra $L__BB0_1;"
 )
 ADDS = "\n".join("add.f32 %f1, %f1, %f2;" for _ in range(100))
-
-
-@pytest.mark.parametrize(
-    ("body", "fires"),
-    [
-        (LOOP.format("div.s32 %r3, %r2, %r1;"), True),
-        (LOOP.format("div.rn.f32 %f3, %f2, %f1;"), True),
-        (LOOP.format("div.s32 %r3, %r2, 7;"), False),
-        (LOOP.format("div.full.f32 %f3, %f2, %f1;"), False),
-        (LOOP.format("div.s32 %r3, %r2, %r1;\n" + ADDS), False),
-        ("div.s32 %r3, %r2, %r1;\n" + LOOP.format(ADDS), False),  # once, before the loop
-        ("rem.s64 %rd3, %rd2, %rd1;", True),
-    ],
-)
-def test_divisions_that_are_much_of_the_work(body: str, fires: bool) -> None:
-    assert ("slow-division" in rules(ptx(PLACE + body))) is fires
-
-
-# -- barriers and calls -----------------------------------------------------------------------
-
 SHARED = "st.shared.f32 [%r3], %f1;\nbar.sync 0;\nld.shared.f32 %f1, [%r4];"
 
 
 @pytest.mark.parametrize(
-    ("body", "fires"),
+    ("rule", "body", "fires"),
     [
-        (LOOP.format(SHARED), True),
-        (SHARED, False),
-        (LOOP.format(SHARED + "\n" + ADDS), False),
-        (LOOP.format(SHARED + "\ncp.async.commit_group;"), False),
+        ("slow-division", LOOP.format("div.s32 %r3, %r2, %r1;"), True),
+        ("slow-division", LOOP.format("div.rn.f32 %f3, %f2, %f1;"), True),
+        ("slow-division", LOOP.format("div.s32 %r3, %r2, 7;"), False),
+        ("slow-division", LOOP.format("div.full.f32 %f3, %f2, %f1;"), False),
+        ("slow-division", LOOP.format("div.s32 %r3, %r2, %r1;\n" + ADDS), False),
+        ("slow-division", "div.s32 %r3, %r2, %r1;\n" + LOOP.format(ADDS), False),  # once, before
+        ("slow-division", "rem.s64 %rd3, %rd2, %rd1;", True),
+        ("barrier-in-loop", LOOP.format(SHARED), True),
+        ("barrier-in-loop", SHARED, False),
+        ("barrier-in-loop", LOOP.format(SHARED + "\n" + ADDS), False),
+        ("barrier-in-loop", LOOP.format(SHARED + "\ncp.async.commit_group;"), False),
     ],
 )
-def test_barriers_in_a_loop_with_little_work(body: str, fires: bool) -> None:
-    assert ("barrier-in-loop" in rules(ptx(PLACE + body))) is fires
+def test_what_is_much_of_the_work_of_a_loop(rule: str, body: str, fires: bool) -> None:
+    assert (rule in rules(ptx(PLACE + body))) is fires
 
 
 @pytest.mark.parametrize(
-    ("callee", "severity"),
-    [
-        ("_Z8far_awayf", "hint"),
-        ("vprintf", "info"),
-        ("__assertfail", None),
-    ],
+    ("callee", "severity"), [("_Z8far_awayf", "hint"), ("vprintf", "info"), ("__assertfail", None)]
 )
 def test_calls_by_what_they_call(callee: str, severity: str | None) -> None:
     call = f"{{\n.param .b32 p;\ncall.uni (retval0), \n{callee}, \n(\np\n);\n}}"
@@ -200,7 +164,6 @@ def test_calls_by_what_they_call(callee: str, severity: str | None) -> None:
 def test_inlined_call_is_not_a_call() -> None:
     called, inlined = pairs("called"), pairs("inlined")
     assert "uninlined-call" in rules(called)
-    listings = {**called.listings, Stage.SASS: inlined.listings[Stage.SASS]}
-    functions = {**called.functions, Stage.SASS: inlined.functions[Stage.SASS]}
-    changed = msgspec.structs.replace(called, listings=listings, functions=functions)
+    facts = {**called.facts, Stage.SASS: inlined.facts[Stage.SASS]}
+    changed = msgspec.structs.replace(called, facts=facts)
     assert "uninlined-call" not in rules(changed)

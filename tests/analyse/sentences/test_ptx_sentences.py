@@ -22,11 +22,11 @@ from inspector.reader.reader import Reader
 from inspector.recording.layout import kept_cache
 from inspector.sources.opening import open_path
 from inspector.system.toolchain import need
+from tests.helpers.ptxview import SAMPLE
 
 ROOT = Path(__file__).parents[3]
 DATA = ROOT / "tests/data"
 FILES = sorted(DATA.glob("**/*.ptx"))
-RECORDING = ROOT / "examples/recordings/lecture-h200.ptxview"
 FORMS = tomllib.loads((DATA / "analyse/ptx_forms.toml").read_text("utf-8"))["form"]
 SENTENCES = tomllib.loads((DATA / "analyse/sentences.toml").read_text("utf-8"))
 TEMPLATES = Templates(tables.table("ptx_sentences"))
@@ -52,9 +52,6 @@ def reader(listing: Listing, context: Context | None = None, name: str | None = 
 def sentence(line: str, context: Context | None = None, before: str = "") -> str | None:
     listing = parse(Stage.PTX, f"{HEAD}{before}\n{line}\nret;\n}}\n")
     return reader(listing, context).sentence(len(listing.lines) - 3)
-
-
-# -- one by one -------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("line", "said"), SENTENCES["ptx"].items())
@@ -84,8 +81,6 @@ def test_labels_and_jumps() -> None:
     ]
 
 
-# -- what is computed -------------------------------------------------------------------------
-
 BEFORE = "mov.u32 %r1, %tid.x;\nmov.u32 %r2, %ctaid.x;\nld.param.u64 %rd1, [f_param_0];\n"
 ROW = Context(block=(128, 1, 1), grid=(1823, 1, 1), language="triton")
 
@@ -105,9 +100,6 @@ def test_lane_is_said_only_where_x_alone_numbers_the_threads() -> None:
     assert said == "%r9 = %r1 & 7 (thread mod 8, 0…7)"
 
 
-# -- bits -------------------------------------------------------------------------------------
-
-
 @given(st.integers(0, 0xFFFF), st.integers(0, 2**32 - 1), st.integers(0, 2**32 - 1))
 def test_byte_picks(selector: int, a: int, b: int) -> None:
     out = 0
@@ -125,12 +117,9 @@ def test_byte_picks(selector: int, a: int, b: int) -> None:
     assert out == expected
 
 
-# -- parameters -------------------------------------------------------------------------------
-
-
 @cache
 def recorded() -> Reader:
-    return Reader(open_path(RECORDING), kept_cache())
+    return Reader(open_path(SAMPLE), kept_cache())
 
 
 def variants() -> list[tuple[Kernel, Variant, Listing]]:
@@ -177,9 +166,6 @@ def test_parameter_offsets_match_the_cubin(name: str) -> None:
     assert compared
 
 
-# -- everything at hand -----------------------------------------------------------------------
-
-
 def test_every_instruction_of_the_files() -> None:
     listings = [parse(Stage.PTX, path.read_text()) for path in FILES]
     for listing, function in [(one, function) for one in listings for function in one.functions]:
@@ -204,8 +190,6 @@ def test_every_template_belongs_to_an_instruction() -> None:
     say = TEMPLATES.section("say")
     assert [key for key in say if isa.ptx(key) is None and not isa.members(key.split(".")[0])] == []
 
-
-# -- anything at all --------------------------------------------------------------------------
 
 TEXT = (DATA / "listing/matmul_sm90.ptx").read_text().split("\n")[10:120]
 

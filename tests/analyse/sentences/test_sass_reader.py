@@ -14,13 +14,7 @@ from inspector.analyse.sentences.sass import SassReader
 from inspector.listing.cubin import kernel_parameters, read_cubin
 from inspector.listing.line import Kind
 from inspector.system.toolchain import need
-from tests.analyse.sentences.test_sass_sentences import (
-    DATA,
-    ISA,
-    TEMPLATES,
-    constructs,
-    say,
-)
+from tests.analyse.sentences.test_sass_sentences import DATA, ISA, TEMPLATES, constructs, say
 from tests.helpers.ptxview import printed
 
 CUBINS = sorted(DATA.rglob("*.cubin"))[::6]
@@ -33,9 +27,6 @@ PARAMETERS = Context(
         Parameter(2, "n_cols", "i32", 16, 4, value=781),
     ),
 )
-
-
-# -- constant banks -----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -100,9 +91,6 @@ def test_parameters_are_those_of_cuobjdump(cubin: Path) -> None:
     assert any(rows for rows, _, _ in expected.values())
 
 
-# -- LOP3 ---------------------------------------------------------------------------------------
-
-
 def _holds(formula: str, a: int, b: int, c: int) -> int:
     assert re.fullmatch(r"[abc01~&^| ()]+", formula)
     # Python's operators bind as those of the formulas do: ~, &, ^, |.
@@ -124,9 +112,6 @@ def test_known_inputs(table: int, known: tuple[int | None, ...]) -> None:
     for bits in product((0, 1), repeat=3):
         a, b, c = (x if k is None else k for x, k in zip(bits, known, strict=True))
         assert _holds(formula, *bits) == table >> (a << 2 | b << 1 | c) & 1
-
-
-# -- what is odd --------------------------------------------------------------------------------
 
 
 def test_every_opcode_of_the_reference_has_a_sentence() -> None:

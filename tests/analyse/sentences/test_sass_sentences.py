@@ -32,9 +32,6 @@ def say(text: str, target: str = "sm_90", context: Context | None = None) -> str
     return SassReader(listing, None, ISA, TEMPLATES, context).sentence(2)
 
 
-# -- lines of constructs.cu, as each architecture has them --------------------------------------
-
-
 @pytest.mark.parametrize("target", CONSTRUCTS)
 def test_what_nvdisasm_prints(target: str) -> None:
     listing = constructs(target)
@@ -53,9 +50,6 @@ def test_every_instruction_has_a_sentence(target: str) -> None:
     assert sum(s is not None for _, s in kinds) > 200
     assert [x.text for x, s in kinds if (s is None) != (x.kind is not Kind.INSTRUCTION)] == []
     assert [s for _, s in kinds if s and re.search(r"\bR?Z\b|\{|reuse|\bU?PT\b", s)] == []
-
-
-# -- one of each construct ----------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("line", "sentence"), SENTENCES["sass"].items())

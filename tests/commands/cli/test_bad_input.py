@@ -23,6 +23,8 @@ from tests.helpers.ptxview import (
     call,
     command,
     environment,
+    finished,
+    saved,
     variants_of,
 )
 from tests.helpers.tools import needs
@@ -38,9 +40,6 @@ def cache(tmp_path: Path) -> Path:
 
 def square(cache: Path, suffix: str) -> Path:
     return cache / SQUARE.name / f"square_kernel{suffix}"
-
-
-# -- caches with damaged files ------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("size", [0, 3000])
@@ -79,9 +78,6 @@ def test_text_that_is_not_utf8_comes_back_byte_for_byte(cache: Path) -> None:
     assert text.encode("utf-8", "surrogateescape") == data
 
 
-# -- paths of unknown kinds ----------------------------------------------------------------
-
-
 def bad_paths(folder: Path) -> Iterator[Path]:
     yield folder / "nowhere"
     for name, data in {
@@ -101,8 +97,7 @@ def bad_paths(folder: Path) -> Iterator[Path]:
         yield folder / name
     (folder / "void").mkdir()
     yield folder / "void"
-    (folder / "texts").mkdir()
-    (folder / "texts" / "a.txt").write_text("a")
+    saved(folder / "texts" / "a.txt", "a")
     yield folder / "texts"
     with zipfile.ZipFile(folder / "other.zip", "w") as archive:
         archive.writestr("a", "b")
@@ -120,9 +115,6 @@ def test_unknown_kinds_of_paths_are_unreadable(tmp_path: Path) -> None:
             assert done.status == 4, (name, path, done)
             assert not done.out
             assert str(path) in done.said
-
-
-# -- the command line ---------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -144,27 +136,15 @@ def test_invalid_command_lines_are_usage_errors(words: list[str]) -> None:
     assert done.status == 2 and not done.out and done.said
 
 
-# -- terminals ----------------------------------------------------------------------------------
-
-
-# -- pipes, signals, tools ----------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("words", [["list"], ["show", "--json"]])
 @needs("bash")
 def test_closed_pipe_is_not_reported(words: list[str]) -> None:
     kernel = ["matmul_kernel"] if words[0] == "show" else []
     words = [words[0], str(LECTURE), *kernel, *words[1:]]
     shell = " ".join(f"'{w}'" for w in command(words))
-    done = subprocess.run(
-        ["bash", "-c", f"{shell} | true; exit ${{PIPESTATUS[0]}}"],
-        capture_output=True,
-        env=environment(),
-        timeout=120,
-        check=False,
-    )
-    assert done.returncode in (0, 141), done.stderr
-    assert b"Traceback" not in done.stderr and b"Broken" not in done.stderr
+    done = finished(["bash", "-c", f"{shell} | true; exit ${{PIPESTATUS[0]}}"])
+    assert done.status in (0, 141), done.said
+    assert "Traceback" not in done.said and "Broken" not in done.said
 
 
 def test_interruption_is_130_without_a_traceback(tmp_path: Path) -> None:
@@ -172,8 +152,7 @@ def test_interruption_is_130_without_a_traceback(tmp_path: Path) -> None:
     slow = tmp_path / "cuda" / "bin"
     slow.mkdir(parents=True)
     for name in ("cuobjdump", "c++filt", "nvdisasm", "ptxas", "nvcc"):
-        (slow / name).write_text(f"#!/bin/sh\n: > {tmp_path}/runs; exec sleep 600\n")
-        (slow / name).chmod(0o755)
+        saved(slow / name, f"#!/bin/sh\n: > {tmp_path}/runs; exec sleep 600\n", 0o755)
     code = (
         "import sys\nfrom pathlib import Path\nfrom inspector.system import toolchain\n"
         f"toolchain.places = lambda: iter([('here', Path({str(slow)!r}))])\n"

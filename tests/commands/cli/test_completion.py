@@ -19,10 +19,18 @@ from inspector.analyse.hints.rules import RULES
 from inspector.base.model import Stage
 from inspector.commands.cli import COMMANDS
 from inspector.reader import tables
-from tests.helpers.ptxview import EXTENSION, REPOSITORY, SQUARE, call, imported, write_events
+from tests.helpers.ptxview import (
+    EXTENSION,
+    REPOSITORY,
+    SAMPLE,
+    SQUARE,
+    call,
+    imported,
+    saved,
+    write_events,
+)
 from tests.helpers.tools import needs, skip_without
 
-RECORDING = REPOSITORY / "examples" / "recordings" / "lecture-h200.ptxview"
 BASH = """
 eval "$(ptxview completion bash)"
 while IFS= read -r line; do
@@ -47,7 +55,7 @@ SHELLS = {
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The working directory, with recordings, scripts and names that shells trip over."""
     folder = tmp_path_factory.mktemp("completing")
-    shutil.copy(RECORDING, folder / "x.ptxview")
+    shutil.copy(SAMPLE, folder / "x.ptxview")
     shutil.copytree(SQUARE, folder / "cache" / SQUARE.name)
     for name in ("train.py", "a file.py", "$(touch PWNED).py", "broken.ptxview", ".hidden"):
         (folder / name).write_text("")
@@ -75,8 +83,7 @@ def environment(
     programs = tmp_path_factory.mktemp("bin")
     program = programs / "ptxview"
     words = shlex.join(imported(common / "warm" / "ptxview").command)
-    program.write_text(f'#!/bin/sh\nexec {words} "$@"\n')
-    program.chmod(0o755)
+    saved(program, f'#!/bin/sh\nexec {words} "$@"\n', 0o755)
     path = f"{programs}{os.pathsep}{os.environ['PATH']}"
     gone = ("PTXVIEW_", "COMP_", "_ARGCOMPLETE")
     kept = {k: v for k, v in os.environ.items() if not k.startswith(gone)}

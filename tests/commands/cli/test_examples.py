@@ -6,9 +6,8 @@ from pathlib import Path
 import pytest
 
 from inspector.commands.cli import COMMANDS, Subcommand
-from tests.helpers.ptxview import ptxview
+from tests.helpers.ptxview import SAMPLE, ptxview
 
-RECORDING = Path(__file__).parents[3] / "examples/recordings/lecture-h200.ptxview"
 # What launches again, runs a program or asks at a terminal is run elsewhere, with its own options.
 OFFERED = ("run", "compile", "open", "time", "profile", "ncu", "mcp", "doctor")
 EXAMPLES = [(c.name, line.partition("  # ")[0]) for c in COMMANDS for line in c.examples]
@@ -34,7 +33,7 @@ def test_two_examples_are_in_the_help_of_each_command(command: Subcommand) -> No
 )
 def test_an_example_on_a_recording_works(line: str, tmp_path: Path) -> None:
     for name in ("x", "before", "after"):
-        (tmp_path / f"{name}.ptxview").symlink_to(RECORDING)
+        (tmp_path / f"{name}.ptxview").symlink_to(SAMPLE)
     words = shlex.split(line)
     for name in words:
         if name.startswith("my."):  # what the user has edited: a stage of this recording

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from tests.helpers.hostile import RECORDING, all_names, fields, written
 from tests.helpers.hostile import SQUARE as IDENT
-from tests.helpers.ptxview import call
+from tests.helpers.hostile import all_names, fields, written
+from tests.helpers.ptxview import SAMPLE, call
 from tests.system.printing.test_escapes import TIMED
 
 MANY = "9" * 5_000
@@ -58,7 +58,7 @@ def test_no_number_of_a_recording_is_a_traceback(tmp_path: Path, batch: int) -> 
         ["list", path, "--json"],
         ["show", path, IDENT, "-a"],
         ["show", path, IDENT, "--json"],
-        ["diff", path, RECORDING],
+        ["diff", path, SAMPLE],
         ["diff", path, "matmul_kernel"],
         ["time", path, "--stored"],
         ["time", path, "--stored", "--json"],
@@ -103,7 +103,7 @@ def test_nothing_in_any_field_is_a_traceback(tmp_path: Path, seed: int) -> None:
         ("list", path, "--tunings"),
         ("list", path, "--where", "spill>0 time>1 launched dtype:f"),
         ("show", path, IDENT, "-a"),
-        ("diff", path, RECORDING),
+        ("diff", path, SAMPLE),
         ("time", path, "--stored"),
         ("profile", "--stored", path),
     )

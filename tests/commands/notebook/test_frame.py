@@ -10,10 +10,9 @@ import pytest
 from inspector.commands import notebook as frame
 from inspector.commands.common import open_reader
 from inspector.recording.layout import Writer
-from tests.helpers.ptxview import REPOSITORY, call
+from tests.helpers.ptxview import SAMPLE, call
 from tests.helpers.shared import once
 
-RECORDING = REPOSITORY / "examples" / "recordings" / "lecture-h200.ptxview"
 EVIL = "</pre></details><script>alert(1)</script><img src=x onerror=alert(1)>\"'\x1b[2J"
 
 
@@ -22,7 +21,7 @@ def few(common: Path) -> Path:
     """The kernels of the recording that square, in one of their own."""
 
     def export(to: Path) -> None:
-        assert call("export", RECORDING, "square_kernel", "softmax_kernel", "-o", to).status == 0
+        assert call("export", SAMPLE, "square_kernel", "softmax_kernel", "-o", to).status == 0
 
     return once(common / "made" / "squares.ptxview", export)
 

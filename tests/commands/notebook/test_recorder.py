@@ -13,7 +13,7 @@ import textwrap
 from pathlib import Path
 from typing import Any
 
-from tests.helpers.ptxview import REPOSITORY, call, command, environment
+from tests.helpers.ptxview import REPOSITORY, call, environment, finished, ptxview, saved
 
 KERNEL = """
 import json, os, sys, threading
@@ -37,21 +37,12 @@ DEVICE = "from inspector.commands import notebook\nnotebook.emulate('sm_90')\n"
 
 def program(tmp_path: Path, text: str, **changes: str | None) -> Any:
     """Run a program; return the JSON in the last line of its standard output."""
-    script = tmp_path / "program.py"
-    script.write_text(text)
-    done = subprocess.run(
-        [sys.executable, str(script)],
-        capture_output=True,
-        text=True,
-        cwd=tmp_path,
-        timeout=600,
-        env=environment(
-            PYTHONPATH=str(REPOSITORY), TRITON_CACHE_DIR=str(tmp_path / "cache"), **changes
-        ),
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout.splitlines()[-1])
+    script = saved(tmp_path / "program.py", text)
+    changes = {"TRITON_CACHE_DIR": str(tmp_path / "cache"), **changes}
+    env = environment(PYTHONPATH=str(REPOSITORY), **changes)
+    done = finished([sys.executable, script], tmp_path, env)
+    assert done.status == 0, done.said
+    return json.loads(done.text.splitlines()[-1])
 
 
 def grids(path: Path) -> dict[int, int]:
@@ -138,15 +129,9 @@ def test_a_program_that_ptxview_runs_is_recorded_once(tmp_path: Path) -> None:
         "try:\n    inspector.record().__enter__()\n"
         "except PtxviewError as error:\n    print(error)\n"
     )
-    done = subprocess.run(
-        command(["run", "--no-tui", "-o", "x", "twice.py"]),
-        capture_output=True,
-        text=True,
-        cwd=tmp_path,
-        env=environment(PYTHONPATH=str(REPOSITORY)),
-        check=True,
-    )
-    assert "recorded already: ptxview run started it" in done.stdout
+    env = environment(PYTHONPATH=str(REPOSITORY))
+    done = ptxview("run", "--no-tui", "-o", "x", "twice.py", cwd=tmp_path, env=env, fresh=True)
+    assert done.status == 0 and "recorded already: ptxview run started it" in done.text
 
 
 def test_importing_it_costs_nothing() -> None:

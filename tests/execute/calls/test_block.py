@@ -52,7 +52,7 @@ def run(text: str, x: np.ndarray[Any, Any], **more: Any) -> TracedBlock:
 
 
 def stepper(text: str, x: np.ndarray[Any, Any], lane: int = 0) -> Stepper:
-    return Stepper.of(run(text, x), {}, lambda line: None, lane)
+    return Stepper(run(text, x), {}, lambda line: None, lane)
 
 
 @pytest.mark.nightly
@@ -71,7 +71,7 @@ def test_what_is_kept_of_a_long_block_stays_within_its_bound(threads: int) -> No
         tracemalloc.stop()
     assert bound / 2 < kept < 1.2 * bound
     assert done.ended is not None and "8 MiB" in done.ended and "before that are here" in done.ended
-    steps = Stepper.of(done, {}, lambda line: None)
+    steps = Stepper(done, {}, lambda line: None)
     steps.run("end")
     assert 0 < steps.at < 500_000 and steps.place() is not None
 

@@ -18,9 +18,9 @@ from inspector.execute.calls.inputs import InputWish, make_inputs
 from inspector.execute.calls.tracing import TraceLaunch, trace_launch
 from tests.execute.calls.programs import kernel, written
 from tests.helpers.hint_data import THRESHOLDS, findings, pairs
-from tests.helpers.ptxview import REPOSITORY, call
+from tests.helpers.ptxview import SAMPLE, call
 
-RECORDING = str(REPOSITORY / "examples" / "recordings" / "lecture-h200.ptxview")
+RECORDING = str(SAMPLE)
 INDUCTOR = "triton_per_fused__softmax*"
 N = 32
 TWO = ".param .u64 x, .param .u64 y"
@@ -173,9 +173,6 @@ def test_a_launch_that_ends_in_a_fault_has_no_hints(tmp_path: Path) -> None:
     assert done.status == 1 and json.loads(done.out)["hints"] == []
 
 
-# -- compiled kernels ------------------------------------------------------------------------------
-
-
 def counted(subject: HintSubject) -> tuple[ExecutedFacts, set[str]]:
     """A recorded call of a specimen, run; the rules of what was counted alone."""
     launch = subject.launch
@@ -235,9 +232,6 @@ def test_what_was_counted_is_in_place_of_the_guess() -> None:
     # Nothing scattered was seen in a launch of the twin: the guess is gone, too.
     calm, _ = counted(pairs("scale_kernel", num_warps=4, columns=1024))
     assert "uncoalesced-layout" not in findings(msgspec.structs.replace(subject, executed=calm))
-
-
-# -- show ------------------------------------------------------------------------------------------
 
 
 def test_show_reports_counts_and_where_it_guesses(

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 from tests.execute.calls.programs import kernel, written
-from tests.helpers.ptxview import REPOSITORY, call, environment
+from tests.helpers.ptxview import REPOSITORY, SAMPLE, call, environment
 
-RECORDING = str(REPOSITORY / "examples" / "recordings" / "lecture-h200.ptxview")
+RECORDING = str(SAMPLE)
 SOFTMAX = ("step", RECORDING, "softmax_kernel", "--block", "7")
 
 

@@ -15,9 +15,9 @@ import numpy as np
 import pytest
 
 from tests.execute.calls.programs import kernel, written
-from tests.helpers.ptxview import REPOSITORY, call
+from tests.helpers.ptxview import REPOSITORY, SAMPLE, call
 
-RECORDING = str(REPOSITORY / "examples" / "recordings" / "lecture-h200.ptxview")
+RECORDING = str(SAMPLE)
 NCU = REPOSITORY / "tests" / "data" / "bench" / "ncu" / "squares.tar.xz"
 METRICS = (
     "Instructions Executed",

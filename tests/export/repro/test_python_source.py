@@ -88,12 +88,9 @@ def test_a_function_has_all_that_it_needs_and_no_more() -> None:
     assert "a_package_that_nobody_has" not in cut.text and "__main__" not in cut.text
 
 
-def test_a_function_within_another_stands_alone() -> None:
+def test_a_function_within_another_stands_alone_and_of_several_the_one_that_is_meant() -> None:
     space = run(cut_function(FILE, "/x/file.py", "inner", jitted=False))
     assert space["inner"](1) == 4
-
-
-def test_the_one_that_is_meant_of_several() -> None:
     text = "def f():\n    return 1\n\n\ndef f():\n    return 2\n"
     assert run(cut_function(text, "f.py", "f", 1, jitted=False))["f"]() == 1
     assert run(cut_function(text, "f.py", "f", jitted=False))["f"]() == 2
@@ -160,21 +157,19 @@ def k(n):
     assert cut.text == "@triton.jit(do_not_specialize=['n'])\ndef k(n):\n    pass"
 
 
-def test_two_files_that_mean_different_things_by_a_name_are_refused() -> None:
-    text = "from a import f\nRATE = 1\ndef k():\n    return f() + RATE\n"
-    others = {"/a.py": "RATE = 2\ndef f():\n    return RATE\n"}
-    with pytest.raises(UsageError, match="both define RATE"):
-        cut_function(text, "/m.py", "k", others=others, jitted=False)
-
-
 @pytest.mark.parametrize(
-    "text", ["def k(:\n", "\0", "x = " + "(" * 100_000, "def k():\n\treturn 1\n  return 2\n"]
+    ("text", "said"),
+    [
+        ("def k(:\n", r"m\.py"),
+        ("\0", r"m\.py"),
+        ("x = " + "(" * 100_000, r"m\.py"),
+        ("def k():\n\treturn 1\n  return 2\n", r"m\.py"),
+        ("def other():\n    pass\n", r"m\.py has no function k"),
+        # Two files that mean different things by a name.
+        ("from a import f\nRATE = 1\ndef k():\n    return f() + RATE\n", "both define RATE"),
+    ],
 )
-def test_what_is_no_python_is_refused_in_a_sentence(text: str) -> None:
-    with pytest.raises((Unreadable, UsageError), match=r"m\.py"):
-        cut_function(text, "/m.py", "k")
-
-
-def test_a_file_without_the_function_is_refused() -> None:
-    with pytest.raises(UsageError, match=r"m\.py has no function k"):
-        cut_function("def other():\n    pass\n", "/m.py", "k")
+def test_what_cannot_be_cut_is_refused_in_a_sentence(text: str, said: str) -> None:
+    others = {"/a.py": "RATE = 2\ndef f():\n    return RATE\n"}
+    with pytest.raises((Unreadable, UsageError), match=said):
+        cut_function(text, "/m.py", "k", others=others, jitted=False)

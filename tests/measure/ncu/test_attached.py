@@ -19,7 +19,8 @@ from inspector.measure.ncu.report import MeasuredInstruction, NcuLaunch, Report,
 from inspector.reader.reader import Reader
 from inspector.recording.layout import REPORTS, kept_cache, place
 from inspector.sources.opening import open_path
-from tests.helpers.ncu_data import LECTURE, PAGES, blocks, text, write
+from tests.helpers.ncu_data import PAGES, blocks, text, write
+from tests.helpers.ptxview import SAMPLE
 
 # The variants of the recording whose machine code launches 0, 1 and 3 have; 2 and 4 are not in it.
 OURS = {0: "780c582c", 1: "a4fe74f3", 3: "f8f8a0a4"}
@@ -32,7 +33,7 @@ def report() -> Report:
 
 @pytest.fixture(scope="module")
 def profiled(report: Report) -> Profiled:
-    return Profiled(open_path(LECTURE), kept_cache(), None, report)
+    return Profiled(open_path(SAMPLE), kept_cache(), None, report)
 
 
 @pytest.fixture(scope="module")
@@ -57,7 +58,7 @@ def test_launches_find_the_variant_that_has_their_machine_code(profiled: Profile
 
 def test_without_machine_code_registers_block_and_grid_decide(report: Report) -> None:
     bare = Report(tuple(replace(one, code=()) for one in report.launches))
-    profiled = Profiled(open_path(LECTURE), kept_cache(), None, bare)
+    profiled = Profiled(open_path(SAMPLE), kept_cache(), None, bare)
     assert found(profiled) == {**dict.fromkeys(range(5)), **OURS}
     measured = profiled.measured(variant(profiled.reader, OURS[1]))
     assert measured is not None and not measured.samples
@@ -161,8 +162,6 @@ def test_labels_and_what_the_linker_fills_in_are_compared_by_address() -> None:
     )
 
 
-# -- which variant: without machine code ----------------------------------------------------------
-
 NAMES = frozenset({"f", "f(int)"})
 
 
@@ -201,14 +200,6 @@ def test_a_launch_has_sixteen_registers_where_the_code_needs_fewer() -> None:
     assert one([few], registers=15).key is None
     # Another's launch: nothing but the number speaks for it, and that is everybody's.
     assert one([few], registers=16, grid=(5, 1, 1)).key is None
-
-
-# -- places of reports --------------------------------------------------------------------------
-
-
-@pytest.fixture
-def recording(tmp_path: Path) -> Path:
-    return Path(shutil.copy(LECTURE, tmp_path / "lecture.ptxview"))
 
 
 def test_beside_a_recording(recording: Path) -> None:

@@ -21,20 +21,16 @@ from inspector.measure.time.planning import (
 from inspector.reader.query import select, select_calls
 from inspector.recording.layout import read_events
 from inspector.sources.opening import open_path
-
-LECTURE = Path(__file__).parents[3] / "examples" / "recordings" / "lecture-h200.ptxview"
+from tests.helpers.ptxview import SAMPLE
 
 
 @pytest.fixture(scope="module")
 def lecture() -> Recording:
-    return open_path(LECTURE)
-
-
-# -- which calls ----------------------------------------------------------------------------------
+    return open_path(SAMPLE)
 
 
 def test_a_kernel_of_an_extension_is_timed_by_the_function_beside_it(lecture: Recording) -> None:
-    events = read_events(LECTURE).events
+    events = read_events(SAMPLE).events
     found = select(lecture, "square_matrix_kernel")
     (one,) = again(lecture, events, found, ())
     assert one.call.name == "square_matrix_extension.square_matrix"
@@ -45,7 +41,7 @@ def test_a_kernel_of_an_extension_is_timed_by_the_function_beside_it(lecture: Re
 def test_a_generated_kernel_is_timed_alone_where_its_launch_was_recorded(
     lecture: Recording,
 ) -> None:
-    events = read_events(LECTURE).events
+    events = read_events(SAMPLE).events
     (kernel, variant), *_ = [f for f in lecture.variants() if f[0].origin is Origin.INDUCTOR]
     assert again(lecture, events, [(kernel, variant)], ()) == []
     bare = replace(variant, calls=())
@@ -96,9 +92,6 @@ def test_a_graph_is_run_with_the_cache_that_its_program_had_where_that_is_still_
     here.touch()
     job, code, _ = job_of_call(replace(one, code_path=str(here)), "gpu")
     assert job["cache"] == str(tmp_path / "inductor") and b"def call(" in code
-
-
-# -- whose kernels --------------------------------------------------------------------------------
 
 
 def kernel(symbol: str, demangled: str, *variants: Variant) -> list[tuple[Kernel, Variant]]:
@@ -152,15 +145,13 @@ def test_of_several_compilations_the_launched_one_is_meant_else_none() -> None:
 
 def test_times_of_kernels_are_read_and_put_to_the_recordings(lecture: Recording) -> None:
     found = select(lecture, "square_matrix_kernel")
-    (one,) = again(lecture, read_events(LECTURE).events, found, ())
+    (one,) = again(lecture, read_events(SAMPLE).events, found, ())
     said = [
         {"name": found[0][0].demangled, "per_call": 2, "samples": [2.0] * 60},
         {"name": "Memset (Device)", "per_call": 1, "samples": [1.0]},
-        {"name": "odd", "per_call": None, "samples": [1.0]},
-        7,
     ]
-    first, second = kernel_times(said, one.among, lecture.variants(), "sm_90")
+    first, second = kernel_times({"kernels": said}, one.among, lecture.variants(), "sm_90")
     assert (first.name, first.variant) == (found[0][0].name, found[0][1].id)
     assert (first.median_us, first.per_call, first.low_us) == (2.0, 2, 2.0)
     assert (second.name, second.variant, second.low_us) == ("Memset (Device)", None, None)
-    assert kernel_times(None, one.among, (), None) == ()
+    assert kernel_times({}, one.among, (), None) == ()

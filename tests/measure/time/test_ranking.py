@@ -31,7 +31,7 @@ def samples(us: float) -> list[float]:
 
 def row(n: int, name: str) -> Iterable[Job]:
     """What a child writes of one variant; the broken one ends it."""
-    about = {"inputs": "float32 3×4", "dtypes": ["float32"], "bytes": 8_000_000, "flops": 1_000_000}
+    about = {"inputs": [("float32", (3, 4))], "bytes": 8_000_000, "flops": 1_000_000}
     yield {"begin": n}
     yield {"n": n, "about": about}
     if name == "broken":
@@ -86,9 +86,6 @@ def timed(capsys: pytest.CaptureFixture[str], script: str, *words: str) -> Any:
     return json.loads(capsys.readouterr().out)
 
 
-# -- sizes ----------------------------------------------------------------------------------------
-
-
 def test_sizes_are_parsed() -> None:
     assert sweep("N=256:1024:256") == ("N", [256, 512, 768, 1024])
     assert len(sweep("N=256:12672:128")[1]) == 98 and sweep("N=256:12672:128")[1][-1] == 12672
@@ -105,9 +102,6 @@ INVALID = "N =1:2:3 N= N=1:2 N=0:9:3 N=1:9:0 N=1:9:*1 N=9:1:1 N=1,x N=-1,3 1N=1,
 def test_invalid_ranges_of_sizes_are_refused(text: str) -> None:
     with pytest.raises(UsageError):
         sweep(text)
-
-
-# -- results --------------------------------------------------------------------------------------
 
 
 def test_agreeing_variants_are_ranked_and_overlapping_intervals_share_a_rank(
@@ -138,9 +132,6 @@ def test_json_has_the_fields_of_a_timing_and_of_the_comparison(
     assert gpu[1]["launches"][0]["sizes"] == {"M": 3} and gpu[0]["script"] == script
 
 
-# -- sweeps ---------------------------------------------------------------------------------------
-
-
 def test_a_sweep_is_plotted_and_written(
     script: str, gpu: list[Job], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -157,9 +148,6 @@ def test_a_sweep_is_plotted_and_written(
     assert float(rows[1]["median_us"]) == pytest.approx(4) and rows[1]["rank"] == "1"
     assert (rows[3]["agrees"], rows[3]["rank"]) == ("False", "")
     assert rows[4]["median_us"] == "" and rows[4]["error"] == "the process was ended by SIGSEGV"
-
-
-# -- the command ----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

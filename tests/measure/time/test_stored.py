@@ -25,9 +25,8 @@ from inspector.recording.layout import keep, kept_cache
 from inspector.report.timings import timing
 from inspector.sources.opening import open_path
 from inspector.tui.widgets.subject import RecordingTimes as Shown
-from tests.helpers.ptxview import call
+from tests.helpers.ptxview import SAMPLE, call
 
-LECTURE = Path(__file__).parents[3] / "examples" / "recordings" / "lecture-h200.ptxview"
 VARIANT = Variant("0123456789", "0123456789abcdef", "k")
 KERNEL = Kernel("k", "k", "k", Origin.TRITON, (VARIANT,))
 
@@ -78,7 +77,7 @@ def views_of(path: Path, kernel: Kernel, variant: Variant) -> list[float | None]
 
 
 def test_every_view_has_the_same_time(tmp_path: Path) -> None:
-    path = Path(shutil.copy(LECTURE, tmp_path / "x.ptxview"))
+    path = Path(shutil.copy(SAMPLE, tmp_path / "x.ptxview"))
     kernel, variant = next(f for f in open_path(path).variants() if f[0].name == "square_kernel")
     own = {"kernel": kernel.name, "variant": variant.id}
     assert views_of(path, kernel, variant) == [None, None]
@@ -105,7 +104,7 @@ def test_every_view_has_the_same_time(tmp_path: Path) -> None:
 
 
 def test_two_variants_that_were_timed_are_compared_by_their_times(tmp_path: Path) -> None:
-    path = Path(shutil.copy(LECTURE, tmp_path / "x.ptxview"))
+    path = Path(shutil.copy(SAMPLE, tmp_path / "x.ptxview"))
     assert not times(path)
     recording = open_path(path)
     found = {v.id: (k, v) for k, v in recording.variants()}
@@ -126,7 +125,7 @@ def test_two_variants_that_were_timed_are_compared_by_their_times(tmp_path: Path
 def test_the_table_of_variants_has_the_times_of_the_inputs_that_most_were_timed_with(
     tmp_path: Path,
 ) -> None:
-    path = Path(shutil.copy(LECTURE, tmp_path / "x.ptxview"))
+    path = Path(shutil.copy(SAMPLE, tmp_path / "x.ptxview"))
     recording = open_path(path)
     held = [f for f in recording.variants() if f[0].name == "square_kernel"]
     reader = Reader(recording, kept_cache())
@@ -146,7 +145,7 @@ def test_the_table_of_variants_has_the_times_of_the_inputs_that_most_were_timed_
 
 
 def test_the_tuners_times_are_called_its_own_and_have_few_places(tmp_path: Path) -> None:
-    path = Path(shutil.copy(LECTURE, tmp_path / "x.ptxview"))
+    path = Path(shutil.copy(SAMPLE, tmp_path / "x.ptxview"))
     a, b = f"{path}::matmul_kernel#1", f"{path}::matmul_kernel#3"
     text = printed("diff", a, b)
     assert "8.29 µs" in text and "11.2 µs" in text and "+2.91" in text

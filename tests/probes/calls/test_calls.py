@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 import torch
 
-from inspector.probes.replay.session import ReplayableCall
+from inspector.probes.replay.inputs import Memory
+from inspector.probes.replay.session import repeated
 from tests.probes.conftest import BINDINGS, Outcome, Run, ok
 
 KERNEL = """
@@ -235,7 +236,7 @@ def _again(event: dict[str, Any]) -> Any:
         "library": event["library"]["path"],
         "arguments": arguments,
     }
-    return ReplayableCall(torch, said, "cpu", 64).made()
+    return repeated(torch, said, Memory(torch, "cpu", 64))()
 
 
 def test_inductors_own_launcher_and_the_faster_one_that_it_becomes(forked: Run) -> None:

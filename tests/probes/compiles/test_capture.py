@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import importlib.util
 import re
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,17 @@ from typing import Any
 import pytest
 
 from inspector.system.toolchain import every
-from tests.helpers.ptxview import Done, call, environment, printed, ptxview, tool, variants_of
+from tests.helpers.ptxview import (
+    Done,
+    call,
+    environment,
+    finished,
+    printed,
+    ptxview,
+    saved,
+    tool,
+    variants_of,
+)
 from tests.probes.conftest import INDUCTOR as INDUCTOR_IMPORTED
 
 if importlib.util.find_spec("torch") is None or importlib.util.find_spec("triton") is None:
@@ -54,8 +63,7 @@ if "crash" in sys.argv:
 
 def run_triton(python: Path, folder: Path, name: str, *words: str) -> Done:
     """Run the script that compiles, with a Triton cache in the folder."""
-    path = folder / "compiles.py"
-    path.write_text(COMPILES)
+    path = saved(folder / "compiles.py", COMPILES)
     env = environment(TRITON_CACHE_DIR=str(folder / "triton"))
     return ptxview("run", "-o", folder / name, "--python", python, path, *words, env=env)
 
@@ -146,15 +154,11 @@ def assembled(ptx: Path, wanted: bytes, out: Path) -> tuple[int, int] | None:
     """Spilled bytes as ptxas prints them when it writes code that disassembles to this."""
     for found in every("ptxas"):
         for more in ([], ["--regAllocOptLevel=2"]):
-            done = subprocess.run(
-                [found.path, "-v", "-lineinfo", *more, "--gpu-name=sm_90a", ptx, "-o", out],
-                capture_output=True,
-                text=True,
-                check=False,
-            )
-            if done.returncode == 0 and printed(tool("nvdisasm"), "-c", out) == wanted:
+            options = ("-v", "-lineinfo", *more, "--gpu-name=sm_90a")
+            done = finished([found.path, *options, ptx, "-o", out])
+            if done.status == 0 and printed(tool("nvdisasm"), "-c", out) == wanted:
                 pattern = r"(\d+) bytes spill stores, (\d+) bytes spill loads"
-                ((stored, loaded),) = re.findall(pattern, done.stderr)
+                ((stored, loaded),) = re.findall(pattern, done.said)
                 return int(stored), int(loaded)
     return None
 
@@ -168,8 +172,6 @@ def test_what_was_captured_before_a_kill_is_kept(
     assert [v["hash"] for _, v in variants_of(value)] == list(dict.fromkeys(hashes(done)))
     assert value["recording"]["exit_status"] == 137
 
-
-# -- Inductor ----------------------------------------------------------------------------------
 
 INDUCTOR = """
 import torch
@@ -188,8 +190,7 @@ def test_inductor_is_captured_cold_and_warm_alike(
     TRITON_CACHE_DIR is not set: then Inductor has its own Triton cache.
     """
     folder = tmp_path
-    path = folder / "program.py"
-    path.write_text(INDUCTOR)
+    path = saved(folder / "program.py", INDUCTOR)
     env = environment(
         TRITON_CACHE_DIR=None,
         TORCHINDUCTOR_CACHE_DIR=str(folder / "inductor"),

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.helpers.ptxview import Done, call, environment, ptxview, write_events
+from tests.helpers.ptxview import Done, call, environment, ptxview, saved, write_events
 from tests.helpers.tools import needs, path_of
 from tests.probes.conftest import INDUCTOR
 
@@ -99,8 +99,7 @@ def program(
 ) -> tuple[Path, Done]:
     """The recording of the program, and what it printed itself."""
     folder = tmp_path_factory.mktemp("failing")
-    script = folder / "program.py"
-    script.write_text(PROGRAM)
+    script = saved(folder / "program.py", PROGRAM)
     env = environment(TRITON_CACHE_DIR=str(folder / "triton"))
     return folder / "r", ptxview(
         "run", "-o", folder / "r", "--no-tui", "--python", warm_python(), script, env=env
@@ -272,8 +271,7 @@ except Exception as error:
 def test_a_graph_that_does_not_compile_has_its_stages_so_far_and_the_error(
     tmp_path: Path, warm_python: Callable[..., Path]
 ) -> None:
-    script = tmp_path / "model.py"
-    script.write_text(GRAPH)
+    script = saved(tmp_path / "model.py", GRAPH)
     env = environment(
         TORCHINDUCTOR_CACHE_DIR=str(tmp_path / "inductor"), TORCHINDUCTOR_COMPILE_THREADS="1"
     )

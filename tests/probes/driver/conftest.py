@@ -16,6 +16,7 @@ import pytest
 
 from inspector.recording.driver_records import keep_records
 from inspector.recording.layout import Writer, read_events
+from tests.helpers.ptxview import finished, saved
 from tests.helpers.samples import DATA
 from tests.helpers.tools import skip_without
 
@@ -96,6 +97,8 @@ class Driven:
 
 
 Drive = Callable[..., Driven]
+LIBRARY = ("cc", "-shared", "-fPIC")
+"""How a shared library is compiled."""
 
 
 @pytest.fixture(scope="session")
@@ -108,17 +111,7 @@ def fake_driver(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("stand-in")
     library = folder / "libcupti.so.13"  # by this name the process has it loaded, as torch's has
     subprocess.run(
-        [
-            "cc",
-            "-O1",
-            "-fPIC",
-            "-shared",
-            f"-I{headers}",
-            HERE / "driver_fake_driver.c",
-            "-o",
-            library,
-            "-ldl",
-        ],
+        [*LIBRARY, "-O1", f"-I{headers}", HERE / "driver_fake_driver.c", "-o", library, "-ldl"],
         check=True,
     )
     (folder / "libcuda.so.1").symlink_to(library)
@@ -131,23 +124,8 @@ def compiled(tmp_path_factory: pytest.TempPathFactory) -> str:
     skip_without("cc")
     path = tmp_path_factory.mktemp("driver") / "ptxview_driver.so"
     source = ROOT / "inspector" / "probes" / "driver" / "driver.c"
-    subprocess.run(
-        [
-            "cc",
-            "-O2",
-            "-Wall",
-            "-Werror",
-            "-fPIC",
-            "-shared",
-            "-pthread",
-            source,
-            "-o",
-            path,
-            "-ldl",
-            "-Wl,-z,nodelete",
-        ],
-        check=True,
-    )
+    options = ("-O2", "-Wall", "-Werror", "-pthread", "-ldl", "-Wl,-z,nodelete")
+    subprocess.run([*LIBRARY, source, "-o", path, *options], check=True)
     return str(path)
 
 
@@ -158,8 +136,7 @@ def drive(fake_driver: Path, compiled: str, tmp_path: Path) -> Drive:
     def run(program: str, **environment: str) -> Driven:
         folder = tmp_path / "recording"
         (folder / "blobs").mkdir(parents=True, exist_ok=True)
-        script = tmp_path / "program.py"
-        script.write_text(SCRIPT + textwrap.dedent(program))
+        script = saved(tmp_path / "program.py", SCRIPT + textwrap.dedent(program))
         env = {
             **os.environ,
             "LD_LIBRARY_PATH": str(fake_driver),
@@ -170,16 +147,9 @@ def drive(fake_driver: Path, compiled: str, tmp_path: Path) -> Drive:
             "CUDA_HOME": str(tmp_path / "none"),
             **environment,
         }
-        done = subprocess.run(
-            [sys.executable, str(script)],
-            env=env,
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
+        done = finished([sys.executable, script], env=env, seconds=60)
         if not folder.exists():
-            return Driven(done.returncode, done.stdout, done.stderr, folder, ())
+            return Driven(done.status, done.text, done.said, folder, ())
         before = read_events(folder).events
         writer = Writer(folder)
         keep_records(folder, writer.blob)
@@ -188,6 +158,6 @@ def drive(fake_driver: Path, compiled: str, tmp_path: Path) -> Drive:
         assert [e for e in events if e["event"] != "driver_counts"] == [
             e for e in before if e["event"] != "driver_counts"
         ]
-        return Driven(done.returncode, done.stdout, done.stderr, folder, tuple(events))
+        return Driven(done.status, done.text, done.said, folder, tuple(events))
 
     return run

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from pathlib import Path
+
+from tests.helpers.ptxview import REPOSITORY, ptxview, saved
 
 PROGRAM = """
 import torch, triton, triton.language as tl
@@ -24,8 +24,7 @@ print("values are right")
 
 
 def test_triton_on_cpu_tensors(tmp_path: Path) -> None:
-    script = tmp_path / "program.py"
-    script.write_text(PROGRAM)
+    script = saved(tmp_path / "program.py", PROGRAM)
     (tmp_path / "bin").mkdir()
     env = {
         **{k: v for k, v in os.environ.items() if k not in ("CXX", "CC")},
@@ -33,27 +32,8 @@ def test_triton_on_cpu_tensors(tmp_path: Path) -> None:
         "XDG_CACHE_HOME": str(tmp_path / "cache"),
         "TRITON_CACHE_DIR": str(tmp_path / "triton"),
     }
-    done = subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "inspector",
-            "run",
-            "--no-tui",
-            "--target",
-            "sm_90",
-            "-o",
-            str(tmp_path / "r"),
-            str(script),
-        ],
-        env=env,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-        cwd=Path(__file__).parents[3],
-    )
-    assert done.returncode == 0, done.stderr
-    assert done.stdout == "values are right\n"
-    assert "no C++ compiler was found" in done.stderr
-    assert "double" in done.stderr and "ptx sass" in done.stderr
+    words = ("run", "--no-tui", "--target", "sm_90", "-o", tmp_path / "r", script)
+    done = ptxview(*words, cwd=REPOSITORY, env=env, fresh=True)
+    assert (done.status, done.text) == (0, "values are right\n"), done.said
+    assert "no C++ compiler was found" in done.said
+    assert "double" in done.said and "ptx sass" in done.said

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
@@ -12,7 +11,7 @@ from typing import Any
 import pytest
 
 from inspector.sources.opening import open_path
-from tests.helpers.ptxview import Done, call, ptxview
+from tests.helpers.ptxview import Done, call, ptxview, saved
 
 pytestmark = pytest.mark.skipif(
     find_spec("torch") is None or find_spec("triton") is None,
@@ -103,30 +102,19 @@ other.start(); other.join()
 print(Model.forward.__qualname__, type(vars(Model)["sine"]).__name__)
 """
 
-# Without steps: it waits for a GPU that works, and ends when it is not profiled any more.
-# Two optimizers, one of whose steps is compiled, and one that calls the other.
-
 
 @pytest.fixture(scope="module", autouse=True)
 def folders(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """New folders of a user; the emulated device's builds are shared by all tests."""
-    base = tmp_path_factory.getbasetemp()
-    shared = base.parent if os.environ.get("PYTEST_XDIST_WORKER") else base
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
-        patch.setenv("XDG_CACHE_HOME", str(shared / "target-caches"))
         patch.setenv("TRITON_CACHE_DIR", str(tmp_path_factory.mktemp("triton")))
-        patch.setenv("CUDA_VISIBLE_DEVICES", "")
         patch.setenv("PYTHONWARNINGS", "ignore")
-        for name in ("COLUMNS", "NO_COLOR", "FORCE_COLOR", "PYTHONPATH"):
-            patch.delenv(name, raising=False)
         yield
 
 
 def program(folder: Path, text: str) -> Path:
-    path = folder / "program.py"
-    path.write_text(text)
-    return path
+    return saved(folder / "program.py", text)
 
 
 def profiled(folder: Path, text: str, *words: str | Path) -> Done:
@@ -222,8 +210,7 @@ def test_what_was_stored_is_shown_again(train: tuple[Path, Done], tmp_path: Path
 
 @pytest.mark.nightly
 def test_a_benchmark_that_times_its_compiling_gets_warnings(tmp_path: Path) -> None:
-    path = tmp_path / "bench.py"
-    path.write_text(BENCH)
+    path = saved(tmp_path / "bench.py", BENCH)
     done = profiled(tmp_path, SCRIPT, "--step", "bench:timed", "-o", "rec", "--json")
     assert done.status == 0, done.said
     document = json.loads(done.out)

@@ -12,8 +12,9 @@ import torch
 
 from inspector.probes.replay import session
 from inspector.probes.replay.driver import Event, Unavailable
-from inspector.probes.replay.inputs import Arguments, NotRebuilt
-from inspector.probes.replay.session import CallTimes, ReplayableCall, parts
+from inspector.probes.replay.inputs import Memory, NotRebuilt
+from inspector.probes.replay.session import add, parts, repeated
+from tests.helpers.ptxview import saved
 
 BARE: dict[str, Any] = dict.fromkeys(
     ("name", "type", "value", "dtype", "shape", "strides", "alignment", "low", "high", "device")
@@ -45,19 +46,20 @@ def test_arguments_come_back_by_place_and_by_name_with_lists_as_lists() -> None:
         argument("dtype", "torch.float16"),
         argument("mode", "mean"),
     ]
-    held = Arguments(torch, said, "cpu", 64, flat=False)
-    x, three, pair, gone, none = held.args
+    held = Memory(torch, "cpu", 64)
+    (x, three, pair, gone, none), given = held.arguments(said)
     assert x.shape == (4, 3) and three == 3 and none is None
     assert [t.shape for t in pair] == [(4, 3), (4, 3)]
     assert gone == []  # an empty list leaves nothing behind but its place
-    assert held.given == {"eps": 0.5, "sizes": [7, 8], "dtype": torch.float16, "mode": "mean"}
+    assert given == {"eps": 0.5, "sizes": [7, 8], "dtype": torch.float16, "mode": "mean"}
     assert [name for name, _ in held.named] == ["arg0", "arg2[0]", "arg2[1]"]
 
 
 def test_inputs_of_a_graph_are_flat_and_aligned_under_any_name() -> None:
     said = [{**X, "name": "primals[3]", "alignment": 4}, argument("s0", 17)]
-    held = Arguments(torch, said, "cpu", 64, flat=True)
-    assert held.args[0].data_ptr() % 64 == 0 and held.args[1] == 17
+    held = Memory(torch, "cpu", 64)
+    x, s0 = held.flat(said)
+    assert x.data_ptr() % 64 == 0 and s0 == 17
     assert held.warnings == [
         "primals[3] was at a multiple of 4 bytes alone; here it is better aligned"
     ]
@@ -82,13 +84,12 @@ METHOD += "    def call(self, args): return self.of_graph(args)\ncall = Runner()
 def test_a_graphs_code_is_called_as_every_torch_since_2_6_writes_it(
     text: str, tmp_path: Path
 ) -> None:
-    path = tmp_path / "code.py"
-    path.write_text(text)
+    path = saved(tmp_path / "code.py", text)
     arguments = [X, argument("s0", 2)]
     said = {"kind": "graph", "n": 0, "name": "0/0", "code": str(path), "arguments": arguments}
-    made = ReplayableCall(torch, said, "cpu", 64)
+    made = repeated(torch, said, Memory(torch, "cpu", 64))
     for _ in range(2):  # the list that it empties is its own
-        (out,) = made.made()
+        (out,) = made()
         assert out.shape == (4, 3) and torch.isfinite(out).all()
 
 
@@ -101,11 +102,10 @@ def test_a_graphs_code_is_called_as_every_torch_since_2_6_writes_it(
     ],
 )
 def test_a_graph_that_cannot_be_called_says_why(text: str, why: str, tmp_path: Path) -> None:
-    path = tmp_path / "code.py"
-    path.write_text(text)
+    path = saved(tmp_path / "code.py", text)
     said = {"kind": "graph", "n": 1, "name": "0/0", "code": str(path), "arguments": []}
     with pytest.raises(NotRebuilt, match=why):
-        ReplayableCall(torch, said, "cpu", 64)
+        repeated(torch, said, Memory(torch, "cpu", 64))
 
 
 def test_an_extensions_function_is_called_in_its_module(
@@ -122,15 +122,14 @@ def test_an_extensions_function_is_called_in_its_module(
         "arguments": [X, argument("twice", 2)],
     }
     try:
-        made = ReplayableCall(torch, said, "cpu", 64)
-        assert torch.equal(made.made(), made.memory.args[0] ** 2 * 2)
+        memory = Memory(torch, "cpu", 64)
+        made = repeated(torch, said, memory)
+        assert torch.equal(made(), memory.named[0][1].reshape(4, 3) ** 2 * 2)
         with pytest.raises(NotRebuilt, match="no function cube any more"):
-            ReplayableCall(torch, {**said, "function": "cube"}, "cpu", 64)
+            repeated(torch, {**said, "function": "cube"}, memory)
     finally:
         sys.modules.pop("squares", None)
 
-
-# -- what CUPTI saw -------------------------------------------------------------------------------
 
 FLUSH = [Event("Memset (Device)", 0, 1000), Event("reduce", 0, 80_000)]
 CALL = [Event("reduce", 0, 3000), Event("square", 5000, 2000), Event("square", 7000, 4000)]
@@ -139,10 +138,10 @@ CALL = [Event("reduce", 0, 3000), Event("square", 5000, 2000), Event("square", 7
 def test_the_flush_is_known_by_its_place_not_by_its_name() -> None:
     found = parts([*FLUSH, *CALL] * 3, 3, [event.name for event in FLUSH])
     assert found == [CALL] * 3
-    out = CallTimes()
-    out.take(found)
-    assert (out.sums, out.spans) == ([9.0] * 3, [11.0] * 3)
-    assert out.as_json() == [
+    out: dict[str, Any] = {"samples": [], "span": [], "kernels": {}}
+    add(out, found)
+    assert (out["samples"], out["span"]) == ([9.0] * 3, [11.0] * 3)
+    assert [*out["kernels"].values()] == [
         {"name": "reduce", "per_call": 1, "samples": [3.0] * 3},
         {"name": "square", "per_call": 2, "samples": [2.0, 4.0] * 3},
     ]
@@ -179,14 +178,14 @@ class Device:
         return [event._replace(start=n) for n, event in enumerate(self.seen)]
 
 
-def measured(device: Any) -> CallTimes:
+def measured(device: Any) -> dict[str, Any]:
     return session.cupti(device, device.call, device.flush, True, 5.0, lambda: None)
 
 
 def test_a_call_is_repeated_until_its_sum_is_settled() -> None:
     found = measured(Device([CALL]))
-    assert len(found.sums) >= 60 and set(found.sums) == {9.0}
-    assert found.per_call == {"reduce": 1, "square": 2}
+    assert len(found["samples"]) >= 60 and set(found["samples"]) == {9.0}
+    assert {n: k["per_call"] for n, k in found["kernels"].items()} == {"reduce": 1, "square": 2}
 
 
 @pytest.mark.parametrize(
@@ -215,4 +214,4 @@ class Misses(Device):
 
 
 def test_a_flush_that_was_not_seen_is_not_taken_for_none() -> None:
-    assert set(measured(Misses(1)).sums) == {9.0}
+    assert set(measured(Misses(1))["samples"]) == {9.0}

@@ -8,7 +8,6 @@ from __future__ import annotations
 import ctypes
 import importlib.util
 import shutil
-import subprocess
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -16,8 +15,8 @@ from typing import Any
 import pytest
 
 from inspector.probes.replay import driver as probe
-from inspector.probes.replay.driver import Cupti, Event, Records, Unavailable, trace_of
-from tests.helpers.tools import path_of, skip_without
+from inspector.probes.replay.driver import Cupti, Event, Unavailable, trace_of
+from tests.helpers.ptxview import printed, saved, tool
 
 FAKE = Path(__file__).parents[2] / "data" / "bench" / "fake_cupti.c"
 VERSIONS = {
@@ -47,21 +46,8 @@ def nvidia() -> Path:
 def built(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     names = zip(("KERNEL", "COPY", "PEER", "FILL"), VERSIONS[request.param], strict=True)
     path = tmp_path_factory.mktemp("cupti") / "libcupti.so.12"
-    skip_without("cc")
-    subprocess.run(
-        [
-            str(path_of("cc")),
-            "-shared",
-            "-fPIC",
-            "-w",
-            f"-I{nvidia() / 'include'}",
-            *(f"-D{name}={struct}" for name, struct in names),
-            str(FAKE),
-            "-o",
-            str(path),
-        ],
-        check=True,
-    )
+    options = [f"-I{nvidia() / 'include'}", *(f"-D{name}={struct}" for name, struct in names)]
+    printed(tool("cc"), "-shared", "-fPIC", "-w", *options, "-o", path, FAKE)
     return path
 
 
@@ -80,7 +66,7 @@ def kernel(lib: Any, at: int, start: int, end: int) -> None:
 
 
 def test_kernels_copies_and_fills_are_read_as_the_header_lays_them_out(lib: Any) -> None:
-    cupti = Cupti(lib)
+    cupti = Cupti(torch_of(), lib)
     kernel(lib, 0, 1, 2)  # before it was asked for
     cupti.start()
     kernel(lib, 0, 1000, 2376)
@@ -110,7 +96,7 @@ def test_kernels_copies_and_fills_are_read_as_the_header_lays_them_out(lib: Any)
 
 def test_more_than_a_buffer_holds_is_not_lost(lib: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(probe, "BUFFER_BYTES", 4096)
-    cupti = Cupti(lib)
+    cupti = Cupti(torch_of(), lib)
     cupti.start()
     for turn in range(3):
         for n in range(1, 501):
@@ -125,29 +111,26 @@ def test_more_than_a_buffer_holds_is_not_lost(lib: Any, monkeypatch: pytest.Monk
 def test_what_cannot_be_enabled_says_so_in_cuptis_words(lib: Any) -> None:
     lib.is_broken(1)
     with pytest.raises(Unavailable, match=r"cuptiActivityEnable: .*PRIVILEGES \(35\)"):
-        Cupti(lib).start()
+        Cupti(torch_of(), lib).start()
 
 
 @pytest.mark.parametrize("built", ["CUDA 12"], indirect=True)
 def test_nvidias_own_library_walks_the_records(lib: Any) -> None:
     real = ctypes.CDLL(str(next((nvidia() / "lib" / "cupti").glob("libcupti.so*"))))
-    cupti = Cupti(lib)
+    cupti = Cupti(torch_of(), lib)
     cupti.start()
     for n in range(1, 41):
         kernel(lib, n % 2, 100 * n, 100 * n + n)
     lib.does_fill(3, ctypes.c_uint64(9000), ctypes.c_uint64(9001))
     lib.does_copy(8, 3, 3, ctypes.c_uint64(9100), ctypes.c_uint64(9300))
     cupti.flush()
-    cupti._next = Cupti(real)._next
+    cupti._next = Cupti(torch_of(), real)._next
     events = cupti.taken()
     assert [(e.start, e.ns) for e in events] == [
         *((100 * n, n) for n in range(1, 41)),
         (9000, 1),
         (9100, 200),
     ]
-
-
-# -- what stopwatches see -------------------------------------------------------------------------
 
 
 def torch_of(profiled: bool = False) -> Any:
@@ -165,22 +148,22 @@ def test_records_that_come_late_are_waited_for(lib: Any) -> None:
         kernel(lib, 0, 50, 60)
         kernel(lib, 0, 10, 30)
 
-    with Records(torch_of(), Cupti(lib)) as trace:
+    with Cupti(torch_of(), lib) as trace:
         for _ in range(3):
             seen = trace.saw(work, lambda events: len(events) == 2)
             assert [(e.start, e.ns) for e in seen] == [(10, 20), (50, 10)]
 
 
 def test_what_another_profiler_took_away_is_had_again(lib: Any) -> None:
-    cupti = Cupti(lib)
-    others = Cupti(lib)
+    cupti = Cupti(torch_of(), lib)
+    others = Cupti(torch_of(), lib)
 
     def theirs() -> None:  # a call that runs another profiler
         others.start()
         kernel(lib, 0, 1, 2)
         others.stop()
 
-    with Records(torch_of(), cupti) as trace:
+    with cupti as trace:
         assert trace.saw(theirs, lambda events: len(events) == 1) == []
         seen = trace.saw(lambda: kernel(lib, 0, 5, 9), lambda events: len(events) == 1)
     assert [e.ns for e in seen] == [4]
@@ -188,7 +171,7 @@ def test_what_another_profiler_took_away_is_had_again(lib: Any) -> None:
 
 def test_beside_the_programs_own_profiler_it_steps_aside(lib: Any) -> None:
     with pytest.raises(Unavailable, match="profiler of the program's own"):
-        Records(torch_of(profiled=True), Cupti(lib)).__enter__()
+        Cupti(torch_of(profiled=True), lib).__enter__()
 
 
 def test_without_cupti_there_is_no_trace_and_a_reason(
@@ -197,10 +180,9 @@ def test_without_cupti_there_is_no_trace_and_a_reason(
     monkeypatch.setattr(probe, "find_cupti", lambda: None)
     with pytest.raises(Unavailable, match="no libcupti was found"):
         trace_of(torch_of())
-    broken = tmp_path / "libcupti.so.12"
-    broken.write_bytes(b"no library")
+    broken = saved(tmp_path / "libcupti.so.12", b"no library")
     monkeypatch.setattr(probe, "find_cupti", lambda: str(broken))
     with pytest.raises(Unavailable, match="CUPTI cannot be used"):
         trace_of(torch_of())
     monkeypatch.setattr(probe, "find_cupti", lambda: str(built))
-    assert isinstance(trace_of(torch_of()), Records)
+    assert isinstance(trace_of(torch_of()), Cupti)

@@ -10,7 +10,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from inspector.probes.replay.inputs import Inputs, NotRebuilt, scalar, tensor
+from inspector.probes.replay.inputs import Memory, NotRebuilt, scalar, tensor
 
 ALIGNED = 64  # what this machine's allocator begins blocks at
 
@@ -113,9 +113,12 @@ def test_scalars_are_the_bytes_that_a_kernel_gets(
     assert scalar(said(type=kind, value=value), size) == expected
 
 
-def launch(arguments: list[dict[str, Any]], sizes: list[int], scratch: Any = (0, 0)) -> Inputs:
+def launch(
+    arguments: list[dict[str, Any]], sizes: list[int], scratch: Any = (0, 0)
+) -> tuple[Memory, list[bytes]]:
     told = {"arguments": arguments, "sizes": sizes, "scratch": list(scratch)}
-    return Inputs(torch, told, "cpu", ALIGNED)
+    held = Memory(torch, "cpu", ALIGNED)
+    return held, held.parameters(told)
 
 
 X = said(type="*fp32", dtype="float32", shape=[8], strides=[1], alignment=64)
@@ -124,10 +127,10 @@ BLOCK = said(name="BLOCK", type="constexpr", value=1024)
 
 
 def test_parameters_are_passed_in_order_without_constexprs() -> None:
-    held = launch([X, BLOCK, N], [8, 4])
-    address = int.from_bytes(held.values[0], "little")
+    held, values = launch([X, BLOCK, N], [8, 4])
+    address = int.from_bytes(values[0], "little")
     assert address == held.named[0][1].data_ptr()
-    assert held.values[1] == struct.pack("<i", 8)
+    assert values[1] == struct.pack("<i", 8)
 
 
 def test_a_bare_address_and_a_descriptor_are_refused_and_a_null_is_passed() -> None:
@@ -135,7 +138,7 @@ def test_a_bare_address_and_a_descriptor_are_refused_and_a_null_is_passed() -> N
         launch([said(name="p", type="*fp32", alignment=512)], [8])
     with pytest.raises(NotRebuilt, match="x: a tensor descriptor"):
         launch([X], [128])
-    assert launch([said(name="p", type="*fp32")], [8]).values == [bytes(8)]
+    assert launch([said(name="p", type="*fp32")], [8])[1] == [bytes(8)]
 
 
 def test_integers_that_a_launch_changes_are_given_back() -> None:
@@ -143,19 +146,17 @@ def test_integers_that_a_launch_changes_are_given_back() -> None:
         name="i", type="*i32", dtype="int32", shape=[8], strides=[1], alignment=64, low=1, high=5
     )
     still = {**index, "name": "j"}
-    held = launch([X, index, still], [8, 8, 8])
+    held, _ = launch([X, index, still], [8, 8, 8])
     tensors = dict(held.named)
     before = tensors["i"].clone()
-    held.keep_integers()
-    tensors["i"] += 1
-    held.forget_unchanged()
+    held.changed_by(lambda: tensors["i"].add_(1))
     assert held.changes
     held.restore()
     assert torch.equal(tensors["i"], before)
 
 
 def test_what_overflowed_is_named() -> None:
-    held = launch([X, {**X, "name": "y"}], [8, 8])
+    held, _ = launch([X, {**X, "name": "y"}], [8, 8])
     assert held.overflowed() == []
     dict(held.named)["y"][3] = float("inf")
     assert held.overflowed() == ["y"]

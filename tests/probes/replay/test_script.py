@@ -11,11 +11,10 @@ from typing import Any
 import pytest
 import torch
 
-from inspector.probes.replay.script import Comparisons, Refused, load
+from inspector.probes.replay.script import Comparison, Refused, declared, load
 from inspector.sources.compilers import by_probes
 from inspector.system.process import run_tool
 
-KERNELS = Path(__file__).parents[3] / "kernels"
 PLAIN = """
 import torch
 import beside
@@ -61,24 +60,18 @@ def plain(tmp_path: Path) -> Path:
     return tmp_path / "plain.py"
 
 
-def checked(
-    comparisons: Comparisons, script: Path, name: str, **sizes: int
-) -> tuple[dict[str, Any], dict[str, Any]]:
+def checked(comparison: Comparison, name: str) -> tuple[dict[str, Any], dict[str, Any]]:
     """What is written about a variant's input, and the verdict on its results."""
     said: dict[str, Any] = {}
-    variant = {"n": 0, "script": str(script), "variant": name, "sizes": sizes}
-    comparisons.call(variant, lambda **fields: said.update(fields), lambda: None)
+    variant = {"n": 0, "variant": name}
+    comparison.call(variant, lambda **fields: said.update(fields), lambda: None)
     return said["about"], said["checked"]
 
 
 def test_scripts_import_their_neighbours_and_their_main_part_does_not_run(plain: Path) -> None:
-    declared = load(str(plain))
-    assert list(declared.variants)[:2] == ["sum", "half"]
-    assert declared.sizes == {"N": 4, "M": 3}
-    (x,) = declared.inputs({"N": 5}, "cpu")
-    assert x.shape == (3, 5)
-    assert declared.amount("bytes_of", (x,)) == 2 * 4 * 15
-    assert declared.amount("flops_of", (x,)) is None
+    said = declared(load(str(plain)))
+    assert said["variants"][:2] == ["sum", "half"]
+    assert said["sizes"] == {"N": 4, "M": 3}
 
 
 @pytest.mark.parametrize(
@@ -100,9 +93,9 @@ def test_invalid_scripts_are_refused_in_one_line(tmp_path: Path, text: str, why:
 
 
 def test_results_are_compared_with_the_reference(plain: Path) -> None:
-    comparisons = Comparisons(torch, "cpu")
-    about, verdict = checked(comparisons, plain, "sum")
-    assert about == {"inputs": "float32 3×4", "dtypes": ["float32"], "bytes": 96, "flops": None}
+    comparison = Comparison(torch, str(plain), {}, "cpu")
+    about, verdict = checked(comparison, "sum")
+    assert about == {"inputs": [("float32", [3, 4])], "bytes": 96, "flops": None}
     assert verdict == {"agrees": True, "difference": 0.0, "why": None}
     whys = {
         "wrong": "Mismatched elements: 11 / 12",
@@ -112,23 +105,24 @@ def test_results_are_compared_with_the_reference(plain: Path) -> None:
         "none": "it gives 0 tensors, the reference 1",
     }
     for name, why in whys.items():
-        verdict = checked(comparisons, plain, name)[1]
+        verdict = checked(comparison, name)[1]
         assert not verdict["agrees"] and why in verdict["why"], (name, verdict)
-    assert checked(comparisons, plain, "wrong")[1]["difference"] == pytest.approx(11)
+    assert checked(comparison, "wrong")[1]["difference"] == pytest.approx(11)
     for name in ("half", "last", "sum"):  # the input is as it was before it was changed
-        assert checked(comparisons, plain, name)[1]["agrees"]
-    assert checked(comparisons, plain, "sum", N=5, M=2)[0]["inputs"] == "float32 2×5"
+        assert checked(comparison, name)[1]["agrees"]
+    other = Comparison(torch, str(plain), {"N": 5, "M": 2}, "cpu")
+    assert checked(other, "sum")[0]["inputs"] == [("float32", [2, 5])]
 
 
 def test_errors_of_variants_and_inputs_name_the_line(plain: Path) -> None:
-    comparisons = Comparisons(torch, "cpu")
+    comparison = Comparison(torch, str(plain), {}, "cpu")
     line = PLAIN.splitlines().index('    "raises": lambda x: x.nothing_of_that_name,') + 1
     with pytest.raises(Refused, match=rf"nothing_of_that_name' \(line {line}\)"):
-        checked(comparisons, plain, "raises")
+        checked(comparison, "raises")
     with pytest.raises(Refused, match="SystemExit: 3"):
-        checked(comparisons, plain, "leaves")
+        checked(comparison, "leaves")
     with pytest.raises(Refused, match=r"step sign \(line 5\)"):
-        checked(comparisons, plain, "sum", N=-5)
+        Comparison(torch, str(plain), {"N": -5}, "cpu")
 
 
 def test_the_child_writes_what_a_script_declares(

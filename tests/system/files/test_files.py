@@ -13,7 +13,6 @@ import re
 import signal
 import socket
 import struct
-import subprocess
 import sys
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
@@ -33,7 +32,9 @@ from tests.helpers.ptxview import (
     Done,
     call,
     environment,
+    finished,
     ptxview,
+    saved,
     write_events,
 )
 
@@ -169,12 +170,8 @@ def test_one_in_a_recording_is_passed_over_and_said(tmp_path: Path, make: Make) 
     blob = hashlib.sha256(PTX).hexdigest()
     folder = write_events(tmp_path / "r", START, variant("k", blob), variant("j", "a" * 64), END)
     (folder / "blobs" / blob).write_bytes(PTX)
-    odd = [
-        folder / "blobs" / ("a" * 64),
-        folder / "events-1-x.jsonl",
-        folder / "timings.jsonl",
-        folder / "ncu.jsonl",
-    ]
+    names = (f"blobs/{'a' * 64}", "events-1-x.jsonl", "timings.jsonl", "ncu.jsonl")
+    odd = [folder / name for name in names]
     for path in odd:
         make(path)
     done = call("list", folder, "--json")
@@ -193,14 +190,8 @@ def test_one_in_a_cache_or_a_build_is_passed_over_and_said(tmp_path: Path, make:
     (cache / "whole").mkdir(parents=True)
     for file in SQUARE.iterdir():
         (cache / "whole" / file.name).write_bytes(file.read_bytes())
-    odd = [
-        cache / "whole" / "x.json",
-        cache / "torch_trace_1.log",
-        cache / "k.autotune.json",
-        cache / f"c{'a' * 51}.py",
-        cache / "y.ptx",
-        cache / "z.best_config",
-    ]
+    names = ("whole/x.json", "torch_trace_1.log", "k.autotune.json", f"c{'a' * 51}.py", "y.ptx")
+    odd = [cache / name for name in (*names, "z.best_config")]
     for path in odd:
         make(path)
     done = call("list", cache, "--json")
@@ -208,8 +199,7 @@ def test_one_in_a_cache_or_a_build_is_passed_over_and_said(tmp_path: Path, make:
     for path in odd:
         assert any(str(path) in p for p in problems(done)), (path, problems(done))
     build = tmp_path / "build"
-    build.mkdir()
-    (build / "real.cuda.o").write_bytes((EXTENSION / "cuda.cuda.o").read_bytes())
+    saved(build / "real.cuda.o", (EXTENSION / "cuda.cuda.o").read_bytes())
     for name in ("build.ninja", "odd.o"):
         make(build / name)
     done = call("list", build, "--json")
@@ -240,15 +230,9 @@ def opens(folder: Path, *args: str | Path) -> list[str]:
         "sys.addaudithook(hook)\n"
         "from inspector.commands.cli import main\nsys.exit(main(sys.argv[2:]))"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code, str(folder), *map(str, args)],
-        capture_output=True,
-        text=True,
-        env=environment(),
-        timeout=90,
-        check=True,
-    )
-    return [line[7:] for line in done.stderr.splitlines() if line.startswith("OPENED ")]
+    done = finished([sys.executable, "-c", code, folder, *args], seconds=90)
+    assert done.status == 0, done.said
+    return [line[7:] for line in done.said.splitlines() if line.startswith("OPENED ")]
 
 
 def test_a_zip_is_opened_once_however_many_blobs_are_read(tmp_path: Path) -> None:
@@ -374,8 +358,7 @@ def test_folder_of_more_files_than_are_looked_at(
 @given(st.binary(max_size=400), st.integers(1, 40))
 def test_lines_are_those_of_the_file(tmp_path_factory: Any, data: bytes, longest: int) -> None:
     data = data.replace(b"\x01", b"\n").replace(b"\x02", b"\n")
-    path = tmp_path_factory.mktemp("lines") / "x"
-    path.write_bytes(data)
+    path = saved(tmp_path_factory.mktemp("lines") / "x", data)
     expected = [line for line in re.split(rb"(?<=\n)", data) if line]
     assert list(files.lines(path)) == expected
     long: list[int] = []
@@ -455,8 +438,7 @@ def test_a_file_that_grows_as_quickly_as_it_is_read_ends(
 ) -> None:
     """And it is read by the piece: by the byte, nothing that grows is caught up with."""
     monkeypatch.setenv(files.VARIABLE, str(files.MIN_TOTAL_BYTES))
-    path = tmp_path / "x.so"
-    path.write_bytes(b"x" * 1000)
+    path = saved(tmp_path / "x.so", b"x" * 1000)
     descriptor = os.open(path, os.O_RDONLY)
     with Growing(path, descriptor, os.fstat(descriptor)) as file:
         with pytest.raises(files.TooLarge):

@@ -22,10 +22,18 @@ import pytest
 from inspector.base.text import Unreadable
 from inspector.system import files
 from inspector.system.files import unpacking
-from tests.helpers.ptxview import EXTENSION, LECTURE, SQUARE, call, command, environment
+from tests.helpers.ptxview import (
+    EXTENSION,
+    LECTURE,
+    SAMPLE,
+    SQUARE,
+    call,
+    command,
+    environment,
+    saved,
+)
 from tests.helpers.tools import needs
 
-RECORDING = Path(__file__).parents[3] / "examples" / "recordings" / "lecture-h200.ptxview"
 PTX = (SQUARE / "square_kernel.ptx").read_bytes()
 
 
@@ -55,7 +63,7 @@ def packed(target: Path, source: Path, mode: str) -> Path:
 
 
 def unpacked_recording(folder: Path) -> Path:
-    with zipfile.ZipFile(RECORDING) as archive:
+    with zipfile.ZipFile(SAMPLE) as archive:
         archive.extractall(folder)
     return folder
 
@@ -137,8 +145,7 @@ def test_a_member_with_a_name_that_leads_out_is_left_out(
 
 
 def test_links_devices_and_pipes_are_left_out(tmp_path: Path, temporary: Path) -> None:
-    secret = tmp_path / "secret"
-    secret.write_text("root:x:0:0")
+    secret = saved(tmp_path / "secret", "root:x:0:0")
     archive = tar_of(
         tmp_path / "x.tgz",
         (member("good.ptx"), PTX),
@@ -219,8 +226,7 @@ def _header(size: int) -> bytes:
 
 
 def test_headers_are_not_read_beyond_what_a_name_takes(tmp_path: Path, temporary: Path) -> None:
-    archive = tmp_path / "x.tar"
-    archive.write_bytes(_header(1 << 30))
+    archive = saved(tmp_path / "x.tar", _header(1 << 30))
     done = call("list", archive)
     assert done.status == 4 and "headers" in done.said
     # Global ones that are small each, and never end.
@@ -263,8 +269,7 @@ def test_a_truncated_or_damaged_archive_is_one_sentence(
     if mode != "w":  # nothing guards the content of a tar alone
         broken.append(whole[:half] + bytes(64) + whole[half + 64 :])
     for n, data in enumerate(broken):
-        archive = tmp_path / f"{n}.bin"
-        archive.write_bytes(data)
+        archive = saved(tmp_path / f"{n}.bin", data)
         done = call("list", archive)
         assert done.status == 4 and "Traceback" not in done.said
         assert re.search(r"cut short|damaged|nothing that ptxview knows", done.said), done.said

@@ -19,17 +19,8 @@ import pytest
 from inspector.commands import common
 from inspector.commands import list as list_command
 from inspector.measure.ncu.attach import Profiled
-from tests.helpers.hostile import (
-    EVIL,
-    RECORDING,
-    SQUARE,
-    all_names,
-    fields,
-    obeyed,
-    on_pty,
-    written,
-)
-from tests.helpers.ptxview import LECTURE, MATMUL, Done, call
+from tests.helpers.hostile import EVIL, SQUARE, all_names, fields, obeyed, on_pty, written
+from tests.helpers.ptxview import LECTURE, MATMUL, SAMPLE, Done, call
 
 BATCHES = 3
 
@@ -113,7 +104,7 @@ def opened_once(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     for module in (common, list_command):
         monkeypatch.setattr(module, "open_profiled", shared)
     yield
-    for key in [key for key in opened if key[0] != str(RECORDING)]:
+    for key in [key for key in opened if key[0] != str(SAMPLE)]:
         del opened[key]
 
 
@@ -134,10 +125,10 @@ def commands(path: Path, *, kernel: str = SQUARE, recording: bool = True) -> Ite
     yield ["trace", *one[1:], "--blocks", "1", "--by", "source", *run]
     yield ["step", *one[1:], "--commands", "next 9; registers; list; end", *run]
     yield ["show", where, "*nowhere*"]
-    yield ["diff", where, str(RECORDING)]
-    yield ["diff", where, str(RECORDING), "--markdown"]
-    yield ["diff", f"{where}::{kernel}", f"{RECORDING}::{SQUARE}"]
-    yield ["diff", f"{where}::{kernel}", f"{RECORDING}::{SQUARE}", "--markdown"]
+    yield ["diff", where, str(SAMPLE)]
+    yield ["diff", where, str(SAMPLE), "--markdown"]
+    yield ["diff", f"{where}::{kernel}", f"{SAMPLE}::{SQUARE}"]
+    yield ["diff", f"{where}::{kernel}", f"{SAMPLE}::{SQUARE}", "--markdown"]
     if recording:
         yield ["diff", where, "matmul_kernel*"]
         yield ["time", where, "--stored"]
@@ -297,23 +288,23 @@ def test_nothing_that_is_typed_is_obeyed(tmp_path: Path, monkeypatch: pytest.Mon
         [f"--{evil}"],
         ["list", evil],
         ["show", evil],
-        ["show", str(RECORDING), evil],
+        ["show", str(SAMPLE), evil],
         ["diff", evil, evil],
-        ["diff", str(RECORDING), "matmul_kernel", "--sort", evil],
+        ["diff", str(SAMPLE), "matmul_kernel", "--sort", evil],
         ["explain", evil],
         ["explain", f"ld{evil}.global.b32 %r1, [%rd1];"],
         ["explain", "--list", evil],
-        ["time", str(RECORDING), evil],
+        ["time", str(SAMPLE), evil],
         ["time", "--stopwatch", evil],
         ["profile", "--stored", evil],
-        ["show", str(RECORDING), SQUARE, "--device", evil],
+        ["show", str(SAMPLE), SQUARE, "--device", evil],
         ["open", "--port", evil],
         ["run", "--target", evil, "x.py"],
         ["doctor", "--python", evil],
         ["ncu", evil],
-        ["trace", str(RECORDING), SQUARE, "--inputs", evil],
-        ["trace", str(RECORDING), SQUARE, "--blocks", evil],
-        ["step", str(RECORDING), SQUARE, "--commands", f"{evil}; print {evil}; store {evil}"],
+        ["trace", str(SAMPLE), SQUARE, "--inputs", evil],
+        ["trace", str(SAMPLE), SQUARE, "--blocks", evil],
+        ["step", str(SAMPLE), SQUARE, "--commands", f"{evil}; print {evil}; store {evil}"],
     ):
         piped, sent = call(*words), on_pty(*words)
         for done in (piped, sent):

@@ -29,7 +29,7 @@ from inspector.tui.work import passes_screen
 from inspector.tui.work.passes_screen import PassesScreen, PassTable
 from inspector.tui.work.work_screen import TimingScreen, TryScreen
 from tests.helpers.sample import reader, settle, text_of
-from tests.helpers.shared_app import SharedApp, small_app
+from tests.helpers.shared_app import SharedApp, small_app, started
 
 Ui = Pilot[None]
 Seen = dict[str, object]
@@ -111,8 +111,7 @@ async def go_through(
     *steps: Step, app: SharedApp | PtxviewApp = small_app, size: tuple[int, int] = (120, 40)
 ) -> None:
     """Press and compare, step by step."""
-    async with app.run_test(size=size) as ui:
-        screen = await settle(ui)
+    async with started(size=size, app=app) as (ui, screen):
         for keys, seen in steps:
             await press(ui, keys)
             await settle(ui)
@@ -335,8 +334,7 @@ async def test_keys_that_move(steps: list[Step]) -> None:
 async def test_key_output() -> None:
     live = Live(lambda: None, lambda number: None)
     live.state = ProgramState.ENDED
-    async with PtxviewApp(reader(), live=live).run_test(size=(120, 40)) as ui:
-        screen = await settle(ui)
+    async with started(size=(120, 40), app=PtxviewApp(reader(), live=live)) as (ui, screen):
         output = screen.query_one(OutputView)
         assert output.display
         await ui.press("O")

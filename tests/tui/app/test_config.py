@@ -13,20 +13,14 @@ from textual.widgets._toast import Toast
 from inspector.base.model import Stage
 from inspector.tui.app.app import PtxviewApp
 from inspector.tui.keys.command_table import TABLE, parse_key, shown_key
-from inspector.tui.main.settings import (
-    Config,
-    Memory,
-    PaneView,
-    View,
-    parse_config,
-    read_config,
-)
+from inspector.tui.main.settings import Config, Memory, PaneView, View, parse_config, read_config
+from tests.helpers.ptxview import saved
 from tests.helpers.sample import reader, settle, text_of
+from tests.helpers.shared_app import started
 
 
 def config(tmp_path: Path, text: str | bytes) -> Config:
-    path = tmp_path / "config.toml"
-    path.write_bytes(text.encode() if isinstance(text, str) else text)
+    path = saved(tmp_path / "config.toml", text.encode() if isinstance(text, str) else text)
     return read_config(path)
 
 
@@ -134,8 +128,7 @@ def test_nothing_in_a_file_raises(said: dict[str, object]) -> None:
 
 async def test_a_new_key_works_and_the_old_one_does_not() -> None:
     app = PtxviewApp(reader(), parse_config({"keys": {"stage.next": "x", "zoom": ["F", "f11"]}}))
-    async with app.run_test(size=(120, 40)) as pilot:
-        screen = await settle(pilot)
+    async with started(size=(120, 40), app=app) as (pilot, screen):
         await pilot.press("tab", "s")
         assert str(screen.panes.panes[0].stage) == "source"
         await pilot.press("x")
@@ -148,8 +141,7 @@ async def test_a_new_key_works_and_the_old_one_does_not() -> None:
 
 async def test_footer_help_and_palette_show_the_keys_that_work() -> None:
     app = PtxviewApp(reader(), parse_config({"keys": {"quit": "ctrl+t", "help": "f2"}}))
-    async with app.run_test(size=(160, 40)) as pilot:
-        await settle(pilot)
+    async with started(size=(160, 40), app=app) as (pilot, _):
         last = text_of(pilot).splitlines()[-1]
         assert "^t quit" in last
         assert "F2 help" in last
@@ -184,8 +176,7 @@ async def test_what_is_wrong_with_the_file_is_one_warning() -> None:
     ],
 )
 async def test_a_damaged_memory_is_no_memory(tmp_path: Path, content: str) -> None:
-    file = tmp_path / "remembered.json"
-    file.write_bytes(content.encode("latin-1"))
+    file = saved(tmp_path / "remembered.json", content.encode("latin-1"))
     memory = Memory(file)
     assert memory.theme is None
     assert memory.view("/r") is None
@@ -198,11 +189,9 @@ async def test_everything_is_looked_at_as_it_was_left(tmp_path: Path) -> None:
 
     async def look(*keys: str) -> tuple[object, ...]:
         app = PtxviewApp(reader(), memory=Memory(file))
-        async with app.run_test(size=(160, 48)) as pilot:
-            screen = await settle(pilot)
+        async with started(size=(160, 48), app=app) as (pilot, screen):
             for some in keys:
-                await pilot.press(*some.split())
-                await settle(pilot)
+                await settle(pilot, *some.split())
             views = [pane.view for pane in screen.panes.panes]
             seen = (
                 [pane.stage for pane in screen.panes.panes],

@@ -24,15 +24,10 @@ from inspector.tui.app.app import PtxviewApp
 from inspector.tui.code.code_view import CodeView
 from inspector.tui.diff.diff_screen import DiffScreen
 from inspector.tui.program.live import Live
-from tests.helpers.sample import (
-    reader,
-    recording,
-    settle,
-    text_of,
-)
+from tests.helpers.ptxview import SAMPLE
+from tests.helpers.sample import reader, recording, settle, text_of
+from tests.helpers.shared_app import started
 from tests.tui.app.test_live import Growth, until
-
-LECTURE = Path(__file__).parents[3] / "examples" / "recordings" / "lecture-h200.ptxview"
 
 Event = dict[str, Any]
 
@@ -44,7 +39,7 @@ class Written:
         self.folder = folder / "recording"
         self.cache = DerivedCache(folder / "derived")
         rows: list[tuple[float, str, Event]] = []
-        with zipfile.ZipFile(LECTURE) as archive:
+        with zipfile.ZipFile(SAMPLE) as archive:
             for name in archive.namelist():
                 if name.endswith(".jsonl"):
                     told = map(json.loads, archive.read(name).splitlines())
@@ -94,10 +89,11 @@ async def test_a_kernel_of_an_open_graph_becomes_readable(
 ) -> None:
     """``output_code`` is there before anything is compiled: who reads it goes on reading."""
     written.to("graph")
-    async with written.app().run_test(size=(160, 48)) as pilot:
-        screen = await settle(pilot)
-        await pilot.press("G", "tab", *("j" * 30), "minus")
-        screen = await settle(pilot)
+    app = written.app()
+    async with started("G", "tab", *("j" * 30), "minus", size=(160, 48), app=app) as (
+        pilot,
+        screen,
+    ):
         code, ptx = screen.panes.panes
         assert code.stage is Stage.OUTPUT_CODE
         shown = " ".join(text_of(pilot).split())
@@ -150,10 +146,7 @@ async def test_who_types_while_kernels_come_goes_on_typing(
 ) -> None:
     growth = Growth()
     app = PtxviewApp(reader(kernels_more(0)), live=Live(growth))
-    async with app.run_test(size=(160, 48)) as pilot:
-        screen = await settle(pilot)
-        await pilot.press(*keys)
-        await settle(pilot)
+    async with started(*keys, size=(160, 48), app=app) as (pilot, screen):
         before = [stands(pane.view) for pane in screen.panes.panes]
         subject, key = screen.panes.subject, screen.kernels.row and screen.kernels.row.key
         growth.next = reader(kernels_more(30))
@@ -177,8 +170,7 @@ async def test_marks_and_a_diff_go_on_with_what_came_since() -> None:
     growing = replace(whole, complete=False, kernels=(replace(square, variants=bare),), graphs=())
     growth = Growth()
     app = PtxviewApp(reader(growing), live=Live(growth))
-    async with app.run_test(size=(120, 40)) as pilot:
-        screen = await settle(pilot)
+    async with started(size=(120, 40), app=app) as (pilot, screen):
         await pilot.press("j", "d", "j", "d", "D")
         diff = diff_of(pilot)
         await until(pilot, lambda: diff.settled)

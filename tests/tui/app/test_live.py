@@ -23,14 +23,10 @@ from inspector.recording.layout import Writer
 from inspector.sources.opening import open_path
 from inspector.tui.app.app import PtxviewApp
 from inspector.tui.panes.pane_screen import Leaving
-from inspector.tui.program.live import (
-    Choice,
-    Live,
-    ProgramState,
-    TerminalText,
-)
+from inspector.tui.program.live import Choice, Live, ProgramState, TerminalText
 from inspector.tui.program.output_view import OutputView
 from tests.helpers.sample import empty, reader, recording, settle, text_of
+from tests.helpers.shared_app import started
 from tests.helpers.tools import skip_without
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -109,8 +105,7 @@ async def test_a_kernel_that_is_compiled_while_it_is_looked_at_is_shown() -> Non
     growing = replace(whole, kernels=(replace(square, variants=()),), graphs=())
     growth = Growth()
     app = PtxviewApp(reader(growing), live=Live(growth))
-    async with app.run_test(size=(120, 40)) as pilot:
-        await settle(pilot)
+    async with started(size=(120, 40), app=app) as (pilot, _):
         assert "No ptx here. No compilation of" in " ".join(text_of(pilot).split())
         growth.next = reader(replace(whole, kernels=(square,), graphs=()))
         await until(pilot, lambda: ".visible .entry square_kernel(" in text_of(pilot))
@@ -161,8 +156,7 @@ async def test_leaving_asks_what_becomes_of_the_program(key: str, choice: Choice
     sent: list[int] = []
     live = Live(lambda: None, sent.append)
     app = PtxviewApp(reader(), live=live)
-    async with app.run_test(size=(120, 40)) as pilot:
-        await settle(pilot)
+    async with started(size=(120, 40), app=app) as (pilot, _):
         await pilot.press("q")
         assert isinstance(app.screen, Leaving)
         await pilot.press(key)

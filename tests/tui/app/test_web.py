@@ -18,12 +18,11 @@ import pytest
 from aiohttp import web
 
 from inspector.tui.app.web import allowed
-from tests.helpers.ptxview import write_events
+from tests.helpers.ptxview import SAMPLE, write_events
 
 PTX = ".version 8.3\n.target sm_90\n.address_size 64\n.visible .entry k() { ret; }\n"
 PTX_DIGEST = hashlib.sha256(PTX.encode()).hexdigest()
 ROOT = Path(__file__).resolve().parents[3]
-SAMPLE = ROOT / "examples" / "recordings" / "lecture-h200.ptxview"
 
 
 def free_port() -> int:

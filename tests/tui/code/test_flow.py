@@ -14,8 +14,7 @@ from tests.helpers.shared_app import lecture_app
 async def matmul(pilot: Pilot[None], stage: str) -> CodeView:
     """A kernel with a loop and a branch around it, in one stage."""
     await settle(pilot)
-    await pilot.press("slash", *"matmul", "enter", "b", "tab", stage, "z")
-    screen = await settle(pilot)
+    screen = await settle(pilot, "slash", *"matmul", "enter", "b", "tab", stage, "z")
     await settle(pilot)
     return screen.panes.active.view
 

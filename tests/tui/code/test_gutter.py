@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 from hypothesis import given
@@ -12,23 +11,20 @@ from textual.pilot import Pilot
 from inspector.analyse.line_annotations import ranked
 from inspector.tui.code.code_rows import BARS
 from inspector.tui.code.code_view import CodeView
-from tests.helpers.ptxview import call
+from tests.helpers.ptxview import SAMPLE, call
 from tests.helpers.sample import settle, text_of
 from tests.helpers.shared_app import lecture_app
-
-LECTURE = Path(__file__).parents[3] / "examples" / "recordings" / "lecture-h200.ptxview"
 
 
 def lines_of(stage: str) -> list[dict[str, Any]]:
     """What ``show --json`` says of each line of the softmax."""
-    said = call("show", LECTURE, "softmax_kernel", "--stage", stage, "--json").json
+    said = call("show", SAMPLE, "softmax_kernel", "--stage", stage, "--json").json
     return list(said["lines"])
 
 
 async def softmax(pilot: Pilot[None], *keys: str) -> CodeView:
     await settle(pilot)
-    await pilot.press("slash", *"softmax_k", "enter", "b", "tab", "z", *keys)
-    screen = await settle(pilot)
+    screen = await settle(pilot, "slash", *"softmax_k", "enter", "b", "tab", "z", *keys)
     await settle(pilot)
     return screen.panes.active.view
 
@@ -50,14 +46,12 @@ async def test_the_peak_its_number_and_its_colour_are_one_measure() -> None:
             assert text.rstrip("".join(BARS)) == str(count)
             assert loud == (count == most)
             assert text.endswith(BARS[-1]) == (count * 8 >= most * 7) or not count
-        await pilot.press("R")
-        await settle(pilot)
+        await settle(pilot, "R")
         assert said[view.cursor] == most
         assert f"{most} live registers, the most of any line" in text_of(pilot)
         order = [view.cursor]
         for _ in range(3):
-            await pilot.press("R")
-            await settle(pilot)
+            await settle(pilot, "R")
             order.append(view.cursor)
         counts = [said[n] for n in order]
         assert counts == sorted(counts, reverse=True)

@@ -13,14 +13,12 @@ from inspector.measure.ncu.attach import Profiled
 from inspector.reader.reader import Reader
 from inspector.tui.app.app import PtxviewApp
 from inspector.tui.code.code_rows import CHOICES, SAMPLES
-from tests.helpers.ncu_data import LECTURE, write
+from tests.helpers.ncu_data import write
+from tests.helpers.ptxview import SAMPLE
 from tests.helpers.sample import settle, text_of
+from tests.helpers.shared_app import started
 
-
-@pytest.fixture(autouse=True)
-def user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("STATE", "CACHE", "CONFIG"):
-        monkeypatch.setenv(f"XDG_{name}_HOME", str(tmp_path / name.lower()))
+pytestmark = pytest.mark.usefixtures("new_user")
 
 
 @pytest.fixture
@@ -39,9 +37,8 @@ def only(profiled: Profiled, ident: str) -> Reader:
 
 
 async def test_samples_are_in_the_gutter_and_rules_among_the_hints(pages: list[str]) -> None:
-    reader = only(open_profiled(str(LECTURE), reports=pages), "a4fe74f3")
-    async with PtxviewApp(reader).run_test(size=(180, 50)) as pilot:
-        screen = await settle(pilot)
+    reader = only(open_profiled(str(SAMPLE), reports=pages), "a4fe74f3")
+    async with started(size=(180, 50), app=PtxviewApp(reader)) as (pilot, screen):
         view = screen.panes.panes[-1].view
         assert screen.panes.panes[-1].stage in (Stage.PTX, Stage.SASS)
         annotations = view.rows.gutter.annotations
@@ -52,10 +49,8 @@ async def test_samples_are_in_the_gutter_and_rules_among_the_hints(pages: list[s
         wide = view.rows.gutter.width
         view.columns(wanted=tuple(c for c in CHOICES[0] if c != SAMPLES))
         assert view.rows.gutter.width < wide
-        await pilot.press("H")
-        await settle(pilot)
+        await settle(pilot, "H")
         assert "ncu:CPIStall" in text_of(pilot)
-        await pilot.press("escape", "$")
-        await settle(pilot)
+        await settle(pilot, "escape", "$")
         cost = next(row for row in text_of(pilot).split("\n") if "a4fe74f3" in row)
         assert " ncu " in cost

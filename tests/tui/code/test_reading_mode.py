@@ -20,17 +20,17 @@ from inspector.system.toolchain import need
 from inspector.tui.app.app import PtxviewApp
 from inspector.tui.code.code_rows import Fold, RowMap, regions
 from inspector.tui.code.code_view import CodeView
+from tests.helpers.ptxview import SAMPLE
 from tests.helpers.sample import settle
 from tests.helpers.samples import said_of
 from tests.helpers.shared_app import lecture_app
 
-LECTURE = Path(__file__).parents[3] / "examples" / "recordings" / "lecture-h200.ptxview"
 MARKS = (".loc", "$L__tmp", "$L__func_begin", "$L__func_end", "// begin inline", "// end inline")
 
 
 def ptx_of(name: str) -> Listing:
     """The PTX of the first variant of a kernel of the lecture."""
-    reads = open_reader(str(LECTURE))
+    reads = open_reader(str(SAMPLE))
     kernel = next(k for k in reads.recording.kernels if name in k.name)
     return reads.listing(kernel.variants[0], Stage.PTX)
 
@@ -38,8 +38,7 @@ def ptx_of(name: str) -> Listing:
 async def opened(pilot: Pilot[None], name: str, stage: str) -> CodeView:
     """One stage of a kernel, alone and without the tree."""
     await settle(pilot)
-    await pilot.press("slash", *name, "enter", "b", "tab", stage, "z")
-    screen = await settle(pilot)
+    screen = await settle(pilot, "slash", *name, "enter", "b", "tab", stage, "z")
     await settle(pilot)
     return screen.panes.active.view
 
@@ -85,18 +84,16 @@ async def test_the_right_edge_says_what_llvm_wrote_behind_the_loc() -> None:
 
 
 async def test_a_search_finds_and_opens_what_is_folded_and_copies_are_the_files() -> None:
-    app = PtxviewApp(open_reader(str(LECTURE)))
+    app = PtxviewApp(open_reader(str(SAMPLE)))
     async with app.run_test(size=(160, 48)) as pilot:
         view = await opened(pilot, "matmul", "6")
         assert view.source is not None
-        await pilot.press("slash", *"begin inline", "enter")
-        await settle(pilot)
+        await settle(pilot, "slash", *"begin inline", "enter")
         first = next(n for n, t in enumerate(view.source.texts, 1) if "begin inline" in t)
         assert view.cursor == first
         assert view.map.shown(first) == first
         assert "begin inline asm" in shown(view)[first]
-        await pilot.press("slash", *(["backspace"] * 12), *"_param_3", "enter")
-        await settle(pilot)
+        await settle(pilot, "slash", *(["backspace"] * 12), *"_param_3", "enter")
         declared = view.source.texts[view.cursor - 1]
         assert "matmul_kernel_param_3" in declared
         assert "matmul_kernel_param_3" in shown(view)[view.cursor]
@@ -146,7 +143,7 @@ def named_in_llvm(texts: Sequence[str]) -> dict[str, str]:
 async def test_ir_has_its_places_at_the_right_edge_and_w_has_them_in_the_text(
     stage: str, named: Callable[[Sequence[str]], dict[str, str]], mark: str, reference: str
 ) -> None:
-    async with PtxviewApp(open_reader(str(LECTURE))).run_test(size=(220, 60)) as pilot:
+    async with PtxviewApp(open_reader(str(SAMPLE))).run_test(size=(220, 60)) as pilot:
         view = await opened(pilot, "softmax", stage)
         assert view.source is not None
         texts = view.source.texts
@@ -165,8 +162,7 @@ async def test_ir_has_its_places_at_the_right_edge_and_w_has_them_in_the_text(
                 checked += 1
             before = place
         assert checked >= 3
-        await pilot.press("w")
-        await settle(pilot)
+        await settle(pilot, "w")
         rows = shown(view)
         assert sum(mark in row for row in rows.values()) > 5
         assert all(texts[n - 1].strip()[:100] in row for n, row in rows.items())
@@ -174,7 +170,7 @@ async def test_ir_has_its_places_at_the_right_edge_and_w_has_them_in_the_text(
 
 async def test_parameters_of_sass_are_called_what_the_program_calls_them() -> None:
     """Judged by the cubin as cuobjdump reads it, and by the signature in the Python."""
-    reads = open_reader(str(LECTURE))
+    reads = open_reader(str(SAMPLE))
     kernel = next(k for k in reads.recording.kernels if k.name == "softmax_kernel")
     names = ("output_ptr", "input_ptr", "input_row_stride", "output_row_stride", "n_cols")
     with TemporaryDirectory() as folder:
@@ -206,6 +202,5 @@ async def test_parameters_of_sass_are_called_what_the_program_calls_them() -> No
                         assert f"c[0x0][{at}]" in row
             await pilot.press("pagedown")
         assert len(read) >= 4
-        await pilot.press("home", "w")
-        await settle(pilot)
+        await settle(pilot, "home", "w")
         assert not any("c[…" in row for row in shown(view).values())

@@ -36,12 +36,12 @@ from inspector.tui.diff.diff_view import DiffPlace, moved_spans
 from inspector.tui.main.main_screen import MainScreen
 from inspector.tui.variants.variants_screen import TUNED, VariantsScreen, ordered
 from inspector.tui.widgets.subject import TreeSubject
+from tests.helpers.ptxview import SAMPLE
 from tests.helpers.sample import Bytes, rest, settle, text_of, variant
-from tests.helpers.shared_app import SharedApp
+from tests.helpers.shared_app import SharedApp, started
 from tests.tui.main.test_looks import Compare
 
 Ui = Pilot[None]
-RECORDING = Path(__file__).parents[3] / "examples" / "recordings" / "lecture-h200.ptxview"
 WIDE = (120, 40)
 """Columns and rows with two listings beside each other."""
 
@@ -118,7 +118,7 @@ two_app = SharedApp(cache(two))
 
 @cache
 def lecture() -> Reader:
-    return open_reader(str(RECORDING))
+    return open_reader(str(SAMPLE))
 
 
 def subject(reads: Reader, ident: str) -> TreeSubject:
@@ -135,14 +135,12 @@ async def diff(
 ) -> AsyncIterator[tuple[Ui, DiffScreen]]:
     """The screen of differences; ``keys`` are pressed one by one."""
     reads = reads or two()
-    async with two_app.run_test(size=size) as ui:
-        await settle(ui)
+    async with started(size=size, app=two_app) as (ui, _):
         screen = DiffScreen(reads, subject(reads, pair[0]), subject(reads, pair[1]), stage)
         ui.app.push_screen(screen)
         await rest(ui)
         for key in keys:
-            await ui.press(key)
-            await rest(ui)
+            await rest(ui, key)
         yield ui, screen
 
 
@@ -229,11 +227,9 @@ async def test_key_diff_search() -> None:
         assert place_of(screen) == "mul.f32" and "%f10, %f9, %f9" in text
         await ui.press("v")  # in one column the same lines are found
         assert len(screen.view.matches) == 3
-        await ui.press("slash", *"nothing like it".replace(" ", "_"), "enter")
-        await rest(ui)
+        await rest(ui, "slash", *"nothing like it".replace(" ", "_"), "enter")
         assert "nothing matches “nothing_like_it”" in text_of(ui)
-        await ui.press("slash", "left_parenthesis", "enter")
-        await rest(ui)
+        await rest(ui, "slash", "left_parenthesis", "enter")
         assert "“(” is not a regular expression" in text_of(ui)
 
 
@@ -271,8 +267,7 @@ KEYS: tuple[tuple[str, str, str], ...] = (
 async def test_keys_of_a_diff() -> None:
     async with diff() as (ui, screen):
         for keys, seen, gone in KEYS:
-            await ui.press(*keys.split())
-            await rest(ui)
+            await rest(ui, *keys.split())
             text = text_of(ui)
             assert seen in text and (not gone or gone not in text), keys
         before = screen.view.cursor
@@ -297,8 +292,7 @@ async def test_what_fails_in_the_thread_is_a_notice(
     async with diff() as (ui, screen):
         assert str(error).split(".")[0] in text_of(ui)
         assert screen.view.shown.changes == ()
-        await ui.press("n", "enter", "F", "v", "x", "i", "s")
-        await rest(ui)
+        await rest(ui, "n", "enter", "F", "v", "x", "i", "s")
         assert ui.app.screen is screen
         await ui.press("escape")
         assert isinstance(ui.app.screen, MainScreen)
@@ -345,15 +339,12 @@ async def table(
     *keys: str, size: tuple[int, int] = WIDE, reads: Reader | None = None
 ) -> AsyncIterator[tuple[Ui, VariantsScreen]]:
     app = tuned_app if reads is None else PtxviewApp(reads)
-    async with app.run_test(size=size) as ui:
-        await settle(ui)
-        await ui.press("V")
-        await rest(ui)
+    async with started(size=size, app=app) as (ui, _):
+        await rest(ui, "V")
         screen = ui.app.screen
         assert isinstance(screen, VariantsScreen)
         for key in keys:
-            await ui.press(key)
-            await rest(ui)
+            await rest(ui, key)
         yield ui, screen
 
 
@@ -430,8 +421,7 @@ async def test_variants_are_marked_and_compared() -> None:
         assert any(re.match(r"▸B +11110000", row) for row in lines(ui))
         await ui.press("d")
         assert len(screen.table.marked) == 1
-        await ui.press("D")
-        await rest(ui)
+        await rest(ui, "D")
         found = ui.app.screen
         assert isinstance(found, DiffScreen)
         assert (found.request.a.key[1], found.request.b.key[1]) == ("00000000", "11110000")
@@ -441,8 +431,7 @@ async def test_variants_are_marked_and_compared() -> None:
         main = ui.app.screen
         assert isinstance(main, MainScreen)
         assert [one.key[:2] for one in main.marked] == [("k1", "00000000")]
-        await ui.press("V")
-        await rest(ui)
+        await rest(ui, "V")
         assert "Marked: A 00000000" in text_of(ui)
 
 

@@ -2,32 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-
 from textual.pilot import Pilot
 
 from inspector.base.model import Stage
 from inspector.tui.app.app import PtxviewApp
 from inspector.tui.find.finder import Finder
-from inspector.tui.main.main_screen import MainScreen
 from inspector.tui.variants.variants_screen import VariantsScreen
 from tests.helpers.sample import empty, settle, text_of
-from tests.helpers.shared_app import small_app
+from tests.helpers.shared_app import started
 
 Ui = Pilot[None]
-
-
-@asynccontextmanager
-async def started(
-    *keys: str, size: tuple[int, int] = (120, 36)
-) -> AsyncIterator[tuple[Ui, MainScreen]]:
-    """The interface on the small recording; ``keys`` are pressed first."""
-    async with small_app.run_test(size=size) as ui:
-        screen = await settle(ui)
-        await ui.press(*keys)
-        await settle(ui)
-        yield ui, screen
 
 
 def hits(ui: Ui) -> list[tuple[str, str]]:
@@ -41,12 +25,10 @@ async def test_kernels_and_graphs_are_found_by_name() -> None:
     async with started("ctrl+p", *"gelu", size=(80, 24)) as (ui, screen):
         assert hits(ui)[0] == ("kernel", "gelu_kernel")
         assert "gelu_kernel" in text_of(ui)
-        await ui.press("enter")
-        await settle(ui)
+        await settle(ui, "enter")
         assert screen.panes.subject.key[0] == "k3"
         assert screen.panes.active.view.has_focus
-        await ui.press("ctrl+p", *"graph", "enter")
-        await settle(ui)
+        await settle(ui, "ctrl+p", *"graph", "enter")
         row = screen.kernels.row
         assert row is not None and row.text == "graph 0/0"
 
@@ -55,8 +37,7 @@ async def test_a_label_in_the_open_listing_is_found() -> None:
     async with started("tab", "tab", "7", "ctrl+p", *".text", size=(80, 24)) as (ui, screen):
         assert ("label", ".text.square_kernel") in hits(ui)
         assert "sass, line 2" in text_of(ui)
-        await ui.press("enter")
-        await settle(ui)
+        await settle(ui, "enter")
         assert (screen.panes.active.stage, screen.panes.active.view.cursor) == (Stage.SASS, 2)
         await ui.press("comma")  # and back
         assert screen.panes.active.view.cursor != 2
@@ -65,8 +46,7 @@ async def test_a_label_in_the_open_listing_is_found() -> None:
 async def test_a_hint_is_found_and_its_line_is_gone_to() -> None:
     async with started("ctrl+p", *"narrow") as (ui, screen):
         assert hits(ui)[0][0] == "hint"
-        await ui.press("enter")
-        await settle(ui)
+        await settle(ui, "enter")
         assert (screen.panes.active.stage, screen.panes.active.view.cursor) == (Stage.PTX, 14)
 
 
@@ -76,13 +56,11 @@ async def test_stages_of_open_and_of_other_kernels_are_found() -> None:
         assert "absent here" in text_of(ui)
         await ui.press("ctrl+u", *"ttir")
         assert hits(ui)[0] == ("stage", "TTIR")
-        await ui.press("enter")
-        await settle(ui)
+        await settle(ui, "enter")
         assert str(screen.panes.active.stage) == "ttir"
         await ui.press("ctrl+p", *"gelu", "space", *"pt")
         assert hits(ui)[0] == ("ptx", "gelu_kernel")
-        await ui.press("enter")
-        await settle(ui)
+        await settle(ui, "enter")
         assert screen.panes.subject.key[0] == "k3"
         assert screen.panes.active.stage is Stage.PTX
 
@@ -126,8 +104,7 @@ async def test_the_help_begins_with_the_focused_part_and_opens_the_rest_by_task(
 async def test_what_works_here_comes_before_what_fits_better_elsewhere() -> None:
     async with started("tab", "question_mark", *"fold") as (ui, screen):
         assert hits(ui)[0] == ("-", "Fold or unfold")  # the tree's is called Fold
-        await ui.press("ctrl+u", *"wrap", "enter")
-        await settle(ui)
+        await settle(ui, "ctrl+u", *"wrap", "enter")
         assert screen.panes.active.view.wrapped
 
 
@@ -136,17 +113,12 @@ async def test_a_property_selects_variants_in_the_palette_the_tree_and_the_table
         palette = ui.app.screen
         assert isinstance(palette, Finder)
         assert {one.entry.subject for one in palette.matches} == {("k1", "84d20b7e")}
-        await ui.press("escape", "slash", *"spi", "tab", "0")
-        await settle(ui)
+        await settle(ui, "escape", "slash", *"spi", "tab", "0")
         assert {row.subject.key[1] for row in screen.kernels.rows if row.leaf} == {"84d20b7e"}
-        await ui.press(*" rgs>1")
-        await settle(ui)
+        await settle(ui, *" rgs>1")
         assert "Did you mean regs?" in text_of(ui) and "spill>0 rgs>1" in text_of(ui)
-        await ui.press("escape")
-        await settle(ui)
+        await settle(ui, "escape")
         assert {"3f2a91c0", "84d20b7e"} <= {row.subject.key[1] for row in screen.kernels.rows}
-        await ui.press("V")
-        await settle(ui)
-        await ui.press("slash", *"spill>0 sq", "enter")
-        await settle(ui)
+        await settle(ui, "V")
+        await settle(ui, "slash", *"spill>0 sq", "enter")
         assert "3f2a91c0" not in text_of(ui) and "84d20b7e" in text_of(ui)

@@ -24,12 +24,11 @@ from tests.helpers.sample import (
     text_of,
     variant,
 )
-from tests.helpers.shared_app import small_app
+from tests.helpers.shared_app import started
 
 
 async def test_the_cursor_lights_up_its_lines_in_the_other_pane() -> None:
-    async with small_app.run_test(size=(120, 40)) as pilot:
-        screen = await settle(pilot)
+    async with started(size=(120, 40)) as (pilot, screen):
         right = screen.panes.panes[1].view
         assert right.linked == (11,)  # the kernel begins at line 5, and 11 is linked
         await pilot.press("tab", "colon", *"14", "enter")
@@ -43,20 +42,15 @@ async def test_the_cursor_lights_up_its_lines_in_the_other_pane() -> None:
 
 
 async def test_the_card_shows_figures_and_dashes() -> None:
-    async with small_app.run_test(size=(160, 40)) as pilot:
-        await settle(pilot)
-        await pilot.press("j", "j")
-        await settle(pilot)
+    async with started("j", "j", size=(160, 40)) as (pilot, _):
         text = text_of(pilot)
         assert "83 registers  spills 16/24 B ⚠  shared 48 KiB" in text
-        await pilot.press("G")
-        await settle(pilot)
+        await settle(pilot, "G")
         assert "– registers  spills –  shared –" in text_of(pilot)
 
 
 async def test_clicks_choose_rows_stages_lines_and_keys() -> None:
-    async with small_app.run_test(size=(120, 40)) as pilot:
-        screen = await settle(pilot)
+    async with started(size=(120, 40)) as (pilot, screen):
         await pilot.click(screen.kernels, offset=(8, 3))
         assert screen.panes.subject.key == ("k1", "84d20b7e", "")
         left = screen.panes.panes[0]
@@ -71,8 +65,7 @@ async def test_clicks_choose_rows_stages_lines_and_keys() -> None:
 
 
 async def test_keys_that_arrive_together_go_where_the_one_before_has_led() -> None:
-    async with small_app.run_test(size=(120, 40)) as pilot:
-        screen = await settle(pilot)
+    async with started(size=(120, 40)) as (pilot, screen):
         row, line = screen.kernels.cursor, screen.panes.active.view.cursor
         for key, character in (("tab", "\t"), ("j", "j"), ("slash", "/"), ("q", "q"), ("b", "b")):
             pilot.app.post_message(events.Key(key, character))
@@ -84,22 +77,15 @@ async def test_keys_that_arrive_together_go_where_the_one_before_has_led() -> No
 
 
 async def test_a_tool_that_is_missing_is_a_message_and_a_hint() -> None:
-    async with PtxviewApp(broken()).run_test(size=(120, 40)) as pilot:
-        await settle(pilot)
-        await pilot.press("tab", "7")
-        await settle(pilot)
+    async with started("tab", "7", size=(120, 40), app=PtxviewApp(broken())) as (pilot, _):
         assert "nvdisasm was not found." in text_of(pilot)
         assert "pip install nvidia-cuda-nvdisasm" in text_of(pilot)
 
 
 async def test_a_fault_in_a_thread_costs_one_pane() -> None:
-    async with PtxviewApp(broken()).run_test(size=(120, 40)) as pilot:
-        screen = await settle(pilot)
-        await pilot.press("tab", "3")
-        await settle(pilot)
+    async with started("tab", "3", size=(120, 40), app=PtxviewApp(broken())) as (pilot, screen):
         assert "ZeroDivisionError" in text_of(pilot)
-        await pilot.press("1")
-        await settle(pilot)
+        await settle(pilot, "1")
         assert screen.panes.active.view.source is not None
 
 
@@ -114,8 +100,7 @@ async def test_an_empty_recording_says_what_to_do() -> None:
 
 
 async def test_what_no_gpu_ran_says_so_on_every_screen() -> None:
-    async with PtxviewApp(reader(target())).run_test(size=(80, 24)) as pilot:
-        await settle(pilot)
+    async with started(size=(80, 24), app=PtxviewApp(reader(target()))) as (pilot, _):
         for keys in ((), ("question_mark",), ("escape", "exclamation_mark")):
             await pilot.press(*keys)
             assert "compiled for sm_90, not run on a GPU" in text_of(pilot)
@@ -158,8 +143,7 @@ def hostile(name: str) -> FakeReader:
 
 
 async def test_a_tiny_terminal_and_back() -> None:
-    async with small_app.run_test(size=(120, 40)) as pilot:
-        screen = await settle(pilot)
+    async with started(size=(120, 40)) as (pilot, screen):
         await pilot.press("tab")
         for size, keys in (
             ((20, 5), ("j", "tab", "shift+tab", "question_mark", "escape")),
@@ -179,8 +163,7 @@ async def test_a_tiny_terminal_and_back() -> None:
 
 
 async def test_below_80_columns_one_thing_is_shown_at_a_time() -> None:
-    async with small_app.run_test(size=(60, 20)) as pilot:
-        screen = await settle(pilot)
+    async with started(size=(60, 20)) as (pilot, screen):
         left, right = screen.panes.panes
         assert screen.kernels.display
         assert not screen.panes.display
@@ -195,8 +178,7 @@ async def test_below_80_columns_one_thing_is_shown_at_a_time() -> None:
 async def test_no_color_leaves_colours_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
     app = PtxviewApp(reader())
-    async with app.run_test(size=(120, 40)) as pilot:
-        await settle(pilot)
+    async with started(size=(120, 40), app=app) as _:
         ground = app.background_colors[0]
         for strip in app.screen._compositor.render_strips():
             for segment in strip:
@@ -215,8 +197,7 @@ async def test_names_and_lines_are_shown_and_not_obeyed(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("EDITOR", "/nowhere/editor")
-    async with PtxviewApp(hostile(name)).run_test(size=(100, 30)) as pilot:
-        screen = await settle(pilot)
+    async with started(size=(100, 30), app=PtxviewApp(hostile(name))) as (pilot, screen):
         if name == NAMES[0]:
             assert "␛[2J␛]52;c;aGk=␇ mov" in text_of(pilot)
             assert "[bold]not markup[/bold]" in text_of(pilot)
@@ -226,8 +207,7 @@ async def test_names_and_lines_are_shown_and_not_obeyed(
             ("escape", "d", "o", "o", "p", "shift+tab", "W", "F", "V", "G", "y", "Y"),
             ("X", "E", "ctrl+s", "minus", "W", "I"),
         ):
-            await pilot.press(*keys)
-            await settle(pilot)
+            await settle(pilot, *keys)
             text = text_of(pilot)
             assert not any(c in text for c in "\x1b\x07\x9b\r\u202e\u200b")
             text.encode("utf-8")

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from hypothesis import given
 from hypothesis import strategies as st
 
 from inspector.tui.panes.pane_screen import ReadingLine, stacked
-from tests.helpers.ptxview import call
+from tests.helpers.ptxview import SAMPLE, call
 from tests.helpers.sample import settle
-from tests.helpers.shared_app import lecture_app
-
-LECTURE = Path(__file__).parents[3] / "examples" / "recordings" / "lecture-h200.ptxview"
+from tests.helpers.shared_app import lecture_app, started
 
 texts = st.lists(st.text("ab ", min_size=1, max_size=300).filter(str.strip), min_size=1, max_size=7)
 
@@ -32,13 +28,11 @@ def test_every_part_has_a_row_and_nothing_is_lost_that_fits(
 
 
 async def test_sentence_hint_wait_and_register_are_shown_together() -> None:
-    said = call("show", LECTURE, "softmax_kernel", "--stage", "sass", "--json").json["lines"]
+    said = call("show", SAMPLE, "softmax_kernel", "--stage", "sass", "--json").json["lines"]
     line = next(n for n in said if n["notes"] and n["waits"] and n["sentence"])
-    async with lecture_app.run_test(size=(120, 40)) as pilot:
-        await settle(pilot)
+    async with started(size=(120, 40), app=lecture_app) as (pilot, _):
         await pilot.press("slash", *"softmax_k", "enter", "tab", "7", "colon", *str(line["n"]))
-        await pilot.press("enter")
-        screen = await settle(pilot)
+        screen = await settle(pilot, "enter")
         await settle(pilot)
         below = screen.query_one(ReadingLine)
         shown = "".join(

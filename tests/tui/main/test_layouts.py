@@ -2,28 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-
 from textual.pilot import Pilot
 
 from inspector.tui.main.main_screen import MainScreen
 from tests.helpers.sample import settle, text_of
-from tests.helpers.shared_app import small_app
+from tests.helpers.shared_app import started
 
 Ui = Pilot[None]
-
-
-@asynccontextmanager
-async def started(
-    *keys: str, size: tuple[int, int] = (120, 36)
-) -> AsyncIterator[tuple[Ui, MainScreen]]:
-    """The interface on the small recording; ``keys`` are pressed first."""
-    async with small_app.run_test(size=size) as ui:
-        screen = await settle(ui)
-        await ui.press(*keys)
-        await settle(ui)
-        yield ui, screen
 
 
 def title(ui: Ui, screen: MainScreen) -> str:
@@ -37,8 +22,7 @@ async def test_what_is_on_says_so_with_its_key_and_a_click_ends_it() -> None:
         modes = {"z": "[zoom z]", "W": "[wrapped W]", "w": "[as it is w]"}
         for key, word in modes.items():
             assert word not in title(ui, screen)
-            await ui.press(key)
-            await settle(ui)
+            await settle(ui, key)
             assert word in title(ui, screen)
             assert view.region.bottom <= screen.panes.region.bottom
             region = screen.panes.active.title_line.region

@@ -33,8 +33,7 @@ def pressing(*keys: str) -> Callable[[Pilot[None]], Awaitable[None]]:
         # A cursor that blinks would make two pictures of one screen.
         pilot.app.animation_level = "none"
         await settle(pilot)
-        await pilot.press(*keys)
-        await settle(pilot)
+        await settle(pilot, *keys)
 
     return run
 

@@ -23,8 +23,7 @@ from tests.helpers.shared_app import lecture_app
 async def mapped(pilot: Pilot[None], name: str = "softmax") -> tuple[CodeView, CodeView]:
     """Source and PTX of a kernel beside each other, the map on, the PTX's cursor moved a little."""
     await settle(pilot)
-    await pilot.press("slash", *name, "enter", "b", "tab", "m", *("j" * 5))
-    screen = await settle(pilot)
+    screen = await settle(pilot, "slash", *name, "enter", "b", "tab", "m", *("j" * 5))
     await settle(pilot)
     source, ptx = (pane.view for pane in screen.panes.panes)
     return source, ptx

@@ -13,15 +13,13 @@ from inspector.tui.app.app import PtxviewApp
 from inspector.tui.widgets.tool_screen import Overlay
 from tests.helpers.profile_traces import Made
 from tests.helpers.ptxview import SQUARE
-from tests.helpers.sample import settle, text_of
+from tests.helpers.sample import text_of
+from tests.helpers.shared_app import started
 
 POW = "void at::native::vectorized_elementwise_kernel<4, at::native::pow_kernel>(int)"
 
 
-@pytest.fixture(autouse=True)
-def user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("STATE", "CACHE", "CONFIG"):
-        monkeypatch.setenv(f"XDG_{name}_HOME", str(tmp_path / name.lower()))
+pytestmark = pytest.mark.usefixtures("new_user")
 
 
 def recorded(folder: Path, trace: bytes) -> Path:
@@ -45,10 +43,7 @@ async def test_operators_kernels_and_who_launched_which(
     made.cpu("ProfilerStep#2", 0, 100, "user_annotation")
     made.launched(["aten::square", "aten::pow"], POW, at=5, took=3)
     reader = open_reader(str(recorded(tmp_path / "rec", made.json().encode())))
-    async with PtxviewApp(reader).run_test(size=(160, 50)) as pilot:
-        await settle(pilot)
-        await pilot.press("M")
-        await settle(pilot)
+    async with started("M", size=(160, 50), app=PtxviewApp(reader)) as (pilot, _):
         assert isinstance(pilot.app.screen, Overlay)
         await pilot.press("end")
         seen = text_of(pilot)

@@ -6,33 +6,26 @@ from inspector.base.model import Stage
 from inspector.listing.line import Kind, Line, Listing
 from inspector.tui.app.app import PtxviewApp
 from tests.helpers.sample import FakeReader, reader, settle, text_of
-from tests.helpers.shared_app import small_app
+from tests.helpers.shared_app import started
 
 
 async def test_a_search_follows_what_one_types_and_counts_in_every_pane() -> None:
-    async with small_app.run_test(size=(120, 40)) as pilot:
-        screen = await settle(pilot)
-        await pilot.press("tab", "tab", "slash", *"st.gl")
-        await settle(pilot)
+    async with started("tab", "tab", "slash", *"st.gl", size=(120, 40)) as (pilot, screen):
         view = screen.panes.active.view
         assert view.cursor == 55
-        await pilot.press("backspace", "backspace", "backspace", "backspace", "backspace")
-        await settle(pilot)
+        await settle(pilot, "backspace", "backspace", "backspace", "backspace", "backspace")
         assert view.cursor == 11  # nothing is searched for: where it began
-        await pilot.press(*"row", "enter")
-        await settle(pilot)
+        await settle(pilot, *"row", "enter")
         assert "Nothing matches “row” here; 4 in source." in text_of(pilot)
 
 
 async def test_giving_a_search_up_goes_back_and_keeps_the_one_before() -> None:
-    async with small_app.run_test(size=(120, 40)) as pilot:
-        screen = await settle(pilot)
-        await pilot.press("tab", "tab", "slash", *"mov", "enter", "slash", *"st.gl")
-        await settle(pilot)
+    async with started(
+        "tab", "tab", "slash", *"mov", "enter", "slash", *"st.gl", size=(120, 40)
+    ) as (pilot, screen):
         view = screen.panes.active.view
         assert view.cursor == 55
-        await pilot.press("escape")
-        await settle(pilot)
+        await settle(pilot, "escape")
         assert view.cursor == 11
         assert view.pattern is not None
         assert view.pattern.pattern == "mov"
@@ -56,17 +49,15 @@ class Branching(FakeReader):
 
 async def test_enter_follows_a_branch_and_the_way_leads_back() -> None:
     made = reader()
-    async with PtxviewApp(Branching(made.recording, made.texts)).run_test() as pilot:
-        screen = await settle(pilot)
+    app = PtxviewApp(Branching(made.recording, made.texts))
+    async with started(size=(80, 24), app=app) as (pilot, screen):
         view = screen.panes.active.view
-        await pilot.press("tab", "colon", "3", "enter", "enter")
-        await settle(pilot)
+        await settle(pilot, "tab", "colon", "3", "enter", "enter")
         assert view.cursor == 1
         assert view.has_focus
         await pilot.press("comma")
         assert view.cursor == 3
-        await pilot.press("j", "enter")
-        await settle(pilot)
+        await settle(pilot, "j", "enter")
         assert view.cursor == 4
         assert "$gone is nowhere in this listing." in text_of(pilot)
 
@@ -78,8 +69,8 @@ async def test_every_row_of_a_wrapped_listing_comes_into_view() -> None:
             return Listing("ptx", tuple(lines))
 
     made = reader()
-    async with PtxviewApp(Wide(made.recording, made.texts)).run_test(size=(80, 24)) as pilot:
-        screen = await settle(pilot)
+    app = PtxviewApp(Wide(made.recording, made.texts))
+    async with started(size=(80, 24), app=app) as (pilot, screen):
         view = screen.panes.active.view
         await pilot.press("tab", "W", "z")
         for n in (1, 30, 17):

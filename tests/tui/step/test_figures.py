@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import cache
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -18,14 +17,14 @@ from inspector.reader.query import select_one
 from inspector.reader.reader import Reader
 from inspector.tui.code.code_rows import CONFLICTS, DIVERGES, LANES, SECTORS, VALUE, WARPS
 from inspector.tui.step.step_figures import SteppedKernel, register_rows
+from tests.helpers.ptxview import SAMPLE
 
-LECTURE = Path(__file__).parents[3] / "examples" / "recordings" / "lecture-h200.ptxview"
 WIDTH = 15
 
 
 @cache
 def lecture() -> Reader:
-    return open_reader(str(LECTURE))
+    return open_reader(str(SAMPLE))
 
 
 def stepped(
@@ -39,7 +38,7 @@ def stepped(
         chosen.program, chosen.launch, chosen.make(), block, budget=10**9, facts=facts
     )
     names, _ = chosen.register_names()
-    stepper = Stepper.of(traced, names, chosen.source)
+    stepper = Stepper(traced, names, chosen.source)
     out = SteppedKernel(stepper, facts, chosen.launch.blocks)
     for stage in (Stage.SOURCE, Stage.TTGIR):
         lines = reader.listing(chosen.variant, stage).lines

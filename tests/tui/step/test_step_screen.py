@@ -33,11 +33,11 @@ from inspector.tui.step.step_screen import StepScreen
 from inspector.tui.widgets.tool_screen import Overlay
 from tests.execute.calls.programs import kernel
 from tests.execute.calls.test_block import LOOP, PARTED, at
+from tests.helpers.ptxview import SAMPLE
 from tests.helpers.sample import Bytes, settle, text_of
-from tests.helpers.shared_app import SharedApp, lecture_app
+from tests.helpers.shared_app import SharedApp, lecture_app, started
 from tests.tui.main.test_looks import Compare
 
-LECTURE = Path(__file__).parents[3] / "examples" / "recordings" / "lecture-h200.ptxview"
 SQUARE, SOFTMAX, MATMUL, NVCC = "a4fe74f3", "ed6dc2ce", "ff3a7da2", "b533c0b0"
 
 Ui = Pilot[None]
@@ -72,8 +72,9 @@ def made(
     return PtxviewApp(Reader(recording, DerivedCache(Path("/dev/null/none"))))
 
 
-async def rest(ui: Ui) -> StepScreen:
-    """Wait until nothing is under way on the screen."""
+async def rest(ui: Ui, *keys: str) -> StepScreen:
+    """Press keys, then wait until nothing is under way on the screen."""
+    await ui.press(*keys)
     for _ in range(3000):
         await ui.pause()
         screen = ui.app.screen_stack[1]
@@ -95,15 +96,13 @@ async def begin(ui: Ui, variant: str = "", *keys: str) -> StepScreen:
         rows = enumerate(main.kernels.rows)
         main.kernels.go([i for i, row in rows if row.subject.key[1] == variant][-1])
         await settle(ui)
-    await ui.press("x")
-    await rest(ui)
+    await rest(ui, "x")
     return await press(ui, *keys)
 
 
 async def press(ui: Ui, *keys: str) -> StepScreen:
     for key in keys:
-        await ui.press(*(key[1:] if key[0] == "=" else [key]))
-        await rest(ui)
+        await rest(ui, *(key[1:] if key[0] == "=" else [key]))
     return await rest(ui)
 
 
@@ -144,8 +143,7 @@ async def test_a_key_runs_a_block_and_lines_show_what_they_gave() -> None:
 @pytest.mark.nightly
 async def test_escape_ends_a_run_and_what_came_before_is_there() -> None:
     app = made(LOOP.replace("100000", "2000000000"), dtype="int32")
-    async with app.run_test(size=(100, 30)) as ui:
-        await settle(ui)
+    async with started(size=(100, 30), app=app) as (ui, _):
         await ui.press("x")
         screen = app.screen
         assert isinstance(screen, StepScreen)
@@ -159,8 +157,7 @@ async def test_escape_ends_a_run_and_what_came_before_is_there() -> None:
                 break
         assert screen.running is not None
         assert "Esc stops it" in text_of(ui)
-        await ui.press("escape")
-        await rest(ui)
+        await rest(ui, "escape")
         assert "it was stopped; the steps before that are here" in text_of(ui)
         await press(ui, "greater_than_sign")
         assert 500 < len(screen.stepper.trace.steps) == screen.stepper.at + 1
@@ -177,8 +174,7 @@ async def test_without_a_launch_a_sentence_says_what_to_do() -> None:
         assert "no launch of square_matrix_kernel" in words and "was recorded" in words
         assert "--grid and --threads" in words and f"{NVCC} …" in words
         await press(ui, "n", "u", "enter", "r", "H", "f", "L", "N")  # without an effect
-        await ui.press("escape")
-        await settle(ui)
+        await settle(ui, "escape")
         assert len(ui.app.screen_stack) == 1
 
 
@@ -265,11 +261,9 @@ async def test_enter_shows_the_lanes_and_chooses_one() -> None:
         assert "lane 47 (warp 1, lane 15)" in text_of(ui)
         await ui.press("9")  # there is no lane 479: a new number begins
         assert "lane 9 (warp 0, lane 9)" in text_of(ui)
-        await ui.press("escape")
-        await rest(ui)
+        await rest(ui, "escape")
         assert screen.stepper.lane == 0
-        await ui.press("enter", "4", "7", "enter")
-        await rest(ui)
+        await rest(ui, "enter", "4", "7", "enter")
         assert screen.stepper.lane == 47 and "lane 47" in text_of(ui)
 
 
@@ -295,7 +289,7 @@ async def test_registers_are_beside_the_panes_or_over_them(width: int) -> None:
 def own_lecture(tmp_path_factory: pytest.TempPathFactory) -> SharedApp:
     """The interface on a copy of the recording that nothing was measured of."""
     path = tmp_path_factory.mktemp("own") / "lecture.ptxview"
-    shutil.copy(LECTURE, path)
+    shutil.copy(SAMPLE, path)
     return SharedApp(cache(lambda: open_reader(str(path))))
 
 

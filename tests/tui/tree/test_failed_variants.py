@@ -15,23 +15,20 @@ from inspector.system.toolchain import need
 from inspector.tui.app.app import PtxviewApp
 from inspector.tui.main.main_screen import MainScreen
 from inspector.tui.tree.kernel_tree import KernelTree
-from tests.helpers.ptxview import SQUARE
+from tests.helpers.ptxview import SQUARE, saved
 from tests.helpers.sample import settle, text_of
+from tests.helpers.shared_app import started
 
 SOURCE = "import triton\n\n@triton.jit\ndef square_kernel(x):\n    absent(x)\n"
 SOURCE += "    x += 1\n" * 7
 
 
-@pytest.fixture(autouse=True)
-def user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("STATE", "CACHE", "CONFIG"):
-        monkeypatch.setenv(f"XDG_{name}_HOME", str(tmp_path / name.lower()))
+pytestmark = pytest.mark.usefixtures("new_user")
 
 
 def refused(ptx: str, folder: Path) -> tuple[int, str]:
     """The line of a text of which ptxas complains first, and what it says."""
-    file = folder / "refused.ptx"
-    file.write_text(ptx)
+    file = saved(folder / "refused.ptx", ptx)
     out = str(folder / "refused.cubin")
     command = [str(need("ptxas").path), "--gpu-name=sm_90a", str(file), "-o", out]
     said = subprocess.run(command, capture_output=True, text=True, check=False).stderr
@@ -109,15 +106,13 @@ async def test_what_failed_is_counted_and_its_line_is_shown(
     tmp_path: Path,
 ) -> None:
     path, line, said, came_of = recorded(tmp_path)
-    async with PtxviewApp(open_reader(str(path))).run_test(size=(200, 60)) as pilot:
-        await settle(pilot)
+    async with started(size=(200, 60), app=PtxviewApp(open_reader(str(path)))) as (pilot, _):
         main = pilot.app.screen
         assert isinstance(main, MainScreen)
         rows = text_of(pilot).split("\n")
         assert sum("3 failed" in row for row in rows) == 2, "origin and kernel"
         # The first did not come to any stage: the cursor is where the compiler says why.
-        await pilot.press("down")
-        await settle(pilot)
+        await settle(pilot, "down")
         text = text_of(pilot)
         assert "✗ did not compile: square.py:5" in text.split("\n")[1]
         assert main.panes.panes[0].view.cursor == 5
@@ -125,13 +120,11 @@ async def test_what_failed_is_counted_and_its_line_is_shown(
         assert "nothing links" not in text, "there is no PTX that anything could link"
         # The second has the PTX that ptxas refused; the source is at the line that it came of,
         # and says so beneath.
-        await pilot.press("down")
-        await settle(pilot)
+        await settle(pilot, "down")
         active = main.panes.active
         assert (active.stage, active.view.cursor) == (Stage.SOURCE, came_of)
         assert any(said[:24] in row for row in text_of(pilot).split("\n")[2:])
-        await pilot.press("6")
-        await settle(pilot)
+        await settle(pilot, "6")
         pane = main.panes.active
         assert (pane.stage, pane.view.cursor) == (Stage.PTX, line)
         rows = text_of(pilot).split("\n")
@@ -139,17 +132,14 @@ async def test_what_failed_is_counted_and_its_line_is_shown(
         assert drawn and all("⚠" in row for row in drawn)
         assert any(said[:24] in row and "mulx.f32" not in row for row in rows)
         # The third was compiled, and has its figures beside the reason.
-        await pilot.press("down")
-        await settle(pilot)
+        await settle(pilot, "down")
         assert "✗ not loaded: threads 300 > 200" in text_of(pilot).split("\n")[1]
         (row,) = (one for one in text_of(pilot).split("\n") if one.lstrip().startswith("› "))
         assert re.search(r"B=3| 3 ", row) and "failed" in row
-        await pilot.press("f", *"failed", "enter")
-        await settle(pilot)
+        await settle(pilot, "f", *"failed", "enter")
         kept = [one.text.partition(" ")[0] for one in main.query_one(KernelTree).rows]
         assert kept == ["triton", "square_kernel", "B=1", "B=2", "B=3"]
-        await pilot.press("V")
-        await settle(pilot)
+        await settle(pilot, "V")
         table = text_of(pilot)
         assert table.count("✗") == 3
         assert table.count("–+0") == 0, "what is not known has nothing added to it"

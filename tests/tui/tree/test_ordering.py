@@ -5,15 +5,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from inspector.base.model import Fusion, Recording, Resources, Variant
-from inspector.tui.tree.rows import (
-    Figures,
-    Order,
-    TreeKind,
-    ordered,
-    orders,
-    rows,
-    whole_tree,
-)
+from inspector.tui.tree.rows import Figures, Order, TreeKind, ordered, orders, rows, whole_tree
 from tests.helpers.sample import recording
 
 

@@ -19,6 +19,7 @@ from inspector.tui.work.compiles_screen import CompilesScreen
 from tests.helpers.contrast import hard_to_read
 from tests.helpers.ptxview import SQUARE
 from tests.helpers.sample import settle, text_of
+from tests.helpers.shared_app import started
 
 EVIL = "\x1b]0;T\x07\x1b[2J[bold]"
 BREAK = f"""Graph break in user code at /home/me/model.py:4
@@ -43,10 +44,7 @@ MODEL = "import torch\n\ndef step(x, n):\n    if x.sum() > 0:\n        return x 
 ID = {"frame_id": 0, "pid": 1}
 
 
-@pytest.fixture(autouse=True)
-def user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("STATE", "CACHE", "CONFIG"):
-        monkeypatch.setenv(f"XDG_{name}_HOME", str(tmp_path / name.lower()))
+pytestmark = pytest.mark.usefixtures("new_user")
 
 
 def marks(*spans: tuple[str, float, float]) -> list[list[object]]:
@@ -119,10 +117,7 @@ async def can_be_read(pilot: Pilot[None]) -> CompilesScreen:
 
 async def test_everything_is_there_and_harmless(tmp_path: Path) -> None:
     reader = open_reader(str(recorded(tmp_path / "rec", "/home/me/model.py")))
-    async with PtxviewApp(reader).run_test(size=(200, 60)) as pilot:
-        await settle(pilot)
-        await pilot.press("K")
-        await settle(pilot)
+    async with started("K", size=(200, 60), app=PtxviewApp(reader)) as (pilot, _):
         text = text_of(pilot)
         assert "1 function compiled 2 times · 2 graph breaks · 1 recompile" in " ".join(
             text.split()
@@ -133,14 +128,12 @@ async def test_everything_is_there_and_harmless(tmp_path: Path) -> None:
         assert bar[0] == bar[-1] == "D" and "I" in bar and "\x1b" not in text
         letters = [bar.count(letter) for letter in "DIp"]
         assert letters[0] > letters[1] and letters[2]
-        await pilot.press("n")
-        await settle(pilot)
+        await settle(pilot, "n")
         text = text_of(pilot)
         assert "2 graph breaks in 1 place" in text and "/home/me/model.py:4 in step" in text
         assert "[bold]" in text  # shown, not obeyed
         assert "500 ms of tracing were repeated because of it" in " ".join(text.split())
-        await pilot.press("n")
-        await settle(pilot)
+        await settle(pilot, "n")
         text = text_of(pilot)
         assert "1 recompile, 2.00 s" in text
         assert "n == 3 (guard of 0/0)" in text
@@ -149,10 +142,7 @@ async def test_everything_is_there_and_harmless(tmp_path: Path) -> None:
 @pytest.mark.parametrize("source", ["/home/me/model.py", "/elsewhere.py"])
 async def test_enter_goes_to_the_line(tmp_path: Path, source: str) -> None:
     reader = open_reader(str(recorded(tmp_path / "rec", source)))
-    async with PtxviewApp(reader).run_test(size=(120, 36)) as pilot:
-        screen = await settle(pilot)
-        await pilot.press("K", "n", "down", "enter")
-        await settle(pilot)
+    async with started("K", "n", "down", "enter", app=PtxviewApp(reader)) as (pilot, screen):
         if source == "/home/me/model.py":
             assert pilot.app.screen is screen
             pane = next(p for p in screen.panes.panes if p.stage is Stage.SOURCE)
@@ -176,17 +166,13 @@ async def test_a_failed_compilation_leads_to_its_line(tmp_path: Path) -> None:
     writer.event(event="triton_failed", **failed, source=source)
     writer.close()
     reader = open_reader(str(tmp_path / "rec"))
-    async with PtxviewApp(reader).run_test(size=(120, 36)) as pilot:
-        screen = await settle(pilot)
-        await pilot.press("K")
-        await settle(pilot)
+    async with started("K", app=PtxviewApp(reader)) as (pilot, screen):
         text = text_of(pilot)
         assert "1 compile failed in 250 ms" in text and "✗ triton refused" in text
         assert "refused failed after 250 ms: model.py:4:8: absent is not defined" in text
         first = pilot.app.screen.query_one(OptionList).highlighted
         (await can_be_read(pilot)).options.highlighted = first
-        await pilot.press("enter")
-        await settle(pilot)
+        await settle(pilot, "enter")
         assert pilot.app.screen is screen
         pane = next(p for p in screen.panes.panes if p.stage is Stage.SOURCE)
         assert pane.view.cursor == 4

@@ -25,6 +25,8 @@ from inspector.tui.widgets.tool_screen import Overlay
 from inspector.tui.work import passes_screen as showing
 from inspector.tui.work.passes_screen import PassesScreen
 from tests.helpers.sample import Bytes, settle, text_of
+from tests.helpers.sample import rest as at_rest
+from tests.helpers.shared_app import started
 
 Ui = Pilot[None]
 BEFORE = """\
@@ -91,17 +93,12 @@ def app() -> PtxviewApp:
     return PtxviewApp(Reader(recording, DerivedCache(Path("/dev/null/none"))))
 
 
-async def rest(ui: Ui) -> PassesScreen:
-    """Wait until nothing is under way on the screen."""
-    for _ in range(2000):
-        await ui.pause()
-        screen = ui.app.screen_stack[1]
-        assert isinstance(screen, PassesScreen)
-        if screen.settled and all(w.is_finished for w in ui.app.workers):
-            await ui.pause()
-            return screen
-        await ui.pause(0.01)
-    raise AssertionError("it never came to rest")
+async def rest(ui: Ui, *keys: str) -> PassesScreen:
+    """Press keys, then wait until nothing is under way on the screen."""
+    await at_rest(ui, *keys)
+    screen = ui.app.screen_stack[1]
+    assert isinstance(screen, PassesScreen)
+    return screen
 
 
 Start = Callable[..., Any]
@@ -116,13 +113,10 @@ def start(monkeypatch: pytest.MonkeyPatch) -> Start:
     async def begin(
         *keys: str, size: tuple[int, int] = (160, 40)
     ) -> AsyncIterator[tuple[Ui, PassesScreen]]:
-        async with app().run_test(size=size) as ui:
-            await settle(ui)
-            await ui.press("Z")
-            screen = await rest(ui)
+        async with started(size=size, app=app()) as (ui, _):
+            screen = await rest(ui, "Z")
             for key in keys:
-                await ui.press(key)
-                await rest(ui)
+                await rest(ui, key)
             yield ui, screen
 
     return begin
@@ -146,14 +140,11 @@ async def test_the_list_shows_one_stage_or_every_pass(start: Start) -> None:
     async with start("s", "s") as (ui, screen):
         assert screen.table.stage == "ttgir" and numbers(screen) == [2, 3]
         assert "ttgir alone" in text_of(ui)
-        await ui.press("escape")
-        await rest(ui)
+        await rest(ui, "escape")
         assert numbers(screen) == [2, 3, 4] and len(ui.app.screen_stack) == 2
-        await ui.press("a", "G")
-        await rest(ui)
+        await rest(ui, "a", "G")
         assert numbers(screen) == [1, 2, 3, 4, 5] and "It changed nothing." in text_of(ui)
-        await ui.press("a")
-        await rest(ui)
+        await rest(ui, "a")
         assert numbers(screen) == [2, 3, 4]
         await ui.press("escape")
         assert len(ui.app.screen_stack) == 1
@@ -176,8 +167,7 @@ async def test_the_filter_finds_operations_and_passes(start: Start) -> None:
             assert numbers(screen) == fits, typed
             await ui.press("enter")
             assert screen.focused is screen.table
-            await ui.press("escape")
-            await rest(ui)
+            await rest(ui, "escape")
             assert numbers(screen) == [2, 3, 4] and screen.table.row is PASSES[3]
 
 
@@ -196,8 +186,7 @@ async def test_enter_goes_to_what_the_pass_changed_and_escape_back(start: Start)
         before = screen.view.cursor
         await ui.press("G")
         assert screen.view.cursor > before and screen.table.row is PASSES[1]
-        await ui.press("slash", *"mma", "enter")
-        await rest(ui)
+        await rest(ui, "slash", *"mma", "enter")
         assert "match" in text_of(ui)
         await ui.press("escape", "escape")
         assert screen.focused is screen.table and len(ui.app.screen_stack) == 2
@@ -217,8 +206,7 @@ async def test_leaving_ends_the_compiler(monkeypatch: pytest.MonkeyPatch) -> Non
         raise Stopped("it was stopped before its end")
 
     monkeypatch.setattr(showing, "variant_passes", slow)
-    async with app().run_test(size=(120, 40)) as ui:
-        await settle(ui)
+    async with started(size=(120, 40), app=app()) as (ui, _):
         await ui.press("Z")
         while not begun.is_set():
             await ui.pause(0.01)
@@ -235,8 +223,7 @@ async def test_passes_of_a_graph_are_those_that_were_recorded() -> None:
     after = before.replace("addmm", "mm")
     passes = (("post_grad_passes", Bytes(before.encode()), Bytes(after.encode())),)
     graph = Graph("0/0", Origin.INDUCTOR, (), {}, passes=passes)
-    async with app().run_test(size=(120, 40)) as ui:
-        await settle(ui)
+    async with started(size=(120, 40), app=app()) as (ui, _):
         screen = PassesScreen(TreeSubject(graph=graph))
         ui.app.push_screen(screen)
         await settle(ui)

@@ -29,10 +29,11 @@ from inspector.tui.app.app import PtxviewApp
 from inspector.tui.main.main_screen import MainScreen
 from inspector.tui.widgets import subject as times
 from inspector.tui.work.work_screen import TimingScreen, TimingState
+from tests.helpers.ptxview import SAMPLE
 from tests.helpers.sample import rest, settle, text_of
+from tests.helpers.shared_app import started
 from tests.tui.main.test_looks import Compare
 
-LECTURE = Path(__file__).parents[3] / "examples" / "recordings" / "lecture-h200.ptxview"
 SQUARE, GELU = "a4fe74f3", "4848992d"
 ROW = {"call": 0, "stopwatch": "cupti", "cache": "cold", "samples": 60}
 SQUARE_ROW: dict[str, Any] = {
@@ -103,7 +104,6 @@ CLOCKS = {"low_mhz": 1200, "high_mhz": 1980, "most_mhz": 1980}
 @pytest.fixture(autouse=True)
 def user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     later = datetime.datetime(2026, 1, 4, 13, tzinfo=datetime.UTC)
     monkeypatch.setattr(times, "now", lambda: later)
 
@@ -118,15 +118,9 @@ def device(monkeypatch: pytest.MonkeyPatch) -> Device:
 
 
 @pytest.fixture
-def anothers(tmp_path: Path) -> Path:
-    """Somebody else's recording: a copy outside the user's folder."""
-    return Path(shutil.copy(LECTURE, tmp_path / "lecture.ptxview"))
-
-
-@pytest.fixture
 def own() -> Path:
     recordings_folder().mkdir(parents=True)
-    return Path(shutil.copy(LECTURE, recordings_folder() / "lecture.ptxview"))
+    return Path(shutil.copy(SAMPLE, recordings_folder() / "lecture.ptxview"))
 
 
 def app_of(path: Path) -> PtxviewApp:
@@ -149,17 +143,14 @@ async def timing(
 ) -> AsyncIterator[tuple[Ui, TimingScreen]]:
     """The screen of times, opened with its key on a variant; then ``keys``, each to its end."""
     app = app or app_of(path)
-    async with app.run_test(size=size) as ui:
-        main = await settle(ui)
+    async with started(size=size, app=app) as (ui, main):
         go(main, variant)
         await settle(ui)
-        await ui.press("t")
-        await rest(ui)
+        await rest(ui, "t")
         screen = app.screen
         assert isinstance(screen, TimingScreen)
         for key in keys:
-            await ui.press(key)
-            await rest(ui)
+            await rest(ui, key)
         yield ui, screen
 
 
@@ -179,8 +170,7 @@ async def test_ones_own_is_timed_at_once_and_the_times_are_kept(own: Path, devic
         (session,) = kept(own)
         rows = session["rows"]
         assert isinstance(rows, list) and rows[0]["median_us"] == 4.0
-        await ui.press("escape")
-        await settle(ui)
+        await settle(ui, "escape")
         text = text_of(ui)
         assert "measured" in text  # the line of the variant
         line = next(r for r in text.split("\n") if r.startswith("›"))
@@ -188,31 +178,28 @@ async def test_ones_own_is_timed_at_once_and_the_times_are_kept(own: Path, devic
     assert len(device.jobs) == 1
 
 
-async def test_foreign_code_runs_only_after_a_yes(anothers: Path, device: Device) -> None:
-    async with timing(anothers, "n") as (ui, screen):
+async def test_foreign_code_runs_only_after_a_yes(recording: Path, device: Device) -> None:
+    async with timing(recording, "n") as (ui, screen):
         assert "Not trusted, so not run." in text_of(ui)
-        await ui.press("t")
-        await rest(ui)
+        await rest(ui, "t")
         assert screen.state is TimingState.ASKING and device.jobs == []
         text = text_of(ui)
         assert "This runs the code of a recording that is not yours" in text
         assert "/opt/python" in text
         await ui.press("t", "a", "enter")  # only y is a yes
         assert device.jobs == [] and screen.state is TimingState.ASKING
-        await ui.press("y")
-        await rest(ui)
+        await rest(ui, "y")
         assert "Measured just now" in text_of(ui)
-        await ui.press("escape", "t")
-        await rest(ui)
+        await rest(ui, "escape", "t")
         assert len(device.jobs) == 2  # the answer holds until the interface ends
-        assert len(kept(anothers)) == 2
+        assert len(kept(recording)) == 2
 
 
 async def test_without_a_gpu_it_says_so_in_one_sentence_and_shows_what_was_taken_before(
-    anothers: Path,
+    recording: Path,
 ) -> None:
-    keep(anothers, OLD)
-    async with timing(anothers) as (ui, _):
+    keep(recording, OLD)
+    async with timing(recording) as (ui, _):
         text = text_of(ui)
         assert "✗ timing needs an NVIDIA GPU; this machine has none" in text
         assert "1 launch to time" in text
@@ -226,8 +213,7 @@ async def test_without_a_gpu_it_says_so_in_one_sentence_and_shows_what_was_taken
 async def test_escape_ends_the_child_and_the_interface_goes_on(own: Path, device: Device) -> None:
     device.waits = True
     app = app_of(own)
-    async with app.run_test(size=(120, 40)) as ui:
-        main = await settle(ui)
+    async with started(size=(120, 40), app=app) as (ui, main):
         go(main)
         await settle(ui)
         await ui.press("t")
@@ -237,8 +223,7 @@ async def test_escape_ends_the_child_and_the_interface_goes_on(own: Path, device
         screen = app.screen
         assert isinstance(screen, TimingScreen) and screen.state is TimingState.RUNNING
         assert "They run now" in text_of(ui) and "Esc stops it" in text_of(ui)
-        await ui.press("escape")
-        await rest(ui)
+        await rest(ui, "escape")
         assert device.ended.is_set() and app.screen is screen
         assert "it was stopped before its end" in text_of(ui)
         assert kept(own) == []
@@ -246,11 +231,10 @@ async def test_escape_ends_the_child_and_the_interface_goes_on(own: Path, device
         assert len(app.screen_stack) == 1
 
 
-async def test_the_tree_the_card_and_the_table_show_measured_times(anothers: Path) -> None:
-    keep(anothers, OLD)
-    app = app_of(anothers)
-    async with app.run_test(size=(200, 60)) as ui:
-        main = await settle(ui)
+async def test_the_tree_the_card_and_the_table_show_measured_times(recording: Path) -> None:
+    keep(recording, OLD)
+    app = app_of(recording)
+    async with started(size=(200, 60), app=app) as (ui, main):
         go(main)
         await settle(ui)
         assert "4.03 µs measured 3 days ago" in text_of(ui)
@@ -260,8 +244,7 @@ async def test_the_tree_the_card_and_the_table_show_measured_times(anothers: Pat
         tree = "\n".join(line[: main.kernels.size.width] for line in text_of(ui).split("\n"))
         assert re.findall(r"[\d.]+ µs ", tree) == ["5.50 µs ", "4.03 µs "]  # the costliest first
         assert "–" in tree
-        await ui.press("i")
-        await settle(ui)
+        await settle(ui, "i")
         assert "4.03 µs (95 %: 4.02…4.05) by cupti, cold L2, 3 days ago" in text_of(ui)
         await ui.press("escape", "V")
         await ui.pause()
@@ -272,8 +255,7 @@ async def test_the_tree_the_card_and_the_table_show_measured_times(anothers: Pat
         at = next(i for i, row in enumerate(main.kernels.rows) if row.subject.key[1] == GELU)
         main.kernels.go(at)
         await settle(ui)
-        await ui.press("i")
-        await settle(ui)
+        await settle(ui, "i")
         assert "– not measured; t takes the time" in text_of(ui)
 
 
@@ -283,8 +265,7 @@ async def test_stopwatches_and_cache_states_are_chosen_by_keys(own: Path, device
         assert "Median µs of the same launch by each stopwatch" in text
         assert "event a pair of CUDA events around one launch on an idle device" in text
         assert "cudagraph Triton's do_bench_cudagraph: launches on end in a graph" in text
-        await ui.press("c", "t")
-        await rest(ui)
+        await rest(ui, "c", "t")
         assert [(job["stopwatches"], job["cache"]) for job in device.jobs] == [
             (["cupti"], "cold"),
             (["cupti", "event", "do_bench", "cudagraph"], "cold"),
@@ -322,7 +303,6 @@ def test_how_times_look(
         go(main)
         await settle(ui)
         for key in ("t", "a"):
-            await ui.press(key)
-            await rest(ui)
+            await rest(ui, key)
 
     assert snap_compare(app_of(own), terminal_size=size, run_before=run)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import shutil
 import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, nullcontext
@@ -22,8 +21,8 @@ from inspector.tui.main.main_screen import MainScreen
 from inspector.tui.work import work_screen as trying
 from inspector.tui.work.work_screen import TryScreen
 from tests.helpers.sample import rest, settle, text_of
+from tests.helpers.shared_app import started
 
-LECTURE = Path(__file__).parents[3] / "examples" / "recordings" / "lecture-h200.ptxview"
 SQUARE, GELU = "a4fe74f3", "4848992d"
 Ui = Pilot[None]
 
@@ -53,20 +52,13 @@ def editor(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Editor:
     return made
 
 
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    """Somebody else's recording."""
-    return Path(shutil.copy(LECTURE, tmp_path / "lecture.ptxview"))
-
-
 @asynccontextmanager
 async def reading(
     path: Path, *keys: str, variant: str = SQUARE, size: tuple[int, int] = (120, 40)
 ) -> AsyncIterator[Ui]:
     """The interface on a variant of a recording, one pane in view; then ``keys``."""
     app = PtxviewApp(open_reader(str(path)))
-    async with app.run_test(size=size) as ui:
-        main = await settle(ui)
+    async with started(size=size, app=app) as (ui, main):
         at = [i for i, row in enumerate(main.kernels.rows) if row.subject.key[1] == variant]
         main.kernels.go(at[-1])
         await settle(ui)
@@ -86,38 +78,40 @@ def screen_of(ui: Ui) -> TryScreen:
     return screen
 
 
-async def test_a_changed_text_is_tried_and_the_recording_stays(editor: Editor, path: Path) -> None:
-    before = hashlib.sha256(path.read_bytes()).digest()
+async def test_a_changed_text_is_tried_and_the_recording_stays(
+    editor: Editor, recording: Path
+) -> None:
+    before = hashlib.sha256(recording.read_bytes()).digest()
     editor.does = lambda text: text.replace("mul.f32", "add.f32")
-    async with reading(path, "6", "E", size=(80, 24)) as ui:
+    async with reading(recording, "6", "E", size=(80, 24)) as ui:
         (name, _, text) = editor.opened[0]
         assert name == f"square_kernel-{SQUARE}.ptx" and "mul.f32" in text
         screen, told = screen_of(ui), text_of(ui)
         assert "edited ptx" in told and "recorded" in told and "registers" in told
         row = next(line.split() for line in told.split("\n") if line.split()[:1] == ["registers"])
         assert row[1] == "22" and row[2].isdecimal()
-        await ui.press("enter")
-        await rest(ui)
+        await rest(ui, "enter")
         diff = ui.app.screen
         assert isinstance(diff, DiffScreen) and "edit=edited ptx" in text_of(ui)
         assert "FMUL" in text_of(ui) and "FADD" in text_of(ui)
         await ui.press("escape")
         assert ui.app.screen is screen
-        await ui.press("escape")
-        await settle(ui)
+        await settle(ui, "escape")
         assert len(ui.app.screen_stack) == 1
-    assert hashlib.sha256(path.read_bytes()).digest() == before
+    assert hashlib.sha256(recording.read_bytes()).digest() == before
 
 
-async def test_what_nothing_compiles_on_is_said(editor: Editor, path: Path) -> None:
+async def test_what_nothing_compiles_on_is_said(editor: Editor, recording: Path) -> None:
     editor.does = lambda text: text + "\n// more"
-    async with reading(path, "7", "E", variant=GELU) as ui:
+    async with reading(recording, "7", "E", variant=GELU) as ui:
         assert "goes nowhere: nothing assembles it" in text_of(ui)
 
 
-async def test_the_text_opens_again_at_the_line_of_an_error(editor: Editor, path: Path) -> None:
+async def test_the_text_opens_again_at_the_line_of_an_error(
+    editor: Editor, recording: Path
+) -> None:
     editor.does = lambda text: text.replace("ret;", "rat;", 1)
-    async with reading(path, "6", "E", variant=GELU) as ui:
+    async with reading(recording, "6", "E", variant=GELU) as ui:
         told, screen = text_of(ui), screen_of(ui)
         assert "error" in told and "'rat'" in told
         n = next(i for i, row in enumerate(editor.opened[0][2].split("\n"), 1) if "ret;" in row)
@@ -125,8 +119,7 @@ async def test_the_text_opens_again_at_the_line_of_an_error(editor: Editor, path
         await ui.press("enter")  # there is nothing to compare
         assert ui.app.screen is screen and "has not compiled" in text_of(ui)
         editor.does = lambda text: text.replace("rat;", "ret;", 1)
-        await ui.press("E")
-        await rest(ui)
+        await rest(ui, "E")
         assert editor.opened[1][1] == n and "rat;" in editor.opened[1][2]
         assert "the machine code is that of the recorded kernel" in " ".join(text_of(ui).split())
         await ui.press("E")  # it is as it was left
@@ -134,7 +127,7 @@ async def test_the_text_opens_again_at_the_line_of_an_error(editor: Editor, path
 
 
 async def test_escape_ends_what_is_under_way(
-    editor: Editor, path: Path, monkeypatch: pytest.MonkeyPatch
+    editor: Editor, recording: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     began = threading.Event()
 
@@ -146,23 +139,19 @@ async def test_escape_ends_what_is_under_way(
 
     monkeypatch.setattr(trying, "try_stage", slow)
     editor.does = lambda text: text.replace("mul.f32", "add.f32")
-    app = PtxviewApp(open_reader(str(path)))
-    async with app.run_test(size=(120, 40)) as ui:
-        main = await settle(ui)
+    app = PtxviewApp(open_reader(str(recording)))
+    async with started(size=(120, 40), app=app) as (ui, main):
         at = [i for i, row in enumerate(main.kernels.rows) if row.subject.key[1] == SQUARE]
         main.kernels.go(at[-1])
         await settle(ui)
-        await ui.press("tab", "6")
-        await settle(ui)
+        await settle(ui, "tab", "6")
         await ui.press("E")
         while not began.is_set():
             await ui.pause(0.01)
         screen = screen_of(ui)
         await ui.press("enter", "E")  # nothing of it can be done yet
         assert ui.app.screen is screen and len(editor.opened) == 1
-        await ui.press("escape")
-        await rest(ui)
+        await rest(ui, "escape")
         assert screen.settled and screen.trial is None
-        await ui.press("pagedown", "pageup", "up", "escape")
-        await settle(ui)
+        await settle(ui, "pagedown", "pageup", "up", "escape")
         assert len(ui.app.screen_stack) == 1

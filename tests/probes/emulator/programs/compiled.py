@@ -90,10 +90,6 @@ def kernels():
     close(torch.compile(with_kernels, fullgraph=True)(x, y), ((x + y) * 2).sin() + 1)
 
 
-def on_cpu():
-    close(torch.compile(lambda x: x.sin() + 1)(torch.ones(3)), torch.ones(3).sin() + 1)
-
-
 if __name__ == "__main__":
     for part in (training, randomness, shapes, modes, kernels):
         if part.__name__ in sys.argv[1:] or not sys.argv[1:]:

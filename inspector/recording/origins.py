@@ -1,0 +1,169 @@
+"""The user's lines that the kernels of Inductor's ``output_code`` were made from.
+
+Comments in it name the nodes of the last graph that went into a kernel; the graphs' own texts, as
+torch's trace has them, name the user's line above the nodes.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
+
+from msgspec import Struct, field
+from msgspec.structs import replace
+
+from inspector.base.model import Content, Fusion, Graph, MadeFrom, Origin, Stage, StageFile
+from inspector.listing.output_code import KernelText, OutputCode, Place, graph_lines
+from inspector.recording.facts import Blob, Event, as_map, as_text, text_of
+
+Lines = Mapping[str, Place | None]
+"""The place that each node of a graph came from, None if the graph names none."""
+
+# The graphs whose nodes the fragments in output_code name, the nearest first.
+AFTER = ("inductor_post_grad_graph", "before_post_grad_graph")
+NODES, DYNAMO_NODES = "graph_nodes", "dynamo_nodes"
+_WRITTEN = {Stage.IR_PRE_FUSION: "ir_pre_fusion", Stage.IR_POST_FUSION: "ir_post_fusion"}
+# Functions of torch/_inductor/compile_fx.py and fx_passes, and what torch's trace has around them.
+PASSES = (
+    ("pre_grad_passes", "before_pre_grad_graph", "after_pre_grad_graph"),
+    ("joint_graph_passes", "before_joint_graph", "after_joint_graph"),
+    ("post_grad_passes", "before_post_grad_graph", "inductor_post_grad_graph"),
+)
+
+
+def _renewed(lines: Lines, fresh: Lines) -> Lines:
+    """``lines`` with places of another run replaced by this run's places with the same code."""
+    places = {place for place in fresh.values() if place is not None}
+    if not fresh or all(place is None or place in places for place in lines.values()):
+        return lines
+    by_code: dict[str, Place | None] = {}
+    for place in places:
+        by_code[place[2]] = None if place[2] in by_code else place
+    by_name = {name: by_code.get(place[2]) for name, place in lines.items() if place is not None}
+    return {name: place for name, place in by_name.items() if place is not None}
+
+
+class Origins(Struct):
+    """The graphs' texts of a recording, in order, and the user's files that they name."""
+
+    blob: Blob
+    _texts: dict[object, list[tuple[int, str, object]]] = field(
+        default_factory=lambda: defaultdict(list)
+    )
+    files: dict[str, Content] = field(default_factory=dict)
+
+    def take(self, event: Event, index: int) -> None:
+        """Keep the graphs and the user's files of an event; ``index``: its place among all."""
+        if event.get("event") in ("graph_text", NODES, DYNAMO_NODES):
+            # What is Inductor's own names the graph; a frame has one forward and one backward.
+            names = (as_text(event.get("kind")) or event.get("event"), as_text(event.get("graph")))
+            kind = " ".join(str(name) for name in names if name is not None)
+            self._texts[frame_of(event)].append((index, kind, event.get("blob")))
+        elif event.get("event") == "user_file":
+            path, content = as_text(event.get("path")), self.blob(event.get("blob"))
+            if path and content is not None:
+                self.files[path] = content
+        elif event.get("event") == "triton":
+            # A file with kernels of the user's own may hold the model too.
+            source = as_map(event.get("source"))
+            path, content = as_text(source.get("file")), self.blob(source.get("blob"))
+            if path and content is not None:
+                self.files.setdefault(path, content)
+
+    def fusions(self, graph: Event, index: int, parsed: OutputCode) -> list[Fusion]:
+        """What each kernel was made from; ``index``: the place of the graph's event among all.
+
+        The user's lines are those of the graph nearest to the code. Dynamo's graph is of this run;
+        the later ones may come from a cache, and then name the lines of the program that filled it:
+        these are found by their code instead.
+        """
+        texts = self._texts_of(graph, index)
+        part = (parsed.aot_id or "").partition("_")[2]
+        dynamo = graph_lines(text_of(texts.get("dynamo_output_graph")))
+        placed: dict[str, Place | None] = {}
+        for kind in (*AFTER, *([f"aot_{part}_graph"] if part else []), "aot_joint_graph"):
+            placed = {**_renewed(graph_lines(text_of(texts.get(kind))), dynamo), **placed}
+        return [_fusion(kernel, placed, dynamo) for kernel in parsed.kernels]
+
+    def graph(self, event: Event, index: int, name: str, aot: str | None) -> Graph:
+        """A graph with the texts above its ``output_code``, in the order of lowering. Passes before
+        it was taken apart into forward and backward are the forward's."""
+        texts, own = self._texts_of(event, index), aot or ""
+        part = own.partition("_")[2]
+        kinds = {Stage.DYNAMO: "dynamo_output_graph", Stage.JOINT: "aot_joint_graph"}
+        if part == "backward":
+            kinds[Stage.BACKWARD] = "aot_backward_graph"
+        else:
+            kinds[Stage.FORWARD] = f"aot_{'forward' if part == 'forward' else 'inference'}_graph"
+        kinds[Stage.POST_GRAD] = "inductor_post_grad_graph"
+        kinds |= {stage: f"{name} {own}".rstrip() for stage, name in _WRITTEN.items()}
+        pairs = (
+            (pass_name, texts.get(before), texts.get(after))
+            for pass_name, before, after in (PASSES[2:] if part == "backward" else PASSES)
+        )
+        return Graph(
+            id=name,
+            origin=Origin.INDUCTOR,
+            kernels=(),
+            stages={
+                stage: StageFile(text, None, "Inductor" if stage in _WRITTEN else "torch's trace")
+                for stage, kind in kinds.items()
+                if (text := texts.get(kind)) is not None
+            },
+            nodes=texts.get(f"{NODES} {own}".rstrip()),
+            dynamo=texts.get(DYNAMO_NODES),
+            passes=tuple((n, a, b) for n, a, b in pairs if a is not None and b is not None),
+        )
+
+    def _texts_of(self, graph: Event, index: int) -> dict[str, Content | None]:
+        """The newest texts of a graph's frame up to its event, by kind."""
+        every = self._texts.get(frame_of(graph), ())
+        newest = {kind: blob for at, kind, blob in every if at <= index}
+        return {kind: self.blob(blob) for kind, blob in newest.items()}
+
+    def source(self, fusion: Fusion) -> StageFile | None:
+        """The file that most of its operators are from."""
+        count: Counter[str] = Counter()
+        for one in fusion.made_from:
+            if one.file in self.files:
+                count[one.file] += max(len(one.targets), 1)
+        if not count:
+            return None
+        path = count.most_common(1)[0][0]
+        return StageFile(self.files[path], path, "the model's file")
+
+
+def _fusion(kernel: KernelText, placed: Lines, dynamo: Lines) -> Fusion:
+    """What a kernel was made from, by the places of nodes, and of those of Dynamo's graph."""
+    comment = kernel.comment
+    renamed = {n: dynamo.get(name) for name, nodes in reversed(comment.became) for n in nodes}
+    targets: dict[Place, list[str]] = defaultdict(list)
+    unplaced: list[str] = []
+    for name, target in comment.nodes:
+        if place := placed[name] if name in placed else renamed.get(name):
+            targets[place].append(target)
+        elif "." in target and not target.startswith("operator."):
+            unplaced.append(target)
+    # An extern kernel, or a version that prints no fragment: the program's own names.
+    for name in () if comment.nodes else comment.names:
+        if place := dynamo.get(name, placed.get(name)):
+            targets[place].extend(())
+    sources = tuple(MadeFrom(f, n, code, tuple(ops)) for (f, n, code), ops in targets.items())
+    defined = () if kernel.line is None else (kernel.line,)
+    return Fusion(comment.ops, sources, tuple(unplaced), (*defined, *kernel.launches))
+
+
+def joined(fusions: Iterable[Fusion]) -> Fusion | None:
+    if not (every := tuple(fusions)):
+        return None
+    by_line: dict[tuple[str, int], MadeFrom] = {}
+    for origin in (one for fusion in every for one in fusion.made_from):
+        earlier = by_line.get((origin.file, origin.line), origin)
+        targets = tuple(dict.fromkeys((*earlier.targets, *origin.targets)))
+        by_line[origin.file, origin.line] = replace(earlier, targets=targets)
+    ops = dict.fromkeys(op for fusion in every for op in fusion.ops)
+    unplaced = dict.fromkeys(op for fusion in every for op in fusion.unplaced)
+    return Fusion(tuple(ops), tuple(by_line.values()), tuple(unplaced), every[0].calls)
+
+
+def frame_of(event: Event) -> tuple[str, ...]:
+    """The frame that an event is of, in its process."""
+    return tuple(str(event.get(k)) for k in ("pid", "frame_id", "frame_compile_id"))
