@@ -341,9 +341,9 @@ def along(arrow: Arrow, n: int) -> int:
     return next((at for at in arrow.sources if at > n), arrow.sources[0])
 
 
-LIVE, STALL, NOTES, SAMPLES = "live", "stall", "notes", "samples"
+LIVE, STALL, NOTES, SAMPLES, CYCLES = "live", "stall", "notes", "samples", "cycles"
 """Columns by name; ``live:pred`` counts the live registers of one class, ``samples`` are a
-profiler's, in percent of the kernel's."""
+profiler's and ``cycles`` simulated ones, both in percent of the kernel's."""
 
 VALUE, WARPS, LANES = "value", "warps", "lanes"
 DIVERGES, SECTORS, CONFLICTS = "diverges", "sectors", "conflicts"
@@ -352,8 +352,8 @@ at it; see ``inspector/report/trace.py``."""
 RUN = (WARPS, LANES, DIVERGES, SECTORS, CONFLICTS, VALUE)
 
 CHOICES: tuple[tuple[str, ...], ...] = (
-    (LIVE, NOTES, SAMPLES),
-    (LIVE, STALL, NOTES, SAMPLES),
+    (LIVE, NOTES, SAMPLES, CYCLES),
+    (LIVE, STALL, NOTES, SAMPLES, CYCLES),
     (NOTES,),
 )
 
@@ -377,6 +377,7 @@ COLUMNS = {
     STALL: Column("stall cycles", "stall", 6, "stall cycle"),
     NOTES: Column("notes"),
     SAMPLES: Column("samples (ncu)", "samples", 8, "sample"),
+    CYCLES: Column("simulated cycles", "≈ %", 6, "% simulated cycle"),
     WARPS: Column("times executed, by warps", "warps", 7),
     LANES: Column("active lanes of a warp's 32", "lanes", 6),
     DIVERGES: Column("divergent of the branches", "parts", 6),
@@ -415,6 +416,7 @@ class Gutter(Struct, frozen=True, dict=True):
             *((LIVE, *classes) if classes else ()),
             *((STALL,) if annotations.stalls else ()),
             *((SAMPLES,) if annotations.sampled else ()),
+            *((CYCLES,) if annotations.estimated else ()),
             *(() if self.run is None else self.run.columns),
             *((NOTES,) if annotations.noted else ()),
         )
@@ -441,9 +443,11 @@ class Gutter(Struct, frozen=True, dict=True):
             if c != VALUE
         )
 
-    def figure(self, column: str, told: Told) -> float | None:
-        """The figure of a column on a line; None if unknown."""
-        kind, _, one = column.partition(":")
+    def figure(self, column: str, n: int) -> float | None:
+        """The figure of a column on line ``n``; None if unknown."""
+        told, (kind, _, one) = self.annotations.at(n), column.partition(":")
+        if kind == CYCLES:
+            return self.annotations.estimated.get(n)
         if kind == STALL:
             return told.cycles()
         if kind == SAMPLES:
@@ -466,10 +470,10 @@ class Gutter(Struct, frozen=True, dict=True):
             return bool(self.run.hot(n))
         if column == SAMPLES:
             return n in self.annotations.hottest
-        if column == STALL:
+        if column in (STALL, CYCLES):
             return False
         if most := self._most(column, told):
-            return self.figure(column, told) == most
+            return self.figure(column, n) == most
         if column != LIVE or told.live is None:
             return column == LIVE and told.rolled is not None and told.rolled.peak
         return n in self.annotations.peaks
@@ -477,11 +481,12 @@ class Gutter(Struct, frozen=True, dict=True):
     def _cell(self, column: str, told: Told, n: int) -> str:
         if self.run is not None and column in RUN:
             return str(self.run.cell(column, n))
-        share, figure = self.annotations.share(n), self.figure(column, told)
+        share, figure = self.annotations.share(n), self.figure(column, n)
         if column == SAMPLES:
             return "" if share is None else f"{share:.1f}%" if share else "0%"
-        if figure is None or column == STALL:
-            return "" if figure is None else f"{figure:g}"
+        if figure is None or column in (STALL, CYCLES):
+            text = "" if figure is None else f"{figure:g}"
+            return f"{figure:.1f}" if column == CYCLES and figure else text
         most = self._most(column, told)
         eighths = min(len(BARS) - 1, int(figure * len(BARS) / most)) if most else 0
         return f"{figure:g}{BARS[eighths] if most and figure else ' '}"
@@ -493,7 +498,7 @@ class Gutter(Struct, frozen=True, dict=True):
         return next((SEVERITY_SIGNS[s] for s in _ORDER if s in held), " ")
 
     def ranked(self, column: str, lines: int) -> tuple[int, ...]:
-        told = ((n, self.figure(column, self.annotations.at(n))) for n in range(1, lines + 1))
+        told = ((n, self.figure(column, n)) for n in range(1, lines + 1))
         figures = ((n, figure) for n, figure in told if figure is not None)
         return ranked(figures, column.startswith(LIVE), MAX_RANKED_LINES)
 

@@ -34,6 +34,7 @@ from inspector.base.text import plural
 from inspector.tui.code.code_rows import (
     CHOICES,
     COLUMNS,
+    CYCLES,
     CodeRows,
     Fold,
     Folding,
@@ -85,6 +86,9 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
 
     class Looks(Message):
         """Folds, wrapping, the reading mode or the columns before the text changed."""
+
+    class Simulate(Message):
+        """Cycles by line are wanted."""
 
     @dataclass
     class Moved(Message):
@@ -193,7 +197,7 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
             at = (found.index(self.cursor) + 1) % len(found) if again else 0
             self._largest = column, found[at]
             self.jump(found[at])
-            figure = gutter.figure(column, gutter.annotations.at(found[at])) or 0
+            figure = gutter.figure(column, found[at]) or 0
             place = f"number {at + 1} of {len(found)}" if at else "the most of any line"
             many = plural(int(figure), COLUMNS[column].unit)
             self.say(f"{many}, {place}; again goes to the next largest.")
@@ -202,6 +206,12 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
             in_thread(self, lambda: gutter.ranked(column, lines), ranked, "rank")
         else:
             self.say(f"No {title(column)} are known for this listing.", warning=True)
+
+    def action_cycles(self) -> None:
+        if CYCLES in self.rows.gutter.there:
+            self.action_largest(CYCLES)
+        else:
+            self.post_message(self.Simulate())
 
     def action_fold(self) -> None:
         region = self.map.fold(self.cursor) or self.folding.at(self.cursor)

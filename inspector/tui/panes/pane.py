@@ -22,7 +22,7 @@ from inspector.base.model import GRAPH_STAGES, KERNEL_STAGES, Stage
 from inspector.listing.line import Kind
 from inspector.listing.ptx import read_files
 from inspector.reader.reader import Reader
-from inspector.tui.code.code_rows import Fold, Region, regions
+from inspector.tui.code.code_rows import CYCLES, Fold, Region, regions
 from inspector.tui.code.code_view import CodeView
 from inspector.tui.code.highlight import Highlighter, highlighter_for, width_of
 from inspector.tui.keys.command_table import command, shown, there
@@ -327,6 +327,28 @@ class Pane(Vertical):
         if stage in (Stage.PTX, Stage.SASS):
             in_thread(self, name, named, "names")
         in_thread(self, lambda: reads.line_annotations(variant, stage), annotated, "annotate")
+
+    @on(CodeView.Simulate)
+    def _simulate(self) -> None:
+        """Simulate the recorded call, and go to the line that most cycles are spent on."""
+        from inspector.estimate.rows import by_line
+
+        request, reads, view = self.request, self.reads, self.view
+        kernel, variant = self.title_line.subject.kernel, self.title_line.subject.variant
+        if request is None or kernel is None or variant is None:
+            return
+
+        def found(percent: dict[int, float]) -> None:
+            if request == self.request and self.settled:
+                view.columns(annotations=replace(view.rows.gutter.annotations, estimated=percent))
+                view.action_largest(CYCLES)
+
+        def failed(notice: Notice) -> None:
+            view.say(f"No estimate: {notice.message}", warning=True)
+
+        view.say("The call is simulated.")
+        work = partial(by_line, reads, kernel, variant, request.stage)
+        in_thread(self, work, found, "simulate", failed=failed)
 
     def _find_folds(self, source: Highlighter) -> None:
         listing = source.listing

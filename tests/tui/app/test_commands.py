@@ -252,11 +252,12 @@ JOURNEYS: dict[str, list[Step]] = {
                  ("w 6 F w", {"hidden": 0, "text": "The file as it is"}), ("w", {"hidden": 1})],
     "map": [("tab m", {"mapped": [True, True], "text": "the colour of its source line"}),
             ("m", {"mapped": [False, False], "text": "The map is off."})],
-    "largest.live largest.stall largest.samples": [
+    "largest.live largest.stall largest.samples largest.cycles": [
         ("tab R", {"line": 14, "text": "18 live registers, the most of any line"}),
         ("R", {"line": 14}), ("A", {"line": 14}),
         ("A", {"line": 15, "text": "12 stall cycles, number 2 of 2"}),
-        ("%", {"text": "No samples (ncu) are known for this listing."})],
+        ("%", {"text": "No samples (ncu) are known for this listing."}),
+        ("~", {"text": "No estimate: no call with its arguments was recorded"})],
     "copy copy.all choose": [
         ("tab : '13' enter y", {"clipboard": "    mask = columns < n", "text": "on the clipboard"}),
         (": '12' enter V j y", {
