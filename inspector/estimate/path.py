@@ -6,7 +6,7 @@
 import re
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from math import ceil
+from math import ceil, inf
 from statistics import median
 
 import numpy as np
@@ -47,6 +47,8 @@ class Traffic(Observer):
         self.sizes = [-(-b.size // SECTOR) for b in memory.buffers]
         self.lines: dict[int, LineTraffic] = {}
         self.loaded: dict[int, int] = defaultdict(int)
+        self.reach: dict[int, int] = defaultdict(int)
+        """Sectors up to the last that is loaded, by buffer."""
         self.stored = 0
         self.contended = False
         self._touched: dict[tuple[int, int], Array] = {}
@@ -77,6 +79,7 @@ class Traffic(Observer):
         for buffer in np.unique(at[at >= 0]).tolist():
             index = (sectors[at == buffer] - self.starts[buffer]).astype(np.int64)
             index = index[index <= self.sizes[buffer]]
+            self.reach[buffer] = max(self.reach[buffer], int(index.max(initial=-1)) + 1)
             key = (block, buffer)
             if (seen := self._touched.get(key)) is None:
                 seen = self._touched[key] = np.zeros(self.sizes[buffer] + 1, bool)
@@ -110,6 +113,9 @@ COUNTED = (
     LOADS | STORES | SHARED | frozenset(words("HMMA HGMMA IMMA QGMMA BAR SHFL MUFU BRA FFMA FADD"))
 )
 """Instructions whose copies in a loop tell how often its body stands there: one each of PTX."""
+
+ACCESSES = frozenset(words("LDG STG"))
+"""Instructions of which PTX has one for each."""
 
 SYNCHRONOUS = 1.6
 """A Hopper's mma takes as much longer than its wgmma (Luo et al., 2024: 62 % of the peak)."""
@@ -268,6 +274,8 @@ class Path:
             [ops[n] for n in range(block.first, block.last + 1) if n in ops]
             for block in flow.blocks
         ]
+        self.left = dict(self.count)
+        """How often a warp is still to take each line of PTX."""
         self.trips = self._trips()
 
     def _trips(self) -> list[float]:
@@ -294,6 +302,21 @@ class Path:
         """The steps from the first instruction to the end."""
         return self._region(range(len(self.bodies)), None, 1.0)
 
+    def _take(self, ops: Sequence[Op], more: int = 0) -> bool:
+        """Count a block's accesses as done, or a loop's ``more`` times; False, and nothing, where
+        a block has more of them than are to come.
+
+        ptxas unrolls a loop into blocks of four turns, of two and of one, most of them passed by.
+        """
+        copies = Counter(op.ptx[0] for op in ops if op.base in ACCESSES and op.ptx)
+        left = {line: self.left.get(line, inf) for line in copies}
+        if not more and any(many > 1 and many > left[n] + 0.5 for n, many in copies.items()):
+            return False
+        if not more and copies and max(left.values()) < 0.02:
+            return False
+        self.left |= {n: left[n] - many * (more or 1) for n, many in copies.items()}
+        return True
+
     def _region(self, blocks: Sequence[int], around: int | None, count: float) -> list[Step]:
         loops = self.flow.loops
         depth = 0 if around is None else loops[around].depth
@@ -309,6 +332,8 @@ class Path:
                 body = self._region(loops[k].blocks, k, self.trips[k]) if trips else []
                 # An access that is off in the last turns asks for nothing then.
                 off = {id(op): replace(op, sectors=0.0) for op, _ in body if op.requests}
+                if trips > 1:
+                    self._take([op for op, _ in body], trips - 1)
                 for turn in range(trips):
                     out += [
                         (off[id(op)] if op.requests and op.requests < turn * count + 0.5 else op, k)
@@ -316,6 +341,8 @@ class Path:
                     ]
                 continue
             body_ops = self.bodies[block]
+            if not self._take(body_ops):
+                continue
             known = [self.count[p] for op in body_ops for p in op.ptx if p in self.count]
             share = min(1.0, max(known) / count) if known else 1.0
             upto = ceil(share * self.warps - 0.02)

@@ -6,6 +6,7 @@
 import datetime
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 
 from msgspec import convert
 from msgspec.structs import replace
@@ -29,6 +30,8 @@ LANES = 2048
 MAX_BLOCKS, MAX_BLOCKS_OF_LOOPS = 8, 2
 BUDGET = 400_000_000
 """Lane-instructions that the executed blocks may take: about ten seconds."""
+UNSIZED = 1 << 30
+"""Bytes behind a pointer of nvcc's kernels, of whose memory only the address is recorded."""
 UNMODELLED = words("UTMALDG UTMASTG UTMAREDG UBLKCP UBLKRED UCGABAR_ARV UCGABAR_WAIT ACQBULK")
 
 
@@ -45,24 +48,30 @@ def gather(reader: Reader, planned: PlannedLaunch) -> Work:
     clusters = variant.config.get("num_ctas") not in (None, 1)
     if clusters or any(line.base in UNMODELLED for line in lines):
         raise ToolMissing("clusters and copies by TMA are not modelled")
-    chosen = choose_launch(reader, planned.kernel, variant, LaunchWish(call=planned.number))
+    wish = LaunchWish(call=planned.number, unsized=UNSIZED if planned.call.kind == "cuda" else 0)
+    chosen = choose_launch(reader, planned.kernel, variant, wish)
     launch, program, inputs = chosen.launch, chosen.program, chosen.make()
     facts, traffic = Facts(program, values=False), Traffic(program, inputs.memory)
+    ends = Traffic(program, inputs.memory)
     count = min(LANES // launch.threads, MAX_BLOCKS_OF_LOOPS if own.flow.loops else MAX_BLOCKS)
     count = max(1, min(count, launch.blocks))
     first = min(launch.blocks // 2, launch.blocks - count)  # in the middle, beside each other
+    run = partial(
+        execute,
+        program,
+        launch.grid,
+        launch.block,
+        inputs.arguments,
+        memory=inputs.memory,
+        shared=launch.shared,
+        budget=BUDGET,
+    )
     try:
-        execute(
-            program,
-            launch.grid,
-            launch.block,
-            inputs.arguments,
-            memory=inputs.memory,
-            shared=launch.shared,
-            blocks=list(range(first, first + count)),
-            budget=BUDGET,
-            observer=(facts, traffic),
-        )
+        run(blocks=list(range(first, first + count)), observer=(facts, traffic))
+        if wish.unsized:  # the first and the last block tell how far the memory reaches
+            run(blocks=sorted({0, launch.blocks - 1}), observer=(ends,))
+            reach = [max(traffic.reach[b], ends.reach[b]) for b in range(len(traffic.sizes))]
+            traffic.sizes = reach
     except (Fault, OutOfBudget) as error:
         raise ToolMissing(f"its PTX does not come to its end here: {error.message}") from None
     if traffic.contended:
@@ -132,7 +141,9 @@ def estimates(
     Raises ``UsageError``.
     """
     name, known = constants(reader, device)
-    planned = plan(found, most)
+    # Of libraries without PTX nothing can be executed: they are named only if one asks for them.
+    known_ptx = [each for each in found if named or Stage.PTX in each[1].stages]
+    planned = plan(known_ptx, most, kinds=("triton", "cuda"))
     rows = [estimate(reader, each, known) for each in planned.launches]
     for said in planned.left_out:
         say(f"left out: {said}")

@@ -25,7 +25,7 @@ class LaunchWish(Struct, frozen=True):
     """How a launch differs from the recorded call; None is as recorded.
 
     ``call`` is the call's number, None for the most frequent one; ``given`` are arrays by the
-    names of arguments.
+    names of arguments, ``unsized`` the bytes behind an address of unknown size (0 refuses it).
     """
 
     call: int | None = None
@@ -34,6 +34,7 @@ class LaunchWish(Struct, frozen=True):
     shared: int | None = None
     given: Mapping[str, Array] = field(default_factory=dict)
     seed: int = 0
+    unsized: int = 0
 
 
 class ChosenLaunch(Struct, frozen=True):
@@ -115,7 +116,7 @@ def choose_launch(
     recorded_bytes = None if call is None else call.shared_bytes
     known = (wish.shared, recorded_bytes, variant.known.dynamic_shared_bytes, 0)
     launch = TraceLaunch(grid, block, next(size for size in known if size is not None))
-    recorded = call if call is not None and call.kind != "cuda" else None
+    recorded = call if call is not None and (wish.unsized or call.kind != "cuda") else None
     names = tuple(
         p.name or p.symbol or f"parameter {p.index}" for p in reader.context(variant).parameters
     )
@@ -127,7 +128,8 @@ def choose_launch(
         needs = launch_needs(read_events(path).events).get(variant.hash, needs)
     # Bytes of the pointers that Triton appends, for all programs of the launch.
     hidden = tuple(bytes_each * launch.blocks for bytes_each in needs.scratch)
-    inputs = InputWish(wish.seed, wish.given, hidden, bounds.streamed, bounds.raising())
+    most, raising = bounds.streamed, bounds.raising()
+    inputs = InputWish(wish.seed, wish.given, hidden, most, raising, wish.unsized)
     return ChosenLaunch(reader, kernel, variant, program, launch, number, names, recorded, inputs)
 
 

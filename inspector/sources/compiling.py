@@ -285,7 +285,8 @@ def _ended(
         )
     raise Unreadable(
         f"{name} launched no kernel of Triton's",
-        "Say how to compile its kernels: --signature 'x: *fp32:16, n: i32' --constexpr BLOCK=1024",
+        "Say how to compile its kernels: --signature 'x: *fp32:16, n: i32' --constexpr BLOCK=1024. "
+        f"Those of another language compile under ptxview run --target {DEFAULT_TARGET} {name}",
     )
 
 

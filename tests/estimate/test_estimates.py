@@ -29,6 +29,14 @@ def test_the_measured_times_are_within_the_intervals() -> None:
         assert row["warnings"] == []
 
 
+def test_a_kernel_of_nvcc_is_executed_on_memory_of_unknown_size() -> None:
+    path = SAMPLE.with_name("squares-h200.ptxview")
+    (row,) = call("time", path, "square_matrix_kernel", "--estimate", "--json").json["rows"]
+    assert row["low_us"] < 6.1 < row["high_us"]  # README.md
+    done = call("trace", path, "square_matrix_kernel")
+    assert done.status == 2  # a value that is read would be made up
+
+
 def test_more_memory_bandwidth_is_never_slower() -> None:
     (fast,), (slow,) = (rows("a4fe74f3", "--device", name) for name in ("H200", "H100"))
     assert fast["median_us"] < slow["median_us"]

@@ -66,7 +66,8 @@ class InputWish(Struct, frozen=True):
 
     ``given`` are arrays by the names of arguments, instead of new ones; ``scratch`` the bytes of
     each pointer that Triton appends; ``most_bytes`` bounds all tensors together, and ``raising``
-    says how the user raises that.
+    says how the user raises that. ``unsized`` are the bytes, all zero, behind an address of which
+    no size is known: 0 refuses it.
     """
 
     seed: int = 0
@@ -74,6 +75,7 @@ class InputWish(Struct, frozen=True):
     scratch: Sequence[int] = (0, 0)
     most_bytes: int = 1 << 31
     raising: str = ""
+    unsized: int = 0
 
 
 def make_inputs(
@@ -123,6 +125,10 @@ class _Maker:
             if parameter.size != 8:
                 raise _not_made(one.name, "it is a tensor descriptor")
             return self._tensor(one, given)
+        if self.wish.unsized and (pointer or (one.type or "").endswith("*")):
+            # The system has a page only where it is read or written.
+            raw = np.zeros(self.wish.unsized + ALIGNED, np.uint8)
+            return self._buffer(one.name, raw[-raw.ctypes.data % ALIGNED :], "", (), ())
         if pointer and given is not None:
             return self._array(one.name, given)
         if pointer and one.alignment is not None:
@@ -270,7 +276,7 @@ def _scalar(
         unknown = "its value was not recorded"
         raise _not_made(name, unknown if value is None else f"{value!r} is not a number")
     kind, size = (one.type if one is not None else None) or "", parameter.size
-    real = kind.startswith(("fp", "bf", "f")) or (isinstance(value, float) and not kind)
+    real = kind.startswith(("fp", "bf", "f", "double")) or (isinstance(value, float) and not kind)
     if real:
         if kind == "bf16":
             return to_bf16(np.array([value], np.float32)).tobytes()

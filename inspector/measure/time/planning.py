@@ -41,8 +41,13 @@ def most_frequent(name: str, calls: Sequence[Call], most: int) -> tuple[list[Cal
     return often, [said] if rest > 0 else []
 
 
-def plan(variants: Iterable[Found], most: int, covered: Container[tuple[str, str]] = ()) -> Plan:
-    """The ``most`` frequent calls of each variant, in the order of the list.
+def plan(
+    variants: Iterable[Found],
+    most: int,
+    covered: Container[tuple[str, str]] = (),
+    kinds: Container[str] = ("triton",),
+) -> Plan:
+    """The ``most`` frequent calls of each variant, of some ``kinds``, in the order of the list.
 
     Variants that are ``covered`` (kernel's id, variant's id) are launched by a repeated call, so
     they need no recorded launch of their own.
@@ -52,7 +57,7 @@ def plan(variants: Iterable[Found], most: int, covered: Container[tuple[str, str
     unknown: list[str] = []
     for kernel, variant in variants:
         title = f"{kernel.name} {variant.id}"
-        calls = [c for c in variant.calls if c.kind == "triton" and c.grid and c.block]
+        calls = [c for c in variant.calls if c.kind in kinds and c.grid and c.block]
         if (kernel.id, variant.id) in covered and not variant.calls:
             continue
         if variant.error is not None:
