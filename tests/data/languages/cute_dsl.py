@@ -20,6 +20,22 @@ def launch(x: cute.Tensor, y: cute.Tensor, z: cute.Tensor):
     vector_add(x, y, z).launch(grid=(8, 1, 1), block=(128, 1, 1))
 
 
+@cute.kernel
+def matmul(a: cute.Tensor, b: cute.Tensor, c: cute.Tensor):
+    x, y, _ = cute.arch.thread_idx()
+    total = cutlass.Float32(0)
+    for k in range(16):
+        total += a[y, k] * b[k, x]
+    c[y, x] = total
+
+
+@cute.jit
+def product(a: cute.Tensor, b: cute.Tensor, c: cute.Tensor):
+    matmul(a, b, c).launch(grid=(1, 1, 1), block=(16, 16, 1))
+
+
+square = make_fake_compact_tensor(cutlass.Float32, (16, 16), stride_order=(1, 0))
+cute.compile(product, square, square, square)
 fake = [make_fake_compact_tensor(cutlass.Float32, (1024,), stride_order=(0,)) for _ in range(3)]
 compiled = cute.compile(launch, *fake)
 if os.path.exists("/dev/nvidiactl"):
