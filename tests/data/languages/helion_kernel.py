@@ -26,5 +26,5 @@ def matmul(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
 
 x = torch.arange(1024, device="cuda", dtype=torch.float32)
 print(vector_add(x, x).sum().item())
-square = torch.ones(128, 128, device="cuda", dtype=torch.float16)
+square = torch.ones(128, 128, device="cuda", dtype=torch.bfloat16)
 print(matmul(square, square).sum().item())
