@@ -15,8 +15,8 @@ class Stage(StrEnum):
 
     Those from ``dynamo`` to ``operations`` are a whole graph's, as ``output_code`` is; a kernel
     alone has none of them. ``operations`` is no compiler's text: it tells, call by call, which
-    operators of which modules each kernel computes. ``ir`` is what a language other than Triton has
-    of its own (StableHLO, TIR, Tile IR, MLIR); ``output_code`` what it or Inductor generates.
+    operators of which modules each kernel computes. ``ir`` is the own text of a language other than
+    Triton (StableHLO, TIR, Tile IR, MLIR); ``output_code`` what it or Inductor generates.
     """
 
     SOURCE = "source"

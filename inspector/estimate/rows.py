@@ -141,7 +141,7 @@ def estimates(
     Raises ``UsageError``.
     """
     name, known = constants(reader, device)
-    # Of libraries without PTX nothing can be executed: they are named only if one asks for them.
+    # Of libraries without PTX nothing can be executed: they have a row only where they are named.
     known_ptx = [each for each in found if named or Stage.PTX in each[1].stages]
     planned = plan(known_ptx, most, kinds=("triton", "cuda"))
     rows = [estimate(reader, each, known) for each in planned.launches]

@@ -1,6 +1,6 @@
 """cuTile: IR that is made of Python's, Tile IR's bytecode, and tileiras' machine code.
 
-tileiras goes from bytecode to machine code in a process of its own, and writes no PTX.
+tileiras goes from bytecode to machine code in another process, and writes no PTX.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """CUDA C++ that is compiled within the program: NVRTC by cuda.bindings and CuPy; PyCUDA.
 
-NVRTC is asked for its PTX once it has compiled, whatever the program asks it for. The jiterator
-compiles within torch's library: its source is recorded, and the driver has its machine code.
+NVRTC is asked for its PTX once it has compiled, also where the program asks for machine code. The
+jiterator compiles within torch's library: its source is recorded, and the driver has its machine
+code.
 """
 
 from __future__ import annotations

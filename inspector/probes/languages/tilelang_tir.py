@@ -36,7 +36,7 @@ def attach(module: Any) -> None:
 
 
 def attach_nvcc(module: Any) -> None:
-    """``tilelang.contrib.nvcc``: compiles CUDA C++ in a process of its own, if no cache has it."""
+    """``tilelang.contrib.nvcc``: compiles CUDA C++ in another process, if no cache has it."""
 
     def compiled(given: tuple[Any], binary: Any) -> None:
         _found(given[0], binary)
