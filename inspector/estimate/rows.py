@@ -52,7 +52,6 @@ def gather(reader: Reader, planned: PlannedLaunch) -> Work:
     chosen = choose_launch(reader, planned.kernel, variant, wish)
     launch, program, inputs = chosen.launch, chosen.program, chosen.make()
     facts, traffic = Facts(program, values=False), Traffic(program, inputs.memory)
-    ends = Traffic(program, inputs.memory)
     count = min(LANES // launch.threads, MAX_BLOCKS_OF_LOOPS if own.flow.loops else MAX_BLOCKS)
     count = max(1, min(count, launch.blocks))
     first = min(launch.blocks // 2, launch.blocks - count)  # in the middle, beside each other
@@ -69,6 +68,7 @@ def gather(reader: Reader, planned: PlannedLaunch) -> Work:
     try:
         run(blocks=list(range(first, first + count)), observer=(facts, traffic))
         if wish.unsized:  # the first and the last block tell how far the memory reaches
+            ends = Traffic(program, inputs.memory)
             run(blocks=sorted({0, launch.blocks - 1}), observer=(ends,))
             reach = [max(traffic.reach[b], ends.reach[b]) for b in range(len(traffic.sizes))]
             traffic.sizes = reach

@@ -56,6 +56,8 @@ from inspector.system.toolchain import demangle
 REMOVED = "it was removed before the recording was handed on"
 MAX_NAMED = 20
 """Kernels of one compiler that are named as problems; ``Recording.uncaptured`` has all."""
+ABOVE = (Stage.SOURCE, Stage.OUTPUT_CODE)
+"""Stages that a kernel's compiler is given."""
 _WHY_UNWATCHED = {
     "-I": "with -I Python leaves out PYTHONPATH, by which the probes are found",
     "-E": "with -E Python leaves out PYTHONPATH, by which the probes are found",
@@ -370,10 +372,11 @@ class Assembly:
             earlier, variant = variant, earlier
         # Of two compiles by two processes at once the later is in the cache: that one is launched.
         ran = variant if variant.cache_hit and not earlier.cache_hit else earlier
+        made = {s: file for s, file in ran.stages.items() if s not in ABOVE}
         kernel.variants[key] = replace(
             earlier,
             ranks=tuple(sorted({*earlier.ranks, *variant.ranks})),
-            stages={**variant.stages, **earlier.stages, **ran.stages},
+            stages={**variant.stages, **earlier.stages, **made},
             config={**variant.config, **earlier.config},
             signature=earlier.signature or variant.signature,
             specialization=earlier.specialization or variant.specialization,
@@ -399,7 +402,7 @@ class Assembly:
         )
         names: Counter[str] = Counter()
         columns = facts.columns(self._compilations)
-        gone = (Stage.SOURCE, Stage.OUTPUT_CODE) if self._without_source() else ()
+        gone = ABOVE if self._without_source() else ()
         self._failures.attempts(self._compilations)
         for (key, kernel), demangled in zip(self._kernels.items(), readable, strict=True):
             names[kernel.name] += 1

@@ -14,6 +14,7 @@ from typing import Any
 
 from .. import private_names
 from ..hooks import argument, arguments, per_recording, succeeded
+from ..writer import blob
 from .made import MAX_KERNELS, at, record, tell
 
 BY = "JAX (XLA)"
@@ -62,7 +63,8 @@ def _tell(computation: Any, executable: Any) -> None:
     name = str(computation.operation.attributes["sym_name"]).strip('"')
     ir = computation.operation.get_asm(enable_debug_info=True, large_elements_limit=16)
     hlo = "\n".join(one.to_string() for one in executable.hlo_modules())
-    texts = {"ir": ir, "output_code": hlo, "said": SAID, "lacks": LACKS}
+    # A module has one text for all its kernels, which may be thousands.
+    texts = {"ir": blob(ir), "output_code": blob(hlo), "said": SAID, "lacks": LACKS}
     places, dumped = _places(hlo), _dumped(name)
     of_pallas = {n: _lowered.pop(n) for n in list(_lowered) if n in ir}
     for symbol, of in list({**places, **of_pallas}.items())[:MAX_KERNELS]:
@@ -96,6 +98,7 @@ def _places(hlo: str) -> dict[str, dict[str, Any]]:
         for name in ("FileLocations", "StackFrames")
     )
     out: dict[str, dict[str, Any]] = {}
+    sources: dict[str, dict[str, Any]] = {}
     for name, kind, rest in _MADE.findall(hlo):
         if kind not in KINDS:
             continue
@@ -105,5 +108,8 @@ def _places(hlo: str) -> dict[str, dict[str, Any]]:
         elif (found := _FRAME.search(rest)) and 0 < int(found[1]) <= len(frames):
             spot = spots[frames[int(found[1]) - 1]["file_location_id"] - 1]
             path, line = files[spot["file_name_id"] - 1], spot["line"]
-        out.setdefault(re.sub(r"\W", "_", name), at(path, line, whole=False))
+        if path not in sources:
+            sources[path] = at(path, 1, whole=False)
+        source = sources[path]
+        out.setdefault(re.sub(r"\W", "_", name), source and {**source, "lines": [line, line]})
     return out

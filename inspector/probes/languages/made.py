@@ -81,9 +81,10 @@ def at(path: str | None, first: int | None, whole: bool = True) -> dict[str, Any
     """A place in a file, with the statement that begins there unless it is one line alone."""
     if not path or not first or not os.path.isfile(path):
         return {}
-    with open(path, encoding="utf-8") as file:
-        rows = file.readlines()[first - 1 :]
-    last = first + len(inspect.getblock(rows)) - 1 if whole else first
+    last = first
+    if whole:
+        with open(path, encoding="utf-8") as file:
+            last += len(inspect.getblock(file.readlines()[first - 1 :])) - 1
     return {"path": os.path.abspath(path), "source": file_blob(path), "lines": [first, last]}
 
 

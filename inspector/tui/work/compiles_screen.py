@@ -226,7 +226,11 @@ class CostScreen(LinesScreen):
         chosen = max((self.options.highlighted or 0) - 1, 0)  # beneath the heads
         name = self.found.rows[chosen].name if chosen < len(self.found.rows) else ""
         rounds = list(enumerate(self.rows))[len(self.found.rows) + 1 :]
-        there = [n for n, row in rounds if name and name in (row.about or row.text.plain)]
+        there = [
+            n
+            for n, row in rounds
+            if name and (name in row.about.split(", ") or row.text.plain.startswith(f"{name} · "))
+        ]
         if there:
             self.options.highlighted = there[0]
             self.options.scroll_to_highlight(top=True)
