@@ -558,7 +558,8 @@ class CacheLookup(Struct, frozen=True):
 class ShapeFact(Struct, frozen=True):
     """What torch said of one symbolic size.
 
-    ``kind``: ``dynamic`` (a size that changed and became a symbol for that), ``symbol`` (a symbol
+    ``kind``: ``dynamic`` (a size that changed and became a symbol for that), ``constant`` (a value
+    that changed and is taken as a constant all the same), ``symbol`` (a symbol
     was made), ``unbacked`` (one whose value is known only when it runs), ``static`` (a symbol was
     made a constant), ``guard`` (something was taken for granted of symbols). ``source`` is whose
     size it is (``L['x'].size()[0]``), ``value`` the size that was seen or taken, ``bounds`` torch's
@@ -599,13 +600,15 @@ class GraphBreak(Struct, frozen=True):
 
 class GuardFailure(Struct, frozen=True):
     """A guard that a call did not meet: ``guard`` in torch's words, of the compile ``compile``
-    (``0/0``); ``code`` and ``place`` are of the line that made the guard, if known."""
+    (``0/0``); ``code`` and ``place`` are of the line that made the guard, if known. ``hints`` are
+    torch's advice."""
 
     guard: str
     compile: str | None = None
     code: str = ""
     place: str = ""
     stack: tuple[UserFrame, ...] = ()
+    hints: tuple[str, ...] = ()
 
 
 class FrameCompile(Struct, frozen=True):
@@ -615,8 +618,8 @@ class FrameCompile(Struct, frozen=True):
     ``direction`` is ``forward``, ``backward``, or ``runtime`` for what is done when it first runs.
     ``process`` is the program's process. ``began`` is since 1970. ``failures`` are the guards that
     failed if it is a recompile. ``guards`` is torch's list of them, ``guard_count`` how many it
-    counts. ``figures`` are torch's ``CompilationMetrics``, those that are short. ``failed`` is why
-    it had no result. None is "not said".
+    counts. ``figures`` are torch's ``CompilationMetrics`` that are not null, without its settings.
+    ``failed`` is why it had no result. None is "not said".
     """
 
     id: str

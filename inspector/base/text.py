@@ -92,13 +92,16 @@ _PLACE = re.compile(r"\S{1,4096}:\d{1,9} in \S{1,400}")
 MAX_GUARD_CHARS = 600
 
 
-def guard_parts(text: str) -> tuple[str, str, str]:
-    """One of torch's guards: what is compared, the line that made it, and where that line is."""
+def guard_parts(text: str) -> tuple[str, str, str, tuple[str, ...]]:
+    """One of torch's guards: what is compared, the line that made it, where that line is, and
+    torch's hints, which follow it as ``(HINT: …)``."""
+    text, _, tail = text.partition(" (HINT: ")
+    hints = tail.strip().removesuffix(")").split(") (HINT: ") if tail else []
     before, _, place = (part.strip() for part in text.rpartition(" # "))
     if not _PLACE.fullmatch(place):
         before, place = text, ""
     guard, _, code = (part.strip()[:MAX_GUARD_CHARS] for part in before.partition(" # "))
-    return guard, code, place
+    return guard, code, place, tuple(hint[:MAX_GUARD_CHARS] for hint in hints)
 
 
 def some(names: Sequence[str], most: int = 3) -> str:

@@ -34,7 +34,7 @@ Found = tuple[Kernel, Variant]
 OF_A_KERNEL = words(
     "triton triton_failed triton_said loaded not_loaded not_launched launched ptxas configured"
 )
-OF_GRAPHS = ("graph", "graph_failed", "graph_text", "graph_nodes", "dynamo_nodes", "user_file")
+OF_GRAPHS = words("graph graph_failed graph_text graph_nodes graph_uncoded dynamo_nodes user_file")
 OF_BUILDS = ("extension", "library")
 DIGEST_CHARS = 64  # length of a content's name, its SHA-256 in hex
 
@@ -179,7 +179,7 @@ SAID = {
 }
 """What each word takes out, as it is said to whom it is given."""
 
-_OF_SOURCE = words("graph graph_text graph_nodes dynamo_nodes user_file")
+_OF_SOURCE = words("graph graph_text graph_nodes graph_uncoded dynamo_nodes user_file")
 _KINDS = _OF_SOURCE | words(
     "process torch device recording end finished tools device_code ptxas triton loaded call "
     "extension library calls autotune configured file problem triton_failed triton_said "

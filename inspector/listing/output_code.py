@@ -15,7 +15,7 @@ import hashlib
 import re
 import warnings
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from inspector.base.stage import Location
@@ -396,7 +396,9 @@ def _joined(a: Comment, b: Comment) -> Comment:
 
 
 _CPP_DEFINED = re.compile(r"^(\s{0,64})async_compile\.triton\('(\w{1,400})', '''")
-_CPP_CALLED = re.compile(r"^\s{1,64}(?:launch|call)_(\w{1,400})\(")
+_CPP_CALLED = re.compile(r"^\s{1,64}(?:(?:launch|call)_)?(\w{1,400})\(")
+# extern "C"  void  cpp_fused_gelu_sum_0(const float* in_ptr0,
+_CPP_FUNCTION = re.compile(r'^extern "C"\s{1,8}void\s{1,8}(\w{1,400})\(')
 _CPP_LAUNCHED = re.compile(
     r"^\s{1,64}launchKernel\((?:kernels_?\.)?(\w{1,400}), [^,]{1,400}, [^,]{1,400}, [^,]{1,400},"
     r" (\d{1,9}), (\d{1,9}),"
@@ -410,7 +412,8 @@ def is_cpp(text: str) -> bool:
 
 
 def cpp_kernels(text: str) -> tuple[KernelText, ...]:
-    """The Triton kernels of a C++ wrapper in the order of their definitions. Never raises."""
+    """The kernels of AOTInductor's C++ in the order of their definitions: Triton's in comments of
+    the wrapper, C++ in the text of kernels. Never raises."""
     lines = text.split("\n")
     found: dict[str, KernelText] = {}
     calls: dict[str, list[int]] = {}
@@ -428,6 +431,8 @@ def cpp_kernels(text: str) -> tuple[KernelText, ...]:
             last, path = min(n, len(lines)), _copied_to(f"\n{python}\n")
             kernel = KernelText(match[2], "inductor", path, first, first, last)
             found.setdefault(match[2], replace(kernel, signature=_signature(python)))
+        elif match := _CPP_FUNCTION.match(line):
+            found[match[1]] = KernelText(match[1], "cpp", line=n, last=_end_of_function(lines, n))
         elif match := _CPP_LAUNCHED.match(line):
             launched.setdefault(match[1], (int(match[2]), int(match[3])))
         elif match := _CPP_CALLED.match(line):
@@ -437,6 +442,17 @@ def cpp_kernels(text: str) -> tuple[KernelText, ...]:
         warps, shared = launched.get(name, (None, None))
         out.append(replace(kernel, launches=tuple(calls.get(name, ())), warps=warps, shared=shared))
     return tuple(out)
+
+
+def _end_of_function(lines: Sequence[str], first: int) -> int:
+    """The last line of a C++ function, or of its declaration, that begins at a line."""
+    has_body = False
+    for n in range(first, len(lines) + 1):
+        line = lines[n - 1].rstrip()
+        has_body = has_body or line.endswith("{")
+        if line.startswith("}") or (not has_body and line.endswith(");")):
+            return n
+    return len(lines)
 
 
 def _signature(body: str) -> Mapping[str, str] | None:

@@ -136,6 +136,11 @@ class Assembly:
         for index, event in enumerate(ordered):
             if (error := facts.of_graph(event, self._blob)) is not None:
                 self._failed_graph(event, index, error)
+            elif (
+                event.get("event") == "graph_uncoded"
+                and self._origins.graph(event, index, "", None).stages
+            ):
+                self._add_graph(event, index, None, None, {})
         compiled: list[VariantOfKernel] = []
         generated = {as_text(e.get("file")): e for e in ordered if e.get("event") == "generated"}
         for index, event in enumerate(ordered):

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from inspector.base.model import Content, Fusion, Graph, MadeFrom, Origin, Stage, StageFile
 from inspector.listing.output_code import KernelText, OutputCode, Place, graph_lines
 from inspector.recording.facts import Blob, Event, as_map, as_text, text_of
+from inspector.recording.torch_compiles import parsed_json, stack_in
 
 Lines = Mapping[str, Place | None]
 """The place that each node of a graph came from, None if the graph names none."""
@@ -20,6 +21,10 @@ Lines = Mapping[str, Place | None]
 # The graphs whose nodes the fragments in output_code name, the nearest first.
 AFTER = ("inductor_post_grad_graph", "before_post_grad_graph")
 NODES, DYNAMO_NODES = "graph_nodes", "dynamo_nodes"
+# Torch's trace has these after the code: the nodes and the stacks of each kernel.
+MAPPINGS = "inductor_provenance_tracking_node_mappings"
+STACKS = "inductor_provenance_tracking_kernel_stack_traces"
+MAX_STACKS = 256
 _WRITTEN = {Stage.IR_PRE_FUSION: "ir_pre_fusion", Stage.IR_POST_FUSION: "ir_post_fusion"}
 # Functions of torch/_inductor/compile_fx.py and fx_passes, and what torch's trace has around them.
 PASSES = (
@@ -79,9 +84,25 @@ class Origins(Struct):
         part = (parsed.aot_id or "").partition("_")[2]
         dynamo = graph_lines(text_of(texts.get("dynamo_output_graph")))
         placed: dict[str, Place | None] = {}
-        for kind in (*AFTER, *([f"aot_{part}_graph"] if part else []), "aot_joint_graph"):
+        for kind in (*AFTER, f"aot_{part or 'inference'}_graph", "aot_joint_graph"):
             placed = {**_renewed(graph_lines(text_of(texts.get(kind))), dynamo), **placed}
-        return [_fusion(kernel, placed, dynamo) for kernel in parsed.kernels]
+        fusions = [_fusion(kernel, placed, dynamo) for kernel in parsed.kernels]
+        if all(fusion.made_from for fusion in fusions):
+            return fusions
+        nodes = _by_kernel(as_map(self._later(graph, index, MAPPINGS)).get("cppCodeToPost"))
+        stacks = _by_kernel(self._later(graph, index, STACKS))
+        return [
+            fusion
+            if fusion.made_from
+            else _tracked(fusion, placed, nodes.get(kernel.name, ()), stacks.get(kernel.name, ()))
+            for kernel, fusion in zip(parsed.kernels, fusions, strict=True)
+        ]
+
+    def _later(self, graph: Event, index: int, kind: str) -> object:
+        """The first JSON of a kind that follows a graph's code."""
+        every = self._texts.get(frame_of(graph), ())
+        blob = next((blob for at, name, blob in every if at > index and name == kind), None)
+        return parsed_json(text_of(self.blob(blob)))
 
     def graph(self, event: Event, index: int, name: str, aot: str | None) -> Graph:
         """A graph with the texts above its ``output_code``, in the order of lowering. Passes before
@@ -149,6 +170,25 @@ def _fusion(kernel: KernelText, placed: Lines, dynamo: Lines) -> Fusion:
     sources = tuple(MadeFrom(f, n, code, tuple(ops)) for (f, n, code), ops in targets.items())
     defined = () if kernel.line is None else (kernel.line,)
     return Fusion(comment.ops, sources, tuple(unplaced), (*defined, *kernel.launches))
+
+
+def _by_kernel(mapping: object) -> dict[str, list[str]]:
+    """Texts of each kernel; torch numbers its calls: ``triton_poi_fused_add_0:1``."""
+    out: dict[str, list[str]] = defaultdict(list)
+    for call, texts in as_map(mapping).items():
+        name = call.rpartition(":")[0] or call
+        if isinstance(texts, list) and len(out[name]) < MAX_STACKS:
+            out[name] += [str(text) for text in texts[:MAX_STACKS]]
+    return out
+
+
+def _tracked(fusion: Fusion, placed: Lines, nodes: Iterable[str], stacks: Iterable[str]) -> Fusion:
+    """A fusion with the lines of nodes that torch tracked, or else of their stacks."""
+    lines = [place for node in nodes if (place := placed.get(node)) is not None]
+    if not lines:
+        innermost = [frames[-1] for stack in stacks if (frames := stack_in(stack))]
+        lines = [(frame.file, frame.line, frame.code) for frame in innermost]
+    return replace(fusion, made_from=tuple(MadeFrom(*place, ()) for place in dict.fromkeys(lines)))
 
 
 def joined(fusions: Iterable[Fusion]) -> Fusion | None:

@@ -7,7 +7,7 @@ of a field's type, and what cannot be understood is left out.
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from msgspec import Struct
@@ -46,6 +46,10 @@ OF_COMPILES = frozenset((
     "compile_cache", "symbol",
 ))  # fmt: skip
 """Kinds of events about torch's compiles."""
+EXPORTED = "export"
+"""The id of a compile of an exported program, which has none of torch's."""
+CLOCK_SECONDS = 0.002
+"""Difference between torch's two clocks."""
 _KINDS = {
     "create_symbol": "symbol",
     "create_unbacked_symbol": "unbacked",
@@ -71,6 +75,8 @@ class TorchCompiles:
         self._compiles: list[_Compile] = []
         self._latest: dict[tuple[int | None, str], _Compile] = {}
         self.kernels: list[KernelCompile] = []  # what Triton and nvcc were asked for, in order
+        # Events of no frame, by process: of programs that were exported, as AOTInductor's are.
+        self._frameless: dict[int | None, list[Event]] = {}
         self._refused: dict[str, int] = {}  # kernels that did not compile, by hash
         self._builds: dict[tuple[str, float], int] = {}  # by folder and beginning
         self._unbuilt: set[str] = set()  # folders of builds that failed
@@ -104,8 +110,13 @@ class TorchCompiles:
                 self._extension(event)
             case "uncaptured" | "made_failed":
                 self._made(event)
-            case str(kind) if kind in OF_COMPILES and (compiling := self._of(event)) is not None:
-                self._compile(compiling, event)
+            case str(kind) if kind in OF_COMPILES:
+                if (compiling := self._of(event)) is not None:
+                    self._compile(compiling, event)
+                else:
+                    events = self._frameless.setdefault(as_int(event.get("pid")), [])
+                    if len(events) < MAX_FACTS:
+                        events.append(event)
 
     def _compile(self, one: _Compile, event: Event) -> None:
         """Take in an event of one of torch's compiles."""
@@ -118,14 +129,14 @@ class TorchCompiles:
                 one.ended = True
                 if figures.get("is_runtime") is True and not made.stack:
                     direction = "runtime"
-                backward = event.get("kind") == "bwd_compilation_metrics"
+                backward = (as_text(event.get("kind")) or "").startswith("bwd_")
                 if figures.get("is_forward") is False or backward:
                     direction = "backward"
                 one.made = replace(made, figures=figures, direction=direction)
             case "compile_phases":
                 marks = event.get("marks")
                 kept = None if isinstance(marks, list) else self._blob(marks)
-                spans = phases_of(marks if kept is None else _json(text_of(kept)))
+                spans = phases_of(marks if kept is None else parsed_json(text_of(kept)))
                 one.made = replace(made, phases=(*made.phases, *spans)[:MAX_FACTS])
             case "graph_break" if content is not None and len(made.breaks) < MAX_FACTS:
                 found = graph_break(text_of(content)[:MAX_TEXT_CHARS], as_int(event.get("attempt")))
@@ -141,7 +152,42 @@ class TorchCompiles:
                 one.made = replace(made, shapes=(*made.shapes, *_shape(event)))
 
     def frames(self) -> tuple[FrameCompile, ...]:
-        return tuple(map(_finished, self._compiles))
+        compiles = [*self._compiles, *self._exported()]
+        return tuple(map(_finished, compiles))
+
+    def _exported(self) -> Iterator[_Compile]:
+        """Compiles of exported programs: torch gives figures of each and names no frame.
+
+        Other phases without a frame are of no compile, so a phase counts where it is within one.
+        """
+        for process, events in self._frameless.items():
+            ends = [event for event in events if event.get("event") == "compile_end"]
+            facts_before = [event for event in events if event.get("event") == "symbol"]
+            for end in ends:
+                compiling = _Compile(FrameCompile(EXPORTED, process=process), None)
+                self._compile(compiling, end)
+                for event in facts_before:
+                    self._compile(compiling, event)
+                facts_before = []
+                figures = compiling.made.figures
+                began, lasted = figures.get("start_time_us"), _duration(figures)
+                if isinstance(began, int | float) and isinstance(lasted, int | float):
+                    first, last = began / 1e6 - CLOCK_SECONDS, (began + lasted) / 1e6
+                    for event in events:
+                        if event.get("event") == "compile_phases":
+                            self._compile(compiling, event)
+                    inside = [
+                        phase
+                        for phase in compiling.made.phases
+                        if first <= phase.began <= last + CLOCK_SECONDS
+                    ]
+                    compiling.made = replace(compiling.made, phases=tuple(inside))
+                yield compiling
+            if facts_before:  # exported, and not compiled
+                compiling = _Compile(FrameCompile(EXPORTED, process=process), None)
+                for event in facts_before:
+                    self._compile(compiling, event)
+                yield compiling
 
     # -- one event each ---------------------------------------------------------------------------
 
@@ -285,6 +331,31 @@ def _shape(event: Event) -> Iterator[ShapeFact]:
     )
 
 
+def _settled(shapes: Collection[ShapeFact]) -> tuple[ShapeFact, ...]:
+    """Facts where a value that changed is ``dynamic`` only if this compile made a symbol of it.
+
+    Torch says so of each value that changed, also where it then takes it as a constant. Sizes that
+    are equal share one symbol, and a stride may be a product of symbols.
+    """
+    symbols = [fact for fact in shapes if fact.kind in ("symbol", "unbacked")]
+
+    def is_symbolic(fact: ShapeFact) -> bool:
+        source, reason = fact.source or "", fact.reason or ""
+        if reason.startswith("stride") or any(one.kind == "unbacked" for one in symbols):
+            return bool(symbols)
+        if reason.startswith("scalar"):
+            return any(one.source == source for one in symbols)
+        return any(
+            (one.source or "").startswith(f"{source}.") or one.value == fact.value
+            for one in symbols
+        )
+
+    return tuple(
+        replace(fact, kind="constant") if fact.kind == "dynamic" and not is_symbolic(fact) else fact
+        for fact in shapes
+    )
+
+
 def _place(file: object, line: object) -> UserFrame | None:
     path, number = as_text(file), as_int(line)
     return UserFrame(path, number) if path and number else None
@@ -374,7 +445,7 @@ def graph_break(text: str, attempt: int | None = None) -> GraphBreak:
 
 def failures_of(text: str) -> tuple[GuardFailure, ...]:
     """The guards that failed, as torch says them: one text, or a list of such."""
-    loaded = _json(text) if text.lstrip()[:1] == "[" else None
+    loaded = parsed_json(text) if text.lstrip()[:1] == "[" else None
     said = loaded if isinstance(loaded, list) else [text]
     return tuple(_failure(str(one)) for one in said[:MAX_ITEMS] if one)
 
@@ -382,9 +453,9 @@ def failures_of(text: str) -> tuple[GuardFailure, ...]:
 def _failure(text: str) -> GuardFailure:
     first, _, rest = text.strip().partition("\n")
     belongs = re.match(r"(!?[\d/]{1,40}): ", first)
-    guard, code, place = guard_parts(first[belongs.end() :] if belongs else first)
+    guard, code, place, hints = guard_parts(first[belongs.end() :] if belongs else first)
     compiled = belongs[1] if belongs else None
-    return GuardFailure(guard, compile=compiled, code=code, place=place, stack=stack_in(rest))
+    return GuardFailure(guard, compiled, code, place, stack_in(rest), hints)
 
 
 def phases_of(marks: object) -> tuple[CompilePhase, ...]:
@@ -408,7 +479,7 @@ def phases_of(marks: object) -> tuple[CompilePhase, ...]:
     return tuple(sorted(out, key=lambda each: (each.began, each.depth)))
 
 
-def _json(text: str) -> object:
+def parsed_json(text: str) -> object:
     try:
         return json.loads(text)
     except (ValueError, RecursionError):
@@ -423,6 +494,14 @@ def ninja_steps(content: Content) -> Iterator[tuple[str, float]]:
             yield name, (int(ended) - int(began)) / 1000
 
 
+def _duration(figures: Mapping[str, object]) -> float | None:
+    """Microseconds of a compile; of an exported program torch gives its end."""
+    start, end = figures.get("start_time_us"), figures.get("end_time_us")
+    if isinstance(duration := figures.get("duration_us"), int | float):
+        return duration
+    return end - start if isinstance(start, int | float) and isinstance(end, int | float) else None
+
+
 def _finished(one: _Compile) -> FrameCompile:
     made, figures = one.made, one.made.figures
     outermost = next((p for p in made.phases if p.depth == 0), None)
@@ -435,7 +514,7 @@ def _finished(one: _Compile) -> FrameCompile:
     if one.before is not None and not made.stack:
         names = {**one.before.figures, **figures}
     innermost = made.stack[-1] if made.stack else None
-    micro, start = figures.get("duration_us"), figures.get("start_time_us")
+    start, micro = figures.get("start_time_us"), _duration(figures)
     whole = figures.get("entire_frame_compile_time_s")
     seconds = as_seconds(micro / 1e6 if isinstance(micro, int | float) else whole)
     began = as_moment(figures.get("start_time")) or as_moment(
@@ -454,13 +533,15 @@ def _finished(one: _Compile) -> FrameCompile:
     return replace(
         made,
         direction=direction,
-        function=as_text(names.get("co_name")) or (innermost.function if innermost else ""),
+        function=as_text(names.get("co_name"))
+        or (innermost.function if innermost else "")
+        or ("exported program" if made.id == EXPORTED else ""),
         file=as_text(names.get("co_filename")) or (innermost.file if innermost else ""),
         line=as_int(names.get("co_firstlineno")) or (innermost.line if innermost else None),
         began=began,
         seconds=seconds,
         breaks=tuple(replace(b, lost_seconds=lost.get(b.attempt)) for b in made.breaks),
-        shapes=tuple(dict.fromkeys(made.shapes)),
+        shapes=_settled(dict.fromkeys(made.shapes)),
         guard_count=as_int(figures.get("guard_count")),
         failed=as_text(figures.get("fail_reason")) or made.failed,
     )

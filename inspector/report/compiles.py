@@ -35,7 +35,8 @@ from inspector.base.text import (
     shown,
     word_for,
 )
-from inspector.report import ranks
+from inspector.recording.torch_compiles import EXPORTED
+from inspector.report import compile_metrics, ranks
 from inspector.report.jsons import members, plain
 from inspector.report.tables import FAILED, UNKNOWN, padded
 
@@ -370,7 +371,8 @@ def lines(rec: Recording, phases: Table, width: int) -> Iterator[CompileLine]:
         CompileLine(text, getattr(one, "place", None), getattr(one, "kernel", None))
         for text, one in ranks.lines(rec)
     )
-    for part in (between, choices(rec), breaks(rec), recompiled(rec), shapes(rec), failed(rec)):
+    parts = (choices(rec), breaks(rec), recompiled(rec), shapes(rec), metrics(rec), failed(rec))
+    for part in (between, *parts):
         if told := list(part):
             yield from (CompileLine(Text()), *told)
 
@@ -378,7 +380,8 @@ def lines(rec: Recording, phases: Table, width: int) -> Iterator[CompileLine]:
 def summary(rec: Recording, rows: Sequence[TimelineRow]) -> Iterator[Text]:
     """Yield a line of counts and one of compile times by part."""
     frames = rec.frame_compiles
-    whole = [one for one in frames if not one.failed]
+    exported = [one for one in frames if one.id == EXPORTED and not one.failed]
+    whole = [one for one in frames if one.id != EXPORTED and not one.failed]
     functions = {(one.file, one.line, one.function) for one in whole}
     parts = []
     if whole:
@@ -386,7 +389,9 @@ def summary(rec: Recording, rows: Sequence[TimelineRow]) -> Iterator[Text]:
         several = ranks.ranks(rec)
         by_ranks = f" by {plural(len(several), 'rank')}" if several else ""
         parts.append(f"{plural(len(functions), 'function')} compiled{often}{by_ranks}")
-    if frames:
+    if exported:
+        parts.append(f"{plural(len(exported), 'exported program')}")
+    if whole or len(exported) < len(frames):
         count = sum(len(one.breaks) for one in frames)
         parts += [plural(count, "graph break"), plural(len(recompiles(rec)), "recompile")]
     for by, noun, how in MAKERS:
@@ -553,6 +558,7 @@ def recompiled(rec: Recording) -> Iterator[CompileLine]:
         cost = UNKNOWN if one.seconds is None else seconds(one.seconds)
         head = Text.assemble(f"  {shown(one.id)} ", (called(one), "bold"), f"  {cost}")
         yield CompileLine(head, _begins(one))
+        hints: set[str] = set()
         for failure in one.failures:
             of = f" (guard of {failure.compile})" if failure.compile else ""
             code = f"  {failure.code}" if failure.code else ""
@@ -564,6 +570,10 @@ def recompiled(rec: Recording) -> Iterator[CompileLine]:
             if made and not failure.stack:
                 place = UserFrame(one.file, int(line), one.function, failure.code)
             yield CompileLine(Text(f"    {shown(said)}"), place)
+            for hint in failure.hints:
+                if hint not in hints:
+                    hints.add(hint)
+                    yield CompileLine(Text(f"      hint: {shown(hint)}", "dim"), place)
 
 
 def _at(stack: Sequence[UserFrame]) -> str:
@@ -589,6 +599,8 @@ def _fact(fact: ShapeFact) -> str:
     source = fact.source or ""
     if fact.kind == "dynamic":
         return f"{source} is dynamic from here: {fact.reason or 'it changed'}{place}"
+    if fact.kind == "constant":
+        return f"{source} stays a constant: {fact.reason or 'it changed'}{place}"
     if fact.kind == "symbol":
         bounds = f" in {fact.bounds}" if fact.bounds else ""
         return f"{fact.symbol} is {source}, here {fact.value}{bounds}{place}"
@@ -598,6 +610,17 @@ def _fact(fact: ShapeFact) -> str:
         why = f" ({fact.reason})" if fact.reason else ""
         return f"{fact.symbol} of {source} was made static: {fact.value}{why}{place}"
     return f"guard {fact.expression}{place}" if fact.expression else ""
+
+
+def metrics(rec: Recording) -> Iterator[CompileLine]:
+    """What torch measured of each compile, and why it made no CUDA graph."""
+    told = [(one, rows) for one in rec.frame_compiles if (rows := list(compile_metrics.rows(one)))]
+    if told:
+        yield CompileLine(Text("torch's figures", "bold cyan"))
+    for one, rows in told:
+        way = "" if one.direction == "forward" else f" ({one.direction})"
+        head = Text.assemble(f"  {shown(one.id)} ", (called(one), "bold"), way)
+        yield from (CompileLine(text, _begins(one)) for text in (head, *rows))
 
 
 def failed(rec: Recording) -> Iterator[CompileLine]:
@@ -688,12 +711,13 @@ _ROW = re.compile(r"[|\s]{0,400}\+- ([A-Z][A-Z0-9_]{1,60}): ")
 
 class Guard(Struct, frozen=True):
     """One guard in torch's words: its ``kind`` (``TENSOR_MATCH``), what is compared, the line of
-    the program for which it was made, and that line's place if known."""
+    the program for which it was made, that line's place if known, and torch's hints."""
 
     kind: str
     expression: str
     code: str = ""
     place: str = ""
+    hints: tuple[str, ...] = ()
 
 
 def guards_in(text: str) -> list[Guard]:
@@ -712,6 +736,7 @@ def guard_lines(told: Iterable[tuple[FrameCompile, list[Guard]]]) -> Iterator[Te
         for guard in sorted(guards, key=lambda guard: not guard.code):
             made_by = "".join(f"  {shown(part)}" for part in (guard.code, guard.place) if part)
             yield Text.assemble(f"  {guard.kind:<16} {shown(guard.expression)}", (made_by, "dim"))
+            yield from (Text(f"    hint: {shown(hint)}", "dim") for hint in guard.hints)
 
 
 def guards_json(one: FrameCompile, guards: list[Guard]) -> dict[str, object]:
@@ -722,7 +747,7 @@ def guards_json(one: FrameCompile, guards: list[Guard]) -> dict[str, object]:
         "file": one.file or None,
         "line": one.line,
         "guards": [
-            members(g, "kind expression") | {"code": g.code or None, "place": g.place or None}
+            members(g, "kind expression hints") | {"code": g.code or None, "place": g.place or None}
             for g in guards
         ],
     }

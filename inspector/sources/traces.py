@@ -6,10 +6,13 @@ Python; ``launch`` events the grid and every argument. Events that it adds when 
 (``launch_diff``, mappings) follow from those, and are ignored.
 """
 
+import fnmatch
 import json
 import re
+import tomllib
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from functools import cache
 from itertools import chain, count
 from pathlib import Path
 from typing import Any
@@ -17,19 +20,20 @@ from typing import Any
 from msgspec import Struct, field
 
 from inspector.base.model import Content, Stage
-from inspector.base.text import Unreadable
+from inspector.base.text import Unreadable, plural
 from inspector.recording.facts import as_int, as_map, as_text
 from inspector.recording.layout import BytesContent
 from inspector.system import files
 from inspector.system.files import unpacking
 
+Event = dict[str, object]
 _PREFIX = re.compile(
     r"^(?:\[rank\d+\]:)?[VDIWEC]\d{4} \d\d:\d\d:\d\d\.\d+ (\d{1,18}) (?:[^\]\s]*\] )"
     r"(?:\[(\d{1,18})/(\d{1,18})(?:_\d+)?\] )?"
 )
 MARK = "[__output_code]"
-# Graphs as text, which name the user's lines.
-GRAPHS = (
+# Graphs as text, which name the user's lines, and what ties a graph's kernels to its nodes.
+GRAPHS = frozenset((
     "dynamo_output_graph",
     "aot_forward_graph",
     "aot_backward_graph",
@@ -42,7 +46,13 @@ GRAPHS = (
     "before_joint_graph",
     "after_joint_graph",
     "before_post_grad_graph",
-)
+    "inductor_provenance_tracking_node_mappings",
+    "inductor_provenance_tracking_kernel_stack_traces",
+))  # fmt: skip
+WRAPPERS = ("inductor_aot_wrapper_code", "inductor_aot_code")
+"""AOTInductor's C++ of a graph, also as torch 2.6 names it."""
+KERNELS = "inductor_aot_kernel_code"
+RECORDS = Path(__file__).parent.parent / "reference" / "trace_records.toml"
 
 
 def is_torch_trace(text: str) -> bool:
@@ -50,15 +60,30 @@ def is_torch_trace(text: str) -> bool:
     return bool(_PREFIX.match(head)) and '{"' in head.split("\n", 1)[0]
 
 
+class _Listing(Struct):
+    """A graph's code while its lines come in."""
+
+    prefix: re.Match[str]
+    lines: list[str] = field(default_factory=list)
+
+
+_BEGINS = ("Output code:", "Output wrapper code:")
+# Output code written to: /tmp/torchinductor_user/ab/cab.py
+_WRITTEN = re.compile(r"(Output|Wrapper|Kernel|Header|Auto-tuning) code written to:? (.+)")
+
+
 def from_log(text: str) -> Iterator[dict[str, object]]:
-    """Graph events of a saved log; lines of other loggers and of the program are ignored."""
-    open_listings: dict[str, tuple[re.Match[str], list[str]]] = {}
+    """Graph events of a saved log; lines of other loggers and of the program are ignored.
+
+    AOTInductor's C++ comes in two parts, the wrapper and the kernels, which are one text here.
+    """
+    open_listings: dict[str, _Listing] = {}
 
     def flush(thread: str, path: str | None = None) -> Iterator[dict[str, object]]:
         if thread in open_listings:
-            prefix, lines = open_listings.pop(thread)
-            content = BytesContent("\n".join(lines).encode("utf-8", "surrogateescape"))
-            frame, number = (int(n) if n else None for n in prefix.groups()[1:])
+            listing = open_listings.pop(thread)
+            content = BytesContent("\n".join(listing.lines).encode("utf-8", "surrogateescape"))
+            frame, number = (int(n) if n else None for n in listing.prefix.groups()[1:])
             ids = {"frame_id": frame, "frame_compile_id": number}
             yield {"event": "graph", "path": path, "blob": content, **ids}
 
@@ -68,13 +93,14 @@ def from_log(text: str) -> Iterator[dict[str, object]]:
             continue
         message = line[prefix.end() + len(MARK) :].removeprefix(" ")
         thread = prefix[1]
-        if message.rstrip() == "Output code:":
+        if message.rstrip() in _BEGINS:
             yield from flush(thread)
-            open_listings[thread] = (prefix, [])
-        elif message.startswith("Output code written to: "):
-            yield from flush(thread, message.partition(": ")[2].strip())
-        elif thread in open_listings:
-            open_listings[thread][1].append(message)
+            open_listings[thread] = _Listing(prefix)
+        elif (written := _WRITTEN.match(message)) is not None:
+            named = written[1] in ("Output", "Wrapper")
+            yield from flush(thread, written[2].strip() if named else None)
+        elif thread in open_listings and message.rstrip() != "Output kernel code:":
+            open_listings[thread].lines.append(message)
     for thread in list(open_listings):
         yield from flush(thread)
 
@@ -95,13 +121,27 @@ class Payload(Struct, frozen=True):
         return b"\n".join(line[1:] for line in data.removesuffix(b"\n").split(b"\n"))
 
 
+class Parts(Struct, frozen=True):
+    """Texts that are read as one: AOTInductor's wrapper and kernels."""
+
+    parts: tuple[Content, ...]
+
+    def read(self) -> bytes:
+        return b"\n".join(part.read() for part in self.parts)
+
+
 def from_torch_trace(path: Path, inside: Path | None = None) -> Iterator[dict[str, object]]:
     """Graph events of a TORCH_TRACE file: JSON records, each with a payload indented by a tab.
-    ``inside``: the opened folder out of which the file must not lead. Raises ``Unreadable``."""
+    ``inside``: the opened folder out of which the file must not lead. Raises ``Unreadable``.
+
+    What is passed over is counted in a problem at the end.
+    """
     # A whole graph's code may be one line, so a line may be as long as a file read at once.
     rows = files.lines(files.opened(path, inside=inside), longest=files.limits().one)
     compiles = CompileRecords()
-    record_line: bytes | None = None
+    graphs = GraphRecords()
+    skipped: Counter[str] = Counter()
+    record_line = kind = None
     position = start = 0
     kept: list[bytes] | None = None  # the payload, of a record that is read with it
     for row in chain(rows, (b"",)):
@@ -112,20 +152,87 @@ def from_torch_trace(path: Path, inside: Path | None = None) -> Iterator[dict[st
                 if position - start > MAX_PAYLOAD_BYTES:
                     kept = None
             continue
-        has_payload = position > start
-        if (
-            record_line is not None
-            and (has_payload or any(start in record_line[:200] for start in BARE))
-            and (found := _record(record_line)) is not None
-        ):
-            process, record = found
-            payload = Payload(path, inside, start, position - start) if has_payload else None
-            if payload is not None:
-                yield from _of_trace(record, payload)
-            yield from compiles.take(record, payload, b"".join(kept or ()), process)
+        if record_line is not None and kind is not None and is_read(kind):
+            found = _record(record_line)
+            if found is None:
+                skipped[DAMAGED] += 1
+            else:
+                process, record = found
+                has_payload = position > start
+                payload = Payload(path, inside, start, position - start) if has_payload else None
+                if payload is not None:
+                    yield from graphs.take(record, payload, kind)
+                yield from compiles.take(record, payload, b"".join(kept or ()), process)
+        elif kind is not None:
+            skipped[kind] += 1
+        elif record_line is not None and record_line.strip():
+            skipped[DAMAGED] += 1
         position += len(row)
-        start, record_line = position, row
-        kept = [] if any(start in row[:200] for start in READ) else None
+        start, record_line, kind = position, row, _kind_of(row)
+        kept = [] if kind is not None and kind.startswith(READ) else None
+    yield from graphs.finish()
+    if skipped:
+        yield {"event": "problem", "where": str(path), "text": _skipped(skipped)}
+
+
+DAMAGED = "damaged"
+"""The kind of a line that is no record."""
+MAX_KINDS_NAMED = 12
+# {"artifact": {"name": "fx_graph_runnable", "encoding": "string"}, "frame_id": 0, …
+_KIND = re.compile(rb'\{"(?:(?:artifact|graph_dump)": \{"name": "([^"\n]{1,200})"|(\w{1,100})")')
+
+
+def _kind_of(row: bytes) -> str | None:
+    """The kind of a record: its artifact's name or its first key; None of a line that is none."""
+    head = row[:1000]
+    begin = head.find(b"{")
+    match = (
+        None
+        if begin < 0 or not _PREFIX.match(head[:begin].decode("utf-8", "replace"))
+        else (_KIND.match(head, begin))
+    )
+    return None if match is None else (match[1] or match[2]).decode("utf-8", "replace")
+
+
+@cache
+def record_kinds() -> Mapping[str, Mapping[str, str]]:
+    """``reference/trace_records.toml``: by ``read`` and ``passed_over``, kinds with a reason."""
+    return tomllib.loads(files.read(RECORDS).decode("utf-8"))
+
+
+@cache
+def _pattern(section: str) -> re.Pattern[str]:
+    return re.compile("|".join(map(fnmatch.translate, record_kinds()[section])))
+
+
+def is_read(kind: str) -> bool:
+    return _pattern("read").match(kind) is not None
+
+
+def is_passed_over(kind: str) -> bool:
+    """Whether records of a kind are left out on purpose."""
+    return not is_read(kind) and _pattern("passed_over").match(kind) is not None
+
+
+def _skipped(counts: Counter[str]) -> str:
+    """What was left out of a trace: how many records of which kinds, those unknown here first."""
+    damaged, kinds = counts[DAMAGED], Counter(counts)
+    del kinds[DAMAGED]
+    sentences = []
+    if kinds:
+        ordered = sorted(kinds, key=lambda kind: (is_passed_over(kind), -kinds[kind], kind))
+        named = [
+            f"{kind} {kinds[kind]}" + ("" if is_passed_over(kind) else " (unknown to ptxview)")
+            for kind in ordered[:MAX_KINDS_NAMED]
+        ]
+        if len(ordered) > MAX_KINDS_NAMED:
+            named.append(f"and {plural(len(ordered) - MAX_KINDS_NAMED, 'more kind')}")
+        verb = "is" if kinds.total() == 1 else "are"
+        head = f"{plural(kinds.total(), 'record')} of {plural(len(kinds), 'kind')} {verb} not read"
+        sentences.append(f"{head}: {', '.join(named)}")
+    if damaged:
+        sentences.append(f"{plural(damaged, 'line')} could not be read as records")
+    return "; ".join(sentences)
 
 
 def _record(row: bytes) -> tuple[int, dict[str, Any]] | None:
@@ -140,17 +247,49 @@ def _record(row: bytes) -> tuple[int, dict[str, Any]] | None:
     return (int(prefix[1]), loaded) if isinstance(loaded, dict) else None
 
 
-def _of_trace(record: dict[str, Any], payload: Content) -> Iterator[dict[str, object]]:
-    ids = {name: record.get(name) for name in ("frame_id", "frame_compile_id")}
-    if (graph := record.get("inductor_output_code")) is not None:
-        path = as_map(graph).get("file_path") or as_map(graph).get("filename")
-        numbers = {name: as_int(number) for name, number in ids.items()}
-        yield {"event": "graph", "path": as_text(path), "blob": payload, **numbers}
-        return
-    named = as_map(record.get("artifact")).get("name")
-    kind = next((k for k in GRAPHS if k in record or k == named), None)
-    if kind is not None:
-        yield {"event": "graph_text", "kind": kind, "blob": payload, **ids}
+class GraphRecords:
+    """Turns the records of one file that are graphs into events."""
+
+    def __init__(self) -> None:
+        self._wrapper: tuple[Event, Content] | None = None  # of AOTInductor, before its kernels
+        self._texts: dict[tuple[object, ...], Event] = {}  # frames' ids
+        self._coded: set[tuple[object, ...]] = set()
+
+    def take(self, record: dict[str, Any], payload: Content, kind: str) -> Iterator[Event]:
+        ids: Event = {name: as_int(record.get(name)) for name in ("frame_id", "frame_compile_id")}
+        dumped = as_map(record.get("graph_dump") or record.get("inductor_output_code"))
+        path = as_text(dumped.get("file_path")) or as_text(dumped.get("filename"))
+        event: Event = {"event": "graph", "path": path, **ids}
+        if kind == "inductor_output_code":
+            yield self._code(event | {"blob": payload})
+        elif kind in WRAPPERS:
+            yield from self._flush()
+            self._wrapper = event, payload
+        elif kind == KERNELS:
+            if self._wrapper is not None:
+                event, wrapper = self._wrapper
+                payload, self._wrapper = Parts((wrapper, payload)), None
+            yield self._code(event | {"blob": payload})
+        elif kind in GRAPHS:
+            yield {"event": "graph_text", "kind": kind, "blob": payload, **ids}
+            self._texts[tuple(ids.values())] = ids
+
+    def finish(self) -> Iterator[Event]:
+        """The graphs that only have texts: exported ones, and those of other backends."""
+        yield from self._flush()
+        for frame, ids in self._texts.items():
+            if frame not in self._coded:
+                yield {"event": "graph_uncoded", **ids}
+
+    def _flush(self) -> Iterator[Event]:
+        if self._wrapper is not None:
+            event, wrapper = self._wrapper
+            self._wrapper = None
+            yield self._code(event | {"blob": wrapper})
+
+    def _code(self, event: Event) -> Event:
+        self._coded.add((event["frame_id"], event["frame_compile_id"]))
+        return event
 
 
 SYMBOLS = (
@@ -159,16 +298,21 @@ SYMBOLS = (
     "symbolic_shape_specialization",
     "guard_added_fast",
 )
-METRICS = ("compilation_metrics", "bwd_compilation_metrics", "aot_autograd_backward_metrics")
+METRICS = (
+    "compilation_metrics",
+    "compilation_metrics_runtime",
+    "bwd_compilation_metrics",
+    "bwd_compilation_metrics_runtime",
+    "aot_autograd_backward_metrics",
+)
 ARTIFACTS = {"dynamo_graph_break_reason": "graph_break", "recompile_reasons": "recompile"}
 CACHES = ("fx_graph_cache_", "fx_graph_bundled_cache_", "aotautograd_cache_")
-BARE = tuple(f'{{"{name}"'.encode() for name in ("str", "dynamo_start", *METRICS, *SYMBOLS))
-"""How records begin that are wanted although there is nothing beneath them."""
-READ = (b'{"chromium_event"', b'{"artifact"')
-"""How records begin whose payload is read at once."""
+READ = ("chromium_event", *CACHES)
+"""Kinds of records whose payload is read at once."""
 IDS = ("frame_id", "frame_compile_id", "compiled_autograd_id", "attempt")
 MAX_PAYLOAD_BYTES = 4 << 20
 MAX_VALUE_CHARS = 600
+MAX_FIGURE_CHARS = 16_384
 MAXMARKS = 4000
 MAX_OPEN = 256
 MAX_DEPTH = 64
@@ -210,8 +354,12 @@ class CompileRecords:
         elif "dynamo_cpp_guards_str" in record and payload is not None:
             yield {"event": "guards", **ids, "blob": payload}
         elif (kind := next((k for k in METRICS if k in record), None)) is not None:
-            figures = short(as_map(record[kind]))
-            yield {"event": "compile_end", **ids, "kind": kind, "figures": figures}
+            yield {
+                "event": "compile_end",
+                **ids,
+                "kind": kind,
+                "figures": figures(as_map(record[kind])),
+            }
         elif (kind := next((k for k in SYMBOLS if k in record), None)) is not None:
             about = dict(as_map(record[kind]))
             about.pop("stack", None)
@@ -266,6 +414,17 @@ def short(about: dict[str, Any]) -> dict[str, object]:
     return out
 
 
+def figures(about: dict[str, Any]) -> dict[str, object]:
+    """Torch's figures that are not null, without its settings, which take 30 KB each time."""
+    out: dict[str, object] = {}
+    for name, value in about.items():
+        if value is None or name.endswith("_config"):
+            continue
+        text = value if isinstance(value, str) else json.dumps(value, default=str)
+        out[name] = value if len(text) <= MAX_FIGURE_CHARS else text[:MAX_FIGURE_CHARS]
+    return out
+
+
 def _parsed(text: bytes) -> dict[str, Any]:
     try:
         return as_map(files.parsed(text, what="a payload"))
@@ -288,7 +447,6 @@ ALIGNED = 512
 STAGES = {
     f".{stage.value}": stage.value for stage in (Stage.TTIR, Stage.TTGIR, Stage.LLIR, Stage.PTX)
 }
-Event = dict[str, object]
 
 
 def is_tritonparse(head: bytes) -> bool:

@@ -308,7 +308,9 @@ MAX_MARKS = 4000
 MAX_OPEN_COMPILES = 256
 """Compiles whose phases are under way at once."""
 MAX_VALUE_CHARACTERS = 600
-"""Characters of one value of torch's figures; its configurations, as text, are far longer."""
+"""Characters of one value of what torch said."""
+MAX_FIGURE_CHARACTERS = 16_384
+"""Characters of one value of torch's figures."""
 MAX_MARK_CHARACTERS = 4 << 20
 MAX_FRAMES = 64
 
@@ -318,7 +320,13 @@ SYMBOLS = (
     "symbolic_shape_specialization",
     "guard_added_fast",
 )
-METRICS = ("compilation_metrics", "bwd_compilation_metrics", "aot_autograd_backward_metrics")
+METRICS = (
+    "compilation_metrics",
+    "compilation_metrics_runtime",
+    "bwd_compilation_metrics",
+    "bwd_compilation_metrics_runtime",
+    "aot_autograd_backward_metrics",
+)
 CACHES = ("fx_graph_cache_", "fx_graph_bundled_cache_", "aotautograd_cache_")
 
 
@@ -332,6 +340,7 @@ class Listener(logging.Handler):
         super().__init__(logging.DEBUG)
         self._names: dict[int, str] = {}
         self._marks: dict[Any, list[Any]] = per_recording({})
+        self._wrappers: dict[int, str] = {}  # AOTInductor's C++ before its kernels, by thread
         # An attribute, so that the guard is all that logging calls.
         self.emit = guarded(self._take, "torch's trace")  # type: ignore[method-assign]
 
@@ -359,6 +368,8 @@ class Listener(logging.Handler):
             path = code.get("file_path") or code.get("filename")
             emit({"event": "graph", "path": path, "blob": blob(payload), **ids})
             _keep_files(ORIGINAL.findall(str(payload)))
+        elif "graph_dump" in said and payload is not None:
+            self._dumped(said["graph_dump"], str(payload), ids)
         elif name in TEXTS and payload is not None:
             emit({"event": TEXTS[name], **ids, "blob": blob(str(payload))})
         elif isinstance(name, str) and name.startswith(CACHES) and payload is not None:
@@ -376,11 +387,23 @@ class Listener(logging.Handler):
         elif "dynamo_cpp_guards_str" in said and payload:
             emit({"event": "guards", **ids, "blob": blob(str(payload))})
         elif (kind := next((k for k in METRICS if k in said), None)) is not None:
-            emit({"event": "compile_end", **ids, "kind": kind, "figures": short(said[kind] or {})})
+            emit(
+                {"event": "compile_end", **ids, "kind": kind, "figures": figures(said[kind] or {})}
+            )
         elif (kind := next((k for k in SYMBOLS if k in said), None)) is not None:
             about = {**(said[kind] or {}), "stack": None}
             frames = self._frames(about.pop("user_stack", None))
             emit({"event": "symbol", **ids, "kind": kind, "stack": frames, "said": short(about)})
+
+    def _dumped(self, dumped: dict[str, Any], text: str, ids: dict[str, Any]) -> None:
+        """Keep AOTInductor's C++: the wrapper comes first, then the kernels, as one text."""
+        name, thread = dumped.get("name"), threading.get_ident()
+        if name == WRAPPER:
+            self._wrappers[thread] = text
+        elif name in (KERNELS, WRAPPER_AND_KERNELS):
+            wrapper = self._wrappers.pop(thread, None)
+            code = text if wrapper is None else f"{wrapper}\n{text}"
+            emit({"event": "graph", "path": dumped.get("filename"), "blob": blob(code), **ids})
 
     def _mark(self, said: dict[str, Any], payload: Any) -> None:
         """Keep when a phase began or ended; write all when the outermost phase ends."""
@@ -448,6 +471,23 @@ def short(about: dict[str, Any]) -> dict[str, Any]:
     return out
 
 
+def figures(about: dict[str, Any]) -> dict[str, Any]:
+    """Torch's figures that are not null, without its settings, which take 30 KB each time."""
+    out: dict[str, Any] = {}
+    for name, value in about.items():
+        if value is None or str(name).endswith("_config"):
+            continue
+        if isinstance(value, bool | int | float):
+            out[str(name)] = value
+        elif isinstance(value, str):
+            out[str(name)] = value[:MAX_FIGURE_CHARACTERS]
+        else:
+            text = json.dumps(value, default=str)
+            fits = len(text) <= MAX_FIGURE_CHARACTERS
+            out[str(name)] = json.loads(text) if fits else text[:MAX_FIGURE_CHARACTERS]
+    return out
+
+
 def attach(module: Any) -> None:
     """Dynamo's or Inductor's first module: keep why torch compiled, its graphs and its code."""
     logger = logging.getLogger("torch.__trace")
@@ -464,6 +504,9 @@ GRAPHS = (
     "aot_joint_graph",
     "inductor_post_grad_graph",
 )
+# AOTInductor's C++; torch 2.6 has one text.
+WRAPPER, KERNELS = "inductor_aot_wrapper_code", "inductor_aot_kernel_code"
+WRAPPER_AND_KERNELS = "inductor_aot_code"
 ARTIFACTS = (
     "before_pre_grad_graph",
     "after_pre_grad_graph",

@@ -39,6 +39,7 @@ PARTS = (
     ("triton.runtime.autotuner", "driver", "attach_tuning"),
     ("triton.testing", "driver", "attach_testing"),
     ("torch._inductor.compile_fx", "inductor", "attach_compilation"),
+    ("torch._inductor.cpp_builder", "inductor", "attach_builds"),
     ("torch._inductor.select_algorithm", "inductor", "attach_selection"),
     ("torch._inductor.runtime.benchmarking", "inductor", "attach_benchmarks"),
     ("torch.utils.cpp_extension", "extension", "attach"),

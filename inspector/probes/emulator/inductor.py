@@ -7,6 +7,7 @@ runs operator by operator instead.
 
 import contextlib
 import copy
+import re
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
@@ -14,6 +15,8 @@ from typing import Any
 from ..calls import graphs as calls_torch
 from ..hooks import guarded
 from . import current, driver, say, shim
+
+_FOR_CUDA = re.compile(r"-D\s{0,4}USE_CUDA\b|-ltorch_cuda\b")
 
 
 def attach_compilation(compile_fx: Any) -> None:
@@ -43,6 +46,7 @@ def attach_compilation(compile_fx: Any) -> None:
             return original(model, inputs, *rest, **given)
 
     compile_fx.compile_fx = compile_graph
+    compile_fx.cudagraphify = _uncaptured
     # With every option given: of one that is not, Triton 3.9 warns, also where a program compiles
     # nothing for a GPU.
     libraries_key = getattr(_triton, "_extern_libs_key", None)
@@ -68,7 +72,7 @@ def attach_compilation(compile_fx: Any) -> None:
 def _compile(inner: Any, gm: Any, example_inputs: Any, given: dict[str, Any]) -> Any:
     """Compile one graph for its code; what it returns runs that, or the graph's operators."""
 
-    from torch._inductor import config, utils
+    from torch._inductor import config
 
     values = values_of(gm)
     # Said where code comes from the cache, too: it was chosen just so when it was made.
@@ -78,8 +82,6 @@ def _compile(inner: Any, gm: Any, example_inputs: Any, given: dict[str, Any]) ->
             "there is no GPU here, so max-autotune compiles every candidate and measures none: "
             "the one in the generated code is the first, not a winner",
         )
-    # Nothing here can be captured into a CUDA graph.
-    given["cudagraphs"] = getattr(utils, "BoxedBool", bool)(False)
     try:
         compiled = inner(gm, example_inputs, **given)
     except Exception as error:
@@ -97,6 +99,34 @@ def _compile(inner: Any, gm: Any, example_inputs: Any, given: dict[str, Any]) ->
     if not current().kernels:
         return guarded(calls_torch.watched_graph)(values, compiled) or values
     return compiled
+
+
+def _uncaptured(model: Any, *rest: Any, **given: Any) -> Any:
+    """A graph's code as it is: torch has found that a CUDA graph could be made of it."""
+    say.once(
+        "no-cudagraphs",
+        "there is no GPU here, so torch.compile's graphs run without CUDA graphs "
+        '(mode="reduce-overhead" or triton.cudagraphs)',
+    )
+    return model
+
+
+def attach_builds(cpp_builder: Any) -> None:
+    """Refuse C++ that is to be linked with CUDA's torch before a compiler is started."""
+    original = cpp_builder.CppBuilder.build
+
+    def build(self: Any, *rest: Any, **given: Any) -> Any:
+        arguments = (value for value in vars(self).values() if isinstance(value, str))
+        if any(_FOR_CUDA.search(text) for text in arguments):
+            raise NotImplementedError(
+                "ptxview: AOTInductor's and cpp_wrapper's C++ cannot be linked for ptxview's "
+                "emulated device: there is no libcuda and no libtorch_cuda. The recording has the "
+                "generated C++ and its kernels; build it on a machine with a GPU, or package the "
+                'source alone with inductor_configs={"aot_inductor.package_cpp_only": True}'
+            )
+        return original(self, *rest, **given)
+
+    cpp_builder.CppBuilder.build = build
 
 
 def _on_cuda(gm: Any, example_inputs: Any) -> bool:
