@@ -611,6 +611,10 @@ class GuardFailure(Struct, frozen=True):
     hints: tuple[str, ...] = ()
 
 
+EXPORTED = "export"
+"""The id of a compile of an exported program, which has none of torch's."""
+
+
 class FrameCompile(Struct, frozen=True):
     """One time that torch.compile compiled a function, or the rest of one after a graph break.
 

@@ -339,7 +339,9 @@ def _compiles(args: argparse.Namespace, rec: Recording) -> int:
     elif args.guards:
         printing.narrate("no guards were recorded")
     elif args.compiles:
-        printing.rows(one.text for one in compiles.lines(rec, phases, printing.out().width))
+        width = printing.out().width
+        figures = table("compile_metrics")
+        printing.rows(line.text for line in compiles.lines(rec, phases, figures, width))
     elif part := list(compiles.breaks(rec) if args.breaks else compiles.recompiled(rec)):
         printing.rows(one.text for one in part)
     else:

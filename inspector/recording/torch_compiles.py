@@ -14,6 +14,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from inspector.base.model import (
+    EXPORTED,
     CacheLookup,
     CompilePhase,
     Content,
@@ -46,8 +47,6 @@ OF_COMPILES = frozenset((
     "compile_cache", "symbol",
 ))  # fmt: skip
 """Kinds of events about torch's compiles."""
-EXPORTED = "export"
-"""The id of a compile of an exported program, which has none of torch's."""
 CLOCK_SECONDS = 0.002
 """Difference between torch's two clocks."""
 _KINDS = {

@@ -1,33 +1,32 @@
 """Torch's own figures of each compile: skipped CUDA graphs, failures, times, cache lookups.
 
-The words are in ``reference/compile_metrics.toml``.
+The words are those of ``reference/compile_metrics.toml``.
 """
 
 from collections.abc import Iterator, Mapping
 
 from rich.text import Text
 
-from inspector.base.model import FrameCompile
 from inspector.base.text import plural, seconds, shown, word_for
-from inspector.reader.tables import table
 
+Words = Mapping[str, Mapping[str, str]]
+"""Words for the fields of each kind: texts, microseconds, lookups and counts."""
 MICROSECONDS_SHOWN = 500
 """Times below this are noise of torch's clock."""
 
 
-def rows(one: FrameCompile) -> Iterator[Text]:
+def rows(figures: Mapping[str, object], words: Words) -> Iterator[Text]:
     """Yield a line for each kind of figure that torch gave of a compile."""
-    words, figures = table("compile_metrics"), one.figures
-    said: dict[str, list[str]] = {}
-    for name, label in words["text"].items():
+    texts_by_label: dict[str, list[str]] = {}
+    for name, label in words.get("text", {}).items():
         if text := _text(figures.get(name)):
-            said.setdefault(label, []).append(text)
-    for label, texts in said.items():
+            texts_by_label.setdefault(label, []).append(text)
+    for label, texts in texts_by_label.items():
         yield Text(shown(f"    {label}: {': '.join(texts)}"))
     parts = (
-        ("times", list(_times(figures, words["microseconds"]))),
-        ("lookups", list(_lookups(figures, words["lookups"]))),
-        ("counts", list(_counts(figures, words["counts"]))),
+        ("times", list(_times(figures, words.get("microseconds", {})))),
+        ("lookups", list(_lookups(figures, words.get("lookups", {})))),
+        ("counts", list(_counts(figures, words.get("counts", {})))),
     )
     for label, texts in parts:
         if texts:

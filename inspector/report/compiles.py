@@ -19,6 +19,7 @@ from rich.text import Text
 
 from inspector.analyse import graph_view as choice_words
 from inspector.base.model import (
+    EXPORTED,
     FrameCompile,
     GraphBreak,
     KernelCompile,
@@ -35,8 +36,8 @@ from inspector.base.text import (
     shown,
     word_for,
 )
-from inspector.recording.torch_compiles import EXPORTED
 from inspector.report import compile_metrics, ranks
+from inspector.report.compile_metrics import Words
 from inspector.report.jsons import members, plain
 from inspector.report.tables import FAILED, UNKNOWN, padded
 
@@ -360,8 +361,8 @@ def none_known(rec: Recording) -> str | None:
     )
 
 
-def lines(rec: Recording, phases: Table, width: int) -> Iterator[CompileLine]:
-    """Everything: the timeline, caches, breaks, recompiles, dynamic shapes."""
+def lines(rec: Recording, phases: Table, figures: Words, width: int) -> Iterator[CompileLine]:
+    """Everything: the timeline, caches, breaks, recompiles, dynamic shapes, torch's figures."""
     rows = timeline_rows(rec, phases)
     yield from map(CompileLine, summary(rec, rows))
     rank_of: dict[int | None, str] = {n: r.name for r in ranks.ranks(rec) for n in r.processes}
@@ -371,8 +372,8 @@ def lines(rec: Recording, phases: Table, width: int) -> Iterator[CompileLine]:
         CompileLine(text, getattr(one, "place", None), getattr(one, "kernel", None))
         for text, one in ranks.lines(rec)
     )
-    parts = (choices(rec), breaks(rec), recompiled(rec), shapes(rec), metrics(rec), failed(rec))
-    for part in (between, *parts):
+    parts = (choices(rec), breaks(rec), recompiled(rec), shapes(rec))
+    for part in (between, *parts, metrics(rec, figures), failed(rec)):
         if told := list(part):
             yield from (CompileLine(Text()), *told)
 
@@ -612,15 +613,19 @@ def _fact(fact: ShapeFact) -> str:
     return f"guard {fact.expression}{place}" if fact.expression else ""
 
 
-def metrics(rec: Recording) -> Iterator[CompileLine]:
+def metrics(rec: Recording, words: Words) -> Iterator[CompileLine]:
     """What torch measured of each compile, and why it made no CUDA graph."""
-    told = [(one, rows) for one in rec.frame_compiles if (rows := list(compile_metrics.rows(one)))]
-    if told:
-        yield CompileLine(Text("torch's figures", "bold cyan"))
-    for one, rows in told:
-        way = "" if one.direction == "forward" else f" ({one.direction})"
-        head = Text.assemble(f"  {shown(one.id)} ", (called(one), "bold"), way)
-        yield from (CompileLine(text, _begins(one)) for text in (head, *rows))
+    is_first = True
+    for compiled in rec.frame_compiles:
+        rows = list(compile_metrics.rows(compiled.figures, words))
+        if not rows:
+            continue
+        if is_first:
+            yield CompileLine(Text("torch's figures", "bold cyan"))
+            is_first = False
+        way = "" if compiled.direction == "forward" else f" ({compiled.direction})"
+        head = Text.assemble(f"  {shown(compiled.id)} ", (called(compiled), "bold"), way)
+        yield from (CompileLine(text, _begins(compiled)) for text in (head, *rows))
 
 
 def failed(rec: Recording) -> Iterator[CompileLine]:

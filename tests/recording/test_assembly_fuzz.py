@@ -93,7 +93,7 @@ def look_at(recording: Recording) -> None:
     tables.graphs(recording, out)
     tables.problems(recording, out)
     phases = table("compile_phases")
-    for line in compiles.lines(recording, phases, 80):
+    for line in compiles.lines(recording, phases, table("compile_metrics"), 80):
         out.print(line.text, soft_wrap=True)
     json.loads(jsons.dumps(compiles.document(recording, phases)), parse_constant=refuse)
     printed = written()

@@ -43,7 +43,7 @@ def test_kernels_outside_of_compiles_and_builds_have_rows_and_gaps_take_no_room(
     rec = Recording("r", (), kernel_compiles=(early, cached, build))
     rows = timeline_rows(rec, PHASES)
     assert bars(rows, 12) == ["TTpp", "    nnnnnnnn"]
-    text = "\n".join(line.text.plain for line in compiles.lines(rec, PHASES, 60))
+    text = "\n".join(line.text.plain for line in compiles.lines(rec, PHASES, {}, 60))
     assert "1 build of extensions in 2.00 s" in text and "Triton 1 miss" in text
     assert "triton k" in text and "nvcc ext" in text
 
@@ -54,5 +54,7 @@ def test_what_torch_told_no_phases_of_is_no_time_made_up() -> None:
     value = compiles.document(rec, PHASES)
     assert (value["seconds"], value["phases"]) == (None, {})
     assert "–" in next(
-        line.text.plain for line in compiles.lines(rec, PHASES, 80) if "0/0 f" in line.text.plain
+        line.text.plain
+        for line in compiles.lines(rec, PHASES, {}, 80)
+        if "0/0 f" in line.text.plain
     )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import json
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
@@ -14,10 +13,9 @@ from inspector.base.model import Origin, Recording, Stage
 from inspector.base.text import Unreadable
 from inspector.sources import traces
 from inspector.sources.opening import open_path
+from tests.helpers.torch_trace import HEAD, NAME, trace
 
 DATA = Path(__file__).parents[1] / "data" / "traces"
-NAME = "dedicated_log_torch_trace_specimen.log"
-HEAD = "V1128 14:36:30.472000 18048 torch/_inductor/codecache.py:2616] "
 CALLS = ("trace_structured", "dtrace_structured", "trace_structured_artifact")
 # Names that are variables where a record is written, and what they hold there: `file: names`.
 VARIABLES = {
@@ -35,17 +33,6 @@ VARIABLES = {
     "_logging/_internal.py": (),  # hands a caller's name on
     "_native/instrumentation.py": ("native_dsl_compile",),
 }
-
-
-def trace(folder: Path, *records: tuple[dict[str, object], str]) -> Path:
-    """A TORCH_TRACE folder with records and their payloads."""
-    rows = []
-    for record, payload in records:
-        rows.append(HEAD + json.dumps(record))
-        rows += [f"\t{line}" for line in payload.split("\n") if payload]
-    folder.mkdir(exist_ok=True)
-    (folder / NAME).write_text("\n".join(rows) + "\n")
-    return folder
 
 
 def code(recording: Recording, graph: int = 0) -> str:

@@ -386,6 +386,8 @@ def _memory_functions() -> dict[str, Any]:
         "_cuda_resetPeakMemoryStats": lambda index: shim.library.ptxview_reset_peak(index),
         "_cuda_resetAccumulatedMemoryStats": lambda index: None,
         "_cuda_emptyCache": lambda: None,
+        # Inductor makes CUDA graphs only with it.
+        "_cuda_cudaCachingAllocator_is_enabled": lambda: True,
         "_cuda_setMemoryFraction": lambda fraction, index: None,
         "_cuda_getAllocatorBackend": lambda: "native",
         "_cuda_clearCublasWorkspaces": lambda: None,

@@ -121,8 +121,8 @@ class CompilesScreen(LinesScreen):
     """The timeline, caches, graph breaks, recompiles and dynamic shapes."""
 
     def __init__(self, recording: Recording) -> None:
-        phases = table("compile_phases")
-        super().__init__("Compiles", partial(compiles.lines, recording, phases))
+        tables = table("compile_phases"), table("compile_metrics")
+        super().__init__("Compiles", partial(compiles.lines, recording, *tables))
 
 
 class TimelineScreen(LinesScreen):
