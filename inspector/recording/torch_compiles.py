@@ -74,8 +74,8 @@ class TorchCompiles:
         self._compiles: list[_Compile] = []
         self._latest: dict[tuple[int | None, str], _Compile] = {}
         self.kernels: list[KernelCompile] = []  # what Triton and nvcc were asked for, in order
-        # Events of no frame, by process: of programs that were exported, as AOTInductor's are.
-        self._frameless: dict[int | None, list[Event]] = {}
+        # Events of no frame, by process and kind: of programs that were exported.
+        self._frameless: dict[tuple[int | None, str], list[Event]] = {}
         self._refused: dict[str, int] = {}  # kernels that did not compile, by hash
         self._builds: dict[tuple[str, float], int] = {}  # by folder and beginning
         self._unbuilt: set[str] = set()  # folders of builds that failed
@@ -113,7 +113,7 @@ class TorchCompiles:
                 if (compiling := self._of(event)) is not None:
                     self._compile(compiling, event)
                 else:
-                    events = self._frameless.setdefault(as_int(event.get("pid")), [])
+                    events = self._frameless.setdefault((as_int(event.get("pid")), kind), [])
                     if len(events) < MAX_FACTS:
                         events.append(event)
 
@@ -159,32 +159,22 @@ class TorchCompiles:
 
         Other phases without a frame are of no compile, so a phase counts where it is within one.
         """
-        for process, events in self._frameless.items():
-            ends = [event for event in events if event.get("event") == "compile_end"]
-            facts_before = [event for event in events if event.get("event") == "symbol"]
-            for end in ends:
+        for process in dict.fromkeys(process for process, _ in self._frameless):
+            sizes = self._frameless.get((process, "symbol"), [])
+            marks = _Compile(FrameCompile(EXPORTED, process=process), None)
+            for event in self._frameless.get((process, "compile_phases"), []):
+                self._compile(marks, event)
+            for end in self._frameless.get((process, "compile_end"), []):
                 compiling = _Compile(FrameCompile(EXPORTED, process=process), None)
-                self._compile(compiling, end)
-                for event in facts_before:
+                for event in (end, *sizes):
                     self._compile(compiling, event)
-                facts_before = []
-                figures = compiling.made.figures
-                began, lasted = figures.get("start_time_us"), _duration(figures)
-                if isinstance(began, int | float) and isinstance(lasted, int | float):
-                    first, last = began / 1e6 - CLOCK_SECONDS, (began + lasted) / 1e6
-                    for event in events:
-                        if event.get("event") == "compile_phases":
-                            self._compile(compiling, event)
-                    inside = [
-                        phase
-                        for phase in compiling.made.phases
-                        if first <= phase.began <= last + CLOCK_SECONDS
-                    ]
-                    compiling.made = replace(compiling.made, phases=tuple(inside))
+                sizes = []
+                phases = _within(marks.made.phases, compiling.made.figures)
+                compiling.made = replace(compiling.made, phases=phases)
                 yield compiling
-            if facts_before:  # exported, and not compiled
+            if sizes:  # exported, and not compiled
                 compiling = _Compile(FrameCompile(EXPORTED, process=process), None)
-                for event in facts_before:
+                for event in sizes:
                     self._compile(compiling, event)
                 yield compiling
 
@@ -493,6 +483,24 @@ def ninja_steps(content: Content) -> Iterator[tuple[str, float]]:
             yield name, (int(ended) - int(began)) / 1000
 
 
+def _frameless_name(made: FrameCompile) -> str:
+    """What a compile is called that has no function."""
+    if made.id != EXPORTED:
+        return ""
+    return "exported program" if made.figures else "traced, not compiled"
+
+
+def _within(
+    phases: tuple[CompilePhase, ...], figures: Mapping[str, object]
+) -> tuple[CompilePhase, ...]:
+    """The phases that began while a compile with these figures went on."""
+    start, micro = figures.get("start_time_us"), _duration(figures)
+    if not isinstance(start, int | float) or micro is None:
+        return ()
+    first, last = start / 1e6 - CLOCK_SECONDS, (start + micro) / 1e6 + CLOCK_SECONDS
+    return tuple(phase for phase in phases if first <= phase.began <= last)
+
+
 def _duration(figures: Mapping[str, object]) -> float | None:
     """Microseconds of a compile; of an exported program torch gives its end."""
     start, end = figures.get("start_time_us"), figures.get("end_time_us")
@@ -533,8 +541,7 @@ def _finished(one: _Compile) -> FrameCompile:
         made,
         direction=direction,
         function=as_text(names.get("co_name"))
-        or (innermost.function if innermost else "")
-        or ("exported program" if made.id == EXPORTED else ""),
+        or (innermost.function if innermost else _frameless_name(made)),
         file=as_text(names.get("co_filename")) or (innermost.file if innermost else ""),
         line=as_int(names.get("co_firstlineno")) or (innermost.line if innermost else None),
         began=began,

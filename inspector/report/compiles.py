@@ -381,7 +381,7 @@ def lines(rec: Recording, phases: Table, figures: Words, width: int) -> Iterator
 def summary(rec: Recording, rows: Sequence[TimelineRow]) -> Iterator[Text]:
     """Yield a line of counts and one of compile times by part."""
     frames = rec.frame_compiles
-    exported = [one for one in frames if one.id == EXPORTED and not one.failed]
+    exported = [one for one in frames if one.id == EXPORTED and one.figures and not one.failed]
     whole = [one for one in frames if one.id != EXPORTED and not one.failed]
     functions = {(one.file, one.line, one.function) for one in whole}
     parts = []
@@ -392,7 +392,7 @@ def summary(rec: Recording, rows: Sequence[TimelineRow]) -> Iterator[Text]:
         parts.append(f"{plural(len(functions), 'function')} compiled{often}{by_ranks}")
     if exported:
         parts.append(f"{plural(len(exported), 'exported program')}")
-    if whole or len(exported) < len(frames):
+    if any(one.id != EXPORTED for one in frames):
         count = sum(len(one.breaks) for one in frames)
         parts += [plural(count, "graph break"), plural(len(recompiles(rec)), "recompile")]
     for by, noun, how in MAKERS:
@@ -408,7 +408,8 @@ def summary(rec: Recording, rows: Sequence[TimelineRow]) -> Iterator[Text]:
         lost = failed_seconds(bad)
         took = "" if lost is None else f" in {seconds(lost)}"
         parts.append(f"{plural(len(bad), 'compile')} failed{took}")
-    yield Text(" · ".join(parts), "bold")
+    if parts:
+        yield Text(" · ".join(parts), "bold")
     if shares := by_part(of_all(rows)):
         wall = length((s.began, s.ended) for row in rows for s in row.stretches)
         also = ", the failed ones included" if bad else ""

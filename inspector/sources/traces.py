@@ -164,7 +164,7 @@ def from_torch_trace(path: Path, inside: Path | None = None) -> Iterator[dict[st
                     yield from graphs.take(record, payload, kind)
                 yield from compiles.take(record, payload, b"".join(kept or ()), process)
         elif kind is not None:
-            skipped[kind] += 1
+            skipped[kind if kind in skipped or len(skipped) < MAX_KINDS else OTHERS] += 1
         elif record_line is not None and record_line.strip():
             skipped[DAMAGED] += 1
         position += len(row)
@@ -177,7 +177,9 @@ def from_torch_trace(path: Path, inside: Path | None = None) -> Iterator[dict[st
 
 DAMAGED = "damaged"
 """The kind of a line that is no record."""
-MAX_KINDS_NAMED = 12
+MAX_KINDS, MAX_KINDS_NAMED = 1000, 12
+OTHERS = "others"
+"""The kind of what comes after ``MAX_KINDS``."""
 # {"artifact": {"name": "fx_graph_runnable", "encoding": "string"}, "frame_id": 0, …
 _KIND = re.compile(rb'\{"(?:(?:artifact|graph_dump)": \{"name": "([^"\n]{1,200})"|(\w{1,100})")')
 

@@ -186,8 +186,8 @@ def _kinds(tree: ast.AST) -> Iterator[str | None]:
             metadata = node.args[1] if len(node.args) > 1 else given.get("metadata_fn")
             body = metadata.body if isinstance(metadata, ast.Lambda) else metadata
             pairs = zip(body.keys, body.values, strict=True) if isinstance(body, ast.Dict) else ()
-            inner = next((value for key, value in pairs if ast.unparse(key) == "'name'"), None)
-            yield from _name(inner)
+            names = {key.value: value for key, value in pairs if isinstance(key, ast.Constant)}
+            yield from _name(names.get("name"))
 
 
 def test_every_kind_of_record_that_torch_writes_is_in_the_table() -> None:

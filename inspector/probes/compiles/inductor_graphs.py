@@ -340,7 +340,8 @@ class Listener(logging.Handler):
         super().__init__(logging.DEBUG)
         self._names: dict[int, str] = {}
         self._marks: dict[Any, list[Any]] = per_recording({})
-        self._wrappers: dict[int, str] = {}  # AOTInductor's C++ before its kernels, by thread
+        # AOTInductor's C++ before its kernels, and its file, by thread.
+        self._wrappers: dict[int, tuple[str, Any]] = {}
         # An attribute, so that the guard is all that logging calls.
         self.emit = guarded(self._take, "torch's trace")  # type: ignore[method-assign]
 
@@ -397,13 +398,15 @@ class Listener(logging.Handler):
 
     def _dumped(self, dumped: dict[str, Any], text: str, ids: dict[str, Any]) -> None:
         """Keep AOTInductor's C++: the wrapper comes first, then the kernels, as one text."""
-        name, thread = dumped.get("name"), threading.get_ident()
+        name, path = dumped.get("name"), dumped.get("filename")
+        thread = threading.get_ident()
         if name == WRAPPER:
-            self._wrappers[thread] = text
+            self._wrappers[thread] = text, path
         elif name in (KERNELS, WRAPPER_AND_KERNELS):
-            wrapper = self._wrappers.pop(thread, None)
-            code = text if wrapper is None else f"{wrapper}\n{text}"
-            emit({"event": "graph", "path": dumped.get("filename"), "blob": blob(code), **ids})
+            if thread in self._wrappers:
+                wrapper, path = self._wrappers.pop(thread)
+                text = f"{wrapper}\n{text}"
+            emit({"event": "graph", "path": path, "blob": blob(text), **ids})
 
     def _mark(self, said: dict[str, Any], payload: Any) -> None:
         """Keep when a phase began or ended; write all when the outermost phase ends."""

@@ -122,3 +122,49 @@ def test_a_cpu_graph_compiles_without_our_lines_or_warnings(run: Run) -> None:
     done = ok(run(text, env={"PYTHONWARNINGS": "default::UserWarning"}))
     assert done.out == "[1.0, 1.0, 1.0, 1.0]\n" and "FP_FUSION" not in done.err
     assert not done.said("ptxview")
+
+
+def test_graphs_for_cuda_graphs_run_as_they_are_and_torch_says_which_it_would_skip(
+    forked: Run,
+) -> None:
+    text = """
+import torch
+torch._inductor.config.graph_partition = False
+compiled = torch.compile(lambda x, y: (x * 2 + y.cuda()).sin(), mode="reduce-overhead")
+captured = torch.compile(lambda x: x * 2 + 1, mode="reduce-overhead")
+x, y = torch.ones(8, device="cuda"), torch.ones(8)
+for _ in range(3):
+    print(torch.equal(captured(x), x * 2 + 1))
+print(compiled(x, y).shape)
+"""
+    done = ok(forked(text, inductor=True))
+    assert done.out.split() == ["True"] * 3 + ["torch.Size([8])"]
+    assert len(done.said("run without CUDA graphs")) == 1
+    figures = [event["figures"] for event in done.of("compile_end")]
+    reasons = [
+        str(one["cudagraph_skip_reason"]) for one in figures if "cudagraph_skip_reason" in one
+    ]
+    assert len(reasons) == 1 and "cpu device" in reasons[0]
+
+
+@pytest.mark.nightly
+def test_aotinductor_is_refused_before_a_compiler_starts_and_its_code_is_kept(
+    run: Run, tmp_path: Path
+) -> None:
+    text = """
+import torch
+class Model(torch.nn.Module):
+    def forward(self, x):
+        return torch.nn.functional.gelu(x).sum(-1)
+exported = torch.export.export(Model().cuda(), (torch.randn(4, 16, device="cuda"),))
+try:
+    torch._inductor.aoti_compile_and_package(exported, package_path="model.pt2")
+except Exception as error:
+    print(error)
+"""
+    done = ok(run(text, env={"TORCHINDUCTOR_CACHE_DIR": str(tmp_path / "cache")}))
+    assert "linked for ptxview's emulated device" in done.out and "ld:" not in done.out
+    assert not [path for path in tmp_path.rglob("*.*") if path.suffix in (".o", ".so")]
+    (graph,) = done.of("graph")
+    assert str(graph["path"]).endswith("wrapper.cpp")
+    assert done.of("triton")
