@@ -329,3 +329,26 @@ def test_every_form_that_a_gpu_is_compared_on_can_be_run_here() -> None:
     ]
     assert len(TABLE.forms) > 600
     assert not refused
+
+
+@pytest.mark.parametrize(
+    ("opcode", "given", "here", "there", "allowed"),
+    [
+        ("sqrt.rn.f32", 0x40000000, 0x3F800000, 0x3F800001, False),
+        ("rcp.approx.ftz.f32", 0x40000000, 0x3F800000, 0x3F800001, True),
+        ("rcp.approx.ftz.f32", 0x40000000, 0x3F800000, 0x3F800009, False),
+        ("rcp.approx.f32", 0x40000000, 0, 0x80000000, False),
+        ("rcp.approx.f32", 0x40000000, NAN, 0xFFC00000, False),
+        ("sin.approx.f32", 0x40000000, 0x3F000000, 0x3F001000, False),
+        ("sin.approx.f32", 0x50000000, 0x3F000000, 0x3F001000, True),
+        ("ex2.approx.f32", 0x40000000, INF, 0x7F7FFFFF, False),
+    ],
+)
+def test_a_gpu_may_differ_only_within_the_bound_of_an_approximation(
+    opcode: str, given: int, here: int, there: int, allowed: bool
+) -> None:
+    form = next(f for f in TABLE.forms if f.opcode == opcode)
+    words, ours, theirs = (np.array(x, np.uint64) for x in ([[given]], [here], [there]))
+    outcome = edge_values.compare(form, words, ours, theirs, tables.table("approximate"))
+    assert list(outcome.different) == [0]
+    assert list(outcome.forbidden) == ([] if allowed else [0])

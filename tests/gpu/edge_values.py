@@ -275,7 +275,8 @@ def as_floats(bits: Array, kind: str) -> Array:
     if kind.startswith("bf16"):
         return (parts.astype(np.uint32) << np.uint32(16)).view(np.float32).astype(np.float64)
     real = {64: np.float64, 32: np.float32, 16: np.float16}[width]
-    return parts.view(real).astype(np.float64)
+    with np.errstate(invalid="ignore"):  # signalling NaN
+        return parts.view(real).astype(np.float64)
 
 
 MANTISSA_BITS = {"f64": 52, "f32": 23, "f16": 10, "bf16": 7}
