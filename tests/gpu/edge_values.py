@@ -27,6 +27,7 @@ import numpy as np
 
 from inspector.execute import CannotRun, Memory, Program, execute
 from inspector.execute.kinds import WIDTHS
+from inspector.execute.program import Argument
 
 Array = np.ndarray[Any, Any]
 
@@ -206,7 +207,7 @@ def cases(form: Form, table: Table) -> Array:
 def run_here(text: str, words: Array) -> Array:
     """The results of ptxview's own execution. Raises CannotRun."""
     memory, results = Memory(), np.zeros(len(words), np.uint64)
-    arguments = [memory.add("a", words), memory.add("b", results), len(words)]
+    arguments: list[Argument] = [memory.add("a", words), memory.add("b", results), len(words)]
     grid = (-(-len(words) // BLOCK),)
     execute(Program(text, "edge"), grid, (BLOCK,), arguments, memory=memory)
     return results
@@ -301,7 +302,8 @@ def is_near(form: Form, bound: Mapping[str, Any], ours: Array, theirs: Array) ->
             allowed = np.maximum(allowed, 2.0 ** bound["absolute"] + 2.0**-22 * np.abs(a))
         near = (distance <= allowed) & (np.signbit(a) == np.signbit(b))
     exact = as_floats(ours, kind).view(np.uint64) == as_floats(theirs, kind).view(np.uint64)
-    return (near | exact).all(-1)
+    allowed_rows: Array = (near | exact).all(-1)
+    return allowed_rows
 
 
 def compare(
