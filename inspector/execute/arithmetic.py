@@ -30,8 +30,16 @@ def types_of(row: PtxInstruction) -> list[str]:
     return [p for p in row.parts[1:] if p in _TYPES]
 
 
+def _source_kinds(row: PtxInstruction) -> list[str]:
+    """The types of the operands read; in mixed precision all but the last are narrower."""
+    named, count = types_of(row), len(row.operands) - 1
+    if named in (["f32", "f16"], ["f32", "bf16"]) and row.base in ("add", "sub", "fma"):
+        return [named[1]] * (count - 1) + ["f32"]
+    return [one_type(row)] * count
+
+
 def one_type(row: PtxInstruction) -> str:
-    """The only type of an opcode; mixed precision is refused."""
+    """The only type of an opcode."""
     named = types_of(row)
     if len(named) != 1:
         raise Untranslatable("operands of several types are not known here")
@@ -108,7 +116,7 @@ def _carried(t: Translator, row: PtxInstruction, a: str, b: str, subtract: bool)
 
 
 def _sum(t: Translator, row: PtxInstruction) -> None:
-    kind, subtract = one_type(row), row.base in ("sub", "subc")
+    kind, subtract = row.parts[-1], row.base in ("sub", "subc")
     if "cc" in row.parts or row.base in ("addc", "subc"):
         a, b = (t.read(o, "u" + kind[1:]) for o in row.operands[1:3])
         _carried(t, row, a, b, subtract)
@@ -219,61 +227,75 @@ DIRECTED: Mapping[str, str] = {
     "rcp": "floats.directed('div', {way!r}, np.ones((1, 1), {0}.dtype), {0})",
 }
 """Results of single and double precision rounded in a direction."""
-OF_DOUBLES: Mapping[str, str] = {
-    "fma": "floats.fused_double({0}, {1}, {2})",
-    "rcp": "floats.upper_word(1 / {0})",
-    "rsqrt": "floats.upper_word(floats.reciprocal_root({0}))",
+VARIANTS: Mapping[tuple[str, str], str] = {
+    ("fma", "f64"): "floats.fused_double({0}, {1}, {2})",
+    ("rsqrt", "f64"): "floats.reciprocal_root({0})",
+    ("rcp.approx.ftz", "f64"): "floats.coarsely(np.reciprocal, {0})",
+    ("rsqrt.approx.ftz", "f64"): "floats.coarsely(floats.reciprocal_root, {0})",
+    ("div.approx", "f32"): "floats.divide_approximately({0}, {1})",
+    ("div.approx.ftz", "f32"): "floats.divide_approximately({0}, {1})",
 }
-"""Where double precision is another function: of ``rcp`` the approximate one."""
-_SIGN_BITS = {"neg": "{0} ^ {dtype}({sign})", "abs": "{0} & ~{dtype}({sign})"}
+"""Results of opcodes that are not those of REAL, by opcode and type."""
 
 
 def _real(t: Translator, row: PtxInstruction) -> None:
-    kind = one_type(row)
+    kinds = _source_kinds(row)
+    kind = kinds[-1]
     way = next((p for p in row.parts if p in DIRECTIONS), None)
     base = "fma" if row.base == "mad" else row.base
-    template = REAL[base]
+    opcode = row.opcode.removesuffix(f".{kind}")
+    template = VARIANTS.get((opcode, kind)) or VARIANTS.get((base, kind)) or REAL[base]
     if base == "div" and not is_float(kind):
         template = "integers.divide({0}, {1})"
     elif way is not None and base in DIRECTED:
         if kind not in ("f32", "f64", "f32x2"):
             raise Untranslatable("a rounding of this type is not known here")
         template = DIRECTED[base].replace("{way!r}", repr(way))
-    elif kind == "f64" and (base != "rcp" or "approx" in row.parts):
-        template = OF_DOUBLES.get(base, template)
-    elif base == "fma" and kind not in ("f32", "f32x2"):
+    elif base == "fma" and kind not in ("f32", "f32x2", "f64"):
         template = "floats.fused_wide({0}, {1}, {2})"
-    elif base in _SIGN_BITS and kind in ("f16", "bf16", *HALVES):  # also of a NaN
-        dtype, sign = f"u{WIDTHS[kind]}", "0x8000" if WIDTHS[kind] == 16 else "0x80008000"
-        made = _SIGN_BITS[base].format(t.read(row.operands[1], dtype), dtype=dtype, sign=sign)
-        t.write(row.operands[0], made)
-        return
     simple(t, row, template)
 
 
-def _limited(row: PtxInstruction, expression: str, single: bool) -> str:
-    """A floating point result, flushed and clamped as the opcode says."""
-    for qualifier, function in (("ftz", "flush"), ("sat", "clamp01"), ("relu", "relu")):
-        if qualifier in row.parts and (single or qualifier != "ftz"):
+FLUSHED = {
+    "f32": "floats.flush({0})",
+    "bf16": "floats.flush({0})",
+    "f16": "floats.flush({0}, floats.TINY_HALF)",
+}
+"""Subnormal numbers as zeros, by the type whose subnormal numbers they are."""
+
+
+def _flushed(row: PtxInstruction, kind: str, operand: str) -> str:
+    """An operand or a result, its subnormal numbers as zeros where the opcode says so."""
+    template = FLUSHED.get(kind.removesuffix("x2"))
+    return template.format(operand) if template and "ftz" in row.parts else operand
+
+
+def _limited(row: PtxInstruction, expression: str) -> str:
+    """A floating point result, clamped as the opcode says."""
+    for qualifier, function in (("sat", "clamp01"), ("relu", "relu")):
+        if qualifier in row.parts:
             expression = f"floats.{function}({expression})"
     return expression
 
 
-def _flushed(row: PtxInstruction, kind: str, operand: str) -> str:
-    """An operand, subnormal single precision numbers as zeros where the opcode says so."""
-    single = kind in ("f32", "f32x2")
-    return f"floats.flush({operand})" if single and "ftz" in row.parts else operand
+def _settled(row: PtxInstruction, kind: str, expression: str) -> str:
+    """A result of arithmetic: flushed, clamped, and of singles with the NaN of a GPU."""
+    limited = _limited(row, _flushed(row, kind, expression))
+    clamped = "sat" in row.parts or kind not in ("f32", "f32x2")
+    return limited if clamped else f"floats.canonical({limited})"
 
 
 def simple(t: Translator, row: PtxInstruction, template: str) -> None:
-    """An instruction of one type by a template of its operands; packed types by halves."""
-    kind, sources = one_type(row), row.operands[1:]
+    """An instruction by a template of its operands; packed types by halves."""
+    kinds, sources = _source_kinds(row), row.operands[1:]
+    kind = kinds[-1]
     names = "abc"[: len(sources)]
-    given = names if kind in floats.PACKED else [t.read(o, kind) for o in sources]
+    packed = kind in floats.PACKED
+    given = names if packed else [t.read(o, k) for o, k in zip(sources, kinds, strict=True)]
     made = template.format(*(_flushed(row, kind, o) for o in given))
-    if is_float(kind):
-        made = _limited(row, made, kind in ("f32", "f32x2"))
-    if kind in floats.PACKED:
+    if is_float(kind) and row.base != "copysign":
+        made = _settled(row, kind, made)
+    if packed:
         words = ", ".join(t.read(o, "u64" if kind == "f32x2" else "u32") for o in sources)
         made = f"floats.packed(lambda {', '.join(names)}: {made}, {kind!r}, [{words}])"
     t.write(row.operands[0], t.result(made, kind))
@@ -369,7 +391,8 @@ def _set_predicate(t: Translator, row: PtxInstruction) -> None:
         t.emit(f"L = floats.halves({kind!r}, [{a}, {b}])")
         for k, target in enumerate((first, second)):
             if target is not None:
-                t.write(target, _compared(row, f"L[{k}][0]", f"L[{k}][1]", real=True))
+                pair = [_flushed(row, kind, f"L[{k}][{side}]") for side in (0, 1)]
+                t.write(target, _compared(row, pair[0], pair[1], real=True))
         return
     made, more = _comparison(t, row, kind)
     if second is None:
@@ -454,9 +477,12 @@ def _convert(t: Translator, row: PtxInstruction) -> None:
     if to.endswith(("x2", "x4")) or source.endswith(("x2", "x4")):
         _convert_packed(t, row, to, source, way)
         return
-    value = _flushed(row, source, t.read(row.operands[1], source))
+    value = t.read(row.operands[1], source)
+    if source == "f32":
+        value = _flushed(row, source, value)
     if to == "tf32":
-        bits = f"floats.to_tf32({_limited(row, value, single=False)}, {way!r})"
+        finite = "satfinite" in row.parts
+        bits = f"floats.to_tf32({_limited(row, value)}, {way!r}, {finite})"
     elif is_float(to):
         bits = t.result(_as_real(row, to, source, way, value), to, way or "rn")
     else:
@@ -476,8 +502,8 @@ def _as_real(row: PtxInstruction, to: str, source: str, way: str | None, value: 
         value, way = f"{_TO_WHOLE[way]}({value})", None
     directed = way in DIRECTIONS
     if not is_float(source):
-        if directed and WIDTHS[source] == 64 and to in ("f32", "f64"):
-            value = f"floats.from_long({value}, {way!r}, {to == 'f64'})"
+        if WIDTHS[source] == 64 and (directed or to in ("f16", "bf16")):
+            value = f"floats.from_long({value}, {way!r}, {to!r})"
         elif to == "f32" and not directed:
             value = f"{value}.astype(f32)"
         else:  # double precision, in which 32 bits are exact
@@ -489,7 +515,18 @@ def _as_real(row: PtxInstruction, to: str, source: str, way: str | None, value: 
     elif to == "f64":
         value = f"{value}.astype(f64)"
     # What numpy cannot hold is limited before it is rounded: limits are exact in every format.
-    return _flushed(row, to, _limited(row, value, single=False))
+    if "satfinite" in row.parts:
+        value = _finite(value, to)
+    if to == "f32" and source != "bf16":  # whose bits are moved
+        return _settled(row, to, value)
+    return _limited(row, value)
+
+
+GREATEST = {"f16": "f32(65504)", "bf16": "f32(3.3895313892515355e38)"}
+
+
+def _finite(value: str, kind: str) -> str:
+    return f"np.clip({value}, -{GREATEST[kind]}, {GREATEST[kind]})"
 
 
 def _halves_of(t: Translator, row: PtxInstruction, source: str) -> list[str]:
@@ -509,9 +546,6 @@ def _halves_of(t: Translator, row: PtxInstruction, source: str) -> list[str]:
     return [f"floats.relu({v})" if "relu" in row.parts else v for v in values]
 
 
-_GREATEST = {"f16x2": "f32(65504)", "bf16x2": "f32(3.3895313892515355e38)"}
-
-
 def _convert_packed(
     t: Translator, row: PtxInstruction, to: str, source: str, way: str | None
 ) -> None:
@@ -521,7 +555,7 @@ def _convert_packed(
     step = 16 if to in HALVES else 4 if to == "e2m1x2" else 8
     if to in HALVES:
         if "satfinite" in row.parts:
-            halves = [f"np.clip({v}, -{_GREATEST[to]}, {_GREATEST[to]})" for v in halves]
+            halves = [_finite(v, to[:-2]) for v in halves]
         halves = [t.result(v, to[:-2], way or "rn") for v in halves]
     elif to == "ue8m0x2":
         halves = [f"floats.to_scale({v}, {way!r})" for v in halves]

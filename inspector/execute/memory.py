@@ -236,7 +236,8 @@ def operate(what: str, kind: str, old: Array, given: Sequence[Array]) -> Array:
         number = DTYPES[kind if kind[0] in "fs" else f"u{WIDTHS[kind]}"]
         x, y = old.view(number), new.view(number)
     if what == "add":
-        return floats.to_bf16(x + y) if kind == "bf16" else (x + y).view(old.dtype)
+        rounded = {"bf16": floats.to_bf16, "f16": floats.to_f16, "f32": floats.canonical}
+        return rounded.get(kind, np.asarray)(x + y).view(old.dtype)
     better = (y < x) if what == "min" else (y > x)
     return np.where(better | (x != x), new, old)
 
@@ -270,6 +271,8 @@ def in_order(
             at = places[start]
             steps = np.concatenate((view[at : at + 1].view(real), given[0][rows].view(real)))
             sums = np.add.accumulate(steps).astype(real)
+            if kind == "f32":
+                sums[1:] = floats.canonical(sums[1:])
             before[rows] = sums[:-1].view(view.dtype)
             view[at] = sums[-1:].view(view.dtype)[0]
         return before, True

@@ -269,7 +269,7 @@ def key_of(row: PtxInstruction) -> str:
     """The name by which the table knows an instruction."""
     if row.base in ("mma", "wgmma"):
         return row.base if row.base == "mma" or row.parts[1] == "mma_async" else ""
-    return ".".join(p for p in row.parts if p != "ftz")
+    return ".".join(p for p in row.parts if p != "ftz" or row.kind == "f64")
 
 
 def bound(entry: Mapping[str, Any]) -> str:
