@@ -53,7 +53,7 @@ _BITS = "b16 b32 b64"
 # Types that the opcode may name; types of operands and result; the result. ``t`` is the first type
 # that the opcode names, ``l`` its last, ``u`` and ``s`` the first's bits, unsigned or signed, ``w``
 # the first with twice the bits.
-_ROWS: dict[str, tuple[str, str, str]] = {
+ROWS: dict[str, tuple[str, str, str]] = {
     # PTX ISA, "Integer Arithmetic Instructions"
     "add": (_INTEGERS, "t t > t", "{0} + {1}"),
     "add.sat": ("s32", "t t > t", "integers.saturating_sum({0}, {1}, False)"),
@@ -120,15 +120,15 @@ _ROWS: dict[str, tuple[str, str, str]] = {
     "selp": (f"{_BITS} {_INTEGERS}", "u u pred > u", "np.where({2}, {0}, {1})"),
     "prmt": ("b32", "u u u > u", "integers.permute({0}, {1}, {2}, '')"),
 }
-_ROWS |= {
+ROWS |= {
     f"prmt.{mode}": ("b32", "u u u > u", f"integers.permute({{0}}, {{1}}, {{2}}, {mode!r})")
     for mode in integers.PERMUTE_MODES
 }
-_ROWS |= {
+ROWS |= {
     f"setp.{name}": (f"{_BITS} {_INTEGERS}", "t t > pred", expression)
     for name, expression in COMPARISONS.items()
 }
-_ROWS |= {
+ROWS |= {
     f"setp.{name}.{word}": (
         f"{_BITS} {_INTEGERS}",
         "t t pred > pred",
@@ -165,7 +165,7 @@ def form_of(parts: tuple[str, ...]) -> IntegerForm | None:
     key = ".".join(part for part in parts if part not in DTYPES)
     if key in ("cvt", "cvt.sat"):
         return _conversion(named, saturated=key == "cvt.sat")
-    row = _ROWS.get(key)
+    row = ROWS.get(key)
     if row is None or len(named) != 1 + (key in _PAIRS) or not set(named) <= set(row[0].split()):
         return None
     first = named[0]
