@@ -323,3 +323,21 @@ def test_float_digits_round_trip(value: float) -> None:
     listed = ImmediateOperand(f"0f{bits.hex()}")
     told = Wording(CONTEXT, {}, {}).real(listed)
     assert struct.pack(">f", float(told.replace("−", "-"))) == bits
+
+
+@pytest.mark.parametrize(
+    ("opcode", "operands", "expected"),
+    [
+        ("bfe.s32", "255, 0, 8", 0xFFFFFFFF),
+        ("prmt.b32.rc16", "0x44332211, 0, 1", 0x44334433),
+        ("mul24.lo.s32", "0x1000001, 0xffffff", 0xFFFFFFFF),
+        ("mul.hi.u32", "0x80000000, 6", 3),
+        ("rem.u32", "7, 0", 0xFFFFFFFF),
+    ],
+)
+def test_operands_that_are_numbers_give_the_isas_number(
+    opcode: str, operands: str, expected: int
+) -> None:
+    known = values(f"{opcode} %r50, {operands};").register("%r50", 999).number
+    assert known is not None
+    assert known % (1 << 32) == expected
