@@ -48,7 +48,7 @@ DTYPES: Mapping[str, Any] = MappingProxyType(
         "e3m2x2": u16,
         "ue8m0x2": u16,
     }
-    | instructions.DTYPES
+    | dict(instructions.DTYPES)
 )
 """What an array of a type holds; of types that numpy lacks, their bits."""
 
