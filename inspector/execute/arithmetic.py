@@ -9,7 +9,6 @@ import numpy as np
 
 from inspector.execute import floats
 from inspector.execute.blocks import CARRIES
-from inspector.execute.integers import PERMUTE_MODES
 from inspector.execute.kinds import DTYPES, WIDTHS, constant, is_float
 from inspector.execute.memory import WINDOWS
 from inspector.execute.translate import Handler, Translator, Untranslatable
@@ -19,6 +18,8 @@ from inspector.listing.ptx_statement import (
     RegisterOperand,
     VectorOperand,
 )
+from inspector.semantics import instructions
+from inspector.semantics.instructions import BOOLEAN, COMPARISONS
 
 DIRECTIONS = ("rm", "rp", "rz")
 HALVES = ("f16x2", "bf16x2")
@@ -49,136 +50,97 @@ def one_type(row: PtxInstruction) -> str:
 # -- integers and bits -----------------------------------------------------------------------------
 
 
+def is_integer(row: PtxInstruction) -> bool:
+    """Whether an opcode names no type but those of single integers and predicates."""
+    named = types_of(row)
+    return bool(named) and all(kind in instructions.DTYPES for kind in named)
+
+
+def _integer(t: Translator, row: PtxInstruction) -> None:
+    """An instruction of the integers' table; one with a word that it does not know is refused."""
+    form = instructions.form_of(row.parts)
+    if form is None:
+        raise Untranslatable(UNKNOWN_FORM)
+    pairs = zip(row.operands[1:], form.sources, strict=True)
+    operands = [t.read(operand, kind) for operand, kind in pairs]
+    kind = form.result if row.base == "cvt" else ""
+    t.write(row.operands[0], t.result(form.expression.format(*operands), form.result), kind)
+
+
 TABLE: Mapping[str, tuple[str, str]] = {
-    "rem": ("t t > t", "integers.remainder({0}, {1})"),
-    "sad": ("t t t > t", "(np.maximum({0}, {1}) - np.minimum({0}, {1})) + {2}"),
-    "mul24": ("t t > u", "integers.multiply24({0}, {1}, {hi})"),
-    "mad24": ("t t u > u", "integers.multiply24({0}, {1}, {hi}) + {2}"),
-    "and": ("u u > u", "{0} & {1}"),
-    "or": ("u u > u", "{0} | {1}"),
-    "xor": ("u u > u", "{0} ^ {1}"),
-    "not": ("u > u", "~{0}"),
-    "cnot": ("u > u", "({0} == 0).astype({dtype})"),
-    "shf": ("u u u > u", "integers.funnel_shift({0}, {1}, {2}, {l}, {wrap})"),
-    "prmt": ("u u u > u", "integers.permute({0}, {1}, {2}, {mode!r})"),
-    "bfe": ("t u32 u32 > t", "integers.extract_bits({0}, {1}, {2})"),
-    "bfi": ("u u u32 u32 > u", "integers.insert_bits({0}, {1}, {2}, {3})"),
-    "szext": ("t u32 > t", "integers.extend({0}, {1}, {wrap})"),
-    "bmsk": ("u u > u", "integers.bit_mask({0}, {1}, {wrap})"),
-    "popc": ("u > u32", "integers.population({0})"),
-    "clz": ("u > u32", "integers.leading_zeros({0})"),
-    "brev": ("u > u", "integers.reverse_bits({0})"),
-    "bfind": ("t > u32", "integers.find_highest({0}, {shiftamt})"),
-    "fns": ("u32 u32 u32 > u32", "integers.find_nth({0}, {1}, {2})"),
-    "dp4a": ("u32 u32 u32 > u32", "integers.dot4({0}, {1}, {2}, {signs})"),
-    "dp2a": ("u32 u32 u32 > u32", "integers.dot2({0}, {1}, {2}, {signs}, {hi})"),
     "selp": ("b b pred > u", "np.where({2}, {0}, {1})"),
     "movmatrix": ("u32 > u32", "matrix.move_transposed(m.lanes, {0})"),
     "activemask": ("> u32", "lanes.ballot(m.lanes, np.ones((1, 1), bool), {mask})"),
     "mapa": ("u u32 > u", "{0}"),  # in a cluster of one, another block's address is one's own
     "slct": ("b b last > u", "np.where({2} >= 0, {0}, {1})"),
 }
-"""Types of operands and result, and the result: ``t`` is the type that the opcode names, ``u`` its
-bits, ``b`` those of a number that may be written out, ``last`` the second type named."""
+"""Types of operands and result, and the result: ``u`` is the bits of the type that is named,
+``b`` those of a number that may be written out, ``last`` the second type named."""
 
 
 def _by_table(t: Translator, row: PtxInstruction) -> None:
     types, expression = TABLE[row.base]
     named = types_of(row)
-    if len(named) != (2 if row.base in ("dp4a", "dp2a", "slct") else 1):
+    if len(named) != (2 if row.base == "slct" else 1):
         raise Untranslatable("operands of several types are not known here")
     kind = named[0]
-    bits = "pred" if kind == "pred" else f"u{WIDTHS[kind]}"
-    meant = {"t": kind, "u": bits, "last": named[-1]}
+    bits = f"u{WIDTHS[kind]}"
+    meant = {"u": bits, "last": named[-1]}
     sources, _, result = types.partition("> ")
     operands = []
     for operand, each in zip(row.operands[1:], sources.split(), strict=True):
         wanted = meant.get(each, each)
         operands.append(t.bits(operand, kind) if each == "b" else t.read(operand, wanted))
-    made = expression.format(
-        *operands,
-        dtype=bits,
-        mask=t.mask,
-        mode=next((p for p in row.parts if p in PERMUTE_MODES), ""),
-        signs=f"{named[0][0] == 's'}, {named[-1][0] == 's'}",
-        **{flag: flag in row.parts for flag in ("hi", "l", "wrap", "shiftamt")},
-    )
+    made = expression.format(*operands, mask=t.mask)
     t.write(row.operands[0], t.result(made, meant.get(result, result)))
 
 
-def _carried(t: Translator, row: PtxInstruction, a: str, b: str, subtract: bool) -> None:
-    """A sum or difference with the carry flag, read or written."""
+_CARRYING = frozenset(("lo", "hi", "cc", *instructions.DTYPES))
+
+
+def _carried(t: Translator, row: PtxInstruction) -> None:
+    """``add``, ``sub`` and ``mad`` with the carry flag, read or written."""
+    kind = one_type(row)
+    if not set(row.parts[1:]) <= _CARRYING:
+        raise Untranslatable(UNKNOWN_FORM)
+    unsigned = f"u{WIDTHS[kind]}"
+    subtract = row.base in ("sub", "subc")
+    a, b = (t.read(operand, unsigned) for operand in row.operands[1:3])
+    if row.base in ("mad", "madc"):
+        product = instructions.form_of(("mul", row.parts[1], kind))
+        if product is None:
+            raise Untranslatable(UNKNOWN_FORM)
+        a, b = (t.read(operand, kind) for operand in row.operands[1:3])
+        a = t.result(product.expression.format(a, b), kind)
+        b = t.read(row.operands[3], unsigned)
     carry = t.register(t.blocks.carry) if row.base in CARRIES else "None"
-    t.emit(f"x0, x1 = carry_sum({a}, {b}, {carry}, {subtract})")
+    t.emit(f"x0, x1 = integers.carry_sum({a}, {b}, {carry}, {subtract})")
     t.write(row.operands[0], "x0")
     if "cc" in row.parts:
         t.write(RegisterOperand(t.blocks.carry), "x1")
 
 
-def _sum(t: Translator, row: PtxInstruction) -> None:
-    kind, subtract = row.parts[-1], row.base in ("sub", "subc")
-    if "cc" in row.parts or row.base in ("addc", "subc"):
-        a, b = (t.read(o, "u" + kind[1:]) for o in row.operands[1:3])
-        _carried(t, row, a, b, subtract)
-    elif "sat" in row.parts and kind == "s32":
-        a, b = (t.read(o, kind) for o in row.operands[1:])
-        t.write(row.operands[0], t.result(f"integers.saturating_sum({a}, {b}, {subtract})", kind))
-    else:
+def _sum_or_product(t: Translator, row: PtxInstruction) -> None:
+    """``add``, ``sub``, ``mul``, ``mad``, ``div`` … of integers, or of floats."""
+    if not is_integer(row):
         _real(t, row)
-
-
-def _product(row: PtxInstruction, kind: str, a: str, b: str) -> str:
-    """Bits of the product of integers: the lower or upper half, or all of it."""
-    width = WIDTHS[kind]
-    letter = "i" if kind[0] == "s" else "u"
-    if width == 64:
-        if "hi" in row.parts:
-            return f"integers.multiply_high{'_signed' if letter == 'i' else ''}({a}, {b})"
-        return f"({a} * {b}).view(u64)"
-    wide = f"{letter}{2 * width}"
-    if "wide" in row.parts:
-        return f"({a}.astype({wide}) * {b}.astype({wide})).view(u{2 * width})"
-    if "hi" in row.parts:
-        return f"(({a}.astype({wide}) * {b}.astype({wide})) >> {wide}({width})).astype(u{width})"
-    return f"({a} * {b}).view(u{width})"
-
-
-def _multiply(t: Translator, row: PtxInstruction) -> None:
-    """``mul`` and ``mad`` of integers; of floats they are as ``fma`` is."""
-    kind = one_type(row)
-    if is_float(kind) or kind == "f32x2":
-        _real(t, row)
-        return
-    a, b = (t.read(o, kind) for o in row.operands[1:3])
-    product = _product(row, kind, a, b)
-    if row.base == "mul":
-        t.write(row.operands[0], product)
-        return
-    c = t.read(row.operands[3], f"u{WIDTHS[kind] * (2 if 'wide' in row.parts else 1)}")
-    if row.base == "madc" or "cc" in row.parts:
-        _carried(t, row, product, c, subtract=False)
-    elif "sat" in row.parts:
-        if kind != "s32" or "hi" not in row.parts:
-            raise Untranslatable("a clamped sum of this type is not known here")
-        total = f"integers.saturating_sum({product}.view(i32), {c}.view(i32), False)"
-        t.write(row.operands[0], f"{total}.view(u32)")
+    elif "cc" in row.parts or row.base in CARRIES:
+        _carried(t, row)
     else:
-        t.write(row.operands[0], f"{product} + {c}")
+        _integer(t, row)
 
 
 def _shift(t: Translator, row: PtxInstruction) -> None:
-    kind = one_type(row)
-    if row.base == "shl" or kind[0] == "b":
-        kind = "u" + kind[1:]
-    value, amount = t.read(row.operands[1], kind), row.operands[2]
+    form = instructions.form_of(row.parts)
+    amount = row.operands[2]
     steps = constant(amount.text, "u32") if isinstance(amount, ImmediateOperand) else -1
-    if 0 <= steps < WIDTHS[kind]:
-        shifted = t.constant(steps, DTYPES[kind])
-        made = f"({value} {'<<' if row.base == 'shl' else '>>'} {shifted})"
-    else:
-        name = "left" if row.base == "shl" else "right"
-        made = f"integers.shift_{name}({value}, {t.read(amount, 'u32')})"
-    t.write(row.operands[0], t.result(made, kind))
+    if form is None or not 0 <= steps < WIDTHS[form.result]:
+        _integer(t, row)
+        return
+    shifted = t.constant(steps, DTYPES[form.result])
+    value = t.read(row.operands[1], form.result)
+    sign = "<<" if row.base == "shl" else ">>"
+    t.write(row.operands[0], t.result(f"({value} {sign} {shifted})", form.result))
 
 
 def _logic3(t: Translator, row: PtxInstruction) -> None:
@@ -245,9 +207,7 @@ def _real(t: Translator, row: PtxInstruction) -> None:
     base = "fma" if row.base == "mad" else row.base
     opcode = row.opcode.removesuffix(f".{kind}")
     template = VARIANTS.get((opcode, kind)) or VARIANTS.get((base, kind)) or REAL[base]
-    if base == "div" and not is_float(kind):
-        template = "integers.divide({0}, {1})"
-    elif way is not None and base in DIRECTED:
+    if way is not None and base in DIRECTED:
         if kind not in ("f32", "f64", "f32x2"):
             raise Untranslatable("a rounding of this type is not known here")
         template = DIRECTED[base].replace("{way!r}", repr(way))
@@ -302,6 +262,9 @@ def simple(t: Translator, row: PtxInstruction, template: str) -> None:
 
 
 def _extreme(t: Translator, row: PtxInstruction) -> None:
+    if is_integer(row):
+        _integer(t, row)
+        return
     least, values = row.base == "min", ["{0}", "{1}", "{2}"][: len(row.operands) - 1]
     if not is_float(one_type(row)):
         template = f"np.{'minimum' if least else 'maximum'}({{0}}, {{1}})"
@@ -341,18 +304,6 @@ def _test(t: Translator, row: PtxInstruction) -> None:
 # -- comparisons -----------------------------------------------------------------------------------
 
 
-COMPARISONS: Mapping[str, str] = {
-    "eq": "({0} == {1})",
-    "ne": "({0} != {1})",
-    "lt": "({0} < {1})",
-    "le": "({0} <= {1})",
-    "gt": "({0} > {1})",
-    "ge": "({0} >= {1})",
-    "lo": "({0} < {1})",
-    "ls": "({0} <= {1})",
-    "hi": "({0} > {1})",
-    "hs": "({0} >= {1})",
-}
 OF_FLOATS: Mapping[str, str] = {
     **COMPARISONS,
     "ne": "(({0} < {1}) | ({0} > {1}))",
@@ -366,7 +317,6 @@ OF_FLOATS: Mapping[str, str] = {
     "num": "(~(np.isnan({0}) | np.isnan({1})))",
 }
 """Comparisons of floats: those that end with ``u`` hold where an operand is NaN."""
-_BOOLEAN = {"and": "&", "or": "|", "xor": "^"}
 
 
 def _compared(row: PtxInstruction, a: str, b: str, real: bool) -> str:
@@ -379,8 +329,8 @@ def _comparison(t: Translator, row: PtxInstruction, kind: str) -> tuple[str, str
     """Two operands compared, and what that is combined with."""
     operands = [_flushed(row, kind, t.read(o, kind)) for o in row.operands[1:3]]
     made = _compared(row, operands[0], operands[1], is_float(kind))
-    named = next((p for p in row.parts[2:] if p in _BOOLEAN), None)
-    return made, f" {_BOOLEAN[named]} {t.read(row.operands[3], 'pred')}" if named else ""
+    named = next((p for p in row.parts[2:] if p in BOOLEAN), None)
+    return made, f" {BOOLEAN[named]} {t.read(row.operands[3], 'pred')}" if named else ""
 
 
 def _set_predicate(t: Translator, row: PtxInstruction) -> None:
@@ -466,8 +416,8 @@ def _to_space(t: Translator, row: PtxInstruction) -> None:
 
 
 def _convert(t: Translator, row: PtxInstruction) -> None:
-    if row.parts[1] == "pack":
-        _pack(t, row)
+    if row.parts[1] == "pack" or is_integer(row):
+        _integer(t, row)
         return
     ways = [p for p in row.parts if p in _ROUNDINGS]
     kinds = [p for p in row.parts[1:] if p in WIDTHS]
@@ -487,12 +437,7 @@ def _convert(t: Translator, row: PtxInstruction) -> None:
         bits = t.result(_as_real(row, to, source, way, value), to, way or "rn")
     else:
         dtype = ("i" if to[0] == "s" else "u") + str(WIDTHS[to])
-        made = f"{value}.astype({dtype})"
-        if is_float(source):
-            made = f"integers.to_integer({value}, {way!r}, {dtype})"
-        elif "sat" in row.parts:
-            made = f"integers.saturate({value}, {dtype})"
-        bits = f"{made}.view(u{WIDTHS[to]})"
+        bits = f"integers.to_integer({value}, {way!r}, {dtype}).view(u{WIDTHS[to]})"
     t.write(row.operands[0], bits, to)
 
 
@@ -569,28 +514,16 @@ def _convert_packed(
     t.write(row.operands[0], f"({high} << {whole}({step})) | {low}", whole)
 
 
-def _pack(t: Translator, row: PtxInstruction) -> None:
-    """``cvt.pack.sat``: two integers clipped into the lowest bits, the third above them."""
-    to, source = [p for p in row.parts[2:] if p in WIDTHS][:2]
-    width = WIDTHS[to]
-    name = ("i" if to[0] == "s" else "u") + str(width)
-    if width < 8:
-        raise Untranslatable("packing to less than eight bits is not known here")
-    first, second = (
-        f"integers.saturate({t.read(o, source)}, {name}).view(u{width}).astype(u32)"
-        for o in row.operands[1:3]
-    )
-    made = f"({first} << u32({width})) | {second}"
-    if len(row.operands) > 3:
-        made = f"({t.read(row.operands[3], 'u32')} << u32({2 * width})) | {made}"
-    t.write(row.operands[0], made)
-
-
+INTEGER = (
+    *("rem", "sad", "mul24", "mad24", "popc", "clz", "bfind", "fns", "brev", "bfe", "bfi", "szext"),
+    *("bmsk", "dp4a", "dp2a", "and", "or", "xor", "not", "cnot", "shf", "prmt"),
+)
+SUMS_AND_PRODUCTS = (*("add", "sub", "addc", "subc", "mul", "mad", "madc", "div", "abs", "neg"),)
 HANDLERS: Mapping[str, Handler] = {
     **dict.fromkeys(TABLE, _by_table),
     **dict.fromkeys(REAL, _real),
-    **dict.fromkeys(("add", "sub", "addc", "subc"), _sum),
-    **dict.fromkeys(("mul", "mad", "madc"), _multiply),
+    **dict.fromkeys(INTEGER, _integer),
+    **dict.fromkeys(SUMS_AND_PRODUCTS, _sum_or_product),
     **dict.fromkeys(("min", "max"), _extreme),
     **dict.fromkeys(("shl", "shr"), _shift),
     "lop3": _logic3,

@@ -270,6 +270,8 @@ def _computed(
     one: PtxInstruction, bits: int, signed: bool, args: list[LinearForm]
 ) -> LinearForm | None:
     base, parts = one.parts[0], one.parts
+    if all(a.number is not None for a in args) and base != "setp":
+        return _of_numbers(one, args)
     read = [forms.wrapped(a, bits, signed) for a in args]
     match base, len(args):
         case "add", 2:
@@ -299,6 +301,15 @@ def _computed(
         case "bfe", 3:
             return _field(bits, signed, args)
     return None
+
+
+def _of_numbers(one: PtxInstruction, args: list[LinearForm]) -> LinearForm | None:
+    """The result of operands that are all numbers."""
+    # It brings numpy, which few listings need.
+    from inspector.semantics.instructions import evaluate
+
+    values = evaluate(one.opcode, [[a.constant] for a in args])
+    return None if values is None else forms.constant(values[0])
 
 
 def _field(bits: int, signed: bool, args: list[LinearForm]) -> LinearForm | None:

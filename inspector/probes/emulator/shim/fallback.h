@@ -10,6 +10,7 @@
 #include <unordered_set>
 
 #include "hooks.h"
+#include "integers.h"
 #include "views.h"
 #include "wide.h"
 
@@ -140,6 +141,7 @@ inline void run_elsewhere(const c10::OperatorHandle& op, torch::jit::Stack* stac
   Crossing crossing(type, device, call.absent);
   const size_t base = stack->size() - schema.arguments().size();
   bool generator_argument = false;
+  const bool converts = !meta && name == "aten::copy_" && (*stack)[base + 1].toTensor().is_cuda();
   for (size_t i = base; i < stack->size(); i++) {
     c10::IValue& value = (*stack)[i];
     if (value.isTensor()) {
@@ -174,6 +176,9 @@ inline void run_elsewhere(const c10::OperatorHandle& op, torch::jit::Stack* stac
   if (!meta && !generator_argument && op.hasTag(at::Tag::nondeterministic_seeded))
     borrowed.emplace(default_generator(device));
   std::optional<Widened> widened;
+  std::optional<GuardedDivision> division;
+  if (converts) convert_as_device(schema, stack);
+  if (!meta) division = GuardedDivision::of(schema, stack);
   if (!meta) widened = Widened::of(schema, stack);
   try {
     op.redispatchBoxed(c10::DispatchKeySet(key), stack);
@@ -184,6 +189,7 @@ inline void run_elsewhere(const c10::OperatorHandle& op, torch::jit::Stack* stac
   }
   borrowed.reset();
   if (widened) widened->narrow(schema, stack);
+  if (division) division->complete(*stack);
 
   crossing.settle();
   for (size_t i = stack->size() - schema.returns().size(); i < stack->size(); i++) {
