@@ -198,6 +198,17 @@ class Argument(Struct, frozen=True):
     python_type: str | None = None
 
 
+class Share(Struct, frozen=True, array_like=True):
+    """Two arguments of a call whose elements have bytes of memory in common.
+
+    ``offset_bytes`` is the second's address less the first's.
+    """
+
+    first: str
+    second: str
+    offset_bytes: int = 0
+
+
 class Call(Struct, frozen=True):
     """Something that can be run again, as often as it was run alike: ``count`` times.
 
@@ -207,9 +218,12 @@ class Call(Struct, frozen=True):
     the graph's or the function's; ``hash`` the variant's, of a launch of Triton's. ``grid`` counts
     blocks (programs, not clusters) and ``block`` threads, both x, y, z; ``shared_bytes`` a block's
     dynamic ones.
-    ``first`` says how many calls of any kind its process had made before it. None is "not known".
+    ``first`` orders the calls of a process by when they were first seen. None is "not known".
     ``operators`` are ATen's that were being called when it was first launched so, the outermost
     first, as ``at::_ops`` names them (``square``, ``pow_Tensor_Scalar``).
+
+    ``shares`` are pairs of tensors that overlap in memory. ``failed`` is the error that such a call
+    raised, None if none did: what raised is not counted, so that ``count`` may be 0.
 
     Counts are reported while they grow: where the program was killed, up to an eighth of the true
     count is missing. A launch of Triton's into a CUDA graph counts once, and the graph's replays
@@ -226,6 +240,8 @@ class Call(Struct, frozen=True):
     count: int = 1
     first: int | None = None
     operators: tuple[str, ...] = ()
+    shares: tuple[Share, ...] = ()
+    failed: str | None = None
 
 
 class Copied(Struct, frozen=True):

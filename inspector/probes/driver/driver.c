@@ -185,7 +185,8 @@ static struct Handle { void *handle; int module; } *handles;
 static int handle_count, handle_room;
 static Exec *execs;
 static int exec_count, exec_room;
-static int by_operator, capturing, active, ready, owner, written, tuning;
+static int by_operator, capturing, active, ready, owner, written;
+static __thread int tuning;   /* benchmarks of an autotuner under way in this thread */
 static uint64_t lost[6], lost_told, addresses[MAX_ADDRESSES];
 static int address_count;
 static void *subscriber;
@@ -616,7 +617,7 @@ static uint16_t *place_of(const Asked *a, int device, int operator, int tunes) {
 static int entry_of(const Asked *a, const char *symbol, int device, int in_graph) {
   Asked others = {.f = a->f};   /* all launches of a kernel that are not told apart */
   int operator = by_operator ? operators_now() : 0, same = 0;
-  int tunes = __atomic_load_n(&tuning, __ATOMIC_RELAXED) > 0;
+  int tunes = tuning > 0;
   uint16_t *place = place_of(a, device, operator, tunes);
   if (*place) return *place - 1;
   uint16_t *rest = place_of(&others, device, 0, tunes);
@@ -928,8 +929,8 @@ EXPORT void ptxview_driver_prepare(const char *cupti) {
   snprintf(cupti_path, sizeof cupti_path, "%s", cupti);
 }
 
-/* Whether an autotuner measures: launches from now on are its own. */
-EXPORT void ptxview_driver_tuning(int depth) { __atomic_store_n(&tuning, depth, __ATOMIC_RELAXED); }
+/* Whether an autotuner measures in this thread: its launches from now on are the tuner's own. */
+EXPORT void ptxview_driver_tuning(int depth) { tuning = depth; }
 
 /* The driver calls this at the end of cuInit. */
 EXPORT int InitializeInjection(void) {

@@ -16,6 +16,7 @@ The package runs in the user's interpreter and imports only its two neighbours `
     launch      one launch in PTX, its faults;  executor: loads what runs it
     writes      the memory that a kernel may write
     inductor    torch.compile
+    assertions  failed assertions of its kernels: the model's line, the index
     extension   load_inline, load, CUDAExtension;  nvcc_main: takes nvcc's place in them
     cudart      services for the CUDA runtime's replacement, limits and refused launches
 """
@@ -42,6 +43,10 @@ PARTS = (
     ("torch._inductor.cpp_builder", "inductor", "attach_builds"),
     ("torch._inductor.select_algorithm", "inductor", "attach_selection"),
     ("torch._inductor.runtime.benchmarking", "inductor", "attach_benchmarks"),
+    ("torch._inductor.codecache", "inductor", "attach_caches"),
+    ("torch._inductor.codegen.triton", "inductor", "attach_caches"),
+    ("torch._inductor.codegen.multi_kernel", "inductor", "attach_caches"),
+    ("torch._inductor.runtime.autotune_cache", "inductor", "attach_caches"),
     ("torch.utils.cpp_extension", "extension", "attach"),
 )
 """Modules, and the part and its function that changes each right after its import; ``driver`` works

@@ -10,10 +10,10 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
-from . import current, executor, say, shim, writes
+from . import assertions, current, executor, say, shim, writes
 from .say import WAITING
 
 Size = tuple[int, int, int]
@@ -95,15 +95,22 @@ class AbsentValue(Exception):
     """A kernel reads memory whose value is absent; the text is the reason."""
 
 
-def error_of(fault: Any, call: Launch, listing: Any, number: int) -> Exception:
-    """The exception that the program gets for the executor's ``fault`` in launch ``number``."""
+def error_of(
+    fault: Any, call: Launch, number: int, listing: Any, kernel: Any, rerun: Callable[[Any], Any]
+) -> Exception:
+    """The exception that the program gets for the executor's ``fault`` in launch ``number``.
+
+    ``rerun`` runs the block that failed once more, under an observer.
+    """
     place, address = fault.place, fault.address
     if fault.space == "global" and address is not None and (why := shim.absence_at(address)):
         return AbsentValue(why)
     who = f"{call.unit} {place.block or (0, 0, 0)}"
     if place.thread is not None:
         who += f", thread {place.thread}"
-    line = source(listing, place.line, call.file)
+    model = assertions.model_lines() if fault.cause == "assertion" else []
+    line = " or ".join(model[: assertions.MAX_MODEL_LINES])
+    line = line or source(listing, place.line, call.file)
     after = f" (PTX line {place.line}: {place.statement.rstrip('; ')[:100]}"
     after += f"; {line})" if line else ")"
     if fault.cause in ("out of bounds", "null") and fault.space == "global":
@@ -114,6 +121,8 @@ def error_of(fault: Any, call: Launch, listing: Any, number: int) -> Exception:
             what += ", a null pointer"
         elif memory := call.memory():
             what += f": {_nearest(memory, address)}"
+    elif model:
+        what = assertions.sentence(fault, listing, kernel, rerun)
     else:
         what = fault.message.removeprefix(f"{place.kernel}: ").removesuffix(f" ({place})")
     text = f"ptxview: {who} of launch {number} of {call.name}, grid {call.grid}, {what}{after}"
@@ -206,16 +215,12 @@ def run(call: Launch, seconds: float) -> str:
         ]
         arguments = [*call.arguments, *(b.address if b.size else 0 for b in buffers)]
         number = _launches[call.name] = _launches.get(call.name, 0) + 1
+        budget = None if math.isinf(seconds) else int(seconds * LANES_A_SECOND)
+        block = call.block or kernel.required_block
+        given = {"memory": memory, "shared": call.shared, "budget": budget}
+        execution = partial(execute.execute, kernel, call.grid, block, arguments, **given)
         try:
-            done = execute.execute(
-                kernel,
-                call.grid,
-                call.block or kernel.required_block,
-                arguments,
-                memory=memory,
-                shared=call.shared,
-                budget=None if math.isinf(seconds) else int(seconds * LANES_A_SECOND),
-            )
+            done = execution()
             BENCHMARKS.used(done.cost / LANES_A_SECOND)
             return "".join(done.printed)
         except (execute.CannotRun, execute.LaunchError) as error:
@@ -230,7 +235,11 @@ def run(call: Launch, seconds: float) -> str:
                 "over-budget",
             ) from None
         except execute.Fault as fault:
-            raise error_of(fault, call, listing, number) from None
+            failed = [_number(fault.place.block or (0, 0, 0), call.grid)]
+            rerun = partial(execution, blocks=failed)
+            raise error_of(
+                fault, call, number, listing, kernel, lambda observer: rerun(observer=observer)
+            ) from None
         except Exception as error:  # of the executor, for a kernel that the compiler accepted
             why = f"{type(error).__name__}: {error}"[:300]
             if memory.written:
@@ -239,6 +248,11 @@ def run(call: Launch, seconds: float) -> str:
         finally:
             for part in buffers:
                 memory.remove(part)
+
+
+def _number(block: Size, grid: Size) -> int:
+    """The number of a block in its grid."""
+    return block[0] + grid[0] * (block[1] + grid[1] * block[2])
 
 
 def _zeros(size: int, align: int) -> Any:
