@@ -64,9 +64,6 @@ class Launch:
                     yield position, word
 
 
-ASSEMBLY_LINES = 200
-"""Lines of PTX above an instruction that are searched for the beginning of its inline assembly."""
-
 _LIBRARY = re.compile(r"/(?:triton|torch|numpy|nvidia|cuda[-\w.]*)/")
 _OPCODE = re.compile(r"(?:@!?%?\w+\s+)?([a-z]\w*)")
 _VERBS = {
@@ -147,17 +144,7 @@ def source(listing: Any, line: int, file: str) -> str:
     """The program's source line of a line of PTX; empty if unknown."""
     if not 0 < line <= len(listing.lines):
         return ""
-    first = line
-    # Within inline assembly LLVM counts lines of the assembly: the location of its first is right.
-    for above in range(line - 1, max(0, line - ASSEMBLY_LINES), -1):
-        text = listing.lines[above - 1].text
-        if "// end inline asm" in text:
-            break
-        if "// begin inline asm" in text:
-            first = above
-            break
-    places = (listing.lines[n - 1].source for n in range(first, line + 1))
-    where = next((place for place in places if place is not None), None)
+    where = listing.lines[line - 1].source
     if where is None:
         return ""
     frames = list(where.frames())  # the innermost first
