@@ -43,6 +43,7 @@ from inspector.base.text import (
     words,
 )
 from inspector.listing.line import Line
+from inspector.recording.origins import PRODUCTS, principal_lines
 from inspector.report.jsons import ordered
 
 _INDUCTORS = re.compile(r"triton_(?P<kind>[a-z]+)_fused_.*?(?P<number>_\d+)?$")
@@ -55,8 +56,6 @@ LAYOUT = frozenset(
 )
 """Operators that compute nothing; named only where a kernel has no others."""
 _MOVES = LAYOUT | {"iota", "broadcast_in_dim"}
-PRODUCTS = ("mm", "bmm", "addmm", "baddbmm", "convolution", "flex_attention")
-"""What templates compute; the other operators are fused around them."""
 MAX_OPERATORS = 3
 TILE = ("BLOCK_M", "BLOCK_N", "BLOCK_K")
 """Constants of templates; the last is read from TTGIR where there are none."""
@@ -132,8 +131,9 @@ def tile(config: Mapping[str, object], by_ttgir: str | None = None) -> str:
 
 
 def user_line(kernel: Kernel) -> str:
-    """The user's line of which most operators are in a kernel, the last of several, or ""."""
-    made = kernel.fusion.made_from if kernel.fusion is not None else ()
+    """The user's line of a template's product, else the one of which most operators are in a
+    kernel, the last of several, or ""."""
+    made = principal_lines(kernel.fusion.made_from if kernel.fusion is not None else ())
 
     def weight(part: MadeFrom) -> int:
         bases = [target.split(".")[1:2] for target in part.targets]
