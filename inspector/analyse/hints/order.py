@@ -6,7 +6,14 @@ from collections.abc import Iterator, Sequence
 
 from inspector.analyse.accesses import OpcodeLines, base_of
 from inspector.analyse.flow.graph import Flow
-from inspector.analyse.hints.subject import Finding, HintSubject, Thresholds, number, numbers
+from inspector.analyse.hints.subject import (
+    Finding,
+    HintSubject,
+    Thresholds,
+    advice,
+    number,
+    numbers,
+)
 from inspector.analyse.tensors import blocked, operand_shape, uses
 from inspector.base.model import Stage
 from inspector.base.text import base_name, by_key, counted, some, words
@@ -58,9 +65,7 @@ def early_wait(subject: HintSubject, thresholds: Thresholds) -> Iterator[Finding
         "hint",
         f"{counted(len(set(early)), 'load')} in a loop waited for at once ({soon}), with nothing "
         "else on its way: each turn takes the whole latency of memory, hundreds of cycles, which "
-        "only other warps can hide. Unroll the loop (with __restrict__, where it also stores) so "
-        "that several loads are issued before the first is used, load the next turn's value one "
-        "turn ahead, or load 16 bytes at a time.",
+        f"only other warps can hide. {advice(subject, thresholds, WAIT)}",
         {Stage.SASS: numbers((*early, *waiting))},
     )
 
@@ -220,8 +225,7 @@ def uninlined_call(subject: HintSubject, thresholds: Thresholds) -> Iterator[Fin
         + (
             "Leave it out of kernels that are measured."
             if heavy
-            else "Take away __noinline__ (noinline=True), make the function visible where it is "
-            "called, or link with -dlto."
+            else advice(subject, thresholds, CALL)
         ),
         {Stage.PTX: numbers(kept), Stage.SASS: numbers(own)},
     )
@@ -231,13 +235,6 @@ def uninlined_call(subject: HintSubject, thresholds: Thresholds) -> Iterator[Fin
 
 SLOW_DIVISION = "slow-division"
 
-CURES = {
-    True: "Multiply by the reciprocal, computed once, or allow an approximation (__fdividef, "
-    "-use_fast_math, -prec-div=false).",
-    False: "Make the divisor a constant (a template parameter, a tl.constexpr: a power of two is a "
-    "shift), count rows and columns along instead of dividing, or use 32 bits for 64.",
-}
-"""What to try, by whether all divisions are of floats."""
 _BY_REGISTER = re.compile(r",\s*+%[\w$]++\s*+;")
 _DIVISION = re.compile(r"(?:div|rem)\.(?:r[nzmp]\.)?(?:ftz\.)?([suf](?:16|32|64))\Z")
 
@@ -274,6 +271,7 @@ def slow_division(subject: HintSubject, thresholds: Thresholds) -> Iterator[Find
         return
     what = some(list(dict.fromkeys(f"{line.opcode}" for line in divisions)))
     floats = all(".f" in (line.opcode or "") for line in divisions)
+    cure = advice(subject, thresholds, SLOW_DIVISION, "floats" if floats else "integers")
     where = "in a loop" if looped else "in a kernel without loops"
     share = _share(divisions, bodies.total() - looped * bodies[0], thresholds)
     yield Finding(
@@ -281,7 +279,7 @@ def slow_division(subject: HintSubject, thresholds: Thresholds) -> Iterator[Find
         "hint",
         f"{counted(len(divisions), 'division')} {where} ({what}), about {share:.0%} of its "
         "instructions (an estimate): the hardware has no such instruction, so each is a "
-        f"reciprocal and its corrections. {CURES[floats]}",
+        f"reciprocal and its corrections. {cure}",
         {Stage.PTX: numbers(divisions)},
     )
 
@@ -375,7 +373,6 @@ def fp64_promotion(subject: HintSubject, thresholds: Thresholds) -> Iterator[Fin
         "warn",
         f"{counted(len(double), 'fp64 instruction')} against {floats} in fp32, though "
         f"everything that is loaded and stored is narrower: values are widened to double here"
-        f"{slower}, and a double takes two registers. In C++ a literal such as 0.5 is a double and "
-        "makes all that it meets one: write 0.5f, and tanhf or expf for tanh or exp.",
+        f"{slower}, and a double takes two registers. {advice(subject, thresholds, PROMOTION)}",
         {Stage.PTX: numbers([*widened, *double])},
     )
