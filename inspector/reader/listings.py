@@ -94,14 +94,14 @@ class Listings:
             cubin = file.content.read()
             if file.text_from != DISASSEMBLED and not is_elf(cubin):  # a report has the text alone
                 return StageText(decode(cubin), file.text_from)
-            plain, annotated, tool = disassemble(cubin, self.cache)
+            plain, annotated, command = disassemble(cubin, self.cache)
             known = read_cubin(cubin)
             if variant.locations_cubin is not None and (known is None or not known.has_lines):
                 with suppress(PtxviewError):
                     annotated = (
                         disassemble(variant.locations_cubin.read(), self.cache)[1] or annotated
                     )
-            return StageText(plain, f"nvdisasm {tool} -c", annotated)
+            return StageText(plain, command, annotated)
         return StageText(decode(file.content.read()), file.text_from)
 
     def listing(self, variant: Variant, stage: Stage) -> Listing:

@@ -193,6 +193,8 @@ def _accumulated(lines: Sequence[Line]) -> list[Line]:
 
 _SYSTEM = frozenset(("__assertfail", "__trap"))
 _HEAVY = frozenset(("vprintf", "malloc", "free"))
+_OPTIX = "_optix_"
+"""What OptiX's device functions begin with: its compiler, in the driver, inlines them."""
 _CALLEE = re.compile(r"\$(_Z\w+|\w+)\)")
 
 
@@ -200,7 +202,7 @@ def uninlined_call(subject: HintSubject, thresholds: Thresholds) -> Iterator[Fin
     """Calls of functions that were not inlined: of the program's, and printf, malloc and free.
 
     A failing assertion and the assembler's own subroutines (divisions) are left alone, and so are
-    calls in PTX that the assembler inlined after all.
+    calls in PTX that the assembler inlined after all, and OptiX's own functions.
     """
     own = [line for line in subject.of(Stage.SASS, "CALL") if "__internal_" not in line.text]
     if subject.sass and not own:
@@ -210,13 +212,13 @@ def uninlined_call(subject: HintSubject, thresholds: Thresholds) -> Iterator[Fin
         names = [line.targets[0] if line.targets else "" for line in calls]
     else:
         names = [(m[1] if (m := _CALLEE.search(line.text)) else "") for line in own]
-    named = [name for name in names if name not in _SYSTEM]
+    named = [name for name in names if _inlinable(name)]
     if not named:
         return
     heavy = all(name in _HEAVY for name in named)
     called = [base_name(name) if name else "a function chosen at run time" for name in named]
     shown = some(list(dict.fromkeys(called)))
-    kept = [line for line in calls if not line.targets or line.targets[0] not in _SYSTEM]
+    kept = [line for line in calls if not line.targets or _inlinable(line.targets[0])]
     yield Finding(
         CALL,
         "info" if heavy else "hint",
@@ -229,6 +231,10 @@ def uninlined_call(subject: HintSubject, thresholds: Thresholds) -> Iterator[Fin
         ),
         {Stage.PTX: numbers(kept), Stage.SASS: numbers(own)},
     )
+
+
+def _inlinable(name: str) -> bool:
+    return name not in _SYSTEM and not name.startswith(_OPTIX)
 
 
 # Integers by what is not constant, exact fp32, fp64.

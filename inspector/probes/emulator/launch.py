@@ -110,7 +110,7 @@ def error_of(fault: Any, call: Launch, listing: Any, number: int) -> Exception:
         if fault.cause == "null":
             what += ", a null pointer"
         elif memory := call.memory():
-            what += f": {_nearest(memory, address)}"
+            what += f": {_nearest(memory, address, fault.nbytes)}"
     else:
         what = fault.message.removeprefix(f"{place.kernel}: ").removesuffix(f" ({place})")
     text = f"ptxview: {who} of launch {number} of {call.name}, grid {call.grid}, {what}{after}"
@@ -128,16 +128,20 @@ def memory_of(tensor: Any) -> Memory:
     return first, end, f"{kind} {list(tensor.shape)}"
 
 
-def _nearest(memory: dict[str, Memory], address: int) -> str:
-    """The nearest argument, and its distance from the address."""
+def _nearest(memory: dict[str, Memory], address: int, nbytes: int) -> str:
+    """The nearest argument, and the distance of an access from it."""
     distances = {
-        name: first - address if address < first else address - end
+        name: first - address if address < first else max(address - end, 0)
         for name, (first, end, _) in memory.items()
     }
     name = min(distances, key=lambda name: distances[name])
-    side = "before the start" if address < memory[name][0] else "past the end"
-    where = f"{distances[name]} bytes {side}" if distances[name] else f"just {side}"
-    return f"{where} of {name}, {memory[name][2]}, the nearest argument"
+    first, end, kind = memory[name]
+    if first <= address < end:
+        where = f"it reaches {address + nbytes - end} bytes past the end"
+    else:
+        side = "before the start" if address < first else "past the end"
+        where = f"{distances[name]} bytes {side}" if distances[name] else f"just {side}"
+    return f"{where} of {name}, {kind}, the nearest argument"
 
 
 def source(listing: Any, line: int, file: str) -> str:
