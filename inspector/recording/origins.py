@@ -5,13 +5,21 @@ torch's trace has them, name the user's line above the nodes.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from inspector.base.model import Content, Fusion, Graph, MadeFrom, Origin, Stage, StageFile
-from inspector.base.text import words
+from inspector.base.model import (
+    Content,
+    Fusion,
+    Graph,
+    MadeFrom,
+    Origin,
+    Stage,
+    StageFile,
+    principal_lines,
+)
 from inspector.listing.output_code import KernelText, OutputCode, Place, graph_lines
 from inspector.recording.facts import Blob, Event, as_map, as_text, text_of
 
@@ -21,13 +29,6 @@ Lines = Mapping[str, Place | None]
 # The graphs whose nodes the fragments in output_code name, the nearest first.
 AFTER = ("inductor_post_grad_graph", "before_post_grad_graph")
 NODES, DYNAMO_NODES = "graph_nodes", "dynamo_nodes"
-PRODUCTS = frozenset(
-    words(
-        "mm bmm addmm baddbmm _int_mm _scaled_mm _grouped_mm _scaled_grouped_mm convolution "
-        "flex_attention flex_attention_backward"
-    )
-)
-"""What templates compute; the other operators are fused around them."""
 _WRITTEN = {Stage.IR_PRE_FUSION: "ir_pre_fusion", Stage.IR_POST_FUSION: "ir_post_fusion"}
 # Functions of torch/_inductor/compile_fx.py and fx_passes, and what torch's trace has around them.
 PASSES = (
@@ -156,19 +157,6 @@ def _fusion(kernel: KernelText, placed: Lines, dynamo: Lines) -> Fusion:
     sources = tuple(MadeFrom(f, n, code, tuple(ops)) for (f, n, code), ops in targets.items())
     defined = () if kernel.line is None else (kernel.line,)
     return Fusion(comment.ops, sources, tuple(unplaced), (*defined, *kernel.launches))
-
-
-def principal_lines(made: Sequence[MadeFrom]) -> Sequence[MadeFrom]:
-    """The lines that a kernel is of: those with a template's product, else all.
-
-    A target is like ``aten.mm.default``.
-    """
-    products = [m for m in made if any(_operator(target) in PRODUCTS for target in m.targets)]
-    return products or made
-
-
-def _operator(target: str) -> str:
-    return ".".join(target.split(".")[1:2])
 
 
 def joined(fusions: Iterable[Fusion]) -> Fusion | None:

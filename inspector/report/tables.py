@@ -21,6 +21,7 @@ from rich.text import Text
 
 from inspector.analyse.tuner_times import overheads
 from inspector.base.model import (
+    PRODUCTS,
     Failure,
     Graph,
     Kernel,
@@ -30,6 +31,7 @@ from inspector.base.model import (
     Resources,
     Stage,
     Variant,
+    principal_lines,
 )
 from inspector.base.text import (
     UsageError,
@@ -43,7 +45,6 @@ from inspector.base.text import (
     words,
 )
 from inspector.listing.line import Line
-from inspector.recording.origins import PRODUCTS, principal_lines
 from inspector.report.jsons import ordered
 
 _INDUCTORS = re.compile(r"triton_(?P<kind>[a-z]+)_fused_.*?(?P<number>_\d+)?$")
