@@ -164,16 +164,15 @@ def _opened(path: str | None, args: argparse.Namespace) -> Profiled:
     elif path is None or Path(path).suffix.lower() != ".ptx" or not Path(path).is_file():
         return common.open_profiled(path, args.device, args.ncu)
     elif args.device is None and Path(path).stat().st_size > MAX_ASSEMBLED_BYTES:
+        opened = common.open_profiled(path, None, args.ncu)
         if not args.json:
-            # Imported here: the rest assembles nothing.
-            from inspector.sources.compilers import own_target
-
-            own = own_target(Path(path).read_bytes()) or "ARCH"
+            variants = opened.reader.recording.variants()
+            own = next((v.target for _, v in variants if v.target), "ARCH")
             say(
                 f"not assembled, for it is larger than {MAX_ASSEMBLED_BYTES >> 20} MiB: "
                 f"--device {own} does, and takes ptxas' time"
             )
-        return common.open_profiled(path, None, args.ncu)
+        return opened
     else:
         recording = open_path(Path(path))
     from inspector.measure.ncu import report as reports

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 from rich.cells import cell_len
 
-from inspector.base.model import Fusion, Kernel, MadeFrom, Origin, Variant
+from inspector.base.model import Content, Fusion, Kernel, MadeFrom, Origin, Variant
 from inspector.recording.layout import BytesContent
 from inspector.recording.origins import Origins
 from inspector.report.tables import apart, labels, title, user_line
@@ -79,7 +79,7 @@ def test_the_line_of_a_template_is_that_of_its_product(
     kernel = Kernel(name, name, name, Origin.INDUCTOR, (one("3f2a91c0"),), fusion=fusion)
     assert user_line(kernel) == place
     assert place in title(kernel)
-    files = {line.file: BytesContent(b"") for line in made}
+    files: dict[str, Content] = {line.file: BytesContent(b"") for line in made}
     source = Origins(lambda blob: None, files=files).source(fusion)
     assert source is not None
     expected = "/m/mlp.py" if place == "mlp.py:40" else "/m/activations.py"
