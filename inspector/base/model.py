@@ -6,7 +6,7 @@ of which names others of them; read it from top to bottom.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from pathlib import PurePath
 from typing import Protocol
@@ -18,7 +18,7 @@ from inspector.base.stage import GRAPH_STAGES as GRAPH_STAGES
 from inspector.base.stage import KERNEL_STAGES as KERNEL_STAGES
 from inspector.base.stage import Location as Location
 from inspector.base.stage import Stage as Stage
-from inspector.base.text import base_name, short_name
+from inspector.base.text import base_name, short_name, words
 
 EDIT, BEFORE = "edit", "before"
 """What the configuration of a variant says that was compiled before its source was edited."""
@@ -157,6 +157,28 @@ class MadeFrom(Struct, frozen=True):
     line: int
     code: str = ""
     targets: tuple[str, ...] = ()
+
+
+PRODUCTS = frozenset(
+    words(
+        "mm bmm addmm baddbmm _int_mm _scaled_mm _grouped_mm _scaled_grouped_mm convolution "
+        "flex_attention flex_attention_backward"
+    )
+)
+"""What templates compute; the other operators are fused around them."""
+
+
+def principal_lines(made: Sequence[MadeFrom]) -> Sequence[MadeFrom]:
+    """The lines that a kernel is of: those with a template's product, else all.
+
+    A target is like ``aten.mm.default``.
+    """
+    products = [m for m in made if any(_operator(target) in PRODUCTS for target in m.targets)]
+    return products or made
+
+
+def _operator(target: str) -> str:
+    return ".".join(target.split(".")[1:2])
 
 
 class Fusion(Struct, frozen=True):

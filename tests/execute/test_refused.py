@@ -108,3 +108,9 @@ def test_work_is_counted_alike_for_every_block() -> None:
         launch(program, (n,), 128, [out, x, 0, 0, 781], shared=16).work for n in (10, 1000)
     )
     assert many == 100 * one
+
+
+def test_a_branch_to_a_label_that_is_not_there_names_it() -> None:
+    text = ".version 8.0\n.target sm_90\n.address_size 64\n.visible .entry k()\n{\nbra $gone;\n}\n"
+    (obstacle,) = Program(text).cannot()
+    assert "there is no label $gone in this function" in obstacle.reason

@@ -64,9 +64,6 @@ class Launch:
                     yield position, word
 
 
-ASSEMBLY_LINES = 200
-"""Lines of PTX above an instruction that are searched for the beginning of its inline assembly."""
-
 _LIBRARY = re.compile(r"/(?:triton|torch|numpy|nvidia|cuda[-\w.]*)/")
 _OPCODE = re.compile(r"(?:@!?%?\w+\s+)?([a-z]\w*)")
 _VERBS = {
@@ -120,7 +117,7 @@ def error_of(
         if fault.cause == "null":
             what += ", a null pointer"
         elif memory := call.memory():
-            what += f": {_nearest(memory, address)}"
+            what += f": {_nearest(memory, address, fault.nbytes)}"
     elif model:
         what = assertions.sentence(fault, listing, kernel, rerun)
     else:
@@ -140,33 +137,27 @@ def memory_of(tensor: Any) -> Memory:
     return first, end, f"{kind} {list(tensor.shape)}"
 
 
-def _nearest(memory: dict[str, Memory], address: int) -> str:
-    """The nearest argument, and its distance from the address."""
+def _nearest(memory: dict[str, Memory], address: int, nbytes: int) -> str:
+    """The nearest argument, and the distance of an access from it."""
     distances = {
-        name: first - address if address < first else address - end
+        name: first - address if address < first else max(address - end, 0)
         for name, (first, end, _) in memory.items()
     }
     name = min(distances, key=lambda name: distances[name])
-    side = "before the start" if address < memory[name][0] else "past the end"
-    where = f"{distances[name]} bytes {side}" if distances[name] else f"just {side}"
-    return f"{where} of {name}, {memory[name][2]}, the nearest argument"
+    first, end, kind = memory[name]
+    if first <= address < end:
+        where = f"it reaches {address + nbytes - end} bytes past the end"
+    else:
+        side = "before the start" if address < first else "past the end"
+        where = f"{distances[name]} bytes {side}" if distances[name] else f"just {side}"
+    return f"{where} of {name}, {kind}, the nearest argument"
 
 
 def source(listing: Any, line: int, file: str) -> str:
     """The program's source line of a line of PTX; empty if unknown."""
     if not 0 < line <= len(listing.lines):
         return ""
-    first = line
-    # Within inline assembly LLVM counts lines of the assembly: the location of its first is right.
-    for above in range(line - 1, max(0, line - ASSEMBLY_LINES), -1):
-        text = listing.lines[above - 1].text
-        if "// end inline asm" in text:
-            break
-        if "// begin inline asm" in text:
-            first = above
-            break
-    places = (listing.lines[n - 1].source for n in range(first, line + 1))
-    where = next((place for place in places if place is not None), None)
+    where = listing.lines[line - 1].source
     if where is None:
         return ""
     frames = list(where.frames())  # the innermost first
