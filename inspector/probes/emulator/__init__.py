@@ -11,7 +11,7 @@ The package runs in the user's interpreter and imports only its two neighbours `
 
     devices     limits of each architecture;  say: lines on stderr, their times in long programs
     shim        compiles shim/ once for each torch, and asks it
-    cuda        torch.cuda on top of the shim
+    cuda        torch.cuda on top of the shim;  lacking: what a CPU build of torch lacks
     driver      Triton's driver, its launches and benchmarks without measurements
     launch      one launch in PTX, its faults;  executor: loads what runs it
     writes      the memory that a kernel may write
@@ -42,6 +42,7 @@ PARTS = (
     ("torch._inductor.select_algorithm", "inductor", "attach_selection"),
     ("torch._inductor.runtime.benchmarking", "inductor", "attach_benchmarks"),
     ("torch.utils.cpp_extension", "extension", "attach"),
+    ("torch.distributed.distributed_c10d", "lacking", "attach_groups"),
 )
 """Modules, and the part and its function that changes each right after its import; ``driver`` works
 on CPU tensors too, where the shim cannot be compiled."""

@@ -65,7 +65,7 @@ def attach_compilation(compile_fx: Any) -> None:
 
 
 def _force(config: Any, name: str, value: bool) -> None:
-    """Give an option of a torch configuration this value in every thread, if there is such an option.
+    """Give an option of a torch configuration this value in every thread, if it exists.
 
     An assignment holds in its own thread alone since torch 2.13; a value that is forced from the
     environment holds everywhere, and before what a program assigns.
