@@ -27,7 +27,7 @@ import os
 from dataclasses import dataclass
 from functools import partial
 
-from ..hooks import before_import, when_imported
+from ..hooks import before_import, device_attached, no_device, when_imported
 
 DEFAULT_SECONDS = 20.0
 
@@ -120,5 +120,12 @@ def _attach(part: str, function: str, module: object) -> None:
     from . import shim
 
     if shim.loaded() or part == "driver":
-        private_names.check(f"{part}.{function}")
-        getattr(import_module(f"{__name__}.{part}"), function)(module)
+        try:
+            private_names.check(f"{part}.{function}")
+            getattr(import_module(f"{__name__}.{part}"), function)(module)
+        except Exception as error:
+            if part == "cuda":
+                no_device(f"{type(error).__name__}: {error}")
+            raise
+        if part == "cuda":
+            device_attached()

@@ -220,6 +220,7 @@ def attach(torch: Any) -> None:
         "_cuda_getStreamFromExternal": lambda pointer, index: (pointer, index, CUDA),
         "_cuda_setStream": set_stream,
         "_cuda_getCurrentRawStream": shim.stream,
+        "_host_emptyCache": lambda: None,
         "_cuda_isHistoryEnabled": lambda: False,
         "_cuda_tunableop_is_enabled": lambda: False,
         "_cuda_tunableop_tuning_is_enabled": lambda: False,
@@ -421,6 +422,7 @@ def _accelerator_functions(low: Any, cuda: dict[str, Any]) -> dict[str, Any]:
     functions = {
         "_accelerator_isAllocatorInitialized": lambda: bool(sys.modules["torch"].cuda._initialized),
         "_accelerator_emptyCache": lambda *pool: None,
+        "_accelerator_emptyHostCache": lambda: None,
         "_accelerator_getDeviceStats": cuda["_cuda_memoryStats"],
         "_accelerator_resetAccumulatedStats": cuda["_cuda_resetAccumulatedMemoryStats"],
         "_accelerator_resetPeakStats": cuda["_cuda_resetPeakMemoryStats"],

@@ -21,7 +21,7 @@ ARGUMENTS = dict(device=0, device_id=0, index=0, stream=None, enabled=True, val=
                  seed=1, seeds=1, size=100, cycles=1, filename="none", peer_device=0, debug_mode=0,
                  mem_ptr=0, msg="x", ret=False)
 REFUSED = "ptxview: the emulated device"
-BARE = ("INTERNAL ASSERT", "without", "not compiled", "dummy base", "not available", "is not supported")
+BARE = ("INTERNAL ASSERT", "without", "not compiled", "dummy base", "not available", "Graph is")
 calls = 0
 def call(label, function):
     global calls
