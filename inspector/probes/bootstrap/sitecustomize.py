@@ -46,11 +46,14 @@ def _wake(own_folder: str) -> None:
 
 
 def _no_device(reason: str) -> None:
-    """Say that the probes did not start; by their own function if that was imported."""
+    """Say that the probes did not start, in the recording too if its writer can be imported."""
     import sys
 
     try:
-        sys.modules["ptxview_probes.hooks"].no_device(reason)
+        from ptxview_probes import hooks, writer
+
+        writer.watching()
+        hooks.no_device(reason)
     except Exception:
         text = f"the emulated CUDA device could not be set up ({reason}): torch finds no GPU"
         if sys.stderr is not None:
