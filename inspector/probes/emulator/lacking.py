@@ -49,7 +49,9 @@ def _no_nccl(tensors: Any) -> bool:
 
 
 def _is_placeholder(value: Any) -> bool:
-    return isinstance(value, type) and PLACEHOLDER in getattr(value.__init__, "__qualname__", "")
+    return isinstance(value, type) and (
+        PLACEHOLDER in str(getattr(vars(value).get("__init__"), "__qualname__", ""))
+    )
 
 
 def _refusing_class(cls: type, *args: Any, **given: Any) -> Any:
