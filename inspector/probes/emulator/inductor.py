@@ -61,13 +61,23 @@ def attach_compilation(compile_fx: Any) -> None:
         )
     # Inductor's own launcher is given machine code alone, without arguments' types.
     for name in ("use_static_cuda_launcher", "use_static_triton_launcher"):
-        if hasattr(config, name):
-            setattr(config, name, False)
+        _force(config, name, False)
     if current().kernels:
         # Memory for generated code that runs as it is: Triton launches its kernels.
         torch._C._dynamo.guards._empty_strided_cuda = lambda size, stride, dtype: (
             torch.empty_strided(size, stride, dtype=dtype, device="cuda")
         )
+
+
+def _force(config: Any, name: str, value: bool) -> None:
+    """Give an option of a torch configuration this value in every thread, if it exists.
+
+    An assignment holds in its own thread alone since torch 2.13; a value that is forced from the
+    environment holds everywhere, and before what a program assigns.
+    """
+    option = getattr(config, "_config", {}).get(name)
+    if option is not None:
+        option.env_value_force = value
 
 
 def _compile(inner: Any, gm: Any, example_inputs: Any, given: dict[str, Any]) -> Any:

@@ -30,6 +30,43 @@ def test_a_pool_of_processes_compiles(run: Run, tmp_path: Path) -> None:
     assert any("sin" in str(e["name"]) for e in done.of("triton"))
 
 
+IN_A_THREAD = """
+import asyncio, threading, torch
+from concurrent.futures import ThreadPoolExecutor
+torch._dynamo.reset()
+
+def work(factor):
+    x = torch.arange(96.0, device="cuda", requires_grad=True)
+    y = torch.compile(lambda x: (x.sin() * factor).sum())(x)
+    if "{way}" == "autograd":  # whose graph was traced in another thread
+        return x, y
+    y.backward()
+    torch.testing.assert_close(x.grad, x.cos() * factor)
+
+if "{way}" == "thread":
+    thread = threading.Thread(target=work, args=(3,))
+    thread.start(), thread.join()
+elif "{way}" == "pool":
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(work, (5, 7)))
+elif "{way}" == "asyncio":
+    asyncio.run(asyncio.to_thread(work, 11))
+else:
+    x, y = work(13)
+    y.backward()
+    torch.testing.assert_close(x.grad, x.cos() * 13)
+"""
+
+
+@pytest.mark.parametrize("way", ["thread", "pool", "asyncio", "autograd"])
+def test_graphs_compile_in_threads_that_did_not_import_inductor(forked: Run, way: str) -> None:
+    done = ok(forked(IN_A_THREAD.replace("{way}", way), inductor=True))
+    names = [str(e["name"]) for e in done.of("triton")]
+    assert any("_sin_" in name for name in names) and any("_cos_" in name for name in names)
+    assert not [e for e in done.of("triton") if e.get("error")]
+    assert not done.said("could not generate code") and not done.of("problem")
+
+
 def test_values_ptx_runs_the_kernels_of_a_graph(forked: Run) -> None:
     """A fused kernel rounds once where operators round each time: which of them ran shows."""
     text = """
