@@ -32,7 +32,7 @@ from inspector.listing.ptx_statement import (
     PtxInstruction,
     SymbolOperand,
     VectorOperand,
-    has_result,
+    result_count,
     split_header,
     strip,
 )
@@ -197,10 +197,10 @@ def _inside_assembly(comment: str, inside: bool) -> bool:
 
 
 @lru_cache(maxsize=4096)
-def _known(opcode: str) -> tuple[str, str, bool]:
-    """Base and opcode, each one string however many lines have it, and whether it has a result."""
+def _known(opcode: str) -> tuple[str, str, int]:
+    """Base and opcode, each one string however many lines have it, and how many results it has."""
     base = intern(opcode.partition(".")[0])
-    return base, intern(opcode), has_result(base, opcode)
+    return base, intern(opcode), result_count(base, opcode)
 
 
 def _fresh(text: str) -> bool:
@@ -289,7 +289,7 @@ class _LineReader:
     def _plain(self, n: int, text: str, match: re.Match[str]) -> Line | None:
         """A line that is one instruction; None if it needs its operands told apart."""
         _, guard, opcode, operands = match.groups()
-        base, opcode, result = _known(opcode)
+        base, opcode, results = _known(opcode)
         if self.operands.declared or base in BRANCHES:
             return None
         defs: tuple[str, ...] = ()
@@ -297,8 +297,8 @@ class _LineReader:
         used = list(map(intern, _REGISTERS(operands))) if operands else []
         if not SPECIAL.isdisjoint(used):
             used = [r for r in used if r not in SPECIAL]
-        if used and result:
-            if operands[0] == "%" and "|" not in operands:
+        if used and results:
+            if results == 1 and operands[0] == "%" and "|" not in operands:
                 defs = (used.pop(0),)
             elif operands[0] != "[":
                 written, read = self.operands.made(n, None, None, opcode, operands).accesses()
