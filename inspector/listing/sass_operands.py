@@ -68,9 +68,9 @@ NO_RESULT = words(
     "DEPBAR WARPSYNC ERRBAR CCTL CCTLL BSYNC BREAK YIELD NANOSLEEP LDGDEPBAR LDGSTS KILL BPT "
     "UTMALDG UTMASTG UTMAPF UTMAREDG UTMACMDFLUSH UTMACCTL UBLKCP UBLKPF UBLKRED ARRIVES "
     "WARPGROUP WARPGROUPSET CGAERRBAR ENDCOLLECTIVE FENCE UCGABAR_ARV UCGABAR_WAIT USETMAXREG "
-    "PREEXIT ACQBULK SUST SURED RPCMOV UTCHMMA UTCQMMA UTCIMMA UTCOMMA UTCMXQMMA UTCBAR "
+    "PREEXIT ACQBULK SUST SURED UTCHMMA UTCQMMA UTCIMMA UTCOMMA UTCMXQMMA UTCBAR "
     "UTCCP UTCSHIFT UVIRTCOUNT NOTIFY CCTLT PMTRIG RTT SETLMEMBASE SSY SYNC PBK BRK "
-    "PCNT CONT PRET JCAL CAL IDE"
+    "PCNT CONT PRET JCAL CAL IDE STAS REDAS USTGR UREDGR UMEMSETS"
 )
 """Instructions that define no register."""
 
@@ -87,13 +87,14 @@ _ADDRESS_TARGET = re.compile(r"0x[0-9a-f]+\Z")
 _SHAPE = re.compile(r"(16|8)x?(8|16)x?(4|8|16|32|64|128|256)\Z")
 _GROUP_SHAPE = re.compile(r"(\d{2,3})x(\d{1,3})x(\d{1,3})\Z")
 _TIMES = re.compile(r"x(\d{1,3})\Z")
+_TENSOR_LANES = re.compile(r"(?:16|32)dp(32|64|128|256)bit")
+"""``16dp256bit``: 16 lanes of tensor memory, 256 bits of each."""
 _BITS = {"HMMA": 16, "IMMA": 8, "BMMA": 1, "DMMA": 64, "QMMA": 8, "OMMA": 4}
 _GROUP_BITS = {"HGMMA": 16, "IGMMA": 8, "QGMMA": 8, "BGMMA": 1}
-_WIDE_DATA = {
-    "64": 2, "U64": 2, "S64": 2, "F64": 2, "96": 3, "128": 4, "256": 8,
-    "F32x2": 2, "F32x4": 4, "F16x4": 2, "F16x8": 4, "BF16x4": 2, "BF16x8": 4,
-}  # fmt: skip
-_PAIRS = words("DADD DMUL DFMA DSETP DMNMX DSET FADD2 FMUL2 FFMA2")
+_ACCESS_BITS = re.compile(r"[USF]?(8|16|32|64|96|128|256)\Z")
+_PACKED = re.compile(r"B?(?:F(16|32)|E4M3|E5M2)x(\d{1,2})\Z")
+"""``F16x4``, ``E5M2x16``: several values."""
+_PAIRS = words("DADD DMUL DFMA DSETP DMNMX DSET FADD2 FMUL2 FFMA2 CLMAD")
 _PLACED = {
     "LEPC": 0,
     "CS2R": 0,
@@ -108,9 +109,33 @@ _PLACED = {
 _DIMENSIONS = frozenset(("1D", "2D", "3D", "4D", "5D"))
 _WIDE = frozenset(("64", "U64", "S64"))
 _MEMORY = words(
-    "LD LDG LDS LDL LDC LDCU ULDC ST STG STS STL ATOM ATOMG ATOMS RED REDG REDS LDT STT"
+    "LD LDG LDS LDL LDC LDCU ULDC ST STG STS STL ATOM ATOMG ATOMS RED REDG REDS LDT STT STAS REDAS"
 )
-_GLOBAL = words("LD LDG ST STG ATOM ATOMG RED REDG LDGSTS CCTL")
+_GLOBAL = words("LD LDG LDGMC ST STG USTGR ATOM ATOMG RED REDG UREDGR LDGSTS CCTL")
+
+
+def access_bits(qualifiers: Sequence[str]) -> int:
+    """The bits that one thread loads, stores or changes: ``LDG.E.128``, ``REDG.E.ADD.F16x4``."""
+    for qualifier in qualifiers:
+        if match := _ACCESS_BITS.match(qualifier):
+            return int(match[1])
+        if match := _PACKED.match(qualifier):
+            return int(match[1] or 8) * int(match[2])
+    return 32
+
+
+def matrix_registers(base: str, qualifiers: Sequence[str]) -> int:
+    """The registers of a matrix load or store: ``LDSM.16.M88.4``, ``LDTM.16dp256bit.x2``.
+
+    A matrix of 8x8 elements of 16 bits has one register a lane, one of 16x16 elements of 8 bits
+    two; a repetition in tensor memory has one for each 64 bits of its 16 lanes.
+    """
+    if base in ("LDTM", "STTM"):
+        times = next((int(m[1]) for q in qualifiers if (m := _TIMES.match(q))), 1)
+        lanes = next((m for q in qualifiers if (m := _TENSOR_LANES.match(q))), None)
+        return times * max(1, int(lanes[1]) // 64) if lanes else times
+    matrices = int(qualifiers[-1]) if qualifiers and qualifiers[-1] in "24" else 1
+    return matrices * (2 if "MT1616" in qualifiers else 1)
 
 
 def split_operands(text: str) -> list[str]:
@@ -141,6 +166,8 @@ def read_operands(
         _add(named, operand, widths[i])
         if base == "LDGSTS" and _is_predicate(operand):
             _add(defs, operand, 1)  # as nvdisasm has it
+    if base == "LDGSTS" and operands[0].startswith("[UR"):
+        _narrow(uses, operands[1])
     return tuple(defs), tuple(uses), targets
 
 
@@ -180,6 +207,13 @@ def _add(out: dict[str, None], operand: str, width: int) -> None:
             out.update((f"{file}{r}", None) for r in range(first, first + count))
 
 
+def _narrow(uses: dict[str, None], operand: str) -> None:
+    """Take the second register of a descriptor away: beside a uniform address it has one."""
+    match = _REGISTER.match(operand, 5) if operand.startswith("desc[UR") else None
+    if match:
+        uses.pop(f"UR{int(match[2]) + 1}", None)
+
+
 def _is_predicate(operand: str) -> bool:
     return operand.lstrip("!") in _PREDICATES
 
@@ -200,6 +234,10 @@ def _results(base: str, qualifiers: list[str], operands: list[str]) -> int:
         return min(2, len(operands))
     if base == "FCHK" or len(operands) == 1:
         return 1
+    if base == "B2R":  # the register, then the predicate, that a barrier's reduction gave
+        return 2
+    if base == "LDG" and "256" in qualifiers:
+        return 2
     if _is_predicate(first):
         if base in _PREDICATES_ONLY:
             return 1
@@ -238,13 +276,63 @@ def _pointer_widths(base: str, qualifiers: list[str], operands: list[str]) -> li
 
 
 def _placed_widths(base: str, qualifiers: list[str], operands: list[str]) -> list[int]:
-    """One operand of several registers: 64 bits, matrices by their number, tensor memory's x16."""
-    times = next((int(m[1]) for q in qualifiers if (m := _TIMES.match(q))), 1)
-    matrices = int(qualifiers[-1]) if qualifiers and qualifiers[-1] in "24" else 1
-    several = {"LDTM": times, "STTM": times, "LDSM": matrices, "STSM": matrices}
+    """One operand of several registers: 64 bits, or matrices."""
     widths = [1] * len(operands)
     wide = 1 if base != "LEPC" and "32" in qualifiers else 2
-    widths[_PLACED[base]] = several.get(base, wide)
+    if base in ("LDTM", "STTM", "LDSM", "STSM"):
+        wide = matrix_registers(base, qualifiers)
+    widths[_PLACED[base]] = wide
+    return widths
+
+
+def _source_widths(base: str, qualifiers: list[str], operands: list[str]) -> list[int]:
+    """MATCH.U64: the value has 64 bits, the mask 32."""
+    widths = [1] * len(operands)
+    widths[-1] = 2 if "U64" in qualifiers else 1
+    return widths
+
+
+def _result_widths(base: str, qualifiers: list[str], operands: list[str]) -> list[int]:
+    """SYNCS.ARRIVE.TRANS64 gives the state of an mbarrier, MOVM.U4TO8 two registers for one."""
+    widths = _plain_widths(base, qualifiers, operands)
+    if {"ARRIVE", "TRANS64"} <= {*qualifiers} or "U4TO8" in qualifiers or "S4TO8" in qualifiers:
+        widths[0] = 2
+    return widths
+
+
+def _block_copy_widths(base: str, qualifiers: list[str], operands: list[str]) -> list[int]:
+    """UBLKCP.S.G [UR4], [UR6], UR8: an address in global memory, or in shared memory.
+
+    Where the destination is shared memory, its mbarrier is in the register behind it.
+    """
+    widths = [1] * len(operands)
+    widths[0] = 2
+    if "G" in qualifiers[1:2] and base != "UBLKPF":
+        widths[1] = 2
+    return widths
+
+
+def _fill_widths(base: str, qualifiers: list[str], operands: list[str]) -> list[int]:
+    """UMEMSETS.64 [UR4], UR6, UR5: address, value, and how many bytes."""
+    widths = [1] * len(operands)
+    widths[1:2] = [2 if "64" in qualifiers else 1]
+    return widths
+
+
+def _block_product_widths(base: str, qualifiers: list[str], operands: list[str]) -> list[int]:
+    """UTCHMMA and its like: pairs of descriptors, then masks or the places of scale factors.
+
+    Behind the instruction descriptor, in uniform registers: a mask of the lanes that are not
+    written, four a block, or with ``.WS`` one of the columns of zeros; or in tensor memory
+    (``tmem[UR6]``) the scale factors of A and, in the register behind it, of B.
+    """
+    widths = [2 if operand.startswith("gdesc[") else 1 for operand in operands]
+    described = next((i for i, o in enumerate(operands) if o.startswith("idesc[")), len(operands))
+    for i in range(described + 1, len(operands)):
+        if operands[i].startswith("tmem["):
+            widths[i] = 2
+        elif operands[i].startswith("UR"):
+            widths[i] = 2 if "WS" in qualifiers else 8 if "2CTA" in qualifiers else 4
     return widths
 
 
@@ -260,21 +348,26 @@ def _product_widths(base: str, qualifiers: list[str], operands: list[str]) -> li
     return widths
 
 
+_TENSOR_ADDRESSES = {"UTMALDG": 2, "UTMASTG": 1, "UTMAREDG": 1}
+"""Registers before the coordinates: the address in shared memory, and the mbarrier of loads."""
+
+
 def _tensor_widths(base: str, qualifiers: list[str], operands: list[str]) -> list[int]:
     """The tensor memory accelerator: shared address, barrier (loads), coordinates; descriptor."""
     widths = [2 if operand.startswith("gdesc[") else 1 for operand in operands]
     if base.startswith("UTMA"):
-        widths[-1] = 2
+        widths = [2 if operand.startswith("[") else 1 for operand in operands]
         dimensions = next((int(q[0]) for q in qualifiers if q in _DIMENSIONS), 0)
+        if "GATHER4" in qualifiers or "SCATTER4" in qualifiers:
+            dimensions = 5  # a column and four rows
         if dimensions and len(operands) > 1:
-            widths[0] = dimensions + (2 if base == "UTMALDG" else 1)
-            widths[1] = 2
+            widths[0] = dimensions + _TENSOR_ADDRESSES.get(base, 0)
     return widths
 
 
 def _conversion_widths(base: str, qualifiers: list[str], operands: list[str]) -> list[int]:
     """``F2F.F64.F32``: the destination's type comes first; a single type is the wide side's."""
-    types = [q for q in qualifiers if re.fullmatch(r"[FSUB](?:8|16|32|64)", q)]
+    types = [q for q in qualifiers if re.fullmatch(r"(?:B?F|[SUB])(?:8|16|32|64)", q)]
     widths = [1] * len(operands)
     if types and base in ("I2F", "F2I", "F2F", "FRND"):
         integer, real = ("S64", "U64"), ("F64",)
@@ -285,7 +378,8 @@ def _conversion_widths(base: str, qualifiers: list[str], operands: list[str]) ->
 
 def _memory_widths(base: str, qualifiers: list[str], operands: list[str]) -> list[int]:
     """Loads, stores, atomics: the data's width from the opcode, the address's from its form."""
-    data = next((_WIDE_DATA[q] for q in qualifiers if q in _WIDE_DATA), 1)
+    bits = access_bits(qualifiers)
+    data = max(1, (128 if bits == 256 else bits) // 32)  # 256 bits are in two operands
     widths: list[int] = []
     for operand in operands:
         if "[" not in operand:
@@ -315,7 +409,8 @@ def _matrix_widths(base: str, qualifiers: list[str], operands: list[str]) -> lis
     if shape is None:
         return widths
     rows, columns, depth = int(shape[1]), int(shape[2]), int(shape[3])
-    out_bits = 64 if base == "DMMA" else 16 if qualifiers[1:2] == ["F16"] else 32
+    accumulated = next((q for q in qualifiers if q in ("F16", "F32")), "")
+    out_bits = 64 if base == "DMMA" else 16 if accumulated == "F16" else 32
     accumulator = max(1, rows * columns * out_bits // (lanes * 32))
     a = max(1, rows * depth * bits // (lanes * (64 if "SP" in qualifiers else 32)))
     b = max(1, columns * depth * bits // (lanes * 32))
@@ -341,5 +436,12 @@ _WIDTHS: dict[str, _Widths] = {
     **dict.fromkeys(TEXTURES, texture_widths),
     **dict.fromkeys((*_BITS, *_GROUP_BITS), _matrix_widths),
     **dict.fromkeys((*_MEMORY, *_GLOBAL), _memory_widths),
+    **dict.fromkeys(("UBLKCP", "UBLKRED", "UBLKPF"), _block_copy_widths),
+    **dict.fromkeys(
+        ("UTCHMMA", "UTCIMMA", "UTCQMMA", "UTCOMMA", "UTCMXQMMA"), _block_product_widths
+    ),
+    **dict.fromkeys(("SYNCS", "MOVM"), _result_widths),
+    "MATCH": _source_widths,
+    "UMEMSETS": _fill_widths,
 }
 """How the widths of an opcode's operands are read; ``_plain_widths`` for all others."""

@@ -13,15 +13,27 @@ DATA = Path(__file__).parent.parent / "data" / "analyse"
 CLASSES = {"GPR": "gpr", "PRED": "pred", "UGPR": "ugpr", "UPRED": "upred"}
 FILES = {"GPR": "R", "PRED": "P", "UGPR": "UR", "UPRED": "UP"}
 SECTION = re.compile(r"\s*\.section\s+\.text\.([^,\s]+)")
+MARK = re.compile(r"[:^vx]")
 ADDRESS = re.compile(r"\s*/\*([0-9a-f]{4,})\*/")
 
 Where = tuple[str, int]
 """Section and address."""
 
 
-def live_sets(text: str) -> dict[Where, frozenset[str]]:
-    """Every register that ``-plr`` marks at an instruction, be it ``^``, ``v``, ``x`` or ``:``."""
-    out: dict[Where, frozenset[str]] = {}
+class Marks(NamedTuple):
+    """The registers that ``-plr`` marks at one instruction."""
+
+    defs: frozenset[str]
+    """Marked ``^``, or ``x``, which is both."""
+    uses: frozenset[str]
+    """Marked ``v`` or ``x``."""
+    live: frozenset[str]
+    """Marked at all, be it ``:``."""
+
+
+def read_marks(text: str) -> dict[Where, Marks]:
+    """The marks at each instruction of what ``nvdisasm -plr`` prints."""
+    out: dict[Where, Marks] = {}
     section = ""
     files: list[str] = []
     columns: dict[int, str] = {}
@@ -32,8 +44,12 @@ def live_sets(text: str) -> dict[Where, frozenset[str]]:
         body = line[bar + 2 :] if bar >= 0 else ""
         address = ADDRESS.match(line)
         if address is not None and body:
-            marks = {columns[i] for i, c in enumerate(body) if i in columns and c in ":^vx"}
-            out[section, int(address[1], 16)] = frozenset(marks)
+            marks = [(columns[m.start()], m[0]) for m in MARK.finditer(body) if m.start() in columns]
+            out[section, int(address[1], 16)] = Marks(
+                frozenset(register for register, mark in marks if mark in "^x"),
+                frozenset(register for register, mark in marks if mark in "vx"),
+                frozenset(register for register, _ in marks),
+            )
         elif re.search(r"\|\s+#\s+\d", body):
             bars = [i for i, c in enumerate(body) if c == "|"]
             columns = {
@@ -45,6 +61,42 @@ def live_sets(text: str) -> dict[Where, frozenset[str]]:
         elif names := re.findall(r"\bU?(?:GPR|PRED)\b", body):
             files = [FILES[name] for name in names]
     return out
+
+
+def live_sets(text: str) -> dict[Where, frozenset[str]]:
+    """Every register that ``-plr`` marks at an instruction."""
+    return {where: marks.live for where, marks in read_marks(text).items()}
+
+
+class Forms(NamedTuple):
+    """The forms of instructions of one architecture; see ``forms.py``."""
+
+    text: str
+    """What ``nvdisasm -c`` prints."""
+    marks: dict[int, Marks]
+    """What ``-plr`` marks, by line of ``text``."""
+
+
+FORMS = tuple(sorted(path.name.split(".")[0] for path in DATA.glob("forms_*.sass.xz")))
+
+
+@cache
+def forms(name: str) -> Forms:
+    """The kernels of ``forms_ARCHITECTURE.sass.xz``."""
+    lines: list[str] = []
+    marks: dict[int, Marks] = {}
+    stored = lzma.decompress((DATA / f"{name}.sass.xz").read_bytes()).decode()
+    for n, line in enumerate(stored.split("\n"), 1):
+        text, tab, marked = line.partition("\t//")
+        lines.append(text)
+        if tab:
+            words = marked.split()
+            marks[n] = Marks(
+                frozenset(word[1:] for word in words if word[0] in "^x"),
+                frozenset(word[1:] for word in words if word[0] in "vx"),
+                frozenset(word[1:] for word in words),
+            )
+    return Forms("\n".join(lines), marks)
 
 
 def stored_sets(name: str) -> dict[Where, frozenset[str]]:

@@ -8,6 +8,7 @@ import pytest
 
 from inspector.listing.line import Kind, Line, Listing
 from inspector.listing.sass import parse_sass
+from tests.helpers.plr import FORMS, forms, read_marks
 from tests.helpers.samples import DATA, disassemble
 
 EVERY = sorted(path.name for path in DATA.glob("*.cubin"))
@@ -84,44 +85,34 @@ def test_locations_and_ptx_lines(name: str) -> None:
     assert seen > 10
 
 
-def marked(text: str) -> dict[Where, tuple[set[str], set[str]]]:
-    """What ``-plr`` says is defined (``^``) and used (``v``; ``x`` is both)."""
-    out: dict[Where, tuple[set[str], set[str]]] = {}
-    files: list[str] = []
-    columns: dict[int, str] = {}
-    short = {"GPR": "R", "PRED": "P", "UGPR": "UR", "UPRED": "UP"}
-    for where, line in addressed(text):
-        at = line.rfind("// |")
-        body = line[at + 2 :] if at >= 0 else ""
-        if where is None and (names := re.findall(r"\bU?(?:GPR|PRED)\b", body)):
-            files = [short[name] for name in names]
-        elif where is None and re.search(r"\|\s+#\s+0", body):
-            bars = [i for i, c in enumerate(body) if c == "|"]
-            columns = {
-                i: file + number[0]
-                for first, last, file in zip(bars, bars[1:], files, strict=False)
-                for number in re.finditer(r"\d+", body[first:last])
-                for i in range(first + number.start(), first + number.end())
-            }
-        elif where is not None and body:
-            marks = [(columns[i], c) for i, c in enumerate(body) if i in columns]
-            out[where] = (
-                {register for register, c in marks if c in "^x"},
-                {register for register, c in marks if c in "vx"},
-            )
-    return out
-
-
 @pytest.mark.parametrize("name", LIVENESS)
 def test_registers_are_those_of_nvdisasm(name: str) -> None:
     """Every instruction's defined and used registers, as ``nvdisasm -plr`` marks them."""
-    truth = marked(disassemble(name, "-c", "-plr"))
+    truth = read_marks(disassemble(name, "-c", "-plr"))
     assert len(truth) > 200
     for where, line in parsed(name).items():
-        if where not in truth or line.base == "CALL":
-            continue  # -plr leaves out padding, and charges a call with what the callee does
-        defs = {r for r in line.defs if r[0] != "B"}
-        uses = {r for r in line.uses if r[0] != "B"}
-        if line.base == "P2R":  # reads predicates, which -plr does not count
-            uses = {r for r in uses if r[0] != "P"}
-        assert (defs, uses) == truth[where], line.text
+        if where in truth and line.base != "CALL":
+            # -plr leaves out padding, and charges a call with what the callee does
+            assert registers(line) == truth[where][:2], line.text
+
+
+def registers(line: Line) -> tuple[set[str], set[str]]:
+    """What an instruction defines and uses, of the files that -plr counts."""
+    defs = {r for r in line.defs if r[0] != "B"}
+    uses = {r for r in line.uses if r[0] != "B"}
+    if line.base in ("P2R", "UP2UR"):  # read predicates, which -plr does not count
+        uses = {r for r in uses if r.lstrip("U")[0] != "P"}
+    return defs, uses
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_registers_of_every_form_are_those_of_nvdisasm(name: str) -> None:
+    text, marks = forms(name)
+    listing = parse_sass(text)
+    assert len(marks) > 2000
+    wrong = [
+        (line.text, defs, uses)
+        for n, (defs, uses, _) in marks.items()
+        if (line := listing.lines[n - 1]).base != "CALL" and registers(line) != (defs, uses)
+    ]
+    assert wrong == []
