@@ -421,6 +421,8 @@ def _matrix_widths(base: str, qualifiers: list[str], operands: list[str]) -> lis
             elif operand[:1] == "R":
                 widths[i] = a if i == 1 else accumulator
         return widths
+    if "SF" in qualifiers and "SP" in qualifiers and count > 4:
+        widths[4] = 2  # the metadata, and the scale factors of A
     return [accumulator, a, b, accumulator, *widths[4:]][:count]
 
 

@@ -19,6 +19,7 @@ from inspector.analyse.sentences.sass_parts import (
     SassInstruction,
     SassOperand,
     SassWording,
+    address,
     destination,
     integer,
     joined,
@@ -27,6 +28,7 @@ from inspector.analyse.sentences.sass_parts import (
     where,
 )
 from inspector.listing.line import Function, Kind, Line, Listing
+from inspector.listing.sass_operands import matrix_registers
 
 
 def _policies(i: SassInstruction) -> list[str]:
@@ -58,7 +60,12 @@ def access(i: SassInstruction) -> Pieces | None:
         return None
     registers = -(-i.bits // 32)
     d = destination(i, data[0], registers)
-    if i.string("stores"):
+    if i.bits == 256 and len(data) > 1:
+        # Of a load the upper four registers are named first, of a store the lower four.
+        order = data[:2] if i.string("stores") else data[1::-1]
+        d = " and ".join("nowhere" if o.zero else i.words.plain(o, 4) for o in order)
+        d = f"from {d}" if i.string("stores") else d
+    elif i.string("stores"):
         d = "of zeros" if data[-1].zero else f"from {i.words.plain(data[-1], registers)}"
     return {
         "d": d,
@@ -119,21 +126,27 @@ def copy_async(i: SassInstruction) -> Pieces | None:
 
 
 def matrices(i: SassInstruction) -> Pieces | None:
-    """LDSM, STSM, LDTM, STTM: matrices of 8×8 elements, or columns of tensor memory."""
+    """LDSM, STSM, LDTM, STTM: matrices in shared memory, or columns of tensor memory."""
     memory = _memory(i)
     data = [o for o in i.operands if o.file == "R"]
     if not memory or not data:
         return None
-    count = next((int(q) for q in reversed(i.qualifiers) if q in ("1", "2", "4")), 1)
-    times = next((int(q[1:]) for q in i.qualifiers if q[:1] == "x" and q[1:].isdecimal()), count)
+    registers = matrix_registers(i.base, i.qualifiers)
+    count = next((int(q) for q in i.qualifiers[-1:] if q in ("2", "4")), 1)
     shapes = [f"shape {q}" for q in i.qualifiers if "dp" in q][:1]
+    data_text = i.words.plain(data[0], registers)
+    if memory[0] is not i.operands[0]:
+        data_text = destination(i, data[0], registers)
     return {
-        "count": str(times),
-        "d": i.words.plain(data[0], min(times, 255)),
+        "count": str(registers if i.base in ("LDTM", "STTM") else count),
+        "d": data_text,
         "address": where(memory[0]),
-        "plural": "s" if times > 1 else "",
-        "matrices": "matrices" if times > 1 else "matrix",
-        "notes": joined(["transposed"] * i.has("MT88", "MT168") + shapes),
+        "plural": "s" if registers > 1 else "",
+        "matrices": "matrices" if count > 1 else "matrix",
+        "elements": f"{i.found('matrix_shapes')} {i.found('matrix_elements')}",
+        "notes": joined(
+            ["transposed"] * i.has("MT88", "MT168", "MT1616") + shapes + i.among("columns")
+        ),
     }
 
 
@@ -143,12 +156,106 @@ def tensor_copy(i: SassInstruction) -> Pieces | None:
     if not memory:
         return None
     rank = next((q[0] for q in i.qualifiers if q in ("1D", "2D", "3D", "4D", "5D")), "")
+    rows = i.has("GATHER4", "SCATTER4")
+    tile = "four rows of a 2-dimensional tensor" if rows else f"a {rank}-dimensional tile"
+    addresses = [o for o in memory if not o.bare.startswith("desc[")]
+    hints = [f"cache policy {o.bare}" for o in memory if o not in addresses]
+    packed = [o.bare for o in i.operands if o.file == "UR"]
+    meanings = [*["offsets"] * i.has("IM2COL", "W", "W128"), *["blocks"] * i.has("MULTICAST")]
     return {
-        "tile": f"{rank}-dimensional tile" if rank else "tile",
-        "a": where(memory[0]),
-        "b": where(memory[-1]),
+        "tile": tile if rank else "a tile",
+        "coordinates": "a column and four rows" if rows else "coordinates",
+        "a": where(addresses[0]) if addresses else "?",
+        "b": where(addresses[-1]) if addresses else "?",
         "operation": (i.first(i.table["atomics"]) or "").lower(),
-        "notes": joined(_policies(i)),
+        "also": f", {' and '.join(meanings)} in {packed[0]}" if packed and meanings else "",
+        "notes": joined([*i.among("tensor_modes"), *_policies(i), *hints]),
+    }
+
+
+def block_copy(i: SassInstruction) -> Pieces | None:
+    """UBLKCP, UBLKRED, UBLKPF: a block of bytes between global and shared memory.
+
+    ``.S.G`` is the destination's space, then the source's. Shared memory as the destination has
+    its mbarrier in the register behind; the size counts 16 bytes.
+    """
+    memory = [o for o in _memory(i) if not o.bare.startswith("desc[")]
+    hints = [f"cache policy {o.bare}" for o in _memory(i) if o not in memory]
+    size = next((o.bare for o in i.operands if o.file == "UR"), None)
+    spaces = {"S": "shared", "G": "global"}
+    to, source = (spaces.get(q, "global") for q in (*i.qualifiers[:2], "", "")[:2])
+    if not memory or size is None or (i.base != "UBLKPF" and len(memory) < 2):
+        return None
+    target = address(memory[0], pair=True) or memory[0].bare
+    if to == "shared" and i.base != "UBLKPF":
+        first, _, second = target.partition(":")
+        target = f"{first}, its mbarrier at {second}" if second else first
+    mask = ""
+    if i.has("MULTICAST"):
+        mask = f"; the mask of blocks is in the upper half of {size}"
+    elif i.has("DST_G_BYTE_MASK"):
+        mask = f"; which bytes of each 16 are written is in the upper half of {size}"
+    return {
+        "to": f"{to} memory at {target}",
+        "from": f"{source} memory at {address(memory[-1], pair=source == 'global')}",
+        "address": target,
+        "size": f"{size} × 16 bytes" if not mask else f"the lower half of {size}, × 16 bytes,",
+        "operation": (i.first(i.table["atomics"]) or "").lower(),
+        "also": mask,
+        "notes": joined([i.found("types"), *_policies(i), *hints]),
+    }
+
+
+_COPIED = re.compile(r"(?:[24]x)?(\d{1,3})dp(\d{1,3})bit")
+"""``2x64dp128bit_lw02_lw13``: lanes and bits of tensor memory."""
+
+
+def tensor_memory_copy(i: SassInstruction) -> Pieces | None:
+    """UTCCP.T.S: shared memory to tensor memory."""
+    if len(i.operands) < 2:
+        return None
+    shapes = (match for q in i.qualifiers if (match := _COPIED.match(q)))
+    lanes, bits = next((match.groups() for match in shapes), ("128", "256"))
+    return {
+        "a": i.operands[0].bare,
+        "b": i.operands[1].bare,
+        "shape": f"{lanes} lanes × {bits} bits",
+        "notes": joined(
+            [*i.among("lane_copies"), *i.among("unpacked")]
+            + ["two blocks together"] * i.has("2CTA")
+        ),
+    }
+
+
+def multicast_load(i: SassInstruction) -> Pieces | None:
+    """LDGMC: one value of the copies of all GPUs."""
+    memory = _memory(i)
+    if not memory or memory[0] is i.operands[0]:
+        return None
+    return {
+        "d": destination(i, i.operands[0], max(1, i.bits // 32)),
+        "address": address(memory[0], pair=True) or memory[0].bare,
+        "width": many(i.bits),
+        "operation": i.found("reductions") or "combined",
+        "notes": joined([i.found("types") or i.first_packed, *_policies(i)]),
+    }
+
+
+def remote_store(i: SassInstruction) -> Pieces | None:
+    """STAS, REDAS: a register pair has the address and the mbarrier in another block's memory."""
+    memory = _memory(i)
+    data = [o for o in i.operands if o.general and o not in memory]
+    if not memory or not data:
+        return None
+    pair = address(memory[0]) or memory[0].bare
+    first, _, second = pair.partition(":")
+    return {
+        "d": "zeros" if data[-1].zero else i.words.plain(data[-1], max(1, i.bits // 32)),
+        "width": many(i.bits),
+        "address": first,
+        "bar": second or first,
+        "operation": (i.first(i.table["atomics"]) or "").lower(),
+        "notes": joined([i.found("types")]),
     }
 
 
@@ -158,10 +265,20 @@ def mbarrier(i: SassInstruction) -> Pieces | None:
     if not memory:
         return None
     rest = [x for x in i.operands if x is not memory[0]]
-    first = destination(i, rest[0]) if rest else "nowhere"
+    first = destination(i, rest[0], 2 if i.has("TRANS64") else 1) if rest else "nowhere"
     last = i.words.plain(rest[-1], 2 if i.variant == "EXCH" else 1) if rest else ""
     state = "" if first == "nowhere" or len(rest) < 2 else f"; the state before into {first}"
-    return {"address": where(memory[0]), "p": first, "a": last, "also": state}
+    count = next((text for name, text in i.table["arrivals"].items() if i.has(name)), None)
+    count = count or i.table["arrivals"]["TRANS64"]
+    return {
+        "address": where(memory[0]),
+        "p": first,
+        "a": last,
+        "also": state,
+        "form": "poll" if i.variant == "PHASECHK" and not i.has("TRYWAIT") else "",
+        "count": count.format(a=last, address=where(memory[0])),
+        "notes": joined(["one arrival fewer from now on"] * i.has("OPTOUT")),
+    }
 
 
 def _conditions(i: SassInstruction) -> str:
@@ -244,6 +361,16 @@ def vote(i: SassInstruction) -> Pieces | None:
     return {"value": ", ".join(out) or f"ask the warp for {asked}"}
 
 
+def highest_bit(i: SassInstruction) -> Pieces:
+    """FLO: of an unsigned number, or of a signed one; its place, or the shift that takes it up."""
+    kinds = [name for name in ("U32", "SH") if i.has(name)]
+    return {
+        "d": destination(i, i.o["d"]),
+        "a": i.words.plain(i.o["a"]),
+        "form": "_".join(kinds),
+    }
+
+
 def match(i: SassInstruction) -> Pieces | None:
     value = next((x for x in reversed(i.operands) if x.general), None)
     targets = [x for x in i.operands if x is not value]
@@ -285,7 +412,8 @@ def plain(i: SassInstruction) -> Pieces:
             out[name] = where(operand)
         else:
             out[name] = i.words.signed(operand, width)
-    return {**out, "notes": joined([i.string("unit"), *i.among("notes")])}
+    unit = i.string("unit") or i.found(i.string("units") or "units")
+    return {**out, "notes": joined([unit, *i.among("notes"), *i.among("nan")])}
 
 
 # What the driver and the compiler put there.
@@ -312,6 +440,10 @@ HANDLERS: Mapping[str, tuple[Handler, str]] = {
     "matrices": (matrices, ""),
     "mbarrier": (mbarrier, ""),
     "tensor_copy": (tensor_copy, ""),
+    "block_copy": (block_copy, ""),
+    "tensor_memory_copy": (tensor_memory_copy, ""),
+    "multicast_load": (multicast_load, ""),
+    "remote_store": (remote_store, ""),
     "compute": (sass_values.compute, "d"),
     "compare": (sass_values.compare, "p a b"),
     "logic": (sass_values.logic, "d a b c lut"),
@@ -330,6 +462,7 @@ HANDLERS: Mapping[str, tuple[Handler, str]] = {
     "barrier": (barrier, ""),
     "branch": (branch, ""),
     "ends": (ends, ""),
+    "highest_bit": (highest_bit, "d a"),
     "match": (match, ""),
     "plain": (plain, ""),
     "shuffle": (shuffle, "d a n"),

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from inspector.analyse.sentences.context import Context
 from inspector.listing.line import Line
-from inspector.listing.sass_operands import split_operands
+from inspector.listing.sass_operands import access_bits, split_operands
 
 # Operands of SASS as they are disassembled, read and put in words.
 #
@@ -258,7 +258,8 @@ _CODE = re.compile(
 _TARGETS = re.compile(r"`\(([^()\n]*)\)")
 _LISTED = re.compile(r"\(\*.*\Z")
 _HALVES = re.compile(r"H(?:ADD|MUL|FMA|SET|SETP)2(?:_32I)?\Z")
-_WIDTH = re.compile(r"[USF]?(8|16|32|64|96|128|256)\Z|ENL2\Z")
+
+_PACKED_TYPE = re.compile(r"(?:B?F(?:16|32)|E4M3|E5M2)x\d{1,2}\Z")
 
 Pieces = Mapping[str, str]
 
@@ -294,6 +295,16 @@ class SassInstruction(Struct, frozen=True):
         """What such a table says of the first qualifier that it has; "" if none."""
         return next(iter(self.among(table)), "")
 
+    def o_at(self, *indices: int) -> tuple[SassOperand, ...]:
+        """Operands by their places; none if one is missing."""
+        found = tuple(self.operands[n] for n in indices if n < len(self.operands))
+        return found if len(found) == len(indices) else ()
+
+    @property
+    def first_packed(self) -> str:
+        """``BF16x2``, ``E5M2x16``: the type of packed values; "" without one."""
+        return next((q for q in self.qualifiers if _PACKED_TYPE.match(q)), "")
+
     def string(self, key: str) -> str:
         return str(self.told.get(key, ""))
 
@@ -305,8 +316,7 @@ class SassInstruction(Struct, frozen=True):
     @property
     def bits(self) -> int:
         """The width that the opcode names, in bits; 32 where it names none."""
-        widths = (found for q in self.qualifiers if (found := _WIDTH.match(q)))
-        return next((int(found[1] or 256) for found in widths), 32)
+        return access_bits(self.qualifiers)
 
 
 Handler = Callable[[SassInstruction], Pieces | None]

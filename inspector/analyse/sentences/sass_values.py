@@ -1,6 +1,7 @@
 """What arithmetic, moves, conversions and matrix products of SASS compute, as formulas."""
 
 import re
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from inspector.analyse.sentences.sass_parts import (
@@ -35,7 +36,10 @@ _JOINS = {"AND": "and", "OR": "or", "XOR": "xor"}
 
 def notes(i: SassInstruction, *more: str) -> str:
     """The unit and what the qualifiers add, in parentheses."""
-    return joined([i.string("unit"), *i.among("notes"), *more])
+    unit = i.string("unit")
+    if i.has("BF16_V2", "BF16") and not i.has("F32"):
+        unit = unit.replace("fp16", "bf16")
+    return joined([unit or i.found("lanes"), *i.among("notes"), *more])
 
 
 def width_of(i: SassInstruction, name: str) -> int:
@@ -166,10 +170,13 @@ def smaller(i: SassInstruction) -> Pieces | None:
     a, b = (i.words.signed(i.o[n], wide) for n in "ab")
     values = [f"{a} + {b}"] if i.base == "VIADDMNMX" and "c" in i.o else [a, b]
     values += [i.words.signed(i.o["c"])] if "c" in i.o else []
+    of = [o for name in "pqtu" if (o := i.o.get(name)) is not None and o.always is None]
+    chosen = ", ".join(o.bare for o in of)
     return {
         "d": destination(i, i.o["d"], wide),
         "value": f"{kind} of {', '.join(values[:-1])} and {values[-1]}",
-        "notes": notes(i, "unsigned" if i.has("U32", "U64") else ""),
+        "notes": notes(i, "unsigned" if i.has("U32", "U64") else "", *i.among("nan")),
+        "also": f"; {chosen} = which of them it is" if chosen else "",
     }
 
 
@@ -237,7 +244,8 @@ def _types(i: SassInstruction) -> tuple[str, str]:
     accumulated, inputs = i.string("accumulated"), i.string("inputs")
     if i.base.removeprefix("U") in ("IMMA", "IGMMA"):
         return " by ".join(dict.fromkeys(named)) or inputs, accumulated
-    return " by ".join(dict.fromkeys(named[1:])) or inputs, named[0] if named else accumulated
+    # Behind those of A and B stands the type of the scale factors.
+    return " by ".join(dict.fromkeys(named[1:3])) or inputs, named[0] if named else accumulated
 
 
 def _shape(i: SassInstruction, pattern: re.Pattern[str]) -> tuple[int, int, int] | None:
@@ -252,6 +260,7 @@ def product(i: SassInstruction) -> Pieces | None:
         return None
     m, n, k = shape
     inputs, accumulated = _types(i)
+    scales = i.o_at(4, 5) if i.has("SF") else ()
     each = {"fp64": 64, "fp16": 16}.get(accumulated, 32)
     out = max(1, m * n * each // 1024)
     d, a, b, c = i.operands[:4]
@@ -259,6 +268,8 @@ def product(i: SassInstruction) -> Pieces | None:
     # Of one element, by its name: fp16, int8, tf32 (held in 32); 0 if unknown.
     named = re.search(r"tf32|\d+", inputs)
     bits = int(named[0].removeprefix("tf")) if named else 0
+    if i.base == "QMMA":
+        bits = 8  # elements of 6 and 4 bits are in bytes
     return {
         "shape": f"{m}×{n}×{k}",
         "inputs": inputs,
@@ -267,8 +278,24 @@ def product(i: SassInstruction) -> Pieces | None:
         "b": i.words.plain(b, max(1, n * k * bits // 1024)),
         "d": i.words.plain(d, out),
         "plus": "" if c.zero else f", add {i.words.plain(c, out)}",
-        "notes": joined(["A sparse"] * sparse),
+        "notes": joined([*_sparsity(i), *_scales(i, scales)]),
     }
+
+
+def _sparsity(i: SassInstruction) -> list[str]:
+    if not i.has("SP"):
+        return []
+    return [f"A sparse, metadata in {i.operands[4].bare}"] if len(i.operands) > 4 else ["A sparse"]
+
+
+def _scales(i: SassInstruction, scales: Sequence[SassOperand]) -> list[str]:
+    """Registers with the scale factors of A and B; of a sparse A they are behind its metadata."""
+    if len(scales) < 2:
+        return []
+    of_a, of_b = scales
+    a = f"{of_a.file}{of_a.number + 1}" if i.has("SP") and of_a.number is not None else of_a.bare
+    kind = "e4m3" if i.has("UE4M3") else "e8m0"
+    return [f"scale factors ({kind}) of A in {a}, of B in {of_b.bare}"]
 
 
 def group_product(i: SassInstruction) -> Pieces | None:
@@ -298,26 +325,56 @@ def group_product(i: SassInstruction) -> Pieces | None:
 
 def block_product(i: SassInstruction) -> Pieces | None:
     """UTCHMMA and its like: shape and types are in the instruction descriptor, not in the text."""
-    names = [o.bare for o in i.operands]
+    names = [_COLLECTOR.sub("", o.bare) for o in i.operands]
     tensor = [n for n in names if n.startswith("tmem[")]
     shared = [n for n in names if n.startswith("gdesc[")]
     if not tensor:
         return None
     described = next((n for n in names if n.startswith("idesc[")), "")
     # A comes first: from shared memory, or from tensor memory.
-    a, last = names[0], i.operands[-1]
+    a = names[0]
+    last = next((o for o in reversed(i.operands) if o.predicate), i.operands[-1])
     condition = "" if last.always else f" if {i.words.predicate(last)}"
     plus = f", added to what is there{condition}" if last.predicate else ""
     plus = ", the product alone" if last.always is False else plus
+    shift = integer(i.operands[-1])
+    if shift and last.always is not False:
+        plus = plus.replace("what is there", f"what is there × 2^-{shift}")
     return {
         "a": a,
         "b": shared[-1] if shared else names[min(1, len(names) - 1)],
         "d": tensor[1] if a.startswith("tmem[") and len(tensor) > 1 else tensor[0],
         "plus": plus,
         "also": f"; {described} holds shape and types" if described else "",
-        "notes": joined(["two blocks together"] * i.has("2CTA")),
+        "notes": joined([*_block_notes(i), *["two blocks together"] * i.has("2CTA")]),
         "inputs": i.string("inputs"),
     }
+
+
+_COLLECTOR = re.compile(r"\.(?:[AB]_(?:KEEP|REUSE)|[AB]_REUSE_KEEP|BUFFER\d)\b")
+
+
+def _block_notes(i: SassInstruction) -> list[str]:
+    """What stands behind the instruction descriptor, and what is kept for the next product."""
+    described = next((n for n, o in enumerate(i.operands) if o.bare.startswith("idesc[")), None)
+    out: list[str] = []
+    for operand in i.operands[described + 1 :] if described is not None else ():
+        number = re.search(r"UR(\d+)", operand.bare)
+        if number is None or operand.predicate:
+            continue
+        first = int(number[1])
+        if operand.bare.startswith("tmem["):
+            out.append(f"scale factors of A at tmem[UR{first}], of B at tmem[UR{first + 1}]")
+        elif i.has("WS"):
+            out.append(f"columns of B as the mask at UR{first}:UR{first + 1} says are zeros")
+        else:
+            count = 8 if i.has("2CTA") else 4
+            out.append(f"lanes in the mask UR{first}…UR{first + count - 1} not written")
+    text = " ".join(o.bare for o in i.operands)
+    for name, said in i.table["collector"].items():
+        if f".{name}" in text:
+            out.append(said)
+    return [*out, *i.among("product_modes")]
 
 
 # -- moves ----------------------------------------------------------------------------------------

@@ -23,7 +23,7 @@ from tests.helpers.plr import ADDRESS, read_marks
 HERE = Path(__file__).parent
 ARCHITECTURES = ("sm_90a", "sm_100a", "sm_103a", "sm_120a")
 PLACE = re.compile(r"<(o|i|u|s|g|p)(?::(\w+))?(?:\*(\d+))?>")
-OPERANDS = re.compile(r"0x[0-9a-f]+|(?<=\.L_x_)\d+|()")
+SHAPE = re.compile(r"(?<=[RPB])(?:\d+|[ZT])\b|0x[0-9a-f]+|\.L_x_\d+")
 
 
 def each(template: str, **choices: str) -> Iterator[str]:
@@ -732,7 +732,7 @@ def reduced(text: str) -> str:
     for section in sections:
         name = section.partition(",")[0].rpartition(".")[2]
         lines = [line.partition("// ")[0].rstrip() for line in section.split("\n")]
-        shapes = {re.sub(r"\d+|URZ|RZ|UPT|PT", "0", OPERANDS.sub(r"\1", line.partition("*/")[2])) for line in lines if "/*" in line}
+        shapes = {SHAPE.sub("#", line.partition("*/")[2]) for line in lines if "/*" in line}
         if shapes <= seen:
             continue
         seen |= shapes
