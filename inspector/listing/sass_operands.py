@@ -166,7 +166,7 @@ def read_operands(
         _add(named, operand, widths[i])
         if base == "LDGSTS" and _is_predicate(operand):
             _add(defs, operand, 1)  # as nvdisasm has it
-    if base == "LDGSTS" and operands[0].startswith("[UR"):
+    if base == "LDGSTS" and len(operands) > 1 and operands[0].startswith("[UR"):
         _narrow(uses, operands[1])
     return tuple(defs), tuple(uses), targets
 
@@ -236,7 +236,7 @@ def _results(base: str, qualifiers: list[str], operands: list[str]) -> int:
         return 1
     if base == "B2R":  # the register, then the predicate, that a barrier's reduction gave
         return 2
-    if base == "LDG" and "256" in qualifiers:
+    if (base == "LDG" and "256" in qualifiers) or (base == "LDTM" and "STAT" in qualifiers):
         return 2
     if _is_predicate(first):
         if base in _PREDICATES_ONLY:
@@ -281,7 +281,10 @@ def _placed_widths(base: str, qualifiers: list[str], operands: list[str]) -> lis
     wide = 1 if base != "LEPC" and "32" in qualifiers else 2
     if base in ("LDTM", "STTM", "LDSM", "STSM"):
         wide = matrix_registers(base, qualifiers)
-    widths[_PLACED[base]] = wide
+    place = _PLACED[base]
+    if "STAT" in qualifiers and len(operands) > 2:  # the minimum or maximum comes first
+        place = 1
+    widths[place] = wide
     return widths
 
 

@@ -12,6 +12,8 @@ from typing import NamedTuple
 DATA = Path(__file__).parent.parent / "data" / "analyse"
 CLASSES = {"GPR": "gpr", "PRED": "pred", "UGPR": "ugpr", "UPRED": "upred"}
 FILES = {"GPR": "R", "PRED": "P", "UGPR": "UR", "UPRED": "UP"}
+RESERVED = frozenset(("UR79",))
+"""The register in which code for debuggers saves the predicates; ``-plr`` does not count it."""
 SECTION = re.compile(r"\s*\.section\s+\.text\.([^,\s]+)")
 MARK = re.compile(r"[:^vx]")
 ADDRESS = re.compile(r"\s*/\*([0-9a-f]{4,})\*/")
@@ -44,7 +46,9 @@ def read_marks(text: str) -> dict[Where, Marks]:
         body = line[bar + 2 :] if bar >= 0 else ""
         address = ADDRESS.match(line)
         if address is not None and body:
-            marks = [(columns[m.start()], m[0]) for m in MARK.finditer(body) if m.start() in columns]
+            marks = [
+                (columns[m.start()], m[0]) for m in MARK.finditer(body) if m.start() in columns
+            ]
             out[section, int(address[1], 16)] = Marks(
                 frozenset(register for register, mark in marks if mark in "^x"),
                 frozenset(register for register, mark in marks if mark in "vx"),

@@ -8,7 +8,7 @@ import pytest
 
 from inspector.listing.line import Kind, Line, Listing
 from inspector.listing.sass import parse_sass
-from tests.helpers.plr import FORMS, forms, read_marks
+from tests.helpers.plr import FORMS, RESERVED, forms, read_marks
 from tests.helpers.samples import DATA, disassemble
 
 EVERY = sorted(path.name for path in DATA.glob("*.cubin"))
@@ -98,8 +98,8 @@ def test_registers_are_those_of_nvdisasm(name: str) -> None:
 
 def registers(line: Line) -> tuple[set[str], set[str]]:
     """What an instruction defines and uses, of the files that -plr counts."""
-    defs = {r for r in line.defs if r[0] != "B"}
-    uses = {r for r in line.uses if r[0] != "B"}
+    defs = {r for r in line.defs if r[0] != "B"} - RESERVED
+    uses = {r for r in line.uses if r[0] != "B"} - RESERVED
     if line.base in ("P2R", "UP2UR"):  # read predicates, which -plr does not count
         uses = {r for r in uses if r.lstrip("U")[0] != "P"}
     return defs, uses

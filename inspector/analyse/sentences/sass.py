@@ -134,6 +134,8 @@ def matrices(i: SassInstruction) -> Pieces | None:
     registers = matrix_registers(i.base, i.qualifiers)
     count = next((int(q) for q in i.qualifiers[-1:] if q in ("2", "4")), 1)
     shapes = [f"shape {q}" for q in i.qualifiers if "dp" in q][:1]
+    statistic = data[0] if i.has("STAT") and len(data) > 1 else None
+    data = data[1:] if statistic is not None else data
     data_text = i.words.plain(data[0], registers)
     if memory[0] is not i.operands[0]:
         data_text = destination(i, data[0], registers)
@@ -147,7 +149,17 @@ def matrices(i: SassInstruction) -> Pieces | None:
         "notes": joined(
             ["transposed"] * i.has("MT88", "MT168", "MT1616") + shapes + i.among("columns")
         ),
+        "also": _statistic(i, statistic),
     }
+
+
+def _statistic(i: SassInstruction, operand: SassOperand | None) -> str:
+    """LDTM.STAT: the minimum or maximum of what a thread loads."""
+    if operand is None:
+        return ""
+    kind = i.found("statistics") or "statistic"
+    unit = joined([i.found("units"), *i.among("nan")])
+    return f", and the {kind} of them{unit} into {destination(i, operand)}"
 
 
 def tensor_copy(i: SassInstruction) -> Pieces | None:
@@ -157,7 +169,7 @@ def tensor_copy(i: SassInstruction) -> Pieces | None:
         return None
     rank = next((q[0] for q in i.qualifiers if q in ("1D", "2D", "3D", "4D", "5D")), "")
     rows = i.has("GATHER4", "SCATTER4")
-    tile = "four rows of a 2-dimensional tensor" if rows else f"a {rank}-dimensional tile"
+    tile = "four rows" if rows else f"a {rank}-dimensional tile"
     addresses = [o for o in memory if not o.bare.startswith("desc[")]
     hints = [f"cache policy {o.bare}" for o in memory if o not in addresses]
     packed = [o.bare for o in i.operands if o.file == "UR"]

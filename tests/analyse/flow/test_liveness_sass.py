@@ -12,7 +12,7 @@ from inspector.listing import parse
 from inspector.listing.line import Line, Listing
 from tests.helpers.live import live_names
 from tests.helpers.plr import DATA as ANALYSED
-from tests.helpers.plr import live_sets, stored, stored_sets
+from tests.helpers.plr import FORMS, RESERVED, forms, live_sets, stored, stored_sets
 from tests.helpers.samples import DATA, disassemble
 
 NAMES = tuple(stored())
@@ -62,6 +62,19 @@ def test_the_same_registers_are_live(name: str) -> None:
                 assert names[line.n] == expected, line.text
                 seen += 1
     assert seen == len(truth)
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_the_same_registers_are_live_around_every_form(name: str) -> None:
+    text, marks = forms(name)
+    listing = sass(text)
+    wrong: list[tuple[str, set[str]]] = []
+    for function in listing.functions:
+        names = live_names(listing, function)
+        for line in listing.between(function.first, function.last):
+            if line.n in marks and names[line.n] - RESERVED != marks[line.n].live:
+                wrong.append((line.text, names[line.n] ^ marks[line.n].live))
+    assert wrong == []
 
 
 @pytest.mark.parametrize("name", NAMES)
