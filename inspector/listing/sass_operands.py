@@ -420,9 +420,12 @@ def _matrix_widths(base: str, qualifiers: list[str], operands: list[str]) -> lis
     if group:
         for i, operand in enumerate(operands):
             if operand.startswith("gdesc["):
-                widths[i] = 4 if i == 1 else 2
+                widths[i] = 4  # also beside an A in registers, as nvdisasm has it
             elif operand[:1] == "R":
                 widths[i] = a if i == 1 else accumulator
+        registers = [i for i, operand in enumerate(operands) if operand[:1] == "R"]
+        if "SP" in qualifiers and registers:
+            widths[registers[-1]] = 1  # the metadata
         return widths
     if "SF" in qualifiers and "SP" in qualifiers and count > 4:
         widths[4] = 2  # the metadata, and the scale factors of A

@@ -282,10 +282,16 @@ def product(i: SassInstruction) -> Pieces | None:
     }
 
 
+_WARP_PRODUCTS = ("HMMA", "IMMA", "QMMA", "OMMA")
+
+
 def _sparsity(i: SassInstruction) -> list[str]:
     if not i.has("SP"):
         return []
-    return [f"A sparse, metadata in {i.operands[4].bare}"] if len(i.operands) > 4 else ["A sparse"]
+    # Of a warp's product it comes fifth, of a warp group's last.
+    registers = [o.bare for o in i.operands if o.file == "R"]
+    metadata = registers[4:5] if i.base in _WARP_PRODUCTS else registers[-1:]
+    return [f"A sparse, metadata in {metadata[0]}"] if metadata else ["A sparse"]
 
 
 def _scales(i: SassInstruction, scales: Sequence[SassOperand]) -> list[str]:
@@ -319,7 +325,7 @@ def group_product(i: SassInstruction) -> Pieces | None:
         "source": f"A {'in registers, B' if from_registers else 'and B'} in shared memory",
         "plus": "the product alone" if fresh else "added to what is there",
         "also": f"; {bar} tells when it is done" if bar else "",
-        "notes": joined(turned + ["A sparse"] * i.has("SP")),
+        "notes": joined([*turned, *_sparsity(i)]),
     }
 
 
