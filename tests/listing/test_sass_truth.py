@@ -96,13 +96,13 @@ def test_registers_are_those_of_nvdisasm(name: str) -> None:
             assert registers(line) == truth[where][:2], line.text
 
 
-def registers(line: Line) -> tuple[set[str], set[str]]:
+def registers(line: Line) -> tuple[frozenset[str], frozenset[str]]:
     """What an instruction defines and uses, of the files that -plr counts."""
     defs = {r for r in line.defs if r[0] != "B"} - RESERVED
     uses = {r for r in line.uses if r[0] != "B"} - RESERVED
     if line.base in ("P2R", "UP2UR"):  # read predicates, which -plr does not count
         uses = {r for r in uses if r.lstrip("U")[0] != "P"}
-    return defs, uses
+    return frozenset(defs), frozenset(uses)
 
 
 @pytest.mark.parametrize("name", FORMS)
