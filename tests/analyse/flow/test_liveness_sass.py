@@ -66,6 +66,8 @@ def test_the_same_registers_are_live(name: str) -> None:
 
 @pytest.mark.parametrize("name", FORMS)
 def test_the_same_registers_are_live_around_every_form(name: str) -> None:
+    """Calls aside: what one may write goes up to the highest register of the whole file, of which
+    the stored kernels are a part."""
     text, marks = forms(name)
     listing = sass(text)
     wrong: list[str] = []
@@ -74,7 +76,9 @@ def test_the_same_registers_are_live_around_every_form(name: str) -> None:
         wrong += [
             line.text
             for line in listing.between(function.first, function.last)
-            if line.n in marks and names[line.n] - RESERVED != marks[line.n].live
+            if line.n in marks
+            and line.base != "CALL"
+            and names[line.n] - RESERVED != marks[line.n].live
         ]
     assert wrong == []
 
