@@ -248,13 +248,18 @@ class GpuTime(Struct, frozen=True):
 
 
 class Timeline(Struct, frozen=True):
-    """What the GPU did in the newest window of a process: ``content`` is for
-    ``inspector.recording.gpu_times.read_timeline``; ``variants`` are kernel and variant ids by the
-    number of a launch in it."""
+    """What the GPU did in the newest window of a process that was watched.
+
+    ``content`` is for ``inspector.recording.gpu_times.read_timeline``. ``variants`` are kernel and
+    variant ids by the number of a launch in it, ``tuning`` the numbers of an autotuner's launches.
+    ``first_launches`` are the times, since 1970, at which a launch was first seen, in order.
+    """
 
     process: int
     content: Content
     variants: Mapping[int, tuple[str, str]] = field(default_factory=dict)
+    tuning: frozenset[int] = frozenset()
+    first_launches: tuple[float, ...] = ()
 
 
 class Copied(Struct, frozen=True):

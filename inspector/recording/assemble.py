@@ -472,8 +472,11 @@ class Assembly:
                 for process, number in self._driver.launch_keys(variant):
                     variants.setdefault(process, {})[number] = kernel.id, variant.id
         for process, digest in self._driver.times.timelines.items():
-            if (content := self._blob(digest)) is not None:
-                yield Timeline(process[0], content, variants.get(process, {}))
+            content = self._blob(digest)
+            if content is not None:
+                tuning, first_launches = self._driver.first_launches(process)
+                of_process = variants.get(process, {})
+                yield Timeline(process[0], content, of_process, tuning, first_launches)
 
     def _unseen(self) -> Iterable[str]:
         """A sentence for each kernel that was not captured, and each process that was not watched,

@@ -420,6 +420,20 @@ class DriverLaunches:
         launches = self._of(variant)
         return () if launches is None else launches.calls
 
+    def first_launches(self, process: Process) -> tuple[frozenset[int], tuple[float, ...]]:
+        """The numbers of a process's launches that are an autotuner's, and when each launch was
+        first seen, in order."""
+        tuning: set[int] = set()
+        times: list[float] = []
+        for launches in self._kernels.values():
+            for (owner, number), event in launches.calls.items():
+                time = event.get("time")
+                if owner == process and event.get("tuning"):
+                    tuning.add(number)
+                if owner == process and isinstance(time, int | float):
+                    times.append(float(time))
+        return frozenset(tuning), tuple(sorted(times))
+
     def _of(self, variant: Variant) -> _Launches | None:
         if (stranger := self._strangers.get(variant.hash)) is not None:
             return stranger

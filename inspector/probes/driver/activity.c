@@ -199,7 +199,7 @@ void activity_launched(uint32_t correlation, int entry) {
 }
 
 /* A moment of the program, as of a step's beginning, on the timeline. */
-EXPORT void ptxview_driver_mark(uint64_t number) {
+EXPORT void ptxview_driver_mark(uint32_t number) {
   uint64_t now = cupti_now();
   if (!now) return;
   pthread_mutex_lock(&lock);
