@@ -124,7 +124,15 @@ def compiled(tmp_path_factory: pytest.TempPathFactory) -> str:
     skip_without("cc")
     path = tmp_path_factory.mktemp("driver") / "ptxview_driver.so"
     sources = sorted((ROOT / "inspector" / "probes" / "driver").glob("*.c"))
-    options = ("-O2", "-Wall", "-Werror", "-fvisibility=hidden", "-pthread", "-ldl", "-Wl,-z,nodelete")
+    options = (
+        "-O2",
+        "-Wall",
+        "-Werror",
+        "-fvisibility=hidden",
+        "-pthread",
+        "-ldl",
+        "-Wl,-z,nodelete",
+    )
     subprocess.run([*LIBRARY, *sources, "-o", path, *options], check=True)
     return str(path)
 
