@@ -29,6 +29,7 @@ READS = words(
 PURE = (
     "inspector.base",
     "inspector.listing",
+    "inspector.semantics",
     "inspector.analyse",
     "inspector.execute",
     "inspector.report",

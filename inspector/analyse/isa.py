@@ -7,6 +7,7 @@ that is not known: the answer is None, or nothing.
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from difflib import SequenceMatcher
+from functools import cached_property
 from types import MappingProxyType
 from typing import Any
 
@@ -122,7 +123,12 @@ _IN_OPCODE = (QUALIFIER, SPACE, TYPE)
 _ALONE = (INSTRUCTION, REGISTER, DIRECTIVE, SPACE, TYPE, QUALIFIER)
 # "%envreg<32>" represents %envreg0 to %envreg31, ".m<m>n<n>k<k>" for .m16n8k16 and its like.
 _PLACE = re.compile(r"<(\w++)>")
+_VERSION = re.compile(r"PTX ISA (\d+\.\d+)")
 _COMPONENT = re.compile(r"(%\w++)\.[xyzw]")
+
+
+def _ordered(version: str) -> tuple[int, ...]:
+    return tuple(map(int, version.split(".")))
 
 
 class Isa:
@@ -148,6 +154,12 @@ class Isa:
                 meanings = {n: self._meaning(language, word, n) or "" for n in every}
                 entries = self._entries[language, INSTRUCTION]
                 entries[word] = replace(entries[word], qualifiers=MappingProxyType(meanings))
+
+    @cached_property
+    def newest_ptx(self) -> str:
+        """The newest version of the PTX ISA that any entry comes from: ``9.5``."""
+        versions = [_VERSION.findall(entry.since or "") for entry in self.entries(PTX)]
+        return max((found[0] for found in versions if found), key=_ordered, default="")
 
     # -- looking up -------------------------------------------------------------------------
 

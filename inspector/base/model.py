@@ -6,7 +6,7 @@ of which names others of them; read it from top to bottom.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from pathlib import PurePath
 from typing import Protocol
@@ -18,7 +18,7 @@ from inspector.base.stage import GRAPH_STAGES as GRAPH_STAGES
 from inspector.base.stage import KERNEL_STAGES as KERNEL_STAGES
 from inspector.base.stage import Location as Location
 from inspector.base.stage import Stage as Stage
-from inspector.base.text import base_name, short_name
+from inspector.base.text import base_name, short_name, words
 
 EDIT, BEFORE = "edit", "before"
 """What the configuration of a variant says that was compiled before its source was edited."""
@@ -159,6 +159,28 @@ class MadeFrom(Struct, frozen=True):
     targets: tuple[str, ...] = ()
 
 
+PRODUCTS = frozenset(
+    words(
+        "mm bmm addmm baddbmm _int_mm _scaled_mm _grouped_mm _scaled_grouped_mm convolution "
+        "flex_attention flex_attention_backward"
+    )
+)
+"""What templates compute; the other operators are fused around them."""
+
+
+def principal_lines(made: Sequence[MadeFrom]) -> Sequence[MadeFrom]:
+    """The lines that a kernel is of: those with a template's product, else all.
+
+    A target is like ``aten.mm.default``.
+    """
+    products = [m for m in made if any(_operator(target) in PRODUCTS for target in m.targets)]
+    return products or made
+
+
+def _operator(target: str) -> str:
+    return ".".join(target.split(".")[1:2])
+
+
 class Fusion(Struct, frozen=True):
     """What a generated kernel was made from, as Inductor's comments and the graphs tell.
 
@@ -198,6 +220,17 @@ class Argument(Struct, frozen=True):
     python_type: str | None = None
 
 
+class Share(Struct, frozen=True, array_like=True):
+    """Two arguments of a call whose elements have bytes of memory in common.
+
+    ``offset_bytes`` is the second's address less the first's.
+    """
+
+    first: str
+    second: str
+    offset_bytes: int = 0
+
+
 class Call(Struct, frozen=True):
     """Something that can be run again, as often as it was run alike: ``count`` times.
 
@@ -207,9 +240,12 @@ class Call(Struct, frozen=True):
     the graph's or the function's; ``hash`` the variant's, of a launch of Triton's. ``grid`` counts
     blocks (programs, not clusters) and ``block`` threads, both x, y, z; ``shared_bytes`` a block's
     dynamic ones.
-    ``first`` says how many calls of any kind its process had made before it. None is "not known".
+    ``first`` orders the calls of a process by when they were first seen. None is "not known".
     ``operators`` are ATen's that were being called when it was first launched so, the outermost
     first, as ``at::_ops`` names them (``square``, ``pow_Tensor_Scalar``).
+
+    ``shares`` are pairs of tensors that overlap in memory. ``failed`` is the error that such a call
+    raised, None if none did: what raised is not counted, so that ``count`` may be 0.
 
     Counts are reported while they grow: where the program was killed, up to an eighth of the true
     count is missing. A launch of Triton's into a CUDA graph counts once, and the graph's replays
@@ -226,6 +262,8 @@ class Call(Struct, frozen=True):
     count: int = 1
     first: int | None = None
     operators: tuple[str, ...] = ()
+    shares: tuple[Share, ...] = ()
+    failed: str | None = None
 
 
 class GpuTime(Struct, frozen=True):

@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from inspector.base.text import Exit, UsageError, plural, shown
+from inspector.base.text import Exit, Unreadable, UsageError, plural, shown
 from inspector.system import printing
 
 if TYPE_CHECKING:
@@ -26,6 +26,10 @@ if TYPE_CHECKING:
     from inspector.measure.ncu.report import Report
     from inspector.reader.reader import Reader
 
+LARGE_CUBIN_BYTES = 8 << 20
+"""Bytes of a cubin from which on it is said that one has to wait: about a second for each MB."""
+MAX_UNASKED_LINES = 50_000
+"""Lines that are printed on a terminal without a question."""
 MAX_INPUT_BYTES = 64 << 20
 """Bytes of standard input."""
 Options = dict[str, Any]
@@ -58,6 +62,8 @@ def open_profiled(
     from inspector.sources.opening import newest, open_path, open_paths
 
     where = Path(path) if path is not None else newest()
+    if where.suffix.lower() in (".cubin", ".fatbin") and where.is_file():
+        _announce(where, where.stat().st_size)
     own = [Path(r) for r in reports]
     if more:
         recording = open_paths([where, *map(Path, more)])
@@ -67,6 +73,26 @@ def open_profiled(
         return profiled(files.alone(where, report), device, report)
     recording = open_path(where)
     return profiled(recording, device, files.of_recording(where, own))
+
+
+def _announce(path: Path, size: int) -> None:
+    """Say what is waited for where a file has much machine code."""
+    if size >= LARGE_CUBIN_BYTES:
+        say(
+            f"{path} has {size / 1e6:.0f} MB of machine code: nvdisasm lists it and every function "
+            "is read, which takes about a second for each MB"
+        )
+
+
+def confirmed(count: int) -> bool:
+    """Whether to print so many lines: asked on a terminal, never for a pipe or a file."""
+    if count <= MAX_UNASKED_LINES or not (printing.to_terminal() and printing.at_terminal()):
+        return True
+    reply = printing.answer(f"ptxview: print {count:,} lines on this terminal? [y/N] ") or ""
+    if reply.strip().lower() in ("y", "yes"):
+        return True
+    say("nothing was printed: --lines 1:200 prints a part, and | less -R pages all")
+    return False
 
 
 def reader_of(recording: Recording, device: str | None = None) -> Reader:
@@ -130,12 +156,17 @@ def takes_compiler(parser: argparse.ArgumentParser) -> None:
 
 
 def split_path(words: Sequence[str]) -> tuple[str | None, str | None]:
-    """``[PATH] KERNEL``: of one word, an existing path wins over a kernel of that name."""
-    from inspector.sources.opening import is_there
+    """``[PATH] KERNEL``: of one word, an existing path wins over a kernel of that name.
+
+    Raises ``Unreadable`` for one word with the ending of a file that does not exist.
+    """
+    from inspector.sources.opening import FILE_ENDINGS, KINDS, is_there
 
     if len(words) > 2:
         raise UsageError("give at most a PATH and a KERNEL", f"{shown(words[2])} is one too many.")
     if len(words) == 1 and not is_there(Path(words[0])):
+        if Path(words[0]).suffix.lower() in FILE_ENDINGS:
+            raise Unreadable(f"{shown(words[0])} does not exist", f"Give {KINDS}.")
         return None, words[0]
     return words[0] if words else None, words[1] if len(words) > 1 else None
 

@@ -32,7 +32,7 @@ from inspector.export.repro.script import (
     own_flags,
     triton_script,
 )
-from inspector.measure.recorded_launch import chosen_call
+from inspector.measure.recorded_launch import chosen_call, default_call
 from inspector.measure.time.planning import again
 from inspector.reader.query import select, select_calls, select_one
 from inspector.reader.reader import Reader
@@ -56,7 +56,11 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         {
             "words": KERNEL,
             "-o --output": option("FILE", "where to write it (standard output)", type=Path),
-            "--call": option("N", "recorded call, from 0 (default: the most frequent)", type=int),
+            "--call": option(
+                "N",
+                "recorded call, from 0 (default: a failed one, else commonest)",
+                type=int,
+            ),
             "--variant": option("ID", "which of the kernel's variants, by its id's beginning"),
             "--check-with": option(ways, check, default="interpreter"),
             "--inputs": option(
@@ -113,7 +117,8 @@ def _extension(
     for name in ("grid", "inputs"):
         if getattr(args, name) is not None:
             raise UsageError(f"--{name} is of a Triton kernel's launch, and this is a function's")
-    number, call = chosen_call(kernel, calls, args.call)
+    wanted = default_call(calls) if args.call is None else args.call
+    number, call = chosen_call(kernel, calls, wanted)
     assert call is not None
     module, _, function = call.name.rpartition(".")
     builds = (e for e in events.events if e.get("event") == "extension")
@@ -172,7 +177,8 @@ def _extension(
 def _triton(
     reader: Reader, events: Events, kernel: Kernel, variant: Variant, args: argparse.Namespace
 ) -> dict[str, Any]:
-    number, call = chosen_call(kernel.demangled, variant.calls, args.call)
+    wanted = default_call(variant.calls) if args.call is None else args.call
+    number, call = chosen_call(kernel.demangled, variant.calls, wanted)
     grid = args.grid or (None if call is None else call.grid)
     given = {} if args.inputs is None else read_arrays(args.inputs)
     passed = _given(variant, given) if call is None else _with(call.arguments, given)
@@ -229,10 +235,12 @@ def _chosen(reader: Reader, selector: str | None) -> tuple[Kernel, Variant]:
     launched = [v for v in variants if v[1].calls]
     if selector is None or len(launched) < 1 or len({k.id for k, _ in variants}) != 1:
         return select_one(reader.recording, selector)
-    most = max(launched, key=lambda v: sum(c.count for c in v[1].calls))
+    failed = [v for v in launched if default_call(v[1].calls) is not None]
+    most = max(failed or launched, key=lambda v: sum(c.count for c in v[1].calls))
     if len(variants) > 1:
+        why = "which failed" if failed else "which was launched most"
         printing.narrate(
-            f"ptxview: {most[1].id}, which was launched most of {len(variants)} variants of "
+            f"ptxview: {most[1].id}, {why} of {len(variants)} variants of "
             f"{shown(most[0].demangled)}; --variant ID takes another"
         )
     return most

@@ -164,15 +164,17 @@ def _opened(path: str | None, args: argparse.Namespace) -> Profiled:
     elif path is None or Path(path).suffix.lower() != ".ptx" or not Path(path).is_file():
         return common.open_profiled(path, args.device, args.ncu)
     elif args.device is None and Path(path).stat().st_size > MAX_ASSEMBLED_BYTES:
+        opened = common.open_profiled(path, None, args.ncu)
         if not args.json:
+            variants = opened.reader.recording.variants()
+            own = next((v.target for _, v in variants if v.target), "ARCH")
             say(
                 f"not assembled, for it is larger than {MAX_ASSEMBLED_BYTES >> 20} MiB: "
-                "--device sm_90 does, and takes ptxas' time"
+                f"--device {own} does, and takes ptxas' time"
             )
-        return common.open_profiled(path, None, args.ncu)
+        return opened
     else:
         recording = open_path(Path(path))
-    # Imported here: the rest assembles nothing.
     from inspector.measure.ncu import report as reports
     from inspector.sources.compilers import assembled
 
@@ -351,6 +353,8 @@ def _print(text: str, stage: Stage, path: str | None, first: int = 1) -> int:
     if not printing.to_terminal():
         printing.verbatim(text)
         return Exit.OK
+    if not common.confirmed(text.count("\n")):
+        return Exit.OK
     from rich.syntax import Syntax
 
     from inspector.listing.lexers import lexer_for
@@ -387,6 +391,8 @@ def _annotated(
     part: Sequence[Line],
     estimated: Mapping[int, float],
 ) -> int:
+    if not common.confirmed(len(part)):
+        return Exit.OK
     width = printing.out().width
     annotations = replace(reader.line_annotations(variant, stage), estimated=estimated)
     what = (kernel.demangled, variant.id, variant.target or "", tables.config(variant))

@@ -48,7 +48,9 @@ def takes_launch(parser: argparse.ArgumentParser) -> None:
         parser,
         {
             "words": KERNEL,
-            "--call": option("N", "recorded call (default: the most frequent)", type=int),
+            "--call": option(
+                "N", "recorded call (default: a failed one, else the commonest)", type=int
+            ),
             "--inputs": option(
                 "FILE.npz", "arrays by argument name, in place of new ones", type=Path
             ),

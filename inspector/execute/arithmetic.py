@@ -9,7 +9,6 @@ import numpy as np
 
 from inspector.execute import floats
 from inspector.execute.blocks import CARRIES
-from inspector.execute.integers import PERMUTE_MODES
 from inspector.execute.kinds import DTYPES, WIDTHS, constant, is_float
 from inspector.execute.memory import WINDOWS
 from inspector.execute.translate import Handler, Translator, Untranslatable
@@ -19,6 +18,8 @@ from inspector.listing.ptx_statement import (
     RegisterOperand,
     VectorOperand,
 )
+from inspector.semantics import instructions
+from inspector.semantics.instructions import BOOLEAN, COMPARISONS
 
 DIRECTIONS = ("rm", "rp", "rz")
 HALVES = ("f16x2", "bf16x2")
@@ -30,8 +31,16 @@ def types_of(row: PtxInstruction) -> list[str]:
     return [p for p in row.parts[1:] if p in _TYPES]
 
 
+def _source_kinds(row: PtxInstruction) -> list[str]:
+    """The types of the operands read; in mixed precision all but the last are narrower."""
+    named, count = types_of(row), len(row.operands) - 1
+    if named in (["f32", "f16"], ["f32", "bf16"]) and row.base in ("add", "sub", "fma"):
+        return [named[1]] * (count - 1) + ["f32"]
+    return [one_type(row)] * count
+
+
 def one_type(row: PtxInstruction) -> str:
-    """The only type of an opcode; mixed precision is refused."""
+    """The only type of an opcode."""
     named = types_of(row)
     if len(named) != 1:
         raise Untranslatable("operands of several types are not known here")
@@ -41,136 +50,97 @@ def one_type(row: PtxInstruction) -> str:
 # -- integers and bits -----------------------------------------------------------------------------
 
 
+def is_integer(row: PtxInstruction) -> bool:
+    """Whether an opcode names no type but those of single integers and predicates."""
+    named = types_of(row)
+    return bool(named) and all(kind in instructions.DTYPES for kind in named)
+
+
+def _integer(t: Translator, row: PtxInstruction) -> None:
+    """An instruction of the integers' table; one with a word that it does not know is refused."""
+    form = instructions.form_of(row.parts)
+    if form is None:
+        raise Untranslatable(UNKNOWN_FORM)
+    pairs = zip(row.operands[1:], form.sources, strict=True)
+    operands = [t.read(operand, kind) for operand, kind in pairs]
+    kind = form.result if row.base == "cvt" else ""
+    t.write(row.operands[0], t.result(form.expression.format(*operands), form.result), kind)
+
+
 TABLE: Mapping[str, tuple[str, str]] = {
-    "rem": ("t t > t", "integers.remainder({0}, {1})"),
-    "sad": ("t t t > t", "(np.maximum({0}, {1}) - np.minimum({0}, {1})) + {2}"),
-    "mul24": ("t t > u", "integers.multiply24({0}, {1}, {hi})"),
-    "mad24": ("t t u > u", "integers.multiply24({0}, {1}, {hi}) + {2}"),
-    "and": ("u u > u", "{0} & {1}"),
-    "or": ("u u > u", "{0} | {1}"),
-    "xor": ("u u > u", "{0} ^ {1}"),
-    "not": ("u > u", "~{0}"),
-    "cnot": ("u > u", "({0} == 0).astype({dtype})"),
-    "shf": ("u u u > u", "integers.funnel_shift({0}, {1}, {2}, {l}, {wrap})"),
-    "prmt": ("u u u > u", "integers.permute({0}, {1}, {2}, {mode!r})"),
-    "bfe": ("t u32 u32 > t", "integers.extract_bits({0}, {1}, {2})"),
-    "bfi": ("u u u32 u32 > u", "integers.insert_bits({0}, {1}, {2}, {3})"),
-    "szext": ("t u32 > t", "integers.extend({0}, {1}, {wrap})"),
-    "bmsk": ("u u > u", "integers.bit_mask({0}, {1}, {wrap})"),
-    "popc": ("u > u32", "integers.population({0})"),
-    "clz": ("u > u32", "integers.leading_zeros({0})"),
-    "brev": ("u > u", "integers.reverse_bits({0})"),
-    "bfind": ("t > u32", "integers.find_highest({0}, {shiftamt})"),
-    "fns": ("u32 u32 u32 > u32", "integers.find_nth({0}, {1}, {2})"),
-    "dp4a": ("u32 u32 u32 > u32", "integers.dot4({0}, {1}, {2}, {signs})"),
-    "dp2a": ("u32 u32 u32 > u32", "integers.dot2({0}, {1}, {2}, {signs}, {hi})"),
     "selp": ("b b pred > u", "np.where({2}, {0}, {1})"),
     "movmatrix": ("u32 > u32", "matrix.move_transposed(m.lanes, {0})"),
     "activemask": ("> u32", "lanes.ballot(m.lanes, np.ones((1, 1), bool), {mask})"),
     "mapa": ("u u32 > u", "{0}"),  # in a cluster of one, another block's address is one's own
     "slct": ("b b last > u", "np.where({2} >= 0, {0}, {1})"),
 }
-"""Types of operands and result, and the result: ``t`` is the type that the opcode names, ``u`` its
-bits, ``b`` those of a number that may be written out, ``last`` the second type named."""
+"""Types of operands and result, and the result: ``u`` is the bits of the type that is named,
+``b`` those of a number that may be written out, ``last`` the second type named."""
 
 
 def _by_table(t: Translator, row: PtxInstruction) -> None:
     types, expression = TABLE[row.base]
     named = types_of(row)
-    if len(named) != (2 if row.base in ("dp4a", "dp2a", "slct") else 1):
+    if len(named) != (2 if row.base == "slct" else 1):
         raise Untranslatable("operands of several types are not known here")
     kind = named[0]
-    bits = "pred" if kind == "pred" else f"u{WIDTHS[kind]}"
-    meant = {"t": kind, "u": bits, "last": named[-1]}
+    bits = f"u{WIDTHS[kind]}"
+    meant = {"u": bits, "last": named[-1]}
     sources, _, result = types.partition("> ")
     operands = []
     for operand, each in zip(row.operands[1:], sources.split(), strict=True):
         wanted = meant.get(each, each)
         operands.append(t.bits(operand, kind) if each == "b" else t.read(operand, wanted))
-    made = expression.format(
-        *operands,
-        dtype=bits,
-        mask=t.mask,
-        mode=next((p for p in row.parts if p in PERMUTE_MODES), ""),
-        signs=f"{named[0][0] == 's'}, {named[-1][0] == 's'}",
-        **{flag: flag in row.parts for flag in ("hi", "l", "wrap", "shiftamt")},
-    )
+    made = expression.format(*operands, mask=t.mask)
     t.write(row.operands[0], t.result(made, meant.get(result, result)))
 
 
-def _carried(t: Translator, row: PtxInstruction, a: str, b: str, subtract: bool) -> None:
-    """A sum or difference with the carry flag, read or written."""
+_CARRYING = frozenset(("lo", "hi", "cc", *instructions.DTYPES))
+
+
+def _carried(t: Translator, row: PtxInstruction) -> None:
+    """``add``, ``sub`` and ``mad`` with the carry flag, read or written."""
+    kind = one_type(row)
+    if not set(row.parts[1:]) <= _CARRYING:
+        raise Untranslatable(UNKNOWN_FORM)
+    unsigned = f"u{WIDTHS[kind]}"
+    subtract = row.base in ("sub", "subc")
+    a, b = (t.read(operand, unsigned) for operand in row.operands[1:3])
+    if row.base in ("mad", "madc"):
+        product = instructions.form_of(("mul", row.parts[1], kind))
+        if product is None:
+            raise Untranslatable(UNKNOWN_FORM)
+        a, b = (t.read(operand, kind) for operand in row.operands[1:3])
+        a = t.result(product.expression.format(a, b), kind)
+        b = t.read(row.operands[3], unsigned)
     carry = t.register(t.blocks.carry) if row.base in CARRIES else "None"
-    t.emit(f"x0, x1 = carry_sum({a}, {b}, {carry}, {subtract})")
+    t.emit(f"x0, x1 = integers.carry_sum({a}, {b}, {carry}, {subtract})")
     t.write(row.operands[0], "x0")
     if "cc" in row.parts:
         t.write(RegisterOperand(t.blocks.carry), "x1")
 
 
-def _sum(t: Translator, row: PtxInstruction) -> None:
-    kind, subtract = one_type(row), row.base in ("sub", "subc")
-    if "cc" in row.parts or row.base in ("addc", "subc"):
-        a, b = (t.read(o, "u" + kind[1:]) for o in row.operands[1:3])
-        _carried(t, row, a, b, subtract)
-    elif "sat" in row.parts and kind == "s32":
-        a, b = (t.read(o, kind) for o in row.operands[1:])
-        t.write(row.operands[0], t.result(f"integers.saturating_sum({a}, {b}, {subtract})", kind))
-    else:
+def _sum_or_product(t: Translator, row: PtxInstruction) -> None:
+    """``add``, ``sub``, ``mul``, ``mad``, ``div`` … of integers, or of floats."""
+    if not is_integer(row):
         _real(t, row)
-
-
-def _product(row: PtxInstruction, kind: str, a: str, b: str) -> str:
-    """Bits of the product of integers: the lower or upper half, or all of it."""
-    width = WIDTHS[kind]
-    letter = "i" if kind[0] == "s" else "u"
-    if width == 64:
-        if "hi" in row.parts:
-            return f"integers.multiply_high{'_signed' if letter == 'i' else ''}({a}, {b})"
-        return f"({a} * {b}).view(u64)"
-    wide = f"{letter}{2 * width}"
-    if "wide" in row.parts:
-        return f"({a}.astype({wide}) * {b}.astype({wide})).view(u{2 * width})"
-    if "hi" in row.parts:
-        return f"(({a}.astype({wide}) * {b}.astype({wide})) >> {wide}({width})).astype(u{width})"
-    return f"({a} * {b}).view(u{width})"
-
-
-def _multiply(t: Translator, row: PtxInstruction) -> None:
-    """``mul`` and ``mad`` of integers; of floats they are as ``fma`` is."""
-    kind = one_type(row)
-    if is_float(kind) or kind == "f32x2":
-        _real(t, row)
-        return
-    a, b = (t.read(o, kind) for o in row.operands[1:3])
-    product = _product(row, kind, a, b)
-    if row.base == "mul":
-        t.write(row.operands[0], product)
-        return
-    c = t.read(row.operands[3], f"u{WIDTHS[kind] * (2 if 'wide' in row.parts else 1)}")
-    if row.base == "madc" or "cc" in row.parts:
-        _carried(t, row, product, c, subtract=False)
-    elif "sat" in row.parts:
-        if kind != "s32" or "hi" not in row.parts:
-            raise Untranslatable("a clamped sum of this type is not known here")
-        total = f"integers.saturating_sum({product}.view(i32), {c}.view(i32), False)"
-        t.write(row.operands[0], f"{total}.view(u32)")
+    elif "cc" in row.parts or row.base in CARRIES:
+        _carried(t, row)
     else:
-        t.write(row.operands[0], f"{product} + {c}")
+        _integer(t, row)
 
 
 def _shift(t: Translator, row: PtxInstruction) -> None:
-    kind = one_type(row)
-    if row.base == "shl" or kind[0] == "b":
-        kind = "u" + kind[1:]
-    value, amount = t.read(row.operands[1], kind), row.operands[2]
+    form = instructions.form_of(row.parts)
+    amount = row.operands[2]
     steps = constant(amount.text, "u32") if isinstance(amount, ImmediateOperand) else -1
-    if 0 <= steps < WIDTHS[kind]:
-        shifted = t.constant(steps, DTYPES[kind])
-        made = f"({value} {'<<' if row.base == 'shl' else '>>'} {shifted})"
-    else:
-        name = "left" if row.base == "shl" else "right"
-        made = f"integers.shift_{name}({value}, {t.read(amount, 'u32')})"
-    t.write(row.operands[0], t.result(made, kind))
+    if form is None or not 0 <= steps < WIDTHS[form.result]:
+        _integer(t, row)
+        return
+    shifted = t.constant(steps, DTYPES[form.result])
+    value = t.read(row.operands[1], form.result)
+    sign = "<<" if row.base == "shl" else ">>"
+    t.write(row.operands[0], t.result(f"({value} {sign} {shifted})", form.result))
 
 
 def _logic3(t: Translator, row: PtxInstruction) -> None:
@@ -219,67 +189,82 @@ DIRECTED: Mapping[str, str] = {
     "rcp": "floats.directed('div', {way!r}, np.ones((1, 1), {0}.dtype), {0})",
 }
 """Results of single and double precision rounded in a direction."""
-OF_DOUBLES: Mapping[str, str] = {
-    "fma": "floats.fused_double({0}, {1}, {2})",
-    "rcp": "floats.upper_word(1 / {0})",
-    "rsqrt": "floats.upper_word(floats.reciprocal_root({0}))",
+VARIANTS: Mapping[tuple[str, str], str] = {
+    ("fma", "f64"): "floats.fused_double({0}, {1}, {2})",
+    ("rsqrt", "f64"): "floats.reciprocal_root({0})",
+    ("rcp.approx.ftz", "f64"): "floats.coarsely(np.reciprocal, {0})",
+    ("rsqrt.approx.ftz", "f64"): "floats.coarsely(floats.reciprocal_root, {0})",
+    ("div.approx", "f32"): "floats.divide_approximately({0}, {1})",
+    ("div.approx.ftz", "f32"): "floats.divide_approximately({0}, {1})",
 }
-"""Where double precision is another function: of ``rcp`` the approximate one."""
-_SIGN_BITS = {"neg": "{0} ^ {dtype}({sign})", "abs": "{0} & ~{dtype}({sign})"}
+"""Results of opcodes that are not those of REAL, by opcode and type."""
 
 
 def _real(t: Translator, row: PtxInstruction) -> None:
-    kind = one_type(row)
+    kinds = _source_kinds(row)
+    kind = kinds[-1]
     way = next((p for p in row.parts if p in DIRECTIONS), None)
     base = "fma" if row.base == "mad" else row.base
-    template = REAL[base]
-    if base == "div" and not is_float(kind):
-        template = "integers.divide({0}, {1})"
-    elif way is not None and base in DIRECTED:
+    opcode = row.opcode.removesuffix(f".{kind}")
+    template = VARIANTS.get((opcode, kind)) or VARIANTS.get((base, kind)) or REAL[base]
+    if way is not None and base in DIRECTED:
         if kind not in ("f32", "f64", "f32x2"):
             raise Untranslatable("a rounding of this type is not known here")
         template = DIRECTED[base].replace("{way!r}", repr(way))
-    elif kind == "f64" and (base != "rcp" or "approx" in row.parts):
-        template = OF_DOUBLES.get(base, template)
-    elif base == "fma" and kind not in ("f32", "f32x2"):
+    elif base == "fma" and kind not in ("f32", "f32x2", "f64"):
         template = "floats.fused_wide({0}, {1}, {2})"
-    elif base in _SIGN_BITS and kind in ("f16", "bf16", *HALVES):  # also of a NaN
-        dtype, sign = f"u{WIDTHS[kind]}", "0x8000" if WIDTHS[kind] == 16 else "0x80008000"
-        made = _SIGN_BITS[base].format(t.read(row.operands[1], dtype), dtype=dtype, sign=sign)
-        t.write(row.operands[0], made)
-        return
     simple(t, row, template)
 
 
-def _limited(row: PtxInstruction, expression: str, single: bool) -> str:
-    """A floating point result, flushed and clamped as the opcode says."""
-    for qualifier, function in (("ftz", "flush"), ("sat", "clamp01"), ("relu", "relu")):
-        if qualifier in row.parts and (single or qualifier != "ftz"):
+FLUSHED = {
+    "f32": "floats.flush({0})",
+    "bf16": "floats.flush({0})",
+    "f16": "floats.flush({0}, floats.TINY_HALF)",
+}
+"""Subnormal numbers as zeros, by the type whose subnormal numbers they are."""
+
+
+def _flushed(row: PtxInstruction, kind: str, operand: str) -> str:
+    """An operand or a result, its subnormal numbers as zeros where the opcode says so."""
+    template = FLUSHED.get(kind.removesuffix("x2"))
+    return template.format(operand) if template and "ftz" in row.parts else operand
+
+
+def _limited(row: PtxInstruction, expression: str) -> str:
+    """A floating point result, clamped as the opcode says."""
+    for qualifier, function in (("sat", "clamp01"), ("relu", "relu")):
+        if qualifier in row.parts:
             expression = f"floats.{function}({expression})"
     return expression
 
 
-def _flushed(row: PtxInstruction, kind: str, operand: str) -> str:
-    """An operand, subnormal single precision numbers as zeros where the opcode says so."""
-    single = kind in ("f32", "f32x2")
-    return f"floats.flush({operand})" if single and "ftz" in row.parts else operand
+def _settled(row: PtxInstruction, kind: str, expression: str) -> str:
+    """A result of arithmetic: flushed, clamped, and of singles with the NaN of a GPU."""
+    limited = _limited(row, _flushed(row, kind, expression))
+    clamped = "sat" in row.parts or kind not in ("f32", "f32x2")
+    return limited if clamped else f"floats.canonical({limited})"
 
 
 def simple(t: Translator, row: PtxInstruction, template: str) -> None:
-    """An instruction of one type by a template of its operands; packed types by halves."""
-    kind, sources = one_type(row), row.operands[1:]
+    """An instruction by a template of its operands; packed types by halves."""
+    kinds, sources = _source_kinds(row), row.operands[1:]
+    kind = kinds[-1]
     names = "abc"[: len(sources)]
-    given = names if kind in floats.PACKED else [t.read(o, kind) for o in sources]
+    packed = kind in floats.PACKED
+    given = names if packed else [t.read(o, k) for o, k in zip(sources, kinds, strict=True)]
     made = template.format(*(_flushed(row, kind, o) for o in given))
-    if is_float(kind):
-        made = _limited(row, made, kind in ("f32", "f32x2"))
-    if kind in floats.PACKED:
+    if is_float(kind) and row.base != "copysign":
+        made = _settled(row, kind, made)
+    if packed:
         words = ", ".join(t.read(o, "u64" if kind == "f32x2" else "u32") for o in sources)
         made = f"floats.packed(lambda {', '.join(names)}: {made}, {kind!r}, [{words}])"
     t.write(row.operands[0], t.result(made, kind))
 
 
 def _extreme(t: Translator, row: PtxInstruction) -> None:
+    if is_integer(row):
+        _integer(t, row)
+        return
     least, values = row.base == "min", ["{0}", "{1}", "{2}"][: len(row.operands) - 1]
     if not is_float(one_type(row)):
         template = f"np.{'minimum' if least else 'maximum'}({{0}}, {{1}})"
@@ -319,18 +304,6 @@ def _test(t: Translator, row: PtxInstruction) -> None:
 # -- comparisons -----------------------------------------------------------------------------------
 
 
-COMPARISONS: Mapping[str, str] = {
-    "eq": "({0} == {1})",
-    "ne": "({0} != {1})",
-    "lt": "({0} < {1})",
-    "le": "({0} <= {1})",
-    "gt": "({0} > {1})",
-    "ge": "({0} >= {1})",
-    "lo": "({0} < {1})",
-    "ls": "({0} <= {1})",
-    "hi": "({0} > {1})",
-    "hs": "({0} >= {1})",
-}
 OF_FLOATS: Mapping[str, str] = {
     **COMPARISONS,
     "ne": "(({0} < {1}) | ({0} > {1}))",
@@ -344,7 +317,6 @@ OF_FLOATS: Mapping[str, str] = {
     "num": "(~(np.isnan({0}) | np.isnan({1})))",
 }
 """Comparisons of floats: those that end with ``u`` hold where an operand is NaN."""
-_BOOLEAN = {"and": "&", "or": "|", "xor": "^"}
 
 
 def _compared(row: PtxInstruction, a: str, b: str, real: bool) -> str:
@@ -357,8 +329,8 @@ def _comparison(t: Translator, row: PtxInstruction, kind: str) -> tuple[str, str
     """Two operands compared, and what that is combined with."""
     operands = [_flushed(row, kind, t.read(o, kind)) for o in row.operands[1:3]]
     made = _compared(row, operands[0], operands[1], is_float(kind))
-    named = next((p for p in row.parts[2:] if p in _BOOLEAN), None)
-    return made, f" {_BOOLEAN[named]} {t.read(row.operands[3], 'pred')}" if named else ""
+    named = next((p for p in row.parts[2:] if p in BOOLEAN), None)
+    return made, f" {BOOLEAN[named]} {t.read(row.operands[3], 'pred')}" if named else ""
 
 
 def _set_predicate(t: Translator, row: PtxInstruction) -> None:
@@ -369,7 +341,8 @@ def _set_predicate(t: Translator, row: PtxInstruction) -> None:
         t.emit(f"L = floats.halves({kind!r}, [{a}, {b}])")
         for k, target in enumerate((first, second)):
             if target is not None:
-                t.write(target, _compared(row, f"L[{k}][0]", f"L[{k}][1]", real=True))
+                pair = [_flushed(row, kind, f"L[{k}][{side}]") for side in (0, 1)]
+                t.write(target, _compared(row, pair[0], pair[1], real=True))
         return
     made, more = _comparison(t, row, kind)
     if second is None:
@@ -443,8 +416,8 @@ def _to_space(t: Translator, row: PtxInstruction) -> None:
 
 
 def _convert(t: Translator, row: PtxInstruction) -> None:
-    if row.parts[1] == "pack":
-        _pack(t, row)
+    if row.parts[1] == "pack" or is_integer(row):
+        _integer(t, row)
         return
     ways = [p for p in row.parts if p in _ROUNDINGS]
     kinds = [p for p in row.parts[1:] if p in WIDTHS]
@@ -454,19 +427,17 @@ def _convert(t: Translator, row: PtxInstruction) -> None:
     if to.endswith(("x2", "x4")) or source.endswith(("x2", "x4")):
         _convert_packed(t, row, to, source, way)
         return
-    value = _flushed(row, source, t.read(row.operands[1], source))
+    value = t.read(row.operands[1], source)
+    if source == "f32":
+        value = _flushed(row, source, value)
     if to == "tf32":
-        bits = f"floats.to_tf32({_limited(row, value, single=False)}, {way!r})"
+        finite = "satfinite" in row.parts
+        bits = f"floats.to_tf32({_limited(row, value)}, {way!r}, {finite})"
     elif is_float(to):
         bits = t.result(_as_real(row, to, source, way, value), to, way or "rn")
     else:
         dtype = ("i" if to[0] == "s" else "u") + str(WIDTHS[to])
-        made = f"{value}.astype({dtype})"
-        if is_float(source):
-            made = f"integers.to_integer({value}, {way!r}, {dtype})"
-        elif "sat" in row.parts:
-            made = f"integers.saturate({value}, {dtype})"
-        bits = f"{made}.view(u{WIDTHS[to]})"
+        bits = f"integers.to_integer({value}, {way!r}, {dtype}).view(u{WIDTHS[to]})"
     t.write(row.operands[0], bits, to)
 
 
@@ -476,8 +447,8 @@ def _as_real(row: PtxInstruction, to: str, source: str, way: str | None, value: 
         value, way = f"{_TO_WHOLE[way]}({value})", None
     directed = way in DIRECTIONS
     if not is_float(source):
-        if directed and WIDTHS[source] == 64 and to in ("f32", "f64"):
-            value = f"floats.from_long({value}, {way!r}, {to == 'f64'})"
+        if WIDTHS[source] == 64 and (directed or to in ("f16", "bf16")):
+            value = f"floats.from_long({value}, {way!r}, {to!r})"
         elif to == "f32" and not directed:
             value = f"{value}.astype(f32)"
         else:  # double precision, in which 32 bits are exact
@@ -489,7 +460,18 @@ def _as_real(row: PtxInstruction, to: str, source: str, way: str | None, value: 
     elif to == "f64":
         value = f"{value}.astype(f64)"
     # What numpy cannot hold is limited before it is rounded: limits are exact in every format.
-    return _flushed(row, to, _limited(row, value, single=False))
+    if "satfinite" in row.parts:
+        value = _finite(value, to)
+    if to == "f32" and source != "bf16":  # whose bits are moved
+        return _settled(row, to, value)
+    return _limited(row, value)
+
+
+GREATEST = {"f16": "f32(65504)", "bf16": "f32(3.3895313892515355e38)"}
+
+
+def _finite(value: str, kind: str) -> str:
+    return f"np.clip({value}, -{GREATEST[kind]}, {GREATEST[kind]})"
 
 
 def _halves_of(t: Translator, row: PtxInstruction, source: str) -> list[str]:
@@ -509,9 +491,6 @@ def _halves_of(t: Translator, row: PtxInstruction, source: str) -> list[str]:
     return [f"floats.relu({v})" if "relu" in row.parts else v for v in values]
 
 
-_GREATEST = {"f16x2": "f32(65504)", "bf16x2": "f32(3.3895313892515355e38)"}
-
-
 def _convert_packed(
     t: Translator, row: PtxInstruction, to: str, source: str, way: str | None
 ) -> None:
@@ -521,7 +500,7 @@ def _convert_packed(
     step = 16 if to in HALVES else 4 if to == "e2m1x2" else 8
     if to in HALVES:
         if "satfinite" in row.parts:
-            halves = [f"np.clip({v}, -{_GREATEST[to]}, {_GREATEST[to]})" for v in halves]
+            halves = [_finite(v, to[:-2]) for v in halves]
         halves = [t.result(v, to[:-2], way or "rn") for v in halves]
     elif to == "ue8m0x2":
         halves = [f"floats.to_scale({v}, {way!r})" for v in halves]
@@ -535,28 +514,16 @@ def _convert_packed(
     t.write(row.operands[0], f"({high} << {whole}({step})) | {low}", whole)
 
 
-def _pack(t: Translator, row: PtxInstruction) -> None:
-    """``cvt.pack.sat``: two integers clipped into the lowest bits, the third above them."""
-    to, source = [p for p in row.parts[2:] if p in WIDTHS][:2]
-    width = WIDTHS[to]
-    name = ("i" if to[0] == "s" else "u") + str(width)
-    if width < 8:
-        raise Untranslatable("packing to less than eight bits is not known here")
-    first, second = (
-        f"integers.saturate({t.read(o, source)}, {name}).view(u{width}).astype(u32)"
-        for o in row.operands[1:3]
-    )
-    made = f"({first} << u32({width})) | {second}"
-    if len(row.operands) > 3:
-        made = f"({t.read(row.operands[3], 'u32')} << u32({2 * width})) | {made}"
-    t.write(row.operands[0], made)
-
-
+INTEGER = (
+    *("rem", "sad", "mul24", "mad24", "popc", "clz", "bfind", "fns", "brev", "bfe", "bfi", "szext"),
+    *("bmsk", "dp4a", "dp2a", "and", "or", "xor", "not", "cnot", "shf", "prmt"),
+)
+SUMS_AND_PRODUCTS = (*("add", "sub", "addc", "subc", "mul", "mad", "madc", "div", "abs", "neg"),)
 HANDLERS: Mapping[str, Handler] = {
     **dict.fromkeys(TABLE, _by_table),
     **dict.fromkeys(REAL, _real),
-    **dict.fromkeys(("add", "sub", "addc", "subc"), _sum),
-    **dict.fromkeys(("mul", "mad", "madc"), _multiply),
+    **dict.fromkeys(INTEGER, _integer),
+    **dict.fromkeys(SUMS_AND_PRODUCTS, _sum_or_product),
     **dict.fromkeys(("min", "max"), _extreme),
     **dict.fromkeys(("shl", "shr"), _shift),
     "lop3": _logic3,

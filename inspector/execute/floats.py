@@ -14,7 +14,17 @@ import numpy as np
 from inspector.execute.kinds import Array, f16, f32, f64, i64, u8, u16, u32, u64
 
 TINY = f32(1.1754944e-38)
-"""The smallest normal number of single precision."""
+"""The smallest normal number of single precision, and of bf16."""
+TINY_HALF = f32(2.0**-14)
+"""The smallest normal number of half precision."""
+NAN_BITS = u32(0x7FFFFFFF)
+"""The NaN that every operation on singles gives."""
+
+
+def canonical(x: Array) -> Array:
+    """Single precision with every NaN as the one that a GPU's arithmetic gives."""
+    least = x.min()  # NaN where any is: faster than isnan
+    return x if least == least else np.where(np.isnan(x), NAN_BITS, x.view(u32)).view(f32)
 
 
 def from_bf16(bits: Array) -> Array:
@@ -22,15 +32,15 @@ def from_bf16(bits: Array) -> Array:
 
 
 def to_bf16(x: Array, way: str = "rn") -> Array:
-    """Single or double precision to bf16 bits: to nearest even, or towards zero (``rz``)."""
+    """Single or double precision to bf16 bits, rounded once."""
     if x.dtype == f64:
         x = _to_odd_single(x)
     bits = np.ascontiguousarray(x, f32).view(u32)
-    if way == "rz":
-        out = (bits >> u32(16)).astype(u16)
-    else:
-        odd = (bits >> u32(16)) & u32(1)
-        out = ((bits + (u32(0x7FFF) + odd)) >> u32(16)).astype(u16)
+    if way == "rn":
+        bits = bits + (u32(0x7FFF) + ((bits >> u32(16)) & u32(1)))
+    elif way in ("rm", "rp"):
+        bits = np.where(np.signbit(x) == (way == "rm"), bits + u32(0xFFFF), bits)
+    out = (bits >> u32(16)).astype(u16)
     nan = np.isnan(x)
     return np.where(nan, u16(0x7FFF), out) if nan.any() else out
 
@@ -44,12 +54,8 @@ def _to_odd_single(x: Array) -> Array:
 
 
 def to_f16(x: Array, way: str = "rn") -> Array:
-    """Single or double precision to half precision's bits."""
-    out = x.astype(f16)
-    if way == "rz":
-        over = np.abs(out.astype(f64)) > np.abs(x)
-        bits = out.view(u16)
-        out = np.where(over, bits - u16(1), bits).view(f16)
+    """Single or double precision to half precision's bits, rounded once."""
+    out = _toward(x, x.astype(f16), way)
     nan = np.isnan(out)
     bits = out.view(u16)
     return np.where(nan, u16(0x7FFF), bits) if nan.any() else bits
@@ -59,10 +65,10 @@ def from_f16(bits: Array) -> Array:
     return bits.view(f16).astype(f32)
 
 
-def flush(x: Array) -> Array:
-    """Subnormal single precision numbers as zeros of their sign (``.ftz``)."""
-    small = np.abs(x) < TINY
-    return np.where(small, np.copysign(f32(0), x), x) if small.any() else x
+def flush(x: Array, least: np.floating[Any] = TINY) -> Array:
+    """Numbers below the least normal one as zeros of their sign (``.ftz``)."""
+    small = np.abs(x) < least
+    return np.where(small, np.copysign(x.dtype.type(0), x), x) if small.any() else x
 
 
 def clamp01(x: Array) -> Array:
@@ -200,14 +206,19 @@ def _two_product(a: Array, b: Array) -> tuple[Array, Array]:
 
 def round_single(x: Array, way: str) -> Array:
     """Doubles to single precision: ``rn``, ``rz``, ``rm`` (down) or ``rp`` (up)."""
-    out = x.astype(f32)
+    return _toward(x, x.astype(f32), way)
+
+
+def _toward(x: Array, near: Array, way: str) -> Array:
+    """The number of a narrower format next to ``x`` in a direction, of the nearest one."""
+    kind = near.dtype.type
     if way == "rm":
-        return np.where(out > x, np.nextafter(out, f32(-np.inf)), out)
+        return np.where(near > x, np.nextafter(near, kind(-np.inf)), near)
     if way == "rp":
-        return np.where(out < x, np.nextafter(out, f32(np.inf)), out)
+        return np.where(near < x, np.nextafter(near, kind(np.inf)), near)
     if way == "rz":
-        return np.where(np.abs(out) > np.abs(x), np.nextafter(out, f32(0)), out)
-    return out
+        return np.where(np.abs(near) > np.abs(x), np.nextafter(near, kind(0)), near)
+    return near
 
 
 def directed(operation: str, way: str, a: Array, b: Array, c: Array | None = None) -> Array:
@@ -241,21 +252,29 @@ def directed(operation: str, way: str, a: Array, b: Array, c: Array | None = Non
     return np.where((out == 0) & (x == -y) & ~positive, f32(-0.0), out)
 
 
-def to_tf32(x: Array, way: str) -> Array:
+_TF32_BITS, _INFINITY_BITS = u32(0xFFFFE000), u32(0x7F800000)
+
+
+def to_tf32(x: Array, way: str, finite: bool = False) -> Array:
     """Single precision to tf32's bits: ten bits of mantissa, the rest 0.
 
-    A NaN is 0x7fffe000, and with ``rna`` keeps the bits that tf32 has: so an H200.
+    A NaN is 0x7fffe000; but ``rna``, which ptxas makes of integer instructions, cuts off its
+    lowest 13 bits, also where no others are set. ``finite``: infinities are the greatest number.
     """
     bits = x.view(u32)
     if way == "rn":
         bits = bits + (u32(0xFFF) + ((bits >> u32(13)) & u32(1)))
     elif way == "rna":
         bits = bits + u32(0x1000)
-    cut = bits & u32(0xFFFFE000)
+    cut = bits & _TF32_BITS
     nan = np.isnan(x)
-    if not nan.any():
-        return cut
-    return np.where(nan, x.view(u32) & u32(0xFFFFE000) if way == "rna" else u32(0x7FFFE000), cut)
+    if nan.any():
+        cut = np.where(nan, x.view(u32) & _TF32_BITS if way == "rna" else u32(0x7FFFE000), cut)
+    if finite:
+        size = cut & u32(0x7FFFFFFF)
+        beyond = size >= _INFINITY_BITS if way == "rna" else size == _INFINITY_BITS
+        cut = np.where(beyond, cut - u32(0x2000), cut)
+    return cut
 
 
 PACKED: Mapping[str, tuple[Any, Any, Callable[[Array], Array], Callable[[Array], Array]]] = {
@@ -307,9 +326,25 @@ def reciprocal_root(x: Array) -> Array:
     return 1.0 / np.sqrt(x, dtype=f64)
 
 
-def upper_word(x: Array) -> Array:
-    """Doubles of which the lower 32 bits are 0, as ``rcp.approx.ftz.f64`` gives them."""
-    return (x.view(u64) & u64(0xFFFFFFFF00000000)).view(f64)
+def divide_approximately(a: Array, b: Array) -> Array:
+    """``div.approx``: a product with the reciprocal, which is 0 of divisors above 2^126."""
+    return np.where(np.abs(b) > _GREATEST_DIVISOR, a * np.copysign(f32(0), b), a / b)
+
+
+_GREATEST_DIVISOR = f32(2.0**126)
+_UPPER_WORD = u64(0xFFFFFFFF00000000)
+_TINY_DOUBLE = 2.0**-1022
+
+
+def coarsely(function: Callable[[Array], Array], x: Array) -> Array:
+    """``rcp`` and ``rsqrt`` with ``.approx.ftz.f64``: of the upper words, the lower ones 0.
+
+    A NaN has no payload (PTX ISA, "rcp.approx.ftz.f64").
+    """
+    upper = flush((x.view(u64) & _UPPER_WORD).view(f64), f64(_TINY_DOUBLE))
+    result = flush(function(upper), f64(_TINY_DOUBLE))
+    bits = np.where(np.isnan(result), u64(0x7FFFFFFF00000000), result.view(u64) & _UPPER_WORD)
+    return bits.view(f64)
 
 
 _FORMATS = {
@@ -387,10 +422,11 @@ def to_scale(x: Array, way: str | None) -> Array:
     return np.where(np.isnan(x), u8(255), out)
 
 
-def from_long(value: Array, way: str, double: bool) -> Array:
-    """64-bit integers to single or double precision in a direction."""
+def from_long(value: Array, way: str, kind: str) -> Array:
+    """64-bit integers to a format, rounded once: of f16 and bf16 what is to be rounded to them."""
     high = (value >> value.dtype.type(32)).astype(f64) * 2.0**32
     low = (value & value.dtype.type(0xFFFFFFFF)).astype(f64)
-    if double:
+    if kind == "f64":
         return directed("add", way, high, low)
-    return round_single(to_odd(*two_sum(high, low)), way)
+    odd = to_odd(*two_sum(high, low))
+    return round_single(odd, way) if kind == "f32" else odd

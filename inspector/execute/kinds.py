@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from inspector.listing.ptx_statement import number, real
+from inspector.semantics import instructions
 
 Array = NDArray[Any]
 Mask = NDArray[np.bool_] | None
@@ -46,10 +47,8 @@ DTYPES: Mapping[str, Any] = MappingProxyType(
         "e2m3x2": u16,
         "e3m2x2": u16,
         "ue8m0x2": u16,
-        "pred": np.bool_,
     }
-    | {f"{letter}{width}": UNSIGNED[width] for letter in "bu" for width in (8, 16, 32, 64)}
-    | {"s8": i8, "s16": i16, "s32": i32, "s64": i64}
+    | dict(instructions.DTYPES)
 )
 """What an array of a type holds; of types that numpy lacks, their bits."""
 

@@ -316,7 +316,7 @@ def multiply(
     # D's registers: (warps, group, thread, down, 2) numbers as bits
     kind = kinds[0]
     if kind == "f16":
-        bits = np.ascontiguousarray(total.astype(f16)).view(u32)[..., 0]
+        bits = np.ascontiguousarray(floats.to_f16(total)).view(u32)[..., 0]
     elif kind == "s32":
         if saturate:
             total = np.clip(total, -(2.0**31), 2.0**31 - 1)
@@ -324,7 +324,7 @@ def multiply(
     elif kind == "f64":
         bits = np.ascontiguousarray(total.astype(f64)).view(u64)
     else:
-        bits = np.ascontiguousarray(total.astype(f32)).view(u32)
+        bits = np.ascontiguousarray(floats.canonical(total.astype(f32))).view(u32)
     flat = bits.reshape(*lanes.shape, -1)
     return [np.ascontiguousarray(flat[..., i]) for i in range(flat.shape[-1])]
 
@@ -420,8 +420,8 @@ def multiply_group(
         rows = np.ascontiguousarray(product).reshape(*lanes.shape, n // 4, 2)
         prior = np.stack([lanes.full(r) for r in old], -1)
         prior = np.ascontiguousarray(prior).view(f16).reshape(rows.shape).astype(f32)
-        total = (rows + np.where(lanes.full(keep)[..., None, None], prior, f32(0))).astype(f16)
-        bits = total.view(u32)[..., 0]
+        total = rows + np.where(lanes.full(keep)[..., None, None], prior, f32(0))
+        bits = floats.to_f16(total).view(u32)[..., 0]
         return [np.ascontiguousarray(bits[..., i]) for i in range(n // 4)]
     parts = np.ascontiguousarray(product.transpose(4, 5, 6, 0, 1, 2, 3))
     parts = parts.reshape(n // 2, *lanes.shape)
@@ -436,7 +436,7 @@ def multiply_group(
     every = bool(keep.all())
     for i, register in enumerate(old):
         parts[i] += register.view(f32) if every else np.where(keep, register.view(f32), f32(0))
-    return list(parts.view(u32))
+    return list(floats.canonical(parts).view(u32))
 
 
 def move_transposed(lanes: Lanes, a: Array) -> Array:

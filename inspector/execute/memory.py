@@ -63,6 +63,11 @@ class Buffer:
 
 LINE = 16
 """The widest access of one lane that is one element, and so the alignment of views."""
+WORD = 4
+"""Bytes of the aligned word that may be accessed whole if its first bytes are a buffer's last ones.
+
+A GPU allocates in units of 512 bytes; atomics on bytes and halves exchange the word around them.
+"""
 
 
 class Region:
@@ -73,7 +78,10 @@ class Region:
         self.base = address & -LINE
         """Where views begin, so that an element's index follows from its address alone."""
         self.head = address - self.base
-        self.span = end - self.base
+        self.size = end - self.base
+        """Where accesses begin at the latest, from ``base`` on."""
+        self.span = -(-self.size // WORD) * WORD
+        """Where accesses end at the latest; never on another page than the last byte."""
         raw = (ctypes.c_uint8 * self.span).from_address(self.base)
         self.data: Array = np.frombuffer(memoryview(raw), u8)
         self.buffers: list[Buffer] = []
@@ -236,7 +244,8 @@ def operate(what: str, kind: str, old: Array, given: Sequence[Array]) -> Array:
         number = DTYPES[kind if kind[0] in "fs" else f"u{WIDTHS[kind]}"]
         x, y = old.view(number), new.view(number)
     if what == "add":
-        return floats.to_bf16(x + y) if kind == "bf16" else (x + y).view(old.dtype)
+        rounded = {"bf16": floats.to_bf16, "f16": floats.to_f16, "f32": floats.canonical}
+        return rounded.get(kind, np.asarray)(x + y).view(old.dtype)
     better = (y < x) if what == "min" else (y > x)
     return np.where(better | (x != x), new, old)
 
@@ -270,6 +279,8 @@ def in_order(
             at = places[start]
             steps = np.concatenate((view[at : at + 1].view(real), given[0][rows].view(real)))
             sums = np.add.accumulate(steps).astype(real)
+            if kind == "f32":
+                sums[1:] = floats.canonical(sums[1:])
             before[rows] = sums[:-1].view(view.dtype)
             view[at] = sums[-1:].view(view.dtype)[0]
         return before, True
@@ -606,7 +617,8 @@ class ChunkMemory:
         offsets = address - u64(region.base)
         if mask is not None:
             offsets = np.where(mask, offsets, u64(first - region.base))
-        if int(offsets.max()) + nbytes > region.span:
+        last = int(offsets.max())
+        if last >= region.size or last + nbytes > region.span:
             return None
         if region.head and int(offsets.min()) < region.head:
             return None

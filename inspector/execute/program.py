@@ -113,7 +113,8 @@ class Program:
             for row in self.code.instructions:
                 unknown = [t for t in targets_of(self.code, row) if t not in self.code.labels]
                 if unknown or (row.base in ("bra", "brx") and not targets_of(self.code, row)):
-                    out.append(Obstacle(row.line, row.opcode, "its label is nowhere"))
+                    missing = f"there is no label {unknown[0]}" if unknown else "it names no label"
+                    out.append(Obstacle(row.line, row.opcode, f"{missing} in this function"))
             for block in self.blocks.blocks:
                 try:
                     self._sources[block.index] = self.translator.block(
@@ -269,7 +270,7 @@ def key_of(row: PtxInstruction) -> str:
     """The name by which the table knows an instruction."""
     if row.base in ("mma", "wgmma"):
         return row.base if row.base == "mma" or row.parts[1] == "mma_async" else ""
-    return ".".join(p for p in row.parts if p != "ftz")
+    return ".".join(p for p in row.parts if p != "ftz" or row.kind == "f64")
 
 
 def bound(entry: Mapping[str, Any]) -> str:

@@ -383,6 +383,8 @@ def _reduce(t: Translator, row: PtxInstruction) -> None:
         f"lanes.reduce_warp(m.lanes, {what!r}, {value}, {t.mask}, {members}, "
         f"{'abs' in row.parts}, {'NaN' in row.parts})"
     )
+    if kind == "f32":
+        made = f"floats.canonical({made})"
     t.write(row.operands[0], t.result(made, kind))
 
 

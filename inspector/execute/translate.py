@@ -12,12 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from inspector.execute import floats, integers, kinds, lanes
+from inspector.execute import floats, kinds, lanes
 from inspector.execute.barriers import pending_count
 from inspector.execute.blocks import BasicBlock, Blocks, defines, is_waiting
 from inspector.execute.kinds import DTYPES, WIDTHS, Array, Mask, constant, dtype_name
 from inspector.execute.lanes import SPECIALS, WIDE
 from inspector.execute.memory import both
+from inspector.execute.words import unknown_word
 from inspector.listing.ptx_code import PtxFunction
 from inspector.listing.ptx_statement import (
     AddressOperand,
@@ -31,6 +32,7 @@ from inspector.listing.ptx_statement import (
     SymbolOperand,
     VectorOperand,
 )
+from inspector.semantics import integers
 
 
 class Untranslatable(Exception):
@@ -42,18 +44,6 @@ def merge(mask: Mask, new: Array, old: Array) -> Array:
     return new if mask is None else np.where(mask, new, old)
 
 
-def carry_sum(a: Array, b: Array, carry: Array | None, subtract: bool) -> tuple[Array, Array]:
-    """A sum or difference of unsigned integers, and its carry or borrow (0 or 1, 64 bits)."""
-    part = a - b if subtract else a + b
-    over = a < b if subtract else part < a
-    if carry is None:
-        return part, over.astype(np.uint64)
-    step = carry.astype(a.dtype)
-    total = part - step if subtract else part + step
-    over = over | ((part < step) if subtract else (total < step))
-    return total, over.astype(np.uint64)
-
-
 SCOPE: Mapping[str, Any] = {
     "np": np,
     "floats": floats,
@@ -62,7 +52,6 @@ SCOPE: Mapping[str, Any] = {
     "lanes": lanes,
     "merge": merge,
     "both": both,
-    "carry_sum": carry_sum,
     "pending_count": pending_count,
     **{
         name: getattr(kinds, name)
@@ -165,6 +154,8 @@ class Translator:
         """Appends the lines of one instruction. Raises Untranslatable."""
         if (handler := self.handlers.get(row.base)) is None:
             raise Untranslatable("there is no such instruction here")
+        if (word := unknown_word(row.parts)) is not None:
+            raise Untranslatable(f".{word} of {row.base} is not emulated")
         self.number, self.guarded, self.written = number, row.guard is not None, []
         self.temporaries = 0
         if row.guard is not None:

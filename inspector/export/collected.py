@@ -117,9 +117,12 @@ def some_of(given: Collected, found: Sequence[Found]) -> Collected:
         return call.get("hash", call.get("subject")) in hashes or call.get("name") in names
 
     events = [e for e in given.events if wanted(e)]
+    calls = {(e.get("pid"), str(e.get("id"))) for e in events if e.get("event") == "call"}
     for event in events:
         if event.get("event") == "calls" and isinstance(subjects := event.get("subjects"), list):
             event["subjects"] = [s for s in subjects if isinstance(s, dict) and called(s)]
+        if isinstance(errors := event.get("failed"), Mapping):
+            event["failed"] = {n: e for n, e in errors.items() if (event.get("pid"), n) in calls}
     return Collected(events, given.contents, given.timings, given.blob)
 
 
@@ -304,6 +307,8 @@ class Remover:
         if "source" in self.what:
             quoting = _QUOTING.get(kind, {})
             out |= {name: value for name, value in quoting.items() if out.get(name) is not None}
+            if kind == "calls" and isinstance(errors := event.get("failed"), Mapping):
+                out["failed"] = dict.fromkeys(errors, REMOVED)
             if kind in ("triton", "triton_failed"):
                 for part, kept in (("source", _PLACE.__contains__), ("files", "source".__ne__)):
                     if isinstance(held := event.get(part), Mapping):

@@ -4,6 +4,9 @@ Written from the PTX ISA. A line that is one plain instruction is read by one re
 as are comments and data; every other line takes the slow way. ``.loc file line column[,
 function_name label[+offset], inlined_at file line column]``: the call site is that of an earlier
 ``.loc``, so chains are found by looking it up. nvcc writes ``.file`` at the end of the text.
+
+The LLVM of Triton 3.9 writes ``.loc`` for the lines of inline assembly too, counting on from the
+statement's line. The place of a block, and of what follows, is that of the ``.loc`` before it.
 """
 
 import re
@@ -29,7 +32,7 @@ from inspector.listing.ptx_statement import (
     PtxInstruction,
     SymbolOperand,
     VectorOperand,
-    has_result,
+    result_count,
     split_header,
     strip,
 )
@@ -65,23 +68,6 @@ def _read_loc(text: str) -> tuple[Place, Place | None] | None:
     numbers = [int(number or 0) for number in match.groups()]
     place, site = (numbers[0], numbers[1], numbers[2]), (numbers[3], numbers[4], numbers[5])
     return place, None if match[4] is None else site
-
-
-def frames_of(text: str, files: Mapping[int, str]) -> Location | None:
-    """What a ``.loc`` says by itself: its place, and where that was inlined as far as its own line
-    tells. Line 0, which is "no line", stays 0; None if it is not well-formed.
-
-    ``files`` are names by their index; one that is missing there is "".
-    """
-    head, _, comment = text.partition("//")
-    mark = _read_loc(head)
-    if mark is None:
-        return None
-    (file, line, column), site = mark
-    outer = _commented(comment, {})
-    if outer is None and site is not None:
-        outer = Location(files.get(site[0], ""), site[1], site[2])
-    return Location(files.get(file, ""), line, column, outer)
 
 
 def _commented(comment: str, paths: Mapping[str, str]) -> Location | None:
@@ -163,6 +149,9 @@ ONE_LINE = words(
 )
 """Directives that end with their line instead of a ``;``."""
 
+_BEGIN_ASSEMBLY = "// begin inline asm"
+_END_ASSEMBLY = "// end inline asm"
+
 _FUNCTION = re.compile(r"\.(entry|func)\b(?:\s|\.[\w$@]++|\([^)]*+\)?+|[.(])*+([\w$%]++)?")
 _REGISTERS = re.compile(r"%[\w$]++").findall
 _NOTHING = re.compile(
@@ -174,9 +163,10 @@ _NOTHING = re.compile(
 def parse_ptx(text: str) -> Listing:
     """Parse a PTX text.
 
-    ``source`` is that of the last ``.loc`` before a line in the same function, None if that
-    is line 0. Special registers (``%tid.x``) are not registers of the kernel, so they are neither
-    in ``defs`` nor in ``uses``. A ``call``'s target is the function.
+    ``source`` is that of the last ``.loc`` before a line in the same function and outside of
+    inline assembly, None if that is line 0. Special registers (``%tid.x``) are not registers of
+    the kernel, so they are neither in ``defs`` nor in ``uses``. A ``call``'s target is the
+    function.
     """
     reader = _LineReader(text)
     lines = [reader.line(n, each) for n, each in enumerate(reader.texts, 1)]
@@ -185,11 +175,32 @@ def parse_ptx(text: str) -> Listing:
     return Listing("ptx", lines, tuple(reader.functions))
 
 
+def misplaced(listing: Listing) -> frozenset[int]:
+    """Lines whose last ``.loc`` is inside of inline assembly: SASS made of them names its line."""
+    inside = False
+    counted = False
+    found: list[int] = []
+    for line in listing.lines:
+        if line.kind is Kind.COMMENT:
+            inside = _inside_assembly(line.text, inside)
+        elif line.kind is Kind.DIRECTIVE and _LOC.match(line.text):
+            counted = inside
+        elif counted and line.source is not None:
+            found.append(line.n)
+    return frozenset(found)
+
+
+def _inside_assembly(comment: str, inside: bool) -> bool:
+    """Whether the lines after a comment are inline assembly; ``inside`` is so before it."""
+    mark = comment.strip()
+    return mark == _BEGIN_ASSEMBLY or (inside and mark != _END_ASSEMBLY)
+
+
 @lru_cache(maxsize=4096)
-def _known(opcode: str) -> tuple[str, str, bool]:
-    """Base and opcode, each one string however many lines have it, and whether it has a result."""
+def _known(opcode: str) -> tuple[str, str, int]:
+    """Base and opcode, each one string however many lines have it, and how many results it has."""
     base = intern(opcode.partition(".")[0])
-    return base, intern(opcode), has_result(base, opcode)
+    return base, intern(opcode), result_count(base, opcode)
 
 
 def _fresh(text: str) -> bool:
@@ -223,6 +234,8 @@ class _LineReader:
         self.depth = 0
         """Open braces."""
         self.location: Location | None = None
+        self.assembly = False
+        """Whether inline assembly is open."""
         self.operands = OperandReader()
         """With the registers declared without ``%`` that are in scope."""
         self.scopes: list[tuple[int, OperandReader]] = []
@@ -241,17 +254,19 @@ class _LineReader:
                 if (line := self._plain(n, text, match)) is not None:
                     return line
             elif empty := _NOTHING(text):
-                blank = Kind.BLANK if not text or text.isspace() else Kind.COMMENT
-                return Line(n, text, Kind.DIRECTIVE if empty[1] else blank)
+                if empty[1]:
+                    return Line(n, text, Kind.DIRECTIVE)
+                return self._empty(n, text, bool(text) and not text.isspace())
         code, comment = strip(text, self.comment)
         commented = self.comment or len(code) != len(text)
         self.comment = comment
         bare = code.strip()
         if not bare:
-            return Line(n, text, Kind.COMMENT if commented else Kind.BLANK)
+            return self._empty(n, text, commented)
         if bare.startswith(".loc") and not bare[4:5].isalnum():
             in_function = self.begin > 0 or self.depth > 0
-            self.location = self.locations.next(text) if in_function else None
+            if not self.assembly:
+                self.location = self.locations.next(text) if in_function else None
             return Line(n, text, Kind.DIRECTIVE)
         if self.open == "i" and (not _OPERANDS.match(code) or _fresh(text)):
             self.open = ""
@@ -264,10 +279,17 @@ class _LineReader:
                 position = self._step(position)
         return self._whole(text, source)
 
+    def _empty(self, n: int, text: str, commented: bool) -> Line:
+        """A line without code."""
+        if not commented:
+            return Line(n, text, Kind.BLANK)
+        self.assembly = _inside_assembly(text, self.assembly)
+        return Line(n, text, Kind.COMMENT)
+
     def _plain(self, n: int, text: str, match: re.Match[str]) -> Line | None:
         """A line that is one instruction; None if it needs its operands told apart."""
         _, guard, opcode, operands = match.groups()
-        base, opcode, result = _known(opcode)
+        base, opcode, results = _known(opcode)
         if self.operands.declared or base in BRANCHES:
             return None
         defs: tuple[str, ...] = ()
@@ -275,8 +297,8 @@ class _LineReader:
         used = list(map(intern, _REGISTERS(operands))) if operands else []
         if not SPECIAL.isdisjoint(used):
             used = [r for r in used if r not in SPECIAL]
-        if used and result:
-            if operands[0] == "%" and "|" not in operands:
+        if used and results:
+            if results == 1 and operands[0] == "%" and "|" not in operands:
                 defs = (used.pop(0),)
             elif operands[0] != "[":
                 written, read = self.operands.made(n, None, None, opcode, operands).accesses()

@@ -51,17 +51,17 @@ def strip(text: str, comment: bool) -> tuple[str, bool]:
 NO_RESULT = words(
     "bra brx call ret exit trap brkpt nanosleep pmevent bar barrier membar fence setmaxnreg "
     "griddepcontrol stackrestore st red prefetch prefetchu discard applypriority wgmma "
-    "cp stmatrix sust tensormap"
+    "cp stmatrix sust tensormap fabric"
 )
 """Instructions whose first operand is no destination (unless ``_HAS_RESULT`` says otherwise)."""
 
-_HAS_RESULT = re.compile(r"(?:bar|barrier)\.(?:\w+\.)?red\b|wgmma\.mma_async|cp\.reduce\.never")
+_HAS_RESULT = re.compile(r"(?:bar|barrier)\.(?:\w+\.)?red\b|wgmma\.mma_async|tensormap\.query\b")
 _NO_RESULT_FORM = re.compile(r"tcgen05\.(?!ld\b)|mbarrier\.(?:init|inval|expect_tx|complete_tx)\b")
 
 BRANCHES = frozenset(("bra", "brx", "call"))
 
 KNOWN = NO_RESULT | words(
-    "abs add addc activemask alloca and atom bfe bfi bfind bmsk brev clz cnot copysign cos "
+    "abs add addc activemask alloca and atom bfe bfi bfind bmsk brev clmad clz cnot copysign cos "
     "createpolicy cvt cvta div dp2a dp4a elect ex2 fma fns getctarank isspacep istypep ld ldmatrix "
     "ldu lg2 lop3 mad mad24 madc mapa match max mbarrier min mma mov movmatrix mul mul24 multimem "
     "neg not or popc prmt rcp redux rem rsqrt sad selp set setp shf shfl shl shr sin slct sqrt "
@@ -91,11 +91,17 @@ PLAIN = re.compile(
 """One instruction on its own line: guard, opcode, operands."""
 
 
-def has_result(base: str, opcode: str) -> bool:
-    """Whether the first operand of ``opcode``, unless it is an address, is a destination."""
+_TWO_RESULTS = re.compile(r"tcgen05\.ld\.red\b")
+"""Instructions that write their second operand too: ``tcgen05.ld.red {%r1, %r2}, %r3, [%r4]``."""
+
+
+def result_count(base: str, opcode: str) -> int:
+    """How many of the first operands of ``opcode`` are destinations, unless they are addresses."""
     if base in NO_RESULT:
-        return _HAS_RESULT.match(opcode) is not None
-    return _NO_RESULT_FORM.match(opcode) is None
+        return 1 if _HAS_RESULT.match(opcode) else 0
+    if _TWO_RESULTS.match(opcode):
+        return 2
+    return 0 if _NO_RESULT_FORM.match(opcode) else 1
 
 
 # -- operands and instructions --------------------------------------------------------------------
@@ -233,14 +239,16 @@ class PtxInstruction:
         rest = self.operands
         first = rest[0] if rest else SINK
         if self.base == "call":
-            result = isinstance(first, VectorOperand)
+            results = int(isinstance(first, VectorOperand))
+        elif isinstance(first, AddressOperand):
+            results = 0
         else:
-            result = not isinstance(first, AddressOperand) and has_result(self.base, self.opcode)
-        if rest and result:
-            written, rest = registers_of(first), rest[1:]
-            if self.base == "wgmma":  # the accumulators are read as well
-                read += written
-        for operand in rest:
+            results = result_count(self.base, self.opcode)
+        for operand in rest[:results]:
+            written += registers_of(operand)
+        if self.base == "wgmma":  # the accumulators are read as well
+            read += written
+        for operand in rest[results:]:
             read += [operand] if isinstance(operand, RegisterOperand) else registers_of(operand)
         return written, read
 
@@ -315,15 +323,15 @@ class OperandReader:
         if depth > MAX_NESTING or text == "_":
             return SINK
         first = text[:1]
+        if "|" in text[text.rfind("}") + 1 :]:
+            a, _, b = text.rpartition("|")
+            return PairOperand(self.operand(a, depth), self.operand(b, depth))
         if first == "[":
             inside = split(text[1:].rpartition("]")[0])
             base, offset = self._sum(inside[0]) if inside else (SINK, 0)
             return AddressOperand(base, offset, tuple(self.operand(o, depth) for o in inside[1:]))
         if first in ("{", "("):
             return VectorOperand(tuple(self.operand(o, depth) for o in split(text[1:-1])))
-        if "|" in text:
-            a, _, b = text.partition("|")
-            return PairOperand(self.operand(a, depth), self.operand(b, depth))
         if first == "!" or text.startswith("-%"):
             inner = self.operand(text[1:], depth)
             return replace(inner, negated=True) if isinstance(inner, RegisterOperand) else inner

@@ -24,7 +24,7 @@ MAX_LISTED_LINES = 20
 class LaunchWish(Struct, frozen=True):
     """How a launch differs from the recorded call; None is as recorded.
 
-    ``call`` is the call's number, None for the most frequent one; ``given`` are arrays by the
+    ``call`` is the call's number, None for ``default_call``'s; ``given`` are arrays by the
     names of arguments, ``unsized`` the bytes behind an address of unknown size (0 refuses it).
     """
 
@@ -104,7 +104,8 @@ def choose_launch(
         raise Unreadable(
             f"the PTX of {kernel.demangled} is not such as ptxas takes: {str(error)[:200]}"
         ) from None
-    number, call = chosen_call(kernel.demangled, variant.calls, wish.call)
+    wanted = default_call(variant.calls) if wish.call is None else wish.call
+    number, call = chosen_call(kernel.demangled, variant.calls, wanted)
     grid = wish.grid or (call.grid if call is not None else None)
     block = wish.threads or (call.block if call is not None else None) or program.required_block
     if grid is None or block is None:
@@ -129,8 +130,15 @@ def choose_launch(
     # Bytes of the pointers that Triton appends, for all programs of the launch.
     hidden = tuple(bytes_each * launch.blocks for bytes_each in needs.scratch)
     most, raising = bounds.streamed, bounds.raising()
-    inputs = InputWish(wish.seed, wish.given, hidden, most, raising, wish.unsized)
+    shares = () if recorded is None else recorded.shares
+    inputs = InputWish(wish.seed, wish.given, hidden, most, raising, wish.unsized, shares)
     return ChosenLaunch(reader, kernel, variant, program, launch, number, names, recorded, inputs)
+
+
+def default_call(calls: Sequence[Call]) -> int | None:
+    """The last call that failed, which is what a reader looks for; None if none did."""
+    failed = [number for number, call in enumerate(calls) if call.failed is not None]
+    return failed[-1] if failed else None
 
 
 def chosen_call(

@@ -8,6 +8,7 @@ the hook off after ``FAILURES_ALLOWED`` failures. Callbacks after imports go thr
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 
@@ -31,6 +32,11 @@ else:
 PACKAGE = __name__.rpartition(".")[0]
 FAILURES_ALLOWED = 3
 """Failures of one hook after which it is switched off."""
+
+DEVICE_HOOKS = frozenset(
+    {"target", "finding torch", "before importing torch", "importing torch", "watching torch"}
+)
+"""Hooks without which there is no emulated device."""
 
 _failures: dict[str, int] = {}
 _state: dict[str, Any] = {"recording": True, "cleared": []}
@@ -177,11 +183,27 @@ def _failed(name: str, error: BaseException) -> bool:
         if count == 1:
             text = f"{type(error).__name__}: {error}"
             problem(name, f"{text} (the hook is switched off after {FAILURES_ALLOWED} failures)")
+            if name in DEVICE_HOOKS:
+                no_device(text)
     except (KeyboardInterrupt, SystemExit):
         raise
     except BaseException:
         pass
     return False
+
+
+def no_device(reason: str) -> None:
+    """Say once, on stderr and in the recording, that the program has no emulated device."""
+    if os.environ.get("PTXVIEW_TARGET") and not _state.get("device"):
+        _state["device"] = "failed"
+        text = f"the emulated CUDA device could not be set up ({reason}): torch finds no GPU"
+        problem("target", text)
+        print(f"ptxview: {text}", file=sys.stderr, flush=True)
+
+
+def device_attached() -> None:
+    """Note that the emulated device is there: a later failure of a hook does not take it away."""
+    _state["device"] = "attached"
 
 
 def name_of(function: Any) -> str:
@@ -273,7 +295,14 @@ class Finder:
 
     def __init__(self) -> None:
         # None, which is also what a failure gives, has the finders after this one asked.
-        self.find_spec = guarded(self._find_spec, "imports")
+        self._find = guarded(self._find_spec, "imports")
+        self._find_torch = guarded(self._find_spec, "finding torch")
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> Any:
+        """The spec of an awaited module, whose loader calls back."""
+        return (self._find_torch if fullname == "torch" else self._find)(fullname, path, target)
 
     def _find_spec(
         self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None

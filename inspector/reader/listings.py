@@ -6,6 +6,7 @@ Nothing is disassembled or parsed before it is asked for, and each result is kep
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
+from dataclasses import replace
 from threading import RLock
 from typing import TypeVar, cast
 
@@ -26,6 +27,7 @@ from inspector.base.text import PtxviewError, Unreadable, base_name
 from inspector.listing import parse
 from inspector.listing.cubin import is_elf, read_cubin
 from inspector.listing.line import Function, Listing
+from inspector.listing.ptx import misplaced
 from inspector.reader.tables import operations
 from inspector.recording.layout import DerivedCache
 from inspector.sources.disassembly import disassemble
@@ -92,14 +94,14 @@ class Listings:
             cubin = file.content.read()
             if file.text_from != DISASSEMBLED and not is_elf(cubin):  # a report has the text alone
                 return StageText(decode(cubin), file.text_from)
-            plain, annotated, tool = disassemble(cubin, self.cache)
+            plain, annotated, command = disassemble(cubin, self.cache)
             known = read_cubin(cubin)
             if variant.locations_cubin is not None and (known is None or not known.has_lines):
                 with suppress(PtxviewError):
                     annotated = (
                         disassemble(variant.locations_cubin.read(), self.cache)[1] or annotated
                     )
-            return StageText(plain, f"nvdisasm {tool} -c", annotated)
+            return StageText(plain, command, annotated)
         return StageText(decode(file.content.read()), file.text_from)
 
     def listing(self, variant: Variant, stage: Stage) -> Listing:
@@ -109,9 +111,29 @@ class Listings:
 
         def read() -> Listing:
             text, path = self.text(variant, stage), variant.stages[stage].origin_path
-            return parse(stage, text.text, annotated=text.annotated, path=path)
+            listing = parse(stage, text.text, annotated=text.annotated, path=path)
+            return self._relocated(variant, listing) if stage is Stage.SASS else listing
 
         return self.memo.once(key, read)
+
+    def _relocated(self, variant: Variant, sass: Listing) -> Listing:
+        """SASS with the locations of its PTX where the cubin's line table has those of lines of
+        inline assembly."""
+        ptx = variant.stages.get(Stage.PTX)
+        if ptx is None or ptx.costly or not any(line.ptx_line for line in sass.lines):
+            return sass
+        try:
+            above = self.listing(variant, Stage.PTX)
+        except PtxviewError:
+            return sass
+        wrong = misplaced(above)
+        lines = [
+            line._replace(source=above.lines[line.ptx_line - 1].source)
+            if line.ptx_line in wrong
+            else line
+            for line in sass.lines
+        ]
+        return replace(sass, lines=lines)
 
     def function(self, variant: Variant, stage: Stage) -> Function | None:
         """The kernel's lines in a stage's listing, or None if unknown."""

@@ -128,7 +128,10 @@ def _term(word: str) -> Term:
     if re.search("[<>=]", word) and re.match(r"[a-z]+[<>=!]", word, re.IGNORECASE):
         name = re.split("[<>=!]", word)[0]
         if name.lower() in NUMBERS or meant(name, NUMBERS):
-            raise UsageError(f"{shown(word)} compares with no number", "Such as regs>128.")
+            raise UsageError(
+                f"{shown(word)}: a comparison needs a number after it",
+                "Such as regs>128; the comparisons are > >= < <= = !=.",
+            )
     return Term(word.lower() if word.lower() in FLAGS else word)
 
 

@@ -83,6 +83,7 @@ class Calls:
         self._subjects: dict[tuple[str, str], _Subject] = {}
         self._cuda: dict[str, list[_Subject]] = {}
         self._counts: dict[tuple[Process, int], int] = {}
+        self._failures: dict[tuple[Process, int], str] = {}
         self._open: set[Process] = set()
         self._failed = False
         self._said: list[str] = []
@@ -120,6 +121,9 @@ class Calls:
             if text.isdecimal() and len(text) < 10 and count is not None:
                 key = (process, int(text))
                 self._counts[key] = max(self._counts.get(key, 0), count)
+        for text, error in as_map(event.get("failed")).items():
+            if text.isdecimal() and len(text) < 10 and isinstance(error, str):
+                self._failures[process, int(text)] = error
         subjects = event.get("subjects")
         for row in subjects if isinstance(subjects, list) else []:
             counts = as_map(row)
@@ -187,15 +191,18 @@ class Calls:
         merged: dict[object, Call] = {}
         for process, number, call in subject.calls:
             # A call is recorded when it begins, and counted when it has returned.
-            if not (count := self._counts.get((process, number), 1)):
-                continue  # it raised
+            failed = self._failures.get((process, number))
+            count = self._counts.get((process, number), 1 if failed is None else 0)
+            if not count and failed is None:
+                continue  # it raised, in a recording that does not say with which error
             key = (
                 call.grid,
                 call.block,
                 call.shared_bytes,
                 tuple(repr(replace(a, low=None, high=None)) for a in call.arguments),
+                call.shares,
             )
-            call = replace(call, count=count)
+            call = replace(call, count=count, failed=failed)
             earlier = merged.setdefault(key, call)
             if earlier is call:
                 continue
@@ -204,6 +211,7 @@ class Calls:
                 earlier,
                 count=earlier.count + count,
                 first=min(firsts, default=None),
+                failed=earlier.failed or failed,
                 arguments=tuple(map(_wider, earlier.arguments, call.arguments)),
             )
         return tuple(merged.values())
@@ -219,7 +227,12 @@ def _named(call: Call, name: str, names: list[str]) -> Call:
     own = names if fits else [a.name for a in call.arguments]
     pairs = zip(call.arguments, own, strict=True)
     arguments = tuple(replace(a, name=n) for a, n in pairs)
-    return replace(call, name=name or call.name, arguments=arguments)
+    renamed = {a.name: n for a, n in zip(call.arguments, own, strict=True)}
+    shares = tuple(
+        replace(s, first=renamed.get(s.first, s.first), second=renamed.get(s.second, s.second))
+        for s in call.shares
+    )
+    return replace(call, name=name or call.name, arguments=arguments, shares=shares)
 
 
 MAX_WHOLE_CUBIN_BYTES = 256 << 10

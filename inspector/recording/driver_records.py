@@ -216,8 +216,10 @@ class _Decoder:
     def _entry(self, record: _Record) -> Iterator[Event]:
         number, module, device, *dims = record.numbers("<Iii3I3II3I")
         flags, frames, parameters, size, text = record.numbers("<5I")
-        if number >= MAX_ENTRIES or number in self._seen:
-            raise ValueError("its number is another's")
+        if number >= MAX_ENTRIES:
+            raise ValueError(f"its number, {number}, is above {MAX_ENTRIES - 1:,}")
+        if number in self._seen:
+            raise ValueError(f"an earlier launch has its number, {number}")
         if 8 * frames + 2 * parameters + size + text != record.left:
             raise ValueError("its sizes do not fit")
         libraries, operators = self._callers(record.numbers(f"<{frames}Q"))

@@ -10,7 +10,16 @@ from collections.abc import Iterable, Mapping
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from inspector.base.model import Content, Fusion, Graph, MadeFrom, Origin, Stage, StageFile
+from inspector.base.model import (
+    Content,
+    Fusion,
+    Graph,
+    MadeFrom,
+    Origin,
+    Stage,
+    StageFile,
+    principal_lines,
+)
 from inspector.listing.output_code import KernelText, OutputCode, Place, graph_lines
 from inspector.recording.facts import Blob, Event, as_map, as_text, text_of
 from inspector.recording.torch_compiles import parsed_json, stack_in
@@ -141,11 +150,10 @@ class Origins(Struct):
         return {kind: self.blob(blob) for kind, blob in newest.items()}
 
     def source(self, fusion: Fusion) -> StageFile | None:
-        """The file that most of its operators are from."""
+        """The file of a template's product, else the one that most operators are from."""
         count: Counter[str] = Counter()
-        for one in fusion.made_from:
-            if one.file in self.files:
-                count[one.file] += max(len(one.targets), 1)
+        for line in principal_lines([m for m in fusion.made_from if m.file in self.files]):
+            count[line.file] += max(len(line.targets), 1)
         if not count:
             return None
         path = count.most_common(1)[0][0]

@@ -9,7 +9,7 @@ from rich.text import Text
 
 from inspector.analyse.graph_text import CALL_HEAD, MAX_COLUMN_CHARS, call_cells, heading
 from inspector.analyse.graph_view import GraphView, Place, buffer_bytes
-from inspector.base.model import Argument, Call, Graph, Recording, Stage
+from inspector.base.model import Argument, Call, Graph, Recording, Share, Stage
 from inspector.base.text import counted, kibibytes, plural, short_name, shown, word_for
 from inspector.report.jsons import members, plain
 from inspector.report.tables import UNKNOWN, grid
@@ -50,6 +50,8 @@ def _of(name: str, calls: Sequence[tuple[str, Call]], total: int) -> Iterator[Te
         else:
             said = " ".join(filter(None, (variant, ", ".join(described(call)))))
         yield Text(shown(head + said))
+        for line in (call.failed or "").splitlines():
+            yield Text.assemble(" " * (wide + 4), (shown(f"failed: {line}"), "bold"))
 
 
 def described(call: Call) -> list[str]:
@@ -61,6 +63,7 @@ def described(call: Call) -> list[str]:
             text += f" of {sizes(block)} {word_for(prod(block or (0,)), 'thread')}"
         out.append(text + (f", {kibibytes(call.shared_bytes)} shared" if call.shared_bytes else ""))
     out += [argument(a) for a in call.arguments if a.type != "constexpr"]
+    out += map(sharing, call.shares)
     return out + ([f"first in {' → '.join(call.operators)}"] if call.operators else [])
 
 
@@ -81,6 +84,12 @@ def argument(one: Argument) -> str:
     return " ".join(parts)
 
 
+def sharing(pair: Share) -> str:
+    """``src and dst share memory``, and how many bytes apart they begin."""
+    apart = f", {abs(pair.offset_bytes):,} B apart" if pair.offset_bytes else ""
+    return f"{pair.first} and {pair.second} share memory{apart}"
+
+
 def differences(first: Call, other: Call) -> list[str]:
     """What a call has other than the first: ``n 2048 (1024)``, with the first's in parentheses."""
     out = []
@@ -97,7 +106,9 @@ def differences(first: Call, other: Call) -> list[str]:
             out.append(f"without {one.name}")
         elif one != two:
             out += _changed(one, two)
-    return out
+    out += [sharing(pair) for pair in other.shares if pair not in first.shares]
+    gone = [pair for pair in first.shares if pair not in other.shares]
+    return out + [f"{pair.first} and {pair.second} share no memory" for pair in gone]
 
 
 def _changed(one: Argument, two: Argument) -> Iterator[str]:

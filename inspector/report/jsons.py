@@ -213,7 +213,11 @@ _VARIANT = "tile cache_hit autotune ranks launches launches_exact failed maker l
 
 
 def _launch(c: Call) -> dict[str, object]:
-    return members(c, "grid block shared_bytes count first arguments operators")
+    return {
+        **members(c, "grid block shared_bytes count first arguments operators failed"),
+        "shares": [[share.first, share.second] for share in c.shares],
+        "share_offsets": [share.offset_bytes for share in c.shares],
+    }
 
 
 def line(

@@ -21,6 +21,7 @@ from rich.text import Text
 
 from inspector.analyse.tuner_times import overheads
 from inspector.base.model import (
+    PRODUCTS,
     Failure,
     Graph,
     Kernel,
@@ -30,6 +31,7 @@ from inspector.base.model import (
     Resources,
     Stage,
     Variant,
+    principal_lines,
 )
 from inspector.base.text import (
     UsageError,
@@ -55,8 +57,6 @@ LAYOUT = frozenset(
 )
 """Operators that compute nothing; named only where a kernel has no others."""
 _MOVES = LAYOUT | {"iota", "broadcast_in_dim"}
-PRODUCTS = ("mm", "bmm", "addmm", "baddbmm", "convolution", "flex_attention")
-"""What templates compute; the other operators are fused around them."""
 MAX_OPERATORS = 3
 TILE = ("BLOCK_M", "BLOCK_N", "BLOCK_K")
 """Constants of templates; the last is read from TTGIR where there are none."""
@@ -132,8 +132,9 @@ def tile(config: Mapping[str, object], by_ttgir: str | None = None) -> str:
 
 
 def user_line(kernel: Kernel) -> str:
-    """The user's line of which most operators are in a kernel, the last of several, or ""."""
-    made = kernel.fusion.made_from if kernel.fusion is not None else ()
+    """The user's line of a template's product, else the one of which most operators are in a
+    kernel, the last of several, or ""."""
+    made = principal_lines(kernel.fusion.made_from if kernel.fusion is not None else ())
 
     def weight(part: MadeFrom) -> int:
         bases = [target.split(".")[1:2] for target in part.targets]

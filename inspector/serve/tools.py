@@ -167,7 +167,9 @@ def _word(name: str, value: object) -> str:
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         raise UsageError(f"{name} is a text or a number")
     if "\0" in str(value):
-        raise UsageError(f"{name} holds a character that none may")
+        raise UsageError(
+            f"{name} has a NUL character, which no argument can have", "Send it without that one."
+        )
     return str(value)
 
 

@@ -261,6 +261,13 @@ def _included(listed: Path, tool: Tool) -> tuple[str, ...]:
     )
 
 
+FOR_OPTIX = (
+    "this PTX is OptiX's: its _optix_ functions are in OptiX's compiler, which is in the driver. "
+    "ptxas cannot assemble it, so there are no registers, spills or SASS of it"
+)
+_OPTIX_CALL = re.compile(rb"^[^\n/]*\bcall\b[^\n;]*\b_optix_", re.MULTILINE)
+
+
 def compile_ptx(
     source: CompilerInput,
     target: str,
@@ -271,7 +278,9 @@ def compile_ptx(
     by: Sequence[Tool] = (),
 ) -> Compiled:
     """PTX for one target with the newest ptxas that knows it, or with one of those in ``by``.
-    Raises ``ToolMissing``."""
+    OptiX's is not given to ptxas. Raises ``ToolMissing``."""
+    if _OPTIX_CALL.search(source.data):
+        return Compiled(source.data, failed=FOR_OPTIX)
     tools = tuple(by) or assemblers()
     if not tools:
         raise ToolMissing(
@@ -366,6 +375,8 @@ def assembled(recording: Recording, cache: DerivedCache, device: str | None = No
             return _without(recording, f"{error.message}. {error.hint}".rstrip(". "))
         if device is None and made.cubin is None and (made.seconds or 0) >= UNASKED_SECONDS:
             made = replace(made, failed=f"{made.failed}: --device {own} gives it {SECONDS:.0f} s")
+        if made.failed == FOR_OPTIX:
+            made = replace(made, messages=(CompilerMessage("note", FOR_OPTIX, "ptxas"),))
         if made.failed is None or target == own:
             return _with(recording, source, target, made)
     return recording

@@ -43,8 +43,12 @@ _FAILED = b"\0refused: "
 
 
 def disassemble(cubin: bytes, cache: DerivedCache) -> tuple[str, str | None, str]:
-    """The plain text, the annotated one or None, and the version of nvdisasm. Raises ``Unreadable``
-    with the tool's complaint if no nvdisasm reads this cubin, ``ToolMissing`` without a tool."""
+    """The plain text, the annotated one or None, and the command that printed them.
+
+    cuobjdump reads some cubins that nvdisasm refuses (symbols that are not there); what it prints
+    has no locations. Raises ``Unreadable`` with nvdisasm's complaint if neither reads this cubin,
+    ``ToolMissing`` without nvdisasm.
+    """
     need("nvdisasm")
     complaint = ""
     for tool in every("nvdisasm"):
@@ -56,7 +60,13 @@ def disassemble(cubin: bytes, cache: DerivedCache) -> tuple[str, str | None, str
             except _Refused as error:
                 complaint = complaint or str(error)
                 continue
-            return plain, None if options is PLAIN else text, tool.version or "?"
+            annotated = None if options is PLAIN else text
+            return plain, annotated, f"nvdisasm {tool.version or '?'} -c"
+    for tool in every("cuobjdump"):
+        with suppress(_Refused):
+            text = _run(tool, ("-sass",), cubin, cache)
+            if _CODE.search(text):
+                return text, None, f"cuobjdump {tool.version or '?'} -sass"
     raise Unreadable(f"nvdisasm cannot read this cubin: {complaint}")
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from inspector.base.model import Content, Recording, Stage
-from inspector.base.text import PtxviewError, Unreadable, UsageError
+from inspector.base.text import PtxviewError, Unreadable, UsageError, words
 from inspector.listing.cubin import debug_ptx, is_cubin, is_elf, read_cubin
 from inspector.listing.ptx_statement import entries
 from inspector.recording.assemble import Assembly
@@ -43,6 +43,11 @@ TEXT_STAGES = {
     ".ll": Stage.LLIR,
     ".sass": Stage.SASS,
 }
+FILE_ENDINGS = {
+    *TEXT_STAGES,
+    *words(".ptxview .cubin .so .o .fatbin .cu .pt2 .ncu-rep .tgz .gz .xz .bz2 .zip"),
+}
+"""Endings of a word that is a file's name, never a kernel's."""
 KINDS = (
     "a recording, a .triton or Inductor cache, an extension's build folder, a .ptx .cubin .so .o "
     ".fatbin .ttir .ttgir .llir .sass file, saved TORCH_LOGS=output_code text, a TORCH_TRACE "

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from inspector.base.model import Argument, Call, Kernel, Origin, Recording, Variant
+from inspector.base.model import Argument, Call, Kernel, Origin, Recording, Share, Variant
 from inspector.commands.cli import main
 from inspector.measure.time.results import Session, Timing, stored_session
 from inspector.recording.layout import keep
@@ -46,6 +46,36 @@ def test_the_first_call_is_shown_whole_and_a_later_one_by_what_it_has_different(
     assert third == (
         "    1× as the first but grid 32×2 (64), x strides 2048×1 (1024×1), x alignment 4 (512)"
     )
+
+
+def test_a_call_that_failed_has_its_error_and_no_count() -> None:
+    error = "KernelFault: CUDA error: an illegal memory access was encountered\nptxview: program 1"
+    name, _, second, *lines = recorded(
+        FIRST, replace(FIRST, grid=(65, 1, 1), count=0, first=9, failed=error)
+    )
+    assert name == "k  200 calls, 2 distinct"
+    assert second == "    0× as the first but grid 65 (64)"
+    assert lines == [
+        "       failed: KernelFault: CUDA error: an illegal memory access was encountered",
+        "       failed: ptxview: program 1",
+    ]
+
+
+def test_arguments_that_share_memory_are_named() -> None:
+    y = replace(X, name="y")
+    both = replace(FIRST, arguments=(X, y, N))
+    shares = (Share("x", "y"), Share("y", "z", -256))
+    _, first, second, third = recorded(
+        both, replace(both, first=1, shares=shares), replace(both, first=2, shares=shares[:1])
+    )
+    assert "share" not in first
+    assert second.endswith(
+        "× as the first but x and y share memory, y and z share memory, 256 B apart"
+    )
+    assert third.endswith("× as the first but x and y share memory")
+    _, whole, apart = recorded(replace(both, shares=shares[:1]), replace(both, first=1))
+    assert whole.endswith("n 1024, x and y share memory")
+    assert apart.endswith("as the first but x and y share no memory")
 
 
 def test_list_prints_the_calls_of_kernels_graphs_and_functions(

@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from inspector.commands import common
+from inspector.system import printing
 from tests.helpers.ptxview import LECTURE, MATMUL, SQUARE, Done, call, printed, tool
 
 CUBINS = sorted(LECTURE.glob("triton/*/*.cubin"))
@@ -76,3 +78,69 @@ def test_several_variants_are_a_usage_error_with_the_choices(lecture: Path) -> N
 def test_stage_that_is_not_there_is_unreadable_with_the_reason(lecture: Path) -> None:
     done = call("show", lecture, "matmul_kernel", "--stage", "llir")
     assert done.status == 4 and "llir" in done.said and not done.out
+
+
+@pytest.mark.parametrize("name", ["nofile.cubin", "folder/nofile.ptx", "nofile.so", "x.ptxview"])
+def test_a_file_that_does_not_exist_is_said_not_to(name: str) -> None:
+    done = call("show", name)
+    assert done.status == 4 and not done.out
+    assert f"{name} does not exist" in done.said
+
+
+OPTIX = """\
+.version 7.8
+.target sm_75
+.address_size 64
+.visible .entry __raygen__rg()
+{
+	.reg .b32 %r<3>;
+	call (%r1), _optix_get_launch_index_x, ();
+	call (%r2), _optix_get_launch_index_y, ();
+	ret;
+}
+"""
+
+
+def test_ptx_of_optix_is_no_fault_of_ptxas(tmp_path: Path) -> None:
+    path = tmp_path / "optix.ptx"
+    path.write_text(OPTIX)
+    (function,) = call("show", path, "--json").json["functions"]
+    (note,) = function["notes"]
+    assert (note["rule"], note["severity"]) == ("ptxas-note", "info")
+    assert "OptiX" in note["text"] and function["resources"]["registers"] is None
+
+
+def test_large_ptx_is_told_its_own_target(tmp_path: Path) -> None:
+    path = tmp_path / "large.ptx"
+    path.write_text(
+        OPTIX.replace("sm_75", "sm_100a").replace("_optix_", "other_") + "//\n" * 400_000
+    )
+    assert "--device sm_100a" in call("show", path).said
+
+
+def test_many_lines_are_printed_on_a_terminal_only_if_wanted(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked: list[str] = []
+    replies = iter(("", "y"))
+
+    def answer(prompt: str) -> str:
+        asked.append(prompt)
+        return next(replies)
+
+    monkeypatch.setattr(printing, "answer", answer)
+    assert common.confirmed(658_517), "a pipe gets everything"
+    monkeypatch.setattr(printing, "to_terminal", lambda: True)
+    monkeypatch.setattr(printing, "at_terminal", lambda: True)
+    assert common.confirmed(1_000) and not asked
+    assert not common.confirmed(658_517)
+    assert "--lines" in capsys.readouterr().err
+    assert common.confirmed(658_517)
+    assert all("658,517 lines" in prompt for prompt in asked)
+
+
+def test_a_large_cubin_is_said_to_take_time(tmp_path: Path) -> None:
+    path = tmp_path / "large.cubin"
+    path.write_bytes(CUBINS[0].read_bytes() + b"\0" * (9 << 20))
+    assert "MB of machine code" in call("show", path).said
+    assert "MB of machine code" not in call("show", CUBINS[0]).said

@@ -259,6 +259,56 @@ def test_past_the_end_of_a_buffer() -> None:
     assert "4 bytes past the end of argument 0 (float32, 1000)" in str(fault)
 
 
+BYTES = """
+.version 8.0
+.target sm_90
+.address_size 64
+.visible .entry words(.param .u64 x, .param .u32 size)
+{
+    .reg .b64 %rd<4>;
+    .reg .b32 %r<4>;
+    ld.param.u64 %rd1, [x];
+    ld.param.u32 %r1, [size];
+    cvt.u64.u32 %rd2, %r1;
+    add.u64 %rd3, %rd1, %rd2;
+    atom.global.add.u32 %r2, [%rd3], 16777216;
+    ret;
+}
+.visible .entry bytes(.param .u64 x, .param .u32 size)
+{
+    .reg .b64 %rd<4>;
+    .reg .b32 %r<4>;
+    ld.param.u64 %rd1, [x];
+    ld.param.u32 %r1, [size];
+    cvt.u64.u32 %rd2, %r1;
+    add.u64 %rd3, %rd1, %rd2;
+    st.global.u8 [%rd3], %r1;
+    ret;
+}
+"""
+
+
+def test_the_aligned_word_with_a_buffers_last_byte_can_be_accessed_whole() -> None:
+    module = read_module(parse_ptx(BYTES))
+    whole = np.zeros(64, np.uint8)
+    for size in (5, 6, 7, 8):
+        whole[:] = 0
+        launch(module, (1,), 1, [whole[:size], 4], "words")
+        assert whole.nonzero()[0].tolist() == [7]
+
+
+@pytest.mark.parametrize(
+    ("size", "entry", "at"), [(5, "bytes", 5), (4, "words", 4), (7, "bytes", 7)]
+)
+def test_an_access_that_begins_past_a_buffers_end_is_a_fault(
+    size: int, entry: str, at: int
+) -> None:
+    module = read_module(parse_ptx(BYTES))
+    with pytest.raises(Fault) as caught:
+        launch(module, (1,), 1, [np.zeros(64, np.uint8)[:size], at], entry)
+    assert caught.value.cause == "out of bounds"
+
+
 def test_null_misaligned_and_constant_addresses_are_faults() -> None:
     memory, x, out = Memory(), np.zeros(128, np.float32), np.zeros(128, np.float32)
     first = memory.add("x", x).address

@@ -50,6 +50,42 @@ def test_what_cannot_be_run_is_said_before_anything_is_written(
     assert out[0] == 0
 
 
+@pytest.mark.parametrize(
+    ("body", "word"),
+    [
+        ("fma.rn.oob.f32 %r1, %r2, %r3, %r4;", "oob"),
+        ("ld.global.v2.u4 {%r1, %r2}, [%rd1];", "u4"),
+        ("ldmatrix.sync.aligned.m8n8.x1.b8.shared.b16 {%r1}, [%rd1];", "b8"),
+        ("slct.ftz.b32.f32 %r1, %r2, %r3, %r4;", "ftz"),
+        ("st.async.b32 [%rd1], %r1;", "async"),
+        ("mov.b256 %r1, %r2;", "b256"),
+        ("cvt.rn.f32.u3.u32 %r1, %r2;", "u3"),
+        ("cp.async.bulk.cp_mask.global.shared::cta [%rd1], [%rd2], %r1;", "cp_mask"),
+    ],
+)
+def test_a_word_that_is_not_known_is_refused_by_name(body: str, word: str) -> None:
+    (obstacle,) = Program(kernel(body)).cannot()
+    assert obstacle.reason == f".{word} of {body.split('.')[0]} is not emulated"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "add.hi.s32 %r1, %r2, %r3;",
+        "cvt.pack.sat.u3.s32.b32 %r1, %r2, %r3, %r4;",
+        "szext.s32 %r1, %r2, %r3;",
+        "prmt.b32.xyz %r1, %r2, %r3, %r4;",
+        "mad24.lo.sat.s32 %r1, %r2, %r3, %r4;",
+        "popc.u32 %r1, %r2;",
+        "addc.sat.s32 %r1, %r2, %r3;",
+        "cvt.sat.sat.u8.s32 %r1, %r2;",
+    ],
+)
+def test_an_integer_instruction_in_a_form_that_is_not_known_is_refused(body: str) -> None:
+    (obstacle,) = Program(kernel(body)).cannot()
+    assert obstacle.opcode == body.split()[0]
+
+
 def test_launches_that_no_device_would_take() -> None:
     program = Program(programs.square(90).ptx)
     memory = Memory()
@@ -72,3 +108,9 @@ def test_work_is_counted_alike_for_every_block() -> None:
         launch(program, (n,), 128, [out, x, 0, 0, 781], shared=16).work for n in (10, 1000)
     )
     assert many == 100 * one
+
+
+def test_a_branch_to_a_label_that_is_not_there_names_it() -> None:
+    text = ".version 8.0\n.target sm_90\n.address_size 64\n.visible .entry k()\n{\nbra $gone;\n}\n"
+    (obstacle,) = Program(text).cannot()
+    assert "there is no label $gone in this function" in obstacle.reason

@@ -4,7 +4,7 @@ import pytest
 
 from inspector.base.model import Location
 from inspector.listing.line import Kind, Line
-from inspector.listing.ptx import parse_ptx
+from inspector.listing.ptx import misplaced, parse_ptx
 from tests.helpers.samples import read_sample
 
 
@@ -48,6 +48,17 @@ def one(text: str) -> Line:
         ("elect.sync %r1|%p1, -1;", "elect.sync", "%r1 %p1", ""),
         ("tex.2d.v4.f32.f32 {%f1,%f2,%f3,%f4}, [tex, {%f5,%f6}];", "tex.2d.v4.f32.f32",
          "%f1 %f2 %f3 %f4", "%f5 %f6"),
+        ("tex.2d.v4.f32.f32 {%f1,%f2,%f3,%f4}|%p1, [tex, smp, {%f5,%f6}];", "tex.2d.v4.f32.f32",
+         "%f1 %f2 %f3 %f4 %p1", "%f5 %f6"),
+        ("tld4.r.2d.v4.f32.f32 {%f1, %f2, %f3, %f4} | %p1, [tex, {%f5, %f6}], {%r1, %r2};",
+         "tld4.r.2d.v4.f32.f32", "%f1 %f2 %f3 %f4 %p1", "%f5 %f6 %r1 %r2"),
+        ("tcgen05.ld.red.sync.aligned.32x32b.x2.max.f32 {%r1,%r2}, %r3, [%r4];",
+         "tcgen05.ld.red.sync.aligned.32x32b.x2.max.f32", "%r1 %r2 %r3", "%r4"),
+        ("@%p1 tcgen05.ld.red.sync.aligned.32x32b.x1.min.u32 %r1, %r3, [%r4];",
+         "tcgen05.ld.red.sync.aligned.32x32b.x1.min.u32", "%r1 %r3", "%p1 %r4"),
+        ("tensormap.query.alloc_class_large.global.b1024 %p1, [%rd1];",
+         "tensormap.query.alloc_class_large.global.b1024", "%p1", "%rd1"),
+        ("fabric.wait.sync_restrict::read %r1;", "fabric.wait.sync_restrict::read", "", "%r1"),
         ("setmaxnreg.inc.sync.aligned.u32 240;", "setmaxnreg.inc.sync.aligned.u32", "", ""),
         ("brandnew.thing.v7 %r1, %r2;", "brandnew.thing.v7", "%r1", "%r2"),
     ],
@@ -168,4 +179,62 @@ def test_inlined_frames() -> None:
     assert {f.file.rpartition("/")[2] for f in deep.frames()} == {"nested.cu"}
     assert [f.line for f in by_text["mul.f32 \t%f2, %f1, %f1;"].source.frames()] == [  # type: ignore[union-attr]
         3, 7, 12, 25,
+    ]  # fmt: skip
+
+
+ASSEMBLY = """\
+.file 1 "k.py"
+.visible .entry k()
+{
+	.loc	1 12 9                          // k.py:12:9
+	// begin inline asm
+	.loc	1 12 9                          // k.py:12:9
+	mov.u32 %r1, %r5;
+	.loc	1 13 9                          // k.py:13:9
+	mov.u32 %r2, %r5;
+	@%p1 ld.global.v2.b32 { %r1, %r2 }, [ %rd1 + 0 ];
+
+	// end inline asm
+	add.s32 	%r3, %r1, %r2;
+	// begin inline asm
+	@%p1 st.global.b32 [ %rd1 + 0 ], { %r3 };
+	// end inline asm
+	.loc	1 16 9                          // k.py:16:9
+	mul.lo.s32 	%r4, %r3, %r3;
+	ret;
+}
+.visible .entry after()
+{
+	ret;
+	.loc	1 20 1
+	ret;
+}
+"""
+
+
+def test_inline_assembly_and_what_follows_it_have_the_place_before_it() -> None:
+    lines = parse_ptx(ASSEMBLY).lines
+    places = [
+        (line.base, line.source and line.source.line)
+        for line in lines
+        if line.kind is Kind.INSTRUCTION
+    ]
+    assert places == [
+        ("mov", 12), ("mov", 12), ("ld", 12), ("add", 12), ("st", 12), ("mul", 16), ("ret", 16),
+        ("ret", None), ("ret", 20),
+    ]  # fmt: skip
+
+
+def test_an_unfinished_block_of_assembly_ends_with_its_function() -> None:
+    text = ASSEMBLY.replace("\t// end inline asm\n", "")
+    assert [line.source and line.source.line for line in parse_ptx(text).lines][-5:] == [
+        None, None, 20, None, None,
+    ]  # fmt: skip
+
+
+def test_lines_that_ptxas_places_by_a_location_within_assembly_are_known() -> None:
+    listing = parse_ptx(ASSEMBLY)
+    texts = [listing.lines[n - 1].opcode for n in sorted(misplaced(listing)) if n]
+    assert [text for text in texts if text] == [
+        "mov.u32", "mov.u32", "ld.global.v2.b32", "add.s32", "st.global.b32",
     ]  # fmt: skip

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from inspector.base.model import Recording
+from inspector.base.model import Recording, Share
 from inspector.recording.assemble import Assembly
 from inspector.recording.layout import BytesContent
 from tests.helpers.ptxview import SQUARE
@@ -80,6 +80,32 @@ def test_counts_only_grow_and_a_call_that_raised_is_not_counted() -> None:
     assert begun.launches == 1, "what was begun and not counted yet counts once"
 
 
+def test_a_call_that_raised_is_kept_with_its_error() -> None:
+    bad = call(1, grid=[5, 1, 1])
+    failed = told({"1": 0}, failed={"1": "RuntimeError: no", "x": "y", "2": 3})
+    ((_, variant),) = read(call(0), told({"0": 9}), bad, failed).variants()
+    good, error = variant.calls
+    assert (good.count, good.failed) == (9, None)
+    assert (error.count, error.failed, error.grid) == (0, "RuntimeError: no", (5, 1, 1))
+    assert variant.launches == 9
+    # The process was killed before it wrote a count.
+    ((_, begun),) = read(bad, {**failed, "counts": {}}).variants()
+    assert (begun.launches, begun.calls[0].count) == (0, 0)
+
+
+def test_calls_that_share_memory_otherwise_stay_apart() -> None:
+    shared = call(1, shares=[["x", "y", 64]])
+    ((_, variant),) = read(call(0), shared, call(2, shares=[["x", "y", 64]])).variants()
+    assert [(c.count, [tuple_of(s) for s in c.shares]) for c in variant.calls] == [
+        (1, []),
+        (2, [("x", "y", 64)]),
+    ]
+
+
+def tuple_of(share: Share) -> tuple[str, str, int]:
+    return share.first, share.second, share.offset_bytes
+
+
 def test_processes_are_added_up_and_one_of_the_same_id_is_another() -> None:
     ((_, variant),) = read(
         {"event": "process", "pid": 1},
@@ -128,13 +154,18 @@ def test_graphs_calls_stand_under_the_graphs_id_with_its_inputs_names() -> None:
     named = {"blob": "graph", "path": "/c/g.py", "frame_id": 0, "frame_compile_id": 1, "pid": 1}
     recording = read(
         {"event": "graph", **named},
-        call(0, kind="graph", subject="/c/g.py", name="", arguments=inputs, **bare),
+        call(
+            0,
+            **{"kind": "graph", "subject": "/c/g.py", "name": "", "arguments": inputs, **bare},
+            shares=[["arg0", "arg1", 0]],
+        ),
         call(1, kind="extension", subject="m.f", name="m.f", arguments=[], **bare),
         told({"0": 5}),
     )
     graph, extension = recording.calls
     assert (graph.kind, graph.name, graph.count) == ("graph", "0/1", 5)
     assert [a.name for a in graph.arguments] == ["arg0_1", "arg1_1"]
+    assert [tuple_of(share) for share in graph.shares] == [("arg0_1", "arg1_1", 0)]
     assert (extension.kind, extension.name, extension.arguments) == ("extension", "m.f", ())
 
 

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import re
+import struct
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
+from inspector.base.model import Stage
 from inspector.base.text import Unreadable
+from inspector.listing import parse
+from inspector.listing.cubin import read_sections
 from inspector.recording.layout import DerivedCache
 from inspector.sources import disassembly
 from inspector.sources.disassembly import disassemble, plain_of
@@ -61,6 +66,21 @@ def test_what_no_tool_reads_is_said_and_not_asked_again(
     with pytest.raises(Unreadable):
         disassemble(damaged, cache)
     assert len(calls) == before
+
+
+def test_what_nvdisasm_refuses_is_printed_by_cuobjdump(tmp_path: Path) -> None:
+    cubin = bytearray((ROOT / "listing" / "gelu_sm90.cubin").read_bytes())
+    whole = parse(Stage.SASS, disassemble(bytes(cubin), DerivedCache(tmp_path))[0])
+    section = next(s for s in read_sections(bytes(cubin)) if s.name == ".nv.info")
+    struct.pack_into("<I", cubin, section.header.offset + 4, 999)  # the symbol of the first entry
+    plain, annotated, command = disassemble(bytes(cubin), DerivedCache(tmp_path))
+    assert annotated is None
+    assert re.fullmatch(r"cuobjdump [\d.]+ -sass", command)
+    listing = parse(Stage.SASS, plain)
+    opcodes = [line.opcode for line in listing.lines if line.opcode]
+    assert opcodes == [line.opcode for line in whole.lines if line.opcode]
+    assert [f.name for f in listing.functions] == [f.name for f in whole.functions]
+    assert all(line.source is None and line.ptx_line is None for line in listing.lines)
 
 
 def test_a_text_of_another_shape_is_not_guessed() -> None:

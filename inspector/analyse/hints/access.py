@@ -17,6 +17,7 @@ from inspector.analyse.hints.subject import (
     Finding,
     HintSubject,
     Thresholds,
+    advice,
     number,
     numbers,
 )
@@ -92,30 +93,6 @@ def _narrow(line: Line, layout: Blocked, tensors: Tensors) -> tuple[int, int] | 
 
 
 NARROW = "narrow-access"
-WIDER = {
-    True: "The address is aligned but each element has a condition of its own: where the size "
-    "that the mask compares with is a multiple of 16, Triton knows, and merges them.",
-    False: "Read and write float4 (or any type of 8 or 16 bytes) through a pointer that is known "
-    "to be aligned; the compiler may not assume it.",
-}
-SIDE_BY_SIDE = {
-    True: "pass a tensor whose stride along the block's fastest axis is 1 (contiguous()), or "
-    "run tl.arange along the axis that has it",
-    False: "let threadIdx.x run along the axis of stride 1, or turn tiles in shared memory",
-}
-OTHER_BANKS = {
-    True: "Triton chose this layout by how the block is loaded and used (turned round for "
-    "tl.dot, or transposed): load it the other way round, or try another block shape or "
-    "num_warps.",
-    False: "Pad the tile's rows by one element, or swizzle the index.",
-}
-TOGETHER = {
-    True: "In Triton's code such a branch stands in a function that goes another way by the "
-    "value, as tanh and pow do: a formula of exp and tl.where has none.",
-    False: "Let the condition be the same for a whole warp (by threadIdx.x / 32, by blocks), sort "
-    "the data by it, or compute both and select.",
-}
-"""What to try, by whether Triton compiled the kernel."""
 UNCOALESCED = "uncoalesced-layout"
 
 SECTOR_BYTES = 32
@@ -142,7 +119,7 @@ def narrow_access(subject: HintSubject, thresholds: Thresholds) -> Iterator[Find
         f"{counted(len(accesses), 'access')} of {width} bytes a thread to neighbouring addresses "
         f"in global memory, where {pieces} of {wide} bytes would do: every access takes an "
         f"instruction and a place in the queue of memory, however little it moves. "
-        f"{WIDER[subject.by_triton]}",
+        f"{advice(subject, thresholds, NARROW)}",
         {Stage.PTX: tuple(sorted(lines))},
         estimated=True,
     )
@@ -203,7 +180,8 @@ def uncoalesced_layout(subject: HintSubject, thresholds: Thresholds) -> Iterator
         f"{counted(len(lines), 'access')} to global memory in which the lanes of a warp are far "
         f"apart{unless}: the worst touches {sectors} sectors of 32 bytes for data that fill "
         f"{needed}. Memory moves whole sectors, so most of what it moves is thrown away. Let "
-        f"neighbouring lanes have neighbouring elements: {SIDE_BY_SIDE[subject.by_triton]}.",
+        "neighbouring lanes have neighbouring elements: "
+        f"{advice(subject, thresholds, UNCOALESCED)}.",
         {Stage.PTX: tuple(sorted(lines))},
         estimated=True,
     )
@@ -266,7 +244,7 @@ def bank_conflicts(subject: HintSubject, thresholds: Thresholds) -> Iterator[Fin
         f"{counted(len(bad), 'access')} to shared memory with bank conflicts,{several} {worst}-way "
         f"in the worst: lanes of a warp want different words of the same of its {BANKS} banks, and "
         f"the access is repeated until all are served (computed from the addresses of a block's "
-        f"first warp). {OTHER_BANKS[subject.by_triton]}",
+        f"first warp). {advice(subject, thresholds, CONFLICTS)}",
         {Stage.PTX: tuple(bad)},
         estimated=True,
     )
@@ -338,7 +316,7 @@ def _scattered(
         f"{worst.sectors / worst.requests:.3g} a request in the worst, where "
         f"{worst.least_sectors / worst.requests:.3g} would do. Memory moves whole sectors, so most "
         "of what it moves is thrown away. Let neighbouring lanes have neighbouring elements: "
-        f"{SIDE_BY_SIDE[subject.by_triton]}.",
+        f"{advice(subject, thresholds, UNCOALESCED)}.",
         _ptx_lines(bad),
         blocks=facts.blocks,
     )
@@ -365,7 +343,7 @@ def _conflicting(
         f"{counted(len(bad), 'access')} to shared memory with bank conflicts: {waves:,} wavefronts "
         f"where {least:,} would do, {worst.wavefronts / worst.least_wavefronts:.3g} times as many "
         f"in the worst. Lanes of a warp want different words of the same of its {BANKS} banks, and "
-        f"the access is repeated until all are served. {OTHER_BANKS[subject.by_triton]}",
+        f"the access is repeated until all are served. {advice(subject, thresholds, CONFLICTS)}",
         _ptx_lines(bad),
         blocks=facts.blocks,
     )
@@ -386,7 +364,7 @@ def _divergent(
         "hint",
         f"{counted(len(bad), 'branch')} at which the lanes of {parted:,} of {warps:,} warps part: "
         f"the two ways are run one after the other, each with the other's lanes idle, {lost:.0%} "
-        f"of all lanes' turns. {TOGETHER[subject.by_triton]}",
+        f"of all lanes' turns. {advice(subject, thresholds, DIVERGENCE)}",
         _ptx_lines(bad),
         blocks=facts.blocks,
     )
@@ -404,8 +382,7 @@ def _idle(subject: HintSubject, facts: ExecutedFacts, thresholds: Thresholds) ->
         "hint",
         f"{lanes / requests:.3g} of a warp's {WARP} lanes have part in an access to memory, on "
         f"average of {requests:,}: the others are masked off, were never started, or left before. "
-        "Warps are scheduled whole: give every lane an element, in blocks whose size is a multiple "
-        f"of {WARP}, or start fewer threads.",
+        f"Warps are scheduled whole: {advice(subject, thresholds, IDLE)}",
         _ptx_lines(bad),
         blocks=facts.blocks,
     )
@@ -425,8 +402,8 @@ def _repeated(
         "hint",
         f"{again:,} of {lanes:,} loads of lanes from global memory that were followed are of what "
         "the same thread has loaded before, and nothing was stored there since: a cache may answer "
-        "them, and each takes an instruction and its latency all the same. Keep the value in a "
-        "register, or load it before the loop; __restrict__ lets the compiler of CUDA C++ do so.",
+        "them, and each takes an instruction and its latency all the same. "
+        f"{advice(subject, thresholds, REPEATED)}",
         _ptx_lines(bad),
         blocks=facts.blocks,
     )

@@ -9,7 +9,15 @@ from itertools import product
 from math import prod
 
 from inspector.analyse.card import blocks_of, tensor_bytes
-from inspector.analyse.hints.subject import WARP, Finding, HintSubject, Thresholds, number, numbers
+from inspector.analyse.hints.subject import (
+    WARP,
+    Finding,
+    HintSubject,
+    Thresholds,
+    advice,
+    number,
+    numbers,
+)
 from inspector.analyse.hints.warp import ttgir_values
 from inspector.analyse.tensors import Tensors, operand_shape, uses
 from inspector.base.model import Call, Origin, Stage
@@ -44,9 +52,8 @@ def spills(subject: HintSubject, thresholds: Thresholds) -> Iterator[Finding]:
         SPILLS,
         "warn",
         f"{stores} bytes of spill stores and {loads} of spill loads a thread{at}: values that had "
-        "no register go to local memory, which is device memory behind the caches. Allow more "
-        "registers (maxnreg, __launch_bounds__, -maxrregcount), or keep fewer values alive: a "
-        "smaller block, more warps for the same block, less unrolling.",
+        "no register go to local memory, which is device memory behind the caches. "
+        f"{advice(subject, thresholds, SPILLS)}",
         {Stage.SASS: numbers([m for m in machine if _SPILLED.search(m.text)] or machine)},
     )
 
@@ -213,8 +220,7 @@ def masked_lanes(subject: HintSubject, thresholds: Thresholds) -> Iterator[Findi
         f"Launched with a grid of {grid}, {share * size:,.0f} of the {size:,} elements of a block "
         f"pass the mask{'' if exact else ' (an estimate, of some of its programs)'}: "
         f"{1 - share:.0%} of the lanes' work is thrown away, though it takes registers and time "
-        "all the same. Choose a block size that divides the size better: a smaller power of two "
-        "in a loop or on another grid axis.",
+        f"all the same. {advice(subject, thresholds, MASKED)}",
         {Stage.TTGIR: numbers([line for _, line, _, _ in bad])},
         estimated=not exact,
     )
@@ -295,7 +301,7 @@ def idle_lanes(subject: HintSubject, thresholds: Thresholds) -> Iterator[Finding
         f"elements at most: {threads - largest} threads repeat what others do, in registers and "
         "slots that other blocks could have. "
         + (
-            "Inductor chose that; its coordinate_descent_tuning tries others."
+            advice(subject, thresholds, IDLE)
             if generated
             else f"Launch with num_warps={max(largest // WARP, 1)}, or give a block more elements."
         ),

@@ -6,7 +6,14 @@ from collections.abc import Iterator, Sequence
 
 from inspector.analyse.accesses import OpcodeLines, base_of
 from inspector.analyse.flow.graph import Flow
-from inspector.analyse.hints.subject import Finding, HintSubject, Thresholds, number, numbers
+from inspector.analyse.hints.subject import (
+    Finding,
+    HintSubject,
+    Thresholds,
+    advice,
+    number,
+    numbers,
+)
 from inspector.analyse.tensors import blocked, operand_shape, uses
 from inspector.base.model import Stage
 from inspector.base.text import base_name, by_key, counted, some, words
@@ -58,9 +65,7 @@ def early_wait(subject: HintSubject, thresholds: Thresholds) -> Iterator[Finding
         "hint",
         f"{counted(len(set(early)), 'load')} in a loop waited for at once ({soon}), with nothing "
         "else on its way: each turn takes the whole latency of memory, hundreds of cycles, which "
-        "only other warps can hide. Unroll the loop (with __restrict__, where it also stores) so "
-        "that several loads are issued before the first is used, load the next turn's value one "
-        "turn ahead, or load 16 bytes at a time.",
+        f"only other warps can hide. {advice(subject, thresholds, WAIT)}",
         {Stage.SASS: numbers((*early, *waiting))},
     )
 
@@ -188,6 +193,8 @@ def _accumulated(lines: Sequence[Line]) -> list[Line]:
 
 _SYSTEM = frozenset(("__assertfail", "__trap"))
 _HEAVY = frozenset(("vprintf", "malloc", "free"))
+_OPTIX = "_optix_"
+"""What OptiX's device functions begin with: its compiler, in the driver, inlines them."""
 _CALLEE = re.compile(r"\$(_Z\w+|\w+)\)")
 
 
@@ -195,7 +202,7 @@ def uninlined_call(subject: HintSubject, thresholds: Thresholds) -> Iterator[Fin
     """Calls of functions that were not inlined: of the program's, and printf, malloc and free.
 
     A failing assertion and the assembler's own subroutines (divisions) are left alone, and so are
-    calls in PTX that the assembler inlined after all.
+    calls in PTX that the assembler inlined after all, and OptiX's own functions.
     """
     own = [line for line in subject.of(Stage.SASS, "CALL") if "__internal_" not in line.text]
     if subject.sass and not own:
@@ -205,13 +212,13 @@ def uninlined_call(subject: HintSubject, thresholds: Thresholds) -> Iterator[Fin
         names = [line.targets[0] if line.targets else "" for line in calls]
     else:
         names = [(m[1] if (m := _CALLEE.search(line.text)) else "") for line in own]
-    named = [name for name in names if name not in _SYSTEM]
+    named = [name for name in names if _inlinable(name)]
     if not named:
         return
     heavy = all(name in _HEAVY for name in named)
     called = [base_name(name) if name else "a function chosen at run time" for name in named]
     shown = some(list(dict.fromkeys(called)))
-    kept = [line for line in calls if not line.targets or line.targets[0] not in _SYSTEM]
+    kept = [line for line in calls if not line.targets or _inlinable(line.targets[0])]
     yield Finding(
         CALL,
         "info" if heavy else "hint",
@@ -220,24 +227,20 @@ def uninlined_call(subject: HintSubject, thresholds: Thresholds) -> Iterator[Fin
         + (
             "Leave it out of kernels that are measured."
             if heavy
-            else "Take away __noinline__ (noinline=True), make the function visible where it is "
-            "called, or link with -dlto."
+            else advice(subject, thresholds, CALL)
         ),
         {Stage.PTX: numbers(kept), Stage.SASS: numbers(own)},
     )
+
+
+def _inlinable(name: str) -> bool:
+    return name not in _SYSTEM and not name.startswith(_OPTIX)
 
 
 # Integers by what is not constant, exact fp32, fp64.
 
 SLOW_DIVISION = "slow-division"
 
-CURES = {
-    True: "Multiply by the reciprocal, computed once, or allow an approximation (__fdividef, "
-    "-use_fast_math, -prec-div=false).",
-    False: "Make the divisor a constant (a template parameter, a tl.constexpr: a power of two is a "
-    "shift), count rows and columns along instead of dividing, or use 32 bits for 64.",
-}
-"""What to try, by whether all divisions are of floats."""
 _BY_REGISTER = re.compile(r",\s*+%[\w$]++\s*+;")
 _DIVISION = re.compile(r"(?:div|rem)\.(?:r[nzmp]\.)?(?:ftz\.)?([suf](?:16|32|64))\Z")
 
@@ -274,6 +277,7 @@ def slow_division(subject: HintSubject, thresholds: Thresholds) -> Iterator[Find
         return
     what = some(list(dict.fromkeys(f"{line.opcode}" for line in divisions)))
     floats = all(".f" in (line.opcode or "") for line in divisions)
+    cure = advice(subject, thresholds, SLOW_DIVISION, "floats" if floats else "integers")
     where = "in a loop" if looped else "in a kernel without loops"
     share = _share(divisions, bodies.total() - looped * bodies[0], thresholds)
     yield Finding(
@@ -281,7 +285,7 @@ def slow_division(subject: HintSubject, thresholds: Thresholds) -> Iterator[Find
         "hint",
         f"{counted(len(divisions), 'division')} {where} ({what}), about {share:.0%} of its "
         "instructions (an estimate): the hardware has no such instruction, so each is a "
-        f"reciprocal and its corrections. {CURES[floats]}",
+        f"reciprocal and its corrections. {cure}",
         {Stage.PTX: numbers(divisions)},
     )
 
@@ -375,7 +379,6 @@ def fp64_promotion(subject: HintSubject, thresholds: Thresholds) -> Iterator[Fin
         "warn",
         f"{counted(len(double), 'fp64 instruction')} against {floats} in fp32, though "
         f"everything that is loaded and stored is narrower: values are widened to double here"
-        f"{slower}, and a double takes two registers. In C++ a literal such as 0.5 is a double and "
-        "makes all that it meets one: write 0.5f, and tanhf or expf for tanh or exp.",
+        f"{slower}, and a double takes two registers. {advice(subject, thresholds, PROMOTION)}",
         {Stage.PTX: numbers([*widened, *double])},
     )

@@ -74,7 +74,14 @@ class ExecutedFacts(Struct, frozen=True):
 WARP = 32
 
 Thresholds = Mapping[str, Mapping[str, Any]]
-"""``reference/hints.toml``: by rule, its numbers by name and why they are what they are."""
+"""``reference/hints.toml``: by rule, its numbers by name with their reasons, and advice."""
+
+
+LANGUAGES = {
+    Origin.INDUCTOR: ("inductor", "triton", "other"),
+    Origin.TRITON: ("triton", "other"),
+}
+"""The entries of a table of advice by a kernel's origin, the best first; of others "other"."""
 
 
 class Finding(Struct, frozen=True):
@@ -209,6 +216,13 @@ def number(thresholds: Thresholds, rule: str, name: str) -> float:
     """A threshold. Raises ``KeyError`` where the table lacks it, for it is part of the program."""
     value: float = thresholds[rule][name]
     return value
+
+
+def advice(subject: HintSubject, thresholds: Thresholds, rule: str, name: str = "advice") -> str:
+    """What to try, in the words of what wrote the kernel."""
+    table: Mapping[str, str] = thresholds[rule][name]
+    words = next(word for word in LANGUAGES.get(subject.kernel.origin, ("other",)) if word in table)
+    return table[words]
 
 
 def numbers(lines: Iterable[Line]) -> tuple[int, ...]:

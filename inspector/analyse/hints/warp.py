@@ -7,17 +7,15 @@ Arguments that no launch gives are replaced by values chosen to be awkward.
 ``execute`` cannot be asked: it needs a launch with all its arguments and memory.
 """
 
-import operator
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from math import prod
 
 from msgspec import Struct
 
 from inspector.analyse.hints.subject import WARP, HintSubject
 from inspector.analyse.sentences.context import Parameter, context_of
-from inspector.analyse.tensors import COMPARE, quotient
 from inspector.base.model import Call, Stage
 from inspector.listing.ptx_code import PtxFunction
 from inspector.listing.ptx_statement import (
@@ -33,6 +31,7 @@ from inspector.listing.ptx_statement import (
     VectorOperand,
     number,
 )
+from inspector.semantics.instructions import COMPARISONS, evaluate
 
 # -- integer instructions ---------------------------------------------------------------------
 
@@ -40,90 +39,13 @@ Lanes = tuple[int, ...]
 """A value of each lane."""
 
 
-def _logic3(a: int, b: int, c: int, table: int) -> int:
-    out = 0
-    for at in range(8):
-        if table >> at & 1:
-            out |= (a if at & 4 else ~a) & (b if at & 2 else ~b) & (c if at & 1 else ~c)
-    return out
-
-
-def _inserted(a: int, b: int, start: int, count: int) -> int:
-    mask = (1 << min(count, 64)) - 1 << min(start, 64)
-    return (b & ~mask) | (a << min(start, 64) & mask)
-
-
-def _permuted(a: int, b: int, choice: int) -> int:
-    pool = (b & 0xFFFFFFFF) << 32 | a & 0xFFFFFFFF
-    return sum((pool >> 8 * (choice >> 4 * k & 7) & 0xFF) << 8 * k for k in range(4))
-
-
-OPERATIONS: dict[str, Callable[..., int]] = {
-    "cvta": lambda a: a,
-    "cvt": lambda a: a,
-    "not": operator.invert,
-    "neg": operator.neg,
-    "abs": abs,
-    "add": operator.add,
-    "sub": operator.sub,
-    "mul": operator.mul,
-    "mul24": operator.mul,
-    "mad": lambda a, b, c: a * b + c,
-    "mad24": lambda a, b, c: a * b + c,
-    "div": lambda a, b: quotient(a, b) if b else -1,
-    "rem": lambda a, b: a - quotient(a, b) * b if b else a,
-    "min": min,
-    "max": max,
-    "and": operator.and_,
-    "or": operator.or_,
-    "xor": operator.xor,
-    "shl": lambda a, b: a << min(b & 0xFFFFFFFF, 64),
-    "shr": lambda a, b: a >> min(b & 0xFFFFFFFF, 64),
-    "bfe": lambda a, b, c: a >> min(b, 64) & (1 << min(c, 64)) - 1,
-    "bfi": _inserted,
-    "lop3": _logic3,
-    "prmt": _permuted,
-    "selp": lambda a, b, p: a if p else b,
-    "pack": lambda a, b: a & 0xFFFFFFFF | b << 32,
-}
-_BY_SIGN = ("div", "rem", "min", "max", "shr", "setp", "mul", "mad", "cvt", "bfe")
-"""Instructions whose result depends on how their operands' type reads them."""
-_UNKNOWN = re.compile(r"(?:mul|mad)\.hi\b|.*\.(?:b?f|tf)\d")
-_WIDTH = re.compile(r"\.(?:[bsuf]f?|pred)(8|16|32|64|128)?(?:x2)?\Z")
-_LAST_TYPE = re.compile(r"\.([su])(8|16|32|64)\Z")
-_FIRST_TYPE = re.compile(r"\.([suf])(8|16|32|64)\.")
-
-
 def compute(opcode: str, values: Sequence[Lanes | None]) -> Lanes | None:
-    """The result of an integer instruction, wrapped to its type; None if it is not known."""
-    base, *parts = opcode.split(".")
-    function: Callable[..., int] | None = OPERATIONS.get(base)
-    if base == "setp":
-        function = COMPARE[parts[0]]
-    if None in values and base == "and" and (0,) * WARP in values:
-        return (0,) * WARP
-    if function is None or _UNKNOWN.match(opcode) or None in values:
-        return None
-    kind = _LAST_TYPE.search(opcode)
-    read = _wrapped(kind if base in _BY_SIGN else None)
-    if base == "cvt":
-        kind = _FIRST_TYPE.search(opcode)
-    wrap = _wrapped(None if base in ("setp", "cvta") else kind, wide="wide" in parts)
-    if parts[-1:] == ["pred"] and base != "setp":
-        wrap = (1).__and__
-    try:
-        columns = [map(read, value) for value in values if value is not None]
-        return tuple(map(wrap, map(function, *columns)))
-    except (TypeError, ValueError, OverflowError):
-        return None  # not as many operands as the instruction has
-
-
-def _wrapped(kind: re.Match[str] | None, wide: bool = False) -> Callable[[int], int]:
-    if kind is None:
-        return int
-    whole = 1 << int(kind[2]) * (2 if wide else 1)
-    half = whole // 2 if kind[1] == "s" else 0
-    return lambda value: (value + half) % whole - half
+    """The result of an integer instruction, as its type reads it; None if it is not known."""
+    base = opcode.partition(".")[0]
+    known = [value for value in values if value is not None]
+    if len(known) < len(values):
+        return (0,) * WARP if base == "and" and (0,) * WARP in known else None
+    return known[0] if base == "cvta" and len(known) == 1 else evaluate(opcode, known)
 
 
 # -- what the launch leaves open --------------------------------------------------------------
@@ -295,7 +217,7 @@ class Warp:
         if len(operands) < 2:
             return []
         if row.base == "mov":
-            return self._moved(operands[0], operands[1])
+            return self._moved(row)
         values = [self._value(each) for each in operands[1:]]
         if row.base == "shfl" and "idx" in parts and len(values) > 1:
             source, lane = values[0], values[1]
@@ -304,28 +226,35 @@ class Warp:
             return [(source[lane[0] % WARP],) * WARP]
         if row.base != "setp":
             return [compute(row.opcode, values)]
-        kinds = len(parts) > 2 and parts[1] in COMPARE and parts[-1][:1] not in ("", "f")
-        if len(values) < 2 or not kinds:
+        if len(values) < 2 or len(parts) < 3 or parts[1] not in COMPARISONS:
             return []
         out = compute(f"setp.{parts[1]}.{parts[-1]}", values[:2])
         if len(values) == 3 and parts[2] in ("and", "or", "xor"):
             out = compute(f"{parts[2]}.pred", [out, values[2]])
         return [out, _not(out)] if isinstance(operands[0], PairOperand) else [out]
 
-    def _moved(self, target: Operand, source: Operand) -> list[Lanes | None]:
+    def _moved(self, row: PtxInstruction) -> list[Lanes | None]:
+        """``mov``, of a register or between one register and the parts of a vector."""
+        target, source = row.operands[:2]
+        width = _width(row.opcode) or 64
         if isinstance(source, VectorOperand):
-            halves = [self._value(each) for each in source.elements]
-            return [compute("pack.b64", halves)] if len(halves) == 2 else []
+            part_bits = width // len(source.elements)
+            parts = [self._value(element) for element in source.elements]
+            known = [part for part in parts if part is not None]
+            if len(known) < len(parts):
+                return []
+            return [tuple(_joined(lane, part_bits) for lane in zip(*known, strict=True))]
         value = self._value(source)
         if not isinstance(target, VectorOperand):
             return [value]
-        if value is None or len(target.elements) != 2:
+        if value is None:
             return []
-        both = zip(target.elements, (0, 32), strict=True)
+        part_bits = width // len(target.elements)
+        mask = (1 << part_bits) - 1
         return [
-            tuple(v >> shift & 0xFFFFFFFF for v in value)
-            for to, shift in both
-            if isinstance(to, RegisterOperand)
+            tuple(lane >> index * part_bits & mask for lane in value)
+            for index, element in enumerate(target.elements)
+            if isinstance(element, RegisterOperand)
         ]
 
     def _parameter(self, row: PtxInstruction) -> Lanes | None:
@@ -386,6 +315,15 @@ class Warp:
             size, store = width // 8 * vector, row.base == "st"
             access = WarpAccess(row.line, space, store, size, where, self._stretch, address.base)
             self.accesses.append(access)
+
+
+def _joined(parts: Sequence[int], bits: int) -> int:
+    """A number of parts of so many bits, the lowest first."""
+    mask = (1 << bits) - 1
+    return sum((part & mask) << index * bits for index, part in enumerate(parts))
+
+
+_WIDTH = re.compile(r"\.(?:[bsuf]f?|pred)(8|16|32|64|128)?(?:x2)?\Z")
 
 
 def _width(opcode: str) -> int | None:

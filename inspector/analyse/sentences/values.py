@@ -53,22 +53,31 @@ MAX_KEPT_LINES = 1024
 class Statements:
     """What is on each line of a function, and what leads from line to line. Lines count from 1.
 
-    ``labels`` are lines by label, ``jumps`` the lines that may jump to one, ``uses`` the first
-    lines that use a register.
+    ``labels`` are lines by label, ``jumps`` the lines that may jump to one, ``tables`` the labels
+    that a ``.branchtargets`` lists, by its own label, ``uses`` the first lines that use a register.
     """
 
     def __init__(self, listing: Listing, function: Function) -> None:
         self.listing = listing
         self.labels: dict[str, int] = {}
         self.jumps: dict[str, list[int]] = {}
+        self.tables: dict[str, tuple[str, ...]] = {}
         self.uses: dict[str, list[int]] = {}
         self.at = lru_cache(MAX_KEPT_LINES)(self._at)
         """The instructions that begin on a line."""
         self._defined: dict[str, int] = {}
         self._bits: dict[str, int] = {}
         if function.last - function.first < MAX_FOLLOWED_LINES and function.first > 0:
+            label = ""
             for line in listing.between(function.first, function.last):
+                label = line.label or label
+                if line.targets and line.kind is not Kind.INSTRUCTION:
+                    self.tables[label] = line.targets
                 self._index(line)
+            for name, targets in self.tables.items():
+                jumps = self.jumps.pop(name, [])
+                for target in dict.fromkeys(targets):
+                    self.jumps[target] = sorted({*self.jumps.get(target, ()), *jumps})
 
     def line(self, n: int) -> Line | None:
         lines = self.listing.lines
@@ -134,7 +143,7 @@ class Statements:
                 seen.append(n)
         if line.label is not None:
             self.labels[line.label] = n
-        for target in line.targets:
+        for target in line.targets if line.kind is Kind.INSTRUCTION else ():
             self.jumps.setdefault(target, []).append(n)
 
 
@@ -270,6 +279,8 @@ def _computed(
     one: PtxInstruction, bits: int, signed: bool, args: list[LinearForm]
 ) -> LinearForm | None:
     base, parts = one.parts[0], one.parts
+    if all(a.number is not None for a in args) and base != "setp":
+        return _of_numbers(one, args)
     read = [forms.wrapped(a, bits, signed) for a in args]
     match base, len(args):
         case "add", 2:
@@ -299,6 +310,15 @@ def _computed(
         case "bfe", 3:
             return _field(bits, signed, args)
     return None
+
+
+def _of_numbers(one: PtxInstruction, args: list[LinearForm]) -> LinearForm | None:
+    """The result of operands that are all numbers."""
+    # It brings numpy, which few listings need.
+    from inspector.semantics.instructions import evaluate
+
+    values = evaluate(one.opcode, [[a.constant] for a in args])
+    return None if values is None else forms.constant(values[0])
 
 
 def _field(bits: int, signed: bool, args: list[LinearForm]) -> LinearForm | None:

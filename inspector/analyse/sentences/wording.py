@@ -8,8 +8,8 @@ The tables of ``lop3``, ``LOP3.LUT`` and ``PLOP3.LUT`` are functions of three bi
 import math
 import re
 import struct
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from inspector.analyse.sentences import forms
 from inspector.analyse.sentences.context import Context
@@ -95,6 +95,24 @@ _OPTION = re.compile(r"\[([^\[\]]*)\]")
 Piece = Callable[[str], str]
 
 
+class Template(NamedTuple):
+    """A sentence, and the qualifiers that an opcode must have for it."""
+
+    qualifiers: frozenset[str]
+    text: str
+
+
+def _silent_qualifiers(
+    rules: Sequence[Mapping[str, Any]],
+) -> Iterator[tuple[str, tuple[tuple[str, ...], str]]]:
+    """Each qualifier of ``[[silent]]`` with the parts of an instruction, () for any, and why."""
+    for rule in rules:
+        for instruction in rule.get("instructions", ("",)):
+            parts = tuple(instruction.split(".")) if instruction else ()
+            for qualifier in rule["qualifiers"]:
+                yield qualifier, (parts, rule["reason"])
+
+
 class Templates:
     """The table ptx_sentences.toml; sections that it does not have are empty."""
 
@@ -102,17 +120,44 @@ class Templates:
         self.table = table
         self.pieces: Mapping[str, Mapping[str, str]] = table.get("pieces", {})
         said = ((key.split("."), text) for key, text in self.section("say").items())
-        self._by_base = by_key((parts[0], (frozenset(parts[1:]), text)) for parts, text in said)
+        self._by_base = by_key(
+            (parts[0], Template(frozenset(parts[1:]), text)) for parts, text in said
+        )
+        self._silent = by_key(_silent_qualifiers(table.get("silent", ())))
 
     def section(self, name: str) -> Mapping[str, str]:
         """One table of words."""
         words: Mapping[str, str] = self.table.get(name, {})
         return words
 
-    def of(self, parts: Sequence[str]) -> str | None:
+    def template(self, parts: Sequence[str]) -> Template | None:
         """The template of an opcode: the one that names most of its parts."""
-        fitting = [f for f in self._by_base.get(parts[0], ()) if f[0] <= set(parts[1:])]
-        return max(fitting, key=lambda f: len(f[0]))[1] if fitting else None
+        fitting = [t for t in self._by_base.get(parts[0], ()) if t.qualifiers <= set(parts[1:])]
+        return max(fitting, key=lambda t: len(t.qualifiers), default=None)
+
+    def silent(self, parts: Sequence[str], qualifier: str) -> str | None:
+        """Why a sentence of an opcode need not say a qualifier; None if it must."""
+        for instruction, reason in self._silent.get(qualifier, ()):
+            if not instruction or (
+                instruction[0] == parts[0] and set(instruction[1:]) <= set(parts[1:])
+            ):
+                return reason
+        return None
+
+
+def choose_options(template: str, piece: Piece) -> str:
+    """A template without the options that have an empty piece."""
+    if "[" not in template:
+        return template
+
+    def option(match: re.Match[str]) -> str:
+        return match[1] if all(map(piece, places(match[1]))) else ""
+
+    return _OPTION.sub(option, template)
+
+
+def places(template: str) -> list[str]:
+    return _PLACE.findall(template)
 
 
 def fill(template: str, piece: Piece) -> str:
@@ -124,11 +169,7 @@ def fill(template: str, piece: Piece) -> str:
             filled[name] = piece(name)
         return filled[name]
 
-    def option(match: re.Match[str]) -> str:
-        return match[1] if all(map(of, _PLACE.findall(match[1]))) else ""
-
-    chosen = _OPTION.sub(option, template) if "[" in template else template
-    said = _PLACE.sub(lambda place: of(place[1]) or "_", chosen)
+    said = _PLACE.sub(lambda place: of(place[1]) or "_", choose_options(template, of))
     if "−" in said:
         said = said.replace("+ −", "− ").replace("− −", "+ ")
     return _ONE.sub(r"1 \1", said) if "1 " in said else said

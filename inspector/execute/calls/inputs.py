@@ -2,7 +2,8 @@
 
 Floats are drawn from a normal distribution and integers evenly from the range that was recorded
 (zeros where none was), each tensor's from the seed and its own name, so that they are the same
-every time. Tensors that shared memory in the program do not share it here.
+every time. A tensor that was within another's memory is there again; where two overlapped in part,
+each has its own, and a remark says so.
 """
 
 import math
@@ -14,7 +15,7 @@ import numpy as np
 from msgspec import Struct, field
 from numpy.typing import NDArray
 
-from inspector.base.model import Argument
+from inspector.base.model import Argument, Share
 from inspector.base.text import UsageError, words
 from inspector.execute import Memory, Program
 from inspector.execute.floats import to_bf16, to_small
@@ -67,7 +68,7 @@ class InputWish(Struct, frozen=True):
     ``given`` are arrays by the names of arguments, instead of new ones; ``scratch`` the bytes of
     each pointer that Triton appends; ``most_bytes`` bounds all tensors together, and ``raising``
     says how the user raises that. ``unsized`` are the bytes, all zero, behind an address of which
-    no size is known: 0 refuses it.
+    no size is known: 0 refuses it. ``shares`` are the pairs of tensors that overlapped.
     """
 
     seed: int = 0
@@ -76,6 +77,7 @@ class InputWish(Struct, frozen=True):
     most_bytes: int = 1 << 31
     raising: str = ""
     unsized: int = 0
+    shares: Sequence[Share] = ()
 
 
 def make_inputs(
@@ -104,8 +106,12 @@ def make_inputs(
         each = zip(names, program.parameters, strict=True)
         maker.out.arguments = [maker.given(name, parameter) for name, parameter in each]
     else:
+        pairs = list(zip(passed, program.parameters, strict=False))
+        # What others lie within is made before them.
+        ordered = sorted(pairs, key=_bytes_spanned) if wish.shares else pairs
+        own = {id(a): maker.recorded(a, p) for a, p in ordered}
         maker.out.arguments = [
-            *(maker.recorded(a, p) for a, p in zip(passed, program.parameters, strict=False)),
+            *(own[id(a)] for a, _ in pairs),
             *(maker.scratch(*one) for one in zip(SCRATCH[:hidden], wish.scratch, strict=False)),
         ]
     return maker.out
@@ -118,6 +124,7 @@ class _Maker:
         self.wish = wish
         self.out = LaunchInputs()
         self.left = wish.most_bytes
+        self._made: dict[str, Array] = {}
 
     def recorded(self, one: Argument, parameter: PtxVariable) -> LaunchArgument:
         given, pointer = self.wish.given.get(one.name), (one.type or "").startswith("*")
@@ -193,6 +200,11 @@ class _Maker:
         alignment = one.alignment if one.alignment is not None else ALIGNED
         if alignment % stored.itemsize:
             raise _not_made(one.name, f"{dtype} at a multiple of {alignment} bytes alone")
+        within = self._within(one.name, count * stored.itemsize)
+        if within is not None and given is not None:
+            self.out.remarks.append(f"{one.name} is given, and has memory of its own here")
+        elif within is not None:
+            return self._buffer(one.name, within.view(stored), dtype, shape, strides)
         flat = self._memory(one.name, count * stored.itemsize, alignment).view(stored)
         if given is not None:
             steps = tuple(n * stored.itemsize for n in strides)
@@ -203,11 +215,27 @@ class _Maker:
             self._fill(flat, one, dtype)
         return self._buffer(one.name, flat, dtype, shape, strides)
 
+    def _within(self, name: str, size: int) -> Array | None:
+        """The part of an earlier tensor's memory that a tensor has in common with it."""
+        for pair in self.wish.shares:
+            sign = 1 if pair.second == name else -1
+            other = self._made.get(pair.first if pair.second == name else pair.second)
+            if name not in (pair.first, pair.second) or other is None or not size:
+                continue
+            start = sign * pair.offset_bytes
+            if start >= 0 and start + size <= other.nbytes:
+                return other.view(np.uint8)[start : start + size]
+            self.out.remarks.append(
+                f"{pair.first} and {pair.second} shared memory, and have their own here"
+            )
+        return None
+
     def _buffer(
         self, name: str, flat: Array, dtype: str, shape: Sequence[int], strides: Sequence[int]
     ) -> LaunchArgument:
         if not flat.size:
             return 0
+        self._made[name] = flat
         at, size, add = flat.ctypes.data, flat.nbytes, self.out.memory.add_raw
         return add(name, at, size, dtype=dtype, shape=shape, strides=strides, owner=flat)
 
@@ -287,6 +315,17 @@ def _scalar(
     if not isinstance(value, int):
         raise _not_made(name, f"{value!r} is not an integer")
     return (value & ((1 << 8 * size) - 1)).to_bytes(size, "little")
+
+
+def _bytes_spanned(passed: tuple[Argument, PtxVariable]) -> int:
+    """A key that sorts the largest tensor first."""
+    one, _ = passed
+    if one.shape is None or one.strides is None or len(one.shape) != len(one.strides):
+        return 0
+    size = np.dtype(_STORED.get(one.dtype or "", "uint8")).itemsize
+    if one.dtype in _PLAIN:
+        size = np.dtype(one.dtype).itemsize
+    return -_extent(one.shape, one.strides) * size
 
 
 def _not_made(name: str, why: str) -> UsageError:

@@ -1,6 +1,7 @@
 """Found first on PYTHONPATH by a recorded interpreter: wakes the probes, then the user's own.
 
-A failure here is silent: a program must not notice that it is recorded.
+A failure here is silent, since a program must not notice that it is recorded, unless it costs the
+program its emulated device.
 """
 
 
@@ -44,6 +45,21 @@ def _wake(own_folder: str) -> None:
     start.start()
 
 
+def _no_device(reason: str) -> None:
+    """Say that the probes did not start, in the recording too if its writer can be imported."""
+    import sys
+
+    try:
+        from ptxview_probes import hooks, writer
+
+        writer.watching()
+        hooks.no_device(reason)
+    except Exception:
+        text = f"the emulated CUDA device could not be set up ({reason}): torch finds no GPU"
+        if sys.stderr is not None:
+            print(f"ptxview: {text}", file=sys.stderr, flush=True)
+
+
 def _main() -> None:
     import os
 
@@ -52,8 +68,9 @@ def _main() -> None:
         _wake(own_folder)
     except (KeyboardInterrupt, SystemExit):
         raise
-    except BaseException:
-        pass
+    except BaseException as error:
+        if os.environ.get("PTXVIEW_TARGET"):
+            _no_device(f"{type(error).__name__}: {error}")
     _chain(own_folder)
 
 

@@ -5,8 +5,12 @@ from contextlib import suppress
 from typing import Any
 
 from .. import private_names
+<<<<<<< HEAD
 from ..driver import subscriber
 from ..hooks import guarded, observed, succeeded
+=======
+from ..hooks import observed
+>>>>>>> main
 from ..writer import problem
 from . import subjects
 from .subjects import Traced, sign
@@ -26,7 +30,7 @@ def _find(
 ) -> subjects.Entry | None:
     """The call's entry, described before its arguments change; None if a compiler is calling."""
     entry = subject.known(key)
-    if entry is not None or subjects._tuning[0]:
+    if entry is not None or subjects.tuning.depth:
         return entry
     try:
         named = [(f"arg{n}", value) for n, value in enumerate(args)] + list(kwargs.items())
@@ -35,11 +39,17 @@ def _find(
         return None
 
 
-@succeeded
-def _returned(token: Token, result: Any) -> None:
-    """Count a call that did not raise."""
-    if token is not None and token[1] is not None:
-        subjects.add(token[0], token[1])
+def _ended(token: Token, result: Any, error: BaseException | None) -> None:
+    """Count a call that did not raise, and record one that did."""
+    if token is None:
+        return
+    subject, entry = token
+    if entry is None:
+        return  # a compiler's call
+    if error is None:
+        subjects.add(subject, entry)
+    else:
+        subject.failed(entry, error)
 
 
 def attach_graphs(module: Any) -> None:
@@ -49,7 +59,7 @@ def attach_graphs(module: Any) -> None:
         return _graph_begins(args[0], args[1] if len(args) > 1 else kwargs["inputs"])
 
     graph = "torch._inductor.output_code:CompiledFxGraph.__call__"
-    private_names.wrap(graph, before, _returned)
+    private_names.wrap(graph, before, _ended)
 
 
 def _graph_begins(compiled: Any, inputs: Any) -> Token:
@@ -67,7 +77,7 @@ def _graph_begins(compiled: Any, inputs: Any) -> Token:
 
 def watched_graph(run: Callable[..., Any], compiled: Any) -> Any:
     """``run`` wrapped so that its calls count as calls of ``compiled``; inputs are one list."""
-    return observed(run, lambda args, kwargs: _graph_begins(compiled, args[0]), _returned)
+    return observed(run, lambda args, kwargs: _graph_begins(compiled, args[0]), _ended)
 
 
 def attach_benchmarks(module: Any) -> None:
@@ -120,19 +130,23 @@ def counted_function(name: str, function: Callable[..., Any], facts: dict[str, A
 
     for emulated in EMULATED:
         function = emulated(function)
-    call = observed(function, before, _returned, "counting calls of extensions")
+    call = observed(function, before, _ended, "counting calls of extensions")
     # Dynamo would trace this function, and cannot trace the one that it replaces.
     vars(call)["_torchdynamo_disable"] = True
     return call
 
 
-def _launched(name: str, numbers: list[int]) -> None:
-    block, shared = numbers[3:6], numbers[6]
-    facts = {"block": block, "shared_bytes": shared, "symbol": name}
-    subject = subjects.subject("cuda", name, f"{name} {block} {shared}", facts)
-    grid = tuple(numbers[:3])
-    subjects.add(subject, subject.known(grid) or subject.entry(grid, (), grid))
+def _launching(args: Any, kwargs: dict[str, Any]) -> Token:
+    call = args[0]
+    facts = {"block": list(call.block), "shared_bytes": call.shared, "symbol": call.name}
+    identity = f"{call.name} {facts['block']} {call.shared}"
+    subject = subjects.subject("cuda", call.name, identity, facts)
+    return subject, subject.known(call.grid) or subject.entry(call.grid, (), call.grid)
 
 
-launched = guarded(_launched, "launches of CUDA C++")
-"""Count a launch of CUDA C++ on the emulated device: grid, block and bytes of shared memory."""
+def counted_launch(launch: Callable[[Any], Any]) -> Any:
+    """``launch`` wrapped so that it counts launches of CUDA C++ on the emulated device.
+
+    It takes one with ``name``, ``grid``, ``block`` and ``shared`` bytes.
+    """
+    return observed(launch, _launching, _ended, "launches of CUDA C++")

@@ -1,11 +1,12 @@
 """Calls of this process: each distinct one recorded when first seen, and counted.
 
-A call is identified by its grid and by shape, strides, dtype, alignment and value of its
-arguments. It becomes an event when it is first seen; counts follow while they grow and when the
-process ends. After ``DESCRIBED_CALLS`` calls of a kernel or graph, calls whose grid and scalars
-were seen before count as the last call that had them. No tensor is kept alive, and the device is
-waited for only where the range of an integer tensor is taken, once for a distinct call and never
-without leave (``PTXVIEW_RANGES``).
+A call is identified by its grid, by shape, strides, dtype, alignment and value of its arguments,
+and by which of them share memory. It becomes an event when it is first seen, before it runs: a
+launch after which the process or its context is lost is on disk. Counts follow while they grow and
+when the process ends. After ``DESCRIBED_CALLS`` calls of a kernel or graph, calls whose grid and
+scalars were seen before count as the last call that had them; a call that raises is described all
+the same. No tensor is kept alive, and the device is waited for only where the range of an integer
+tensor is taken, once for a distinct call and never without leave (``PTXVIEW_RANGES``).
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from typing import Any
 from .. import hooks, private_names
 from ..driver import subscriber
 from ..writer import emit, problem
+from .overlaps import shared_memory
 
 # torch's allocator begins every block at a multiple of 512 bytes, and in the host's memory, where
 # the emulated device's tensors are, of 64: the rest of an address is chance.
@@ -54,6 +56,18 @@ def describe(items: Iterable[Item]) -> tuple[list[Described], list[tuple[Describ
     for name, kind, value in items:
         _describe(out, tensors, name, kind, value)
     return out, tensors
+
+
+class Description:
+    """A call's grid and arguments; ``exact`` identifies it."""
+
+    __slots__ = ("arguments", "exact", "grid", "shares", "tensors")
+
+    def __init__(self, items: Iterable[Item], grid: Any) -> None:
+        self.grid = grid
+        self.arguments, self.tensors = describe(items)
+        self.shares = shared_memory(self.tensors)
+        self.exact = (grid, repr(self.arguments), repr(self.shares))
 
 
 def _describe(
@@ -150,6 +164,9 @@ MAX_CALLS = 256
 """Distinct calls that are kept of one kernel, graph or function; the rest are counted together."""
 MAX_KEYS = 4096
 """Keys that lead to them."""
+MAX_FAILED_CALLS = 16
+"""Distinct calls of one kernel, graph or function that raised, and are recorded as failed."""
+MAX_ERROR_CHARACTERS = 2000
 GROWN_CALLS = 16
 """Calls by which a count of more calls than that grows at least before it is written again."""
 DESCRIBED_CALLS = 32
@@ -160,7 +177,15 @@ _all: dict[tuple[str, str], Subject] = {}
 _next = 0
 epoch = 0
 """Changes when a recording or a forked child begins: subjects made before are not counted."""
-_tuning = [0]
+
+
+class Tuning(threading.local):
+    """How many benchmarks of an autotuner are under way in this thread."""
+
+    depth = 0
+
+
+tuning = Tuning()
 _said: set[str] = hooks.per_recording(set())
 _lock = threading.RLock()
 
@@ -170,15 +195,20 @@ class Subject:
 
     ``calls`` are its distinct calls, ``quick`` the same by grid and scalars alone, and
     ``described`` says how many calls were looked at in full so far. ``others`` are calls beyond
-    MAX_CALLS and ``benchmarks`` launches by autotuning, each counted as one call.
+    MAX_CALLS and ``benchmarks`` launches by autotuning, each counted as one call; ``failures`` are
+    the numbers of calls that raised.
     """
 
-    __slots__ = ("benchmarks", "calls", "described", "facts", "kind", "name", "others", "quick")
+    __slots__ = (
+        *("benchmarks", "calls", "described", "facts"),
+        *("failures", "kind", "name", "others", "quick"),
+    )
 
     def __init__(self, kind: str, name: str, facts: dict[str, Any]) -> None:
         self.kind, self.name, self.facts = kind, name, facts
         self.calls: dict[Any, Entry] = {}
         self.quick: dict[Any, Entry] = {}
+        self.failures: set[int] = set()
         self.described = 0
         self.others: Entry = [0, 1, -1]
         self.benchmarks: Entry = [0, 1, -1]
@@ -188,12 +218,14 @@ class Subject:
         if self.described < DESCRIBED_CALLS:
             self.described += 1
             return None
-        return self.quick.get(key)
+        entry = self.quick.get(key)
+        # A scalar that changes with every call makes every key new: no further one is described.
+        return self.others if entry is None and len(self.calls) >= MAX_CALLS else entry
 
     def entry(self, key: Any, items: Iterable[Item], grid: Any = None) -> Entry:
         """The entry of a call that is not ``known``; raises Traced on a compiler's stand-ins."""
         try:
-            described, tensors = describe(items)
+            call = Description(items, grid)
         except Traced:
             raise
         except Exception as error:
@@ -202,34 +234,57 @@ class Subject:
                 _said.add(kind)
                 problem(where, error)
             return self.others
-        exact = (grid, repr(described))
         with _lock:
-            entry = self.calls.get(exact)
+            entry = self.calls.get(call.exact)
             if entry is None and len(self.calls) >= MAX_CALLS:
                 return self.others
             if entry is None:
-                ranges(tensors)
-                entry = self._new(exact, described, grid)
+                ranges(call.tensors)
+                entry = self._new(call)
             if len(self.quick) >= MAX_KEYS:
                 self.quick.clear()
             self.quick[key] = entry
             return entry
 
-    def _new(self, exact: Any, described: list[Described], grid: Any) -> Entry:
+    def entry_of_failed(self, items: Iterable[Item], grid: Any) -> Entry | None:
+        """The entry of a call that raised, by its own arguments; None for a further one."""
+        try:
+            call = Description(items, grid)
+        except Traced:
+            return None
+        with _lock:
+            entry = self.calls.get(call.exact)
+            if entry is None and len(self.failures) < MAX_FAILED_CALLS:
+                entry = self._new(call)
+            return entry
+
+    def failed(self, entry: Entry, error: BaseException) -> None:
+        """Record that a call raised, once for each distinct call."""
+        number = entry[2]
+        if number < 0 or number in self.failures or not isinstance(error, Exception):
+            return
+        if len(self.failures) >= MAX_FAILED_CALLS:
+            return
+        self.failures.add(number)
+        text = f"{type(error).__name__}: {error}"[:MAX_ERROR_CHARACTERS]
+        event = {"event": "calls", "counts": {number: entry[0]}, "failed": {number: text}}
+        emit({**event, "final": False})
+
+    def _new(self, call: Description) -> Entry:
         global _next
-        held = [e for s in list(_all.values()) for e in (*list(s.calls.values()), s.others)]
         entry = [0, 1, _next]
         _next += 1
-        self.calls[exact] = entry
+        self.calls[call.exact] = entry
         emit(
             {
                 "event": "call",
                 "id": entry[2],
                 "kind": self.kind,
                 "name": self.name,
-                "first": sum(e[0] for e in held),  # calls that this process has made so far
-                "grid": grid,
-                "arguments": described,
+                "first": entry[2],
+                "grid": call.grid,
+                "arguments": call.arguments,
+                "shares": call.shares,
                 "final": False,
                 **self.facts,
             }
@@ -288,15 +343,15 @@ def finish() -> None:
 
 
 def _begin_comparing(args: tuple[Any, ...], kwargs: dict[str, Any]) -> int:
-    _tuning[0] += 1
-    subscriber.tuning(_tuning[0])
+    tuning.depth += 1
+    subscriber.tuning(tuning.depth)
     return epoch
 
 
 def _end_comparing(begun: int, result: Any, error: BaseException | None) -> None:
     if begun == epoch:  # else it was reset to 0
-        _tuning[0] -= 1
-        subscriber.tuning(_tuning[0])
+        tuning.depth -= 1
+    subscriber.tuning(tuning.depth)
 
 
 BENCHMARKS = {
@@ -336,10 +391,11 @@ def _child_begins() -> None:
 @hooks.at_new_recording
 def begin() -> None:
     """Count from zero: another recording or a forked child begins."""
-    global epoch
+    global epoch, tuning, _next
     epoch += 1
+    _next = 0
     _all.clear()
-    _tuning[0] = 0
+    tuning = Tuning()
     subscriber.tuning(0)
 
 

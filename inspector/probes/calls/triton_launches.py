@@ -17,6 +17,8 @@ from . import subjects
 from .subjects import Entry, Item, Subject
 
 ABSENT = object()
+Token = tuple[Subject, Entry, tuple[Any, ...]]
+"""What a launch counts for, and its arguments."""
 Parameters = list[tuple[str, Any, Any]]
 """Name, type, and the value of one that was compiled in, else ABSENT."""
 
@@ -52,31 +54,40 @@ class Counter:
         self._key: Callable[[Any], Any] = itemgetter(0, 1, 2)
         self._arity = 0
 
-    def before(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Subject, Entry]:
+    def before(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Token:
         """The entry that a launch with these arguments counts for once it has succeeded."""
         if self._epoch != subjects.epoch:
             self.subject = self.record()
             self._epoch = subjects.epoch
         subject = self.subject
-        if subjects._tuning[0]:
-            return subject, subject.benchmarks
+        if subjects.tuning.depth:
+            return subject, subject.benchmarks, args
         if len(args) != self._arity:
             self._look_at(len(args))
         key = self._key(args)
         described = subject.described >= subjects.DESCRIBED_CALLS
-        entry = subject.quick.get(key) if described else subject.known(key)
+        entry = subject.quick.get(key) if described else None
         if entry is None:
-            given = items(self.parameters, args[self.leading :])
-            entry = subject.entry(key, given, tuple(map(int, args[:3])))
-        return subject, entry
+            entry = subject.known(key)
+        if entry is None:
+            entry = subject.entry(key, *self._described(args))
+        return subject, entry, args
 
-    def after(self, token: tuple[Subject, Entry], result: Any, error: Any) -> None:
-        """Count a launch that did not raise."""
+    def after(self, token: Token, result: Any, error: BaseException | None) -> None:
+        """Count a launch that did not raise, and record one that did."""
+        subject, entry, args = token
         if error is None:
-            subject, entry = token
             entry[0] += 1
             if entry[0] >= entry[1]:
                 subjects.grown(subject, entry)
+        elif entry is not subject.benchmarks and isinstance(error, Exception):
+            own = subject.entry_of_failed(*self._described(args))
+            if own is not None:
+                subject.failed(own, error)
+
+    def _described(self, args: tuple[Any, ...]) -> tuple[Iterator[Item], tuple[int, ...]]:
+        """A launch's own arguments, and its grid."""
+        return items(self.parameters, args[self.leading :]), tuple(map(int, args[:3]))
 
     def _look_at(self, arity: int) -> None:
         """Find the scalars in launches with that many arguments: in all, or in those passed on."""
@@ -212,7 +223,12 @@ def watch_static(
 
 
 def watch_faster(slow: Any, fast: Any) -> None:
-    """Count the launches of the launcher that Inductor makes of another after its first launch."""
+    """Count the launches of the launcher that Inductor makes of another after its first launch.
+
+    It makes none (None) where the launcher is not static, or where fast launchers are off.
+    """
+    if fast is None:
+        return
     counter, inner = counter_of(slow.__globals__.get("runner")), fast.__globals__.get("runner")
     if counter is not None and inner is not None and counter_of(inner) is None:
         again = Counter(counter.record, counter.leading, counter.parameters)

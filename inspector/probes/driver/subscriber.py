@@ -121,7 +121,7 @@ def tell() -> None:
 
 
 def tuning(depth: int) -> None:
-    """Have launches count as an autotuner's while ``depth`` is above zero."""
+    """Have this thread's launches count as an autotuner's while ``depth`` is above zero."""
     if _state["library"] is not None:
         _state["library"].ptxview_driver_tuning(depth)
 

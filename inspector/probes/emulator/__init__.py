@@ -11,11 +11,12 @@ The package runs in the user's interpreter and imports only its two neighbours `
 
     devices     limits of each architecture;  say: lines on stderr, their times in long programs
     shim        compiles shim/ once for each torch, and asks it
-    cuda        torch.cuda on top of the shim
+    cuda        torch.cuda on top of the shim;  lacking: what a CPU build of torch lacks
     driver      Triton's driver, its launches and benchmarks without measurements
     launch      one launch in PTX, its faults;  executor: loads what runs it
     writes      the memory that a kernel may write
     inductor    torch.compile
+    assertions  failed assertions of its kernels: the model's line, the index
     extension   load_inline, load, CUDAExtension;  nvcc_main: takes nvcc's place in them
     cudart      services for the CUDA runtime's replacement, limits and refused launches
 """
@@ -27,7 +28,7 @@ import os
 from dataclasses import dataclass
 from functools import partial
 
-from ..hooks import before_import, when_imported
+from ..hooks import before_import, device_attached, no_device, when_imported
 
 DEFAULT_SECONDS = 20.0
 
@@ -42,7 +43,12 @@ PARTS = (
     ("torch._inductor.cpp_builder", "inductor", "attach_builds"),
     ("torch._inductor.select_algorithm", "inductor", "attach_selection"),
     ("torch._inductor.runtime.benchmarking", "inductor", "attach_benchmarks"),
+    ("torch._inductor.codecache", "inductor", "attach_caches"),
+    ("torch._inductor.codegen.triton", "inductor", "attach_caches"),
+    ("torch._inductor.codegen.multi_kernel", "inductor", "attach_caches"),
+    ("torch._inductor.runtime.autotune_cache", "inductor", "attach_caches"),
     ("torch.utils.cpp_extension", "extension", "attach"),
+    ("torch.distributed.distributed_c10d", "lacking", "attach_groups"),
 )
 """Modules, and the part and its function that changes each right after its import; ``driver`` works
 on CPU tensors too, where the shim cannot be compiled."""
@@ -120,5 +126,12 @@ def _attach(part: str, function: str, module: object) -> None:
     from . import shim
 
     if shim.loaded() or part == "driver":
-        private_names.check(f"{part}.{function}")
-        getattr(import_module(f"{__name__}.{part}"), function)(module)
+        try:
+            private_names.check(f"{part}.{function}")
+            getattr(import_module(f"{__name__}.{part}"), function)(module)
+        except Exception as error:
+            if part == "cuda":
+                no_device(f"{type(error).__name__}: {error}")
+            raise
+        if part == "cuda":
+            device_attached()

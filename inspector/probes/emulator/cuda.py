@@ -14,7 +14,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from . import current, devices, extension, say, shim
+from . import current, devices, extension, lacking, say, shim
 
 CUDA = 1  # DeviceType::CUDA
 
@@ -71,6 +71,8 @@ def attach_streams(torch: Any) -> None:
             made = super().__new__(cls, torch.device("cuda"), enable_timing=enable_timing)
             made._timed = enable_timing
             return made
+
+        ipc_handle = from_ipc_handle = lacking.refusal("events that processes share (CUDA IPC)")
 
         @property
         def cuda_event(self) -> int:
@@ -218,15 +220,23 @@ def attach(torch: Any) -> None:
         "_cuda_getStreamFromExternal": lambda pointer, index: (pointer, index, CUDA),
         "_cuda_setStream": set_stream,
         "_cuda_getCurrentRawStream": shim.stream,
+        "_host_emptyCache": lambda: None,
+        "_cuda_isHistoryEnabled": lambda: False,
+        "_cuda_tunableop_is_enabled": lambda: False,
+        "_cuda_tunableop_tuning_is_enabled": lambda: False,
+        "_cuda_record_untuned_is_enabled": lambda: False,
         **_memory_functions(),
+        **lacking.communication(torch),
     }
     vars(low).update(supplied)
+    vars(low).update(_accelerator_functions(low, supplied))
     for name, value in {
         # Inductor's module of CUDA graphs imports these two once CUDA is said to be built.
         "_cuda_CUDAAllocator_AllocatorState": type("AllocatorState", (), {}),
         "_set_cached_tensors_enabled": lambda enabled: None,
         "_cuda_jiterator_compile_and_launch_kernel": say.refusing(
-            NotImplementedError, NO_GPU.format("the jiterator, which would compile it with NVRTC,")
+            NotImplementedError,
+            lacking.LACKED.format("jiterator: no NVRTC would compile its kernel"),
         ),
     }.items():
         vars(low).setdefault(name, value)
@@ -241,7 +251,7 @@ def attach(torch: Any) -> None:
         "_cudart": _runtime_library(),
         "_get_pynvml_handler": say.refusing(
             ModuleNotFoundError,
-            NO_GPU.format("NVML, which tells a GPU's load, clocks and temperature,"),
+            lacking.LACKED.format("NVML, which measures a GPU's load, clocks and temperature"),
         ),
         # The original asks NVML first, which would count the machine's own.
         "device_count": _named(lambda: asked.devices, "device_count"),
@@ -250,12 +260,20 @@ def attach(torch: Any) -> None:
     vars(torch.cuda).update(replaced)
     attach_streams(torch)
     _let_storages_be_made(torch)
+    lacking.legacy_types(torch)
+    lacking.refuse_remaining(torch)
     # cuDNN has no kernels here: the native paths run.
     torch.backends.cudnn.is_acceptable = _named(lambda tensor: False, "is_acceptable")
     _profile_the_cpu(torch)
     _make_generators(torch)
     torch.cuda.graphs._cuda_isCurrentStreamCapturing = lambda: False
     torch.cuda.graphs.CUDAGraph = NoGraph
+    for module in (
+        getattr(torch, "accelerator", None),
+        sys.modules.get("torch.accelerator.graphs"),
+    ):
+        if hasattr(module, "Graph"):
+            setattr(module, "Graph", NoGraph)  # noqa: B010
     names = "rangePushA rangePop rangeStartA rangeEnd markA deviceRangeStart deviceRangeEnd"
     torch.cuda.nvtx._nvtx = SimpleNamespace(**dict.fromkeys(names.split(), lambda *args: 0))
 
@@ -305,18 +323,14 @@ def _named(function: Any, name: str) -> Any:
 # -- what programs reach of CUDA through torch --------------------------------------------------
 
 
-NO_GPU = (
-    "there is no GPU here, and {} is for a machine with one: torch's operators, Triton's kernels "
-    "and CUDA C++ run on this machine's processor, nothing else of CUDA does"
-)
+def memory_info(index: int = 0) -> tuple[int, int]:
+    """Free and total bytes of a device."""
+    total = properties(index).total_memory
+    return max(0, total - held(index)), total
 
 
 def _runtime_library() -> SimpleNamespace:
     """The part of the CUDA runtime that programs reach through ``torch.cuda.cudart()``."""
-
-    def memory_info(index: int = 0) -> tuple[int, int]:
-        total = properties(index).total_memory
-        return max(0, total - held(index)), total
 
     return SimpleNamespace(
         cudaError=SimpleNamespace(success=0),
@@ -335,8 +349,8 @@ class NoGraph:
 
     __init__ = say.refusing(
         NotImplementedError,
-        "CUDA graphs cannot be captured without a GPU; run the same code outside of "
-        "torch.cuda.graph",
+        "the emulated device has no CUDA graphs, which record what a GPU runs; run the same code "
+        "outside of torch.cuda.graph",
     )
 
 
@@ -381,28 +395,65 @@ def _memory_functions() -> dict[str, Any]:
             "max_split_size": -1,
         }
 
+    fractions: dict[int, float] = {}
+
+    def raw_alloc(size: int, stream: int) -> int:
+        return int(shim.library.ptxview_allocate(size) or 0)
+
     return {
         "_cuda_memoryStats": stats,
         "_cuda_resetPeakMemoryStats": lambda index: shim.library.ptxview_reset_peak(index),
         "_cuda_resetAccumulatedMemoryStats": lambda index: None,
         "_cuda_emptyCache": lambda: None,
+        "_cuda_setMemoryFraction": lambda fraction, index: fractions.update({index: fraction}),
+        "_cuda_getMemoryFraction": lambda index: fractions.get(index, 1.0),
+        "_cuda_cudaCachingAllocator_raw_alloc": raw_alloc,
+        "_cuda_cudaCachingAllocator_raw_delete": lambda pointer: (
+            shim.library.ptxview_release(pointer) and None
+        ),
         # Inductor makes CUDA graphs only with it.
         "_cuda_cudaCachingAllocator_is_enabled": lambda: True,
-        "_cuda_setMemoryFraction": lambda fraction, index: None,
         "_cuda_getAllocatorBackend": lambda: "native",
         "_cuda_clearCublasWorkspaces": lambda: None,
     }
 
 
+def _accelerator_functions(low: Any, cuda: dict[str, Any]) -> dict[str, Any]:
+    """torch.accelerator's functions of memory: torch's own want an allocator that caches."""
+    functions = {
+        "_accelerator_isAllocatorInitialized": lambda: bool(sys.modules["torch"].cuda._initialized),
+        "_accelerator_emptyCache": lambda *pool: None,
+        "_accelerator_emptyHostCache": lambda: None,
+        "_accelerator_getDeviceStats": cuda["_cuda_memoryStats"],
+        "_accelerator_resetAccumulatedStats": cuda["_cuda_resetAccumulatedMemoryStats"],
+        "_accelerator_resetPeakStats": cuda["_cuda_resetPeakMemoryStats"],
+        "_accelerator_getMemoryInfo": memory_info,
+        "_accelerator_getDeviceCapability": lacking.refusal("torch.accelerator capability"),
+    }
+    return {name: function for name, function in functions.items() if hasattr(low, name)}
+
+
 def _let_storages_be_made(torch: Any) -> None:
-    """Support device storages: torch.load and Module.cuda() on storages need them."""
+    """Support device storages: torch.load, FSDP and Module.cuda() on storages need them."""
+    resize = torch.UntypedStorage.resize_
+
+    def resized(self: Any, size: int) -> Any:
+        if self.device.type != "cuda":
+            return resize(self, size)
+        torch.ops.ptxview_target.resize_storage(
+            torch.empty(0, dtype=torch.uint8, device=self.device).set_(self), size
+        )
+        return self
+
+    torch.UntypedStorage.resize_ = resized
+    torch.UntypedStorage._share_cuda_ = lacking.refusal("memory that processes share (CUDA IPC)")
     original = torch.UntypedStorage.__new__
 
     def new(cls: Any, *args: Any, device: Any = None, **given: Any) -> Any:
         size = args[0] if args else 0
-        on_cuda = device is not None and torch.device(device).type == "cuda"
-        if not on_cuda or not isinstance(size, int):
+        if device is None or torch.device(device).type != "cuda":
             return original(cls, *args, **({} if device is None else {"device": device}), **given)
-        return torch.empty(size, dtype=torch.uint8, device=device).untyped_storage()
+        make = torch.empty if isinstance(size, int) else torch.tensor
+        return make(size, dtype=torch.uint8, device=device).untyped_storage()
 
     torch.UntypedStorage.__new__ = new

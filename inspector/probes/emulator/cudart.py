@@ -298,6 +298,9 @@ _PTX = (_POINTER, _WORD, _TEXT)  # its address and size, and a name in it
 _WHY = (ctypes.POINTER(ctypes.c_char), _SIGNED)
 
 
+_counted_launch = graphs.counted_launch(launch.launch)
+
+
 def _launch(text: str, entry: str, sizes: Any, arguments: Any) -> int:
     """Launch a kernel: 0, or CUDA's error if the driver would refuse it."""
     x, y, z, block_x, block_y, block_z, shared = (int(sizes[n]) for n in range(7))
@@ -310,7 +313,6 @@ def _launch(text: str, entry: str, sizes: Any, arguments: Any) -> int:
     if one.refused and not one.ran:
         emit({"event": "launched", **one.named})
     one.ran = True
-    graphs.launched(name, [*grid, *block, shared])
     parameter_sizes = launch.parameter_sizes(text, entry)
     packed = [ctypes.string_at(arguments[n], size) for n, size in enumerate(parameter_sizes)]
     words = (w for data in packed if len(data) == 8 for (w,) in struct.iter_unpack("<Q", data))
@@ -330,7 +332,7 @@ def _launch(text: str, entry: str, sizes: Any, arguments: Any) -> int:
         },
         host=frozenset(piece for word in words if (piece := shim.memory_around(word, pinned=True))),
     )
-    launch.launch(call)
+    _counted_launch(call)
     return 0
 
 

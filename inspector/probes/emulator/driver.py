@@ -58,7 +58,10 @@ class Utils:
         return {name: getattr(limits, field) or 0 for name, field in PROPERTIES.items()}
 
     def cuOccupancyMaxActiveClusters(self, *args: Any) -> int:  # noqa: N802  (Triton's name)
-        raise NotImplementedError("ptxview: cluster occupancy is the CUDA driver's to say")
+        raise NotImplementedError(
+            "ptxview: only the CUDA driver of a GPU knows how many clusters it can run at once; "
+            "the emulated device has none"
+        )
 
     def set_printf_fifo_size(self, size: int) -> None:
         """What kernels print has no bounds."""

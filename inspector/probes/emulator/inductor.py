@@ -12,9 +12,10 @@ from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
+from .. import private_names
 from ..calls import graphs as calls_torch
 from ..hooks import guarded
-from . import current, driver, say, shim
+from . import assertions, current, driver, say, shim
 
 _FOR_CUDA = re.compile(r"-D\s{0,4}USE_CUDA\b|-ltorch_cuda\b")
 
@@ -60,13 +61,23 @@ def attach_compilation(compile_fx: Any) -> None:
         )
     # Inductor's own launcher is given machine code alone, without arguments' types.
     for name in ("use_static_cuda_launcher", "use_static_triton_launcher"):
-        if hasattr(config, name):
-            setattr(config, name, False)
+        _force(config, name, False)
     if current().kernels:
         # Memory for generated code that runs as it is: Triton launches its kernels.
         torch._C._dynamo.guards._empty_strided_cuda = lambda size, stride, dtype: (
             torch.empty_strided(size, stride, dtype=dtype, device="cuda")
         )
+
+
+def _force(config: Any, name: str, value: bool) -> None:
+    """Give an option of a torch configuration this value in every thread, if it exists.
+
+    An assignment holds in its own thread alone since torch 2.13; a value that is forced from the
+    environment holds everywhere, and before what a program assigns.
+    """
+    option = getattr(config, "_config", {}).get(name)
+    if option is not None:
+        option.env_value_force = value
 
 
 def _compile(inner: Any, gm: Any, example_inputs: Any, given: dict[str, Any]) -> Any:
@@ -96,6 +107,7 @@ def _compile(inner: Any, gm: Any, example_inputs: Any, given: dict[str, Any]) ->
             "a graph that Inductor could not generate code for was run by its own operators",
         )
         return values
+    guarded(assertions.note_graph)(gm.graph, compiled)
     if not current().kernels:
         return guarded(calls_torch.watched_graph)(values, compiled) or values
     return compiled
@@ -207,6 +219,42 @@ def attach_benchmarks(module: Any) -> None:
             for name, function in replaced.items():
                 if name in vars(owner):
                     setattr(owner, name, function)
+
+
+def _write_no_times(path: Any, *args: Any, **given: Any) -> Any:
+    """``write_atomic`` of generated code's modules for all files but those of a kernel's time."""
+    write = private_names.get("torch._inductor.codecache:write_atomic")
+    return None if str(path).endswith(".kernel_perf") else write(path, *args, **given)
+
+
+CACHES: dict[str, dict[str, Any]] = {
+    "torch._inductor.runtime.autotune_cache": {
+        "AutotuneCache.create": staticmethod(lambda *args, **given: None)
+    },
+    "torch._inductor.codecache": {
+        "CacheBase.get_local_cache": lambda self: {},
+        "CacheBase.update_local_cache": lambda self, local_cache: None,
+    },
+    "torch._inductor.codegen.triton": {"write_atomic": _write_no_times},
+    "torch._inductor.codegen.multi_kernel": {
+        "MultiKernelCall.load_cache": lambda self: None,
+        "MultiKernelCall.store_cache": lambda self: None,
+    },
+}
+"""What Inductor keeps of its measurements, by module: nothing is read from it or goes into it, for
+a GPU would believe a winner among configurations that all took NaN. Caches of what was compiled
+stay on, under keys of this device's own name."""
+
+
+def attach_caches(module: Any) -> None:
+    """Have one of Inductor's modules keep nothing that was chosen without a measurement."""
+    for name, replacement in CACHES[module.__name__].items():
+        above, _, last = name.rpartition(".")
+        owner = getattr(module, above, None) if above else module
+        if hasattr(owner, last):
+            setattr(owner, last, replacement)
+        else:
+            private_names.missing(f"{module.__name__}:{name}")
 
 
 def values_of(gm: Any) -> Callable[..., Any]:

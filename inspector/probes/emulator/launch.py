@@ -10,10 +10,10 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
-from . import current, executor, say, shim, writes
+from . import assertions, current, executor, say, shim, writes
 from .say import WAITING
 
 Size = tuple[int, int, int]
@@ -64,9 +64,6 @@ class Launch:
                     yield position, word
 
 
-ASSEMBLY_LINES = 200
-"""Lines of PTX above an instruction that are searched for the beginning of its inline assembly."""
-
 _LIBRARY = re.compile(r"/(?:triton|torch|numpy|nvidia|cuda[-\w.]*)/")
 _OPCODE = re.compile(r"(?:@!?%?\w+\s+)?([a-z]\w*)")
 _VERBS = {
@@ -95,15 +92,22 @@ class AbsentValue(Exception):
     """A kernel reads memory whose value is absent; the text is the reason."""
 
 
-def error_of(fault: Any, call: Launch, listing: Any, number: int) -> Exception:
-    """The exception that the program gets for the executor's ``fault`` in launch ``number``."""
+def error_of(
+    fault: Any, call: Launch, number: int, listing: Any, kernel: Any, rerun: Callable[[Any], Any]
+) -> Exception:
+    """The exception that the program gets for the executor's ``fault`` in launch ``number``.
+
+    ``rerun`` runs the block that failed once more, under an observer.
+    """
     place, address = fault.place, fault.address
     if fault.space == "global" and address is not None and (why := shim.absence_at(address)):
         return AbsentValue(why)
     who = f"{call.unit} {place.block or (0, 0, 0)}"
     if place.thread is not None:
         who += f", thread {place.thread}"
-    line = source(listing, place.line, call.file)
+    model = assertions.model_lines() if fault.cause == "assertion" else []
+    line = " or ".join(model[: assertions.MAX_MODEL_LINES])
+    line = line or source(listing, place.line, call.file)
     after = f" (PTX line {place.line}: {place.statement.rstrip('; ')[:100]}"
     after += f"; {line})" if line else ")"
     if fault.cause in ("out of bounds", "null") and fault.space == "global":
@@ -113,7 +117,9 @@ def error_of(fault: Any, call: Launch, listing: Any, number: int) -> Exception:
         if fault.cause == "null":
             what += ", a null pointer"
         elif memory := call.memory():
-            what += f": {_nearest(memory, address)}"
+            what += f": {_nearest(memory, address, fault.nbytes)}"
+    elif model:
+        what = assertions.sentence(fault, listing, kernel, rerun)
     else:
         what = fault.message.removeprefix(f"{place.kernel}: ").removesuffix(f" ({place})")
     text = f"ptxview: {who} of launch {number} of {call.name}, grid {call.grid}, {what}{after}"
@@ -131,33 +137,27 @@ def memory_of(tensor: Any) -> Memory:
     return first, end, f"{kind} {list(tensor.shape)}"
 
 
-def _nearest(memory: dict[str, Memory], address: int) -> str:
-    """The nearest argument, and its distance from the address."""
+def _nearest(memory: dict[str, Memory], address: int, nbytes: int) -> str:
+    """The nearest argument, and the distance of an access from it."""
     distances = {
-        name: first - address if address < first else address - end
+        name: first - address if address < first else max(address - end, 0)
         for name, (first, end, _) in memory.items()
     }
     name = min(distances, key=lambda name: distances[name])
-    side = "before the start" if address < memory[name][0] else "past the end"
-    where = f"{distances[name]} bytes {side}" if distances[name] else f"just {side}"
-    return f"{where} of {name}, {memory[name][2]}, the nearest argument"
+    first, end, kind = memory[name]
+    if first <= address < end:
+        where = f"it reaches {address + nbytes - end} bytes past the end"
+    else:
+        side = "before the start" if address < first else "past the end"
+        where = f"{distances[name]} bytes {side}" if distances[name] else f"just {side}"
+    return f"{where} of {name}, {kind}, the nearest argument"
 
 
 def source(listing: Any, line: int, file: str) -> str:
     """The program's source line of a line of PTX; empty if unknown."""
     if not 0 < line <= len(listing.lines):
         return ""
-    first = line
-    # Within inline assembly LLVM counts lines of the assembly: the location of its first is right.
-    for above in range(line - 1, max(0, line - ASSEMBLY_LINES), -1):
-        text = listing.lines[above - 1].text
-        if "// end inline asm" in text:
-            break
-        if "// begin inline asm" in text:
-            first = above
-            break
-    places = (listing.lines[n - 1].source for n in range(first, line + 1))
-    where = next((place for place in places if place is not None), None)
+    where = listing.lines[line - 1].source
     if where is None:
         return ""
     frames = list(where.frames())  # the innermost first
@@ -206,16 +206,12 @@ def run(call: Launch, seconds: float) -> str:
         ]
         arguments = [*call.arguments, *(b.address if b.size else 0 for b in buffers)]
         number = _launches[call.name] = _launches.get(call.name, 0) + 1
+        budget = None if math.isinf(seconds) else int(seconds * LANES_A_SECOND)
+        block = call.block or kernel.required_block
+        given = {"memory": memory, "shared": call.shared, "budget": budget}
+        execution = partial(execute.execute, kernel, call.grid, block, arguments, **given)
         try:
-            done = execute.execute(
-                kernel,
-                call.grid,
-                call.block or kernel.required_block,
-                arguments,
-                memory=memory,
-                shared=call.shared,
-                budget=None if math.isinf(seconds) else int(seconds * LANES_A_SECOND),
-            )
+            done = execution()
             BENCHMARKS.used(done.cost / LANES_A_SECOND)
             return "".join(done.printed)
         except (execute.CannotRun, execute.LaunchError) as error:
@@ -230,7 +226,11 @@ def run(call: Launch, seconds: float) -> str:
                 "over-budget",
             ) from None
         except execute.Fault as fault:
-            raise error_of(fault, call, listing, number) from None
+            failed = [_number(fault.place.block or (0, 0, 0), call.grid)]
+            rerun = partial(execution, blocks=failed)
+            raise error_of(
+                fault, call, number, listing, kernel, lambda observer: rerun(observer=observer)
+            ) from None
         except Exception as error:  # of the executor, for a kernel that the compiler accepted
             why = f"{type(error).__name__}: {error}"[:300]
             if memory.written:
@@ -239,6 +239,11 @@ def run(call: Launch, seconds: float) -> str:
         finally:
             for part in buffers:
                 memory.remove(part)
+
+
+def _number(block: Size, grid: Size) -> int:
+    """The number of a block in its grid."""
+    return block[0] + grid[0] * (block[1] + grid[1] * block[2])
 
 
 def _zeros(size: int, align: int) -> Any:

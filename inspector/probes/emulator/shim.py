@@ -238,6 +238,8 @@ def load() -> None:
         ("absence_at", small, (word, text, number)),
         ("mark_absent_at", None, (word, text)),
         ("pinned_range", small, (word, words, words)),
+        ("allocate", word, (word,)),
+        ("release", small, (word,)),
     ):
         function = getattr(loaded_library, f"ptxview_{name}")
         function.restype, function.argtypes = result, types

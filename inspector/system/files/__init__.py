@@ -170,7 +170,10 @@ class File(io.FileIO):
         except OSError as error:
             raise _cannot(self.path, error) from None
         if data is None:
-            raise Unreadable(f"{self.path} cannot be read: it has nothing to give just now")
+            raise Unreadable(
+                f"{self.path} cannot be read: no data is available from it now",
+                "Copy what it gives to a file, and name that.",
+            )
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
     def whole(self, most: int | None = None, *, raisable: bool = True) -> bytes:

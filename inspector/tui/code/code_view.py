@@ -11,7 +11,6 @@ from bisect import bisect_left
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import partial
-from types import MappingProxyType
 from typing import Any, ClassVar
 
 from msgspec.structs import replace
@@ -451,11 +450,11 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
             return place_words(source.new_place(n))
         # Between a mark and what it is about, there may be blanks and comments.
         at = n
-        while (marks := self.map.marks(at)) is None:
+        while self.map.marks(at) is None:
             at -= 1
             if at < max(1, n - SEARCH_LINES + 1) or not source.is_silent(at):
                 return ()
-        return place_words(source.loc(marks.first, marks.last))
+        return place_words(source.new_place(n))
 
     # The map: each line in the colour of the source line that it comes from
 
@@ -605,12 +604,10 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
     def foldable(
         self,
         regions: Mapping[Fold, tuple[Region, ...]],
-        files: Mapping[int, str] = MappingProxyType({}),
         flow: FlowLanes | None = None,
     ) -> None:
-        """Fold without moving the screen; ``files`` are those that a ``.loc`` may name."""
+        """Fold without moving the screen."""
         if self.source is not None:
-            self.source.files = files
             self.flow = flow
             self._fit_flow()
         self.folding.know(regions)

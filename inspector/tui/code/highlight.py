@@ -15,7 +15,6 @@ from pygments.token import Name, Token, _TokenType
 
 from inspector.base.model import Location, Stage
 from inspector.listing.line import Kind, Listing
-from inspector.listing.ptx import frames_of
 from inspector.tui.widgets.notice import TAB_CELLS, label, squeezed, visible
 
 Span = tuple[int, int, _TokenType]
@@ -85,8 +84,8 @@ def _with_names(text: str, spans: Iterable[Span]) -> Spans:
 class Highlighter:
     """The visible text and the tokens of each line of a listing.
 
-    ``names`` are parameters by symbol, or by place in SASS's constant bank of the lines ``kernel``;
-    ``files`` are those of ``.loc`` by number. A thread fills them in.
+    ``names`` are parameters by symbol, or by place in SASS's constant bank of the lines ``kernel``.
+    A thread fills them in.
     """
 
     def __init__(self, listing: Listing, lexer: Lexer | None, whole: tuple[Spans, ...] | None):
@@ -96,7 +95,6 @@ class Highlighter:
         self.abridged = False
         self.names: Mapping[str, str] = {}
         self.kernel = range(0)
-        self.files: Mapping[int, str] = {}
         self._lexer = lexer
         self._whole = whole
         self.tokens = lru_cache(maxsize=4096)(self._find)
@@ -136,17 +134,13 @@ class Highlighter:
         self.verbatim, self.abridged = verbatim, not verbatim
         self.tokens.cache_clear()
 
-    def loc(self, first: int, last: int) -> Location | None:
-        marks = (text for text in self.texts[first - 1 : last][::-1] if ".loc" in text)
-        return next((frames_of(text, self.files) for text in marks), None)
-
     def is_silent(self, n: int) -> bool:
         """Whether line ``n`` is blank or a comment: it comes from nowhere."""
         text = self.texts[n - 1].lstrip()
         return not text or text.startswith("//")
 
     def new_place(self, n: int) -> Location | None:
-        """Where line ``n`` of SASS or IR is from, if the instruction before is from elsewhere."""
+        """Where line ``n`` of code is from, if the instruction before is from elsewhere."""
         lines = self.listing.lines
         line = lines[n - 1]
         code = self.listing.language == Stage.SASS.value or line.opcode is not None

@@ -450,7 +450,7 @@ class MainScreen(PaneScreen[None]):
 
             def go(to: int | None) -> None:
                 if view.source is not None and view.source.listing is listing:
-                    missing = f"{label(target)} is nowhere in this listing."
+                    missing = f"{label(target)} is not in this listing."
                     view.jump_among(() if to is None else (to,), 1, missing)
 
             in_thread(self, lambda: target_line(listing, n, target), go, "target")
@@ -478,7 +478,7 @@ class MainScreen(PaneScreen[None]):
 
         def go(found: tuple[int, ...]) -> None:
             if source is view.source:
-                view.jump_among(found, step, "a label is nowhere in this listing.")
+                view.jump_among(found, step, "This listing has no labels.")
 
         if source is not None:
             in_thread(self, lambda: labels(source.listing), go, "target")

@@ -20,7 +20,6 @@ from inspector.analyse.flow.arrows import FlowLanes, arrows
 from inspector.analyse.line_annotations import LineAnnotations
 from inspector.base.model import GRAPH_STAGES, KERNEL_STAGES, Stage
 from inspector.listing.line import Kind
-from inspector.listing.ptx import read_files
 from inspector.reader.reader import Reader
 from inspector.tui.code.code_rows import CYCLES, Fold, Region, regions
 from inspector.tui.code.code_view import CodeView
@@ -176,8 +175,8 @@ class PaneTitle(LineWidget):
         screen.panes.activate(self.parent)
 
 
-Foldable = tuple[Mapping[Fold, tuple[Region, ...]], Mapping[int, str], FlowLanes | None]
-"""Foldable regions of a listing, files of ``.loc`` by their numbers, and branches."""
+Foldable = tuple[Mapping[Fold, tuple[Region, ...]], FlowLanes | None]
+"""Foldable regions of a listing, and branches."""
 
 
 class Pane(Vertical):
@@ -355,8 +354,7 @@ class Pane(Vertical):
 
         def find() -> Foldable:
             flow = attempt(lambda: FlowLanes(arrows(listing)))
-            files = read_files(listing.text) if listing.language == Stage.PTX.value else {}
-            return regions(listing), files, flow if isinstance(flow, FlowLanes) else None
+            return regions(listing), flow if isinstance(flow, FlowLanes) else None
 
         def show(found: Foldable) -> None:
             if source is self.view.source:

@@ -62,8 +62,15 @@ def test_live_registers_are_those_that_a_path_reads(program: Program) -> None:
         (".reg .v2 .f32 v;|.reg .f32 %f<3>;|mov.f32 v.x, %f1;|mov.f32 v.y, %f2;|"
          "st.global.v2.f32 [0], v;",
          {7: "v %f1 %f2", 8: "v %f2"}, "v2.f32 f32"),
+        # The second operand is a result too, so it is not live before.
+        (".reg .b32 %r<5>;|mov.u32 %r4, 0;|"
+         "tcgen05.ld.red.sync.aligned.32x32b.x2.max.f32 {%r1, %r2}, %r3, [%r4];|"
+         "st.shared.u32 [0], %r3;",
+         {6: "%r4", 7: "%r1 %r2 %r3 %r4", 8: "%r3"}, "b32"),
     ],
-    ids=["classes", "blocks", "one line", "several lines", "vector"],
+    ids=[
+        "classes", "blocks", "one line", "several lines", "vector", "two results",
+    ],
 )  # fmt: skip
 def test_live_registers(code: str, live: dict[int, str], classes: str) -> None:
     listing = body(*code.split("|"))
@@ -71,6 +78,20 @@ def test_live_registers(code: str, live: dict[int, str], classes: str) -> None:
     assert sorted(found.classes) == sorted(classes.split())
     names = live_names(listing, listing.functions[0])
     assert {n: names[n] for n in live} == {n: set(r.split()) for n, r in live.items()}
+
+
+def test_the_predicate_beside_a_vector_of_results_is_written() -> None:
+    listing = body(
+        ".reg .f32 %f<7>;",
+        ".reg .pred %p<2>;",
+        "tex.2d.v4.f32.f32 {%f1, %f2, %f3, %f4}|%p1, [image, {%f5, %f6}];",
+        "@%p1 st.shared.f32 [0], %f1;",
+    )
+    live = FunctionFacts(listing, listing.functions[0]).live
+    assert sorted(live.classes) == ["f32", "pred"]
+    names = live_names(listing, listing.functions[0])
+    assert names[7] == {"%f1", "%f2", "%f3", "%f4", "%f5", "%f6", "%p1"}
+    assert names[8] == {"%f1", "%p1"}
 
 
 def test_what_a_function_returns_in_registers_is_live_at_its_return() -> None:

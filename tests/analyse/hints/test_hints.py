@@ -208,3 +208,52 @@ def test_blocks_that_do_not_fill_their_warps(threads: int, fires: bool) -> None:
     call = Call("extension", "k", grid=(10_000, 1, 1), block=(threads, 1, 1))
     subject = msgspec.structs.replace(launched(1, registers=16), calls=(call,))
     assert ("idle-lanes" in rules(subject)) is fires
+
+
+CUDA_CPP = re.compile(
+    r"\b__\w+|use_fast_math|-prec-div|template parameter|maxrregcount|-dlto|C\+\+|threadIdx|"
+    r"float4|0\.5f"
+)
+KERNEL_CODE = re.compile(r"\btl\.|num_warps=|num_stages|\bmaxnreg\b")
+
+
+def spoken(subject: HintSubject, origin: Origin) -> dict[str, str]:
+    """The hints' texts of a kernel, were it of this origin."""
+    kernel = msgspec.structs.replace(subject.kernel, origin=origin)
+    found = findings(msgspec.structs.replace(subject, kernel=kernel))
+    return {rule: finding.text for rule, finding in found.items()}
+
+
+def test_advice_names_nothing_that_the_kernels_language_lacks() -> None:
+    rules_of_triton: set[str] = set()
+    for subject in everything():
+        for rule, text in spoken(subject, Origin.TRITON).items():
+            assert not CUDA_CPP.search(text), (rule, text)
+            rules_of_triton.add(rule)
+        for rule, text in spoken(subject, Origin.INDUCTOR).items():
+            assert not CUDA_CPP.search(text), (rule, text)
+            assert rule == "no-tensor-cores" or not KERNEL_CODE.search(text), (rule, text)
+    assert {"slow-division", "early-wait", "uninlined-call", "spills"} <= rules_of_triton
+
+
+def test_advice_for_a_division_of_floats_never_changes_what_inductor_meant() -> None:
+    text = parse(
+        Stage.PTX,
+        ".visible .entry k()\n{\n\tld.global.f32 %f1, [%rd1];\n"
+        + "\tdiv.rn.f32 %f3, %f1, %f2;\n\tst.global.f32 [%rd1], %f3;\n\tret;\n}\n",
+    )
+    (function,) = text.functions
+    kernel = Kernel("k", "k", "k", Origin.INDUCTOR, (Variant("", "", "k"),))
+    facts = {Stage.PTX: FunctionFacts(text, function)}
+    subject = HintSubject(
+        kernel, kernel.variants[0], listings={Stage.PTX: text}, functions={Stage.PTX: function},
+        facts=facts,
+    )  # fmt: skip
+    wanted = {
+        Origin.INDUCTOR: "Inductor chose IEEE division, because an approximation would change",
+        Origin.TRITON: "use `/` of fp32",
+        Origin.NVCC: "-use_fast_math",
+        Origin.FILE: "Multiply by the reciprocal",
+    }
+    for origin, words in wanted.items():
+        assert words in spoken(subject, origin)["slow-division"]

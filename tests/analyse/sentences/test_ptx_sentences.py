@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from inspector.analyse.sentences.context import Context, context_of, of_header
-from inspector.analyse.sentences.ptx import PtxReader, byte_picks
+from inspector.analyse.sentences.ptx import PtxReader
+from inspector.analyse.sentences.ptx_pieces import byte_picks
 from inspector.analyse.sentences.wording import Templates
 from inspector.base.model import Kernel, Stage, Variant
 from inspector.listing import parse
@@ -59,10 +60,6 @@ def test_a_sentence(line: str, said: str) -> None:
     assert sentence(line + ";") == said
 
 
-def test_an_unknown_instruction_has_no_sentence() -> None:
-    assert sentence("frob.x %r1, %r2;") is None
-
-
 @pytest.mark.parametrize(("line", "said"), SENTENCES["directive"].items())
 def test_a_directive(line: str, said: str) -> None:
     assert sentence(line) == said
@@ -81,6 +78,34 @@ def test_labels_and_jumps() -> None:
     ]
 
 
+def test_a_list_of_branch_targets_is_no_loop() -> None:
+    """The jumps are those of the branch that takes the list, before or after it."""
+    body = (
+        "ts: .branchtargets L0, L1;\nbrx.idx %r1, ts;\nL0:\nadd.s32 %r1, %r1, 1;\nL1:\n"
+        "tt:\n.branchtargets L0;\n@%p1 brx.idx.uni %r1, tt;"
+    )
+    listing = parse(Stage.PTX, f"{HEAD}{body}\nret;\n}}\n")
+    said = [reader(listing).sentence(n) for n in (10, 11, 12, 14, 15, 16, 17)]
+    assert said == [
+        "ts: labels that an indexed branch may go to: L0, L1",
+        "go to the label of ts that %r1 picks (0: L0, 1: L1)",
+        "L0: the head of a loop, jumped to from lines 11 and 17",
+        "L1: jumped to from line 11",
+        "tt: the list of labels that follows",
+        "labels that an indexed branch may go to: L0",
+        "if %p1: go to the label of tt that %r1 picks (0: L0), all threads alike",
+    ]
+
+
+def test_a_label_of_functions_says_what_it_lists() -> None:
+    body = "fs: .calltargets f, g;\npt: .callprototype (.param .b32 _) _ (.param .b32 _);"
+    listing = parse(Stage.PTX, f"{HEAD}{body}\nret;\n}}\n")
+    assert [reader(listing).sentence(n) for n in (10, 11)] == [
+        "fs: functions that an indirect call may reach: f, g",
+        "pt: what a function that is called indirectly takes and gives",
+    ]
+
+
 BEFORE = "mov.u32 %r1, %tid.x;\nmov.u32 %r2, %ctaid.x;\nld.param.u64 %rd1, [f_param_0];\n"
 ROW = Context(block=(128, 1, 1), grid=(1823, 1, 1), language="triton")
 
@@ -95,7 +120,10 @@ def test_in_a_launch(line: str, said: str) -> None:
 def test_lane_is_said_only_where_x_alone_numbers_the_threads() -> None:
     flat = Context(block=(16, 8, 1))
     line = "shr.u32 %r9, %r1, 5;"
-    assert sentence(line, None, BEFORE) == "%r9 = %r1 ÷ 32, rounded down (⌊thread / 32⌋, 0…31)"
+    assert (
+        sentence(line, None, BEFORE)
+        == "%r9 = %r1 ÷ 32, rounded down, unsigned (⌊thread / 32⌋, 0…31)"
+    )
     said = sentence("and.b32 %r9, %r1, 7;", flat, BEFORE)
     assert said == "%r9 = %r1 & 7 (thread mod 8, 0…7)"
 

@@ -4,7 +4,6 @@ import random
 import struct
 from collections.abc import Callable
 from operator import and_, floordiv, mod, mul, or_, xor
-from typing import NamedTuple
 
 import pytest
 from hypothesis import given, settings
@@ -19,6 +18,7 @@ from inspector.analyse.sentences.wording import Wording
 from inspector.base.model import Stage
 from inspector.listing import parse
 from inspector.listing.ptx_statement import ImmediateOperand
+from inspector.semantics.instructions import evaluate
 
 BLOCK, GRID = (192, 2, 1), (1823, 7, 1)
 CONTEXT = Context(
@@ -59,70 +59,19 @@ def values(body: str, context: Context = CONTEXT) -> Values:
 Op = tuple[str, str, tuple[str, ...]]
 
 
-def bits_of(type_: str) -> int:
-    return int(type_[1:])
-
-
 def read(value: int, type_: str) -> int:
-    bits = bits_of(type_)
+    bits = int(type_[1:])
     value %= 1 << bits
     return value - (1 << bits) if type_[0] == "s" and value >> bits - 1 else value
-
-
-class Operands(NamedTuple):
-    """What an instruction is given: bits as they are, and read as its type."""
-
-    parts: list[str]
-    type_: str
-    a: list[int]
-    x: list[int]
-
-    @property
-    def bits(self) -> int:
-        return bits_of(self.type_)
-
-    @property
-    def product(self) -> int:
-        one, other = (self.x if self.parts[1] == "wide" else self.a)[:2]
-        return one * other
-
-    @property
-    def opposite(self) -> bool:
-        return (self.x[0] < 0) != (self.x[1] < 0)
-
-
-EXECUTED: dict[str, Callable[[Operands], int]] = {
-    "mov": lambda o: o.a[0],
-    "add": lambda o: o.a[0] + o.a[1],
-    "sub": lambda o: o.a[0] - o.a[1],
-    "neg": lambda o: -o.a[0],
-    "not": lambda o: ~o.a[0],
-    "mul": lambda o: o.product,
-    "mad": lambda o: o.product + o.a[2],
-    "and": lambda o: o.a[0] & o.a[1],
-    "or": lambda o: o.a[0] | o.a[1],
-    "xor": lambda o: o.a[0] ^ o.a[1],
-    "shl": lambda o: o.a[0] << o.a[1] if o.a[1] < o.bits else 0,
-    "shr": lambda o: o.x[0] >> min(o.a[1], o.bits),
-    "min": lambda o: min(o.x[0], o.x[1]),
-    "max": lambda o: max(o.x[0], o.x[1]),
-    "div": lambda o: abs(o.x[0]) // abs(o.x[1]) * (-1 if o.opposite else 1),
-    "rem": lambda o: abs(o.x[0]) % abs(o.x[1]) * (-1 if o.x[0] < 0 else 1),
-    "bfe": lambda o: (
-        (read(o.a[0], o.type_) >> o.a[1]) & ((1 << o.a[2]) - 1) if o.a[1] < o.bits else 0
-    ),
-    "cvt": lambda o: read(read(o.a[0], o.parts[2]), o.parts[1]),
-}
 
 
 def run(program: list[Op], state: dict[str, int]) -> None:
     """Executes a program as the PTX ISA describes its instructions."""
     for opcode, d, args in program:
-        parts = opcode.split(".")
-        a = [state[x] if x in state else int(x, 0) for x in args]
-        width = 64 if d.startswith("%rd") else 32
-        operands = Operands(parts, parts[-1], a, [read(v, parts[-1]) for v in a])
-        state[d] = EXECUTED[parts[0]](operands) % (1 << width)
+        operands = [[state[x] if x in state else int(x, 0)] for x in args]
+        result = operands[0] if opcode.startswith("mov.") else evaluate(opcode, operands)
+        assert result is not None
+        state[d] = result[0] % (1 << (64 if d.startswith("%rd") else 32))
 
 
 def evaluated(form: LinearForm, known: dict[str, int]) -> int:
@@ -374,3 +323,21 @@ def test_float_digits_round_trip(value: float) -> None:
     listed = ImmediateOperand(f"0f{bits.hex()}")
     told = Wording(CONTEXT, {}, {}).real(listed)
     assert struct.pack(">f", float(told.replace("−", "-"))) == bits
+
+
+@pytest.mark.parametrize(
+    ("opcode", "operands", "expected"),
+    [
+        ("bfe.s32", "255, 0, 8", 0xFFFFFFFF),
+        ("prmt.b32.rc16", "0x44332211, 0, 1", 0x44334433),
+        ("mul24.lo.s32", "0x1000001, 0xffffff", 0xFFFFFFFF),
+        ("mul.hi.u32", "0x80000000, 6", 3),
+        ("rem.u32", "7, 0", 0xFFFFFFFF),
+    ],
+)
+def test_operands_that_are_numbers_give_the_isas_number(
+    opcode: str, operands: str, expected: int
+) -> None:
+    known = values(f"{opcode} %r50, {operands};").register("%r50", 999).number
+    assert known is not None
+    assert known % (1 << 32) == expected

@@ -13,7 +13,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
+from inspector.base.model import Argument, Share
+from inspector.execute import Program
+from inspector.execute.calls.inputs import InputWish, LaunchInputs, make_inputs
 from tests.execute.calls.programs import kernel, written
 from tests.helpers.ptxview import REPOSITORY, SAMPLE, call
 
@@ -345,3 +349,42 @@ def test_what_a_gpu_rounds_otherwise_is_said(tmp_path: Path) -> None:
     line = Path(ptx).read_text().splitlines()[one["n"] - 1]
     assert "ex2.approx.f32" in line and one["section"] == "ex2"
     assert "within 2 units in the last place" in " ".join(call(*words).text.split())
+
+
+def address(made: LaunchInputs, name: str) -> int:
+    buffer = made.tensor(name)
+    assert buffer is not None
+    return buffer.address
+
+
+X = Argument("x", "*fp32", None, "float32", (64,), (1,), 512)
+SHARED = [
+    ("the same", X, [Share("x", "y")], (0, 0)),
+    ("a part", replace(X, shape=(8,)), [Share("x", "y", 32)], (0, 32)),
+    ("a part, told from it", replace(X, shape=(8,)), [Share("y", "x", -32)], (0, 32)),
+    ("the larger", replace(X, shape=(128,)), [Share("y", "x", 64)], (64, 0)),
+]
+
+
+@pytest.mark.parametrize(
+    ("y", "shares", "offsets"), [s[1:] for s in SHARED], ids=[s[0] for s in SHARED]
+)
+def test_inputs_share_memory_as_the_programs_did(
+    y: Argument, shares: list[Share], offsets: tuple[int, int]
+) -> None:
+    program = Program(kernel("", parameters=".param .u64 x, .param .u64 y"))
+    arguments = [X, replace(y, name="y")]
+    made = make_inputs(program, ["x", "y"], arguments, InputWish(shares=shares))
+    first, second = (address(made, name) for name in "xy")
+    assert first - second == offsets[0] - offsets[1]
+    assert not made.remarks
+    apart = make_inputs(program, ["x", "y"], arguments, InputWish())
+    first, second = (address(apart, name) for name in "xy")
+    assert abs(first - second) >= 256
+
+
+def test_inputs_that_overlapped_in_part_are_said_to_be_apart() -> None:
+    program = Program(kernel("", parameters=".param .u64 x, .param .u64 y"))
+    wish = InputWish(shares=[Share("x", "y", 128)])
+    made = make_inputs(program, ["x", "y"], [X, replace(X, name="y")], wish)
+    assert made.remarks == ["x and y shared memory, and have their own here"]

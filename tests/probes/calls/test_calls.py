@@ -125,6 +125,48 @@ with pytest.raises(ValueError):
 """
     done = ok(forked(KERNEL + text))
     assert counts(done) == {0: 0}
+    (error,) = (text for e in done.of("calls") for text in e.get("failed", {}).values())
+    assert error.startswith("ValueError: Pointer argument")
+
+
+def test_the_launch_that_ended_the_program_is_recorded(forked: Run) -> None:
+    text = """
+launch(100)
+source = torch.arange(64.0, device="cuda")
+index = torch.full((256,), 7_000_000, device="cuda", dtype=torch.int32)
+gather[(8,)](torch.empty(256, device="cuda"), source, index, 256, SCALE=2.0, BLOCK=32)
+"""
+    done = forked(KERNEL + text)
+    assert done.status == 1
+    good, bad = done.of("call")
+    assert named(bad)["n"]["value"] == 256 and named(bad)["index"]["low"] == 7_000_000
+    assert counts(done) == {good["id"]: 1, bad["id"]: 0}
+    (failed,) = (e["failed"] for e in done.of("calls") if "failed" in e)
+    assert list(failed) == [str(bad["id"])]
+    assert "illegal memory access" in failed[str(bad["id"])]
+    assert "outside of every CUDA tensor" in failed[str(bad["id"])]
+
+
+def test_a_launch_of_cuda_that_faults_and_a_function_that_raises_are_marked(forked: Run) -> None:
+    text = """
+from ptxview_probes.calls import graphs
+from types import SimpleNamespace
+call = SimpleNamespace(name="k", grid=(2, 1, 1), block=(32, 1, 1), shared=0)
+def refuse(*args): raise RuntimeError("device-side assert triggered")
+for function, args in (
+    (graphs.counted_launch(refuse), (call,)),
+    (graphs.counted_function("m.f", refuse, {}), (torch.ones(3, device="cuda"),)),
+):
+    try: function(*args)
+    except RuntimeError: pass
+"""
+    done = ok(forked("import torch" + text))
+    kinds = {str(e["id"]): e["kind"] for e in done.of("call")}
+    failed = {kinds[n]: text for e in done.of("calls") for n, text in e.get("failed", {}).items()}
+    assert failed == dict.fromkeys(
+        ("cuda", "extension"), "RuntimeError: device-side assert triggered"
+    )
+    assert set(counts(done).values()) == {0}
 
 
 def test_autotunings_own_launches_are_apart(forked: Run) -> None:

@@ -30,6 +30,43 @@ def test_a_pool_of_processes_compiles(run: Run, tmp_path: Path) -> None:
     assert any("sin" in str(e["name"]) for e in done.of("triton"))
 
 
+IN_A_THREAD = """
+import asyncio, threading, torch
+from concurrent.futures import ThreadPoolExecutor
+torch._dynamo.reset()
+
+def work(factor):
+    x = torch.arange(96.0, device="cuda", requires_grad=True)
+    y = torch.compile(lambda x: (x.sin() * factor).sum())(x)
+    if "{way}" == "autograd":  # whose graph was traced in another thread
+        return x, y
+    y.backward()
+    torch.testing.assert_close(x.grad, x.cos() * factor)
+
+if "{way}" == "thread":
+    thread = threading.Thread(target=work, args=(3,))
+    thread.start(), thread.join()
+elif "{way}" == "pool":
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(work, (5, 7)))
+elif "{way}" == "asyncio":
+    asyncio.run(asyncio.to_thread(work, 11))
+else:
+    x, y = work(13)
+    y.backward()
+    torch.testing.assert_close(x.grad, x.cos() * 13)
+"""
+
+
+@pytest.mark.parametrize("way", ["thread", "pool", "asyncio", "autograd"])
+def test_graphs_compile_in_threads_that_did_not_import_inductor(forked: Run, way: str) -> None:
+    done = ok(forked(IN_A_THREAD.replace("{way}", way), inductor=True))
+    names = [str(e["name"]) for e in done.of("triton")]
+    assert any("_sin_" in name for name in names) and any("_cos_" in name for name in names)
+    assert not [e for e in done.of("triton") if e.get("error")]
+    assert not done.said("could not generate code") and not done.of("problem")
+
+
 def test_values_ptx_runs_the_kernels_of_a_graph(forked: Run) -> None:
     """A fused kernel rounds once where operators round each time: which of them ran shows."""
     text = """
@@ -100,6 +137,87 @@ print(json.dumps([found.get("fxgraph_cache_hit", 0), CacheBase.get_system()["dev
     second = json.loads(ok(forked(SMALL.format(more=more), inductor=True)).out)
     assert second[0] == 1 and "no GPU" in second[1]
     assert first[2:] == second[2:] == [True, True], "as torch has them"
+
+
+TUNED = """
+import torch, torch._inductor.config as config
+from pathlib import Path
+x = torch.randn(1000, device="cuda")
+for _ in range(2):
+    torch.compile(lambda x: x * 2 + 1)(x)
+    torch._dynamo.reset()
+"""
+
+
+def test_no_run_leaves_a_winner_that_another_would_believe(forked: Run, tmp_path: Path) -> None:
+    """Two configurations, none of them measured: both are compiled in each run and each round."""
+    cache = tmp_path / "cold"
+    for _ in range(2):
+        done = ok(
+            forked(TUNED, values="ptx", inductor=True, env={"TORCHINDUCTOR_CACHE_DIR": str(cache)})
+        )
+        tunings = done.of("autotune")
+        assert tunings and not any(e["from_cache"] or e["winner"] is not None for e in tunings)
+        assert all(len(e["configurations"]) == 2 for e in tunings)
+        # With fast launchers off, or without a static one, torch makes no faster launcher.
+        assert not [e for e in done.of("problem") if e["where"] != "target"]
+    assert any(cache.rglob("*.py")), "generated code stays in the cache"
+    assert not list(cache.rglob("*.best_config"))
+
+
+def test_nothing_measured_is_read_from_or_kept_in_inductors_caches(
+    forked: Run, tmp_path: Path
+) -> None:
+    text = """
+from torch._inductor import codecache
+from torch._inductor.codegen import multi_kernel, triton
+from torch._inductor.runtime.autotune_cache import AutotuneCache
+import torch, sys
+folder = sys.argv[1]
+assert AutotuneCache.create({"autotune_local_cache": True}, folder + "/k.py", "hash") is None
+cache = codecache.LocalCache()
+cache.set_value("pad", "key", value=float("nan"))
+assert cache.lookup("pad", "key") is None
+triton.write_atomic(folder + "/k.kernel_perf", "nan")
+triton.write_atomic(folder + "/k.txt", "kept")
+class Call(multi_kernel.MultiKernelCall):
+    def __init__(self): self.picked_kernel = 0
+    def cache_file_path(self): return __import__("pathlib").Path(folder, "k.picked_kernel")
+Call().store_cache()
+"""
+    folder = tmp_path / "cache"
+    folder.mkdir()
+    env = {"TORCHINDUCTOR_CACHE_DIR": str(folder)}
+    ok(forked(text, str(folder), inductor=True, env=env))
+    assert [path.name for path in folder.rglob("*") if path.is_file()] == ["k.txt"]
+
+
+GATHER = """
+import torch
+def pick(table, index):
+    scaled = table * 2
+    return scaled[index] + 1
+table = torch.arange(10.0, device="cuda")
+f = torch.compile(pick)
+{more}
+f(table, torch.tensor([1, 2, {index}, 4], device="cuda"))
+"""
+
+
+@pytest.mark.parametrize(("index", "value"), [(13, 13), (-11, -1)])
+def test_an_index_out_of_bounds_is_named_with_the_models_line(
+    forked: Run, index: int, value: int
+) -> None:
+    more = "f(table, torch.tensor([1, 2, 3, 4], device='cuda'))"
+    done = forked(GATHER.format(index=index, more=more), values="ptx", inductor=True)
+    assert done.status == 1
+    (line,) = done.said("the assertion")
+    assert f"'index out of bounds: 0 <= tmp4 < 10' failed: tmp4 is {value} (PTX line" in line
+    assert "program.py:5: return scaled[index] + 1)" in line
+    # A graph from Inductor's cache is told of as well, and no path of the cache.
+    assert "/inductor/" not in line
+    (failed,) = {text for e in done.of("calls") for text in e.get("failed", {}).values()}
+    assert "return scaled[index] + 1" in failed
 
 
 def test_a_graph_that_inductor_cannot_compile_runs_by_its_operators(forked: Run) -> None:

@@ -1,11 +1,15 @@
-"""Without a C++ compiler there is no emulated device; Triton on CPU tensors is still compiled."""
+"""Where the emulated device cannot be set up: no C++ compiler, or a part that fails."""
 
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
 
+import pytest
+
 from tests.helpers.ptxview import REPOSITORY, ptxview, saved
+from tests.probes.conftest import PROBES, Run, ok
 
 PROGRAM = """
 import torch, triton, triton.language as tl
@@ -37,3 +41,18 @@ def test_triton_on_cpu_tensors(tmp_path: Path) -> None:
     assert (done.status, done.text) == (0, "values are right\n"), done.said
     assert "no C++ compiler was found" in done.said
     assert "double" in done.said and "ptx sass" in done.said
+
+
+@pytest.mark.parametrize("broken", ["start.py", "emulator/shim.py", "emulator/cuda.py"])
+def test_a_device_that_cannot_be_set_up_is_said_once_with_the_reason(
+    run: Run, tmp_path: Path, broken: str
+) -> None:
+    probes = tmp_path / "probes"
+    shutil.copytree(PROBES, probes)
+    (probes / broken).write_text("raise RuntimeError('this part is broken')\n")
+    program = "import torch; print(torch.cuda.is_available())"
+    done = ok(run(program, env={"PYTHONPATH": str(probes / "bootstrap")}))
+    assert done.out == "False\n"
+    (line,) = done.said("ptxview:")
+    assert "could not be set up (RuntimeError: this part is broken)" in line
+    assert any("could not be set up" in str(event["text"]) for event in done.of("problem"))

@@ -204,20 +204,25 @@ FAR = (
 def first(p, o):
     return p + o
 @triton.jit
-def far_kernel(out, x, table, how: tl.constexpr):
+def far_kernel(out, x, table, short, how: tl.constexpr):
     o = tl.arange(0, 8)
     if how == "block":
         tl.store(out + 60 + o, 1.0)
     elif how == "scalar":
         value = tl.load(first(x, tl.program_id(0) * 4))
         tl.store(out, value)
+    elif how == "across":
+        wide = tl.load(table + 1 + tl.arange(0, 1))
+        code: tl.constexpr = "{ .reg .b32 t; ld.global.v4.b32 {$0, t, t, t}, [$1]; }"
+        tl.store(out + o, tl.inline_asm_elementwise(code, "=r,l", [wide], tl.int32, False, 1))
     elif how == "behind":
         tl.store(tl.load(table).to(tl.pointer_type(tl.float32)), 1.0)
 x = torch.arange(4, device="cuda", dtype=torch.float16)
 out = torch.zeros(64, device="cuda")
-table = torch.tensor([out.data_ptr() - 8], device="cuda")
-far_kernel[(1,)](out, x, table, "none")
-far_kernel[(2, 2)](out, x, table, sys.argv[1])
+short = torch.zeros(2, device="cuda")
+table = torch.tensor([out.data_ptr() - 8, short.data_ptr()], device="cuda")
+far_kernel[(1,)](out, x, table, short, "none")
+far_kernel[(2, 2)](out, x, table, short, sys.argv[1])
 """
 )
 
@@ -236,6 +241,11 @@ far_kernel[(2, 2)](out, x, table, sys.argv[1])
             "program (1, 0, 0), thread (0, 0, 0) of launch 2 of far_kernel, grid "
             "(2, 2, 1), reads 2 bytes at ADDRESS, outside of every CUDA tensor: just past the end "
             "of x, float16 [4]",
+        ),
+        (
+            "across",
+            "touches 16 bytes at ADDRESS, outside of every CUDA tensor: it reaches 8 bytes past "
+            "the end of short, float32 [2], the nearest argument",
         ),
         ("behind", "8 bytes before the start of out, float32 [64], the nearest argument"),
     ],

@@ -59,7 +59,7 @@ async def test_enter_follows_a_branch_and_the_way_leads_back() -> None:
         assert view.cursor == 3
         await settle(pilot, "j", "enter")
         assert view.cursor == 4
-        assert "$gone is nowhere in this listing." in text_of(pilot)
+        assert "$gone is not in this listing." in text_of(pilot)
 
 
 async def test_every_row_of_a_wrapped_listing_comes_into_view() -> None:

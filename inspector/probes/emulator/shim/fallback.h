@@ -10,6 +10,7 @@
 #include <unordered_set>
 
 #include "hooks.h"
+#include "integers.h"
 #include "views.h"
 #include "wide.h"
 
@@ -22,7 +23,7 @@ inline bool mixes_devices(const std::string& name) {
   static const std::unordered_set<std::string> names{
       "aten::copy_", "aten::index", "aten::_unsafe_index", "aten::index_put_", "aten::index_put",
       "aten::_index_put_impl_", "aten::_unsafe_index_put", "aten::set_", "aten::_pack_padded_sequence",
-      "aten::is_set_to", "aten::_copy_from", "aten::_copy_from_and_resize", "aten::record_stream"};
+      "aten::_ctc_loss", "aten::_ctc_loss_backward", "aten::is_set_to", "aten::_copy_from", "aten::_copy_from_and_resize", "aten::record_stream"};
   return names.count(name) > 0;
 }
 
@@ -48,6 +49,8 @@ void each_tensor(const c10::IValue& value, F&& visit) {
   } else if (value.isOptionalTensorList()) {
     for (const std::optional<Tensor>& t : value.toOptionalTensorList())
       if (t && t->defined()) visit(*t);
+  } else if (value.isList()) {  // lists of lists: the collectives'
+    for (const c10::IValue& element : value.toListRef()) each_tensor(element, visit);
   }
 }
 
@@ -123,6 +126,27 @@ inline bool returns_tensors(const c10::FunctionSchema& schema) {
   return schema.returns().empty();
 }
 
+// Tensors of one argument or result, each replaced; lists of lists too, which are the collectives'.
+template <class F>
+c10::IValue replace_tensors(const c10::IValue& value, F&& replace) {
+  if (value.isTensor()) return replace(value.toTensor());
+  if (value.isTensorList()) {
+    c10::List<Tensor> list;
+    for (const Tensor& t : value.toTensorVector()) list.push_back(replace(t));
+    return list;
+  }
+  if (value.isOptionalTensorList()) {
+    c10::List<std::optional<Tensor>> list;
+    for (const std::optional<Tensor>& t : value.toOptionalTensorList())
+      list.push_back(t ? std::optional<Tensor>(replace(*t)) : t);
+    return list;
+  }
+  if (!value.isList()) return value;
+  c10::impl::GenericList list(value.toList().elementType());
+  for (const c10::IValue& element : value.toListRef()) list.push_back(replace_tensors(element, replace));
+  return list;
+}
+
 inline void run_elsewhere(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   // The dispatcher has told the profiler of this call: the CPU's kernel below it is not another.
   at::DisableRecordFunctionGuard counted_already;
@@ -140,19 +164,11 @@ inline void run_elsewhere(const c10::OperatorHandle& op, torch::jit::Stack* stac
   Crossing crossing(type, device, call.absent);
   const size_t base = stack->size() - schema.arguments().size();
   bool generator_argument = false;
+  const bool converts = !meta && name == "aten::copy_" && (*stack)[base + 1].toTensor().is_cuda();
   for (size_t i = base; i < stack->size(); i++) {
     c10::IValue& value = (*stack)[i];
-    if (value.isTensor()) {
-      value = crossing.in(value.toTensor());
-    } else if (value.isTensorList()) {
-      c10::List<Tensor> list;
-      for (const Tensor& t : value.toTensorVector()) list.push_back(crossing.in(t));
-      value = list;
-    } else if (value.isOptionalTensorList()) {
-      c10::List<std::optional<Tensor>> list;
-      for (const std::optional<Tensor>& t : value.toOptionalTensorList())
-        list.push_back(t ? std::optional<Tensor>(crossing.in(*t)) : t);
-      value = list;
+    if (value.isTensor() || value.isList()) {
+      value = replace_tensors(value, [&](const Tensor& t) { return crossing.in(t); });
     } else if (value.isStorage()) {
       if (value.toStorage().device().is_cuda()) value = c10::IValue(crossing.in(value.toStorage()));
     } else if (value.isDevice()) {
@@ -174,6 +190,9 @@ inline void run_elsewhere(const c10::OperatorHandle& op, torch::jit::Stack* stac
   if (!meta && !generator_argument && op.hasTag(at::Tag::nondeterministic_seeded))
     borrowed.emplace(default_generator(device));
   std::optional<Widened> widened;
+  std::optional<GuardedDivision> division;
+  if (converts) convert_as_device(schema, stack);
+  if (!meta) division = GuardedDivision::of(schema, stack);
   if (!meta) widened = Widened::of(schema, stack);
   try {
     op.redispatchBoxed(c10::DispatchKeySet(key), stack);
@@ -184,17 +203,12 @@ inline void run_elsewhere(const c10::OperatorHandle& op, torch::jit::Stack* stac
   }
   borrowed.reset();
   if (widened) widened->narrow(schema, stack);
+  if (division) division->complete(*stack);
 
   crossing.settle();
   for (size_t i = stack->size() - schema.returns().size(); i < stack->size(); i++) {
     c10::IValue& value = (*stack)[i];
-    if (value.isTensor()) {
-      value = crossing.out(value.toTensor(), !call.to_cpu, name);
-    } else if (value.isTensorList()) {
-      c10::List<Tensor> list;
-      for (const Tensor& t : value.toTensorVector()) list.push_back(crossing.out(t, !call.to_cpu, name));
-      value = list;
-    }
+    value = replace_tensors(value, [&](const Tensor& t) { return crossing.out(t, !call.to_cpu, name); });
   }
   if (meta) {
     for (const auto* group : {&call.written, &call.overwritten})

@@ -159,6 +159,17 @@ struct CUDAHooks final : at::CUDAHooksInterface {
     return at::make_generator<ptxview::CudaGenerator>(ptxview::cuda(index).index());
   }
   void deviceSynchronize(c10::DeviceIndex) const {}
+  std::string showConfig() const { return "  - CUDA device emulated by ptxview, no GPU\n"; }
+  at::Device getDeviceFromPtr(void* pointer) const {
+    const c10::DeviceIndex index = ptxview::device_at(pointer);
+    TORCH_CHECK_VALUE(index >= 0, "The specified pointer resides on host memory and is not registered with any CUDA device.");
+    return ptxview::cuda(index);
+  }
+  // cuFFT is not there, and no plan of it is kept.
+  int64_t cuFFTGetPlanCacheMaxSize(c10::DeviceIndex) const { return 0; }
+  void cuFFTSetPlanCacheMaxSize(c10::DeviceIndex, int64_t) const {}
+  int64_t cuFFTGetPlanCacheSize(c10::DeviceIndex) const { return 0; }
+  void cuFFTClearPlanCache(c10::DeviceIndex) const {}
 };
 C10_REGISTER_CLASS_WITH_PRIORITY(CUDAHooksRegistry, CUDAHooks, ::c10::REGISTRY_PREFERRED, CUDAHooks);
 }  // namespace at

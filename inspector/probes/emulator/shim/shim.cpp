@@ -55,6 +55,12 @@ static const int attention_set = [] {
   return 0;
 }();
 
+// Whether cuDNN or MIOpen computes this call: there is none, and ATen's own kernel takes its place.
+void answer_no(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  torch::jit::drop(*stack, op.schema().arguments().size());
+  stack->emplace_back(false);
+}
+
 TORCH_LIBRARY_IMPL(_, CUDA, library) {
   library.fallback(torch::CppFunction::makeFromBoxedFunction<&run_elsewhere>());
 }
@@ -64,6 +70,9 @@ TORCH_LIBRARY_IMPL(aten, CUDA, library) {
   for (const char* name : {"copy_", "convolution", "convolution_backward", "resize_", "nonzero_static",
                            "native_layer_norm", "native_group_norm"})
     library.impl(name, torch::CppFunction::makeFromBoxedFunction<&run_elsewhere>());
+  for (const char* name : {"_use_cudnn_ctc_loss", "_use_cudnn_ctc_loss.Tensor", "_use_miopen_ctc_loss",
+                           "_use_miopen_ctc_loss.Tensor"})
+    library.impl(name, torch::CppFunction::makeFromBoxedFunction<&answer_no>());
   library.impl("record_stream", [](Tensor&, c10::Stream) {});
   library.impl("_fused_rms_norm_backward", rms_norm_backward);
   library.impl("_fused_sdp_choice", [](const Tensor& q, const Tensor& k, const Tensor& v, const OptTensor& mask,
@@ -104,6 +113,15 @@ TORCH_LIBRARY(ptxview_target, library) {
               [](int64_t index) { return default_generator(c10::DeviceIndex(index)); });
   library.def("new_generator", [](int64_t index) {
     return at::make_generator<CudaGenerator>(c10::DeviceIndex(index));
+  });
+  library.def("resize_storage", [](const Tensor& over, int64_t bytes) {
+    Storage storage = over.storage();
+    TORCH_CHECK(storage.resizable(), "Trying to resize storage that is not resizable");
+    c10::DataPtr data = allocate(size_t(bytes), storage.device().index());
+    if (auto* block = data.cast_context<Block>(&Block::release)) block->absent = absence(storage);
+    if (const size_t kept = std::min(size_t(bytes), storage.nbytes())) std::memcpy(data.get(), storage.data(), kept);
+    storage.unsafeGetStorageImpl()->set_data_ptr_noswap(std::move(data));
+    storage.unsafeGetStorageImpl()->set_nbytes(size_t(bytes));
   });
 }
 

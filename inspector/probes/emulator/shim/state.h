@@ -122,6 +122,14 @@ struct Block {
   static void release(void* block) { delete static_cast<Block*>(block); }
 };
 
+// The device whose memory holds the address, or -1.
+inline c10::DeviceIndex device_at(const void* data) {
+  const auto address = reinterpret_cast<uintptr_t>(data);
+  std::lock_guard<std::mutex> held(ranges().lock);
+  auto range = ranges().around(address, address + 1);
+  return range == ranges().by_start.end() ? -1 : range->second.block->device;
+}
+
 inline c10::DataPtr wrap(void* data, Block* block) {
   block->start = data;
   ranges().add(data, block->bytes, block);
@@ -140,7 +148,7 @@ inline void* high_memory(Block* block) {
 
 inline c10::DataPtr allocate(size_t bytes, c10::DeviceIndex device) {
   auto* block = new Block(bytes, device);
-  block->owned = c10::GetCPUAllocator()->allocate(bytes);
+  block->owned = c10::GetCPUAllocator()->allocate((bytes + 3) & ~size_t(3));  // whole words, as on a GPU
   void* data = block->owned.get();
   if (void* high = fits_32_bits(data) ? high_memory(block) : nullptr) {
     block->owned.clear();

@@ -1,19 +1,46 @@
 """Integer and bit instructions that numpy has no function for, as the PTX ISA defines them.
 
 All take and give arrays that broadcast against each other; 32-bit ones unless said otherwise.
+Whether an operand is signed is the array's type.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from inspector.execute.kinds import Array, f64, i32, i64, u8, u32, u64
+Array = NDArray[Any]
 
+u8, u16, u32, u64 = np.uint8, np.uint16, np.uint32, np.uint64
+i8, i16, i32, i64 = np.int8, np.int16, np.int32, np.int64
+f64 = np.float64
+
+_TWICE: Mapping[Any, Any] = {i16: i32, u16: u32, i32: i64, u32: u64}
+"""The type of the product of two numbers of a type."""
 LOW = u64(0xFFFFFFFF)
 
 
+def multiply_wide(a: Array, b: Array) -> Array:
+    """The whole product of two integers of 16 or 32 bits."""
+    wide = _TWICE[a.dtype.type]
+    return a.astype(wide) * b.astype(wide)
+
+
 def multiply_high(a: Array, b: Array) -> Array:
+    """The upper half of the product of two integers of one type."""
+    if a.dtype == u64:
+        return _multiply_high_long(a, b)
+    if a.dtype == i64:
+        high = _multiply_high_long(a.view(u64), b.view(u64))
+        zero = u64(0)
+        correction = np.where(a < 0, b.view(u64), zero) + np.where(b < 0, a.view(u64), zero)
+        return (high - correction).view(i64)
+    product = multiply_wide(a, b)
+    return (product >> product.dtype.type(8 * a.dtype.itemsize)).astype(a.dtype)
+
+
+def _multiply_high_long(a: Array, b: Array) -> Array:
     """The upper half of the product of two unsigned 64-bit integers."""
     a0, a1, b0, b1 = a & LOW, a >> u64(32), b & LOW, b >> u64(32)
     middle = a1 * b0 + ((a0 * b0) >> u64(32))
@@ -21,33 +48,33 @@ def multiply_high(a: Array, b: Array) -> Array:
     return a1 * b1 + (middle >> u64(32)) + (other >> u64(32))
 
 
-def multiply_high_signed(a: Array, b: Array) -> Array:
-    """The upper half of the product of two signed 64-bit integers, as unsigned bits."""
-    ua, ub = a.view(u64), b.view(u64)
-    zero = u64(0)
-    return multiply_high(ua, ub) - np.where(a < 0, ub, zero) - np.where(b < 0, ua, zero)
-
-
 def multiply24(a: Array, b: Array, high: bool) -> Array:
-    """The 48-bit product of 24-bit integers: its lower or upper 32 bits, unsigned bits out."""
+    """The 48-bit product of the lowest 24 bits of two integers: its lower or upper 32 bits."""
     shift = a.dtype.type(8)
-    wide = i64 if a.dtype.kind == "i" else u64
-    product = ((a << shift) >> shift).astype(wide) * ((b << shift) >> shift).astype(wide)
-    return (product >> wide(16 if high else 0)).astype(u32)
+    product = multiply_wide((a << shift) >> shift, (b << shift) >> shift)
+    return (product >> product.dtype.type(16 if high else 0)).astype(a.dtype)
 
 
 def divide(a: Array, b: Array) -> Array:
-    """Division towards zero; by zero it gives all bits set, as the hardware does."""
-    safe = np.where(b == 0, b.dtype.type(1), b)
+    """Division towards zero; the least integer by -1 wraps.
+
+    Division by zero is unspecified. What ptxas puts in place of ``div`` and ``rem`` sets all bits.
+    """
+    ones = ~a.dtype.type(0)
+    divisor = np.where(b == 0, b.dtype.type(1), b)
     if a.dtype.kind == "u":
-        return np.where(b == 0, ~a.dtype.type(0), a // safe)
-    quotient = (a - np.fmod(a, safe)) // safe
-    return np.where(b == 0, a.dtype.type(-1), quotient)
+        return np.where(b == 0, ones, a // divisor)
+    negated = b == -1
+    divisor = np.where(negated, b.dtype.type(1), divisor)
+    quotient = (a - np.fmod(a, divisor)) // divisor
+    return np.where(b == 0, ones, np.where(negated, -a, quotient))
 
 
 def remainder(a: Array, b: Array) -> Array:
-    """What division towards zero leaves; by zero, the dividend."""
-    return np.where(b == 0, a, np.fmod(a, np.where(b == 0, b.dtype.type(1), b)))
+    """What division towards zero leaves, with the dividend's sign; by zero all bits are set."""
+    special = (b == 0) | (b == ~b.dtype.type(0)) if a.dtype.kind == "i" else b == 0
+    left = np.fmod(a, np.where(special, b.dtype.type(1), b))
+    return np.where(b == 0, ~a.dtype.type(0), left)
 
 
 def saturating_sum(a: Array, b: Array, subtract: bool) -> Array:
@@ -136,7 +163,8 @@ def extract_bits(a: Array, position: Array, length: Array) -> Array:
 
 def extend(a: Array, size: Array, wrap: bool) -> Array:
     """``szext``: the lowest bits, the rest filled with their sign or with zeros."""
-    return extract_bits(a, np.zeros((1, 1), u32), size & u32(31) if wrap else size)
+    count = size & u32(31) if wrap else np.minimum(size, u32(32))
+    return extract_bits(a, np.zeros((1, 1), u32), count)
 
 
 def insert_bits(a: Array, b: Array, position: Array, length: Array) -> Array:
@@ -190,26 +218,48 @@ def find_nth(a: Array, base: Array, offset: Array) -> Array:
     return np.where(found.any(-1), found.argmax(-1), 0xFFFFFFFF).astype(u32)
 
 
-def dot4(a: Array, b: Array, c: Array, signed_a: bool, signed_b: bool) -> Array:
+def dot4(a: Array, b: Array, c: Array) -> Array:
     """``dp4a``: four products of bytes, added to ``c``; unsigned bits out."""
-    pairs = zip(_parts(a, 8, signed_a), _parts(b, 8, signed_b), strict=True)
+    pairs = zip(_parts(a, 8), _parts(b, 8), strict=True)
     return sum((x * y for x, y in pairs), c.astype(i64)).astype(u32)
 
 
-def dot2(a: Array, b: Array, c: Array, signed_a: bool, signed_b: bool, high: bool) -> Array:
+def dot2(a: Array, b: Array, c: Array, high: bool) -> Array:
     """``dp2a``: two products of a half-word and a byte, added to ``c``; unsigned bits out."""
-    halves, parts = _parts(a, 16, signed_a), _parts(b, 8, signed_b)[2 if high else 0 :]
+    halves = _parts(a, 16)
+    parts = _parts(b, 8)[2 if high else 0 :]
     return (c.astype(i64) + halves[0] * parts[0] + halves[1] * parts[1]).astype(u32)
 
 
-def _parts(a: Array, width: int, signed: bool) -> list[Array]:
+def _parts(words: Array, width: int) -> list[Array]:
     """The parts of 32-bit words as numbers, the lowest first."""
-    words = a.view(i32) if signed else a
     up = words.dtype.type(32 - width)
     return [
-        ((words << words.dtype.type(32 - width - at)) >> up).astype(i64)
-        for at in range(0, 32, width)
+        ((words << words.dtype.type(32 - width - bit)) >> up).astype(i64)
+        for bit in range(0, 32, width)
     ]
+
+
+def pack(a: Array, b: Array, c: Array | None, width: int, signed: bool) -> Array:
+    """``cvt.pack``: two integers clamped to ``width`` bits, ``b`` the lower; ``c`` above them."""
+    low = -(1 << (width - 1)) if signed else 0
+    high = low + (1 << width) - 1
+    mask = u32((1 << width) - 1)
+    first, second = (np.clip(x, i32(low), i32(high)).view(u32) & mask for x in (a, b))
+    pair = (first << u32(width)) | second
+    return pair if c is None else (c << u32(2 * width)) | pair
+
+
+def carry_sum(a: Array, b: Array, carry: Array | None, subtract: bool) -> tuple[Array, Array]:
+    """A sum or difference of unsigned integers, and its carry or borrow (0 or 1, 64 bits)."""
+    part = a - b if subtract else a + b
+    over = a < b if subtract else part < a
+    if carry is None:
+        return part, over.astype(u64)
+    step = carry.astype(a.dtype)
+    total = part - step if subtract else part + step
+    over = over | ((part < step) if subtract else (total < step))
+    return total, over.astype(u64)
 
 
 def to_integer(x: Array, way: str, dtype: Any) -> Array:

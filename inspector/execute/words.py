@@ -1,0 +1,116 @@
+"""The words that the translation of each instruction knows, beside those of single integers.
+
+An opcode with another word is refused by that word: to pass it over would give a wrong value.
+Instructions that ``semantics`` computes have their words there. Those that change no value
+(``fence``, ``prefetch``) and those that are refused as a whole have none here.
+"""
+
+import re
+from collections.abc import Mapping
+
+_HALVES = "f16 f16x2 bf16 bf16x2"
+_SINGLES = "f32 f64"
+_ROUNDED = "rn rz rm rp"
+_INTEGERS = "u16 s16 u32 s32 u64 s64"
+_SCALARS = f"b8 b16 b32 b64 u8 s8 {_INTEGERS}"
+_SPACES = "global shared local param const shared::cta shared::cluster param::entry param::func"
+_ORDERS = "weak volatile relaxed acquire release acq_rel mmio sc cta cluster gpu sys"
+_COMPARISONS = (
+    "eq ne lt le gt ge lo ls hi hs equ neu ltu leu gtu geu num nan and or xor ftz b16 b32 b64 "
+    f"{_INTEGERS} {_HALVES} {_SINGLES}"
+)
+_ATOMIC = (
+    f"{_SPACES} {_ORDERS} add min max and or xor exch cas inc dec noftz v2 v4 v8 L2::cache_hint "
+    f"b16 b32 b64 u32 s32 u64 s64 {_HALVES} {_SINGLES} b128 async"
+)
+_MATRICES = "sync aligned m8n8 x1 x2 x4 trans shared shared::cta b16"
+_APPROXIMATE = f"approx ftz {_HALVES} f32 f64"
+
+_TEXTS: Mapping[str, str] = {
+    # Floating point, and integers where they share the base
+    "add": f"{_ROUNDED} ftz sat cc {_INTEGERS} u16x2 s16x2 {_HALVES} {_SINGLES} f32x2",
+    "sub": f"{_ROUNDED} ftz sat cc {_INTEGERS} u16x2 s16x2 {_HALVES} {_SINGLES} f32x2",
+    "mul": f"{_ROUNDED} ftz sat hi lo wide {_INTEGERS} {_HALVES} {_SINGLES} f32x2",
+    "mad": f"{_ROUNDED} ftz sat hi lo wide cc {_INTEGERS} {_SINGLES}",
+    "fma": f"{_ROUNDED} ftz sat relu {_HALVES} {_SINGLES} f32x2",
+    "div": f"{_ROUNDED} ftz approx full {_INTEGERS} {_SINGLES}",
+    "abs": f"ftz s16 s32 s64 {_HALVES} {_SINGLES}",
+    "neg": f"ftz s16 s32 s64 {_HALVES} {_SINGLES}",
+    "min": f"ftz NaN xorsign abs relu {_INTEGERS} u16x2 s16x2 {_HALVES} {_SINGLES}",
+    "max": f"ftz NaN xorsign abs relu {_INTEGERS} u16x2 s16x2 {_HALVES} {_SINGLES}",
+    "sqrt": f"{_ROUNDED} approx ftz {_SINGLES}",
+    "rcp": f"{_ROUNDED} approx ftz {_SINGLES}",
+    **dict.fromkeys(("rsqrt", "ex2", "lg2", "sin", "cos", "tanh"), _APPROXIMATE),
+    "copysign": _SINGLES,
+    "testp": f"finite infinite number notanumber normal subnormal {_SINGLES}",
+    # Comparisons, selections, moves, conversions
+    "setp": _COMPARISONS,
+    "set": _COMPARISONS,
+    "selp": f"b16 b32 b64 {_INTEGERS} {_SINGLES} f16 bf16",
+    "slct": f"b16 b32 b64 {_INTEGERS} {_SINGLES}",
+    "lop3": "and or b32",
+    "mov": f"pred {_SCALARS} {_HALVES} {_SINGLES} b128",
+    "cvt": (
+        f"{_ROUNDED} rna rni rzi rmi rpi ftz sat satfinite relu u8 s8 {_INTEGERS} tf32 {_HALVES} "
+        f"{_SINGLES} e4m3x2 e5m2x2 e2m1x2 e2m3x2 e3m2x2 ue8m0x2 pack u2 s2 u4 s4 b32"
+    ),
+    "cvta": f"to {_SPACES} u32 u64",
+    "mapa": "shared::cluster u32 u64",
+    # Memory
+    "ld": f"{_SPACES} {_ORDERS} nc unified v2 v4 v8 {_SCALARS} {_SINGLES} f16 bf16 b128",
+    "ldu": f"global v2 v4 {_SCALARS} {_SINGLES} b128",
+    "st": f"{_SPACES} {_ORDERS} v2 v4 v8 {_SCALARS} {_SINGLES} f16 bf16 b128",
+    "atom": _ATOMIC,
+    "red": _ATOMIC,
+    "ldmatrix": _MATRICES,
+    "stmatrix": _MATRICES,
+    # Matrices and warps
+    "movmatrix": "sync aligned m8n8 trans b16",
+    "mma": (
+        "sync aligned row col satfinite kind::f8f6f4 f16 bf16 tf32 f32 f64 s8 u8 s32 e4m3 e5m2"
+    ),
+    "wgmma": (
+        "fence commit_group wait_group mma_async sync aligned satfinite "
+        "f16 bf16 tf32 f32 s8 u8 s32 e4m3 e5m2"
+    ),
+    "shfl": "sync up down bfly idx b32",
+    "vote": "sync all any uni ballot pred b32",
+    "match": "sync any all b32 b64",
+    "redux": "sync add min max and or xor abs NaN u32 s32 b32 f32",
+    "elect": "sync",
+    "activemask": "b32",
+    # Asynchronous copies and their barriers
+    "cp": (
+        "async bulk commit_group wait_group wait_all read bulk_group ca cg shared global "
+        "shared::cta shared::cluster tensor 1d 2d 3d 4d 5d tile tile::gather4 tile::scatter4 "
+        "im2col im2col_no_offs im2col::w im2col::w::128 multicast::cluster prefetch L2 "
+        "cta_group::1 cta_group::2 mbarrier arrive noinc mbarrier::complete_tx::bytes "
+        f"reduce add min max inc dec and or xor noftz b32 b64 u32 s32 u64 s64 f16 bf16 {_SINGLES}"
+    ),
+    "mbarrier": (
+        "init inval arrive arrive_drop expect_tx complete_tx test_wait try_wait pending_count "
+        "noComplete parity b64 shared shared::cta shared::cluster relaxed acquire release cta "
+        "cluster"
+    ),
+}
+KNOWN: Mapping[str, frozenset[str]] = {
+    base: frozenset(text.split()) for base, text in _TEXTS.items()
+}
+_PATTERNS: Mapping[str, re.Pattern[str]] = {
+    # L1::evict_last, L2::cache_hint, L2::128B: hints, which change no value
+    **dict.fromkeys(("ld", "ldu", "st", "cp"), re.compile(r"L[12]::\w+\Z")),
+    # m16n8k16
+    **dict.fromkeys(("mma", "wgmma"), re.compile(r"m\d+n\d+k\d+\Z")),
+}
+
+
+def unknown_word(parts: tuple[str, ...]) -> str | None:
+    """The first word of an opcode, split at its dots, that its translation does not know."""
+    known = KNOWN.get(parts[0])
+    if known is None:
+        return None
+    pattern = _PATTERNS.get(parts[0])
+    for word in parts[1:]:
+        if word not in known and (pattern is None or not pattern.match(word)):
+            return word
+    return None

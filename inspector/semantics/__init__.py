@@ -1,0 +1,1 @@
+"""What integer instructions of PTX compute, once for all rooms that compute with them."""
