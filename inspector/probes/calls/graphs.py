@@ -5,12 +5,8 @@ from contextlib import suppress
 from typing import Any
 
 from .. import private_names
-<<<<<<< HEAD
 from ..driver import subscriber
-from ..hooks import guarded, observed, succeeded
-=======
 from ..hooks import observed
->>>>>>> main
 from ..writer import problem
 from . import subjects
 from .subjects import Traced, sign
