@@ -266,6 +266,40 @@ class Call(Struct, frozen=True):
     failed: str | None = None
 
 
+class GpuTime(Struct, frozen=True):
+    """How long the GPU took for launches of a variant in the program's run, by CUPTI's records.
+
+    ``timed`` is how many launches were timed. ``mean_us`` weighs launches of different grids by how
+    often the program made each; times the number of launches it is the time of all.
+    ``quartiles_us`` are the 25th, 50th and 75th percentile, of a sample of 255 launches of each
+    grid.
+    """
+
+    timed: int
+    mean_us: float
+    shortest_us: float
+    quartiles_us: tuple[float, float, float]
+
+    @property
+    def median_us(self) -> float:
+        return self.quartiles_us[1]
+
+
+class Timeline(Struct, frozen=True):
+    """What the GPU did in the newest window of a process that was watched.
+
+    ``content`` is for ``inspector.recording.gpu_times.read_timeline``. ``variants`` are kernel and
+    variant ids by the number of a launch in it, ``tuning`` the numbers of an autotuner's launches.
+    ``first_launches`` are the times, since 1970, at which a launch was first seen, in order.
+    """
+
+    process: int
+    content: Content
+    variants: Mapping[int, tuple[str, str]] = field(default_factory=dict)
+    tuning: frozenset[int] = frozenset()
+    first_launches: tuple[float, ...] = ()
+
+
 class Copied(Struct, frozen=True):
     """A kernel of the user's that was compiled from a copy of it, as torch.compile does.
 
@@ -330,6 +364,9 @@ class Variant(Struct, frozen=True):
 
     ``autotune`` is what tuning came to for this variant: of several, the tuning that it won, else
     the last; ``Kernel.autotune`` has them all.
+
+    ``gpu_time`` is of the program's own launches, ``tuning_gpu_time`` of those by which an
+    autotuner compared it; None where none was timed.
     """
 
     id: str
@@ -363,6 +400,8 @@ class Variant(Struct, frozen=True):
     unpassed: Content | None = None
     made_by: Mapping[str, str] = field(default_factory=dict)
     tile: str | None = None
+    gpu_time: GpuTime | None = None
+    tuning_gpu_time: GpuTime | None = None
 
     @property
     def failed(self) -> str | None:
@@ -748,6 +787,7 @@ class Recording(Struct, frozen=True):
     """The names of the recordings that are read as one; none where it is one."""
     user_files: Mapping[str, Content] = field(default_factory=dict)
     """The user's own files by their paths, as they were when something of them was compiled."""
+    timelines: tuple[Timeline, ...] = ()  # what the GPU did, of each process that was watched
 
     def variants(self) -> tuple[tuple[Kernel, Variant], ...]:
         """Every variant with its kernel, in the order of the list."""

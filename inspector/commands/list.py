@@ -158,6 +158,7 @@ def _costs(profiled: Profiled, as_json: bool, estimate: bool) -> int:
         return print_json(costs.document(found))
     out = printing.out()
     out.print(shown(tables.heading(profiled.reader.recording)))
+    out.print(shown(costs.title(found)))
     printing.rows(line.text for line in costs.lines(found, out.width))
     for text in costs.footnotes(found):
         printing.narrate(text)

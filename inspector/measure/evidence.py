@@ -1,28 +1,64 @@
 """Everything that tells how long launches of a recording take, and hints, in the order of trust."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from inspector.analyse.hints.subject import Finding
 from inspector.analyse.occupancy import Device
-from inspector.base.model import Kernel, Variant
+from inspector.base.model import Kernel, Recording, Variant
 from inspector.base.text import PtxviewError
+from inspector.measure.gpu_window import GpuWindow, gpu_window
 from inspector.measure.profile.read import profiles
-from inspector.measure.profile.trace import Profile
-from inspector.measure.time.results import StoredTimes, times
+from inspector.measure.profile.trace import GpuWork, Profile
+from inspector.measure.time.results import ESTIMATE, StoredTimes, times
 from inspector.reader.facts import Measured
 from inspector.reader.reader import Reader
+
+RUN, TIMED, PROFILED, NCU, BOUND = "run", "time", "profile", "ncu", "bound"
+"""Sources of a launch's time, the most trusted first; ``ESTIMATE`` comes before ``BOUND``."""
+MARKS = {ESTIMATE: "≈ ", BOUND: "≥ "}
+"""What is put before a time that was not measured."""
+
+
+class LaunchTime(Struct, frozen=True):
+    """How long one launch of a variant takes on the GPU: a median in µs, and who says so.
+
+    ``mean_us`` is that of all launches, where launches differ; ``timed`` how many were timed,
+    None where that is no question.
+    """
+
+    us: float
+    source: str
+    mean_us: float
+    timed: int | None = None
+
+    @property
+    def mark(self) -> str:
+        """``≈`` of an estimate, ``≥`` of a lower bound."""
+        return MARKS.get(self.source, "")
+
+    @property
+    def measured(self) -> bool:
+        return self.source not in MARKS
+
+
+Estimate = Callable[[Kernel, Variant], float | None]
+
+
+def _nothing(kernel: Kernel, variant: Variant) -> float | None:
+    return None
 
 
 class Evidence(Struct, frozen=True):
     """Where times and facts of a recording's variants come from.
 
     ``hints`` is asked in the order of cost; None means not looked for. ``estimated`` gives the µs
-    of a launch that has no measured time, where estimates are asked for.
+    of a launch that has no measured time, ``bound`` what no launch can be shorter than, where they
+    are asked for. ``works`` are the profile's kernels by the ids of kernel and variant.
     """
 
     times: StoredTimes
@@ -30,7 +66,36 @@ class Evidence(Struct, frozen=True):
     measured: Callable[[Variant], Measured | None]
     device: Callable[[Variant], Device | None]
     hints: Callable[[Variant], Sequence[Finding] | None]
-    estimated: Callable[[Kernel, Variant], float | None] = lambda kernel, variant: None
+    estimated: Estimate = _nothing
+    bound: Estimate = _nothing
+    works: Mapping[tuple[str, str], GpuWork] = field(default_factory=dict)
+    window: GpuWindow | None = None
+
+    def launch_time(self, kernel: Kernel, variant: Variant) -> LaunchTime | None:
+        """The most trusted time of one launch of a variant; None where nothing is known of it.
+
+        A tuner's time is none: its stopwatch reads launches, not kernels.
+        """
+        if variant.gpu_time is not None:
+            ran = variant.gpu_time
+            return LaunchTime(ran.median_us, RUN, ran.mean_us, ran.timed)
+        taken = self.times.of(kernel, variant)
+        if taken is not None:
+            return LaunchTime(taken.median_us, TIMED, taken.median_us)
+        work = self.works.get((kernel.id, variant.id))
+        if work is not None and work.calls:
+            mean = work.gpu_us / work.calls
+            return LaunchTime(mean, PROFILED, mean, work.calls)
+        counters = self.measured(variant)
+        if counters is not None and counters.us is not None:
+            return LaunchTime(counters.us, NCU, counters.us)
+        if not variant.launches:
+            return None
+        for source, ask in ((ESTIMATE, self.estimated), (BOUND, self.bound)):
+            us = ask(kernel, variant)
+            if us is not None:
+                return LaunchTime(us, source, us)
+        return None
 
 
 def evidence(reader: Reader, seconds: float) -> Evidence:
@@ -43,4 +108,24 @@ def evidence(reader: Reader, seconds: float) -> Evidence:
     def hints(variant: Variant) -> Sequence[Finding] | None:
         return reader.hints(variant) if time.monotonic() < until else None
 
-    return Evidence(times(rec.path), profile, reader.measured, reader.device, hints)
+    return Evidence(
+        times(rec.path),
+        profile,
+        reader.measured,
+        reader.device,
+        hints,
+        works={} if profile is None else works_by_variant(rec, profile.kernels),
+        window=gpu_window(rec),
+    )
+
+
+def works_by_variant(rec: Recording, works: Sequence[GpuWork]) -> dict[tuple[str, str], GpuWork]:
+    """Works whose variant is sure: the only one that fits, or the only launched one that does."""
+    launched = {(k.id, v.id) for k, v in rec.variants() if v.launches}
+    out: dict[tuple[str, str], GpuWork] = {}
+    for work in works:
+        keys = [(work.kernel or "", variant) for variant in work.variants]
+        sure = keys if len(keys) == 1 else [key for key in keys if key in launched]
+        if len(sure) == 1:
+            out[sure[0]] = work
+    return out

@@ -6,7 +6,7 @@ Triton's cache become the same values.
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain, count
 from pathlib import PurePath
 
@@ -27,6 +27,7 @@ from inspector.base.model import (
     Resources,
     Stage,
     StageFile,
+    Timeline,
     TriedFusion,
     Uncaptured,
     Unwatched,
@@ -40,6 +41,7 @@ from inspector.recording.facts import (
     Blob,
     Event,
     Failures,
+    Process,
     as_int,
     as_map,
     as_seconds,
@@ -334,7 +336,8 @@ class Assembly:
             **{f"{directory}/{n}": d for n, d in as_map(event.get("files")).items()},
             **as_map(event.get("sources")),
         }.items():
-            if (content := self._blob(digest)) is not None:
+            content = self._blob(digest)
+            if content is not None:
                 self._sources[name] = content
         self._unbegun.pop(directory, None)
         unbuilt = {(one.path, one.blob): one for one in facts.of_build(event, self._blob)}
@@ -461,6 +464,20 @@ class Assembly:
         self.problems.extend(self._unseen())
         return self._with_facts(path, tuple(kernels.values()), graphs)
 
+    def _timelines(self, kernels: Iterable[Kernel]) -> Iterator[Timeline]:
+        """What the GPU did in each process that was watched."""
+        variants: dict[Process, dict[int, tuple[str, str]]] = {}
+        for kernel in kernels:
+            for variant in kernel.variants:
+                for process, number in self._driver.launch_keys(variant):
+                    variants.setdefault(process, {})[number] = kernel.id, variant.id
+        for process, digest in self._driver.times.timelines.items():
+            content = self._blob(digest)
+            if content is not None:
+                tuning, first_launches = self._driver.first_launches(process)
+                of_process = variants.get(process, {})
+                yield Timeline(process[0], content, of_process, tuning, first_launches)
+
     def _unseen(self) -> Iterable[str]:
         """A sentence for each kernel that was not captured, and each process that was not watched,
         up to a bound."""
@@ -540,6 +557,7 @@ class Assembly:
             frame_compiles=self._compiles.frames(),
             kernel_compiles=tuple(_at_home(self._compiles.kernels, kernels)),
             processes=tuple(self._processes.values()),
+            timelines=tuple(self._timelines(kernels)),
             user_files={} if self._without_source() else self._origins.files,
         )
 

@@ -50,6 +50,7 @@ from inspector.recording.facts import (
     target_of,
     text_of,
 )
+from inspector.recording.gpu_times import GpuTimes, LaunchKey
 from inspector.recording.variants import VariantOfKernel
 from inspector.system import files
 
@@ -306,6 +307,7 @@ class DriverLaunches:
     def __init__(self, blob: Blob) -> None:
         self._blob = blob
         self._processes = Processes("driver")
+        self.times = GpuTimes()
         self._kernels: dict[tuple[str | None, str], _Launches] = {}
         self._counts: dict[tuple[Process, int], _Counted] = {}
         self._lost: dict[tuple[Process, str], int] = {}
@@ -323,6 +325,7 @@ class DriverLaunches:
 
     def take(self, event: Event) -> None:
         """Take in an event of any kind; those that are not about this are ignored."""
+        self.times.take(event)
         process = self._processes.of(event)
         match event.get("event"):
             case "uncaptured" | "made_failed" as kind:
@@ -397,6 +400,11 @@ class DriverLaunches:
             return variant
         own = {key: event for key, event in launches.calls.items() if not event.get("tuning")}
         counts = [self._count(key, event) for key, event in own.items()]
+        variant = replace(
+            variant,
+            gpu_time=self.times.of(self._executed(launches, tuning=False)),
+            tuning_gpu_time=self.times.of(self._executed(launches, tuning=True)),
+        )
         if variant.launches is not None:
             more = sum(c.replayed - c.captured for c in counts)
             return replace(variant, launches=max(variant.launches + more, 0))
@@ -410,6 +418,34 @@ class DriverLaunches:
             benchmarks=sum(c.launched + c.replayed for c in tuned) if self._tells_tuning else None,
             calls=self._calls(launches, argument_types(demangled) if told else ()),
         )
+
+    def _executed(self, launches: _Launches, tuning: bool) -> dict[LaunchKey, int]:
+        """How often each kind of launch ran: the program's own, or an autotuner's."""
+        counts = {
+            key: self._count(key, event)
+            for key, event in launches.calls.items()
+            if bool(event.get("tuning")) is tuning
+        }
+        return {key: count.launched + count.replayed for key, count in counts.items()}
+
+    def launch_keys(self, variant: Variant) -> Iterable[LaunchKey]:
+        """The processes and numbers of a variant's launches."""
+        launches = self._of(variant)
+        return () if launches is None else launches.calls
+
+    def first_launches(self, process: Process) -> tuple[frozenset[int], tuple[float, ...]]:
+        """The numbers of a process's launches that are an autotuner's, and when each launch was
+        first seen, in order."""
+        tuning: set[int] = set()
+        times: list[float] = []
+        for launches in self._kernels.values():
+            for (owner, number), event in launches.calls.items():
+                time = event.get("time")
+                if owner == process and event.get("tuning"):
+                    tuning.add(number)
+                if owner == process and isinstance(time, int | float):
+                    times.append(float(time))
+        return frozenset(tuning), tuple(sorted(times))
 
     def _of(self, variant: Variant) -> _Launches | None:
         if (stranger := self._strangers.get(variant.hash)) is not None:
@@ -613,6 +649,7 @@ class DriverLaunches:
 
     def problems(self) -> Iterator[str]:
         """Sentences on what was not seen, and on what was seen and could not be recorded."""
+        yield from self.times.problems()
         for why in self._blind:
             yield (
                 f"the driver's launches were not seen from when {why}: kernels that only they tell "

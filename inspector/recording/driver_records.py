@@ -1,4 +1,5 @@
-"""Decodes ``driver-<pid>-<tag>.records``: what ``probes/driver/driver.c`` saw at the CUDA driver.
+"""Decodes ``driver-<pid>-<tag>.records``: what ``probes/driver`` saw at the CUDA driver, and
+``timeline-<pid>-<tag>.records``, which becomes a blob as it is.
 
 A file is a sequence of records: kind, size and time, then as many bytes as the size says. It may be
 anybody's: every number is checked before it is used, and a record that makes no sense is counted
@@ -21,11 +22,13 @@ from msgspec import Struct
 from inspector.base.text import Unreadable
 from inspector.system import files
 
-FORMAT = 1
-BEGAN, MODULE, ENTRY, REFUSED, COUNTS, FRAME, LEFT = range(1, 8)
+FORMATS = (1, 2)
+"""Of 1 there are no times."""
+BEGAN, MODULE, ENTRY, REFUSED, COUNTS, FRAME, LEFT, TIMES = range(1, 9)
 OTHERS, IN_GRAPH, BY_OPERATOR, TUNING = 1, 2, 4, 8
 
 _RECORD = struct.Struct("<IIQ")
+_TIMELINE = struct.Struct("<16xQq")  # of the head: its end, and what makes UTC of it
 
 LOST = {
     "lost_launches": ("launch", "of a kernel that is not known"),
@@ -67,7 +70,7 @@ _OPERATORS = (
 
 Event = dict[str, object]
 Keep = Callable[[str, int, int], object]
-_NAME = re.compile(r"driver-(\d{1,10})-[0-9a-f]{1,16}\.records")
+_NAME = re.compile(r"(driver|timeline)-(\d{1,10})-[0-9a-f]{1,16}\.records")
 
 
 def is_records(name: str) -> bool:
@@ -102,8 +105,24 @@ def read_records(
     def keep(digest: str, begin: int, end: int) -> None:
         parts[digest] = PartContent(file, digest, begin, end)
 
-    for event in _Decoder(file, files.read(file, follow=False), keep, take).events():
+    data = files.read(file, follow=False)
+    if file.name.startswith("timeline"):
+        take(ROW)
+        digest, time = hashlib.sha256(data).hexdigest(), _ended_at(data)
+        keep(digest, 0, len(data))
+        pid = int(file.name.split("-")[1])
+        yield time, {"event": "timeline", "pid": pid, "blob": digest, "time": time}
+        return
+    for event in _Decoder(file, data, keep, take).events():
         yield float(str(event["time"])), event
+
+
+def _ended_at(timeline: bytes) -> float:
+    """When a timeline's window ended, in seconds since 1970. Raises ``Unreadable``."""
+    if len(timeline) < _TIMELINE.size:
+        raise Unreadable("the timeline of the GPU is damaged: it is too short")
+    ended, to_utc = _TIMELINE.unpack_from(timeline)
+    return float(ended + to_utc) / 1e9
 
 
 def keep_records(folder: Path, blob: Callable[[bytes], object]) -> None:
@@ -150,6 +169,7 @@ class _Decoder:
             REFUSED: self._refused,
             COUNTS: self._counts,
             LEFT: self._left,
+            TIMES: self._times,
         }
         damaged, latest = 0, 0.0
         for kind, begin, end, nanoseconds in rows:
@@ -184,7 +204,7 @@ class _Decoder:
 
     def _began(self, record: _Record) -> Iterator[Event]:
         form, error = record.numbers("<Ii")
-        if form != FORMAT:
+        if form not in FORMATS:
             raise ValueError("it is of another version")
         program = _path(record.data(record.left))
         why = {"error": error} if error > 0 else {"why": ERRORS.get(error, str(error))}
@@ -252,6 +272,14 @@ class _Decoder:
         counts = {str(row[0]): list(row[1:]) for row in rows if row[0] < MAX_ENTRIES}
         told = {key: n for key, n in zip(LOST, lost, strict=True) if n}
         yield {"event": "driver_counts", "counts": counts, "exact": not sampled, **told}
+
+    def _times(self, record: _Record) -> Iterator[Event]:
+        many, _, lost = record.numbers("<IIQ")
+        if many * 40 != record.left:
+            raise ValueError("its sizes do not fit")
+        rows = struct.iter_unpack("<3Q4I", record.data(record.left))
+        times = {str(row[0]): list(row[1:]) for row in rows if row[0] < MAX_ENTRIES}
+        yield {"event": "driver_times", "times": times, "lost": lost}
 
     def _left(self, record: _Record) -> Iterator[Event]:
         (error,) = record.numbers("<i")

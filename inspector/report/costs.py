@@ -1,15 +1,15 @@
 """Kernels by cost: launches, the time of each launch, its source, and its share of the run."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from inspector.analyse.hints.subject import Finding
-from inspector.analyse.tuner_times import overheads
 from inspector.base.model import Kernel, Recording, Variant
 from inspector.base.text import microseconds, plural, shown
-from inspector.measure.evidence import Evidence
+from inspector.measure.evidence import BOUND, PROFILED, RUN, Evidence, LaunchTime
+from inspector.measure.gpu_window import GpuWindow
 from inspector.measure.profile.trace import GpuWork
 from inspector.measure.time.results import ESTIMATE
 from inspector.report.compiles import CompileLine
@@ -17,48 +17,68 @@ from inspector.report.jsons import SCHEMA, Rows
 from inspector.report.profile import busy
 from inspector.report.tables import UNKNOWN, grid, titles, user_line
 
-TIMED, PROFILED, NCU, TUNER = "time", "profile", "ncu", "tuner"
-"""Sources of a launch's time, the most trusted first."""
 LATENCY_US = 2.5
 """A shorter kernel is bounded by the launch itself and one trip to memory."""
 MEMORY_BOUND_PERCENT = 60.0
 """Share of the device's copy speed, or of ncu's peak, at which that is what bounds a kernel."""
-
 BUSY_SHARE = 0.9
 """Share of the SMs below which a grid's blocks are what bounds a kernel: the others are idle."""
+BAR_CELLS = 12
+"""Cells of the bar that stands for the largest share."""
 
 
 class Cost(Struct, frozen=True):
     """What one variant, or a kernel that only a profile names, took of the run; None is unknown.
 
-    ``launches`` are the program's own, ``at_most`` where an autotuner's are among them;
-    ``per_step`` those in a step of the profile. ``us`` is the time of one launch from ``source``,
-    ``total_us`` of all launches if their number is known. ``share`` is the percentage of
-    all known totals, ``step_share`` that of a step of the profile, GPU idle included. ``bound`` is
-    what bounds it, ``hint`` the rule of its most severe hint, "" if there is none. ``overhead``:
-    the time is no longer than what the tuner's stopwatch reads of launching alone.
+    ``launches`` are the program's own, at least so many where they are not ``exact``; ``at_most``
+    where an autotuner's are among them; ``per_step`` those in a step of the profile. ``time`` is
+    that of one launch. ``share`` is the percentage of all known totals, ``step_share`` that of a
+    step of the profile, GPU idle included. ``bound`` is what bounds it, ``hint`` the rule of its
+    most severe hint, "" if there is none.
     """
 
     name: str
     kernel: Kernel | None = None
     variant: Variant | None = None
     launches: int | None = None
+    exact: bool = True
     at_most: bool = False
     per_step: float | None = None
-    us: float | None = None
-    source: str | None = None
+    time: LaunchTime | None = None
     share: float | None = None
     step_share: float | None = None
     bound: str | None = None
     hint: str | None = None
-    overhead: bool = False
+
+    @property
+    def us(self) -> float | None:
+        """The median time of one launch."""
+        return None if self.time is None else self.time.us
+
+    @property
+    def timed(self) -> int | None:
+        """How many launches were timed."""
+        return None if self.time is None else self.time.timed
+
+    @property
+    def source(self) -> str | None:
+        return None if self.time is None else self.time.source
 
     @property
     def total_us(self) -> float | None:
-        """Time of all launches."""
-        if self.us is None or self.launches is None or self.at_most:
+        """GPU time of the launches that count.
+
+        Of a run that was watched for a part of its time those that were timed: launches of Triton's
+        are all counted, and those of a library while they are watched. Else of all launches.
+        """
+        if self.time is None:
             return None
-        return self.us * self.launches
+        counted = self.launches
+        if self.source == RUN:
+            counted = self.timed
+        elif self.at_most:
+            counted = None
+        return None if counted is None else self.time.mean_us * counted
 
 
 class Costs(Struct, frozen=True):
@@ -66,13 +86,14 @@ class Costs(Struct, frozen=True):
 
     ``idle`` are variants that were compiled and never launched, ``untimed`` how many rows have no
     time: shares are then of what is timed. ``busy_percent`` is the share of the profiled time in
-    which the GPU worked.
+    which the GPU worked, ``window`` what the GPU did in a part of the run.
     """
 
     rows: tuple[Cost, ...]
     idle: tuple[Cost, ...] = ()
     steps: int | None = None
     busy_percent: float | None = None
+    window: GpuWindow | None = None
 
     @property
     def untimed(self) -> int:
@@ -91,64 +112,58 @@ def costs(rec: Recording, given: Evidence) -> Costs:
     """The costs of a recording's variants, and of what only its profile names."""
     works = given.profile.kernels if given.profile is not None else ()
     steps = len(given.profile.window.steps) if given.profile is not None else 0
-    by_variant = _works_by_variant(rec, works)
-    named, floors = titles(rec), overheads(rec)
-    chosen = {  # of the candidate that each kernel of max-autotune was generated from
-        use.kernel: {
-            "time_us": tuning.configurations[use.configuration].time_us,
-            "stopwatch": tuning.stopwatch,
-        }
-        for kernel in rec.kernels
-        for tuning in kernel.autotune
-        for use in tuning.uses
-        if use.kernel is not None and use.configuration is not None
-    }
+    named = titles(rec)
     # Older recordings do not tell an autotuner's launches of a library's kernels from others.
     tuned = any(tuning.operation for kernel in rec.kernels for tuning in kernel.autotune)
     rows = []
     for kernel, variant in rec.variants():
-        work, best = by_variant.get((kernel.id, variant.id)), chosen.get(kernel.id, {})
+        work = given.works.get((kernel.id, variant.id))
         rows.append(
             replace(
-                _cost(kernel, variant, given, work, best, floors),
+                _cost(kernel, variant, given),
                 name=named.get(kernel.id, kernel.called),
                 at_most=tuned and variant.benchmarks is None and bool(variant.launches),
                 per_step=work.calls / steps if work is not None and steps else None,
             )
         )
     known = any(row.launches is not None for row in rows)
-    rows += [  # how often the whole run launched what only the profile names is unknown
-        Cost(
-            work.short,
-            per_step=work.calls / steps if steps else None,
-            us=work.gpu_us / work.calls if work.calls else None,
-            source=PROFILED,
+    rows += [_only_profiled(work, steps) for work in works if work.kernel is None]
+    idle = [row for row in rows if known and not row.launches and not row.per_step]
+    launched = [row for row in rows if row not in idle]
+    whole = sum(row.total_us or 0 for row in launched)
+    window_us = given.profile.overhead.window_us if given.profile is not None else 0
+    step_us = window_us / steps if steps else 0
+    shared = [
+        replace(
+            row,
+            share=_share(row.total_us, whole),
+            step_share=_share(_per_step_us(row), step_us),
+            hint=None if row.variant is None else worst(given.hints(row.variant)),
         )
-        for work in works
-        if work.kernel is None
+        for row in launched
     ]
-    whole = sum(row.total_us or 0 for row in rows)
-    window = given.profile.overhead.window_us if given.profile is not None else 0
-    step_us = window / steps if steps else 0
-    launched: list[Cost] = []
-    idle: list[Cost] = []
-    for row in rows:
-        if not row.launches and not row.per_step and known:
-            idle.append(row)
-            continue
-        total = row.total_us
-        step = None if row.us is None or row.per_step is None else row.us * row.per_step
-        launched.append(
-            replace(
-                row,
-                share=None if total is None or not whole else 100 * total / whole,
-                step_share=None if step is None or not step_us else 100 * step / step_us,
-                hint=None if row.variant is None else worst(given.hints(row.variant)),
-            )
-        )
-    launched.sort(key=lambda row: [-(x or 0) for x in (row.step_share, row.total_us, row.us)])
+    shared.sort(key=lambda row: [-(x or 0) for x in (row.total_us, row.step_share, row.us)])
     worked = None if given.profile is None else busy(given.profile.overhead)
-    return Costs(tuple(launched), tuple(idle), steps or None, worked)
+    return Costs(tuple(shared), tuple(idle), steps or None, worked, given.window)
+
+
+def _share(part: float | None, whole: float) -> float | None:
+    return None if part is None or not whole else 100 * part / whole
+
+
+def _per_step_us(row: Cost) -> float | None:
+    """GPU time of a row in a step of the profile."""
+    return None if row.us is None or row.per_step is None else row.us * row.per_step
+
+
+def _only_profiled(work: GpuWork, steps: int) -> Cost:
+    """A kernel that only the profile names: how often the whole run launched it is unknown."""
+    mean = work.gpu_us / work.calls if work.calls else None
+    return Cost(
+        work.short,
+        per_step=work.calls / steps if steps else None,
+        time=None if mean is None else LaunchTime(mean, PROFILED, mean, work.calls),
+    )
 
 
 def worst(found: Sequence[Finding] | None) -> str | None:
@@ -157,53 +172,24 @@ def worst(found: Sequence[Finding] | None) -> str | None:
     return None if found is None else severe[0].rule if severe else ""
 
 
-def _works_by_variant(rec: Recording, works: Sequence[GpuWork]) -> dict[tuple[str, str], GpuWork]:
-    """Works whose variant is sure: the only one that fits, or the only launched one that does."""
-    launched = {(k.id, v.id) for k, v in rec.variants() if v.launches}
-    out: dict[tuple[str, str], GpuWork] = {}
-    for work in works:
-        keys = [(work.kernel or "", variant) for variant in work.variants]
-        sure = keys if len(keys) == 1 else [key for key in keys if key in launched]
-        if len(sure) == 1:
-            out[sure[0]] = work
-    return out
-
-
-def _cost(
-    kernel: Kernel,
-    variant: Variant,
-    given: Evidence,
-    work: GpuWork | None,
-    chosen: Mapping[str, object],
-    floors: Mapping[str, float],
-) -> Cost:
+def _cost(kernel: Kernel, variant: Variant, given: Evidence) -> Cost:
+    time = given.launch_time(kernel, variant)
     taken = given.times.of(kernel, variant)
-    measured = given.measured(variant)
-    record = variant.autotune or {}
-    record = record if record.get("time_us") else chosen
-    tuned, overhead_us = record.get("time_us"), floors.get(str(record.get("stopwatch")), 0.0)
-    us, source, copied = None, None, None
-    if taken is not None:
-        us, source, copied = taken.median_us, TIMED, taken.timing.percent_of_peak
-    elif work is not None and work.calls:
-        us, source = work.gpu_us / work.calls, PROFILED
-    elif measured is not None and measured.us is not None:
-        us, source = measured.us, NCU
-    elif isinstance(tuned, int | float) and variant.launches:
-        us, source = float(tuned), TUNER
-    elif variant.launches and (us := given.estimated(kernel, variant)) is not None:
-        source = ESTIMATE
+    counters = given.measured(variant)
     return Cost(
         kernel.called,
         kernel,
         variant,
         variant.launches,
-        us=us,
-        source=source,
+        exact=variant.launches_exact is not False,
+        time=time,
         bound=_bound(
-            variant, us, source, given, copied, None if measured is None else measured.busiest
+            variant,
+            time,
+            given,
+            None if taken is None else taken.timing.percent_of_peak,
+            None if counters is None else counters.busiest,
         ),
-        overhead=source == TUNER and us is not None and us <= overhead_us,
     )
 
 
@@ -212,8 +198,7 @@ _SEVERITIES = {"warn": 0, "hint": 1, "info": 2}
 
 def _bound(
     variant: Variant,
-    us: float | None,
-    source: str | None,
+    time: LaunchTime | None,
     given: Evidence,
     copy_percent: float | None,
     busiest: tuple[float, str] | None,
@@ -229,35 +214,54 @@ def _bound(
         blocks = max(x * y * z for x, y, z in grids)
         if blocks < BUSY_SHARE * device.sms:
             return f"{blocks} of {device.sms} SMs"
-    if us is not None and us < LATENCY_US and source != TUNER:
+    if time is not None and time.source != BOUND and time.us < LATENCY_US:
         return "≈ latency"
     return None
 
 
 NUMBERS = ("launches", "µs", "total", "share", "of step")
 GIVES = (
-    *(("kernel", 44), ("total", 0), ("worst hint", 12), ("kernel", 30), ("variant", 0)),
-    *(("bound by", 0), ("from", 0), ("worst hint", 0), ("kernel", 12)),
+    *(("worst hint", 12), ("kernel", 24), ("worst hint", 0), ("bound by", 0), ("variant", 0)),
+    *(("", 0), ("of step", 0), ("from", 0), ("kernel", 12)),
 )
 
 
-def cells(row: Cost) -> dict[str, str]:
-    """A row's cells by their heads."""
-    launches = UNKNOWN if row.launches is None else f"{'≤ ' * row.at_most}{row.launches:,}"
+def cells(row: Cost, largest: float = 0.0) -> dict[str, str]:
+    """A row's cells by their heads; ``largest`` is the share that fills the bar."""
     counted = row.hint is not None or row.variant is None
-    about = "≈ " if row.source == ESTIMATE else ""
+    mark = "" if row.time is None else row.time.mark
     return {
         "kernel": row.name if row.kernel is not None else shown(row.name),
         "variant": "" if row.variant is None else shown(row.variant.id),
-        "launches": launches if row.per_step is None else f"{row.per_step:g} a step",
-        "µs": UNKNOWN if row.us is None else about + microseconds(row.us),
-        "from": "launch overhead" if row.overhead else row.source or "",
-        "total": UNKNOWN if row.total_us is None else f"{about}{microseconds(row.total_us)} µs",
+        "launches": _launches(row),
+        "µs": UNKNOWN if row.us is None else mark + microseconds(row.us),
+        "total": UNKNOWN if row.total_us is None else f"{mark}{microseconds(row.total_us)} µs",
         "share": _percent(row.share),
+        "": _bar(row.share, largest),
         "of step": _percent(row.step_share),
+        "from": row.source or "",
         "bound by": row.bound or "",
         "worst hint": row.hint or "" if counted else UNKNOWN,
     }
+
+
+def _launches(row: Cost) -> str:
+    """How often a kernel was launched, with its mark where the number is a bound."""
+    if row.per_step is not None:
+        return f"{row.per_step:g} a step"
+    if row.launches is None:
+        return UNKNOWN
+    mark = "≤ " if row.at_most else "" if row.exact else "≥ "
+    return f"{mark}{row.launches:,}"
+
+
+def _bar(share: float | None, largest: float) -> str:
+    """A share as a bar of eighths of cells."""
+    if not share or not largest:
+        return ""
+    eighths = max(round(8 * BAR_CELLS * share / largest), 1)
+    full, rest = divmod(eighths, 8)
+    return "█" * full + (" ▏▎▍▌▋▊▉"[rest] if rest else "")
 
 
 def _percent(value: float | None) -> str:
@@ -266,7 +270,8 @@ def _percent(value: float | None) -> str:
 
 def lines(found: Costs, width: int) -> Iterator[CompileLine]:
     """The table, the most expensive kernel first; each row is about its variant."""
-    rows = [cells(row) for row in found.rows] or [cells(Cost(""))]
+    largest = max((row.share or 0.0 for row in found.rows), default=0.0)
+    rows = [cells(row, largest) for row in found.rows] or [cells(Cost(""))]
     heads = [head for head in rows[0] if head != "of step" or found.steps]
     table = grid(heads, [[row[head] for head in heads] for row in rows], width, NUMBERS, GIVES)
     yield CompileLine(next(table))
@@ -284,6 +289,19 @@ def about(row: Cost) -> str:
     return " · ".join(filter(None, (bound, row.hint, place, operators and f"in {operators}")))
 
 
+def title(found: Costs) -> str:
+    """What the table is of: how many kernels have a time, and what the GPU did in the run."""
+    timed = sum(row.time is not None and row.time.measured for row in found.rows)
+    parts = [f"GPU time known of {timed} of {plural(len(found.rows), 'launched kernel')}"]
+    window = found.window
+    if window is not None and window.busy_percent is not None:
+        length = microseconds(window.seconds * 1e6)
+        parts.append(f"GPU busy {window.busy_percent:.0f} % of {length} µs that were watched")
+        if window.step_us is not None:
+            parts.append(f"a step takes {microseconds(window.step_us)} µs")
+    return " · ".join(parts)
+
+
 def footnotes(found: Costs) -> list[str]:
     """What the table leaves out, and what its shares are of."""
     out = []
@@ -293,8 +311,13 @@ def footnotes(found: Costs) -> list[str]:
         out.append("no times are known: ptxview time takes them, ptxview run --time with the run")
     elif found.untimed:
         out.append(f"{plural(found.untimed, 'kernel')} without a time; shares are of the others")
-    if any(row.source == ESTIMATE for row in found.rows):
+    sources = {row.source for row in found.rows}
+    if RUN in sources:
+        out.append("total and share: of the launches that were timed while the program ran")
+    if ESTIMATE in sources:
         out.append("≈: simulated without a GPU (ptxview time --estimate)")
+    if BOUND in sources:
+        out.append("≥: no launch can be shorter, by the bytes and operations of the kernel")
     if any(row.at_most for row in found.rows):
         out.append("≤: launches by which max-autotune chose are among a library's")
     if found.steps and any(row.step_share is not None for row in found.rows):
@@ -310,8 +333,23 @@ def document(found: Costs) -> dict[str, object]:
     return {
         "schema": SCHEMA,
         "steps": found.steps,
+        "window": _window_json(found.window),
         "costs": Rows(_json(row) for row in found.rows),
         "not_launched": Rows(_json(row) for row in found.idle),
+    }
+
+
+def _window_json(window: GpuWindow | None) -> dict[str, object] | None:
+    if window is None:
+        return None
+    return {
+        "seconds": window.seconds,
+        "busy_percent": window.busy_percent,
+        "launches": window.launches,
+        "timed": window.attributed,
+        "steps": window.steps,
+        "step_us": window.step_us,
+        "gaps": [gap.us for gap in window.gaps],
     }
 
 
@@ -321,11 +359,12 @@ def _json(row: Cost) -> dict[str, object]:
         "title": row.name,
         "variant": None if row.variant is None else row.variant.id,
         "launches": row.launches,
+        "launches_exact": row.exact and not row.at_most,
         "launches_at_most": row.at_most,
+        "timed": row.timed,
         "launches_per_step": row.per_step,
         "us": row.us,
         "source": row.source,
-        "mostly_overhead": row.overhead,
         "total_us": row.total_us,
         "share_percent": row.share,
         "step_share_percent": row.step_share,

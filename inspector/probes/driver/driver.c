@@ -1,9 +1,9 @@
 /* Modules that the CUDA driver loads and kernels that it launches, by any compiler or library.
  *
- * A subscriber of CUPTI's callbacks: no counters, no permission, no activity records. A callback
- * copies numbers, texts and the bytes of modules into a queue; a thread of this library appends
- * them to one file, as the records below, and turns the callbacks of launches off while nothing new
- * is launched. inspector/recording/driver_records.py reads the file and knows what it means.
+ * A subscriber of CUPTI's callbacks: no counters, no permission. A callback copies numbers, texts and
+ * the bytes of modules into a queue; a thread of this library appends them to one file, as the
+ * records below, and turns launches' callbacks and activity records (activity.c) off while nothing
+ * new is launched. inspector/recording/driver_records.py reads the file and knows what it means.
  *
  * No header of NVIDIA's is needed to compile this: what is declared here is the documented ABI of
  * CUPTI (cupti_callbacks.h, generated_cuda_meta.h) and of the driver (cuda.h); tests compare it
@@ -16,24 +16,19 @@
  *   lock        entries, graphs and handles. Callbacks of calls that have returned hold it, and ask
  *               the driver within it
  *   queued      the queue. Nothing is called within it. Callbacks of modules, which the driver makes
- *               within its own locks, take this one alone
+ *               within its own locks, take this one alone, and CUPTI's callbacks of buffers
  */
-#define _GNU_SOURCE
+#include "driver.h"
 #include <dlfcn.h>
 #include <errno.h>
 #include <execinfo.h>
 #include <fcntl.h>
-#include <pthread.h>
 #include <signal.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
-
-#define EXPORT __attribute__((visibility("default")))
 
 /* -- what CUPTI and the driver hand over ------------------------------------------------------ */
 
@@ -100,7 +95,6 @@ static const uint32_t SAMPLED[] = {
   LAUNCH, LAUNCH_PTSZ, COOPERATIVE, COOPERATIVE_PTSZ, COOPERATIVE_MULTI, LAUNCH_EX, LAUNCH_EX_PTSZ,
 };
 
-typedef int (*Answer)();
 static struct {
   Answer subscribe, unsubscribe, enable, device_of;                                /* CUPTI */
   Answer module_of, param_info, kernel_param_info, is_capturing, name_of, kernel_name;   /* driver */
@@ -110,10 +104,6 @@ static struct {
 
 /* -- records: what the file consists of; driver_records.py has the same ------------------------- */
 
-#define FORMAT 1
-enum { BEGAN = 1, MODULE, ENTRY, REFUSED, COUNTS, FRAME, LEFT };
-
-typedef struct { uint32_t kind, bytes; uint64_t nanoseconds; } Record;   /* bytes follow; UTC */
 typedef struct { uint32_t format; int32_t error; } Began;                /* the program's path */
 typedef struct { uint32_t number, lost; } ModuleHead;                    /* the cubin, unless lost */
 typedef struct {
@@ -127,11 +117,8 @@ typedef struct { uint32_t sampled, counts; uint64_t lost[6]; } CountsHead;
 typedef struct { uint64_t entry, count, replayed, varied, captured; } Count;
 typedef struct { uint64_t address; uint32_t library, symbol; } FrameHead;
 
-enum { LOST_LAUNCHES, LOST_MODULES, LOST_GRAPHS, CHANGED_GRAPHS, FAILED_WRITES, LOST_REFUSALS };
-
 /* -- state ------------------------------------------------------------------------------------ */
 
-#define MAX_ENTRIES 16384             /* distinct launches of a process */
 #define MAX_ENTRIES_OF_KERNEL 256
 #define MAX_QUEUED_BYTES (256ul << 20)
 #define MAX_FILE_BYTES (768ul << 20)
@@ -141,8 +128,7 @@ enum { LOST_LAUNCHES, LOST_MODULES, LOST_GRAPHS, CHANGED_GRAPHS, FAILED_WRITES, 
 #define MAX_FRAMES 96
 #define MAX_ADDRESSES 16384           /* distinct frames that are named */
 #define TICK_MS 250                   /* between two records of counts */
-
-typedef struct Item { struct Item *next; Record head; } Item;   /* head.bytes of data follow */
+#define TIMES_MS 2000                 /* between two records of times */
 
 typedef struct { uint16_t offset, size, at; } Parameter;
 
@@ -171,7 +157,7 @@ typedef struct {
 } Exec;
 
 static pthread_mutex_t writing = PTHREAD_MUTEX_INITIALIZER, switching = PTHREAD_MUTEX_INITIALIZER;
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER, queued = PTHREAD_MUTEX_INITIALIZER;
+pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER, queued = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t work;
 static Item *first_item, **last_item = &first_item;
 static size_t queued_bytes, file_bytes;
@@ -186,16 +172,15 @@ static int handle_count, handle_room;
 static Exec *execs;
 static int exec_count, exec_room;
 static int by_operator, capturing, active, ready, owner, written;
-static __thread int tuning;   /* benchmarks of an autotuner under way in this thread */
 static uint64_t lost[6], lost_told, addresses[MAX_ADDRESSES];
 static int address_count;
 static void *subscriber;
-static char root[4096], path[4400], cupti_path[4096], file_tag[64];
-static __thread int loaded_here = -1, busy;
+static char root[4096], path[4400], timeline_path[4400], cupti_path[4096], file_tag[64];
+static __thread int loaded_here = -1, busy, tuning;
 
-static void lose(int what, uint64_t n) { __atomic_fetch_add(&lost[what], n, __ATOMIC_RELAXED); }
+void lose(int what, uint64_t n) { __atomic_fetch_add(&lost[what], n, __ATOMIC_RELAXED); }
 
-static uint64_t clock_ns(clockid_t clock) {
+uint64_t clock_ns(clockid_t clock) {
   struct timespec now;
   clock_gettime(clock, &now);
   return (uint64_t)now.tv_sec * 1000000000ull + (uint64_t)now.tv_nsec;
@@ -204,12 +189,12 @@ static uint64_t now_ms(void) { return clock_ns(CLOCK_MONOTONIC) / 1000000; }
 
 /* -- the queue -------------------------------------------------------------------------------- */
 
-static Item *item_of(uint32_t kind, size_t bytes) {
+Item *item_of(uint32_t kind, size_t bytes) {
   Item *item = bytes < UINT32_MAX ? malloc(sizeof *item + bytes) : 0;
   if (item) *item = (Item){0, {kind, (uint32_t)bytes, clock_ns(CLOCK_REALTIME)}};
   return item;
 }
-static char *data_of(Item *item) { return (char *)(item + 1); }
+char *data_of(Item *item) { return (char *)(item + 1); }
 
 /* With ``queued`` held. 0 where the queue is full; the item is freed. */
 static int push_locked(Item *item) {
@@ -228,8 +213,14 @@ static int push(Item *item) {
   pthread_mutex_unlock(&queued);
   return done;
 }
+void push_quietly(Item *item) {
+  pthread_mutex_lock(&queued);
+  uint64_t before = news;
+  push_locked(item), news = before;
+  pthread_mutex_unlock(&queued);
+}
 
-static void put(char **to, const void *from, size_t bytes) {
+void put(char **to, const void *from, size_t bytes) {
   if (bytes) memcpy(*to, from, bytes);
   *to += bytes;
 }
@@ -261,7 +252,7 @@ static void module_loaded(const ModuleLoaded *loaded) {
 
 /* -- the file --------------------------------------------------------------------------------- */
 
-static int above_streams(int fd) {
+int above_streams(int fd) {
   /* The program may have closed one of its streams: what it opens next may become it. */
   if (fd < 0 || fd > 2) return fd;
   int high = fcntl(fd, F_DUPFD_CLOEXEC, 3);
@@ -269,7 +260,7 @@ static int above_streams(int fd) {
   return high;
 }
 
-static int write_all(int fd, const char *data, size_t n) {
+int write_all(int fd, const char *data, size_t n) {
   while (n) {
     ssize_t done = write(fd, data, n);
     if (done < 0 && errno == EINTR) continue;
@@ -365,10 +356,7 @@ static void queue_counts(void) {
       entry->told = total;
     }
     lost_told = sum;
-    pthread_mutex_lock(&queued);
-    uint64_t before = news;   /* counts are no news */
-    push_locked(item), news = before;
-    pthread_mutex_unlock(&queued);
+    push_quietly(item);
   }
   pthread_mutex_unlock(&lock);
 }
@@ -378,6 +366,15 @@ static void queue_counts(void) {
 static void enable_sampled(int yes) {
   for (unsigned i = 0; i < sizeof SAMPLED / sizeof *SAMPLED; i++)
     ask.enable((uint32_t)yes, subscriber, DRIVER_API, SAMPLED[i]);
+  activity_watch(yes);
+}
+
+/* Read the records of what has run. */
+static void take_activity(void) {
+  pthread_mutex_lock(&switching);
+  if (active && may_switch) activity_flush(0);
+  pthread_mutex_unlock(&switching);
+  activity_read();
 }
 
 /* All launches are seen until nothing was new for ``quiet_ms``, then those of a window of each period. */
@@ -397,6 +394,7 @@ static void turn(void) {
   if (change && wanted) on = 1;
   pthread_mutex_unlock(&queued);
   pthread_mutex_unlock(&switching);
+  if (change && !wanted) take_activity(), activity_end_window(0), activity_queue_times();
 }
 
 /* A module was loaded, or a capture begins: have launches be seen before the program goes on. Waits
@@ -410,7 +408,7 @@ static void see_launches(void) {
 }
 
 static void *work_on(void *nothing) {
-  uint64_t counted = now_ms();
+  uint64_t counted = now_ms(), timed = counted;
   while (active) {
     struct timespec until;
     uint64_t tick = quiet_ms < TICK_MS ? quiet_ms : TICK_MS;
@@ -422,7 +420,8 @@ static void *work_on(void *nothing) {
       pthread_cond_timedwait(&work, &queued, &until);
     pthread_mutex_unlock(&queued);
     turn();
-    if (now_ms() - counted >= tick) queue_counts(), counted = now_ms();
+    if (now_ms() - counted >= tick) take_activity(), queue_counts(), counted = now_ms();
+    if (on && now_ms() - timed >= TIMES_MS) activity_queue_times(), timed = now_ms();
     write_queue();
   }
   return nothing;
@@ -595,7 +594,7 @@ static int operators_now(void) {
   return n ? (int)(h >> 33) | 1 : 0;
 }
 
-static uint64_t mixed(void *f, const unsigned *dims, int other) {
+uint64_t mixed(const void *f, const unsigned dims[7], int other) {
   uint64_t h = (uint64_t)(uintptr_t)f * 0x9e3779b97f4a7c15ull + (unsigned)other;
   for (int i = 0; i < 7; i++) h = (h ^ dims[i]) * 0x100000001b3ull;
   return h ^ h >> 29;
@@ -638,6 +637,19 @@ static int entry_of(const Asked *a, const char *symbol, int device, int in_graph
   return entry_count++;
 }
 
+int is_alike(int entry, const unsigned dims[7]) {
+  return entry >= 0 && !memcmp(entries[entry].dims, dims, sizeof entries[entry].dims);
+}
+
+/* An entry by what an activity record tells of it: the program's own before an autotuner's. */
+int entry_named(const char *symbol, const unsigned dims[7]) {
+  int entry = -1;
+  for (int i = 0; i < entry_count; i++)
+    if (is_alike(i, dims) && !strcmp(entries[i].symbol, symbol) && (entry < 0 || entries[entry].tuning))
+      entry = i;
+  return entry;
+}
+
 static int in_capture(void *stream) {
   int status = 0;
   return capturing > 0 && ask.is_capturing && !ask.is_capturing(stream, &status) && status;
@@ -651,6 +663,7 @@ static void launched(const Callback *call, const Asked *a) {
   tie_launched(a->f);
   int entry = entry_of(a, call->symbol, device, captured);
   if (entry >= 0) compare_parameters(&entries[entry], a);
+  activity_launched(call->correlation_id, entry);
   if (entry >= 0 && captured) entries[entry].captured++;
   else if (entry >= 0) entries[entry].count++;
   else if (!captured) lose(LOST_LAUNCHES, 1);
@@ -822,6 +835,7 @@ static void in_child(void) {
   for (int i = 0; i < 4; i++) pthread_mutex_init(each[i], 0);
   first_item = 0, last_item = &first_item, queued_bytes = file_bytes = 0;
   active = busy = written = may_switch = 0;
+  activity_in_child();
 }
 
 static void *cupti_library(void) {
@@ -866,6 +880,7 @@ static int subscribe(void) {
   int error = ask.subscribe(&subscriber, called, (void *)0);
   if (error) return error;
   active = on = may_switch = 1, news = now_ms();
+  activity_prepare(cupti, timeline_path, window_ms);
   error = ask.enable(1u, subscriber, RESOURCE, (uint32_t)MODULE_LOADED);
   /* An older CUPTI knows fewer callbacks of these; without launches there is nothing to see. */
   for (unsigned i = 0; i < sizeof WATCHED / sizeof *WATCHED; i++)
@@ -891,23 +906,28 @@ static int start_thread(void) {
 EXPORT void ptxview_driver_tell(void) {
   if (!active || owner != (int)getpid()) return;
   busy = 1;
+  take_activity();
   queue_counts();
+  activity_queue_times();
   write_queue();
   busy = 0;
 }
 
 /* Before CUPTI's own end: no callback is turned on or off any more. */
 static void ending(void) {
-  if (owner != (int)getpid()) return;
+  if (!active || owner != (int)getpid()) return;
+  take_activity();
   pthread_mutex_lock(&switching);
   may_switch = 0;
   pthread_mutex_unlock(&switching);
+  activity_end_window(1);
   ptxview_driver_tell();
 }
 
 static void begin(void) {
   owner = (int)getpid();
   snprintf(path, sizeof path, "%s/driver-%d-%s.records", root, owner, file_tag);
+  snprintf(timeline_path, sizeof timeline_path, "%s/timeline-%d-%s.records", root, owner, file_tag);
   char program[4096] = "";
   ssize_t length = readlink("/proc/self/exe", program, sizeof program - 1);
   if (length < 0) program[0] = 0;
@@ -929,7 +949,7 @@ EXPORT void ptxview_driver_prepare(const char *cupti) {
   snprintf(cupti_path, sizeof cupti_path, "%s", cupti);
 }
 
-/* Whether an autotuner measures in this thread: its launches from now on are the tuner's own. */
+/* Whether an autotuner measures: launches of this thread from now on are its own. */
 EXPORT void ptxview_driver_tuning(int depth) { tuning = depth; }
 
 /* The driver calls this at the end of cuInit. */
@@ -953,10 +973,14 @@ EXPORT int InitializeInjection(void) {
 EXPORT int ptxview_driver_leave(const char *why) {
   if (!active) ready = -1;
   if (!active || owner != (int)getpid()) return 0;
+  take_activity();
   pthread_mutex_lock(&switching);
   may_switch = 0;
+  activity_watch(0);
+  activity_flush(1);   /* who comes next registers functions of its own for buffers */
   int32_t error = ask.unsubscribe(subscriber);
   pthread_mutex_unlock(&switching);
+  activity_read(), activity_end_window(1);
   push_texts(LEFT, &error, sizeof error, why, 0, 0);
   ptxview_driver_tell();
   active = 0;

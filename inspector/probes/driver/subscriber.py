@@ -126,6 +126,12 @@ def tuning(depth: int) -> None:
         _state["library"].ptxview_driver_tuning(depth)
 
 
+def mark(number: int) -> None:
+    """Mark a moment of the program on the timeline of the GPU, as the call of a graph."""
+    if _state["library"] is not None:
+        _state["library"].ptxview_driver_mark(number)
+
+
 def leave_before(module: Any, functions: tuple[str, ...], who: str) -> None:
     """Leave when one of a module's functions is called, before it runs."""
     from .. import private_names

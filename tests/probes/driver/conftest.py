@@ -120,12 +120,20 @@ def fake_driver(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def compiled(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """``driver.c``, compiled as the installation does it."""
+    """The library, compiled as the installation does it."""
     skip_without("cc")
     path = tmp_path_factory.mktemp("driver") / "ptxview_driver.so"
-    source = ROOT / "inspector" / "probes" / "driver" / "driver.c"
-    options = ("-O2", "-Wall", "-Werror", "-pthread", "-ldl", "-Wl,-z,nodelete")
-    subprocess.run([*LIBRARY, source, "-o", path, *options], check=True)
+    sources = sorted((ROOT / "inspector" / "probes" / "driver").glob("*.c"))
+    options = (
+        "-O2",
+        "-Wall",
+        "-Werror",
+        "-fvisibility=hidden",
+        "-pthread",
+        "-ldl",
+        "-Wl,-z,nodelete",
+    )
+    subprocess.run([*LIBRARY, *sources, "-o", path, *options], check=True)
     return str(path)
 
 

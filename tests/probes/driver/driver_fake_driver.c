@@ -34,6 +34,73 @@ CUptiResult cuptiEnableCallback(uint32_t on, CUpti_SubscriberHandle handle, CUpt
 }
 CUptiResult cuptiGetDeviceId(CUcontext context, uint32_t *device) { *device = (uint32_t)(uintptr_t)context - 1; return 0; }
 
+/* Activity: a record for each launch while it is enabled, handed over when it is flushed. */
+static CUpti_BuffersCallbackRequestFunc request_buffer;
+static CUpti_BuffersCallbackCompleteFunc complete_buffer;
+static char recorded[64];
+static uint8_t *buffer;
+static size_t buffer_room, used;
+static uint64_t clock_now = 1000, duration = 500;
+static uint32_t correlation;
+static size_t dropped;
+
+CUptiResult cuptiActivityRegisterCallbacks(CUpti_BuffersCallbackRequestFunc request, CUpti_BuffersCallbackCompleteFunc complete) {
+  request_buffer = request, complete_buffer = complete;
+  return CUPTI_SUCCESS;
+}
+CUptiResult cuptiActivityEnable(CUpti_ActivityKind kind) { recorded[kind] = 1; return CUPTI_SUCCESS; }
+CUptiResult cuptiActivityDisable(CUpti_ActivityKind kind) { recorded[kind] = 0; return CUPTI_SUCCESS; }
+CUptiResult cuptiGetTimestamp(uint64_t *now) { *now = clock_now; return CUPTI_SUCCESS; }
+CUptiResult cuptiActivityGetNumDroppedRecords(CUcontext context, uint32_t stream, size_t *count) {
+  (void)context, (void)stream;
+  *count = dropped, dropped = 0;
+  return CUPTI_SUCCESS;
+}
+CUptiResult cuptiActivityGetNextRecord(uint8_t *data, size_t bytes, CUpti_Activity **record) {
+  size_t at = 0;
+  if (*record) {
+    int is_copy = (*record)->kind == CUPTI_ACTIVITY_KIND_MEMCPY;
+    size_t size = is_copy ? sizeof(CUpti_ActivityMemcpy6) : sizeof(CUpti_ActivityKernel9);
+    at = (size_t)((uint8_t *)*record - data) + size;
+  }
+  if (at >= bytes) return CUPTI_ERROR_MAX_LIMIT_REACHED;
+  *record = (CUpti_Activity *)(data + at);
+  return CUPTI_SUCCESS;
+}
+/* CUPTI asks for a buffer when a record comes and there is none. */
+static void *new_record(CUpti_ActivityKind kind, size_t size) {
+  if (!recorded[kind]) return 0;
+  if (!buffer) request_buffer(&buffer, &buffer_room, &(size_t){0});
+  if (!buffer || used + size > buffer_room) { dropped++; return 0; }
+  void *record = memset(buffer + used, 0, size);
+  used += size;
+  return record;
+}
+static void ran(const char *name, const unsigned *grid, const unsigned *block, unsigned shared, unsigned stream) {
+  CUpti_ActivityKernel9 *record = new_record(CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL, sizeof *record);
+  if (!record) return;
+  record->kind = CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL;
+  record->start = clock_now, record->end = clock_now += duration;
+  record->streamId = stream, record->correlationId = correlation, record->name = name;
+  record->gridX = (int)grid[0], record->gridY = (int)grid[1], record->gridZ = 1;
+  record->blockX = (int)block[0], record->blockY = (int)block[1], record->blockZ = 1;
+  record->dynamicSharedMemory = (int)shared;
+}
+void stand_duration(uint64_t ns) { duration = ns; }
+void stand_wait(uint64_t ns) { clock_now += ns; }
+void stand_copy(uint64_t bytes) {
+  CUpti_ActivityMemcpy6 *record = new_record(CUPTI_ACTIVITY_KIND_MEMCPY, sizeof *record);
+  if (!record) return;
+  record->kind = CUPTI_ACTIVITY_KIND_MEMCPY, record->copyKind = CUPTI_ACTIVITY_MEMCPY_KIND_HTOD;
+  record->bytes = bytes, record->start = clock_now, record->end = clock_now += duration;
+}
+CUptiResult cuptiActivityFlushAll(uint32_t forced) {
+  (void)forced;
+  if (buffer) complete_buffer((CUcontext)1, 0, buffer, buffer_room, used);
+  buffer = 0, used = 0;
+  return CUPTI_SUCCESS;
+}
+
 /* Handles: a kernel is a pointer to this. */
 typedef struct { const char *name; CUmodule module; int sizes[8]; int count; } Kernel;
 
@@ -88,9 +155,10 @@ static void call(CUpti_CallbackId id, CUpti_ApiCallbackSite site, const char *fu
   if (!subscriber || !__atomic_load_n(&enabled[id], __ATOMIC_ACQUIRE)) return;
   data.callbackSite = site, data.functionName = function, data.functionParams = params;
   data.functionReturnValue = result, data.symbolName = symbol, data.context = (CUcontext)1;
+  data.correlationId = correlation;
   subscriber(user, CUPTI_CB_DOMAIN_DRIVER_API, id, &data);
 }
-#define CALLED(id, params, symbol, result, body) do { CUresult done = result; \
+#define CALLED(id, params, symbol, result, body) do { CUresult done = result; correlation++; \
   call(CUPTI_DRIVER_TRACE_CBID_##id, CUPTI_API_ENTER, #id, &params, 0, symbol); body \
   call(CUPTI_DRIVER_TRACE_CBID_##id, CUPTI_API_EXIT, #id, &params, &done, symbol); } while (0)
 
@@ -132,7 +200,9 @@ void stand_get_function(Kernel *kernel, CUmodule module) {
 }
 void stand_launch(Kernel *kernel, unsigned gx, unsigned gy, unsigned bx, unsigned by, unsigned shared, int stream, void **arguments, int result) {
   cuLaunchKernel_params params = {(CUfunction)kernel, gx, gy, 1, bx, by, 1, shared, (CUstream)(uintptr_t)stream, arguments, 0};
+  unsigned grid[] = {gx, gy}, block[] = {bx, by};
   CALLED(cuLaunchKernel, params, kernel->name, (CUresult)result, {});
+  if (!result && !(capturing && stream == 2)) ran(kernel->name, grid, block, shared, (unsigned)stream);
 }
 void stand_launch_buffer(Kernel *kernel, void *buffer, size_t bytes) {
   void *extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, buffer, CU_LAUNCH_PARAM_BUFFER_SIZE, &bytes, CU_LAUNCH_PARAM_END};
@@ -167,7 +237,9 @@ void stand_add(Graph *graph, int type, Kernel *kernel, unsigned gx, Graph *child
   node->params.blockDimX = 32, node->params.blockDimY = node->params.blockDimZ = 1;
   graph->nodes[graph->count++] = node;
 }
+static Graph *graph_of_last;   /* the one that was instantiated last: what a replay runs */
 void stand_instantiate(Graph *graph, CUgraphExec exec) {
+  graph_of_last = graph;
   CUgraphExec out;
   cuGraphInstantiateWithFlags_params params = {&out, (CUgraph)graph, 0};
   CALLED(cuGraphInstantiateWithFlags, params, 0, CUDA_SUCCESS, { out = exec; });
@@ -179,6 +251,12 @@ void stand_update(CUgraphExec exec, Graph *graph) {
 void stand_replay(CUgraphExec exec) {
   cuGraphLaunch_params params = {exec, 0};
   CALLED(cuGraphLaunch, params, 0, CUDA_SUCCESS, {});
+  if (graph_of_last) for (size_t i = 0; i < graph_of_last->count; i++) {
+    CUDA_KERNEL_NODE_PARAMS *node = &graph_of_last->nodes[i]->params;
+    if (!node->func) continue;
+    unsigned grid[] = {node->gridDimX, node->gridDimY}, block[] = {node->blockDimX, node->blockDimY};
+    ran(((Kernel *)node->func)->name, grid, block, 0, 0);
+  }
 }
 void stand_destroy(CUgraphExec exec) {
   cuGraphExecDestroy_params params = {exec};

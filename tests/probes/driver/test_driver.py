@@ -8,15 +8,17 @@ import subprocess
 import sys
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from inspector.listing.cubin import read_cubin
 from inspector.recording.facts import of_launch
+from inspector.recording.gpu_times import COPY, MARK, read_timeline
 from inspector.sources.running import Run, RunRequest
 from inspector.system import toolchain
 from tests.helpers.samples import DATA
-from tests.probes.driver.conftest import Drive
+from tests.probes.driver.conftest import Drive, Driven
 
 GELU = "gelu_sm90.cubin"
 BEGIN = "begin()"
@@ -412,3 +414,118 @@ def test_launches_are_sampled_once_nothing_new_comes(drive: Drive, gelu: str) ->
     assert done.status == 0, done.err
     assert done.launches() == {(gelu, (1, 1, 1), (32, 1, 1)): [6, 0, 0, 0]}
     assert [e["exact"] for e in done.of("driver_counts")][-1] is False
+
+
+def times(done: Driven) -> dict[tuple[Any, ...], list[int]]:
+    """Launches, their sum in ns, the shortest and the quartiles, by kernel and grid."""
+    rows: dict[str, list[int]] = {}
+    for event in done.of("driver_times"):
+        rows |= event["times"]
+    return {
+        (event["name"], tuple(event["grid"]), event.get("tuning", False)): rows[str(event["id"])]
+        for event in done.of("driver_launch")
+        if str(event["id"]) in rows
+    }
+
+
+def test_each_launch_is_timed_by_the_records_of_its_run(drive: Drive, gelu: str) -> None:
+    done = drive(f"""
+        {BEGIN}
+        load(0x10, cubin({GELU!r}))
+        one = kernel({gelu!r}, 0x10)
+        driver.stand_get_function(one, ctypes.c_void_p(0x10))
+        for ns in (500, 700, 900, 1100, 1300):
+            driver.stand_duration(ctypes.c_uint64(ns))
+            launch(one, (7, 2), (64, 4), 1024)
+        driver.stand_duration(ctypes.c_uint64(50))
+        launch(one, (8, 2), (64, 4))
+    """)
+    assert done.status == 0, done.err
+    assert times(done) == {
+        (gelu, (7, 2, 1), False): [5, 4500, 500, 700, 900, 1100],
+        (gelu, (8, 2, 1), False): [1, 50, 50, 50, 50, 50],
+    }
+
+
+def test_launches_of_an_autotuner_are_timed_apart_and_by_its_thread_alone(
+    drive: Drive, gelu: str
+) -> None:
+    done = drive(f"""
+        import threading
+        {BEGIN}
+        load(0x10, cubin({GELU!r}))
+        one = kernel({gelu!r}, 0x10)
+        driver.stand_get_function(one, ctypes.c_void_p(0x10))
+        launch(one, (7, 2), (64, 4))
+        subscriber.tuning(1)
+        driver.stand_duration(ctypes.c_uint64(40))
+        for _ in range(3): launch(one, (7, 2), (64, 4))
+        other = threading.Thread(target=lambda: launch(one, (7, 2), (64, 4)))
+        other.start(), other.join()
+        subscriber.tuning(0)
+    """)
+    assert done.status == 0, done.err
+    assert {key: row[:2] for key, row in times(done).items()} == {
+        (gelu, (7, 2, 1), False): [2, 540],
+        (gelu, (7, 2, 1), True): [3, 120],
+    }
+
+
+def test_a_kernel_of_a_replayed_graph_is_timed_by_its_name(drive: Drive, gelu: str) -> None:
+    done = drive(f"""
+        {BEGIN}
+        load(0x10, cubin({GELU!r}))
+        one = kernel({gelu!r}, 0x10)
+        driver.stand_get_function(one, ctypes.c_void_p(0x10))
+        whole = graph((0, one, 3, None))
+        driver.stand_instantiate(whole, ctypes.c_void_p(0x20))
+        for _ in range(4): driver.stand_replay(ctypes.c_void_p(0x20))
+    """)
+    assert done.status == 0, done.err
+    assert {key: row[:2] for key, row in times(done).items()} == {
+        (gelu, (3, 1, 1), False): [4, 2000]
+    }
+
+
+def test_the_timeline_holds_kernels_copies_and_marks_in_their_order(
+    drive: Drive, gelu: str
+) -> None:
+    done = drive(f"""
+        {BEGIN}
+        load(0x10, cubin({GELU!r}))
+        one = kernel({gelu!r}, 0x10)
+        driver.stand_get_function(one, ctypes.c_void_p(0x10))
+        subscriber.mark(7)
+        driver.stand_copy(ctypes.c_uint64(4096))
+        launch(one, (7, 2), (64, 4), stream=5)
+        driver.stand_wait(ctypes.c_uint64(2000))
+        launch(one, (7, 2), (64, 4), stream=6)
+    """)
+    assert done.status == 0, done.err
+    (event,) = done.of("timeline")
+    window = read_timeline((done.folder / "blobs" / event["blob"]).read_bytes())
+    spans = [(s.start, s.end, s.launch, s.stream, s.bytes) for s in window.spans]
+    assert spans == [
+        (0, 0, MARK, 0, 7),
+        (0, 500, COPY, 0, 4096),
+        (500, 1000, 0, 5, 0),
+        (3000, 3500, 0, 6, 0),
+    ]
+    assert window.length == 3500 and window.lost == 0
+
+
+def test_nothing_is_timed_while_launches_are_not_watched(drive: Drive, gelu: str) -> None:
+    done = drive(
+        f"""
+        {BEGIN}
+        load(0x10, cubin({GELU!r}))
+        one = kernel({gelu!r}, 0x10)
+        driver.stand_get_function(one, ctypes.c_void_p(0x10))
+        launch(one, (7, 2), (64, 4))
+        until(0)
+        for _ in range(3): launch(one, (7, 2), (64, 4))
+    """,
+        PTXVIEW_DRIVER_MS="20,10,100000",
+    )
+    assert done.status == 0, done.err
+    assert [row[0] for row in times(done).values()] == [1]

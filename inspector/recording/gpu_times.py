@@ -1,0 +1,156 @@
+"""How long the GPU took for each launch, and what it did in the newest window of the run.
+
+``probes/driver/activity.c`` writes both from CUPTI's activity records: times of each distinct
+launch, and a file of all that ran in a window.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Mapping
+
+from msgspec import Struct
+
+from inspector.base.model import GpuTime
+from inspector.base.text import Unreadable
+from inspector.recording.facts import Event, Process, Processes, as_int, as_map, as_text
+
+LaunchKey = tuple[Process, int]
+
+MAX_SPANS = 200_000
+"""Spans of a window, as ``activity.c`` has it."""
+
+COPY, SET, MARK = -2, -3, -4
+"""Launch numbers of spans without a kernel, as ``activity.c`` has it; -1 is an unknown kernel."""
+
+_HEAD = struct.Struct("<IIQQqQQ")
+_SPAN = struct.Struct("<QQQiIHHI")
+FORMAT = 2
+
+
+class LaunchTimes(Struct, frozen=True):
+    """Times of launches that were made alike, in ns; ``quartiles`` are 25 %, 50 % and 75 %."""
+
+    timed: int
+    sum: int
+    shortest: int
+    quartiles: tuple[int, int, int]
+
+
+class Span(Struct, frozen=True):
+    """One kernel, copy or set on the GPU, or a moment of the program.
+
+    ``start`` and ``end`` are ns since the window began. ``launch`` is the number of a recorded
+    launch, or negative: unknown kernel, ``COPY``, ``SET``, ``MARK``. ``bytes`` are a copy's or a
+    set's, and a mark's number.
+    """
+
+    start: int
+    end: int
+    launch: int
+    stream: int
+    device: int
+    bytes: int
+    copy_kind: int = 0
+
+
+class Window(Struct, frozen=True):
+    """All that the GPU did in a window: ``length`` in ns, ``began`` in seconds since 1970.
+
+    ``lost`` are records that CUPTI had no room for, in the whole run.
+    """
+
+    length: int
+    began: float
+    spans: tuple[Span, ...]
+    lost: int = 0
+
+
+def read_timeline(data: bytes) -> Window:
+    """Read a timeline file. Raises ``Unreadable`` where it is damaged or of another version."""
+    if len(data) < _HEAD.size:
+        raise Unreadable("the timeline of the GPU is damaged: it is too short")
+    version, span_bytes, began, ended, to_utc, count, lost = _HEAD.unpack_from(data)
+    if version != FORMAT or span_bytes != _SPAN.size:
+        raise Unreadable("the timeline of the GPU is of another version", "Update ptxview.")
+    body = memoryview(data)[_HEAD.size :]
+    if count > MAX_SPANS or len(body) != count * _SPAN.size or ended < began:
+        raise Unreadable("the timeline of the GPU is damaged: its sizes do not fit")
+    spans = []
+    for start, end, size, launch, stream, device, copy_kind, _ in _SPAN.iter_unpack(body):
+        if began <= start <= end:
+            spans.append(Span(start - began, end - began, launch, stream, device, size, copy_kind))
+    spans.sort(key=lambda span: (span.start, span.end))
+    last = max((span.end for span in spans), default=0)
+    return Window(max(ended - began, last), (began + to_utc) / 1e9, tuple(spans), lost)
+
+
+class GpuTimes:
+    """Collects the events of GPU times of all processes."""
+
+    def __init__(self) -> None:
+        self._processes = Processes("driver")
+        self._times: dict[LaunchKey, LaunchTimes] = {}
+        self._lost: dict[Process, int] = {}
+        self.timelines: dict[Process, str] = {}
+
+    def take(self, event: Event) -> None:
+        """Take in an event of any kind; those that are not about this are ignored."""
+        process = self._processes.of(event)
+        if process is None:
+            return
+        if event.get("event") == "timeline" and (blob := as_text(event.get("blob"))) is not None:
+            self.timelines[process] = blob
+        if event.get("event") != "driver_times":
+            return
+        self._lost[process] = as_int(event.get("lost")) or 0
+        for number, value in as_map(event.get("times")).items():
+            times = _launch_times(value)
+            if number.isdecimal() and len(number) < 10 and times is not None:
+                self._times[process, int(number)] = times
+
+    def of(self, counts: Mapping[LaunchKey, int]) -> GpuTime | None:
+        """The times of launches by their keys, each made as often as ``counts`` says."""
+        rows = [(self._times[key], count) for key, count in counts.items() if key in self._times]
+        launches = sum(count for _, count in rows)
+        if not launches:
+            return None
+        mean = sum(count * times.sum / times.timed for times, count in rows) / launches
+        return GpuTime(
+            timed=sum(times.timed for times, _ in rows),
+            mean_us=mean / 1e3,
+            shortest_us=min(times.shortest for times, _ in rows) / 1e3,
+            quartiles_us=_quartiles_us(rows),
+        )
+
+    def problems(self) -> Iterable[str]:
+        """A sentence on records that CUPTI dropped."""
+        if lost := sum(self._lost.values()):
+            yield f"CUPTI had no room for {lost:,} records of the GPU: their launches have no time"
+
+
+def _launch_times(value: object) -> LaunchTimes | None:
+    numbers = [as_int(n) for n in value] if isinstance(value, list | tuple) else []
+    known = [n for n in numbers if n is not None and n >= 0]
+    if len(numbers) != 6 or len(known) != 6 or not known[0]:
+        return None
+    timed, total, shortest, low, middle, high = known
+    return LaunchTimes(timed, total, shortest, (low, middle, high))
+
+
+def _quartiles_us(rows: list[tuple[LaunchTimes, int]]) -> tuple[float, float, float]:
+    """Quartiles of all launches: each kind of launch counts at its own quartiles, by its number."""
+    if len(rows) == 1:
+        low, middle, high = rows[0][0].quartiles
+        return low / 1e3, middle / 1e3, high / 1e3
+    points = sorted((ns, count) for times, count in rows for ns in times.quartiles)
+    whole = sum(count for _, count in points)
+    found = []
+    for share in (0.25, 0.5, 0.75):
+        seen = 0
+        for ns, count in points:
+            seen += count
+            if seen >= share * whole:
+                found.append(ns / 1e3)
+                break
+    return found[0], found[1], found[2]
