@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
@@ -24,7 +25,7 @@ def run(opcode: str, operands: str, *sources: int) -> int:
     return int(run_all(opcode, operands, [sources])[0])
 
 
-def run_all(opcode: str, operands: str, rows: list[tuple[int, ...]]) -> list[int]:
+def run_all(opcode: str, operands: str, rows: Sequence[tuple[int, ...]]) -> list[int]:
     """The results' bits of an instruction on several sets of operands."""
     result, _, kinds = operands.partition(" = ")
     registers = ", ".join(f"${k}" for k in range(len(kinds.split()) + 1))
