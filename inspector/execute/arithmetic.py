@@ -3,7 +3,7 @@
 Most instructions are rows of tables: the types of their operands and an expression of numpy's.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -179,16 +179,20 @@ REAL: Mapping[str, str] = {
     "neg": "-{0}",
 }
 """Results rounded to nearest even, of f16 and bf16 in single or double precision."""
-DIRECTED: Mapping[str, str] = {
-    "add": "floats.directed('add', {way!r}, {0}, {1})",
-    "sub": "floats.directed('add', {way!r}, {0}, -{1})",
-    "mul": "floats.directed('mul', {way!r}, {0}, {1})",
-    "fma": "floats.directed('fma', {way!r}, {0}, {1}, {2})",
-    "div": "floats.directed('div', {way!r}, {0}, {1})",
-    "sqrt": "floats.directed('sqrt', {way!r}, {0}, {0})",
-    "rcp": "floats.directed('div', {way!r}, np.ones((1, 1), {0}.dtype), {0})",
+EXACT: Mapping[str, str] = {
+    "add": "'add', {0}, {1}",
+    "sub": "'add', {0}, -{1}",
+    "mul": "'mul', {0}, {1}",
+    "fma": "'fma', {0}, {1}, {2}",
+    "div": "'div', {0}, {1}",
+    "sqrt": "'sqrt', {0}, {0}",
+    "rcp": "'div', np.ones((1, 1), {0}.dtype), {0}",
 }
-"""Results of single and double precision rounded in a direction."""
+"""Operations of single and double precision and their operands, for functions of ``floats``."""
+NAN_ORDER: Mapping[str, Sequence[int]] = {"fma": (0, 2, 1), "div": (1, 0)}
+"""The order of double operands of which the last NaN is the result's, where that is another."""
+INEXACT_WHERE_SUBNORMAL = ("mul", "fma", "div", "rcp")
+"""Operations whose subnormal results may have more bits than a number has."""
 VARIANTS: Mapping[tuple[str, str], str] = {
     ("fma", "f64"): "floats.fused_double({0}, {1}, {2})",
     ("rsqrt", "f64"): "floats.reciprocal_root({0})",
@@ -200,17 +204,22 @@ VARIANTS: Mapping[tuple[str, str], str] = {
 """Results of opcodes that are not those of REAL, by opcode and type."""
 
 
+def _operation(row: PtxInstruction) -> str:
+    """The operation of an instruction on floats."""
+    return "fma" if row.base == "mad" else row.base
+
+
 def _real(t: Translator, row: PtxInstruction) -> None:
     kinds = _source_kinds(row)
     kind = kinds[-1]
     way = next((p for p in row.parts if p in DIRECTIONS), None)
-    base = "fma" if row.base == "mad" else row.base
+    base = _operation(row)
     opcode = row.opcode.removesuffix(f".{kind}")
     template = VARIANTS.get((opcode, kind)) or VARIANTS.get((base, kind)) or REAL[base]
-    if way is not None and base in DIRECTED:
+    if way is not None and base in EXACT:
         if kind not in ("f32", "f64", "f32x2"):
             raise Untranslatable("a rounding of this type is not known here")
-        template = DIRECTED[base].replace("{way!r}", repr(way))
+        template = f"floats.directed({way!r}, {EXACT[base]})"
     elif base == "fma" and kind not in ("f32", "f32x2", "f64"):
         template = "floats.fused_wide({0}, {1}, {2})"
     simple(t, row, template)
@@ -238,9 +247,19 @@ def _limited(row: PtxInstruction, expression: str) -> str:
     return expression
 
 
-def _settled(row: PtxInstruction, kind: str, expression: str) -> str:
-    """A result of arithmetic: flushed, clamped, and of singles with the NaN of a GPU."""
-    limited = _limited(row, _flushed(row, kind, expression))
+def _settled(row: PtxInstruction, kind: str, expression: str, operands: Sequence[str] = ()) -> str:
+    """A result of arithmetic: flushed, clamped, and with the NaN of a GPU."""
+    base = _operation(row)
+    if "ftz" in row.parts and kind in ("f32", "f32x2") and base in INEXACT_WHERE_SUBNORMAL:
+        way = next((p for p in row.parts if p in DIRECTIONS), "rn")
+        exact = EXACT[base].format(*operands)
+        flushed = f"floats.flush_rounded({expression}, {way!r}, lambda: floats.unrounded({exact}))"
+    else:
+        flushed = _flushed(row, kind, expression)
+    limited = _limited(row, flushed)
+    if kind == "f64" and "ftz" not in row.parts:
+        order = NAN_ORDER.get(base, range(len(operands)))
+        return f"floats.last_nan({limited}, {', '.join(operands[k] for k in order)})"
     clamped = "sat" in row.parts or kind not in ("f32", "f32x2")
     return limited if clamped else f"floats.canonical({limited})"
 
@@ -252,9 +271,10 @@ def simple(t: Translator, row: PtxInstruction, template: str) -> None:
     names = "abc"[: len(sources)]
     packed = kind in floats.PACKED
     given = names if packed else [t.read(o, k) for o, k in zip(sources, kinds, strict=True)]
-    made = template.format(*(_flushed(row, kind, o) for o in given))
+    operands = [_flushed(row, kind, o) for o in given]
+    made = template.format(*operands)
     if is_float(kind) and row.base != "copysign":
-        made = _settled(row, kind, made)
+        made = _settled(row, kind, made, operands)
     if packed:
         words = ", ".join(t.read(o, "u64" if kind == "f32x2" else "u32") for o in sources)
         made = f"floats.packed(lambda {', '.join(names)}: {made}, {kind!r}, [{words}])"
@@ -433,6 +453,8 @@ def _convert(t: Translator, row: PtxInstruction) -> None:
     if to == "tf32":
         finite = "satfinite" in row.parts
         bits = f"floats.to_tf32({_limited(row, value)}, {way!r}, {finite})"
+    elif source == "f64" and to in GREATEST:
+        bits = f"floats.narrowed({_as_real(row, to, source, way, value)}, {to!r}, {way or 'rn'!r})"
     elif is_float(to):
         bits = t.result(_as_real(row, to, source, way, value), to, way or "rn")
     else:
@@ -456,13 +478,18 @@ def _as_real(row: PtxInstruction, to: str, source: str, way: str | None, value: 
             if to == "f32":
                 value = f"floats.round_single({value}, {way!r})"
     elif to == "f32" and source == "f64":
-        value = f"floats.round_single({value}, {way!r})" if way else f"{value}.astype(f32)"
+        rounded = f"floats.round_single({value}, {way!r})"
+        if "ftz" in row.parts:
+            rounded = f"floats.flush_rounded({rounded}, {way!r}, lambda: {value})"
+        value = rounded
     elif to == "f64":
+        if "ftz" in row.parts:  # ptxas puts an instruction of single precision before it
+            value = f"floats.canonical({value})"
         value = f"{value}.astype(f64)"
     # What numpy cannot hold is limited before it is rounded: limits are exact in every format.
     if "satfinite" in row.parts:
         value = _finite(value, to)
-    if to == "f32" and source != "bf16":  # whose bits are moved
+    if to == "f32" and source not in ("bf16", "f64"):  # whose NaN pass
         return _settled(row, to, value)
     return _limited(row, value)
 

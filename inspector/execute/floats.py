@@ -15,8 +15,8 @@ from inspector.execute.kinds import Array, f16, f32, f64, i64, u8, u16, u32, u64
 
 TINY = f32(1.1754944e-38)
 """The smallest normal number of single precision, and of bf16."""
-TINY_HALF = f32(2.0**-14)
-"""The smallest normal number of half precision."""
+TINY_HALF = f32(2.0**-14 - 2.0**-26)
+"""What is below it is subnormal in half precision; from here to 2^-14 all is rounded to 2^-14."""
 NAN_BITS = u32(0x7FFFFFFF)
 """The NaN that every operation on singles gives."""
 
@@ -25,6 +25,25 @@ def canonical(x: Array) -> Array:
     """Single precision with every NaN as the one that a GPU's arithmetic gives."""
     least = x.min()  # NaN where any is: faster than isnan
     return x if least == least else np.where(np.isnan(x), NAN_BITS, x.view(u32)).view(f32)
+
+
+_QUIET = u64(1 << 51)
+
+
+def last_nan(result: Array, *operands: Array) -> Array:
+    """A result of double precision, a NaN as that of the last operand that is one, made quiet.
+
+    PTX ISA, 9.7.3: "NaN payloads are supported for double-precision instructions"; which operand's
+    it leaves open. This is what an H200 gives, with the sign of the operand also where that is
+    negated or its absolute value is taken.
+    """
+    least = result.min()  # NaN where any is: faster than isnan
+    if least == least:
+        return result
+    for x in operands:
+        nan = np.isnan(x) & np.isnan(result)
+        result = np.where(nan, (x.view(u64) | _QUIET).view(f64), result)
+    return result
 
 
 def from_bf16(bits: Array) -> Array:
@@ -61,6 +80,22 @@ def to_f16(x: Array, way: str = "rn") -> Array:
     return np.where(nan, u16(0x7FFF), bits) if nan.any() else bits
 
 
+def narrowed(x: Array, kind: str, way: str) -> Array:
+    """``cvt`` of doubles to f16 or bf16: a NaN keeps its sign and its highest bits, and is quiet.
+
+    So a CPU converts doubles to singles, and an H200 to all three.
+    """
+    bits = to_f16(x, way) if kind == "f16" else to_bf16(x, way)
+    nan = np.isnan(x)
+    if not nan.any():
+        return bits
+    mantissa, quiet = (10, u16(0x7E00)) if kind == "f16" else (7, u16(0x7FC0))
+    double = x.view(u64)
+    sign = (double >> u64(48)).astype(u16) & u16(0x8000)
+    payload = (double >> u64(52 - mantissa)).astype(u16) & u16((1 << mantissa) - 1)
+    return np.where(nan, sign | quiet | payload, bits)
+
+
 def from_f16(bits: Array) -> Array:
     return bits.view(f16).astype(f32)
 
@@ -69,6 +104,25 @@ def flush(x: Array, least: np.floating[Any] = TINY) -> Array:
     """Numbers below the least normal one as zeros of their sign (``.ftz``)."""
     small = np.abs(x) < least
     return np.where(small, np.copysign(x.dtype.type(0), x), x) if small.any() else x
+
+
+_SCALE = 2.0**64
+
+
+def flush_rounded(out: Array, way: str, exact: Callable[[], Array]) -> Array:
+    """``.ftz`` of a result of single precision that was rounded from ``exact``.
+
+    A result is subnormal where it is less than the least normal number when rounded to as many bits
+    as that has (IEEE 754-2008, 7.5, "after rounding"): the PTX ISA (9.7.3) leaves it open, an H200
+    does so. Only of results that are that number ``out`` does not tell.
+    """
+    size = np.abs(out)
+    if not (size <= TINY).any():
+        return out
+    small = size < TINY
+    if (size == TINY).any():
+        small = small | (np.abs(round_single(exact() * _SCALE, way)) < TINY * f32(_SCALE))
+    return np.where(small, np.copysign(f32(0), out), out)
 
 
 def clamp01(x: Array) -> Array:
@@ -221,7 +275,7 @@ def _toward(x: Array, near: Array, way: str) -> Array:
     return near
 
 
-def directed(operation: str, way: str, a: Array, b: Array, c: Array | None = None) -> Array:
+def directed(way: str, operation: str, a: Array, b: Array, c: Array | None = None) -> Array:
     """``add``, ``mul``, ``fma``, ``div`` or ``sqrt`` of singles or doubles in a direction.
 
     Of doubles by fractions: compilers write it where a program asks for it alone.
@@ -229,12 +283,22 @@ def directed(operation: str, way: str, a: Array, b: Array, c: Array | None = Non
     if a.dtype == f64:
         given = (a, b) if c is None else (a, b, c)
         return _exactly(operation, way, np.ones((1, 1), bool), *given)
+    out = round_single(unrounded(operation, a, b, c), way)
+    if way != "rm" or operation not in ("add", "fma"):
+        return out
+    # A sum that is 0 is −0 where it is rounded down, unless both parts are +0.
+    x, y = (a, b) if c is None else (a.astype(f64) * b, c)
+    positive = (x == 0) & (y == 0) & ~np.signbit(x) & ~np.signbit(y)
+    return np.where((out == 0) & (x == -y) & ~positive, f32(-0.0), out)
+
+
+def unrounded(operation: str, a: Array, b: Array, c: Array | None = None) -> Array:
+    """An operation on singles in double precision, rounded to odd: to be rounded once more."""
     x, y = a.astype(f64), b.astype(f64)
     if operation == "add":
         value, error = two_sum(x, y)
     elif operation == "fma" and c is not None:
-        x, y = x * y, c.astype(f64)
-        value, error = two_sum(x, y)
+        value, error = two_sum(x * y, c.astype(f64))
     elif operation == "div":
         value = x / y
         rest = fused_double(-value, y, x)
@@ -244,12 +308,7 @@ def directed(operation: str, way: str, a: Array, b: Array, c: Array | None = Non
         error = fused_double(-value, value, x)
     else:
         value, error = x * y, np.zeros((1, 1))
-    out = round_single(to_odd(value, error), way)
-    if way != "rm" or operation not in ("add", "fma"):
-        return out
-    # A sum that is 0 is −0 where it is rounded down, unless both parts are +0.
-    positive = (x == 0) & (y == 0) & ~np.signbit(x) & ~np.signbit(y)
-    return np.where((out == 0) & (x == -y) & ~positive, f32(-0.0), out)
+    return to_odd(value, error)
 
 
 _TF32_BITS, _INFINITY_BITS = u32(0xFFFFE000), u32(0x7F800000)
@@ -427,6 +486,6 @@ def from_long(value: Array, way: str, kind: str) -> Array:
     high = (value >> value.dtype.type(32)).astype(f64) * 2.0**32
     low = (value & value.dtype.type(0xFFFFFFFF)).astype(f64)
     if kind == "f64":
-        return directed("add", way, high, low)
+        return directed(way, "add", high, low)
     odd = to_odd(*two_sum(high, low))
     return round_single(odd, way) if kind == "f32" else odd

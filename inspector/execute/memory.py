@@ -13,6 +13,7 @@ import ctypes
 from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -229,10 +230,11 @@ _OPERATIONS: Mapping[str, Any] = {
 """New values of ``atom`` and ``red`` from previous ones, as unsigned bits of any type."""
 
 
-def operate(what: str, kind: str, old: Array, given: Sequence[Array]) -> Array:
+def operate(what: str, kind: str, old: Array, given: Sequence[Array], flush: bool = False) -> Array:
     """The new value of ``atom`` and ``red`` from the previous one, all as unsigned bits.
 
-    PTX ISA, "Parallel Synchronization and Communication Instructions".
+    PTX ISA, "Parallel Synchronization and Communication Instructions". ``flush``: a sum of singles
+    takes and gives subnormal numbers as zeros.
     """
     if operation := _OPERATIONS.get(what):
         made: Array = operation(old, *given)
@@ -244,24 +246,43 @@ def operate(what: str, kind: str, old: Array, given: Sequence[Array]) -> Array:
         number = DTYPES[kind if kind[0] in "fs" else f"u{WIDTHS[kind]}"]
         x, y = old.view(number), new.view(number)
     if what == "add":
+        if flush:
+            return floats.canonical(_flushed_sum(x, y)).view(old.dtype)
         rounded = {"bf16": floats.to_bf16, "f16": floats.to_f16, "f32": floats.canonical}
         return rounded.get(kind, np.asarray)(x + y).view(old.dtype)
     better = (y < x) if what == "min" else (y > x)
     return np.where(better | (x != x), new, old)
 
 
+def _flushed_sum(x: Array, y: Array) -> Array:
+    return floats.flush(floats.flush(x) + floats.flush(y))
+
+
 _COMMUTING = {"and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor, "add": np.add}
+
+
+def _has_subnormal(x: Array) -> bool:
+    return bool(((x != 0) & (np.abs(x) < floats.TINY)).any())
+
+
 _LONG = 32
 """Lanes at one place above which they are summed at once."""
 
 
 def in_order(
-    view: Array, index: Array, what: str, kind: str, given: Sequence[Array], wanted: bool
+    view: Array,
+    index: Array,
+    what: str,
+    kind: str,
+    given: Sequence[Array],
+    *,
+    wanted: bool,
+    flush: bool = False,
 ) -> tuple[Array | None, bool]:
     """Applies an operation at each index of ``view``, in the order of the indices.
 
     Lanes at different places run together. Gives the previous value each, where that is
-    ``wanted``, and whether anything changed.
+    ``wanted``, and whether anything changed. ``flush`` is that of ``operate``.
     """
     if not wanted and not is_float(kind) and what in _COMMUTING:
         _COMMUTING[what].at(view, index, given[0].astype(view.dtype))
@@ -278,7 +299,10 @@ def in_order(
             rows = order[start : start + count]
             at = places[start]
             steps = np.concatenate((view[at : at + 1].view(real), given[0][rows].view(real)))
-            sums = np.add.accumulate(steps).astype(real)
+            sums = np.add.accumulate(floats.flush(steps) if flush else steps).astype(real)
+            if flush and _has_subnormal(sums):
+                sums = np.fromiter(accumulate(steps, _flushed_sum), real, len(steps))
+            sums[0] = steps[0]
             if kind == "f32":
                 sums[1:] = floats.canonical(sums[1:])
             before[rows] = sums[:-1].view(view.dtype)
@@ -291,7 +315,7 @@ def in_order(
         rows = turns[begin:end]
         at = index[rows]
         old = view[at]
-        new = operate(what, kind, old, [g[rows] for g in given])
+        new = operate(what, kind, old, [g[rows] for g in given], flush)
         before[rows] = old
         changed = changed or bool((new != old).any())
         view[at] = new
@@ -420,18 +444,25 @@ class ChunkMemory:
         """
         bits, shape = values[0].dtype, self.lanes.shape
         old: list[Array] = [np.zeros(shape, bits) for _ in values]
-        for table, at, part in self._access(
-            n, "atomic", space, address, bits, len(values), mask, tuple(values)
-        ):
-            here = self.lanes.full_mask(part)
-            index = np.broadcast_to(at, shape)[here]
-            for k, value in enumerate(values):
-                operands = [value] if compare is None else [compare, value]
-                given = [np.broadcast_to(x, shape)[here] for x in operands]
-                before, changed = in_order(table, index + k, what, kind, given, wanted)
-                self.changes += changed
-                if wanted and before is not None:
-                    old[k][here] = before
+        parts = self.split(address, mask) if space == "generic" else [(space, address, mask)]
+        for where, places, lanes in parts:
+            # PTX ISA, "atom": add.f32 "flushes subnormal inputs and results to sign-preserving zero
+            # on global memory", and "doesn't flush them to zero on shared memory".
+            flush = kind == "f32" and what == "add" and where == "global"
+            for table, at, part in self._access(
+                n, "atomic", where, places, bits, len(values), lanes, tuple(values)
+            ):
+                here = self.lanes.full_mask(part)
+                index = np.broadcast_to(at, shape)[here]
+                for k, value in enumerate(values):
+                    operands = [value] if compare is None else [compare, value]
+                    given = [np.broadcast_to(x, shape)[here] for x in operands]
+                    before, changed = in_order(
+                        table, index + k, what, kind, given, wanted=wanted, flush=flush
+                    )
+                    self.changes += changed
+                    if wanted and before is not None:
+                        old[k][here] = before
         return old
 
     def copy(

@@ -154,10 +154,22 @@ PERMUTE_MODES: Mapping[str, Callable[[Array, int], Array]] = {
 """The byte that ``prmt`` in a mode takes for byte k."""
 
 
+def _field(a: Array, position: Array, length: Array) -> tuple[Array, Array]:
+    """The place and the length of a bit field, as ``bfe`` and ``bfi`` take them.
+
+    PTX ISA, 9.7.1, "bfe", restricts both to 0 to 255. Beyond, the instruction of 32 bits looks at
+    the lowest byte; what ptxas puts in place of that of 64 bits clamps.
+    """
+    if a.dtype.itemsize == 8:
+        return position, length
+    return position & u32(255), length & u32(255)
+
+
 def extract_bits(a: Array, position: Array, length: Array) -> Array:
     """``bfe`` of any width; signed by the type of ``a``, whose bits the field's sign fills."""
-    field = shift_right(a.astype(i64 if a.dtype.kind == "i" else u64), position & u32(255))
-    above = u32(64) - np.minimum(length & u32(255), u32(64))
+    first, count = _field(a, position, length)
+    field = shift_right(a.astype(i64 if a.dtype.kind == "i" else u64), first)
+    above = u32(64) - np.minimum(count, u32(64))
     return shift_right(shift_left(field, above), above).astype(a.dtype)
 
 
@@ -168,8 +180,8 @@ def extend(a: Array, size: Array, wrap: bool) -> Array:
 
 
 def insert_bits(a: Array, b: Array, position: Array, length: Array) -> Array:
-    at, ones = position & u32(255), ~np.zeros((1, 1), b.dtype)
-    field = shift_left(~shift_left(ones, length & u32(255)), at)
+    at, count = _field(b, position, length)
+    field = shift_left(~shift_left(~np.zeros((1, 1), b.dtype), count), at)
     return (b & ~field) | (shift_left(a, at) & field)
 
 
@@ -251,15 +263,17 @@ def pack(a: Array, b: Array, c: Array | None, width: int, signed: bool) -> Array
 
 
 def carry_sum(a: Array, b: Array, carry: Array | None, subtract: bool) -> tuple[Array, Array]:
-    """A sum or difference of unsigned integers, and its carry or borrow (0 or 1, 64 bits)."""
-    part = a - b if subtract else a + b
-    over = a < b if subtract else part < a
-    if carry is None:
-        return part, over.astype(u64)
-    step = carry.astype(a.dtype)
-    total = part - step if subtract else part + step
-    over = over | ((part < step) if subtract else (total < step))
-    return total, over.astype(u64)
+    """A sum or difference of unsigned integers, and its carry (0 or 1, 64 bits).
+
+    A difference is the sum with the complement and a carry of 1, as on a GPU: its carry is 1 where
+    nothing is borrowed. PTX ISA, 9.7.2, "sub.cc", calls the flag a borrow, which only an ``addc``
+    after it could tell from that: on an H200 it adds 1 where nothing was borrowed.
+    """
+    added = ~b if subtract else b
+    step = a.dtype.type(subtract) if carry is None else carry.astype(a.dtype)
+    part = a + added
+    total = part + step
+    return total, ((part < a) | (total < part)).astype(u64)
 
 
 def to_integer(x: Array, way: str, dtype: Any) -> Array:

@@ -79,7 +79,6 @@ def from_double(bits: int) -> float:
         ("max.NaN.xorsign.abs.f32", "f32 = f32 f32", (PAYLOAD, 0)),
         ("cvt.rni.f32.f32", "f32 = f32", (PAYLOAD,)),
         ("cvt.f32.f16", "f32 = f16", (0xFE01,)),
-        ("cvt.rn.f32.f64", "f32 = f64", (0xFFF8000012345678,)),
         ("add.rn.f32.bf16", "f32 = bf16 f32", (0xFFC1, 0)),
     ],
 )
@@ -111,6 +110,57 @@ def test_moved_bits_and_the_other_operand_stay(
     opcode: str, operands: str, sources: tuple[int, ...], wanted: int
 ) -> None:
     assert run(opcode, operands, *sources) == wanted
+
+
+QUIET, NEGATIVE_QUIET, SIGNALLING = 0x7FF8000000000123, 0xFFF8000000000456, 0x7FF0000000000789
+QUIETENED = SIGNALLING | 1 << 51
+DEFAULT_NAN, ONE = 0xFFF8000000000000, 0x3FF0000000000000
+
+
+@pytest.mark.parametrize(
+    ("opcode", "sources", "wanted"),
+    [
+        ("add.f64", (QUIET, ONE), QUIET),
+        ("add.f64", (QUIET, NEGATIVE_QUIET), NEGATIVE_QUIET),
+        ("add.rm.f64", (QUIET, SIGNALLING), QUIETENED),
+        ("sub.rp.f64", (ONE, NEGATIVE_QUIET), NEGATIVE_QUIET),
+        ("mul.f64", (SIGNALLING, QUIET), QUIET),
+        ("div.rn.f64", (SIGNALLING, QUIET), QUIETENED),
+        ("fma.rn.f64", (QUIET, NEGATIVE_QUIET, SIGNALLING), NEGATIVE_QUIET),
+        ("fma.rn.f64", (QUIET, ONE, SIGNALLING), QUIETENED),
+        ("mad.rz.f64", (0, DOUBLE_INF, QUIET), QUIET),
+        ("fma.rn.f64", (0, DOUBLE_INF, ONE), DEFAULT_NAN),
+        ("abs.f64", (NEGATIVE_QUIET,), NEGATIVE_QUIET),
+        ("neg.f64", (QUIET,), QUIET),
+        ("sqrt.rn.f64", (SIGNALLING,), QUIETENED),
+        ("min.f64", (SIGNALLING, ONE), ONE),
+        ("max.f64", (QUIET, SIGNALLING), QUIETENED),
+    ],
+)
+def test_a_nan_of_double_precision_passes_quiet_with_its_sign(
+    opcode: str, sources: tuple[int, ...], wanted: int
+) -> None:
+    assert run(opcode, "f64 = " + "f64 " * len(sources), *sources) == wanted
+
+
+@pytest.mark.parametrize(
+    ("opcode", "operands", "source", "wanted"),
+    [
+        ("cvt.rn.f32.f64", "f32 = f64", 0xFFF8000012345678, 0xFFC00000),
+        ("cvt.rz.f32.f64", "f32 = f64", 0x7FF0000020000000, 0x7FC00001),
+        ("cvt.rn.ftz.f32.f64", "f32 = f64", 0x7FF0000000000001, 0x7FC00000),
+        ("cvt.rn.sat.f32.f64", "f32 = f64", 0x7FF0000000000001, 0),
+        ("cvt.rn.f16.f64", "f16 = f64", 0xFFF0040000000000, 0xFE01),
+        ("cvt.rp.bf16.f64", "bf16 = f64", 0x7FF0200000000000, 0x7FC1),
+        ("cvt.f64.f32", "f64 = f32", 0xFF812345, 0xFFF82468A0000000),
+        ("cvt.ftz.f64.f32", "f64 = f32", 0xFF812345, 0x7FFFFFFFE0000000),
+    ],
+)
+def test_a_nan_converted_from_or_to_double_precision(
+    opcode: str, operands: str, source: int, wanted: int
+) -> None:
+    """Of single precision a conversion that flushes subnormal numbers makes the one NaN first."""
+    assert run(opcode, operands, source) == wanted
 
 
 @pytest.mark.parametrize("kind", ["f16", "bf16"])
@@ -255,6 +305,88 @@ def test_subnormal_numbers_are_flushed_where_the_opcode_says_so(
     assert run(opcode, operands, *sources) == wanted
 
 
+LEAST, BELOW_ONE, ABOVE_ONE = 0x00800000, 0x3F7FFFFF, 0x3F800001
+
+
+@pytest.mark.parametrize(
+    ("opcode", "operands", "sources", "wanted"),
+    [
+        ("mul.rn.ftz.f32", "f32 = f32 f32", (LEAST, BELOW_ONE), 0),
+        ("mul.rn.f32", "f32 = f32 f32", (LEAST, BELOW_ONE), LEAST),
+        ("mul.ftz.sat.f32", "f32 = f32 f32", (0x00FFFFFF, 0x3F000000), 0),
+        ("mul.rn.ftz.f32x2", "f32x2 = f32x2 f32x2", (LEAST, BELOW_ONE), 0),
+        ("fma.rn.ftz.f32", "f32 = f32 f32 f32", (LEAST, 0x33000001, 1 << 31 | LEAST), 1 << 31),
+        # Rounded to 24 bits, this is the least normal number.
+        (
+            "fma.rn.ftz.f32",
+            "f32 = f32 f32 f32",
+            (LEAST, 0x33000000, 1 << 31 | LEAST),
+            1 << 31 | LEAST,
+        ),
+        ("mad.rp.ftz.f32", "f32 = f32 f32 f32", (LEAST, BELOW_ONE, 0), 0),
+        ("div.rp.ftz.f32", "f32 = f32 f32", (LEAST, ABOVE_ONE), 0),
+        ("div.rp.ftz.f32", "f32 = f32 f32", (LEAST, single(1.0)), LEAST),
+        ("rcp.rp.ftz.f32", "f32 = f32", (0x7E800001,), 0),
+        ("rcp.rp.f32", "f32 = f32", (0x7E800001,), LEAST),
+        ("cvt.rp.ftz.f32.f64", "f32 = f64", (0x380FFFFFE0000000,), 0),
+        ("cvt.rp.f32.f64", "f32 = f64", (0x380FFFFFE0000000,), LEAST),
+        ("mul.ftz.f16", "f16 = f16 f16", (0x8400, 0x3BFF), 0x8000),
+        ("fma.rn.ftz.f16", "f16 = f16 f16 f16", (0x0400, 0x0400, 0x8400), 0x8400),
+        ("fma.rn.ftz.f16x2", "f16x2 = f16x2 f16x2 f16x2", (0x8400, 0x0400, 0x0400), 0x0400),
+    ],
+)
+def test_a_result_is_flushed_that_has_a_lower_exponent_when_rounded_to_as_many_bits(
+    opcode: str, operands: str, sources: tuple[int, ...], wanted: int
+) -> None:
+    assert run(opcode, operands, *sources) == wanted
+
+
+ATOMIC_SPACES = """.version 8.6
+.target sm_90a
+.address_size 64
+.visible .entry add_all(.param .b64 a)
+{
+.shared .align 4 .b32 word;
+.reg .b64 %d<4>;
+.reg .b32 %r<9>;
+.reg .pred %p<2>;
+ld.param.b64 %d0, [a];
+atom.global.add.f32 %r1, [%d0], 0f00400000;
+red.add.f32 [%d0+4], 0f00400000;
+mov.u32 %r2, %tid.x;
+setp.ne.u32 %p0, %r2, 0;
+@%p0 bra DONE;
+st.global.b32 [%d0+12], %r1;
+st.shared.b32 [word], 1;
+atom.shared.add.f32 %r3, [word], 0f00000001;
+mov.u64 %d1, word;
+cvta.shared.u64 %d2, %d1;
+atom.add.f32 %r4, [%d2], 0f00000001;
+ld.shared.b32 %r5, [word];
+st.global.b32 [%d0+8], %r5;
+DONE: ret;
+}
+"""
+
+
+@pytest.mark.parametrize("threads", [1, 64])
+def test_atomic_sums_flush_subnormal_numbers_in_global_memory_alone(threads: int) -> None:
+    memory = np.array([1, 1 << 31 | 0x00C00000, 0, 0], np.uint32)
+    launch(ATOMIC_SPACES, (1,), threads, [memory])
+    assert list(memory) == [0, 1 << 31 | 0x00C00000, 3, 1]
+
+
+@pytest.mark.parametrize("threads", [1, 64])
+def test_atomic_sums_that_become_subnormal_are_zeros(threads: int) -> None:
+    """The first thread's sum is subnormal, so that the others add to 0."""
+    text = ATOMIC_SPACES.replace("0f00400000", "0f00800000")
+    memory = np.array([1 << 31 | 0x00C00000, 0, 0, 0], np.uint32)
+    launch(text, (1,), threads, [memory])
+    left = single((threads - 1) * 2.0**-126) if threads > 1 else 1 << 31
+    assert memory[0] == left
+    assert memory[3] == 1 << 31 | 0x00C00000
+
+
 @pytest.mark.parametrize("sign", [0, 1])
 @pytest.mark.parametrize(
     ("kind", "one", "step"), [("f16", 0x3C00, 2**-12), ("bf16", 0x3F80, 2**-9)]
@@ -342,6 +474,9 @@ def test_every_form_that_a_gpu_is_compared_on_can_be_run_here() -> None:
         ("rcp.approx.f32", 0x40000000, NAN, 0xFFC00000, False),
         ("sin.approx.f32", 0x40000000, 0x3F000000, 0x3F001000, False),
         ("sin.approx.f32", 0x50000000, 0x3F000000, 0x3F001000, True),
+        ("sin.approx.f32", 0x40490FDB, 0xB3BBBD2E, 0, True),
+        ("sin.approx.f32", 0x40490FDB, 0xB6000000, 0, False),
+        ("sin.approx.f32", 0x80000000, 0x80000000, 0, False),
         ("ex2.approx.f32", 0x40000000, INF, 0x7F7FFFFF, False),
     ],
 )

@@ -14,14 +14,17 @@ import pytest
 
 from inspector.listing.ptx import parse_ptx
 from inspector.listing.ptx_code import read_module
+from inspector.reader import tables
 from tests.execute import random_programs, random_ptx
 from tests.execute.programs import launch
+from tests.gpu import edge_values
 
 FOLDER = Path(__file__).parent.parent / "data" / "execute" / "h200"
 CHANGED = "the generator no longer gives what the H200 was given"
 SETS, KEPT_SETS = 65_536, 4096
 """Sets of operands of each instruction that the H200 ran, and those whose results are kept."""
 PROGRAMS, PIECE = 200, 20
+EDGE_PIECES = 8
 
 
 def digest(*parts: bytes) -> str:
@@ -47,6 +50,27 @@ def test_every_instruction() -> None:
         launch(module, (KEPT_SETS // 256,), 256, [words, made], f"i{k}")
         if digest(made.tobytes()) != row[4]:
             different.append(" ".join(row[:3]))
+    assert not different
+
+
+@pytest.mark.parametrize("piece", range(EDGE_PIECES))
+def test_edge_values(piece: int) -> None:
+    """Forms that are no approximations on every combination of their operands' edge values."""
+    table, bounds = edge_values.read_forms(), tables.table("approximate")
+    forms = [
+        form
+        for form in table.forms
+        if form.sm == edge_values.LOWEST_SM and edge_values.bound_of(form, bounds) is None
+    ]
+    kept = rows("edge_values.txt")
+    assert [[form.opcode, str(len(form.sources))] for form in forms] == [r[:2] for r in kept]
+    different = []
+    for form, row in list(zip(forms, kept, strict=True))[piece::EDGE_PIECES]:
+        words = edge_values.cases(form, table)
+        assert edge_values.digest(words) == row[2], CHANGED
+        results = edge_values.run_here(edge_values.kernel(form, form.sm), words)
+        if edge_values.digest(results) != row[3]:
+            different.append(form.name)
     assert not different
 
 

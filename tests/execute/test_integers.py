@@ -66,3 +66,50 @@ def test_every_instruction_gives_what_ptxas_works_out(tmp_path: Path) -> None:
     assert not wrong
     assert sum(1 for pairs in alone.values() if pairs) > 190
     assert sum(map(len, alone.values())) > 2000
+
+
+CHAINS = """.version 8.6
+.target sm_90a
+.address_size 64
+.visible .entry chains(.param .b64 a, .param .b64 b)
+{
+.reg .b64 %d<9>;
+.reg .b32 %r<20>;
+ld.param.b64 %d0, [a];
+ld.param.b64 %d1, [b];
+ld.global.v4.b32 {%r0, %r1, %r2, %r3}, [%d0];
+ld.global.v4.b32 {%r4, %r5, %r6, %r7}, [%d0+16];
+sub.cc.u32 %r8, %r0, %r4;
+subc.cc.u32 %r9, %r1, %r5;
+subc.cc.u32 %r10, %r2, %r6;
+subc.u32 %r11, %r3, %r7;
+st.global.v4.b32 [%d1], {%r8, %r9, %r10, %r11};
+mul.lo.u32 %r8, %r0, %r4;
+mul.hi.u32 %r9, %r0, %r4;
+mad.lo.cc.u32 %r9, %r1, %r4, %r9;
+madc.hi.u32 %r10, %r1, %r4, 0;
+mad.lo.cc.u32 %r9, %r0, %r5, %r9;
+madc.hi.cc.u32 %r10, %r0, %r5, %r10;
+addc.u32 %r11, 0, 0;
+mad.lo.cc.u32 %r10, %r1, %r5, %r10;
+madc.hi.u32 %r11, %r1, %r5, %r11;
+st.global.v4.b32 [%d1+16], {%r8, %r9, %r10, %r11};
+ret;
+}
+"""
+
+
+def words_of(number: int) -> list[int]:
+    return [number >> 32 * k & 0xFFFFFFFF for k in range(4)]
+
+
+def test_long_differences_and_products_by_words_of_32_bits() -> None:
+    low, all_ones = (1 << 64) - 1, (1 << 128) - 1
+    numbers = (0, 1, 1 << 32, low, 1 << 64, 0x0123456789ABCDEF << 64 | 0xFEDCBA9876543210, all_ones)
+    for a in numbers:
+        for b in numbers:
+            given = np.array(words_of(a) + words_of(b), np.uint32)
+            results = np.zeros(8, np.uint32)
+            launch(CHAINS, (1,), 1, [given, results])
+            assert results[:4].tolist() == words_of(a - b & all_ones)
+            assert results[4:].tolist() == words_of((a & low) * (b & low))

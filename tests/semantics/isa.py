@@ -108,9 +108,16 @@ ARITHMETIC = frozenset(
 # -- bits ------------------------------------------------------------------------------------------
 
 
+def field(kind: str, position: int, length: int) -> tuple[int, int]:
+    """A bit field's place and length: beyond 255, which the ISA excludes, as on an H200."""
+    if width_of(kind) == 64:
+        return min(position, 255), min(length, 255)
+    return position & 0xFF, length & 0xFF
+
+
 def bfe(kind: str, a: Numbers) -> int:
     msb = width_of(kind) - 1
-    pos, length = a[1] & 0xFF, a[2] & 0xFF
+    pos, length = field(kind, a[1], a[2])
     has_sign = kind[0] == "s" and length > 0
     sign = a[0] >> min(pos + length - 1, msb) & 1 if has_sign else 0
     d = 0
@@ -122,7 +129,7 @@ def bfe(kind: str, a: Numbers) -> int:
 
 def bfi(kind: str, a: Numbers) -> int:
     msb = width_of(kind) - 1
-    pos, length = a[2] & 0xFF, a[3] & 0xFF
+    pos, length = field(kind, a[2], a[3])
     f = a[1]
     for i in range(length):
         if pos + i <= msb:
@@ -273,7 +280,7 @@ def carried(words: list[str], kind: str, a: Numbers) -> int:
         total = a[1] + a[2] + carry
         return total + (total >> width if out else carry)
     if base == "sub":
-        return a[0] - a[1] + (a[0] < a[1])
+        return a[0] - a[1] + (a[0] >= a[1])  # as on an H200, whose borrow is a missing carry
     if base == "subc":
         return a[1] - a[2] - (a[0] < 1)
     x = [number(value, kind) for value in a]
