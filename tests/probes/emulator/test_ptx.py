@@ -258,8 +258,13 @@ def test_an_illegal_access_names_thread_line_address_and_tensor(
     assert done.status == 1
     assert "CUDA error: an illegal memory access was encountered" in done.err
     assert said in re.sub("0x[0-9a-f]+", "ADDRESS", line)
-    source = {"block": "tl.store(out + 60 + o, 1.0)", "scalar": "value = tl.load(first(x,"}
-    assert f": {source.get(how, 'tl.store(tl.load(table)')}" in line
+    source = {
+        "block": "tl.store(out + 60 + o, 1.0)",
+        "scalar": "value = tl.load(first(x,",
+        "across": "tl.store(out + o, tl.inline_asm_elementwise(",
+        "behind": "tl.store(tl.load(table)",
+    }
+    assert f": {source[how]}" in line
     assert "inspector/execute" not in done.err, "the program's traceback is its own"
 
 
