@@ -188,8 +188,8 @@ def lane_bars(timeline: Named, lane: int, view: View, chosen: int | None = None)
 
 def _bar(name: str, span: int, heights: Sequence[int]) -> Iterator[Bar]:
     """A bar with its name in it, as far as there is room."""
-    full = len(heights) if all(height >= 7 for height in heights[:-1]) else 0
-    room = full - 2 if full >= MIN_LABEL_CELLS else 0
+    solid = all(height >= 7 for height in heights[1:-1])
+    room = len(heights) - 2 if solid and len(heights) >= MIN_LABEL_CELLS else 0
     label = padded(name, room).rstrip() if room else ""
     drawn = "".join(EIGHTHS[height] for height in heights)
     if label:

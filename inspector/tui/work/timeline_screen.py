@@ -141,12 +141,13 @@ class TimelineView(Widget, can_focus=True):
         count = len(self.shown.streams)
         first = min(max(self.chosen - (room - 1) // 2, 0), max(count - room + 1, 0))
         indexes = range(first, min(first + room - 1, count))
-        head, *rows = timeline.span_rows(self.shown, indexes, self.size.width)
-        lines = [Content(""), Content.styled(head.text.plain, "bold")]
+        head, *rows = timeline.span_rows(self.shown, indexes, self.size.width - 2)
+        lines = [Content(""), Content.styled(f"  {head.text.plain}", "bold")]
         for index, row in zip(indexes, rows, strict=True):
-            style = "bold $foreground on $cursor-line" if index == self.chosen else ""
-            text = padded(row.text.plain, self.size.width)
-            lines.append(Content.styled(text, style))
+            is_chosen = index == self.chosen
+            text = f"{'▸' if is_chosen else ' '} {row.text.plain}"
+            style = "bold $foreground on $cursor-line" if is_chosen else ""
+            lines.append(Content.styled(padded(text, self.size.width), style))
         return lines
 
     def _style(self, bar: Bar) -> str:
