@@ -212,13 +212,17 @@ class CostScreen(LinesScreen):
         """Show when the GPU did what; a kernel that is chosen there is shown as one chosen here."""
         from inspector.tui.work.timeline_screen import TimelineScreen, timeline_of
 
+        def closed(place: str | None) -> None:
+            if place is not None:
+                self.dismiss(place)
+
         def opened(screen: TimelineScreen | None) -> None:
             if screen is None:
                 self.notify(
                     "No work of a GPU was recorded: ptxview run on a machine with one does."
                 )
             else:
-                self.app.push_screen(screen, lambda place: place and self.dismiss(place))
+                self.app.push_screen(screen, closed)
 
         in_thread(self, partial(timeline_of, self.recording, self.profiled), opened, "timeline")
 

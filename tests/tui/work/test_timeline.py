@@ -14,7 +14,6 @@ from inspector.tui.app.app import PtxviewApp
 from inspector.tui.main.main_screen import MainScreen
 from inspector.tui.work.timeline_screen import TimelineScreen, TimelineView
 from tests.helpers.gpu_timeline import US, recorded, steps, timeline_file
-from tests.helpers.ptxview import SAMPLE
 from tests.helpers.sample import settle, text_of
 from tests.helpers.shared_app import lecture_app, started
 from tests.recording.test_driver_records import symbol as symbol
