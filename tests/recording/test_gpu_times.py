@@ -54,7 +54,7 @@ def test_a_damaged_timeline_is_a_sentence(data: bytes, why: str) -> None:
 
 
 @pytest.mark.parametrize("name", DAMAGED)
-def test_a_damaged_timeline_spoils_nothing_else(name: str, tmp_path: Path, symbol: str) -> None:
+def test_a_damaged_timeline_spoils_nothing_else(name: str, tmp_path: Path, symbol: bytes) -> None:
     data, why = DAMAGED[name]
     folder = recorded(tmp_path / "recording", symbol, data)
     recording = open_path(folder)
@@ -67,7 +67,7 @@ def test_a_damaged_timeline_spoils_nothing_else(name: str, tmp_path: Path, symbo
     assert done.status == 0 and "launched kernel" in done.text
 
 
-def test_bytes_that_are_changed_anywhere_raise_nothing_else(tmp_path: Path, symbol: str) -> None:
+def test_bytes_that_are_changed_anywhere_raise_nothing_else(tmp_path: Path, symbol: bytes) -> None:
     chance = random.Random(5)
     whole = timeline_file(steps(3))
     for _ in range(300):
