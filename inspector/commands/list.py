@@ -66,6 +66,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
             "--estimate": flag("with --by cost: simulate launches without a measured time"),
             "--where": option("QUERY", "variants with properties: 'spill>0 op:HGMMA launched'"),
             "--tunings": flag("autotuning, a table for each round: candidates, times, choice"),
+            "--timeline": flag("the GPU's work by stream in order of time, and its gaps"),
             "--calls": flag("distinct calls of kernels, graphs and functions, with counts"),
             "--ops": flag("operations of each compiled graph: lines, modules, operators"),
             "--compiles": flag("timeline of torch.compile and Triton: caches, breaks, recompiles"),
@@ -82,8 +83,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     """Print the table, or JSON."""
     args = parser.parse_args(argv)
-    views = ("brief", "by", "tunings", "calls", "ops", "compiles", "breaks", "recompiles", "guards")
-    refuse_together(args, *views)
+    views = "brief by tunings timeline calls ops compiles breaks recompiles guards"
+    refuse_together(args, *views.split())
     terms = parse(args.where or "")
     if args.estimate and not args.by:
         raise UsageError("--estimate goes with --by cost")
@@ -98,6 +99,8 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
         return _costs(profiled, args.json, args.estimate)
     if args.tunings:
         return _tunings(rec, args.json)
+    if args.timeline:
+        return _timeline(rec, args.json)
     if args.compiles or args.breaks or args.recompiles or args.guards:
         return _compiles(args, rec)
     if args.json:
@@ -176,6 +179,30 @@ def _tunings(rec: Recording, as_json: bool) -> int:
     printing.rows(printed[:-1])
     if not printed:
         printing.narrate("nothing was tuned")
+    return Exit.OK
+
+
+def _timeline(rec: Recording, as_json: bool) -> int:
+    """What the GPU did in a part of the run."""
+    from inspector.measure.gpu_window import read_windows
+    from inspector.measure.streams import window_streams
+    from inspector.report import timeline
+
+    window, problems = read_windows(rec)
+    if as_json:
+        return print_json(timeline.document(rec, window, problems))
+    for problem in problems:
+        say(shown(problem))
+    if window is None or not len(window.spans):
+        printing.narrate(timeline.NONE_KNOWN)
+        return Exit.OK
+    out = printing.out()
+    out.print(shown(tables.heading(rec)))
+    out.print(timeline.heading(window))
+    printing.rows(timeline.gap_rows(window, rec, out.width))
+    drawn = timeline.lines(timeline.named(window_streams(window), rec), out.width)
+    out.print()
+    printing.rows(line.text for line in drawn)
     return Exit.OK
 
 

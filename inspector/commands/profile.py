@@ -18,6 +18,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from msgspec.structs import replace
+from rich.text import Text
 
 from inspector.base.model import Recording
 from inspector.base.text import (
@@ -229,13 +230,24 @@ def _print(
             age = timings.age(taken.isoformat(), datetime.datetime.now(datetime.UTC))
         out.print(age, style="bold")
     if args.timeline:
-        lines = [line.text for line in profile_report.timeline(profile, rec, out.width)]
+        lines = _timeline(profile, rec, out.width)
         if not lines:
             say("no GPU's work was recorded, so there is no timeline")
     else:
         lines = list(profile_report.whole(profile, many, rec.mode, out.width, args.top))
     for line in lines:
         out.print(line, soft_wrap=True)
+
+
+def _timeline(profile: Profile, rec: Recording, width: int) -> list[Text]:
+    """The GPU's work of the last step; nothing where there was none."""
+    from inspector.measure.streams import profile_streams
+    from inspector.report import timeline
+
+    if not profile.timeline:
+        return []
+    drawn = timeline.lines(timeline.named(profile_streams(profile), rec), width)
+    return [line.text for line in drawn]
 
 
 def arguments_ncu(parser: argparse.ArgumentParser) -> None:

@@ -8,9 +8,10 @@ from inspector.base.model import FX_STAGES, Kernel, Stage, Variant
 from inspector.base.text import PtxviewError, base_name, plural, shown
 from inspector.export.page import COSTLY, Found, measured, named
 from inspector.listing.source_code import is_cuda
+from inspector.measure.gpu_window import gpu_window
 from inspector.measure.time.results import StoredTimes
 from inspector.reader.reader import Reader
-from inspector.report import card, jsons, tables
+from inspector.report import card, jsons, tables, timeline
 from inspector.report.diff_text import code, details, escaped, rows_of
 
 IN_FULL = 4  # kernels shown in full; more get the table only
@@ -30,6 +31,10 @@ def markdown(
     written = 0
     rec = reader.recording
     yield from rows_of(HEADS, [_row(reader, found, times) for found in chosen])
+    window = gpu_window(rec)
+    if window is not None and len(window.spans):
+        yield escaped(timeline.heading(window))
+        yield ""
     if len(chosen) > IN_FULL:
         yield f"Name up to {plural(IN_FULL, 'kernel')} to have their hints and their code."
         yield ""

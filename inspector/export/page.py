@@ -23,16 +23,18 @@ from msgspec.structs import replace
 from inspector import __version__
 from inspector.analyse.line_annotations import virtual
 from inspector.analyse.tuner_times import overheads
-from inspector.base.model import Fusion, Graph, Kernel, Origin, Stage, Variant
+from inspector.base.model import Fusion, Graph, Kernel, Origin, Recording, Stage, Variant
 from inspector.base.text import PtxviewError, base_name, by_key, plural, shown, visible
 from inspector.diff.beside import BesideRow, Sign
 from inspector.diff.canonical import digest
 from inspector.diff.compare import Compared, compare, of_stage
 from inspector.measure.evidence import Evidence, evidence
+from inspector.measure.gpu_window import GpuWindow
+from inspector.measure.streams import window_streams
 from inspector.measure.time.results import StoredTime, StoredTimes
 from inspector.reader.facts import MACHINE, at_hand
 from inspector.reader.reader import Reader
-from inspector.report import calls, card, costs, diff_text, jsons, tables, timings
+from inspector.report import calls, card, costs, diff_text, jsons, tables, timeline, timings
 from inspector.report.tables import titles
 from inspector.system import files
 from inspector.system.process import side_by_side
@@ -428,7 +430,7 @@ def _aligned(one: Compared, row: BesideRow) -> list[object]:
 
 
 WEB = Path(__file__).parent / "web"
-SCRIPTS = ("rows", "kernel", "costs", "compare", "page")
+SCRIPTS = ("rows", "kernel", "timeline", "costs", "compare", "page")
 """The parts of the page's script, each using those before it."""
 KEPT = 64  # variants up to which all that was read of them is kept until they have been compared
 
@@ -517,11 +519,19 @@ def _index(
             if row.variant is None or id(row.variant) in at
         ],
         "footnotes": costs.footnotes(by_cost),
+        "timeline": _picture(reader.recording, given.window),
         "graphs": graphs,
         "pairs": pairs,
         "removed": removed,
         "left_out": gathered.left_out,
     }
+
+
+def _picture(rec: Recording, window: GpuWindow | None) -> dict[str, object] | None:
+    """The timeline of a step, None where none was recorded."""
+    if window is None or not len(window.spans):
+        return None
+    return timeline.picture(timeline.named(window_streams(window), rec), [timeline.heading(window)])
 
 
 # -- the document ---------------------------------------------------------------------------------

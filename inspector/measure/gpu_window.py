@@ -1,20 +1,21 @@
 """What the GPU did while the program ran: how busy it was, its gaps, and the time of a step."""
 
-from bisect import bisect_left
+from __future__ import annotations
+
 from collections import Counter
-from collections.abc import Iterable, Sequence
 from itertools import pairwise
-from operator import attrgetter
 from statistics import median
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from inspector.base.model import Recording, Timeline
 from inspector.base.text import PtxviewError
-from inspector.recording.gpu_times import COPY, MARK, SET, Span, Window, read_timeline
+from inspector.recording.gpu_times import COPY, MARK, SET, Span, Spans, Window, read_timeline
 
-Interval = tuple[int, int]
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 MAX_GAPS = 5
 """Gaps that are told, the longest first."""
@@ -41,8 +42,8 @@ class GpuWindow(Struct, frozen=True):
 
     timeline: Timeline
     seconds: float
-    spans: tuple[Span, ...]
-    marks: tuple[Span, ...]
+    spans: Spans
+    marks: Spans
     busy_us: float
     launches: int
     attributed: int
@@ -56,96 +57,148 @@ class GpuWindow(Struct, frozen=True):
 
 
 def gpu_window(recording: Recording) -> GpuWindow | None:
-    """The window of the process that kept the GPU busiest; None where none was recorded."""
+    """The window of the process that kept the GPU busiest; None where none can be read."""
+    return read_windows(recording)[0]
+
+
+def read_windows(recording: Recording) -> tuple[GpuWindow | None, list[str]]:
+    """As ``gpu_window``, and why windows of other processes cannot be read."""
     windows = []
+    problems = []
     for timeline in recording.timelines:
         try:
             window = read_timeline(timeline.content.read())
-        except PtxviewError:
-            continue
-        windows.append(steady_part(timeline, window))
-    return max(windows, key=lambda window: window.busy_us, default=None)
+        except PtxviewError as error:
+            problems.append(f"process {timeline.process}: {error.message}")
+        else:
+            windows.append(steady_part(timeline, window))
+    return max(windows, key=lambda window: window.busy_us, default=None), problems
 
 
 def steady_part(timeline: Timeline, window: Window) -> GpuWindow:
     """The part of a window with most work between two launches that were new, or all of it."""
-    news = [round((time - window.began) * 1e9) for time in timeline.first_launches]
-    borders = [0, *sorted(time for time in news if 0 < time < window.length), window.length + 1]
-    own = [span for span in window.spans if span.launch not in timeline.tuning]
-    ran = [span for span in own if span.launch != MARK]
-    inside = [_within(ran, part) for part in pairwise(sorted(set(borders)))]
-    spans = max(inside, key=busy_ns)
-    part = (spans[0].start, spans[-1].end) if spans else (0, 0)
-    marks = _within([span for span in own if span.launch == MARK], part)
-    begin = min((span.start for span in (*spans, *marks)), default=0)
-    end = max((span.end for span in (*spans, *marks)), default=0)
-    kernels = [span for span in spans if span.launch not in (COPY, SET)]
+    import numpy as np
+
+    columns = window.spans.columns
+    columns = columns[~np.isin(columns["launch"], list(timeline.tuning))]
+    is_mark = columns["launch"] == MARK
+    spans = _busiest_part(timeline, window, columns[~is_mark])
+    marks = columns[is_mark]
+    if len(spans):
+        first, last = np.searchsorted(marks["start"], (spans["start"][0], spans["end"][-1]))
+        marks = marks[first:last]
+    else:
+        marks = marks[:0]
+    begin = min((int(part["start"].min()) for part in (spans, marks) if len(part)), default=0)
+    end = max((int(part["end"].max()) for part in (spans, marks) if len(part)), default=0)
+    for part in (spans, marks):
+        part["start"] -= begin
+        part["end"] -= begin
+    is_kernel = ~np.isin(spans["launch"], (COPY, SET))
     steps, step_us = step_time(marks)
     return GpuWindow(
         timeline=timeline,
         seconds=(end - begin) / 1e9,
-        spans=tuple(_since(span, begin) for span in spans),
-        marks=tuple(_since(span, begin) for span in marks),
+        spans=Spans(spans),
+        marks=Spans(marks),
         busy_us=busy_ns(spans) / 1e3,
-        launches=len(kernels),
-        attributed=sum(span.launch in timeline.variants for span in kernels),
-        gaps=longest_gaps(spans),
+        launches=int(is_kernel.sum()),
+        attributed=int(np.isin(spans["launch"], list(timeline.variants)).sum()),
+        gaps=longest_gaps(Spans(spans)),
         steps=steps,
         step_us=step_us,
     )
 
 
-def _since(span: Span, begin: int) -> Span:
-    return replace(span, start=span.start - begin, end=span.end - begin)
+def _busiest_part(timeline: Timeline, window: Window, spans: NDArray[np.void]) -> NDArray[np.void]:
+    """A copy of the spans between those two first launches that have most work between them."""
+    import numpy as np
+
+    news = [round((time - window.began) * 1e9) for time in timeline.first_launches]
+    borders = {0, *(time for time in news if 0 < time < window.length), window.length + 1}
+    indexes = np.unique(np.searchsorted(spans["start"], sorted(borders)))
+    parts = [spans[first:last] for first, last in pairwise(indexes)]
+    return max(parts, key=busy_ns, default=spans[:0]).copy()
 
 
-def _within(spans: Sequence[Span], part: Interval) -> Sequence[Span]:
-    """The spans, in the order of time, that start in a part."""
-    first, last = part
-    start_of = attrgetter("start")
-    return spans[bisect_left(spans, first, key=start_of) : bisect_left(spans, last, key=start_of)]
-
-
-def busy_ns(spans: Iterable[Span]) -> int:
+def busy_ns(spans: NDArray[np.void]) -> int:
     """The time in which at least one of the spans ran, on the busiest device.
 
     Args:
-        spans: In the order of time.
+        spans: Columns in the order of time.
     """
-    busy: Counter[int] = Counter()
-    ends: dict[int, int] = {}
-    for span in spans:
-        end = ends.get(span.device, 0)
-        busy[span.device] += max(span.end - max(span.start, end), 0)
-        ends[span.device] = max(end, span.end)
-    return max(busy.values(), default=0)
+    import numpy as np
+
+    busy = [0]
+    for device in np.unique(spans["device"]):
+        of_device = spans[spans["device"] == device]
+        ends = np.maximum.accumulate(of_device["end"])
+        begins = of_device["start"].copy()
+        begins[1:] = np.maximum(begins[1:], ends[:-1])
+        busy.append(int(np.maximum(of_device["end"] - begins, 0).sum()))
+    return max(busy)
 
 
-def longest_gaps(spans: Sequence[Span]) -> tuple[Gap, ...]:
-    """The longest times in which the device of the first span did nothing, the longest first."""
-    gaps: list[Gap] = []
-    latest: Span | None = None
-    for span in spans:
-        if span.device != spans[0].device:
-            continue
-        if latest is not None and span.start > latest.end:
-            gaps.append(Gap((span.start - latest.end) / 1e3, latest, span))
-        if latest is None or span.end > latest.end:
-            latest = span
-    gaps.sort(key=lambda gap: -gap.us)
-    return tuple(gaps[:MAX_GAPS])
+def idle_before(
+    start: NDArray[np.int64], end: NDArray[np.int64], device: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """For how many ns the device did nothing before each span, and which span ended there.
+
+    Args:
+        start: Of the spans in ns, in order.
+        end: In ns.
+        device: Its number.
+
+    Returns:
+        The times, 0 where there is no gap, and the indexes of the spans before.
+    """
+    import numpy as np
+
+    idle = np.zeros(len(start), np.int64)
+    previous = np.arange(len(start))
+    for number in np.unique(device):
+        indexes = np.flatnonzero(device == number)
+        ends = np.maximum.accumulate(end[indexes])
+        is_latest = np.append(True, ends[1:] > ends[:-1])
+        latest = np.maximum.accumulate(np.where(is_latest, np.arange(len(indexes)), 0))
+        idle[indexes[1:]] = np.maximum(start[indexes[1:]] - ends[:-1], 0)
+        previous[indexes[1:]] = indexes[latest[:-1]]
+    return idle, previous
 
 
-def step_time(marks: Sequence[Span]) -> tuple[int, float | None]:
-    """How many steps there are, and the median time of one in µs.
+def longest_gaps(spans: Spans) -> tuple[Gap, ...]:
+    """The longest times in which a device did nothing, the longest first."""
+    import numpy as np
+
+    columns = spans.columns
+    idle, previous = idle_before(columns["start"], columns["end"], columns["device"])
+    longest = np.argsort(-idle, kind="stable")[:MAX_GAPS]
+    return tuple(
+        Gap(int(idle[index]) / 1e3, spans[int(previous[index])], spans[int(index)])
+        for index in longest
+        if idle[index]
+    )
+
+
+def step_starts(marks: NDArray[np.void]) -> list[int]:
+    """When steps begin, in ns, with the end of the last; [] where there are none.
 
     A step goes from one call of a graph to its next: of the graphs that are called twice or more,
     the one that is called least often is called once a step; of several the first.
     """
-    counts = Counter(mark.bytes for mark in marks)
+    numbers = marks["bytes"].tolist()
+    counts = Counter(numbers)
     least = min((count for count in counts.values() if count > 1), default=None)
     if least is None:
+        return []
+    first = next(number for number in numbers if counts[number] == least)
+    starts: list[int] = marks["start"][marks["bytes"] == first].tolist()
+    return starts
+
+
+def step_time(marks: NDArray[np.void]) -> tuple[int, float | None]:
+    """How many steps there are, and the median time of one in µs."""
+    starts = step_starts(marks)
+    if not starts:
         return 0, None
-    number = next(mark.bytes for mark in marks if counts[mark.bytes] == least)
-    starts = [mark.start for mark in marks if mark.bytes == number]
     return len(starts) - 1, median(end - start for start, end in pairwise(starts)) / 1e3

@@ -7,13 +7,18 @@ launch, and a file of all that ran in a window.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
 from inspector.base.model import GpuTime
 from inspector.base.text import Unreadable
 from inspector.recording.facts import Event, Process, Processes, as_int, as_map, as_text
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 LaunchKey = tuple[Process, int]
 
@@ -24,8 +29,21 @@ COPY, SET, MARK = -2, -3, -4
 """Launch numbers of spans without a kernel, as ``activity.c`` has it; -1 is an unknown kernel."""
 
 _HEAD = struct.Struct("<IIQQqQQ")
-_SPAN = struct.Struct("<QQQiIHHI")
+_SPAN = {
+    "start": "<u8",
+    "end": "<u8",
+    "bytes": "<u8",
+    "launch": "<i4",
+    "stream": "<u4",
+    "device": "<u2",
+    "copy_kind": "<u2",
+    "unused": "<u4",
+}
+"""Fields of a span in the file, and their types in numpy's words."""
+SPAN_BYTES = 40
 FORMAT = 2
+MAX_NS = 1 << 53
+"""Length of a window: 104 days. Above it floating-point numbers are no longer exact."""
 
 
 class LaunchTimes(Struct, frozen=True):
@@ -54,6 +72,26 @@ class Span(Struct, frozen=True):
     copy_kind: int = 0
 
 
+class Spans:
+    """Spans in the order of time, as columns: ``columns["start"]`` is an array of numpy.
+
+    A window has up to 200,000 spans: a ``Span`` is made of those that are asked for.
+    """
+
+    def __init__(self, columns: NDArray[np.void]) -> None:
+        self.columns = columns
+
+    def __len__(self) -> int:
+        return len(self.columns)
+
+    def __getitem__(self, index: int) -> Span:
+        return Span(**dict(zip(Span.__struct_fields__, self.columns[index].item(), strict=True)))
+
+    def __iter__(self) -> Iterator[Span]:
+        for values in self.columns.tolist():
+            yield Span(*values)
+
+
 class Window(Struct, frozen=True):
     """All that the GPU did in a window: ``length`` in ns, ``began`` in seconds since 1970.
 
@@ -62,27 +100,35 @@ class Window(Struct, frozen=True):
 
     length: int
     began: float
-    spans: tuple[Span, ...]
+    spans: Spans
     lost: int = 0
 
 
 def read_timeline(data: bytes) -> Window:
     """Read a timeline file. Raises ``Unreadable`` where it is damaged or of another version."""
+    import numpy as np  # who only lists kernels does not wait for it
+
     if len(data) < _HEAD.size:
         raise Unreadable("the timeline of the GPU is damaged: it is too short")
     version, span_bytes, began, ended, to_utc, count, lost = _HEAD.unpack_from(data)
-    if version != FORMAT or span_bytes != _SPAN.size:
+    if version != FORMAT or span_bytes != SPAN_BYTES:
         raise Unreadable("the timeline of the GPU is of another version", "Update ptxview.")
-    body = memoryview(data)[_HEAD.size :]
-    if count > MAX_SPANS or len(body) != count * _SPAN.size or ended < began:
+    size = len(data) - _HEAD.size
+    if count > MAX_SPANS or size != count * SPAN_BYTES or not began <= ended < began + MAX_NS:
         raise Unreadable("the timeline of the GPU is damaged: its sizes do not fit")
-    spans = []
-    for start, end, size, launch, stream, device, copy_kind, _ in _SPAN.iter_unpack(body):
-        if began <= start <= end:
-            spans.append(Span(start - began, end - began, launch, stream, device, size, copy_kind))
-    spans.sort(key=lambda span: (span.start, span.end))
-    last = max((span.end for span in spans), default=0)
-    return Window(max(ended - began, last), (began + to_utc) / 1e9, tuple(spans), lost)
+    records: NDArray[np.void] = np.frombuffer(data, list(_SPAN.items()), count, _HEAD.size)
+    start, end = records["start"], records["end"]
+    latest = np.uint64(min(began + MAX_NS, 2**64 - 1))
+    valid = (began <= start) & (start <= end) & (end < latest) & (records["bytes"] < MAX_NS)
+    records = records[valid]
+    records = records[np.lexsort((records["end"], records["start"]))]
+    types: Any = [(name, "i8") for name in Span.__struct_fields__]
+    columns: NDArray[np.void] = np.empty(len(records), types)
+    for name in Span.__struct_fields__:
+        since = np.uint64(began if name in ("start", "end") else 0)
+        columns[name] = records[name] - since if since else records[name]
+    last = int(columns["end"].max(initial=0))
+    return Window(max(ended - began, last), (began + to_utc) / 1e9, Spans(columns), lost)
 
 
 class GpuTimes:

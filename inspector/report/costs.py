@@ -333,13 +333,14 @@ def document(found: Costs) -> dict[str, object]:
     return {
         "schema": SCHEMA,
         "steps": found.steps,
-        "window": _window_json(found.window),
+        "window": window_json(found.window),
         "costs": Rows(_json(row) for row in found.rows),
         "not_launched": Rows(_json(row) for row in found.idle),
     }
 
 
-def _window_json(window: GpuWindow | None) -> dict[str, object] | None:
+def window_json(window: GpuWindow | None) -> dict[str, object] | None:
+    """What the GPU did in a part of the run, as JSON."""
     if window is None:
         return None
     return {

@@ -6,14 +6,12 @@ from rich.console import Group
 from rich.text import Text
 
 from inspector.analyse.line_annotations import total
-from inspector.base.model import Recording
-from inspector.base.text import by_key, counted, plural, short_name, shown, some
+from inspector.base.text import by_key, counted, short_name, shown, some
 from inspector.measure.ncu.attach import UNRECORDED, Attached, Key, NcuMeasured
 from inspector.measure.ncu.report import Dim3, NcuLaunch, Report
 from inspector.measure.profile.trace import GpuWork, Overhead, Profile, Window
-from inspector.report.compiles import CompileLine
 from inspector.report.jsons import SCHEMA, members, samples
-from inspector.report.tables import UNKNOWN, figure, grid, titles
+from inspector.report.tables import UNKNOWN, figure, grid
 
 NO_GPU = (
     "GPU times need a GPU: the program's use of one was not seen, and CPU times are all there is"
@@ -148,64 +146,6 @@ def chains(profile: Profile, top: int) -> Iterator[str]:
     left = len(profile.chains) - top
     if left > 0:
         yield f"… and {left} more (--top)"
-
-
-TIMELINE = ("start", "gap", "time", "kernel")
-TIMELINE_HEADS = 2
-"""Lines of a timeline before its first piece."""
-
-
-def pieces_near(profile: Profile, zoom: float, at: int) -> tuple[float, float, list[int]]:
-    """Begin and length in µs of a ``zoom``-th of the timeline around piece ``at``, and the pieces
-    in it."""
-    pieces = profile.timeline
-    whole = max(piece.start_us + piece.us for piece in pieces)
-    begin = min(max(pieces[at].start_us - whole / zoom / 2, 0), whole - whole / zoom)
-    end = begin + whole / zoom
-    near = [n for n, p in enumerate(pieces) if begin <= p.start_us + p.us and p.start_us <= end]
-    return begin, whole / zoom, near
-
-
-def timeline(
-    profile: Profile, rec: Recording, width: int, zoom: float = 1, at: int = 0
-) -> Iterator[CompileLine]:
-    """What the GPU did for the last step, a bar for each piece of work in the order of time.
-
-    Shows the pieces near piece ``at``; the time before a bar in which the GPU did nothing is
-    dotted.
-    """
-    if not (pieces := profile.timeline):
-        return
-    titled = titles(rec)
-    names = {w.name: titled.get(w.kernel or "", shown(w.short)) for w in profile.kernels}
-    kernels = {w.name: w.kernel for w in profile.kernels}
-    idle = max(pieces, key=lambda piece: piece.gap_us or 0)
-    said = f"{plural(len(pieces), 'piece')} of work in {time(pieces_near(profile, 1, 0)[1])}, "
-    said += f"idle in between for {time(sum(piece.gap_us or 0 for piece in pieces))}"
-    if idle.gap_us:
-        said += f", longest for {time(idle.gap_us)} before {names[idle.name]}"
-    yield CompileLine(Text(said, "bold"))
-    begin, span, near = pieces_near(profile, zoom, at)
-    room = width // 2
-
-    def cell(us: float) -> int:
-        return min(max(int((us - begin) / span * room), 0), room)
-
-    shows = [pieces[n] for n in near]
-    rows = [
-        (time(p.start_us), time(p.gap_us) if p.gap_us else "", time(p.us), names[p.name])
-        for p in shows
-    ]
-    gives = (("kernel", MIN_NAME), ("start", 0), ("kernel", 8))
-    head, *lines = grid(TIMELINE, rows, width - room - 2, TIMELINE[:3], gives)
-    yield CompileLine(head)
-    left = max(line.cell_len for line in lines) + 2
-    for piece, line in zip(shows, lines, strict=True):
-        idles, begins = cell(piece.start_us - (piece.gap_us or 0)), cell(piece.start_us)
-        line.append(" " * (left - line.cell_len + idles))
-        line.append("·" * (begins - idles), "dim")
-        line.append("█" * max(cell(piece.start_us + piece.us) - begins, 1), "cyan")
-        yield CompileLine(line, kernel=kernels[piece.name])
 
 
 def busy(overhead: Overhead) -> float | None:

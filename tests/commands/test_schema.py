@@ -44,6 +44,7 @@ LINES = [
     ["list", RECORDED, "--guards"],
     ["list", RECORDED, "--by", "cost"],
     ["list", RECORDED, "--tunings"],
+    ["list", RECORDED, "--timeline"],
     ["show", RECORDED, "gelu_kernel", "--stage", "source"],
     ["show", RECORDED, "ba6e6b76", "--beside", "source"],
     ["show", RECORDED, "softmax_kernel", "--stage", "sass"],

@@ -41,6 +41,7 @@ function showCosts() {
   $('costs').replaceChildren(
     make('div', { cls: 'wide' }, make('table', {}, make('thead', {}, make('tr', {}, ...columns.map(([, head, cls]) => make('th', { cls }, head)))), make('tbody', {}, ...index.costs.map(row)))),
     ...index.footnotes.map((text) => make('p', { cls: 'quiet' }, text)),
+    ...timelinePicture(),
     launched.some(won) ? make('p', { cls: 'quiet' }, star(), 'the fastest candidate of an autotuner') : '');
   address();
 }

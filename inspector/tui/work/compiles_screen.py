@@ -18,16 +18,14 @@ from inspector.base.model import Recording, UserFrame
 from inspector.base.text import plural
 from inspector.diff.compare import tuned_codes
 from inspector.measure.evidence import Evidence
-from inspector.measure.profile.trace import Profile
 from inspector.reader.reader import Reader
 from inspector.reader.tables import table
-from inspector.report import compiles, costs, profile, tunings
+from inspector.report import compiles, costs, tunings
 from inspector.tui.widgets.notice import in_thread, label, visible
 from inspector.tui.widgets.tool_screen import ChoiceList, Overlay
 
 FRAME_CELLS = 6
 """Columns of the frame, the padding and the scrollbar."""
-MAX_ZOOM = 4096
 AT_ONCE = 8
 """Rows of which hints are looked for before they are shown."""
 CONTEXT_LINES = 2000
@@ -125,33 +123,6 @@ class CompilesScreen(LinesScreen):
         super().__init__("Compiles", partial(compiles.lines, recording, *tables))
 
 
-class TimelineScreen(LinesScreen):
-    """The GPU's work of a step in order of time; + and − zoom around the chosen piece."""
-
-    BINDINGS: ClassVar = [
-        Binding("plus,equals_sign", "zoom(2)", show=False),
-        Binding("minus", "zoom(0.5)", show=False),
-    ]
-
-    KEYS: ClassVar = "+ − zoom"
-
-    def __init__(self, recording: Recording, found: Profile) -> None:
-        self.found, self.zoom, self.at = found, 1.0, 0
-        super().__init__(
-            "Timeline", lambda width: profile.timeline(found, recording, width, self.zoom, self.at)
-        )
-
-    def action_zoom(self, by: float) -> None:
-        """Show more or less of the time around the highlighted piece, which stays highlighted."""
-        row = max((self.options.highlighted or 0) - profile.TIMELINE_HEADS, 0)
-        self.at = profile.pieces_near(self.found, self.zoom, self.at)[2][row]
-        self.zoom = min(max(self.zoom * by, 1), MAX_ZOOM)
-        self.fill()
-        near = profile.pieces_near(self.found, self.zoom, self.at)[2]
-        self.options.highlighted = near.index(self.at) + profile.TIMELINE_HEADS
-        self.options.scroll_to_highlight()
-
-
 class CostScreen(LinesScreen):
     """Kernels by what they cost, and what tuning compared, one table for each round."""
 
@@ -239,11 +210,21 @@ class CostScreen(LinesScreen):
 
     def action_timeline(self) -> None:
         """Show when the GPU did what; a kernel that is chosen there is shown as one chosen here."""
-        if self.profiled is None or not self.profiled.timeline:
-            self.notify("No profile of a GPU was recorded: ptxview profile SCRIPT makes one.")
-        else:
-            screen = TimelineScreen(self.recording, self.profiled)
-            self.app.push_screen(screen, lambda place: place and self.dismiss(place))
+        from inspector.tui.work.timeline_screen import TimelineScreen, timeline_of
+
+        def closed(place: str | None) -> None:
+            if place is not None:
+                self.dismiss(place)
+
+        def opened(screen: TimelineScreen | None) -> None:
+            if screen is None:
+                self.notify(
+                    "No work of a GPU was recorded: ptxview run on a machine with one does."
+                )
+            else:
+                self.app.push_screen(screen, closed)
+
+        in_thread(self, partial(timeline_of, self.recording, self.profiled), opened, "timeline")
 
 
 def _hanging(text: Text, width: int) -> Text:

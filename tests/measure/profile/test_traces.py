@@ -22,8 +22,10 @@ from inspector.measure.profile.read import (
     windows,
 )
 from inspector.measure.profile.trace import Profile, Window, stacks, summarise
+from inspector.measure.streams import profile_streams
 from inspector.recording.layout import BlobContent, DerivedCache, Writer, read_events
 from inspector.report import profile as report
+from inspector.report import timeline
 from inspector.sources.opening import open_path
 from tests.helpers.profile_traces import Made
 from tests.helpers.ptxview import SAMPLE
@@ -367,9 +369,7 @@ def test_the_timeline_is_the_last_steps_with_the_gaps_between() -> None:
     assert (second.name, second.us) == ("add", 10)
     assert second.gap_us == pytest.approx(second.start_us - 40)
     rec = open_path(SAMPLE)
-    lines = [line.text.plain for line in report.timeline(found, rec, 100)]
-    assert "idle in between" in lines[0] and lines[2].count("█") == 1
-    near = report.pieces_near(found, 8, 1)[2]
-    assert near == [1]
-    bars = [line.text.plain.count("█") for line in report.timeline(found, rec, 100, 64, 0)][2:]
-    assert bars[0] > 1  # zoomed in
+    drawn = timeline.lines(timeline.named(profile_streams(found), rec), 100)
+    title, axis, bars, *_ = (line.text.plain for line in drawn)
+    assert title.startswith("2 spans in ") and "╷0 µs" in axis
+    assert bars.startswith("GPU  ███▂·") and bars.endswith("·▆")
