@@ -406,11 +406,12 @@ class DriverLaunches:
             tuning_gpu_time=self.times.of(self._executed(launches, tuning=True)),
         )
         if variant.launches is not None:
-            variant = replace(
-                variant, calls=tuple(self._timed(launches, call) for call in variant.calls)
-            )
             more = sum(c.replayed - c.captured for c in counts)
-            return replace(variant, launches=max(variant.launches + more, 0))
+            return replace(
+                variant,
+                launches=max(variant.launches + more, 0),
+                calls=tuple(self._timed(launches, call) for call in variant.calls),
+            )
         told = any(event.get("parameters") for event in launches.calls.values())
         tuned = [self._count(k, e) for k, e in launches.calls.items() if e.get("tuning")]
         return replace(
