@@ -311,11 +311,11 @@ def add(subject: Subject, entry: Entry, times: int = 1) -> None:
 
 
 def grown(subject: Subject, entry: Entry) -> None:
-    """Write a count that has grown, or note it for the next write, and set when it is looked at next.
+    """Write a count that has grown, or note it for the next write.
 
     Writing takes as long as several launches, and counts of a step's kernels grow together: a count
-    above ``GROWN_CALLS`` is noted when it has grown by a sixteenth, and written, with all that are
-    noted, when it has grown by an eighth.
+    from ``GROWN_CALLS`` on is noted when it has grown by a sixteenth, and written, with all that
+    are noted, when it has grown by an eighth.
     """
     entry[1] = entry[0] + max(min(entry[0], GROWN_CALLS), entry[0] >> 4)
     if entry[2] < 0:
