@@ -87,7 +87,7 @@ def observed(
             if type(token) is Changed:
                 args, kwargs, token = token.args, token.kwargs, token.token
         try:
-            result = original(*args, **kwargs)
+            result = original(*args, **kwargs) if kwargs else original(*args)
         except BaseException as error:
             if after is not None and token is not _SKIPPED:
                 _call(name, after, token, None, error)
