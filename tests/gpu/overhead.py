@@ -33,7 +33,7 @@ from pathlib import Path
 from types import FunctionType
 from typing import Any
 
-from inspector.recording.driver_records import is_records, read_records
+from inspector.recording.driver_records import read_records
 from inspector.system import toolchain
 from tests.benchmarks.overhead import recording
 
@@ -147,10 +147,9 @@ class Probes:
         """Launches that the driver's callbacks have counted."""
         self.tell()
         counts: dict[str, list[int]] = {}
-        for file in Path(os.environ["PTXVIEW_RECORDING"]).iterdir():
-            if is_records(file.name) and file.name.startswith(f"driver-{os.getpid()}-"):
-                for _, event in read_records(file, lambda _: None, {}):
-                    counts |= event.get("counts", {})  # type: ignore[call-overload]
+        for file in Path(os.environ["PTXVIEW_RECORDING"]).glob(f"driver-{os.getpid()}-*.records"):
+            for _, event in read_records(file, lambda _: None, {}):
+                counts |= event.get("counts", {})  # type: ignore[call-overload]
         return sum(row[0] + row[1] for row in counts.values())
 
 
@@ -301,7 +300,7 @@ def measure(asked: argparse.Namespace) -> dict[str, Any]:
     for _ in range(WARM_STEPS):
         step()
     wait()
-    states = STATES
+    states: tuple[State, ...] = STATES
     if probes.library is None or not probes.library.ptxview_driver_force(2, 1):
         if not asked.dry:
             raise SystemExit("no library is at the driver: CUPTI is absent or somebody else's")
