@@ -96,6 +96,16 @@ class Blocks:
 # -- the recorded process -------------------------------------------------------------------------
 
 
+@dataclass(frozen=True)
+class Launcher:
+    """A launcher that is counted, and the dictionary from which the program takes it."""
+
+    holder: dict[str, Any]
+    key: str
+    counted: Any
+    original: Any
+
+
 class Probes:
     """The probes of this process, which are put into one state after another."""
 
@@ -109,7 +119,7 @@ class Probes:
         self.subjects = subjects
         self.launches = triton_launches
         self.library = subscriber._state["library"]
-        self.launchers: list[tuple[dict[str, Any], str, Any]] = []
+        self.launchers: list[Launcher] = []
         if self.library is not None and not hasattr(self.library, "ptxview_driver_force"):
             raise SystemExit(f"the library in {LIBRARY} is older than its source: build it again")
 
@@ -121,14 +131,17 @@ class Probes:
         for holder in gc.get_referrers(*proxies.values()):
             for key in ("runner", "run", "_run"):
                 if type(holder) is dict and id(holder.get(key)) in proxies:
-                    self.launchers.append((holder, key, holder[key]))
+                    counted = holder[key]
+                    function = counted if type(counted) is FunctionType else counted.func
+                    self.launchers.append(Launcher(holder, key, counted, function.__wrapped__))
 
     def enter(self, state: State) -> float:
         """Enter a state; the milliseconds that this took."""
         began = time.perf_counter()
         self.hooks._state["recording"] = state.hooks == "on"
-        for holder, key, proxy in self.launchers:
-            holder[key] = proxy.__wrapped__ if state.hooks == "removed" else proxy
+        for launcher in self.launchers:
+            removed = state.hooks == "removed"
+            launcher.holder[launcher.key] = launcher.original if removed else launcher.counted
         if self.library is not None:
             self.library.ptxview_driver_force(state.callbacks, state.activity)
         return (time.perf_counter() - began) * 1e3
