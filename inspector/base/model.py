@@ -231,6 +231,25 @@ class Share(Struct, frozen=True, array_like=True):
     offset_bytes: int = 0
 
 
+class GpuTime(Struct, frozen=True):
+    """How long the GPU took for launches of a variant in the program's run, by CUPTI's records.
+
+    ``timed`` is how many launches were timed. ``mean_us`` weighs launches of different grids by how
+    often the program made each; times the number of launches it is the time of all.
+    ``quartiles_us`` are the 25th, 50th and 75th percentile, of a sample of 255 launches of each
+    grid.
+    """
+
+    timed: int
+    mean_us: float
+    shortest_us: float
+    quartiles_us: tuple[float, float, float]
+
+    @property
+    def median_us(self) -> float:
+        return self.quartiles_us[1]
+
+
 class Call(Struct, frozen=True):
     """Something that can be run again, as often as it was run alike: ``count`` times.
 
@@ -262,27 +281,10 @@ class Call(Struct, frozen=True):
     count: int = 1
     first: int | None = None
     operators: tuple[str, ...] = ()
+    gpu_time: GpuTime | None = None
+    """Of all launches of the variant with this grid, block and shared memory."""
     shares: tuple[Share, ...] = ()
     failed: str | None = None
-
-
-class GpuTime(Struct, frozen=True):
-    """How long the GPU took for launches of a variant in the program's run, by CUPTI's records.
-
-    ``timed`` is how many launches were timed. ``mean_us`` weighs launches of different grids by how
-    often the program made each; times the number of launches it is the time of all.
-    ``quartiles_us`` are the 25th, 50th and 75th percentile, of a sample of 255 launches of each
-    grid.
-    """
-
-    timed: int
-    mean_us: float
-    shortest_us: float
-    quartiles_us: tuple[float, float, float]
-
-    @property
-    def median_us(self) -> float:
-        return self.quartiles_us[1]
 
 
 class Timeline(Struct, frozen=True):

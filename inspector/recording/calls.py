@@ -406,6 +406,9 @@ class DriverLaunches:
             tuning_gpu_time=self.times.of(self._executed(launches, tuning=True)),
         )
         if variant.launches is not None:
+            variant = replace(
+                variant, calls=tuple(self._timed(launches, call) for call in variant.calls)
+            )
             more = sum(c.replayed - c.captured for c in counts)
             return replace(variant, launches=max(variant.launches + more, 0))
         told = any(event.get("parameters") for event in launches.calls.values())
@@ -416,7 +419,10 @@ class DriverLaunches:
             launches_exact={process for process, _ in launches.calls}.isdisjoint(self._inexact),
             # None where the recording does not tell an autotuner's launches from others.
             benchmarks=sum(c.launched + c.replayed for c in tuned) if self._tells_tuning else None,
-            calls=self._calls(launches, argument_types(demangled) if told else ()),
+            calls=tuple(
+                self._timed(launches, call)
+                for call in self._calls(launches, argument_types(demangled) if told else ())
+            ),
         )
 
     def _executed(self, launches: _Launches, tuning: bool) -> dict[LaunchKey, int]:
@@ -427,6 +433,16 @@ class DriverLaunches:
             if bool(event.get("tuning")) is tuning
         }
         return {key: count.launched + count.replayed for key, count in counts.items()}
+
+    def _timed(self, launches: _Launches, call: Call) -> Call:
+        """A call with the times of the launches that have its grid, block and shared memory."""
+        wanted = (call.grid, call.block, call.shared_bytes)
+        counts = {
+            key: count
+            for key, count in self._executed(launches, tuning=False).items()
+            if _geometry(launches.calls[key]) == wanted
+        }
+        return replace(call, gpu_time=self.times.of(counts))
 
     def launch_keys(self, variant: Variant) -> Iterable[LaunchKey]:
         """The processes and numbers of a variant's launches."""
@@ -660,6 +676,12 @@ class DriverLaunches:
         for key, (word, matter) in LOST.items():
             if n := sum(lost for (_, what), lost in self._lost.items() if what == key):
                 yield f"the driver's launches: {counted(n, word)} {matter}"
+
+
+def _geometry(event: Event) -> tuple[object, object, object]:
+    """Grid, block and dynamic shared memory of a launch."""
+    grid, block = as_three(event.get("grid")), as_three(event.get("block"))
+    return grid, block, as_int(event.get("shared_bytes"))
 
 
 def digest_named(content: Content) -> str | None:

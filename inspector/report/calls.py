@@ -10,7 +10,15 @@ from rich.text import Text
 from inspector.analyse.graph_text import CALL_HEAD, MAX_COLUMN_CHARS, call_cells, heading
 from inspector.analyse.graph_view import GraphView, Place, buffer_bytes
 from inspector.base.model import Argument, Call, Graph, Recording, Share, Stage
-from inspector.base.text import counted, kibibytes, plural, short_name, shown, word_for
+from inspector.base.text import (
+    counted,
+    kibibytes,
+    microseconds,
+    plural,
+    short_name,
+    shown,
+    word_for,
+)
 from inspector.report.jsons import members, plain
 from inspector.report.tables import UNKNOWN, grid
 
@@ -49,7 +57,8 @@ def _of(name: str, calls: Sequence[tuple[str, Call]], total: int) -> Iterator[Te
             said = f"as the first but {', '.join(words)}" if words else "as the first"
         else:
             said = " ".join(filter(None, (variant, ", ".join(described(call)))))
-        yield Text(shown(head + said))
+        took = "" if call.gpu_time is None else f", {microseconds(call.gpu_time.median_us)} µs"
+        yield Text(shown(head + said + took))
         for line in (call.failed or "").splitlines():
             yield Text.assemble(" " * (wide + 4), (shown(f"failed: {line}"), "bold"))
 

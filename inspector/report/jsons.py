@@ -15,6 +15,7 @@ from inspector.base.model import (
     Call,
     Compilation,
     Failure,
+    GpuTime,
     Kernel,
     Note,
     Recording,
@@ -212,9 +213,18 @@ def kernel(
 _VARIANT = "tile cache_hit autotune ranks launches launches_exact failed maker library benchmarks"
 
 
+def gpu_time(time: GpuTime | None) -> dict[str, object] | None:
+    """What CUPTI recorded of launches: µs of the median and of the quartiles."""
+    if time is None:
+        return None
+    low, median, high = time.quartiles_us
+    return {"timed": time.timed, "median_us": median, "low_us": low, "high_us": high}
+
+
 def _launch(c: Call) -> dict[str, object]:
     return {
         **members(c, "grid block shared_bytes count first arguments operators failed"),
+        "gpu_time": gpu_time(c.gpu_time),
         "shares": [[share.first, share.second] for share in c.shares],
         "share_offsets": [share.offset_bytes for share in c.shares],
     }
