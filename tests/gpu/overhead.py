@@ -132,7 +132,7 @@ class Probes:
             for key in ("runner", "run", "_run"):
                 if type(holder) is dict and id(holder.get(key)) in proxies:
                     counted = holder[key]
-                    function = counted if type(counted) is FunctionType else counted.func
+                    function: Any = counted if type(counted) is FunctionType else counted.func
                     self.launchers.append(Launcher(holder, key, counted, function.__wrapped__))
 
     def enter(self, state: State) -> float:
