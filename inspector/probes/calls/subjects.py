@@ -167,12 +167,12 @@ MAX_KEYS = 4096
 MAX_FAILED_CALLS = 16
 """Distinct calls of one kernel, graph or function that raised, and are recorded as failed."""
 MAX_ERROR_CHARACTERS = 2000
-GROWN_CALLS = 16
-"""Calls by which a count of more calls than that grows at least before it is written again."""
+GROWN_CALLS = 8
+"""Calls by which a count of more calls than that grows at least before it is looked at again."""
 DESCRIBED_CALLS = 32
 """Calls of one kernel or graph whose arguments are all looked at; then only those of new keys."""
 Entry = list[int]
-"""A call's count; the count at which it is written again (``grown``); the call's number."""
+"""A call's count; the count at which it is looked at again (``grown``); the call's number."""
 _all: dict[tuple[str, str], Subject] = {}
 _next = 0
 epoch = 0
@@ -187,6 +187,8 @@ class Tuning(threading.local):
 
 tuning = Tuning()
 _said: set[str] = hooks.per_recording(set())
+_grown: dict[int, Entry] = {}
+"""Entries to be written by ``grown``, by their calls' numbers."""
 _lock = threading.RLock()
 
 
@@ -309,16 +311,24 @@ def add(subject: Subject, entry: Entry, times: int = 1) -> None:
 
 
 def grown(subject: Subject, entry: Entry) -> None:
-    """Write a count, and set when it is written next.
+    """Write a count that has grown, or note it for the next write.
 
-    A program of many kernels has many counts that grow, and writing one takes as long as several
-    launches: it is written when it has doubled, from 128 on when it has grown by an eighth.
+    Writing takes as long as several launches, and counts of a step's kernels grow together: a count
+    from ``GROWN_CALLS`` on is noted when it has grown by a sixteenth, and written, with all that
+    are noted, when it has grown by an eighth.
     """
-    entry[1] = entry[0] + max(min(entry[0], GROWN_CALLS), entry[0] >> 3)
+    entry[1] = entry[0] + max(min(entry[0], GROWN_CALLS), entry[0] >> 4)
     if entry[2] < 0:
         emit({"event": "calls", "subjects": [_rest(subject)], "final": False})
     elif entry[0] > 1:  # the call's own event has counted the first
-        emit({"event": "calls", "counts": {entry[2]: entry[0]}, "final": False})
+        with _lock:
+            waits = entry[0] >= GROWN_CALLS and entry[2] not in _grown
+            _grown[entry[2]] = entry
+            counts = {} if waits else {number: grew[0] for number, grew in _grown.items()}
+            if not waits:
+                _grown.clear()
+        if counts:
+            emit({"event": "calls", "counts": counts, "final": False})
 
 
 def _rest(subject: Subject) -> dict[str, Any]:
@@ -395,6 +405,7 @@ def begin() -> None:
     epoch += 1
     _next = 0
     _all.clear()
+    _grown.clear()
     tuning = Tuning()
     subscriber.tuning(0)
 

@@ -65,12 +65,9 @@ class Counter:
         if len(args) != self._arity:
             self._look_at(len(args))
         key = self._key(args)
-        described = subject.described >= subjects.DESCRIBED_CALLS
-        entry = subject.quick.get(key) if described else None
-        if entry is None:
-            entry = subject.known(key)
-        if entry is None:
-            entry = subject.entry(key, *self._described(args))
+        entry = subject.quick.get(key)
+        if entry is None or subject.described < subjects.DESCRIBED_CALLS:
+            entry = subject.known(key) or subject.entry(key, *self._described(args))
         return subject, entry, args
 
     def after(self, token: Token, result: Any, error: BaseException | None) -> None:

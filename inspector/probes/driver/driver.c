@@ -171,7 +171,7 @@ static struct Handle { void *handle; int module; } *handles;
 static int handle_count, handle_room;
 static Exec *execs;
 static int exec_count, exec_room;
-static int by_operator, capturing, active, ready, owner, written;
+static int by_operator, capturing, active, ready, owner, written, forced;
 static uint64_t lost[6], lost_told, addresses[MAX_ADDRESSES];
 static int address_count;
 static void *subscriber;
@@ -363,9 +363,13 @@ static void queue_counts(void) {
 
 /* -- on and off ------------------------------------------------------------------------------- */
 
+static void enable_all(const uint32_t *callbacks, size_t bytes, int yes) {
+  for (size_t i = 0; i < bytes / sizeof *callbacks; i++)
+    ask.enable((uint32_t)yes, subscriber, DRIVER_API, callbacks[i]);
+}
+
 static void enable_sampled(int yes) {
-  for (unsigned i = 0; i < sizeof SAMPLED / sizeof *SAMPLED; i++)
-    ask.enable((uint32_t)yes, subscriber, DRIVER_API, SAMPLED[i]);
+  enable_all(SAMPLED, sizeof SAMPLED, yes);
   activity_watch(yes);
 }
 
@@ -386,7 +390,7 @@ static void turn(void) {
   int quiet = now - news >= quiet_ms && !__atomic_load_n(&capturing, __ATOMIC_RELAXED);
   if (!quiet) since = now;
   int wanted = !quiet || (now - since) % period_ms >= period_ms - window_ms;
-  int change = active && may_switch && wanted != on;
+  int change = active && may_switch && !forced && wanted != on;
   if (change && !wanted) on = 0, sampled = 1;
   pthread_mutex_unlock(&queued);
   if (change) enable_sampled(wanted);
@@ -883,8 +887,7 @@ static int subscribe(void) {
   activity_prepare(cupti, timeline_path, window_ms);
   error = ask.enable(1u, subscriber, RESOURCE, (uint32_t)MODULE_LOADED);
   /* An older CUPTI knows fewer callbacks of these; without launches there is nothing to see. */
-  for (unsigned i = 0; i < sizeof WATCHED / sizeof *WATCHED; i++)
-    ask.enable(1u, subscriber, DRIVER_API, WATCHED[i]);
+  enable_all(WATCHED, sizeof WATCHED, 1);
   enable_sampled(1);
   if (!error) error = ask.enable(1u, subscriber, DRIVER_API, LAUNCH);
   if (error) active = 0, ask.unsubscribe(subscriber);
@@ -985,6 +988,25 @@ EXPORT int ptxview_driver_leave(const char *why) {
   ptxview_driver_tell();
   active = 0;
   return error;
+}
+
+/* For measurements of what watching costs: callbacks (0: none, 1: those outside of a window, 2: all)
+ * and activity records are as told from now on, whatever comes. */
+EXPORT int ptxview_driver_force(int callbacks, int activity) {
+  busy = 1;
+  pthread_mutex_lock(&switching);
+  int done = forced = active && may_switch;
+  if (done) {
+    pthread_mutex_lock(&queued);
+    on = sampled = 1;   /* nobody waits for callbacks, and counts are no longer exact */
+    pthread_mutex_unlock(&queued);
+    enable_all(WATCHED, sizeof WATCHED, callbacks > 0), enable_all(SAMPLED, sizeof SAMPLED, callbacks > 1);
+    activity_watch(activity);
+  }
+  pthread_mutex_unlock(&switching);
+  if (done && !activity) take_activity(), activity_end_window(0), activity_queue_times();
+  busy = 0;
+  return done;
 }
 
 EXPORT int ptxview_driver_active(void) { return active; }

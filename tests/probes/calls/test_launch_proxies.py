@@ -341,6 +341,24 @@ def test_a_new_call_costs_the_same_beside_many_others(events: list[dict[str, Any
     assert min(first_calls(4) for _ in range(3)) < 3 * alone
 
 
+def test_counts_of_kernels_that_grow_together_are_written_together(
+    events: list[dict[str, Any]],
+) -> None:
+    x, y = aligned(64), aligned(64)
+    launches = [Kernel().behind(lambda *args: None) for _ in range(60)]
+    written: dict[int, int] = {}
+    for step in range(1, 1001):
+        previous = len(events)
+        for launch in launches:
+            launch(*HEAD, x, y, 7, 64)
+        for event in events[previous:]:
+            written |= event["counts"] if event["event"] == "calls" else {event["id"]: 1}
+        numbers = [event["id"] for event in events if event["event"] == "call"]
+        assert len(numbers) == 60
+        assert min(map(written.__getitem__, numbers)) >= min(step - 16, step * 7 // 8)
+    assert len([event for event in events if event["event"] == "calls"]) < 8 * 60
+
+
 def test_a_thread_that_tunes_leaves_launches_of_others_alone() -> None:
     kernel = Kernel()
     tunes, launched = threading.Event(), threading.Event()

@@ -529,3 +529,46 @@ def test_nothing_is_timed_while_launches_are_not_watched(drive: Drive, gelu: str
     )
     assert done.status == 0, done.err
     assert [row[0] for row in times(done).values()] == [1]
+
+
+@pytest.mark.parametrize(
+    ("callbacks", "activity", "counted", "timed"),
+    [(2, 1, 5, 5), (2, 0, 5, 2), (1, 1, 2, 5), (0, 1, 2, 5), (1, 0, 2, 2), (0, 0, 2, 2)],
+)
+def test_callbacks_and_activity_are_forced_apart_and_back(
+    drive: Drive, gelu: str, callbacks: int, activity: int, counted: int, timed: int
+) -> None:
+    done = drive(
+        f"""
+        {BEGIN}
+        load(0x10, cubin({GELU!r}))
+        one = kernel({gelu!r}, 0x10)
+        driver.stand_get_function(one, ctypes.c_void_p(0x10))
+        launch(one, (7, 2), (64, 4))
+        library = ctypes.CDLL(os.environ["PTXVIEW_DRIVER"])
+        assert library.ptxview_driver_force({callbacks}, {activity}) == 1
+        for _ in range(3): launch(one, (7, 2), (64, 4))
+        time.sleep(0.3)  # longer than a period: nothing turns them on or off
+        assert driver.stand_enabled() == ({callbacks} == 2)
+        assert library.ptxview_driver_force(2, 1) == 1
+        launch(one, (7, 2), (64, 4))
+    """,
+        PTXVIEW_DRIVER_MS="20,10,100",
+    )
+    assert done.status == 0, done.err
+    key = (gelu, (7, 2, 1), (64, 4, 1))
+    assert done.launches()[key][0] == counted
+    assert [row[0] for row in times(done).values()] == [timed]
+
+
+def test_nothing_is_forced_where_nothing_is_watched(drive: Drive) -> None:
+    done = drive(f"""
+        subscriber.prepare()
+        force = ctypes.CDLL(os.environ["PTXVIEW_DRIVER"]).ptxview_driver_force
+        print(force(2, 1))
+        {BEGIN}
+        print(force(2, 1))
+        subscriber.leave("torch.profiler")
+        print(force(2, 1))
+    """)
+    assert done.out.split() == ["0", "1", "0"], done.err
