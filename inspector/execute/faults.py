@@ -51,6 +51,21 @@ class Place:
         return ", ".join(where)
 
 
+class Malformed(PtxviewError):
+    """A statement that is not such as ptxas takes, which showed only when it ran.
+
+    ``written``: whether the launch had stored something until then.
+    """
+
+    def __init__(self, place: Place, written: bool) -> None:
+        super().__init__(
+            f"{place.kernel} cannot be run: line {place.line} is malformed: "
+            f"{place.statement[:200]}",
+            "Its operands or types are not those that the PTX ISA gives it.",
+        )
+        self.place, self.written = place, written
+
+
 class Fault(PtxviewError):
     """What a GPU would end a launch for, or never end.
 
@@ -80,17 +95,18 @@ class Fault(PtxviewError):
 
 
 class OutOfBudget(PtxviewError):
-    """A launch took more work than it was allowed.
+    """A launch took more than it was allowed: of lane-instructions, of seconds or of bytes.
 
-    ``work`` is in lane-instructions. ``written`` are the buffers that were written until then,
-    ``reachable`` all that the launch might have written: none of them holds what it should.
+    ``work`` is in lane-instructions, ``limit`` what was met: ``work``, ``seconds`` or ``bytes``.
+    ``written`` are the buffers that were written until then, ``reachable`` all that the launch
+    might have written: none of them holds what it should.
     """
 
-    def __init__(self, kernel: str, budget: int) -> None:
+    def __init__(self, kernel: str, work: int, limit: str, amount: str) -> None:
         super().__init__(
-            f"{kernel} was stopped after {budget:,} lane-instructions, as many as it was allowed",
+            f"{kernel} was stopped after {amount}, as many as it was allowed",
             "What it would have written is not known.",
         )
-        self.work = budget
+        self.work, self.limit = work, limit
         self.written: tuple[str, ...] = ()
         self.reachable: tuple[str, ...] = ()
