@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from inspector.base.text import PtxviewError, plural
+from inspector.base.text import PtxviewError, counted, plural
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,18 +95,19 @@ class Fault(PtxviewError):
 
 
 class OutOfBudget(PtxviewError):
-    """A launch took more than it was allowed: of lane-instructions, of seconds or of bytes.
+    """A launch took more than it was allowed, of lane-instructions or of seconds.
 
-    ``work`` is in lane-instructions, ``limit`` what was met: ``work``, ``seconds`` or ``bytes``.
-    ``written`` are the buffers that were written until then, ``reachable`` all that the launch
+    ``work`` is in lane-instructions; ``seconds`` are those that it was allowed, None where it was
+    the work that was too much. ``written`` are the buffers that were written until then, ``reachable`` all that the launch
     might have written: none of them holds what it should.
     """
 
-    def __init__(self, kernel: str, work: int, limit: str, amount: str) -> None:
+    def __init__(self, kernel: str, work: int, seconds: float | None = None) -> None:
+        amount = counted(work, "lane-instruction") if seconds is None else f"{seconds:g} seconds"
         super().__init__(
             f"{kernel} was stopped after {amount}, as many as it was allowed",
             "What it would have written is not known.",
         )
-        self.work, self.limit = work, limit
+        self.work, self.seconds = work, seconds
         self.written: tuple[str, ...] = ()
         self.reachable: tuple[str, ...] = ()

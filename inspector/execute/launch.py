@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from inspector.base.budget import Budget
-from inspector.base.text import PtxviewError, counted
+from inspector.base.text import PtxviewError
 from inspector.execute import lanes
 from inspector.execute.barriers import Barriers, Phases, Release
 from inspector.execute.blocks import BasicBlock, is_waiting
@@ -35,7 +35,8 @@ from inspector.listing.ptx_statement import PtxInstruction
 MAX_TEXT_CHARS = 4096
 """Characters of a string that are read, and of a field that is printed."""
 MAX_PRINTED_LINES = 65_536
-"""Lines that are kept of a launch; a GPU's own buffer holds about as many."""
+MAX_PRINTED_CHARS = 1 << 24
+"""Lines and characters that are kept of a launch; a GPU's own buffer holds less: 1 MB."""
 
 _DIRECTIVE = re.compile(
     r"%([-+ #0]*+(?:\*|\d++)?+(?:\.(?:\*|\d*+))?)(hh|h|ll|l|L|z|t|j)?([diouxXeEfFgGaAcsp%])"
@@ -87,35 +88,32 @@ PRODUCTS_A_LANE = 128
 class Work:
     """How much a launch has done, in lane-instructions, what it may cost, and what it printed.
 
-    ``seconds`` are those of the clock that it may take from now on; what it prints takes of
-    ``memory``, in bytes.
+    ``seconds`` are those of the clock that it may take from now on.
     """
 
-    def __init__(
-        self, kernel: str, budget: int | None, seconds: float | None, memory: Budget
-    ) -> None:
-        self.kernel, self.budget, self.seconds, self.memory = kernel, budget, seconds, memory
+    def __init__(self, kernel: str, budget: int | None, seconds: float | None) -> None:
+        self.kernel, self.budget, self.seconds = kernel, budget, seconds
         self.done = self.cost = 0
         self.end = math.inf if seconds is None else time.monotonic() + seconds
         self.printed: list[str] = []
         """What lanes printed, in their order."""
+        self.keeps = True
+        """Whether what lanes print is still kept."""
+        self._characters = Budget(MAX_PRINTED_CHARS)
 
     def pay(self, cost: int) -> None:
         """Raises OutOfBudget."""
         self.cost += cost
         if self.budget is not None and self.cost > self.budget:
-            amount = counted(self.budget, "lane-instruction")
-            raise OutOfBudget(self.kernel, self.budget, "work", amount)
+            raise OutOfBudget(self.kernel, self.budget)
         if self.seconds is not None and time.monotonic() > self.end:
-            amount = f"{self.seconds:g} seconds"
-            raise OutOfBudget(self.kernel, self.done, "seconds", amount)
+            raise OutOfBudget(self.kernel, self.done, self.seconds)
 
     def print(self, text: str) -> None:
-        """Keep what a lane printed. Raises OutOfBudget."""
-        if not self.memory.take(len(text)):
-            amount = f"{self.memory.total:,} bytes"
-            raise OutOfBudget(self.kernel, self.done, "bytes", amount)
-        self.printed.append(text)
+        """Keep what a lane printed, or say once that no more is kept."""
+        self.keeps = len(self.printed) < MAX_PRINTED_LINES and self._characters.take(len(text))
+        kept = f"(the printf of {self.kernel} goes on; no more of it is kept)\n"
+        self.printed.append(text if self.keeps else kept)
 
 
 class Messages:
@@ -128,7 +126,7 @@ class Messages:
         """``vprintf``: ``form`` and ``arguments`` are where its two parameters stand."""
         forms, lists = (self._parameter(n, x, u64, mask) for x in (form, arguments))
         for where in zip(*np.nonzero(self.lanes.full_mask(mask)), strict=True):
-            if len(self.work.printed) >= MAX_PRINTED_LINES:
+            if not self.work.keeps:
                 return
             size, offset = self.memory.local_size, int(lists[where]) & ((1 << 56) - 1)
             first = (int(where[0]) * self.lanes.width + int(where[1])) * size
@@ -508,7 +506,7 @@ def execute(
         )
     parameters = program.pack(arguments)
     numbers = choose(sizes[0], blocks)
-    work = Work(program.name, budget, seconds, memory.budget)
+    work = Work(program.name, budget, seconds)
     addresses = program.addresses(memory)
 
     def machine(chosen: Array) -> Machine:

@@ -112,7 +112,7 @@ class Memory:
         self.modules: dict[object, dict[str, int]] = {}
         """The addresses of modules' variables."""
         self.budget = budget or Budget(MAX_BYTES)
-        """Bytes that launches take: of inputs that are made, of variables, of what they print."""
+        """Bytes that launches take, of inputs that are made and of variables."""
 
     @property
     def buffers(self) -> tuple[Buffer, ...]:

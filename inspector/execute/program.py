@@ -79,7 +79,8 @@ class Program:
         nbytes = max((p.offset + p.size for p in self.parameters), default=0)
         if nbytes > MAX_PARAMETER_BYTES:
             raise LaunchError(
-                f"{self.name} has {nbytes:,} bytes of parameters, of at most {MAX_PARAMETER_BYTES:,}"
+                f"{self.name} has {nbytes:,} bytes of parameters, "
+                f"of at most {MAX_PARAMETER_BYTES:,}"
             )
         for parameter in self.parameters:
             self.layout.offsets[parameter.name] = ("param", parameter.offset)
