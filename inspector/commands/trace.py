@@ -44,6 +44,7 @@ ROLLED = tuple(s.value for s in KERNEL_STAGES if s is not Stage.PTX)
 
 def takes_launch(parser: argparse.ArgumentParser) -> None:
     """The words and options that say what is launched."""
+    seconds = f"seconds after which it is given up ({SECONDS:g})"
     budget = f"lane-instructions after which it is given up ({BUDGET:.0e})".replace("+0", "")
     takes(
         parser,
@@ -60,9 +61,7 @@ def takes_launch(parser: argparse.ArgumentParser) -> None:
             "--threads": option("X[,Y,Z]", "threads, in place of the call's", type=triple),
             "--shared": option("BYTES", "dynamic shared memory of a block", type=amount),
             "--budget": option("N", budget, type=amount, default=BUDGET),
-            "--seconds": option(
-                "S", f"seconds after which it is given up ({SECONDS:g})", type=float, default=SECONDS
-            ),
+            "--seconds": option("S", seconds, type=float, default=SECONDS),
         },
     )
 

@@ -17,6 +17,7 @@ from inspector.base.text import PtxviewError, ToolMissing, UsageError, some, wor
 from inspector.estimate.model import Machine, Simulation, Spent, Work
 from inspector.estimate.path import Path, Traffic, decode
 from inspector.execute import Facts, Fault, Malformed, OutOfBudget, execute
+from inspector.execute.calls.tracing import SECONDS
 from inspector.measure.recorded_launch import LaunchWish, choose_launch, chosen_call
 from inspector.measure.time.planning import Found, PlannedLaunch, plan
 from inspector.measure.time.results import COLD, ESTIMATE, Session, Timing

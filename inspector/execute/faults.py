@@ -98,8 +98,8 @@ class OutOfBudget(PtxviewError):
     """A launch took more than it was allowed, of lane-instructions or of seconds.
 
     ``work`` is in lane-instructions; ``seconds`` are those that it was allowed, None where it was
-    the work that was too much. ``written`` are the buffers that were written until then, ``reachable`` all that the launch
-    might have written: none of them holds what it should.
+    the work that was too much. ``written`` are the buffers that were written until then,
+    ``reachable`` all that the launch might have written: none of them holds what it should.
     """
 
     def __init__(self, kernel: str, work: int, seconds: float | None = None) -> None:

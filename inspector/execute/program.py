@@ -163,6 +163,8 @@ class Program:
         if not variable.initial:
             return np.zeros(0, u8)
         size, kind = WIDTHS[variable.kind] // 8, DTYPES[variable.kind]
+        if not size:
+            raise ValueError("a predicate has no place in memory")
         if len(variable.initial) * size > variable.size:
             raise ValueError(f"{len(variable.initial)} values, of {size} bytes each")
         out: list[Array] = []
@@ -246,13 +248,14 @@ class Program:
         if (placed := memory.modules.get(self.module_key)) is None:
             placed = memory.modules[self.module_key] = {}
             arrays: dict[str, Array] = {}
+            nbytes = sum(self.module.variables[name].size for name in self._globals)
+            if not memory.budget.take(nbytes):
+                raise LaunchError(
+                    f"{self.name}: the variables of its module have {nbytes:,} bytes; "
+                    f"{memory.budget.left:,} of {memory.budget.total:,} are left"
+                )
             for name in self._globals:
                 variable = self.module.variables[name]
-                if not memory.budget.take(variable.size):
-                    raise LaunchError(
-                        f"the variable {name} has {variable.size:,} bytes: with it the launch "
-                        f"takes more than {memory.budget.total:,} bytes of memory"
-                    )
                 array = np.zeros(max(variable.size, 1), u8)
                 buffer = memory.add(name, array, writable=variable.space == "global")
                 placed[name], arrays[name] = buffer.address, array
