@@ -123,6 +123,12 @@ def test_processes_are_added_up_and_one_of_the_same_id_is_another() -> None:
     assert (one.arguments[0].low, one.arguments[0].high) == (-1, 9)
 
 
+def test_a_grid_of_fewer_than_no_blocks_is_unknown() -> None:
+    ((_, variant),) = read(call(0, grid=[-1, 1, 1], block=[128, -4, 1]), told({"0": 1})).variants()
+    (one,) = variant.calls
+    assert (one.grid, one.block) == (None, None)
+
+
 def test_what_changes_from_launch_to_launch_stays_apart() -> None:
     changed = call(1, grid=[5, 1, 1], first=3)
     ((_, variant),) = read(call(0), changed, told({"0": 3})).variants()
