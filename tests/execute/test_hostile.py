@@ -32,11 +32,11 @@ def kernel(body: str, declared: str = "", parameters: str = ".param .u64 a") -> 
     )
 
 
-def run(text: str, **more: float) -> tuple[str, ...]:
+def run(text: str, seconds: float | None = None) -> tuple[str, ...]:
     memory = Memory()
     buffer = memory.add("a", np.zeros(4096, np.uint8))
     return execute(
-        Program(text), (1,), (128,), [buffer], memory=memory, budget=10_000_000, **more
+        Program(text), (1,), (128,), [buffer], memory=memory, budget=10_000_000, seconds=seconds
     ).printed
 
 

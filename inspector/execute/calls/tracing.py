@@ -298,8 +298,7 @@ def trace_launch(
         return out
 
     if blocks != "auto":
-        whole = isinstance(blocks, str)
-        return run(None if whole else choose(launch.grid, blocks).tolist())
+        return run(None if isinstance(blocks, str) else choose(launch.grid, blocks).tolist())
     total = launch.blocks
     first = total // 2
     begun = run([first])
