@@ -107,6 +107,8 @@ class Device(Struct, frozen=True):
             if type(value) is int and value > 0:
                 figures[figure] = value * unit
         varied = replace(self, name=name, **figures)
+        if varied.max_threads_per_sm < varied.warp_size:  # no warp fits: the record is malformed
+            return self
         return varied if name == self.name else replace(varied, memory_bandwidth=None)
 
 

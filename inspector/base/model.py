@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from pathlib import PurePath
-from typing import Protocol
+from typing import Annotated, Protocol
 
-from msgspec import Struct, field
+from msgspec import Meta, Struct, field
 
 from inspector.base.stage import FX_STAGES as FX_STAGES
 from inspector.base.stage import GRAPH_STAGES as GRAPH_STAGES
@@ -231,6 +231,10 @@ class Share(Struct, frozen=True, array_like=True):
     offset_bytes: int = 0
 
 
+Extent = Annotated[int, Meta(ge=0)]
+"""Blocks of a grid, or threads of a block, along one dimension."""
+
+
 class GpuTime(Struct, frozen=True):
     """How long the GPU took for launches of a variant in the program's run, by CUPTI's records.
 
@@ -274,8 +278,8 @@ class Call(Struct, frozen=True):
     kind: str
     name: str
     hash: str | None = None
-    grid: tuple[int, int, int] | None = None
-    block: tuple[int, int, int] | None = None
+    grid: tuple[Extent, Extent, Extent] | None = None
+    block: tuple[Extent, Extent, Extent] | None = None
     shared_bytes: int | None = None
     arguments: tuple[Argument, ...] = ()
     count: int = 1

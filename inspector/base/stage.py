@@ -54,6 +54,10 @@ KERNEL_STAGES = tuple(stage for stage in Stage if stage not in GRAPH_STAGES)
 """What a kernel may have."""
 
 
+MAX_FRAMES = 256
+"""Frames of a location's chain; further ones, the outermost, are left out."""
+
+
 @dataclass(frozen=True, slots=True)
 class Location:
     """A place in a source file and, where code was inlined there, the chain of call sites.

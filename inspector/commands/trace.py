@@ -23,6 +23,7 @@ from inspector.execute.calls.inputs import Array
 from inspector.execute.calls.stepper import Stepper
 from inspector.execute.calls.tracing import (
     BUDGET,
+    SECONDS,
     Triple,
     Wanted,
     parse_place,
@@ -43,6 +44,7 @@ ROLLED = tuple(s.value for s in KERNEL_STAGES if s is not Stage.PTX)
 
 def takes_launch(parser: argparse.ArgumentParser) -> None:
     """The words and options that say what is launched."""
+    seconds = f"seconds after which it is given up ({SECONDS:g})"
     budget = f"lane-instructions after which it is given up ({BUDGET:.0e})".replace("+0", "")
     takes(
         parser,
@@ -59,6 +61,7 @@ def takes_launch(parser: argparse.ArgumentParser) -> None:
             "--threads": option("X[,Y,Z]", "threads, in place of the call's", type=triple),
             "--shared": option("BYTES", "dynamic shared memory of a block", type=amount),
             "--budget": option("N", budget, type=amount, default=BUDGET),
+            "--seconds": option("S", seconds, type=float, default=SECONDS),
         },
     )
 
@@ -163,7 +166,12 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     links = None if stage is Stage.PTX else reader.links(variant, Stage.PTX, stage)
     try:
         launched = trace_launch(
-            chosen.program, chosen.launch, chosen.make, blocks=args.blocks, budget=args.budget
+            chosen.program,
+            chosen.launch,
+            chosen.make,
+            blocks=args.blocks,
+            budget=args.budget,
+            seconds=args.seconds,
         )
     except LaunchError as error:
         raise UsageError(error.message, error.hint) from None
@@ -191,9 +199,12 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
         printing.rows(map(card.hint, found))
         _print_lines(chosen, stage, listed, args.bars, launched.inputs.at)
     if launched.spent is not None:
+        more = f"--budget {2 * args.budget}"
+        if launched.spent.seconds is not None:
+            more = f"--seconds {2 * args.seconds:g}"
         printing.narrate(
             f"ptxview: {launched.spent.message}; the figures are from before that.\n"
-            f"--budget {2 * args.budget} allows twice as many, --blocks 1 runs one block alone."
+            f"{more} allows twice as many, --blocks 1 runs one block alone."
         )
     ended = launched.fault is not None or launched.spent is not None
     return Exit.DIFFERENT if ended else Exit.OK
@@ -261,7 +272,12 @@ def run_step(parser: argparse.ArgumentParser, argv: list[str]) -> int:
             f"there is no lane {args.lane}: a block has " + counted(chosen.launch.threads, "thread")
         )
     traced = trace_block(
-        chosen.program, chosen.launch, chosen.make(), args.block, budget=args.budget
+        chosen.program,
+        chosen.launch,
+        chosen.make(),
+        args.block,
+        budget=args.budget,
+        seconds=args.seconds,
     )
     names, why = chosen.register_names()
     if why:

@@ -16,7 +16,8 @@ from inspector.base.model import Kernel, Stage, Variant
 from inspector.base.text import PtxviewError, ToolMissing, UsageError, some, words
 from inspector.estimate.model import Machine, Simulation, Spent, Work
 from inspector.estimate.path import Path, Traffic, decode
-from inspector.execute import Facts, Fault, OutOfBudget, execute
+from inspector.execute import Facts, Fault, Malformed, OutOfBudget, execute
+from inspector.execute.calls.tracing import SECONDS
 from inspector.measure.recorded_launch import LaunchWish, choose_launch, chosen_call
 from inspector.measure.time.planning import Found, PlannedLaunch, plan
 from inspector.measure.time.results import COLD, ESTIMATE, Session, Timing
@@ -64,6 +65,7 @@ def gather(reader: Reader, planned: PlannedLaunch) -> Work:
         memory=inputs.memory,
         shared=launch.shared,
         budget=BUDGET,
+        seconds=SECONDS,
     )
     try:
         run(blocks=list(range(first, first + count)), observer=(facts, traffic))
@@ -72,7 +74,7 @@ def gather(reader: Reader, planned: PlannedLaunch) -> Work:
             run(blocks=sorted({0, launch.blocks - 1}), observer=(ends,))
             reach = [max(traffic.reach[b], ends.reach[b]) for b in range(len(traffic.sizes))]
             traffic.sizes = reach
-    except (Fault, OutOfBudget) as error:
+    except (Fault, Malformed, OutOfBudget) as error:
         raise ToolMissing(f"its PTX does not come to its end here: {error.message}") from None
     if traffic.contended:
         raise ToolMissing("atomics of several threads on one address are not modelled")

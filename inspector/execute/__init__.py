@@ -23,7 +23,15 @@ from inspector.execute.facts import (
     TraceTooLong,
     ValueFacts,
 )
-from inspector.execute.faults import CannotRun, Fault, LaunchError, Obstacle, OutOfBudget, Place
+from inspector.execute.faults import (
+    CannotRun,
+    Fault,
+    LaunchError,
+    Malformed,
+    Obstacle,
+    OutOfBudget,
+    Place,
+)
 from inspector.execute.launch import Execution, choose, execute
 from inspector.execute.memory import Buffer, Memory, Observer
 from inspector.execute.program import Approximation, Program, approximations
@@ -38,6 +46,7 @@ __all__ = [
     "Facts",
     "Fault",
     "LaunchError",
+    "Malformed",
     "Memory",
     "Observer",
     "Obstacle",

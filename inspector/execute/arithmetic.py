@@ -63,8 +63,7 @@ def _integer(t: Translator, row: PtxInstruction) -> None:
         raise Untranslatable(UNKNOWN_FORM)
     pairs = zip(row.operands[1:], form.sources, strict=True)
     operands = [t.read(operand, kind) for operand, kind in pairs]
-    kind = form.result if row.base == "cvt" else ""
-    t.write(row.operands[0], t.result(form.expression.format(*operands), form.result), kind)
+    t.write(row.operands[0], t.result(form.expression.format(*operands), form.result), form.result)
 
 
 TABLE: Mapping[str, tuple[str, str]] = {
@@ -92,7 +91,8 @@ def _by_table(t: Translator, row: PtxInstruction) -> None:
         wanted = meant.get(each, each)
         operands.append(t.bits(operand, kind) if each == "b" else t.read(operand, wanted))
     made = expression.format(*operands, mask=t.mask)
-    t.write(row.operands[0], t.result(made, meant.get(result, result)))
+    kind = meant.get(result, result)
+    t.write(row.operands[0], t.result(made, kind), kind)
 
 
 _CARRYING = frozenset(("lo", "hi", "cc", *instructions.DTYPES))
@@ -115,9 +115,9 @@ def _carried(t: Translator, row: PtxInstruction) -> None:
         b = t.read(row.operands[3], unsigned)
     carry = t.register(t.blocks.carry) if row.base in CARRIES else "None"
     t.emit(f"x0, x1 = integers.carry_sum({a}, {b}, {carry}, {subtract})")
-    t.write(row.operands[0], "x0")
+    t.write(row.operands[0], "x0", unsigned)
     if "cc" in row.parts:
-        t.write(RegisterOperand(t.blocks.carry), "x1")
+        t.write(RegisterOperand(t.blocks.carry), "x1", "u64")
 
 
 def _sum_or_product(t: Translator, row: PtxInstruction) -> None:
@@ -140,7 +140,7 @@ def _shift(t: Translator, row: PtxInstruction) -> None:
     shifted = t.constant(steps, DTYPES[form.result])
     value = t.read(row.operands[1], form.result)
     sign = "<<" if row.base == "shl" else ">>"
-    t.write(row.operands[0], t.result(f"({value} {sign} {shifted})", form.result))
+    t.write(row.operands[0], t.result(f"({value} {sign} {shifted})", form.result), form.result)
 
 
 def _logic3(t: Translator, row: PtxInstruction) -> None:
@@ -153,8 +153,9 @@ def _logic3(t: Translator, row: PtxInstruction) -> None:
     target, predicate = t.pair(row.operands[0])
     if named and predicate is not None:
         third = t.read(row.operands[5], "pred")
-        t.write(predicate, f"({value} != 0) {'&' if named[0] == 'and' else '|'} {third}")
-    t.write(target, value)
+        combined = f"({value} != 0) {'&' if named[0] == 'and' else '|'} {third}"
+        t.write(predicate, combined, "pred")
+    t.write(target, value, "u32")
 
 
 # -- floating point --------------------------------------------------------------------------------
@@ -278,7 +279,7 @@ def simple(t: Translator, row: PtxInstruction, template: str) -> None:
     if packed:
         words = ", ".join(t.read(o, "u64" if kind == "f32x2" else "u32") for o in sources)
         made = f"floats.packed(lambda {', '.join(names)}: {made}, {kind!r}, [{words}])"
-    t.write(row.operands[0], t.result(made, kind))
+    t.write(row.operands[0], t.result(made, kind), "b64" if kind == "f32x2" else kind)
 
 
 def _extreme(t: Translator, row: PtxInstruction) -> None:
@@ -318,7 +319,7 @@ def _test(t: Translator, row: PtxInstruction) -> None:
     }.get(row.parts[1])
     if made is None:
         raise Untranslatable("this test is not known here")
-    t.write(row.operands[0], made)
+    t.write(row.operands[0], made, "pred")
 
 
 # -- comparisons -----------------------------------------------------------------------------------
@@ -362,16 +363,16 @@ def _set_predicate(t: Translator, row: PtxInstruction) -> None:
         for k, target in enumerate((first, second)):
             if target is not None:
                 pair = [_flushed(row, kind, f"L[{k}][{side}]") for side in (0, 1)]
-                t.write(target, _compared(row, pair[0], pair[1], real=True))
+                t.write(target, _compared(row, pair[0], pair[1], real=True), "pred")
         return
     made, more = _comparison(t, row, kind)
     if second is None:
-        t.write(first, made + more)
+        t.write(first, made + more, "pred")
         return
     value = t.temporary(made)
     yes, no = t.temporary(value + more), t.temporary(f"~{value}{more}")
-    t.write(first, yes)
-    t.write(second, no)
+    t.write(first, yes, "pred")
+    t.write(second, no, "pred")
 
 
 _ONES = {"f32": "u32(0x3F800000)", "f16": "u16(0x3C00)", "bf16": "u16(0x3F80)"}
@@ -383,7 +384,8 @@ def _set(t: Translator, row: PtxInstruction) -> None:
         raise Untranslatable(UNKNOWN_FORM)
     made, more = _comparison(t, row, named[1])
     zero = f"u{WIDTHS[named[0]]}(0)"
-    t.write(row.operands[0], f"np.where({made}{more}, {_ONES.get(named[0], '~' + zero)}, {zero})")
+    result = f"np.where({made}{more}, {_ONES.get(named[0], '~' + zero)}, {zero})"
+    t.write(row.operands[0], result, named[0])
 
 
 # -- moves and conversions -------------------------------------------------------------------------
@@ -397,7 +399,7 @@ UNKNOWN_CONVERSION = "this conversion is not known here"
 def _move(t: Translator, row: PtxInstruction) -> None:
     target, source, kind = row.operands[0], row.operands[1], row.kind
     if kind == "pred":
-        t.write(target, t.read(source, "pred"))
+        t.write(target, t.read(source, "pred"), kind)
         return
     if kind not in WIDTHS:
         raise Untranslatable("registers of 128 bits are not known here")
@@ -406,21 +408,22 @@ def _move(t: Translator, row: PtxInstruction) -> None:
         each = f"b{width // len(source.elements)}"
         values = [t.temporary(t.bits(s, each)) for s in source.elements]
         for register, value in zip(target.elements, values, strict=True):
-            t.write(register, value)
+            t.write(register, value, each)
     elif isinstance(target, VectorOperand):
         each_bits = width // len(target.elements)
         whole = t.temporary(t.read(source, f"b{width}"))
         for k, register in enumerate(target.elements):
-            t.write(register, f"({whole} >> u{width}({each_bits * k})).astype(u{each_bits})")
+            part = f"({whole} >> u{width}({each_bits * k})).astype(u{each_bits})"
+            t.write(register, part, f"b{each_bits}")
     elif isinstance(source, VectorOperand):
         each_bits = width // len(source.elements)
         parts = [
             f"({t.read(element, f'b{each_bits}')}.astype(u{width}) << u{width}({k * each_bits}))"
             for k, element in enumerate(source.elements)
         ]
-        t.write(target, " | ".join(parts))
+        t.write(target, " | ".join(parts), kind)
     else:
-        t.write(target, t.bits(source, kind))
+        t.write(target, t.bits(source, kind), kind)
 
 
 def _to_space(t: Translator, row: PtxInstruction) -> None:
@@ -432,7 +435,7 @@ def _to_space(t: Translator, row: PtxInstruction) -> None:
     if window and width == 64:
         added = t.constant(window, np.uint64)
         value = f"({value} {'-' if 'to' in row.parts else '+'} {added})"
-    t.write(row.operands[0], value)
+    t.write(row.operands[0], value, row.kind)
 
 
 def _convert(t: Translator, row: PtxInstruction) -> None:

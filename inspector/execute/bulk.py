@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
+from math import prod
 
 import numpy as np
 
@@ -95,12 +96,17 @@ class BulkCopies:
         """A lane's tile: its map, addresses, which of them are in the tensor, shared memory as
         elements, and the places there. ``rows``: a gather or scatter, of a column and rows."""
         tile = self._map(n, where, tensor)
+        if len(points) != (len(tile.dims) + 3 if rows else len(tile.dims)):
+            said = f"a tensor of {len(tile.dims)} dimensions at {len(points)} coordinates"
+            raise self.memory.fault("tensor map", said, n, where)
+        count = tile.box[0] * 4 if rows else prod(tile.box)
+        offset = self._shared(n, where, shared, count * tile.item)
         address, inside = tile.places(
             [points[0], 0] if rows else points, points[1:] if rows else None
         )
-        offset = self._shared(n, where, shared, len(address) * tile.item)
         offsets = offset + np.arange(len(address), dtype=i64) * tile.item
         places = offsets ^ (((offsets >> 7) & (0, 1, 3, 7)[tile.swizzle]) << 4)
+        self._shared(n, where, int(places.max()), tile.item)
         elements = self.memory.shared[where[0]].view(UNSIGNED[tile.item * 8])
         return tile, address, inside, elements, places // tile.item
 
@@ -130,7 +136,7 @@ class BulkCopies:
                 values[inside] = region.view(elements.dtype.type)[index]
             elements[places] = values
             self.memory.changes += 1
-            self.phases.came(n, where[0], waits & _OFFSET, len(address) * tile.item)
+            self._came(n, where, waits, len(address) * tile.item)
 
     def store_tile(
         self,
@@ -209,7 +215,11 @@ class BulkCopies:
                 self._tell(n, where, "load", origin + np.arange(0, count, 16, dtype=i64), 16)
             self.memory.shared[where[0], offset : offset + count] = data
             self.memory.changes += 1
-            self.phases.came(n, where[0], waits & _OFFSET, count)
+            self._came(n, where, waits, count)
+
+    def _came(self, n: int, where: tuple[int, int], barrier: int, nbytes: int) -> None:
+        """Bytes came for an mbarrier."""
+        self.phases.came(n, where[0], self._shared(n, where, barrier, 8), nbytes)
 
     def copy_out(
         self, n: int, target: Array, source: Array, size: Array, kind: str, what: str, mask: Mask
@@ -222,7 +232,8 @@ class BulkCopies:
             bits = UNSIGNED[{"64": 64, "32": 32, "16": 16}.get(kind[-2:], 8)] if what else u8
             values = data.view(bits)
             address = to + np.arange(0, count, values.dtype.itemsize, dtype=i64)
-            self._write(n, where, address, values, kind, what)
+            if count:
+                self._write(n, where, address, values, kind, what)
 
     def _aligned(self, n: int, where: tuple[int, int], address: int) -> None:
         if address & 15:
@@ -232,6 +243,11 @@ class BulkCopies:
 
 SIZE = 128
 MAX_DIMENSIONS = 5
+MAX_BOX = 256
+"""Elements of a box along one dimension (CUDA Driver API, "cuTensorMapEncodeTiled")."""
+MAX_STRIDE_BYTES = 1 << 40
+MAX_STEP = 8
+"""Elements of one dimension that a copy goes on by."""
 
 ELEMENTS: tuple[tuple[str, str], ...] = (
     ("u8", "u1"),
@@ -344,6 +360,12 @@ class TensorMap:
             raise ValueError("its interleaving or swizzle is not known here")
         if not all(made.box) or not all(made.dims):
             raise ValueError("this is not a tensor map")
+        if made.address >> 63 or max(made.strides, default=0) >= MAX_STRIDE_BYTES:
+            raise ValueError("its address or a stride is beyond every device's memory")
+        if max(made.box) > MAX_BOX or max(made.steps) > MAX_STEP:
+            raise ValueError(f"its box is {'×'.join(map(str, made.box))}, of at most {MAX_BOX}")
+        if made.fill and made.kind[0] not in "fbt":
+            raise ValueError(f"it fills with NaN, which {made.kind} has not")
         if made.address % 16:
             raise ValueError("its base address is no multiple of 16 bytes")
         if wrong := [step for step in made.strides if step % 16]:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from inspector.base.text import PtxviewError, plural
+from inspector.base.text import PtxviewError, counted, plural
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +51,21 @@ class Place:
         return ", ".join(where)
 
 
+class Malformed(PtxviewError):
+    """A statement that is not such as ptxas takes, which showed only when it ran.
+
+    ``written``: whether the launch had stored something until then.
+    """
+
+    def __init__(self, place: Place, written: bool) -> None:
+        super().__init__(
+            f"{place.kernel} cannot be run: line {place.line} is malformed: "
+            f"{place.statement[:200]}",
+            "Its operands or types are not those that the PTX ISA gives it.",
+        )
+        self.place, self.written = place, written
+
+
 class Fault(PtxviewError):
     """What a GPU would end a launch for, or never end.
 
@@ -80,17 +95,19 @@ class Fault(PtxviewError):
 
 
 class OutOfBudget(PtxviewError):
-    """A launch took more work than it was allowed.
+    """A launch took more than it was allowed, of lane-instructions or of seconds.
 
-    ``work`` is in lane-instructions. ``written`` are the buffers that were written until then,
+    ``work`` is in lane-instructions; ``seconds`` are those that it was allowed, None where it was
+    the work that was too much. ``written`` are the buffers that were written until then,
     ``reachable`` all that the launch might have written: none of them holds what it should.
     """
 
-    def __init__(self, kernel: str, budget: int) -> None:
+    def __init__(self, kernel: str, work: int, seconds: float | None = None) -> None:
+        amount = counted(work, "lane-instruction") if seconds is None else f"{seconds:g} seconds"
         super().__init__(
-            f"{kernel} was stopped after {budget:,} lane-instructions, as many as it was allowed",
+            f"{kernel} was stopped after {amount}, as many as it was allowed",
             "What it would have written is not known.",
         )
-        self.work = budget
+        self.work, self.seconds = work, seconds
         self.written: tuple[str, ...] = ()
         self.reachable: tuple[str, ...] = ()

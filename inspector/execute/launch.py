@@ -7,8 +7,10 @@ round a loop which may wait for what others store let the others go first.
 One module because a launch goes on with chunks that wait for each other.
 """
 
+import math
 import re
 import struct
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -17,11 +19,13 @@ from typing import Any
 
 import numpy as np
 
+from inspector.base.budget import Budget
+from inspector.base.text import PtxviewError
 from inspector.execute import lanes
 from inspector.execute.barriers import Barriers, Phases, Release
 from inspector.execute.blocks import BasicBlock, is_waiting
 from inspector.execute.bulk import BulkCopies
-from inspector.execute.faults import Fault, LaunchError, OutOfBudget, Place
+from inspector.execute.faults import Fault, LaunchError, Malformed, OutOfBudget, Place
 from inspector.execute.kinds import Array, Mask, i64, u32, u64
 from inspector.execute.lanes import Lanes, Triple, coordinates
 from inspector.execute.memory import ChunkMemory, Memory, Observer
@@ -29,9 +33,10 @@ from inspector.execute.program import Argument, Program
 from inspector.listing.ptx_statement import PtxInstruction
 
 MAX_TEXT_CHARS = 4096
-"""Characters of a string that are read."""
+"""Characters of a string that are read, and of a field that is printed."""
 MAX_PRINTED_LINES = 65_536
-"""Lines that are kept of a launch; a GPU's own buffer holds about as many."""
+MAX_PRINTED_CHARS = 1 << 24
+"""Lines and characters that are kept of a launch; a GPU's own buffer holds less: 1 MB."""
 
 _DIRECTIVE = re.compile(
     r"%([-+ #0]*+(?:\*|\d++)?+(?:\.(?:\*|\d*+))?)(hh|h|ll|l|L|z|t|j)?([diouxXeEfFgGaAcsp%])"
@@ -42,7 +47,8 @@ _LONG = ("l", "ll", "z", "t", "j")
 def formatted(form: str, data: bytes, string_at: Callable[[int], str]) -> str:
     """``printf`` of a format and its arguments, as ``vprintf`` is given them on a GPU.
 
-    Arguments stand one after another, each at a multiple of its size: 8 bytes of doubles, pointers
+    A field has at most ``MAX_TEXT_CHARS``, however wide the format makes it. Arguments stand one
+    after another, each at a multiple of its size: 8 bytes of doubles, pointers
     and long integers, 4 of the others. ``string_at`` gives the string at an address.
     """
     at = 0
@@ -58,6 +64,8 @@ def formatted(form: str, data: bytes, string_at: Callable[[int], str]) -> str:
         if letter == "%":
             return "%"
         stars = [take("i") for _ in range(layout.count("*"))]
+        stars = [max(-MAX_TEXT_CHARS, min(n, MAX_TEXT_CHARS)) for n in stars]
+        layout = re.sub(r"\d+", lambda number: str(min(int(number[0][:9]), MAX_TEXT_CHARS)), layout)
         kinds = "Qqd" if length in _LONG or letter in "sp" else "Iid"
         value = take(kinds[1 if letter in "di" else 2 if letter in "eEfFgGaA" else 0])
         if letter == "s":
@@ -71,22 +79,59 @@ def formatted(form: str, data: bytes, string_at: Callable[[int], str]) -> str:
     return _DIRECTIVE.sub(shown, form)
 
 
+MIN_LANES_COST = 512
+"""Minimum lanes that an instruction costs: numpy's price of a call."""
+PRODUCTS_A_LANE = 128
+"""Multiplications of wgmma, which BLAS does, that cost as much as one lane's instruction."""
+
+
+class Work:
+    """How much a launch has done, in lane-instructions, what it may cost, and what it printed.
+
+    ``seconds`` are those of the clock that it may take from now on.
+    """
+
+    def __init__(self, kernel: str, budget: int | None, seconds: float | None) -> None:
+        self.kernel, self.budget, self.seconds = kernel, budget, seconds
+        self.done = self.cost = 0
+        self.end = math.inf if seconds is None else time.monotonic() + seconds
+        self.printed: list[str] = []
+        """What lanes printed, in their order."""
+        self.keeps = True
+        """Whether what lanes print is still kept."""
+        self._characters = Budget(MAX_PRINTED_CHARS)
+
+    def pay(self, cost: int) -> None:
+        """Raises OutOfBudget."""
+        self.cost += cost
+        if self.budget is not None and self.cost > self.budget:
+            raise OutOfBudget(self.kernel, self.budget)
+        if self.seconds is not None and time.monotonic() > self.end:
+            raise OutOfBudget(self.kernel, self.done, self.seconds)
+
+    def print(self, text: str) -> None:
+        """Keep what a lane printed, or say once that no more is kept."""
+        self.keeps = len(self.printed) < MAX_PRINTED_LINES and self._characters.take(len(text))
+        kept = f"(the printf of {self.kernel} goes on; no more of it is kept)\n"
+        self.printed.append(text if self.keeps else kept)
+
+
 class Messages:
     """What the lanes of a chunk print, and the assertions that fail."""
 
-    def __init__(self, memory: ChunkMemory, printed: list[str]) -> None:
-        self.memory, self.lanes, self.printed = memory, memory.lanes, printed
+    def __init__(self, memory: ChunkMemory, work: Work) -> None:
+        self.memory, self.lanes, self.work = memory, memory.lanes, work
 
     def print(self, n: int, form: Array, arguments: Array, mask: Mask) -> None:
         """``vprintf``: ``form`` and ``arguments`` are where its two parameters stand."""
         forms, lists = (self._parameter(n, x, u64, mask) for x in (form, arguments))
         for where in zip(*np.nonzero(self.lanes.full_mask(mask)), strict=True):
-            if len(self.printed) >= MAX_PRINTED_LINES:
+            if not self.work.keeps:
                 return
             size, offset = self.memory.local_size, int(lists[where]) & ((1 << 56) - 1)
             first = (int(where[0]) * self.lanes.width + int(where[1])) * size
             data = self.memory.local[first : first + size][offset : offset + 1024].tobytes()
-            self.printed.append(formatted(self._string(int(forms[where])), data, self._string))
+            self.work.print(formatted(self._string(int(forms[where])), data, self._string))
 
     def _parameter(self, n: int, address: Array, dtype: type, mask: Mask) -> Array:
         return self.lanes.full(self.memory.fetch(n, "local", address, dtype, mask))
@@ -108,27 +153,6 @@ class Messages:
         line = self._parameter(n, operands[2], u32, mask)[where]
         told = f"{self._string(int(said))!r} of {self._string(int(file))}, line {line}"
         raise self.memory.fault("assertion", f"the assertion {told}, failed", n, where)
-
-
-MIN_LANES_COST = 512
-"""Minimum lanes that an instruction costs: numpy's price of a call."""
-PRODUCTS_A_LANE = 128
-"""Multiplications of wgmma, which BLAS does, that cost as much as one lane's instruction."""
-
-
-class Work:
-    """How much a launch has done, in lane-instructions, what it may cost, and what it printed."""
-
-    def __init__(self, kernel: str, budget: int | None) -> None:
-        self.kernel, self.budget, self.done, self.cost = kernel, budget, 0, 0
-        self.printed: list[str] = []
-        """What lanes printed, in their order."""
-
-    def pay(self, cost: int) -> None:
-        """Raises OutOfBudget."""
-        self.cost += cost
-        if self.budget is not None and self.cost > self.budget:
-            raise OutOfBudget(self.kernel, self.budget)
 
 
 _VERBS = {"ld": "loads", "ldu": "loads", "st": "stores", "atom": "changes", "red": "changes"}
@@ -162,7 +186,7 @@ class Machine:
         )
         self.phases = Phases(self.memory)
         self.bulk = BulkCopies(self.memory, self.phases)
-        self.messages = Messages(self.memory, work.printed)
+        self.messages = Messages(self.memory, work)
         self.globals = [np.array([[address]], u64) for address in addresses]
         self.barriers = Barriers(lanes)
         self.blocks = program.blocks.blocks
@@ -251,7 +275,20 @@ class Machine:
                 return True
             ranks = self.blocks
             at = min(self.pending, key=lambda n: ranks[n].rank)
-            self._step(ranks[at], self.pending.pop(at))
+            block = ranks[at]
+            try:
+                self._step(block, self.pending.pop(at))
+            except (PtxviewError, MemoryError):
+                raise
+            except Exception as error:
+                raise self._malformed(error, block) from error
+
+    def _malformed(self, error: Exception, block: BasicBlock) -> Malformed:
+        """The refusal of the statement that an error is from, which no check of ours foresaw."""
+        number = self.program.instruction_of(error)
+        row = self.program.code.instructions[block.last - 1 if number is None else number]
+        place = Place(self.program.name, row.line, self.program.statement(row.line))
+        return Malformed(place, bool(self.memory.memory.written))
 
     def _step(self, block: BasicBlock, mask: Mask) -> None:
         lanes, instructions = self.lanes.count(mask), block.last - block.first
@@ -437,6 +474,7 @@ def execute(
     shared: int = 0,
     blocks: Chosen = None,
     budget: int | None = None,
+    seconds: float | None = None,
     observer: Observer | Sequence[Observer] = (),
     chunk: int = CHUNK,
 ) -> Execution:
@@ -444,10 +482,11 @@ def execute(
 
     ``grid`` and ``block`` have one to three dimensions; ``shared`` is the launch's dynamic shared
     memory in bytes, ``budget`` the most lane-instructions (an instruction costs at least
-    ``MIN_LANES_COST``), ``chunk`` the lanes that run at once.
+    ``MIN_LANES_COST``), ``seconds`` the most time, ``chunk`` the lanes that run at once. Bytes are
+    taken from the memory's budget.
 
     Raises CannotRun before anything is written; LaunchError where no device would take the launch;
-    Fault for what a GPU would end it for, and for what would never end; OutOfBudget.
+    Fault for what a GPU would end it for, and for what would never end; OutOfBudget; Malformed.
     """
     program.check()
     sizes = _triple(grid, "grid"), _triple(block, "block")
@@ -467,7 +506,8 @@ def execute(
         )
     parameters = program.pack(arguments)
     numbers = choose(sizes[0], blocks)
-    work, addresses = Work(program.name, budget), program.addresses(memory)
+    work = Work(program.name, budget, seconds)
+    addresses = program.addresses(memory)
 
     def machine(chosen: Array) -> Machine:
         return Machine(

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from inspector.base.budget import Budget
 from inspector.execute import floats
 from inspector.execute.blocks import BasicBlock
 from inspector.execute.faults import Fault
@@ -62,6 +63,8 @@ class Buffer:
         return f"{self.name} ({what})"
 
 
+MAX_BYTES = 1 << 31
+"""Bytes that the launches in one memory take, unless the user allows more."""
 LINE = 16
 """The widest access of one lane that is one element, and so the alignment of views."""
 WORD = 4
@@ -101,7 +104,7 @@ class Memory:
     in it when the module is first run in it, and stay.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, budget: Budget | None = None) -> None:
         self.regions: list[Region] = []
         self._starts: list[int] = []
         self.starts: Array = np.zeros(0, u64)
@@ -109,6 +112,8 @@ class Memory:
         """Numbers of regions that something was stored to since this was last emptied."""
         self.modules: dict[object, dict[str, int]] = {}
         """The addresses of modules' variables."""
+        self.budget = budget or Budget(MAX_BYTES)
+        """Bytes that launches take, of inputs that are made and of variables."""
 
     @property
     def buffers(self) -> tuple[Buffer, ...]:

@@ -1,5 +1,6 @@
 """A kernel of a PTX text, translated: what it needs, what of it cannot be run, its code."""
 
+import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,7 +12,14 @@ from inspector.execute.blocks import BasicBlock, inline_calls, make_blocks, targ
 from inspector.execute.faults import CannotRun, LaunchError, Obstacle
 from inspector.execute.kinds import DTYPES, UNSIGNED, WIDTHS, Array, constant, u8, u64
 from inspector.execute.memory import Buffer, Memory
-from inspector.execute.translate import SCOPE, Handler, Layout, Translator, Untranslatable
+from inspector.execute.translate import (
+    SCOPE,
+    BlockSource,
+    Handler,
+    Layout,
+    Translator,
+    Untranslatable,
+)
 from inspector.listing.line import Listing
 from inspector.listing.ptx import parse_ptx
 from inspector.listing.ptx_code import PtxModule, read_module
@@ -22,9 +30,9 @@ HANDLERS: Mapping[str, Handler] = {**arithmetic.HANDLERS, **transfer.HANDLERS}
 Argument = Buffer | int | float | bytes | bytearray
 """What a kernel is given: a pointer (a buffer or an address), a number, or a structure's bytes."""
 
-MAX_VARIABLE_BYTES = 1 << 32
-"""Bytes of a variable in global memory."""
-MALFORMED = (LookupError, ValueError, TypeError, AttributeError)
+MAX_PARAMETER_BYTES = 32_764
+"""Bytes of a kernel's parameters (PTX ISA, "Kernel Function Parameters")."""
+MALFORMED = (LookupError, ValueError, TypeError, AttributeError, ArithmeticError)
 """Raised by instructions with too few operands or an invalid type."""
 
 Code = Callable[[Any, list[Array], Any], Any]
@@ -60,12 +68,20 @@ class Program:
         self.empty: tuple[Array, ...] = tuple(
             np.zeros((1, 1), bool if w <= 1 else UNSIGNED[w]) for w in self.translator.widths
         )
-        self._sources: dict[int, str] = {}
+        self._sources: dict[int, BlockSource] = {}
         self._obstacles: tuple[Obstacle, ...] | None = None
         self._functions: dict[tuple[int, bool, bool], Code] = {}
+        self._origins: dict[str, tuple[int, ...]] = {}
+        """The instruction of each line of a compiled source, by its file name."""
 
     def _place_variables(self) -> None:
         """Gives variables their places; only those that the kernel names, as ptxas does."""
+        nbytes = max((p.offset + p.size for p in self.parameters), default=0)
+        if nbytes > MAX_PARAMETER_BYTES:
+            raise LaunchError(
+                f"{self.name} has {nbytes:,} bytes of parameters, "
+                f"of at most {MAX_PARAMETER_BYTES:,}"
+            )
         for parameter in self.parameters:
             self.layout.offsets[parameter.name] = ("param", parameter.offset)
         for variable in self.module.variables.values():
@@ -110,6 +126,7 @@ class Program:
                 Obstacle(line, text.split(None, 1)[0][:40], "this statement is not understood")
                 for line, text in self.code.unread
             ]
+            out += self._variable_obstacles()
             for row in self.code.instructions:
                 unknown = [t for t in targets_of(self.code, row) if t not in self.code.labels]
                 if unknown or (row.base in ("bra", "brx") and not targets_of(self.code, row)):
@@ -124,6 +141,41 @@ class Program:
                     out += self._obstacles_in(block)
             self._obstacles = tuple(sorted(out, key=lambda obstacle: obstacle.line))
         return self._obstacles
+
+    def _variable_obstacles(self) -> list[Obstacle]:
+        """The variables of the module whose initial values are malformed."""
+        out: list[Obstacle] = []
+        known = dict.fromkeys(self._globals, 0)
+        for name in self._globals:
+            variable = self.module.variables[name]
+            try:
+                self._initial(variable, known)
+            except MALFORMED as error:
+                reason = f"the initial values of {name[:80]} are malformed: {str(error)[:100]}"
+                out.append(Obstacle(variable.line, f".{variable.space}", reason))
+        return out
+
+    def _initial(self, variable: PtxVariable, placed: Mapping[str, int]) -> Array:
+        """The bytes of a variable's initial values. Raises one of MALFORMED.
+
+        ``placed``: addresses by name. A function's address is unknown, and never called: 0.
+        """
+        if not variable.initial:
+            return np.zeros(0, u8)
+        size, kind = WIDTHS[variable.kind] // 8, DTYPES[variable.kind]
+        if not size:
+            raise ValueError("a predicate has no place in memory")
+        if len(variable.initial) * size > variable.size:
+            raise ValueError(f"{len(variable.initial)} values, of {size} bytes each")
+        out: list[Array] = []
+        for text in variable.initial:
+            name, _, more = text.replace("generic(", "").replace(")", "").partition("+")
+            if (name := name.strip()) in placed or name in self.module.functions:
+                bits = placed.get(name, 0) + int(more or "0", 0)
+                out.append(np.array([bits & ((1 << 64) - 1)], u64).view(u8)[:size])
+            else:
+                out.append(np.array([constant(text, variable.kind)], kind).view(u8))
+        return np.concatenate(out)
 
     def check(self) -> None:
         if obstacles := self.cannot():
@@ -150,16 +202,28 @@ class Program:
         return out
 
     def function(self, block: BasicBlock, *, careful: bool, watched: bool) -> Code:
-        """The function of a basic block (see ``Translator.block``), compiled when first wanted."""
+        """The function of a basic block (see ``Translator.block``), compiled when first needed."""
         key = (block.index, careful, watched)
         if (made := self._functions.get(key)) is None:
             source = None if careful or watched else self._sources.get(block.index)
             if source is None:
                 source = self.translator.block(block, careful=careful, watched=watched)
+            file = f"<PTX of {self.name}, {len(self._origins)}>"
+            self._origins[file] = source.instructions
             scope = {**SCOPE, "K": self.translator.constants}
-            exec(compile(source, f"<PTX of {self.name}>", "exec"), scope)
+            exec(compile(source.text, file, "exec"), scope)
             made = self._functions[key] = scope["b"]
         return made
+
+    def instruction_of(self, error: Exception) -> int | None:
+        """The instruction in whose Python an error was raised; None if it was in none."""
+        frames = [(f.f_code.co_filename, n) for f, n in traceback.walk_tb(error.__traceback__)]
+        if isinstance(error, SyntaxError):
+            frames.append((error.filename or "", error.lineno or 1))
+        for file, line in frames:
+            if (origins := self._origins.get(file)) is not None and line <= len(origins):
+                return origins[line - 1]
+        return None
 
     def pack(self, arguments: Sequence[Argument]) -> Array:
         """The bytes of the parameters. Raises LaunchError where arguments do not fit."""
@@ -184,15 +248,20 @@ class Program:
         if (placed := memory.modules.get(self.module_key)) is None:
             placed = memory.modules[self.module_key] = {}
             arrays: dict[str, Array] = {}
+            nbytes = sum(self.module.variables[name].size for name in self._globals)
+            if not memory.budget.take(nbytes):
+                raise LaunchError(
+                    f"{self.name}: the variables of its module have {nbytes:,} bytes; "
+                    f"{memory.budget.left:,} of {memory.budget.total:,} are left"
+                )
             for name in self._globals:
                 variable = self.module.variables[name]
-                if variable.size > MAX_VARIABLE_BYTES:
-                    raise LaunchError(f"the variable {name} has {variable.size:,} bytes")
                 array = np.zeros(max(variable.size, 1), u8)
                 buffer = memory.add(name, array, writable=variable.space == "global")
                 placed[name], arrays[name] = buffer.address, array
             for name in self._globals:
-                _initialise(arrays[name], self.module.variables[name], placed)
+                data = self._initial(self.module.variables[name], placed)
+                arrays[name][: data.size] = data
         return [placed[name] for name in self._globals]
 
     @property
@@ -221,24 +290,6 @@ def _packed(parameter: PtxVariable, value: Argument) -> bytes:
     if parameter.kind[0] == "f":
         return np.array([float(value)], DTYPES[parameter.kind]).tobytes()
     return (int(value) & ((1 << width) - 1)).to_bytes(width // 8, "little")
-
-
-def _initialise(array: Array, variable: PtxVariable, placed: Mapping[str, int]) -> None:
-    if not variable.initial:
-        return
-    kind = variable.kind
-    size = WIDTHS[kind] // 8
-    for k, text in enumerate(variable.initial):
-        name, _, more = text.replace("generic(", "").replace(")", "").partition("+")
-        if name.strip() in placed:
-            bits = placed[name.strip()] + int(more or "0", 0)
-            data = np.array([bits & ((1 << 64) - 1)], u64).view(u8)[:size]
-        else:
-            try:
-                data = np.array([constant(text, kind)], DTYPES[kind]).view(u8)
-            except ValueError:
-                continue
-        array[k * size : (k + 1) * size] = data
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 from inspector.execute.blocks import read_call
 from inspector.execute.bulk import FIELDS
-from inspector.execute.kinds import WIDTHS, constant, is_float
+from inspector.execute.kinds import DTYPES, WIDTHS, constant, is_float
 from inspector.execute.lanes import MMA_KINDS, MMA_SHAPES
 from inspector.execute.translate import Handler, Translator, Untranslatable
 from inspector.listing.ptx_statement import (
@@ -55,13 +55,13 @@ def _load(t: Translator, row: PtxInstruction) -> None:
     space, count, kind = _form(row)
     space, address = t.address(row.operands[1], space)
     given = f"{t.number}, {space!r}, {address}, u{WIDTHS[kind]}, {count}, {t.mask}"
-    t.write_list(row.operands[0], f"m.memory.load({given})", kind)
+    t.write_list(row.operands[0], f"m.memory.load({given})", [kind] * count)
 
 
 def _store(t: Translator, row: PtxInstruction) -> None:
-    space, _, kind = _form(row)
+    space, count, kind = _form(row)
     space, address = t.address(row.operands[0], "local" if space == "param" else space)
-    values = ", ".join(t.bits(o, kind) for o in t.elements(row.operands[1]))
+    values = ", ".join(t.bits(o, kind) for o in t.elements(row.operands[1], count))
     width = WIDTHS[kind]
     t.emit(f"m.memory.store({t.number}, {space!r}, {address}, u{width}, [{values}], {t.mask})")
 
@@ -70,7 +70,7 @@ ATOMICS = ("add", "min", "max", "and", "or", "xor", "exch", "cas", "inc", "dec")
 
 
 def _atomic(t: Translator, row: PtxInstruction) -> None:
-    space, _, kind = _form(row)
+    space, count, kind = _form(row)
     what = _word(row, ATOMICS)
     if "async" in row.parts:
         raise Untranslatable(UNKNOWN_OPERATION)
@@ -79,7 +79,7 @@ def _atomic(t: Translator, row: PtxInstruction) -> None:
     space, address = t.address(operands[0], space)
     width = WIDTHS[kind]
     halves = kind in ("f16x2", "bf16x2")
-    values = [t.bits(o, kind) for o in t.elements(operands[1])]
+    values = [t.bits(o, kind) for o in t.elements(operands[1], count)]
     compare = "None"
     if what == "cas":
         compare, values = values[0], [t.bits(operands[2], kind)]
@@ -94,11 +94,11 @@ def _atomic(t: Translator, row: PtxInstruction) -> None:
     )
     if target is None:
         return
-    for k, register in enumerate(t.elements(target)):
+    for k, register in enumerate(t.elements(target, count)):
+        part = f"L[{k}]"
         if halves:
-            t.write(register, f"L[{2 * k}].astype(u32) | (L[{2 * k + 1}].astype(u32) << u32(16))")
-        else:
-            t.write(register, f"L[{k}]", f"b{width}")
+            part = f"L[{2 * k}].astype(u32) | (L[{2 * k + 1}].astype(u32) << u32(16))"
+        t.write(register, part, f"b{width}")
 
 
 def _copy_few(t: Translator, row: PtxInstruction) -> None:
@@ -110,6 +110,8 @@ def _copy_few(t: Translator, row: PtxInstruction) -> None:
     _, target = t.address(row.operands[0], "shared")
     _, source = t.address(row.operands[1], "global")
     count = _constant(row.operands[2], "u32")
+    if count not in (4, 8, 16):
+        raise Untranslatable(f"it copies {count:,} bytes, and not 4, 8 or 16")
     given = "None"
     if len(row.operands) > 3 and "L2" not in str(row.operands[3]):
         fourth = row.operands[3]
@@ -124,10 +126,14 @@ def _copy_few(t: Translator, row: PtxInstruction) -> None:
 
 
 def _load_matrix(t: Translator, row: PtxInstruction) -> None:
-    count, trans = len(t.elements(row.operands[0])), _turned(row)
+    trans, count = _turned(row), int(_word(row, MATRICES)[1])
     at = _shared(t, row.operands[1])
     made = f"m.memory.load_matrix({t.number}, {at}, {count}, {trans}, {t.mask})"
-    t.write_list(row.operands[0], made)
+    t.write_list(row.operands[0], made, ["b32"] * count)
+
+
+MATRICES = ("x1", "x2", "x4")
+"""How many matrices ``ldmatrix`` and ``stmatrix`` move, each lane a register of each."""
 
 
 def _turned(row: PtxInstruction) -> bool:
@@ -139,7 +145,8 @@ def _turned(row: PtxInstruction) -> bool:
 
 def _store_matrix(t: Translator, row: PtxInstruction) -> None:
     trans, at = _turned(row), _shared(t, row.operands[0])
-    values = ", ".join(t.read(o, "u32") for o in t.elements(row.operands[1]))
+    count = int(_word(row, MATRICES)[1])
+    values = ", ".join(t.read(o, "u32") for o in t.elements(row.operands[1], count))
     t.emit(f"m.memory.store_matrix({t.number}, {at}, [{values}], {trans}, {t.mask})")
 
 
@@ -160,11 +167,20 @@ def _multiply(t: Translator, row: PtxInstruction) -> None:
     ):
         raise Untranslatable("a multiplication of this shape and these types is not known here")
     wide = "u64" if kinds[0] == "f64" else "u32"
+    m, n, k = shape
+    elements = (m * n, m * k, k * n, m * n)
+    counts = [_registers(size, kind) for size, kind in zip(elements, kinds, strict=True)]
     a, b, c = (
-        ", ".join(t.read(o, wide) for o in t.elements(operand)) for operand in row.operands[1:4]
+        ", ".join(t.read(o, wide) for o in t.elements(operand, count))
+        for operand, count in zip(row.operands[1:4], counts[1:], strict=True)
     )
     given = f"{shape}, {kinds!r}, [{a}], [{b}], [{c}], {'satfinite' in row.parts}"
-    t.write_list(row.operands[0], f"matrix.multiply(m.lanes, {given})")
+    t.write_list(row.operands[0], f"matrix.multiply(m.lanes, {given})", [wide] * counts[0])
+
+
+def _registers(elements: int, kind: str, lanes: int = 32) -> int:
+    """Registers of each lane that hold a matrix: of 64 bits for f64, else of 32."""
+    return elements * WIDTHS[kind] // (lanes * max(WIDTHS[kind], 32))
 
 
 def _multiply_group(t: Translator, row: PtxInstruction) -> None:
@@ -172,22 +188,37 @@ def _multiply_group(t: Translator, row: PtxInstruction) -> None:
         return
     shape = _shape(row)
     kinds = [p for p in row.parts if p in MMA_KINDS]
-    if "sp" in row.parts or len(kinds) != 3:
+    if "sp" in row.parts or len(kinds) != 3 or kinds[0] not in _GROUP_RESULTS.get(kinds[1], ()):
         raise Untranslatable("a multiplication of these types is not known here")
+    m, n, k = shape
+    if m != 64 or n % 8 or not 8 <= n <= 256 or k * WIDTHS[kinds[1]] != 256:
+        raise Untranslatable(f"m{m}n{n}k{k} is no shape of wgmma with {kinds[1]}")
     target, a, b, keep, *rest = row.operands
     left = (
-        "[" + ", ".join(t.read(o, "u32") for o in a.elements) + "]"
+        "[" + ", ".join(t.read(o, "u32") for o in t.elements(a, 4)) + "]"
         if isinstance(a, VectorOperand)
         else t.read(a, "u64")
     )
     numbers = [_constant(operand, "s32") for operand in rest]
+    if len(numbers) not in (0, 2, 3, 4):
+        raise Untranslatable(f"{len(numbers)} numbers at its end, where there must be 0, 2, 3 or 4")
     signs, turned = (numbers[:2], numbers[2:]) if len(numbers) > 1 else ([1, 1], [])
     turned = [0] * (2 - len(turned)) + turned
-    old = ", ".join(t.read(o, "u32") for o in t.elements(target))
+    count = _registers(m * n, kinds[0], 128)
+    old = ", ".join(t.read(o, "u32") for o in t.elements(target, count))
     descriptor, added = t.read(b, "u64"), t.read(keep, "pred")
     given = f"{shape}, {kinds!r}, {left}, {descriptor}, {added}, {signs}, {turned}, [{old}]"
     saturate = "satfinite" in row.parts
-    t.write_list(target, f"m.multiply_group({t.number}, {t.mask}, {given}, {saturate})")
+    made = f"m.multiply_group({t.number}, {t.mask}, {given}, {saturate})"
+    t.write_list(target, made, ["b32"] * count)
+
+
+_GROUP_RESULTS: Mapping[str, tuple[str, ...]] = {
+    **dict.fromkeys(("f16", "e4m3", "e5m2"), ("f16", "f32")),
+    **dict.fromkeys(("bf16", "tf32"), ("f32",)),
+    **dict.fromkeys(("s8", "u8"), ("s32",)),
+}
+"""Types of D of ``wgmma.mma_async``, by the type of A."""
 
 
 # -- asynchronous copies, mbarriers, tensor maps ---------------------------------------------------
@@ -202,7 +233,6 @@ def _shared(t: Translator, operand: Operand) -> str:
 
 _BARRIERS: Mapping[str, str] = {
     "init": "m.phases.initialise({n}, {at}, {value}, {mask})",
-    "inval": "m.phases.invalidate({n}, {at}, {mask})",
     "expect_tx": "m.phases.expect({n}, {at}, {value}, {mask}, False)",
     "complete_tx": "m.phases.expect({n}, {at}, {value}, {mask}, True)",
 }
@@ -212,18 +242,20 @@ _BARRIERS: Mapping[str, str] = {
 def _barrier(t: Translator, row: PtxInstruction) -> None:
     what, operands = row.parts[1], row.operands
     if what in _BARRIERS:
-        value = t.read(operands[1], "u32") if len(operands) > 1 else ""
-        at = _shared(t, operands[0])
+        value, at = t.read(operands[1], "u32"), _shared(t, operands[0])
         t.emit(_BARRIERS[what].format(n=t.number, at=at, value=value, mask=t.mask))
+    elif what == "inval":
+        t.emit(f"m.phases.invalidate({t.number}, {_shared(t, operands[0])}, {t.mask})")
     elif what in ("arrive", "arrive_drop"):
         _arrive(t, row)
     elif what in ("test_wait", "try_wait"):
         parity = "parity" in row.parts
         state = t.read(operands[2], "u32" if parity else "u64")
         at = _shared(t, operands[1])
-        t.write(operands[0], f"m.phases.test({t.number}, {at}, {state}, {parity}, {t.mask})")
+        made = f"m.phases.test({t.number}, {at}, {state}, {parity}, {t.mask})"
+        t.write(operands[0], made, "pred")
     elif what == "pending_count":
-        t.write(operands[0], f"pending_count({t.read(operands[1], 'u64')})")
+        t.write(operands[0], f"pending_count({t.read(operands[1], 'u64')})", "u32")
     else:
         raise Untranslatable("this operation of an mbarrier is not known here")
 
@@ -242,7 +274,7 @@ def _arrive(t: Translator, row: PtxInstruction) -> None:
         f"L = m.phases.arrive({t.number}, {_shared(t, operands[0])}, {count}, {nbytes}, "
         f"{t.mask}, {drop})"
     )
-    t.write(target, "L")
+    t.write(target, "L", "u64")
 
 
 def _copy(t: Translator, row: PtxInstruction) -> None:
@@ -280,8 +312,8 @@ def _tile(t: Translator, row: PtxInstruction) -> None:
     if not isinstance(tensor, AddressOperand) or len(tensor.more) != 1:
         raise Untranslatable("its tensor map is given in a form that is not known here")
     _, address = t.address(AddressOperand(tensor.base, tensor.offset), "generic")
-    points = tensor.more[0]
-    numbers = ", ".join(t.read(o, "u32") for o in t.elements(points))
+    count = 5 if rows else int(_word(row, ("1d", "2d", "3d", "4d", "5d"))[0])
+    numbers = ", ".join(t.read(o, "u32") for o in t.elements(tensor.more[0], count))
     if inward:
         target, barrier = _shared(t, row.operands[0]), _shared(t, row.operands[2])
         t.emit(
@@ -310,6 +342,8 @@ def _bytes(t: Translator, row: PtxInstruction) -> None:
         return
     what = _word(row, REDUCTIONS) if "reduce" in words else ""
     kind = row.kind if what else "b8"
+    if what and (kind not in DTYPES or WIDTHS[kind] == 8):
+        raise Untranslatable(f"reductions of .{kind} are not known here")
     t.emit(f"m.bulk.copy_out({t.number}, {target}, {source}, {size}, {kind!r}, {what!r}, {t.mask})")
 
 
@@ -339,7 +373,8 @@ def _is_in(t: Translator, row: PtxInstruction) -> None:
     number = {"global": 0, "shared": 1, "local": 2, "param": 3, "const": 0}.get(space)
     if number is None:
         raise Untranslatable("this state space is not known here")
-    t.write(row.operands[0], f"({t.read(row.operands[1], 'u64')} >> u64(56)) == u64({number})")
+    made = f"({t.read(row.operands[1], 'u64')} >> u64(56)) == u64({number})"
+    t.write(row.operands[0], made, "pred")
 
 
 # -- warp instructions -----------------------------------------------------------------------------
@@ -355,14 +390,15 @@ def _members(t: Translator, row: PtxInstruction, at: int) -> str:
 def _shuffle(t: Translator, row: PtxInstruction) -> None:
     mode = _word(row, ("up", "down", "bfly", "idx"))
     a, b, c = (t.read(o, "u32") for o in row.operands[1:4])
-    t.write_list(row.operands[0], f"lanes.shuffle(m.lanes, {mode!r}, {a}, {b}, {c})")
+    t.write_pair(row.operands[0], f"lanes.shuffle(m.lanes, {mode!r}, {a}, {b}, {c})")
 
 
 def _vote(t: Translator, row: PtxInstruction) -> None:
     mode = _word(row, ("ballot", "any", "all", "uni"))
     predicate = t.read(row.operands[1], "pred")
     members = _members(t, row, 2)
-    t.write(row.operands[0], f"lanes.vote(m.lanes, {mode!r}, {predicate}, {t.mask}, {members})")
+    made = f"lanes.vote(m.lanes, {mode!r}, {predicate}, {t.mask}, {members})"
+    t.write(row.operands[0], made, "b32" if mode == "ballot" else "pred")
 
 
 def _match(t: Translator, row: PtxInstruction) -> None:
@@ -370,9 +406,9 @@ def _match(t: Translator, row: PtxInstruction) -> None:
     members = _members(t, row, 2)
     given = f"m.lanes, {value}, {t.mask}, {members}"
     if "any" in row.parts:
-        t.write(row.operands[0], f"lanes.match({given})")
+        t.write(row.operands[0], f"lanes.match({given})", "b32")
     else:
-        t.write_list(row.operands[0], f"lanes.match_all({given})")
+        t.write_pair(row.operands[0], f"lanes.match_all({given})")
 
 
 def _reduce(t: Translator, row: PtxInstruction) -> None:
@@ -385,12 +421,12 @@ def _reduce(t: Translator, row: PtxInstruction) -> None:
     )
     if kind == "f32":
         made = f"floats.canonical({made})"
-    t.write(row.operands[0], t.result(made, kind))
+    t.write(row.operands[0], t.result(made, kind), kind)
 
 
 def _elect(t: Translator, row: PtxInstruction) -> None:
     members = t.read(row.operands[1], "u32")
-    t.write_list(row.operands[0], f"lanes.elect(m.lanes, {t.mask}, {members})")
+    t.write_pair(row.operands[0], f"lanes.elect(m.lanes, {t.mask}, {members})")
 
 
 # -- the rest --------------------------------------------------------------------------------------
@@ -398,7 +434,7 @@ def _elect(t: Translator, row: PtxInstruction) -> None:
 
 def _zero(t: Translator, row: PtxInstruction) -> None:
     """``getctarank``, of a cluster's only block, and ``createpolicy``, which no value needs."""
-    t.write(row.operands[0], t.constant(0, f"u{WIDTHS[row.kind] // 8}"))
+    t.write(row.operands[0], t.constant(0, f"u{WIDTHS[row.kind] // 8}"), row.kind)
 
 
 def _nothing(t: Translator, row: PtxInstruction) -> None:
@@ -410,8 +446,11 @@ def _call(t: Translator, row: PtxInstruction) -> None:
     name, _, arguments = read_call(row)
     if name in ("vprintf", "__assertfail"):
         places = [t.symbol(o.name, o.offset) for o in arguments if isinstance(o, SymbolOperand)]
+        least = 2 if name == "vprintf" else 3
+        if len(places) < least or len(places) != len(arguments):
+            raise Untranslatable(f"{name} takes {least} parameters or more, by name")
         if name == "vprintf":
-            t.emit(f"m.messages.print({t.number}, {', '.join(places)}, {t.mask})")
+            t.emit(f"m.messages.print({t.number}, {places[0]}, {places[1]}, {t.mask})")
         else:
             t.emit(f"m.messages.failed({t.number}, [{', '.join(places)}], {t.mask})")
         return

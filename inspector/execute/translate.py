@@ -6,16 +6,17 @@ constants are taken from a table, and all else are fixed words of this room. Suc
 It gives the predicate of the instruction that ends its block, where that has one.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from inspector.base.text import plural
 from inspector.execute import floats, kinds, lanes
 from inspector.execute.barriers import pending_count
 from inspector.execute.blocks import BasicBlock, Blocks, defines, is_waiting
-from inspector.execute.kinds import DTYPES, WIDTHS, Array, Mask, constant, dtype_name
+from inspector.execute.kinds import DTYPES, WIDTHS, Array, Mask, constant, dtype_name, is_float
 from inspector.execute.lanes import SPECIALS, WIDE
 from inspector.execute.memory import both
 from inspector.execute.words import unknown_word
@@ -37,6 +38,10 @@ from inspector.semantics import integers
 
 class Untranslatable(Exception):
     """An instruction for which there is no translation; its text is one sentence."""
+
+
+def _bits(width: int) -> str:
+    return "no bits but a predicate" if width == 1 else f"{width} bits"
 
 
 def merge(mask: Mask, new: Array, old: Array) -> Array:
@@ -76,6 +81,19 @@ class Layout:
     """Index in the machine's table of addresses, by name."""
 
 
+class BlockSource(NamedTuple):
+    """The Python of a basic block; ``instructions``: the instruction of each of its lines."""
+
+    text: str
+    instructions: tuple[int, ...]
+
+
+_WIDENED = ("ld", "ldu", "cvt")
+"""Instructions whose result a wider register may hold (PTX ISA, "Operand Size Exceeding
+Instruction-Type Size")."""
+_ADDRESS = (1 << 64) - 1
+
+
 class Translator:
     """Makes the Python of a kernel's blocks."""
 
@@ -88,6 +106,8 @@ class Translator:
         """Bits of registers; 0 of those that cannot be used here."""
         # of one block
         self.lines: list[str] = []
+        self.origins: list[int] = []
+        """The instruction of each line."""
         self.free: frozenset[int] = frozenset()
         self.loads: dict[int, None] = {}
         self.defined: set[int] = set()
@@ -97,15 +117,15 @@ class Translator:
         self.guarded = False
         self.temporaries = 0
 
-    def block(self, block: BasicBlock, *, careful: bool, watched: bool) -> str:
-        """The source of one block's function, named ``b``.
+    def block(self, block: BasicBlock, *, careful: bool, watched: bool) -> BlockSource:
+        """The source of one block's function, named ``b``. Raises Untranslatable.
 
         ``careful``: lanes may have run it before, so what they wrote must not be overwritten for
         them. ``watched``: an observer is called for each register that is written.
         """
         self.free = block.local if careful else block.local | self.blocks.single
         self.watched = watched
-        self.loads, self.defined, self.lines = {}, set(), []
+        self.loads, self.defined, self.lines, self.origins = {}, set(), [], []
         rows = self.code.instructions[block.first : block.last]
         last_use = {
             register: k
@@ -124,8 +144,11 @@ class Translator:
         stored = sorted(r for r in self.defined if r in block.live_out)
         head = [f"r{r} = R[{r}]" for r in self.loads]
         tail = [f"R[{r}] = r{r}" for r in stored]
-        body = [*head, *self.lines, *tail, *([f"return {result}"] if result else [])]
-        return "def b(m, R, A):\n" + "".join(f"    {line}\n" for line in body or ["pass"])
+        tail += [f"return {result}"] if result else []
+        body = [*head, *self.lines, *tail] or ["pass"]
+        text = "def b(m, R, A):\n" + "".join(f"    {line}\n" for line in body)
+        ends = [block.last - 1] * (len(body) - len(head) - len(self.lines))
+        return BlockSource(text, (*[block.first] * (1 + len(head)), *self.origins, *ends))
 
     def end(self, block: BasicBlock) -> str:
         """What the block's function gives: the guard, an index, or a barrier's operands."""
@@ -145,7 +168,7 @@ class Translator:
     def _guard(self, row: PtxInstruction) -> str:
         """The lanes that an instruction's guard leaves; nothing without one."""
         guard = row.guard
-        return "" if guard is None else ("~" * guard.negated) + self.register(guard.number)
+        return "" if guard is None else self.read(guard, "pred")
 
     def _is_predicate(self, operand: Operand) -> bool:
         return isinstance(operand, RegisterOperand) and self.widths[operand.number] == 1
@@ -173,6 +196,7 @@ class Translator:
 
     def emit(self, line: str) -> None:
         self.lines.append(line)
+        self.origins.append(self.number)
 
     def temporary(self, expression: str) -> str:
         """Computes something once; the name of it."""
@@ -194,6 +218,8 @@ class Translator:
         """An operand as an expression of a type; f16 and bf16 as single precision."""
         if isinstance(operand, RegisterOperand):
             return self._read_register(operand, kind)
+        if kind == "pred" and isinstance(operand, SpecialOperand | SymbolOperand):
+            raise Untranslatable("a predicate is needed where another operand stands")
         if isinstance(operand, SpecialOperand):
             return self._read_special(operand.name, kind)
         if isinstance(operand, SymbolOperand):
@@ -231,17 +257,19 @@ class Translator:
             raise Untranslatable(f"the register {name} has no value here")
         have = 64 if name in WIDE else 32
         expression = f"m.lanes.special({name!r})"
-        if kind != "pred" and WIDTHS[kind] != have:
+        if is_float(kind):
+            raise Untranslatable(f"the register {name} is no floating point number")
+        if WIDTHS[kind] != have:
             expression += f".astype(u{WIDTHS[kind]})"
         return expression + (f".view({dtype_name(kind)})" if kind[0] == "s" else "")
 
     def symbol(self, name: str, offset: int) -> str:
         """The address of a variable: in its own space, or in global memory."""
         if (placed := self.layout.offsets.get(name)) is not None:
-            return self.constant(placed[1] + offset, np.uint64)
+            return self.constant((placed[1] + offset) & _ADDRESS, np.uint64)
         if (index := self.layout.globals.get(name)) is None:
             raise Untranslatable(f"{name} is nothing whose address is known here")
-        added = f" + {self.constant(offset, np.uint64)}" if offset else ""
+        added = f" + {self.constant(offset & _ADDRESS, np.uint64)}" if offset else ""
         return f"(m.globals[{index}]{added})"
 
     def space_of(self, name: str) -> str:
@@ -278,8 +306,11 @@ class Translator:
             return expression
         return f"({expression}).view(u{WIDTHS[kind]})"
 
-    def write(self, operand: Operand, bits: str, kind: str = "") -> None:
-        """Writes unsigned bits to a register; where it is wider than ``kind``, extended to it."""
+    def write(self, operand: Operand, bits: str, kind: str) -> None:
+        """Writes the unsigned bits of a ``kind``, or a predicate, to a register.
+
+        A register of another width is malformed, but for instructions that extend their result.
+        """
         if isinstance(operand, SinkOperand):
             return
         if not isinstance(operand, RegisterOperand):
@@ -288,14 +319,15 @@ class Translator:
         have = self.widths[number]
         if have == 0:
             raise Untranslatable("a register of this type is not known here")
-        width = WIDTHS.get(kind, have) if kind else have
-        if width < have and have > 1:
+        width = WIDTHS[kind]
+        if width != have:
+            base = self.code.instructions[self.number].base
+            if 1 in (width, have) or width > have or base not in _WIDENED:
+                raise Untranslatable(f"its result has {_bits(width)}, the register {_bits(have)}")
             if kind[0] == "s":
                 bits = f"({bits}).view(i{width}).astype(i{have}).view(u{have})"
             else:
                 bits = f"({bits}).astype(u{have})"
-        elif width > have:
-            bits = f"({bits}).astype(u{have})"
         if number in self.free and not self.guarded:
             self.emit(f"r{number} = {bits}")
         else:
@@ -304,16 +336,27 @@ class Translator:
         self.defined.add(number)
         self.written.append(number)
 
-    def write_list(self, operand: Operand, values: str, kind: str = "") -> None:
-        """Writes several arrays to a vector's elements, or to both parts of a pair."""
+    def write_list(self, operand: Operand, values: str, kinds: Sequence[str]) -> None:
+        """Writes arrays of some types to a vector's elements."""
         self.emit(f"L = {values}")
-        pair = isinstance(operand, PairOperand)
-        for k, target in enumerate(self.pair(operand) if pair else self.elements(operand)):
-            if target is not None:
-                self.write(target, f"L[{k}]", kind)
+        targets = self.elements(operand, len(kinds))
+        for k, (target, kind) in enumerate(zip(targets, kinds, strict=True)):
+            self.write(target, f"L[{k}]", kind)
 
-    def elements(self, operand: Operand) -> tuple[Operand, ...]:
-        return operand.elements if isinstance(operand, VectorOperand) else (operand,)
+    def write_pair(self, operand: Operand, values: str) -> None:
+        """Writes 32 bits and a predicate to ``r|p``, or the bits alone to ``r``."""
+        self.emit(f"L = {values}")
+        bits, predicate = self.pair(operand)
+        self.write(bits, "L[0]", "b32")
+        if predicate is not None:
+            self.write(predicate, "L[1]", "pred")
+
+    def elements(self, operand: Operand, count: int) -> tuple[Operand, ...]:
+        """The ``count`` elements of a vector, of one a bare operand. Raises Untranslatable."""
+        elements = operand.elements if isinstance(operand, VectorOperand) else (operand,)
+        if len(elements) != count:
+            raise Untranslatable(f"{plural(len(elements), 'element')}, where there must be {count}")
+        return elements
 
     def pair(self, operand: Operand) -> tuple[Operand, Operand | None]:
         """Both destinations of ``p|q``."""

@@ -2,7 +2,8 @@
 
 import re
 
-from inspector.base.stage import Location
+from inspector.base.budget import Budget
+from inspector.base.stage import MAX_FRAMES, Location
 from inspector.listing.line import Function, Kind, Line, Listing, unescape
 
 # MLIR locations: ``loc(...)`` and the ``#loc`` aliases, wherever those are defined.
@@ -19,6 +20,8 @@ _TOKEN = re.compile(
 _START = re.compile(r"(?<![\w.$\"])loc\(")
 _ESCAPE = re.compile(r'\\(?:([0-9A-Fa-f]{2})|([nt"\\]))')
 MAX_DEPTH = 64
+MAX_CHAINED_FRAMES = 1 << 22
+"""Frames of one text that are copied to be chained to call sites: about 300 MB."""
 
 
 class Aliases:
@@ -27,6 +30,7 @@ class Aliases:
     def __init__(self, texts: list[str]) -> None:
         self._where: dict[str, str] = {}
         self._done: dict[str, Location | None] = {}
+        self._budget = Budget(MAX_CHAINED_FRAMES)
         for text in texts:
             if "#" in text and (match := _ALIAS_LINE.match(text)):
                 self._where.setdefault(match[1], text[match.end() :])
@@ -39,6 +43,25 @@ class Aliases:
             return None
         self._done[name] = None  # a definition in terms of itself ends here
         location = self._done[name] = _Reader(self._where[name], self).location(depth + 1)
+        return location
+
+    def chain(self, callee: Location | None, caller: Location | None) -> Location | None:
+        """The location of a callee that was inlined at a call site.
+
+        A call site may be in the chain of many locations, and of one many times: the frames of
+        one location are bounded, and the frames of all.
+        """
+        if callee is None or caller is None:
+            return callee or caller
+        inner, outer = callee.frames(), caller.frames()
+        location: Location | None = caller
+        if len(inner) + len(outer) > MAX_FRAMES:
+            inner = (*inner, *outer)[:MAX_FRAMES]
+            location = None
+        if not self._budget.take(len(inner)):
+            return callee
+        for frame in reversed(inner):
+            location = Location(frame.file, frame.line, frame.column, location)
         return location
 
     def trailing(self, text: str) -> tuple[Location | None, int]:
@@ -104,7 +127,7 @@ class _Reader:
                 return callee
             caller = self.location(depth + 1)
             self.skip(")")
-            return _chain(callee, caller)
+            return self.aliases.chain(callee, caller)
         return self._fused(depth) if value == "fused" else None
 
     def _file_or_name(self, text: str, depth: int) -> Location | None:
@@ -143,15 +166,6 @@ class _Reader:
                 break
         self.skip("]")
         return first
-
-
-def _chain(callee: Location | None, caller: Location | None) -> Location | None:
-    if callee is None or caller is None:
-        return callee or caller
-    location: Location | None = caller
-    for frame in reversed(callee.frames()):
-        location = Location(frame.file, frame.line, frame.column, location)
-    return location
 
 
 _STRING = re.compile(r'"(?:[^"\\]|\\.)*+"')

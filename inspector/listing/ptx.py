@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from sys import intern
 
-from inspector.base.stage import Location
+from inspector.base.stage import MAX_FRAMES, Location
 from inspector.base.text import words
 from inspector.listing.line import Function, Kind, Line, Listing, unescape
 from inspector.listing.ptx_statement import (
@@ -50,10 +50,6 @@ _LOC = re.compile(
 # LLVM's comment, which has the chain if the directive has none (Triton before 3.9).
 _COMMENT = re.compile(r"([^@\[\]\n]{1,4096}?):(\d{1,9}):(\d{1,9})[ \]]*\Z")
 _ESCAPE = re.compile(r"\\(?:([0-7]{1,3})|(.))")
-
-
-MAX_FRAMES = 256
-"""Frames of a chain; further ones are left out."""
 
 
 Place = tuple[int, int, int]

@@ -105,12 +105,12 @@ def as_int(value: object) -> int | None:
 
 
 def as_three(value: object) -> tuple[int, int, int] | None:
-    """A grid or a block, in x, y and z; None for any other value."""
+    """A grid or a block, in x, y and z, none negative; None for any other value."""
     numbers = [as_int(n) for n in value] if isinstance(value, list | tuple) else []
     if len(numbers) != 3 or None in numbers:
         return None
     x, y, z = (n or 0 for n in numbers)
-    return x, y, z
+    return None if min(x, y, z) < 0 else (x, y, z)
 
 
 def as_seconds(value: object, limit: float = 1e9) -> float | None:

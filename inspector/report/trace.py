@@ -425,7 +425,7 @@ def document(
         "work": launched.work,
         "printed": list(launched.printed),
         "fault": None if launched.fault is None else fault_json(told, launched.fault),
-        "stopped": None if spent is None else {"budget": spent.work},
+        "stopped": None if spent is None else {"budget": spent.work, "seconds": spent.seconds},
         "totals": _totals(told.totals),
         "approximate": [
             {"n": one.line} | jsons.members(one, "opcode bound section") for one in told.approximate

@@ -188,6 +188,7 @@ def test_the_recorded_device_overrides_the_representative() -> None:
     assert DEVICES["sm_80"].recorded(recorded) == DEVICES["sm_80"]
     assert H200.recorded(None) == H200
     assert H200.recorded({"major": 9, "minor": 0, "multi_processor_count": "?"}) == H200
+    assert H200.recorded({"major": 9, "minor": 0, "max_threads_per_multi_processor": 16}) == H200
 
 
 def test_what_the_cubin_counts_of_the_reserved_memory_is_not_counted_twice() -> None:

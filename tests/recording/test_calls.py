@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from inspector.base.model import Recording, Share
 from inspector.recording.assemble import Assembly
 from inspector.recording.layout import BytesContent
@@ -121,6 +123,14 @@ def test_processes_are_added_up_and_one_of_the_same_id_is_another() -> None:
     (one,) = variant.calls
     assert (one.count, one.first) == (9, 0)
     assert (one.arguments[0].low, one.arguments[0].high) == (-1, 9)
+
+
+@pytest.mark.parametrize("wrong", [{"grid": [-1, 1, 1]}, {"block": [128, -4, 1]}])
+def test_a_call_with_a_negative_size_is_left_out_and_said(wrong: dict[str, list[int]]) -> None:
+    recording = read(call(0), call(1, **wrong), told({"0": 1}))
+    ((_, variant),) = recording.variants()
+    assert [c.grid for c in variant.calls if c.grid is not None] == [(4, 1, 1)]
+    assert any("of kind call is malformed" in problem for problem in recording.problems)
 
 
 def test_what_changes_from_launch_to_launch_stays_apart() -> None:

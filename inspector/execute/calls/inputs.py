@@ -6,7 +6,8 @@ every time. A tensor that was within another's memory is there again; where two 
 each has its own, and a remark says so.
 """
 
-import math
+import itertools
+import operator
 import zlib
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -15,11 +16,12 @@ import numpy as np
 from msgspec import Struct, field
 from numpy.typing import NDArray
 
+from inspector.base.budget import Budget
 from inspector.base.model import Argument, Share
 from inspector.base.text import UsageError, words
 from inspector.execute import Memory, Program
 from inspector.execute.floats import to_bf16, to_small
-from inspector.execute.memory import Buffer
+from inspector.execute.memory import MAX_BYTES, Buffer
 from inspector.execute.program import Argument as LaunchArgument
 from inspector.listing.ptx_statement import PtxVariable
 
@@ -66,15 +68,16 @@ class InputWish(Struct, frozen=True):
     """How inputs are made.
 
     ``given`` are arrays by the names of arguments, instead of new ones; ``scratch`` the bytes of
-    each pointer that Triton appends; ``most_bytes`` bounds all tensors together, and ``raising``
-    says how the user raises that. ``unsized`` are the bytes, all zero, behind an address of which
-    no size is known: 0 refuses it. ``shares`` are the pairs of tensors that overlapped.
+    each pointer that Triton appends; ``most_bytes`` bounds all tensors and variables together, and
+    ``raising`` says how the user raises that. ``unsized`` are the bytes, all zero, behind an
+    address of which no size is known: 0 refuses it. ``shares`` are the pairs of tensors that
+    overlapped.
     """
 
     seed: int = 0
     given: Mapping[str, Array] = field(default_factory=dict)
     scratch: Sequence[int] = (0, 0)
-    most_bytes: int = 1 << 31
+    most_bytes: int = MAX_BYTES
     raising: str = ""
     unsized: int = 0
     shares: Sequence[Share] = ()
@@ -122,8 +125,7 @@ class _Maker:
 
     def __init__(self, wish: InputWish) -> None:
         self.wish = wish
-        self.out = LaunchInputs()
-        self.left = wish.most_bytes
+        self.out = LaunchInputs(Memory(Budget(wish.most_bytes)))
         self._made: dict[str, Array] = {}
 
     def recorded(self, one: Argument, parameter: PtxVariable) -> LaunchArgument:
@@ -168,8 +170,7 @@ class _Maker:
 
     def _memory(self, name: str, size: int, alignment: int) -> Array:
         """Bytes at an address that is a multiple of ``alignment`` and of no larger power of two."""
-        self.left -= size
-        if self.left < 0:
+        if not self.out.memory.budget.take(size):
             raise UsageError(
                 f"the inputs take more than {self.wish.most_bytes:,} bytes with {name}",
                 self.wish.raising,
@@ -341,7 +342,9 @@ def _extent(shape: Sequence[int], strides: Sequence[int]) -> int:
 
 
 def _dense(shape: Sequence[int]) -> tuple[int, ...]:
-    return tuple(math.prod(shape[n + 1 :]) for n in range(len(shape)))
+    """The strides of a dense tensor, in elements."""
+    inner = itertools.accumulate(reversed(shape[1:]), operator.mul, initial=1)
+    return tuple(inner)[::-1] if shape else ()
 
 
 def _sizes(shape: Sequence[int]) -> str:

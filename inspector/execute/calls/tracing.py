@@ -5,6 +5,7 @@ Counts are put together by line of the PTX and of the stages that are tied to it
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 
@@ -135,6 +136,9 @@ Triple = tuple[int, int, int]
 
 BUDGET = 1_000_000_000
 """Lane-instructions that a launch may take unless somebody says otherwise: a minute or two."""
+SECONDS = 60.0
+"""Seconds that a launch may take unless somebody says otherwise: what spends the budget faster than
+lane-instructions are counted, such as a lane that waits alone, ends then."""
 CHEAP = 100_000_000
 """Lane-instructions up to which every block is run without being asked: a few seconds."""
 MIN_BLOCKS = 8
@@ -248,6 +252,7 @@ def trace_launch(
     *,
     blocks: Wanted = "auto",
     budget: int = BUDGET,
+    seconds: float = SECONDS,
     cheap: int = CHEAP,
     values: bool = True,
     stop: Stop | None = None,
@@ -260,8 +265,9 @@ def trace_launch(
     results.
     """
     program.check()
+    end = time.monotonic() + seconds
 
-    def run(numbers: Iterable[int], out: TracedLaunch | None = None) -> TracedLaunch:
+    def run(numbers: Iterable[int] | None, out: TracedLaunch | None = None) -> TracedLaunch:
         if out is None:
             facts, touches = Facts(program, values=values), Touches(program)
             out = TracedLaunch(program, launch, make(), facts, touches)
@@ -274,14 +280,17 @@ def trace_launch(
                 out.inputs.arguments,
                 memory=out.inputs.memory,
                 shared=launch.shared,
-                blocks=list(numbers),
+                blocks=None if numbers is None else list(numbers),
                 budget=budget - out.work,
+                seconds=max(0.0, end - time.monotonic()),
                 observer=(*stopping, out.facts, out.touches),
             )
         except Fault as fault:
             out.fault, out.ran = fault, None
         except OutOfBudget as spent:
-            out.spent, out.ran, out.work = spent, None, budget
+            out.work += spent.work
+            whole = None if spent.seconds is None else seconds
+            out.spent, out.ran = OutOfBudget(program.name, out.work, whole), None
         else:
             out.work += done.work
             out.printed += done.printed
@@ -289,13 +298,13 @@ def trace_launch(
         return out
 
     if blocks != "auto":
-        return run(choose(launch.grid, None if isinstance(blocks, str) else blocks).tolist())
+        return run(None if isinstance(blocks, str) else choose(launch.grid, blocks).tolist())
     total = launch.blocks
     first = total // 2
     begun = run([first])
     if begun.fault is not None and begun.fault.cause == "deadlock" and total > 1:
         # It waits for blocks that were not run: only all of them together come to an end.
-        return run(range(total))
+        return run(None)
     if begun.ran is None or total == 1:
         return begun
     count = max(MIN_BLOCKS, cheap // max(1, begun.work))
@@ -341,6 +350,7 @@ def trace_block(
     block: Triple,
     *,
     budget: int,
+    seconds: float = SECONDS,
     trace: Trace | None = None,
     facts: Facts | None = None,
     stop: Stop | None = None,
@@ -367,6 +377,7 @@ def trace_block(
             shared=launch.shared,
             blocks=[block],
             budget=budget,
+            seconds=seconds,
             observer=observers,
         )
     except LaunchError as error:
