@@ -1,16 +1,28 @@
-"""What a tuner's times are worth: its stopwatch's overhead, its noise, and what is tied."""
+"""What a tuner's times are worth, and what its choice costs by the GPU's own times.
 
-from collections.abc import Iterator, Mapping
+Overhead and noise of its stopwatch, what is tied, and how long the GPU took for the same launches.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 from math import prod
 
 from msgspec import Struct
 
-from inspector.base.model import Configuration, Kernel, Recording, Tuning
+from inspector.base.model import Configuration, GpuTime, Kernel, Recording, Tuning, Variant
 
 OVERHEAD_US = 4.0
 """CUDA events around one launch read no less than this: a shorter kernel is not seen by them."""
 SMALL_ELEMENTS = 4096
 """Elements that a generated kernel is through with in less than events can read."""
+
+TICK_US = 0.04
+"""Times of the GPU on an H200 are multiples of 32 ns: less than this apart is one tick or none."""
+MIN_TIMED = 8
+"""Launches below which quartiles say nothing of how launches differ."""
 
 Codes = Mapping[str, object]
 """What tells the machine code of variants apart, by their ids."""
@@ -56,30 +68,176 @@ def same_code(tuning: Tuning, one: Configuration, codes: Codes) -> list[Configur
     return [other for other in tuning.configurations if codes.get(other.variant or "") == code]
 
 
-def noise(kernel: Kernel, tuning: Tuning, codes: Codes) -> float | None:
-    """How much times of the same code differ, of the median candidate, as a share of the least.
+def noises(rec: Recording, codes: Codes) -> dict[str, float]:
+    """By stopwatch, how much times of the same code differ, as a share of the least.
 
-    The same code is a candidate in the kernel's other rounds, and candidates of one machine code.
-    None if nothing was timed twice.
+    It is the upper quartile over the candidates that were timed in several rounds for one key,
+    whatever the kernel; where there are none, over those of one round with the same machine code.
+    Those are timed one after the other, and differ less than rounds do.
     """
-    ratios = []
-    for one in tuning.configurations:
-        own = [c.time_us for c in same_code(tuning, one, codes) if c.time_us]
-        times = own + elsewhere(kernel, tuning, one)
-        if one.time_us and len(times) > 1:
-            ratios.append(max(times) / min(times) - 1)
-    return sorted(ratios)[len(ratios) // 2] if ratios else None
+    between: dict[str, list[float]] = {}
+    within: dict[str, list[float]] = {}
+    for kernel in rec.kernels:
+        for tuning in kernel.autotune:
+            for one in tuning.configurations:
+                own = [c.time_us for c in same_code(tuning, one, codes) if c.time_us]
+                others = [us for us in elsewhere(kernel, tuning, one) if us]
+                times = own + others
+                if one.time_us and len(times) > 1:
+                    ratios = between if others else within
+                    share = max(times) / min(times) - 1
+                    ratios.setdefault(tuning.stopwatch or "", []).append(share)
+    return {name: sorted(r)[len(r) * 3 // 4] for name, r in (within | between).items()}
 
 
-def tied(kernel: Kernel, tuning: Tuning, codes: Codes) -> list[Configuration]:
-    """The candidates whose times are the winner's but for noise, or whose code is."""
-    winner, share = tuning.winner, noise(kernel, tuning, codes)
-    if winner is None or not winner.time_us or share is None:
-        return []
-    most = winner.time_us * (1 + share)
-    own = same_code(tuning, winner, codes)
-    timed = (one for one in tuning.configurations if one is not winner and one.time_us is not None)
-    return [one for one in timed if (one.time_us or 0) <= most or one in own]
+class TunerFacts(Struct, frozen=True):
+    """What a recording tells of its tuners.
+
+    ``overheads_us`` and ``noises`` are by stopwatch, ``codes`` tell the machine code of variants
+    apart, ``uses`` count the rounds that a kernel, by its id, was generated from.
+    """
+
+    codes: Codes
+    overheads_us: Mapping[str, float]
+    noises: Mapping[str, float]
+    kernels: Mapping[str, Kernel]
+    uses: Mapping[str, int]
+
+    def overhead_us(self, tuning: Tuning) -> float | None:
+        """What the round's stopwatch reads of launching alone."""
+        return self.overheads_us.get(tuning.stopwatch or "")
+
+    def noise(self, tuning: Tuning) -> float | None:
+        """The share by which times of the same code differ; None if nothing was timed twice."""
+        return self.noises.get(tuning.stopwatch or "")
+
+    def tied(self, tuning: Tuning) -> list[Configuration]:
+        """The candidates whose times are the winner's but for noise, or whose code is.
+
+        Where the GPU timed a candidate and the winner, its times must not tell them apart either.
+        """
+        winner = tuning.winner
+        share = self.noise(tuning)
+        if winner is None or not winner.time_us or share is None:
+            return []
+        most_us = winner.time_us * (1 + share)
+        own = same_code(tuning, winner, self.codes)
+        return [
+            one
+            for one in tuning.configurations
+            if one is not winner
+            and one.time_us is not None
+            and (one in own or (one.time_us <= most_us and _alike_on_gpu(one, winner)))
+        ]
+
+    def tied_by_gpu(self, tuning: Tuning) -> list[Configuration]:
+        """The candidates that the GPU ran as fast as ``best_by_gpu``, itself among them."""
+        best = best_by_gpu(tuning)
+        if best is None or best.gpu_time is None:
+            return []
+        own = same_code(tuning, best, self.codes)
+        return [
+            one
+            for one in tuning.configurations
+            if one.gpu_time is not None and (one in own or overlap(one.gpu_time, best.gpu_time))
+        ]
+
+    def cost_of_choice(self, kernel: Kernel, tuning: Tuning) -> ChoiceCost | None:
+        """How much longer the program's launches take than with the candidate best by GPU time.
+
+        None where the tuner's launches do not say: of candidates that are tied or were not timed.
+        """
+        winner = tuning.winner
+        best = best_by_gpu(tuning)
+        if winner is None or best is None or winner.gpu_time is None or best.gpu_time is None:
+            return None
+        if winner is best:
+            return ChoiceCost(0)
+        if winner in self.tied_by_gpu(tuning):
+            return None
+        chosen = self._chosen(kernel, tuning)
+        launches = sum(variant.launches or 0 for variant in chosen)
+        timed = [variant.gpu_time for variant in chosen if variant.gpu_time is not None]
+        program = timed[0] if len(timed) == 1 else None
+        program_us = None if program is None else program.median_us
+        best_us = best.gpu_time.median_us
+        no_slower = program is not None and (
+            program.median_us < best_us or overlap(program, best.gpu_time)
+        )
+        if not launches or no_slower:
+            return ChoiceCost(None, launches or None, program_us)
+        chosen_us = winner.gpu_time.median_us
+        if program_us is not None:
+            chosen_us = min(chosen_us, program_us)
+        return ChoiceCost((chosen_us - best_us) * launches, launches, program_us)
+
+    def _chosen(self, kernel: Kernel, tuning: Tuning) -> Sequence[Variant]:
+        """What the program launches because of a round: the winner, or what was generated from it.
+
+        Nothing where rounds for other sizes or operations chose the same.
+        """
+        winner = tuning.winner
+        if tuning.operation is not None:
+            made = {use.kernel or "" for use in tuning.uses if use.configuration == tuning.best}
+            kernels = [self.kernels[name] for name in made if name in self.kernels]
+            shared = any(self.uses.get(one.id) != 1 for one in kernels)
+            return [] if shared else [v for one in kernels for v in one.variants]
+        if winner is None:
+            return []
+        variant_id = winner.variant
+        rounds = [t for t in kernel.autotune if t.winner and t.winner.variant == variant_id]
+        if any(other.key != tuning.key for other in rounds):
+            return []
+        return [variant for variant in kernel.variants if variant.id == variant_id]
+
+
+class ChoiceCost(Struct, frozen=True):
+    """What a choice costs the program in all of its run: an estimate of ``us``.
+
+    It is by the program's ``launches``, None where they are not known to be of this round. Of one
+    of them, ``program_us`` is the GPU time, with what else was fused into it; None where none was
+    timed. It may be shorter than in the tuner, which empties caches, and then counts; where it is
+    no longer than the best candidate's, the cost is unknown.
+    """
+
+    us: float | None
+    launches: int | None = None
+    program_us: float | None = None
+
+
+def tuner_facts(rec: Recording, codes: Codes) -> TunerFacts:
+    """Read what a recording tells of its tuners."""
+    rounds = [tuning for kernel in rec.kernels for tuning in kernel.autotune]
+    made = [{use.kernel for use in tuning.uses if use.kernel} for tuning in rounds]
+    return TunerFacts(
+        codes=codes,
+        overheads_us=overheads(rec),
+        noises=noises(rec, codes),
+        kernels={kernel.id: kernel for kernel in rec.kernels},
+        uses=Counter(chain.from_iterable(made)),
+    )
+
+
+def best_by_gpu(tuning: Tuning) -> Configuration | None:
+    """The candidate whose launches took the GPU the least, by their median.
+
+    None where fewer than two were timed.
+    """
+    timed = [(c.gpu_time.median_us, n) for n, c in enumerate(tuning.configurations) if c.gpu_time]
+    return tuning.configurations[min(timed)[1]] if len(timed) > 1 else None
+
+
+def _alike_on_gpu(a: Configuration, b: Configuration) -> bool:
+    return a.gpu_time is None or b.gpu_time is None or overlap(a.gpu_time, b.gpu_time)
+
+
+def overlap(a: GpuTime, b: GpuTime) -> bool:
+    """Whether two times differ by no more than repeated launches do: their quartiles overlap, or
+    are one tick of the GPU's clock apart, or are of too few launches."""
+    a_low, _, a_high = a.quartiles_us
+    b_low, _, b_high = b.quartiles_us
+    apart = max(a_low, b_low) - min(a_high, b_high)
+    return apart <= TICK_US or min(a.timed, b.timed) < MIN_TIMED
 
 
 class RoundTimes(Struct, frozen=True):
@@ -100,7 +258,7 @@ class RoundTimes(Struct, frozen=True):
 
 def rounds_of(rec: Recording, kernel: Kernel, a: str, b: str, codes: Codes) -> Iterator[RoundTimes]:
     """The rounds of a kernel's tuning that timed both of two variants, by their ids."""
-    floors = overheads(rec)
+    facts = tuner_facts(rec, codes)
     for number, tuning in enumerate(kernel.autotune, 1):
         times = {one.variant: one.time_us for one in tuning.configurations if one.time_us}
         if a in times and b in times:
@@ -110,6 +268,6 @@ def rounds_of(rec: Recording, kernel: Kernel, a: str, b: str, codes: Codes) -> I
                 tuning.stopwatch,
                 times[a],
                 times[b],
-                noise(kernel, tuning, codes),
-                floors.get(tuning.stopwatch or ""),
+                facts.noise(tuning),
+                facts.overhead_us(tuning),
             )

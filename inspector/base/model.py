@@ -23,6 +23,26 @@ from inspector.base.text import base_name, short_name, words
 EDIT, BEFORE = "edit", "before"
 """What the configuration of a variant says that was compiled before its source was edited."""
 
+
+class GpuTime(Struct, frozen=True):
+    """How long the GPU took for launches of a variant in the program's run, by CUPTI's records.
+
+    ``timed`` is how many launches were timed. ``mean_us`` weighs launches of different grids by how
+    often the program made each; times the number of launches it is the time of all.
+    ``quartiles_us`` are the 25th, 50th and 75th percentile, of a sample of 255 launches of each
+    grid.
+    """
+
+    timed: int
+    mean_us: float
+    shortest_us: float
+    quartiles_us: tuple[float, float, float]
+
+    @property
+    def median_us(self) -> float:
+        return self.quartiles_us[1]
+
+
 # -- autotuning -----------------------------------------------------------------------------------
 # What autotuning looked at and chose: frozen, plain values beside those of ``model``.
 
@@ -33,7 +53,9 @@ class Configuration(Struct, frozen=True):
     ``variant`` is the id of what was compiled for it. ``time_us`` is the tuner's own figure, in
     microseconds: Triton's median, Inductor's shortest or median by its benchmarker.
     ``quantiles_us`` are the 20th, 50th and 80th percentile. None is "not measured", and
-    ``reason`` says why where it was pruned, failed, or was not needed.
+    ``reason`` says why where it was pruned, failed, or was not needed. ``gpu_time`` is of the
+    launches by which the tuner compared it, None where those of rounds for other sizes are not
+    told apart from them.
     """
 
     config: Mapping[str, object]
@@ -42,6 +64,7 @@ class Configuration(Struct, frozen=True):
     quantiles_us: tuple[float, ...] | None = None
     reason: str | None = None
     maker: str | None = None  # whose code it is where an operation was tuned: Triton, ATen, CUTLASS
+    gpu_time: GpuTime | None = None
 
 
 class ChoiceUse(Struct, frozen=True):
@@ -233,25 +256,6 @@ class Share(Struct, frozen=True, array_like=True):
 
 Extent = Annotated[int, Meta(ge=0)]
 """Blocks of a grid, or threads of a block, along one dimension."""
-
-
-class GpuTime(Struct, frozen=True):
-    """How long the GPU took for launches of a variant in the program's run, by CUPTI's records.
-
-    ``timed`` is how many launches were timed. ``mean_us`` weighs launches of different grids by how
-    often the program made each; times the number of launches it is the time of all.
-    ``quartiles_us`` are the 25th, 50th and 75th percentile, of a sample of 255 launches of each
-    grid.
-    """
-
-    timed: int
-    mean_us: float
-    shortest_us: float
-    quartiles_us: tuple[float, float, float]
-
-    @property
-    def median_us(self) -> float:
-        return self.quartiles_us[1]
 
 
 class Call(Struct, frozen=True):

@@ -20,7 +20,9 @@ class VariantRow(Struct, frozen=True):
     most general registers live at once in its SASS; ``unread``: figures are still to be read.
     ``maker`` is whose code a candidate is: Triton, ATen, CUTLASS. None is "not known". ``round`` is
     the round of tuning that a time is of; ``head`` a row that only names it. ``overhead_us`` is
-    what the tuner's stopwatch reads of launching alone.
+    what the tuner's stopwatch reads of launching alone. ``gpu_us`` is what the GPU took for the
+    tuner's launches, ``gpu_best`` whether none in its round took less, or as much less as launches
+    of one code differ; ``verdict`` says in a sentence what the round's choice costs.
     """
 
     kernel: Kernel
@@ -41,6 +43,9 @@ class VariantRow(Struct, frozen=True):
     round: str = ""
     head: bool = False
     overhead_us: float | None = None
+    gpu_us: float | None = None
+    gpu_best: bool = False
+    verdict: str = ""
 
     @property
     def at_most(self) -> str:

@@ -509,10 +509,10 @@ class Assembly:
             for ref, g in self._refs.items()
         }
         of_kernels = {k: kernel.variants for k, kernel in kernels.items()}
-        for key, tunings in self._tunings.place(of_kernels, files, graphs).items():
-            own = (
-                replace(v, autotune=autotune.of_variant(v, tunings)) for v in kernels[key].variants
-            )
+        for key, placed in self._tunings.place(of_kernels, files, graphs).items():
+            variants = kernels[key].variants
+            tunings = autotune.with_gpu_times(placed, variants, self._driver.times_by_grid)
+            own = (replace(v, autotune=autotune.of_variant(v, tunings)) for v in variants)
             kernels[key] = replace(kernels[key], autotune=tunings, variants=tuple(own))
         settings = autotune.generated(kernels.values())
         for key, kernel in kernels.items():

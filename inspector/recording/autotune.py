@@ -1,6 +1,6 @@
 """Turns events of autotuning into tunings of kernels, tied to the kernels' variants."""
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import PurePath
 
@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from inspector.base.model import (
     ChoiceUse,
     Configuration,
+    GpuTime,
     Kernel,
     Origin,
     TriedFusion,
@@ -228,6 +229,45 @@ class Tunings:
         if not written:
             return (ChoiceUse(graph, heard.node),)
         return tuple(ChoiceUse(graph, heard.node, *one) for one in written)
+
+
+def with_gpu_times(
+    tunings: Sequence[Tuning],
+    variants: Iterable[Variant],
+    times_by_grid: Callable[[Variant], Sequence[GpuTime | None]],
+) -> tuple[Tuning, ...]:
+    """The tunings of a kernel with the times of the launches that compared their candidates.
+
+    Launches of a variant in several rounds for one key are timed together. Those for several keys
+    are told apart by their grids, where each key has one: both are in the order of time.
+    """
+    times: dict[tuple[str | None, str], GpuTime | None] = {}
+    for variant in variants:
+        if variant.tuning_gpu_time is None:
+            continue
+        keys = dict.fromkeys(repr(t.key) for t in tunings if _was_launched(t, variant.id))
+        of_keys = [variant.tuning_gpu_time] if len(keys) == 1 else times_by_grid(variant)
+        if len(of_keys) == len(keys):
+            times |= {(variant.id, key): time for key, time in zip(keys, of_keys, strict=True)}
+    return tuple(
+        replace(
+            tuning,
+            configurations=tuple(
+                replace(one, gpu_time=times.get((one.variant, repr(tuning.key))))
+                for one in tuning.configurations
+            ),
+        )
+        if not tuning.from_cache
+        else tuning
+        for tuning in tunings
+    )
+
+
+def _was_launched(tuning: Tuning, variant_id: str) -> bool:
+    """Whether a round launched a variant to time it."""
+    return not tuning.from_cache and any(
+        one.variant == variant_id and one.time_us is not None for one in tuning.configurations
+    )
 
 
 def graph_of(event: Event) -> GraphRef:

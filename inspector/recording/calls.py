@@ -25,6 +25,7 @@ from inspector.base.model import (
     Call,
     Content,
     Failure,
+    GpuTime,
     Graph,
     Origin,
     Stage,
@@ -444,6 +445,19 @@ class DriverLaunches:
             if _geometry(launches.calls[key]) == wanted
         }
         return replace(call, gpu_time=self.times.of(counts))
+
+    def times_by_grid(self, variant: Variant) -> Sequence[GpuTime | None]:
+        """The times of an autotuner's launches of a variant for each grid, in the order in which
+        one process first launched them; of several processes none, as they have no order."""
+        launches = self._of(variant)
+        executed = {} if launches is None else self._executed(launches, tuning=True)
+        if launches is None or len({process for process, _ in executed}) != 1:
+            return ()
+        by_grid: dict[object, dict[LaunchKey, int]] = {}
+        for key in sorted(executed):
+            grid = as_three(launches.calls[key].get("grid"))
+            by_grid.setdefault(grid, {})[key] = executed[key]
+        return [self.times.of(counts) for counts in by_grid.values()]
 
     def launch_keys(self, variant: Variant) -> Iterable[LaunchKey]:
         """The processes and numbers of a variant's launches."""

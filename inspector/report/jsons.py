@@ -202,7 +202,8 @@ def kernel(
                 **members(t, "key by"),
                 "winner": None if t.winner is None else t.winner.variant,
                 "best_config": None if t.winner is None else plain(t.winner.config),
-                **members(t, "stopwatch method from_cache seconds operation uses configurations"),
+                **members(t, "stopwatch method from_cache seconds operation uses"),
+                "configurations": [members(c, _CONFIGURATION) for c in t.configurations],
             }
             for t in k.autotune
         ],
@@ -210,6 +211,7 @@ def kernel(
     }
 
 
+_CONFIGURATION = "config variant time_us quantiles_us reason maker"
 _VARIANT = "tile cache_hit autotune ranks launches launches_exact failed maker library benchmarks"
 
 

@@ -12,20 +12,22 @@ from rich.text import Text
 from inspector.analyse.tuner_times import (
     SMALL_ELEMENTS,
     Codes,
+    TunerFacts,
+    best_by_gpu,
     elsewhere,
-    noise,
-    overheads,
     same_code,
-    tied,
+    tuner_facts,
 )
 from inspector.base.model import Configuration, Kernel, Recording, Tuning
-from inspector.base.text import microseconds, plural, shown
+from inspector.base.text import counted, microseconds, plural, shown
 from inspector.report.compiles import CompileLine
 from inspector.report.tables import TILE, UNKNOWN, brief, grid, titles
 
-HEADS = ("", "candidate", "variant", "µs", "other rounds", "became")
+HEADS = ("", "candidate", "variant", "µs", "GPU µs", "other rounds", "became")
 GIVES = (("became", 24), ("candidate", 40), ("other rounds", 0), ("variant", 0), ("became", 0))
-STAR, TIED = "★", "≈"
+STAR, TIED, BEST_BY_GPU = "★", "≈", "☆"
+"""Marks of candidates: the tuner's choice, tied with it by the tuner's times, and shortest by the
+GPU's time, or tied with that."""
 
 
 def lines(rec: Recording, width: int, codes: Codes) -> Iterator[CompileLine]:
@@ -33,21 +35,21 @@ def lines(rec: Recording, width: int, codes: Codes) -> Iterator[CompileLine]:
 
     ``codes`` tells the machine code of variants apart, by their ids.
     """
-    named, floors = titles(rec), overheads(rec)
+    named = titles(rec)
+    facts = tuner_facts(rec, codes)
     for kernel in rec.kernels:
         hashes = {variant.id: variant.hash for variant in kernel.variants}
         for number, tuning in enumerate(kernel.autotune):
             name = named.get(kernel.id, shown(kernel.called))
             heading = " · ".join(filter(None, (name, about(kernel, number))))
             yield CompileLine(Text(heading, "bold cyan"))
-            overhead_us = floors.get(tuning.stopwatch or "")
-            rows = _rows(kernel, number, named, codes, overhead_us)
-            table = grid(HEADS, rows, width, ("µs",), GIVES)
+            rows = _rows(kernel, number, named, facts)
+            table = grid(HEADS, rows, width, ("µs", "GPU µs"), GIVES)
             for text, row in zip(table, [[""] * len(HEADS), *rows], strict=True):
                 variant = hashes.get(row[HEADS.index("variant")])
                 yield CompileLine(text, kernel=variant, about=row[HEADS.index("became")])
-            for said in remarks(kernel, tuning, codes, overhead_us):
-                yield CompileLine(Text(f"  {said}"))
+            for remark in remarks(kernel, tuning, facts):
+                yield CompileLine(Text(f"  {remark}"))
             yield CompileLine(Text(""))
 
 
@@ -66,14 +68,11 @@ def about(kernel: Kernel, number: int) -> str:
 
 
 def _rows(
-    kernel: Kernel,
-    number: int,
-    named: Mapping[str, str],
-    codes: Codes,
-    overhead_us: float | None,
+    kernel: Kernel, number: int, named: Mapping[str, str], facts: TunerFacts
 ) -> list[list[str]]:
     tuning = kernel.autotune[number]
-    alike = tied(kernel, tuning, codes)
+    alike = facts.tied(tuning)
+    fastest = facts.tied_by_gpu(tuning)
     became: dict[int, list[str]] = {}
     for use in tuning.uses:
         place = tuning.best if use.configuration is None else use.configuration
@@ -82,15 +81,17 @@ def _rows(
             became[place].append(told)
     rows = []
     for place, one in by_time(tuning):
-        first = first_alike(tuning, one, codes)
+        first = first_alike(tuning, one, facts.codes)
         same = "" if first is None else f"same code as {first}"
         why = (one.reason or "").partition("\n")[0]
         row = [
-            STAR if place == tuning.best else TIED * (one in alike),
+            (STAR if place == tuning.best else TIED * (one in alike))
+            + BEST_BY_GPU * (one in fastest),
             candidate(one),
             shown(one.variant or ""),
-            "≤ " * at_most(one, overhead_us)
+            "≤ " * at_most(one, facts.overhead_us(tuning))
             + (UNKNOWN if one.time_us is None else microseconds(one.time_us)),
+            UNKNOWN if one.gpu_time is None else microseconds(one.gpu_time.median_us),
             ", ".join(map(microseconds, elsewhere(kernel, tuning, one))),
             shown(", ".join(filter(None, (*became.get(place, []), same, why)))),
         ]
@@ -128,21 +129,64 @@ def candidate(one: Configuration) -> str:
     return shown(" ".join(filter(None, [whose, choice, brief(own)])))
 
 
-def remarks(
-    kernel: Kernel, tuning: Tuning, codes: Codes, overhead_us: float | None
-) -> Iterator[str]:
-    """What the round's times do not tell, and how often it was benchmarked."""
-    if overhead_us and any(at_most(one, overhead_us) for one in tuning.configurations):
-        read = f"{tuning.stopwatch} read up to {microseconds(overhead_us)} µs around kernels of "
-        yield f"≤ mostly launch overhead: {read}{SMALL_ELEMENTS:,} elements or fewer"
-    spread = noise(kernel, tuning, codes)
-    if spread is not None:
-        alike = plural(len(tied(kernel, tuning, codes)), "candidate")
-        yield f"≈ tied: {alike} within the {spread:.0%} by which times of one code differ"
+def remarks(kernel: Kernel, tuning: Tuning, facts: TunerFacts) -> Iterator[str]:
+    """What the choice costs, what the round's times hide, and how often it was benchmarked."""
+    if judged := verdict(kernel, tuning, facts):
+        yield judged
+    rounds = sum(one.key == tuning.key and not one.from_cache for one in kernel.autotune)
+    if rounds > 1 and any(one.gpu_time is not None for one in tuning.configurations):
+        yield f"GPU times are of {rounds} rounds together"
     counts = {v.benchmarks for v in kernel.variants if v.benchmarks}
     if counts:
         least, most = min(counts), max(counts)
         yield f"benchmarked {least if least == most else f'{least} to {most}'} times each"
+    spread = facts.noise(tuning)
+    if spread is not None:
+        alike = plural(len(facts.tied(tuning)), "candidate")
+        yield f"≈ tied: {alike} within the {spread:.0%} by which its times of one code differ"
+    overhead_us = facts.overhead_us(tuning)
+    if overhead_us and any(at_most(one, overhead_us) for one in tuning.configurations):
+        read = f"{tuning.stopwatch} read up to {microseconds(overhead_us)} µs around kernels of "
+        yield f"≤ mostly launch overhead: {read}{SMALL_ELEMENTS:,} elements or fewer"
+
+
+def verdict(kernel: Kernel, tuning: Tuning, facts: TunerFacts) -> str:
+    """One sentence on the choice by the GPU's times, "" where nothing is known of them."""
+    if tuning.from_cache:
+        return "the choice came from a cache: GPU times of its candidates are unknown"
+    best = best_by_gpu(tuning)
+    if best is None or best.gpu_time is None:
+        mixed = {v.id for v in kernel.variants if v.tuning_gpu_time is not None}
+        unknown = {one.variant for one in tuning.configurations if one.gpu_time is None}
+        apart = "GPU times are unknown: launches of several rounds are not told apart"
+        return apart if mixed & unknown else ""
+    return _compared(kernel, tuning, facts, best.gpu_time.median_us)
+
+
+def _compared(kernel: Kernel, tuning: Tuning, facts: TunerFacts, best_us: float) -> str:
+    """The choice beside the candidate that the GPU ran fastest, and what the difference costs."""
+    winner = tuning.winner
+    timed = sum(one.gpu_time is not None for one in tuning.configurations)
+    every = sum(one.time_us is not None for one in tuning.configurations)
+    among = f" of the {timed} timed of {every}" if timed < every else ""
+    shortest = f"best candidate by GPU time{among}: {microseconds(best_us)} µs"
+    if winner is None or winner.gpu_time is None:
+        return f"{shortest}; the chosen one's is unknown"
+    chosen = f"chosen: {microseconds(winner.gpu_time.median_us)} µs"
+    if winner is best_by_gpu(tuning):
+        return f"{chosen}, the shortest GPU time{among}"
+    if winner in facts.tied_by_gpu(tuning):
+        return f"{chosen}; {shortest}, a tie within the noise of their launches"
+    cost = facts.cost_of_choice(kernel, tuning)
+    if cost is None:
+        return f"{chosen}; {shortest}"
+    if cost.program_us is not None:
+        chosen += f" ({microseconds(cost.program_us)} µs in the program)"
+    if cost.us is not None:
+        times = f"× {counted(cost.launches or 0, 'launch')} of the run"
+        return f"{chosen}; {shortest}; {times} ≈ {microseconds(cost.us)} µs"
+    why = "cost unknown: in the program the chosen one is no slower" if cost.launches else ""
+    return "; ".join(filter(None, (chosen, shortest, why)))
 
 
 def at_most(one: Configuration, overhead_us: float | None) -> bool:
@@ -152,33 +196,51 @@ def at_most(one: Configuration, overhead_us: float | None) -> bool:
 
 def document(rec: Recording, codes: Codes) -> Sequence[dict[str, object]]:
     """``list --tunings``' JSON: a row for each round."""
-    floors = overheads(rec)
+    facts = tuner_facts(rec, codes)
     return [
-        {
-            "kernel": kernel.id,
-            "round": number + 1,
-            "nodes": [use.node for use in tuning.uses],
-            "best": tuning.best,
-            "noise": noise(kernel, tuning, codes),
-            "overhead_us": floors.get(tuning.stopwatch or ""),
-            "candidates": [
-                {
-                    "config": dict(one.config),
-                    "maker": one.maker,
-                    "variant": one.variant,
-                    "us": one.time_us,
-                    "other_rounds_us": elsewhere(kernel, tuning, one),
-                    "same_code_as": first_alike(tuning, one, codes),
-                    "tied": one in alike,
-                    "reason": one.reason,
-                    "became": sorted(
-                        {u.kernel for u in tuning.uses if u.kernel and u.configuration == place}
-                    ),
-                }
-                for place, one in enumerate(tuning.configurations)
-            ],
-        }
+        _round(kernel, number, facts)
         for kernel in rec.kernels
-        for number, tuning in enumerate(kernel.autotune)
-        for alike in (tied(kernel, tuning, codes),)
+        for number in range(len(kernel.autotune))
     ]
+
+
+def _round(kernel: Kernel, number: int, facts: TunerFacts) -> dict[str, object]:
+    tuning = kernel.autotune[number]
+    best = best_by_gpu(tuning)
+    cost = facts.cost_of_choice(kernel, tuning)
+    return {
+        "kernel": kernel.id,
+        "round": number + 1,
+        "nodes": [use.node for use in tuning.uses],
+        "best": tuning.best,
+        "best_by_gpu": None if best is None else tuning.configurations.index(best),
+        "cost_of_choice_us": None if cost is None else cost.us,
+        "noise": facts.noise(tuning),
+        "overhead_us": facts.overhead_us(tuning),
+        "from_cache": tuning.from_cache,
+        "candidates": [
+            _candidate(kernel, tuning, place, facts) for place in range(len(tuning.configurations))
+        ],
+    }
+
+
+def _candidate(kernel: Kernel, tuning: Tuning, place: int, facts: TunerFacts) -> dict[str, object]:
+    one = tuning.configurations[place]
+    gpu = one.gpu_time
+    made = {u.kernel for u in tuning.uses if u.kernel and u.configuration == place}
+    return {
+        "config": dict(one.config),
+        "maker": one.maker,
+        "variant": one.variant,
+        "us": one.time_us,
+        "gpu_us": None if gpu is None else gpu.median_us,
+        "gpu_low_us": None if gpu is None else gpu.quartiles_us[0],
+        "gpu_high_us": None if gpu is None else gpu.quartiles_us[2],
+        "gpu_timed": None if gpu is None else gpu.timed,
+        "gpu_tied": one in facts.tied_by_gpu(tuning),
+        "other_rounds_us": elsewhere(kernel, tuning, one),
+        "same_code_as": first_alike(tuning, one, facts.codes),
+        "tied": one in facts.tied(tuning),
+        "reason": one.reason,
+        "became": sorted(made),
+    }

@@ -5,7 +5,7 @@ One module because the table, its columns and the screen that reads their figure
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from operator import itemgetter
 from time import monotonic
@@ -21,8 +21,8 @@ from textual.app import ComposeResult
 from textual.strip import Strip
 from textual.worker import get_current_worker
 
-from inspector.analyse.tuner_times import overheads
-from inspector.base.model import Kernel, Recording, Stage, Variant
+from inspector.analyse.tuner_times import TunerFacts, tuner_facts
+from inspector.base.model import Configuration, Kernel, Recording, Stage, Tuning, Variant
 from inspector.base.text import plural
 from inspector.diff import variants
 from inspector.diff.variants import VariantRow
@@ -92,7 +92,8 @@ def _time(us: float | None) -> str:
 
 def _sign(row: VariantRow) -> str:
     failed = (row.reason or "").partition(":")[0] == "failed"
-    return "★" if row.winner else "✗" if failed else " "
+    chosen = tunings.STAR if row.winner else "✗" if failed else " "
+    return chosen + tunings.BEST_BY_GPU * row.gpu_best
 
 
 def _launches(row: VariantRow) -> str:
@@ -108,6 +109,8 @@ IDENT = VariantColumn("variant", _ident, _ident, right=False)
 WINNER = VariantColumn("winner", lambda r: r.winner, _sign, "★", right=False, least=False)
 TUNED = VariantColumn("tuner's", lambda r: r.time_us, lambda r: r.at_most + _time(r.time_us))
 """What the program's own tuner measured: by another stopwatch, on its own inputs."""
+TUNED_ON_GPU = VariantColumn("gpu", lambda r: r.gpu_us, lambda r: _time(r.gpu_us), "tuner's GPU")
+"""What the GPU took for the launches that the tuner measured."""
 FIGURES = (
     VariantColumn("registers", lambda r: r.resources.registers, head="regs", read=True),
     VariantColumn("spills", lambda r: r.spills, lambda r: spills(r.resources), read=True),
@@ -204,6 +207,7 @@ def columns(
     wanted = {
         own: not tuned or any(us(row) is not None for row in rows),
         TUNED: tuned,
+        TUNED_ON_GPU: any(row.gpu_us is not None for row in rows),
         **dict.fromkeys(FIGURES, True),
         LAUNCHES: any(LAUNCHES.value(row) is not None for row in rows),
         SPECIALISED: len({SPECIALISED.value(row) for row in rows}) > 1,
@@ -428,32 +432,54 @@ def scope_of(name: str, subjects: Sequence[TreeSubject]) -> Scope:
 
 def recorded(reads: Reader, scope: Scope) -> tuple[VariantRow, ...]:
     code = any(Stage.SASS in variant.stages for _, variant in scope.variants)
-    floors = overheads(reads.recording)
+    facts = tuner_facts(reads.recording, {})
     rows = [_row(reads, kernel, variant, code) for kernel, variant in scope.variants]
     first = scope.kernels[0] if len(scope.kernels) == 1 else None
     if first is not None and (len(first.autotune) > 1 or any(t.operation for t in first.autotune)):
-        return tuple(_in_rounds(first, rows, floors))
+        return tuple(_in_rounds(first, rows, facts))
     # A time of one of several rounds says nothing beside those of others.
     rows = [replace(row, time_us=None) if len(row.kernel.autotune) > 1 else row for row in rows]
     rows += [one for k in scope.kernels for one in variants.without_variant(k)]
-    return tuple(replace(row, overhead_us=floors.get(variants.stopwatch(row))) for row in rows)
+    return tuple(_of_one_round(row, facts) for row in rows)
+
+
+def _of_one_round(row: VariantRow, facts: TunerFacts) -> VariantRow:
+    """A row with what is known of the only round of its kernel."""
+    row = replace(row, overhead_us=facts.overheads_us.get(variants.stopwatch(row)))
+    for tuning in row.kernel.autotune if len(row.kernel.autotune) == 1 else ():
+        for one in tuning.configurations:
+            if row.variant is not None and one.variant == row.variant.id:
+                return _judged(row, tuning, one, facts)
+    return row
+
+
+def _judged(
+    row: VariantRow, tuning: Tuning, candidate: Configuration, facts: TunerFacts
+) -> VariantRow:
+    """A row with the GPU's time of its candidate in a round."""
+    return replace(
+        row,
+        gpu_us=None if candidate.gpu_time is None else candidate.gpu_time.median_us,
+        gpu_best=candidate in facts.tied_by_gpu(tuning),
+        verdict=tunings.verdict(row.kernel, tuning, facts),
+    )
 
 
 def _in_rounds(
-    kernel: Kernel, rows: Sequence[VariantRow], floors: Mapping[str, float]
+    kernel: Kernel, rows: Sequence[VariantRow], facts: TunerFacts
 ) -> Iterator[VariantRow]:
     """The candidates of each round by time, with its choice; then what no round tried."""
     known = {row.variant.id: row for row in rows if row.variant is not None}
     for number, tuning in enumerate(kernel.autotune):
-        overhead_us = floors.get(tuning.stopwatch or "")
-        remarks = [*tunings.remarks(kernel, tuning, {}, overhead_us)]
-        said = " · ".join((tunings.about(kernel, number), *remarks[::-1]))
+        remarks = tunings.remarks(kernel, tuning, facts)
+        heading = " · ".join((tunings.about(kernel, number), *remarks))
         for place, one in tunings.by_time(tuning):
             best = place == tuning.best
             row = known.get(one.variant or "") or variants.candidate(kernel, one, best)
             reason = one.reason or row.reason
-            row = replace(row, time_us=one.time_us, winner=best, reason=reason, round=said)
-            yield replace(row, overhead_us=overhead_us)
+            row = replace(row, time_us=one.time_us, winner=best, reason=reason, round=heading)
+            row = _judged(row, tuning, one, facts)
+            yield replace(row, overhead_us=facts.overhead_us(tuning))
     tried = {one.variant for tuning in kernel.autotune for one in tuning.configurations}
     for ident, row in known.items():
         if ident not in tried:
@@ -635,7 +661,9 @@ class VariantsScreen(ToolScreen[Left]):
         if row is not None and not row.head:
             made = generated_from(self.reads.recording, row)
             generated = f"{label(made)} was generated from it." if made else ""
-            said[:0] = [one for one in (_why_not(row), generated) if one]
+            judged = row.verdict if row.winner or row.gpu_best else ""
+            verdict = f"{label(judged[:1].upper() + judged[1:])}." if judged else ""
+            said[:0] = [one for one in (_why_not(row), generated, verdict) if one]
             if row.at_most:
                 said.append(f"≤ is mostly launch overhead, {_time(row.overhead_us)} at most.")
             if taken := self.times.latest(row.kernel, row.variant):
