@@ -93,27 +93,55 @@ _ACCESSES = words("tt.load tt.store tt.atomic_rmw tt.atomic_cas")
 def _asked_by_index(call: Call, listing: Listing, function: Function) -> dict[str, int]:
     """Bytes that a launch asks of each tensor that it accesses only at indices that it loads."""
     lines = listing.between(function.first, function.last)
+    out = {}
+    for name, numbers in _accesses(call, lines).items():
+        if all(numbers.values()):  # and nowhere else
+            asked = _asked(call, name, lines, numbers)
+            if asked is not None:
+                out[name] = asked
+    return out
+
+
+def _accesses(call: Call, lines: Sequence[Line]) -> dict[str, dict[int, bool]]:
+    """The lines of TTIR that access each tensor, and whether at an index that was loaded."""
     of: dict[str, set[str]] = {f"%{a.name}": {a.name} for a in call.arguments if a.shape}
     loaded: set[str] = set()
-    indexed: dict[str, set[int]] = {}
+    accesses: dict[str, dict[int, bool]] = {}
     for line in lines:
         names = uses(line)
         if line.base in _ACCESSES and names:
             for tensor in of.get(names[0], ()):
-                indexed.setdefault(tensor, set()).add(line.n if names[0] in loaded else 0)
+                accesses.setdefault(tensor, {})[line.n] = names[0] in loaded
             loaded.update(line.defs)
             continue
         for name in line.defs:
             of.setdefault(name, set()).update(*(of.get(used, ()) for used in names))
             loaded.update([name] if not loaded.isdisjoint(names) else ())
-    out = {}
-    for a in call.arguments:
-        size, own = element_bytes(a.dtype or (a.type or "").lstrip("*")), indexed.get(a.name)
-        if size is None or not own or 0 in own:  # 0: accessed elsewhere too
-            continue
-        if (elements := _elements(call, lines, own)) is not None:
-            out[a.name] = elements * size
-    return out
+    return accesses
+
+
+def _asked(call: Call, name: str, lines: Sequence[Line], accesses: Collection[int]) -> int | None:
+    """Bytes that a launch asks of a tensor on some lines; None where that is not known."""
+    argument = next(a for a in call.arguments if a.name == name)
+    size = element_bytes(argument.dtype or (argument.type or "").lstrip("*"))
+    elements = _elements(call, lines, accesses)
+    return None if size is None or elements is None else elements * size
+
+
+def needed_bytes(call: Call, ttir: Placed) -> int:
+    """Bytes that a launch must move: of each tensor no more than it holds, nor than is asked for.
+
+    A tensor counts once, and not at all where it is not known how often it is accessed.
+    """
+    listing, function = ttir
+    lines = listing.between(function.first, function.last)
+    total = 0
+    for name, numbers in _accesses(call, lines).items():
+        held = _bytes(next(a for a in call.arguments if a.name == name))
+        asked = _asked(call, name, lines, numbers)
+        if held is not None and asked is not None:
+            total += min(held, asked)
+    return total
 
 
 def _elements(call: Call, lines: Sequence[Line], accesses: Collection[int]) -> int | None:

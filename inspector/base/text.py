@@ -183,6 +183,13 @@ def microseconds(us: float) -> str:
     return f"{us:.2f}" if us < 9.995 else f"{us:.1f}" if us < 999.95 else f"{us:,.0f}"
 
 
+def time_span(us: float) -> str:
+    """A time with its unit: ``9,628 µs``, ``13.9 ms``, ``1,477 ms``, ``12.3 s``."""
+    if us < 1e4:
+        return f"{microseconds(us)} µs"
+    return f"{microseconds(us / 1e3)} ms" if us < 1e7 else f"{microseconds(us / 1e6)} s"
+
+
 SECRETS = ("secret", "passw", "credential", "api-key", "apikey", "access-key", "accesskey")
 
 

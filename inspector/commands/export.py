@@ -14,12 +14,13 @@ from msgspec.structs import replace
 from inspector.base.text import Exit, PtxviewError, UsageError, shown
 from inspector.commands import common
 from inspector.commands.common import DEVICE, flag, open_reader, option, say, select_all, takes
+from inspector.estimate.launches import ESTIMATE_SECONDS, LaunchEstimates, launch_evidence
 from inspector.export import collected
 from inspector.export.collected import SAID, WHAT, Remover
 from inspector.export.markdown import contents, markdown
 from inspector.export.page import Found, page
 from inspector.export.page import named as said_of
-from inspector.measure.evidence import Evidence, evidence
+from inspector.measure.evidence import Evidence
 from inspector.measure.time.results import times
 from inspector.reader.reader import Reader
 from inspector.report import jsons
@@ -91,7 +92,7 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
                 rest = _rest(path, selectors, without)
                 reader = common.reader_of(rest.recording(name), args.device)
             found = select_all(reader.recording, () if without else selectors)
-            known = replace(evidence(reader, 0), times=times(path))
+            known = _evidence(reader, path, found)
             given = (known, [SAID[what] for what in without], bool(selectors))
             size = _written(reader, found, form, target, given, left_out)
     except BrokenPipeError:
@@ -183,6 +184,16 @@ def _without(text: str) -> tuple[str, ...]:
     return tuple(what for what in WHAT if what in words)
 
 
+def _evidence(reader: Reader, path: Path, found: Sequence[Found]) -> Evidence:
+    """Times of launches; those that were not measured are simulated for a while."""
+    estimates = LaunchEstimates(reader)
+    given = launch_evidence(reader, estimates, with_window=True)
+    given = replace(given, times=times(path))
+    with printing.progress("reading times") as progress:
+        estimates.simulate_missing(given, found, ESTIMATE_SECONDS, progress)
+    return given
+
+
 def _written(
     reader: Reader,
     found: list[Found],
@@ -205,14 +216,14 @@ def _written(
         assert target is not None
         size = 0
         with common.appearing(target) as part:
-            for name, data in contents(reader, found, known.times, removed, named, left_out.append):
+            for name, data in contents(reader, found, known, removed, named, left_out.append):
                 path = part / name
                 path.parent.mkdir(exist_ok=True, parents=True)
                 path.write_bytes(data)
                 size += len(data)
         return size
     if form == "markdown":
-        text = "\n".join(markdown(reader, found, known.times, removed)) + "\n"
+        text = "\n".join(markdown(reader, found, known, removed)) + "\n"
         pieces: Iterable[str] = (text,)
     else:
         pieces = page(reader, found, given=known, removed=removed, named=named, left_out=left_out)

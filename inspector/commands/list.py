@@ -7,11 +7,9 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import datetime
 import math
 import time
-from collections.abc import Iterator, Sequence
-from functools import partial
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +17,7 @@ from msgspec.structs import replace
 from rich.console import Console
 from rich.status import Status
 
-from inspector.base.model import Graph, Recording, Variant
+from inspector.base.model import Graph, Kernel, Recording, Variant
 from inspector.base.text import Exit, PtxviewError, UsageError, plural, shown
 from inspector.commands.common import (
     JSON,
@@ -39,7 +37,6 @@ from inspector.commands.common import (
 )
 from inspector.measure.ncu.attach import Profiled
 from inspector.measure.ncu.report import is_report
-from inspector.measure.time.results import StoredTimes, times
 from inspector.reader import reader
 from inspector.reader.facts import GLANCE_SECONDS
 from inspector.reader.query import Term, matching, measured, parse
@@ -63,7 +60,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
             "path": PATH,
             "more": MORE,
             "--by": option("cost", "order by launches × time, with shares", choices=("cost",)),
-            "--estimate": flag("with --by cost: simulate launches without a measured time"),
+            "--estimate": flag("with --by cost: estimate all launches, however long it takes"),
             "--where": option("QUERY", "variants with properties: 'spill>0 op:HGMMA launched'"),
             "--tunings": flag("autotuning, a table for each round: candidates, times, choice"),
             "--timeline": flag("the GPU's work by stream in order of time, and its gaps"),
@@ -111,7 +108,7 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     out.print(shown(tables.heading(rec)))
     alone = args.path is not None and is_report(Path(args.path))
     if rec.kernels and not alone:
-        print_kernels(reader, out, times(rec.path))
+        print_kernels(reader, out)
     tables.graphs(rec, out)
     printing.rows(text for text, _ in ranks.lines(rec))
     if profiled.report.launches or profiled.report.problems:
@@ -124,7 +121,7 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
 def _selected(profiled: Profiled, terms: Sequence[Term]) -> Profiled:
     """Only the variants of a query; all else of the recording as it is."""
     rec = profiled.reader.recording
-    measures = _costs_of(profiled, 0).measure if measured(terms) else None
+    measures = _known_costs(profiled).measure if measured(terms) else None
     kept: dict[str, list[Variant]] = {}
     for kernel, variant in matching(profiled.reader, terms, rec.variants(), measures):
         kept.setdefault(kernel.id, []).append(variant)
@@ -138,25 +135,34 @@ def _selected(profiled: Profiled, terms: Sequence[Term]) -> Profiled:
     return Profiled(replace(rec, kernels=kernels, graphs=()), kept_cache(), report=profiled.report)
 
 
-def _costs_of(profiled: Profiled, seconds: float, estimate: bool = False) -> Costs:
-    """Kernels by what they cost; hints are looked for until so many seconds are over."""
-    from inspector.measure.evidence import evidence
+def _known_costs(profiled: Profiled) -> Costs:
+    """Kernels by what they cost, without hints; nothing is simulated."""
+    from inspector.estimate.launches import launch_evidence
     from inspector.report.costs import costs
 
-    given = evidence(profiled.reader, seconds)
-    if estimate:
-        from inspector.estimate.rows import typical
-
-        given = replace(given, estimated=partial(typical, profiled.reader))
-    return costs(profiled.reader.recording, given)
+    return costs(profiled.reader.recording, launch_evidence(profiled.reader))
 
 
-def _costs(profiled: Profiled, as_json: bool, estimate: bool) -> int:
+def _estimated_costs(profiled: Profiled, seconds: float, say: Callable[[str], object]) -> Costs:
+    """Kernels by what they cost, with hints; launches without a time are simulated for a time."""
+    from inspector.estimate.launches import LaunchEstimates, launch_evidence
+    from inspector.report.costs import costs
+
+    reader = profiled.reader
+    estimates = LaunchEstimates(reader)
+    say("reading times")
+    given = launch_evidence(reader, estimates, math.inf, with_window=True)
+    unestimated = estimates.simulate_missing(given, reader.recording.variants(), seconds, say)
+    say("counting hints")
+    return replace(costs(reader.recording, given), unestimated=unestimated)
+
+
+def _costs(profiled: Profiled, as_json: bool, wait: bool) -> int:
+    from inspector.estimate.launches import ESTIMATE_SECONDS
     from inspector.report import costs
 
-    err = printing.err()
-    with err.status("counting hints") if err.is_terminal else contextlib.nullcontext():
-        found = _costs_of(profiled, math.inf, estimate)
+    with printing.progress("reading times") as say:
+        found = _estimated_costs(profiled, math.inf if wait else ESTIMATE_SECONDS, say)
     if as_json:
         return print_json(costs.document(found))
     out = printing.out()
@@ -210,7 +216,9 @@ def _json(profiled: Profiled, with_operations: bool) -> int:
     from inspector.report import calls, compiles, profile
 
     reader = profiled.reader
-    rec, known = reader.recording, times(reader.recording.path)
+    from inspector.estimate.launches import launch_evidence
+
+    rec, given = reader.recording, launch_evidence(reader)
     narrate_uncounted(_read(reader, None))
     value = jsons.recording(
         rec,
@@ -219,7 +227,8 @@ def _json(profiled: Profiled, with_operations: bool) -> int:
             "made_by": reader.made_by(variant),
             "ncu": profile.measured_json(profiled.measured(variant)),
             "hints": reader.hint_count(variant),
-            "timing": timings.timing(known.of(kernel, variant)),
+            "timing": timings.timing(given.times.of(kernel, variant)),
+            "launch_time": timings.launch_json(given.launch_time(kernel, variant)),
         },
         jsons.Rows,
     )
@@ -252,6 +261,7 @@ def _calls(reader: Reader, of_graphs: bool) -> int:
 
 def _brief(reader: Reader, as_json: bool) -> int:
     """The recording in short."""
+    from inspector.estimate.launches import launch_evidence
     from inspector.report import brief
 
     rec = reader.recording
@@ -269,15 +279,14 @@ def _brief(reader: Reader, as_json: bool) -> int:
     }
     failed = any(variant.failed for _, variant in pairs)
     reader.summaries.count_hints([variant for _, variant in pairs])
-    stored = times(rec.path)
+    given = launch_evidence(reader)
     rows = []
     for kernel, variant in pairs:
-        taken = stored.of(kernel, variant)
         figures = brief.glance(
             variant,
             reader.resources(variant),
             reader.hint_count(variant),
-            None if taken is None else taken.median_us,
+            given.launch_time(kernel, variant),
         )
         rows.append({"kernel": kernel.name, "variant": variant.id, **figures})
         if failed:
@@ -286,21 +295,23 @@ def _brief(reader: Reader, as_json: bool) -> int:
     return print_brief(value, as_json)
 
 
-def print_kernels(
-    reader: Reader,
-    out: Console,
-    known: StoredTimes | None = None,
-    seconds: float = reader.COUNTING_SECONDS,
-) -> None:
+def print_kernels(reader: Reader, out: Console, seconds: float = reader.COUNTING_SECONDS) -> None:
     """The table of kernels, when every figure is known. Counts of hints are in it once all are
     known: they are counted for ``seconds``."""
-    now = datetime.datetime.now(datetime.UTC)
+    from inspector.estimate.launches import launch_evidence
+
     left = _read(reader, out if out.is_terminal else None, seconds)
+    given = launch_evidence(reader)
+
+    def launch_cell(kernel: Kernel, variant: Variant) -> str:
+        time = given.launch_time(kernel, variant)
+        return "" if time is None else time.figure
+
     table = tables.kernels(
         reader.recording,
         reader.resources,
         out.width,
-        lambda *one: timings.cell(None if known is None else known.of(*one), now),
+        launch_cell,
         lambda _, variant: "" if left else tables.figure(reader.hint_count(variant)),
     )
     out.print(table)

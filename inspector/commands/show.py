@@ -27,10 +27,10 @@ from inspector.base.model import (
 from inspector.base.text import Exit, PtxviewError, Unreadable, UsageError, base_name, plural, shown
 from inspector.commands import common
 from inspector.commands.common import JSON, KERNEL, NCU, flag, option, say, takes, takes_small
+from inspector.estimate.launches import launch_evidence
 from inspector.listing.language import language_of
 from inspector.listing.line import Function, Line, Listing
 from inspector.measure.ncu.attach import Profiled
-from inspector.measure.time.results import times
 from inspector.reader.listings import decode
 from inspector.reader.query import select_graph, select_one
 from inspector.reader.reader import Reader
@@ -397,9 +397,14 @@ def _annotated(
     annotations = replace(reader.line_annotations(variant, stage), estimated=estimated)
     what = (kernel.demangled, variant.id, variant.target or "", tables.config(variant))
     rows = [("", row) for row in card.lines(reader.card(variant), min(width, 100))]
-    if (taken := times(reader.recording.path).of(kernel, variant)) is not None:
+    given = launch_evidence(reader)
+    time = given.launch_time(kernel, variant)
+    taken = given.times.of(kernel, variant)
+    if time is not None:
+        rows.append(("time", f"{time.text} a launch ({time.meaning})"))
+    if taken is not None:
         how = timings.how(taken, timings.age(taken.taken, datetime.datetime.now(datetime.UTC)))
-        rows.append(("time", shown(f"{timings.duration(taken.median_us)} µs {how}")))
+        rows.append(("", shown(f"{timings.duration(taken.median_us)} µs {how}")))
     rows += [("not known", shown(why)) for why in reader.lacking(variant)]
     said = card.legend(annotations, stage)
     printing.rows(
@@ -510,7 +515,12 @@ def _function(
         card.as_json(reader.card(variant)),
         profile.measured_json(profiled.measured(variant)),
     )
-    return {**out, "timing": timings.timing(times(reader.recording.path).of(kernel, variant))}
+    given = launch_evidence(reader)
+    return {
+        **out,
+        "timing": timings.timing(given.times.of(kernel, variant)),
+        "launch_time": timings.launch_json(given.launch_time(kernel, variant)),
+    }
 
 
 def _within(lines: tuple[int, int], listing: Listing, stage: Stage) -> tuple[int, int]:
@@ -535,9 +545,9 @@ def _print_brief_kernel(
     listing = reader.listing(variant, stage)
     reader.summaries.count_hints([variant])
     findings = reader.findings(variant)
-    taken, resources = times(reader.recording.path).of(kernel, variant), reader.resources(variant)
-    time_us = None if taken is None else taken.median_us
-    first = brief.glance(variant, resources, reader.hint_count(variant), time_us)
+    time = launch_evidence(reader).launch_time(kernel, variant)
+    resources = reader.resources(variant)
+    first = brief.glance(variant, resources, reader.hint_count(variant), time)
     hottest: list[dict[str, Any]] = []
     for one in regions(reader, variant, stage):
         lines = listing.between(one.first, one.last)

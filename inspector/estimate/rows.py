@@ -5,7 +5,6 @@
 
 import datetime
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from functools import partial
 
 from msgspec import convert
@@ -192,13 +191,6 @@ def frequent(kernel: Kernel, variant: Variant) -> PlannedLaunch:
     if number is None or call is None:
         raise ToolMissing(NO_CALL)
     return PlannedLaunch(kernel, variant, number, call)
-
-
-def typical(reader: Reader, kernel: Kernel, variant: Variant) -> float | None:
-    """The estimated µs of the most frequent call of a variant; None without an estimate."""
-    with suppress(PtxviewError):
-        return simulated(reader, frequent(kernel, variant), constants(reader, None)[1])[0]
-    return None
 
 
 def by_line(reader: Reader, kernel: Kernel, variant: Variant, stage: Stage) -> dict[int, float]:

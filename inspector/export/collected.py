@@ -187,7 +187,7 @@ _KINDS = _OF_SOURCE | words(
     "process torch device recording end finished tools device_code ptxas triton loaded call "
     "extension library calls autotune configured file problem triton_failed triton_said "
     "graph_failed autotune_failed not_loaded uncaptured generated made_failed unwatched "
-    "removed"
+    "driver driver_kernel driver_launch driver_counts driver_times timeline removed"
 )
 """Events that are understood here. Of others, such as a profile, which has stacks, paths and the
 machine in it, nothing is handed on."""
@@ -275,13 +275,15 @@ class Remover:
             self._who = re.compile(rf"(?<!\w)(?:{either})(?!\w)" if either else r"(?!)")
         out = Collected()
         digests: dict[str, str] = {}
+        numbers = {e.get("blob") for e in kept if e.get("event") == "timeline"}
         # Events first: contents name files by less than their paths.
         events: list[dict[str, object]] = [mapped(self._event(e), self._changed) for e in kept]
         events.append({"event": "removed", "what": [w for w in WHAT if w in self.what]})
         for event in events:
             for digest in named_in(event):
                 if digest not in digests and (content := given.content(digest)) is not None:
-                    digests[digest] = _keep(out.contents, self._content(content))
+                    content = content if digest in numbers else self._content(content)
+                    digests[digest] = _keep(out.contents, content)
         # A record of times names kernels and shapes, and the stopwatch; a report of ncu has it all.
         out.timings = [mapped(t, self._changed) for t in given.timings]
         out.events = [mapped(e, lambda part: digests.get(part, part)) for e in events]  # type: ignore[call-overload]

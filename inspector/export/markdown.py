@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator, Sequence
 from inspector import __version__
 from inspector.base.model import FX_STAGES, Kernel, Stage, Variant
 from inspector.base.text import PtxviewError, base_name, plural, shown
-from inspector.export.page import COSTLY, Found, measured, named
+from inspector.export.page import COSTLY, Found, named
 from inspector.listing.source_code import is_cuda
+from inspector.measure.evidence import Evidence
 from inspector.measure.gpu_window import gpu_window
-from inspector.measure.time.results import StoredTimes
 from inspector.reader.reader import Reader
 from inspector.report import card, jsons, tables, timeline
 from inspector.report.diff_text import code, details, escaped, rows_of
@@ -25,12 +25,12 @@ _SILENT = re.compile(r"\s*(?:\.loc\b.*|//.*|\$L__tmp\d+:)?")
 
 
 def markdown(
-    reader: Reader, chosen: Sequence[Found], times: StoredTimes, removed: Sequence[str] = ()
+    reader: Reader, chosen: Sequence[Found], given: Evidence, removed: Sequence[str] = ()
 ) -> Iterator[str]:
     """Lines of Markdown that nothing in the recording can break out of."""
     written = 0
     rec = reader.recording
-    yield from rows_of(HEADS, [_row(reader, found, times) for found in chosen])
+    yield from rows_of(HEADS, [_row(reader, found, given) for found in chosen])
     window = gpu_window(rec)
     if window is not None and len(window.spans):
         yield escaped(timeline.heading(window))
@@ -51,9 +51,10 @@ def markdown(
     yield f"<sub>{escaped(' · '.join(said))}</sub>"
 
 
-def _row(reader: Reader, found: Found, times: StoredTimes) -> tuple[str, ...]:
+def _row(reader: Reader, found: Found, given: Evidence) -> tuple[str, ...]:
     kernel, variant = found
     resources, own = reader.resources(variant), reader.card(variant)
+    time = given.launch_time(kernel, variant)
     full, made = own.occupancy, own.of(Stage.SASS) or own.of(Stage.PTX)
     limiters = "" if full is None else " and ".join(full.limiters)
     mix = None if made is None else made.mix
@@ -64,7 +65,7 @@ def _row(reader: Reader, found: Found, times: StoredTimes) -> tuple[str, ...]:
         tables.shared(resources),
         tables.UNKNOWN if full is None else f"{full.percent:.4g} % ({limiters})",
         tables.UNKNOWN if mix is None or made is None else f"{mix.total} {made.stage.value}",
-        measured(times.of(kernel, variant)) or tables.UNKNOWN,
+        tables.UNKNOWN if time is None else time.text,
         str(len(reader.findings(variant))),
     )
 
@@ -128,7 +129,7 @@ File = tuple[str, bytes]  # A path in the folder and its content
 def contents(
     reader: Reader,
     chosen: Sequence[Found],
-    times: StoredTimes,
+    given: Evidence,
     removed: Sequence[str] = (),
     compilers: bool = False,
     missing: Callable[[str], None] = lambda text: None,
@@ -172,7 +173,7 @@ def contents(
             yield leaf, text.encode("utf-8", "surrogateescape")
             leaves.append(f"[{stage.value}]({leaf})")
         index.append(f"- graph {code(graph.id)}: {' '.join(leaves)}")
-    lines = ["# Kernels", "", *index, "", *markdown(reader, chosen, times, removed), ""]
+    lines = ["# Kernels", "", *index, "", *markdown(reader, chosen, given, removed), ""]
     yield "README.md", "\n".join(lines).encode("utf-8", "replace")
 
 

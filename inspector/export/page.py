@@ -22,16 +22,15 @@ from msgspec.structs import replace
 
 from inspector import __version__
 from inspector.analyse.line_annotations import virtual
-from inspector.analyse.tuner_times import overheads
 from inspector.base.model import Fusion, Graph, Kernel, Origin, Recording, Stage, Variant
 from inspector.base.text import PtxviewError, base_name, by_key, plural, shown, visible
 from inspector.diff.beside import BesideRow, Sign
 from inspector.diff.canonical import digest
 from inspector.diff.compare import Compared, compare, of_stage
-from inspector.measure.evidence import Evidence, evidence
+from inspector.estimate.launches import launch_evidence
+from inspector.measure.evidence import Evidence
 from inspector.measure.gpu_window import GpuWindow
 from inspector.measure.streams import window_streams
-from inspector.measure.time.results import StoredTime, StoredTimes
 from inspector.reader.facts import MACHINE, at_hand
 from inspector.reader.reader import Reader
 from inspector.report import calls, card, costs, diff_text, jsons, tables, timeline, timings
@@ -66,10 +65,9 @@ class Gathered(Struct):
     max-autotune generated from its winner."""
 
     reader: Reader
-    times: StoredTimes
+    given: Evidence
     titles: Mapping[str, str]
     chosen: AbstractSet[str | None]
-    floors: Mapping[str, float]
     idle: AbstractSet[int] = frozenset()
     compilers: bool = False
     pieces: list[bytes] = field(default_factory=list)
@@ -112,14 +110,15 @@ class Gathered(Struct):
         full = None if own is None else own.occupancy
         made = None if own is None else own.of(Stage.SASS) or own.of(Stage.PTX)
         mix = None if made is None else made.mix
-        time = self.times.of(kernel, variant)
+        time = self.given.launch_time(kernel, variant)
+        taken = self.given.times.of(kernel, variant)
         severities = [] if own is None else [one.severity for one in reader.findings(variant)]
         return {
             "kernel": at,
             "id": variant.id,
             "target": variant.target,
             "config": tables.config(variant),
-            "tuned": tables.tuned(variant, self.floors) or None,
+            "tuned": tables.tuned(variant) or None,
             "registers": resources.registers,
             "spills": tables.spills(resources),
             "stack": resources.stack_bytes,
@@ -132,9 +131,10 @@ class Gathered(Struct):
             "time": None
             if time is None
             else {
-                "us": time.median_us,
-                "text": measured(time),
-                "how": timings.how(time, time.taken),
+                "us": time.us,
+                "text": time.text,
+                "mean": time.meaning,
+                "how": "" if taken is None else timings.how(taken, taken.taken),
             },
             "launches": variant.launches,
             "won": (variant.autotune or {}).get("winner") is True or kernel.id in self.chosen,
@@ -365,11 +365,6 @@ def ranges(numbers: Iterable[int]) -> str:
     return ",".join(f"{run[0]}-{run[-1]}" if len(run) > 1 else str(run[0]) for run in out)
 
 
-def measured(time: StoredTime | None) -> str:
-    """The time of a variant as a cell has it; "" where it was not measured."""
-    return "" if time is None else f"{timings.duration(time.median_us)} µs"
-
-
 def named(found: Sequence[Found]) -> str:
     return f"{plural(len({id(k) for k, _ in found}), 'kernel')}, {plural(len(found), 'variant')}"
 
@@ -452,14 +447,15 @@ def page(
     compiled. ``left_out`` is given a sentence for each text that was too large. Raises
     ``PtxviewError`` where nothing can be read.
     """
-    rec, given = reader.recording, given or evidence(reader, 0)
+    rec = reader.recording
+    given = given or launch_evidence(reader, with_window=True)
     found = list(rec.variants() if chosen is None else chosen)
     many, known = not named and len(found) > KEPT, costs.costs(rec, given)
     timed = {id(row.variant) for row in known.rows if row.us is not None}
     libraries = {id(v) for k, v in found if k.origin is Origin.EXTERN}.difference(timed)
     idle = libraries.union(id(row.variant) for row in known.idle) if many else frozenset()
     in_use = {use.kernel for kernel in rec.kernels for one in kernel.autotune for use in one.uses}
-    gathered = Gathered(reader, given.times, titles(rec), in_use, overheads(rec), idle, named)
+    gathered = Gathered(reader, given, titles(rec), in_use, idle, named)
     if idle:
         gathered.left_out.append(
             f"{plural(len(idle), 'variant')} never launched or a library's without a time: no "
@@ -508,16 +504,18 @@ def _index(
             for stage, value in comparisons(reader, (found[a][1], found[b][1])):
                 pairs.append([a, b, stage.value, gathered.add(value)])
     by_cost = costs.costs(reader.recording, replace(given, hints=lambda v: hints.get(id(v))))
+    largest = max((row.share or 0.0 for row in by_cost.rows), default=0.0)
     at = {id(variant): n for n, (_, variant) in enumerate(found)}
     return {
         **gathered.heading(),
         "kernels": [gathered.kernel(k) for k in kernels],
         "variants": variants,
         "costs": [
-            costs.cells(row) | {"at": at.get(id(row.variant))}
+            costs.cells(row, largest) | {"at": at.get(id(row.variant))}
             for row in by_cost.rows
             if row.variant is None or id(row.variant) in at
         ],
+        "cost_title": costs.title(by_cost),
         "footnotes": costs.footnotes(by_cost),
         "timeline": _picture(reader.recording, given.window),
         "graphs": graphs,

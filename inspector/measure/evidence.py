@@ -12,39 +12,18 @@ from inspector.analyse.occupancy import Device
 from inspector.base.model import Kernel, Recording, Variant
 from inspector.base.text import PtxviewError
 from inspector.measure.gpu_window import GpuWindow, gpu_window
+from inspector.measure.launch_time import (
+    BOUND,
+    NCU,
+    PROFILED,
+    LaunchTime,
+    measured_time,
+)
 from inspector.measure.profile.read import profiles
 from inspector.measure.profile.trace import GpuWork, Profile
 from inspector.measure.time.results import ESTIMATE, StoredTimes, times
 from inspector.reader.facts import Measured
 from inspector.reader.reader import Reader
-
-RUN, TIMED, PROFILED, NCU, BOUND = "run", "time", "profile", "ncu", "bound"
-"""Sources of a launch's time, the most trusted first; ``ESTIMATE`` comes before ``BOUND``."""
-MARKS = {ESTIMATE: "≈ ", BOUND: "≥ "}
-"""What is put before a time that was not measured."""
-
-
-class LaunchTime(Struct, frozen=True):
-    """How long one launch of a variant takes on the GPU: a median in µs, and who says so.
-
-    ``mean_us`` is that of all launches, where launches differ; ``timed`` how many were timed,
-    None where that is no question.
-    """
-
-    us: float
-    source: str
-    mean_us: float
-    timed: int | None = None
-
-    @property
-    def mark(self) -> str:
-        """``≈`` of an estimate, ``≥`` of a lower bound."""
-        return MARKS.get(self.source, "")
-
-    @property
-    def measured(self) -> bool:
-        return self.source not in MARKS
-
 
 Estimate = Callable[[Kernel, Variant], float | None]
 
@@ -71,17 +50,19 @@ class Evidence(Struct, frozen=True):
     works: Mapping[tuple[str, str], GpuWork] = field(default_factory=dict)
     window: GpuWindow | None = None
 
+    def launch_times(self, recording: Recording) -> dict[tuple[str, str], LaunchTime]:
+        """The times of a recording's launches by the ids of kernel and variant."""
+        times = {(k.id, v.id): self.launch_time(k, v) for k, v in recording.variants()}
+        return {ids: time for ids, time in times.items() if time is not None}
+
     def launch_time(self, kernel: Kernel, variant: Variant) -> LaunchTime | None:
         """The most trusted time of one launch of a variant; None where nothing is known of it.
 
         A tuner's time is none: its stopwatch reads launches, not kernels.
         """
-        if variant.gpu_time is not None:
-            ran = variant.gpu_time
-            return LaunchTime(ran.median_us, RUN, ran.mean_us, ran.timed)
-        taken = self.times.of(kernel, variant)
-        if taken is not None:
-            return LaunchTime(taken.median_us, TIMED, taken.median_us)
+        time = measured_time(variant, self.times.of(kernel, variant))
+        if time is not None:
+            return time
         work = self.works.get((kernel.id, variant.id))
         if work is not None and work.calls:
             mean = work.gpu_us / work.calls
@@ -98,8 +79,11 @@ class Evidence(Struct, frozen=True):
         return None
 
 
-def evidence(reader: Reader, seconds: float) -> Evidence:
-    """What is known of a reader's recording; hints are looked for until ``seconds`` are over."""
+def evidence(reader: Reader, seconds: float, *, with_window: bool = True) -> Evidence:
+    """What is known of a reader's recording; hints are looked for until ``seconds`` are over.
+
+    Without ``with_window`` what the GPU did in the run is left out, which takes longest to read.
+    """
     rec, until = reader.recording, time.monotonic() + seconds
     profile = None
     with suppress(PtxviewError):
@@ -115,7 +99,7 @@ def evidence(reader: Reader, seconds: float) -> Evidence:
         reader.device,
         hints,
         works={} if profile is None else works_by_variant(rec, profile.kernels),
-        window=gpu_window(rec),
+        window=gpu_window(rec) if with_window else None,
     )
 
 

@@ -18,6 +18,7 @@ from inspector.diff.beside import loud
 from inspector.diff.compare import Compared
 from inspector.diff.matching import Op
 from inspector.diff.recordings import Fate
+from inspector.measure.launch_time import LaunchTime
 from inspector.report import diff_text, jsons
 from inspector.report.tables import UNKNOWN, grid
 
@@ -103,7 +104,7 @@ def _shortened(text: str, most: int) -> str:
     return f"{kept}…"
 
 
-def glance(variant: Variant, res: Resources, hints: int | None, time_us: float | None) -> Value:
+def glance(variant: Variant, res: Resources, hints: int | None, time: LaunchTime | None) -> Value:
     """The figures of a variant that need no analysis."""
     return {
         "target": variant.target,
@@ -111,7 +112,8 @@ def glance(variant: Variant, res: Resources, hints: int | None, time_us: float |
         "spills": _sum(res.spill_store_bytes, res.spill_load_bytes),
         "shared": _sum(res.static_shared_bytes, res.dynamic_shared_bytes),
         "hints": hints,
-        "time": time_us,
+        "time": None if time is None else time.us,
+        "time_from": None if time is None else time.source,
     }
 
 
@@ -136,6 +138,7 @@ def figures(
         "hints": first["hints"],
         "rules": [finding.rule for finding in findings],
         "time": first["time"],
+        "time_from": first["time_from"],
         **({} if variant.error is None else {"failed": variant.failed}),
     }
 

@@ -1,15 +1,17 @@
 """Kernels by cost: launches, the time of each launch, its source, and its share of the run."""
 
 from collections.abc import Iterator, Sequence
+from enum import Enum
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from inspector.analyse.hints.subject import Finding
 from inspector.base.model import Kernel, Recording, Variant
-from inspector.base.text import microseconds, plural, shown
-from inspector.measure.evidence import BOUND, PROFILED, RUN, Evidence, LaunchTime
+from inspector.base.text import microseconds, plural, shown, time_span
+from inspector.measure.evidence import Evidence
 from inspector.measure.gpu_window import GpuWindow
+from inspector.measure.launch_time import BOUND, MEANINGS, PROFILED, RUN, LaunchTime
 from inspector.measure.profile.trace import GpuWork
 from inspector.measure.time.results import ESTIMATE
 from inspector.report.compiles import CompileLine
@@ -23,6 +25,8 @@ MEMORY_BOUND_PERCENT = 60.0
 """Share of the device's copy speed, or of ncu's peak, at which that is what bounds a kernel."""
 BUSY_SHARE = 0.9
 """Share of the SMs below which a grid's blocks are what bounds a kernel: the others are idle."""
+HOW_TO_TIME = "ptxview time, or run it again"
+"""What gives a recording without times of its launches some."""
 BAR_CELLS = 12
 """Cells of the bar that stands for the largest share."""
 
@@ -86,7 +90,8 @@ class Costs(Struct, frozen=True):
 
     ``idle`` are variants that were compiled and never launched, ``untimed`` how many rows have no
     time: shares are then of what is timed. ``busy_percent`` is the share of the profiled time in
-    which the GPU worked, ``window`` what the GPU did in a part of the run.
+    which the GPU worked, ``window`` what the GPU did in a part of the run. ``unestimated`` rows
+    have neither a measured time nor an estimate, which there may be.
     """
 
     rows: tuple[Cost, ...]
@@ -94,6 +99,7 @@ class Costs(Struct, frozen=True):
     steps: int | None = None
     busy_percent: float | None = None
     window: GpuWindow | None = None
+    unestimated: int = 0
 
     @property
     def untimed(self) -> int:
@@ -145,6 +151,26 @@ def costs(rec: Recording, given: Evidence) -> Costs:
     shared.sort(key=lambda row: [-(x or 0) for x in (row.total_us, row.step_share, row.us)])
     worked = None if given.profile is None else busy(given.profile.overhead)
     return Costs(tuple(shared), tuple(idle), steps or None, worked, given.window)
+
+
+class Order(Enum):
+    """Orders of the rows; the value is the word for it."""
+
+    TOTAL = "total"
+    TIME = "µs"
+    LAUNCHES = "launches"
+    NAME = "kernel"
+
+
+def ordered(rows: Sequence[Cost], order: Order) -> list[Cost]:
+    """Rows in an order, the greatest figure first; unknown ones last."""
+    if order is Order.TOTAL:
+        return list(rows)
+    if order is Order.NAME:
+        return sorted(rows, key=lambda row: row.name.casefold())
+    if order is Order.TIME:
+        return sorted(rows, key=lambda row: (row.us is None, -(row.us or 0)))
+    return sorted(rows, key=lambda row: (row.launches is None, -(row.launches or 0)))
 
 
 def _share(part: float | None, whole: float) -> float | None:
@@ -222,7 +248,7 @@ def _bound(
 NUMBERS = ("launches", "µs", "total", "share", "of step")
 GIVES = (
     *(("worst hint", 12), ("kernel", 24), ("worst hint", 0), ("bound by", 0), ("variant", 0)),
-    *(("", 0), ("of step", 0), ("from", 0), ("kernel", 12)),
+    *(("from", 0), ("of step", 0), ("", 0), ("kernel", 12)),
 )
 
 
@@ -235,7 +261,7 @@ def cells(row: Cost, largest: float = 0.0) -> dict[str, str]:
         "variant": "" if row.variant is None else shown(row.variant.id),
         "launches": _launches(row),
         "µs": UNKNOWN if row.us is None else mark + microseconds(row.us),
-        "total": UNKNOWN if row.total_us is None else f"{mark}{microseconds(row.total_us)} µs",
+        "total": UNKNOWN if row.total_us is None else mark + time_span(row.total_us),
         "share": _percent(row.share),
         "": _bar(row.share, largest),
         "of step": _percent(row.step_share),
@@ -291,14 +317,19 @@ def about(row: Cost) -> str:
 
 def title(found: Costs) -> str:
     """What the table is of: how many kernels have a time, and what the GPU did in the run."""
+    many = len(found.rows)
     timed = sum(row.time is not None and row.time.measured for row in found.rows)
-    parts = [f"GPU time known of {timed} of {plural(len(found.rows), 'launched kernel')}"]
+    if not many:
+        return "no launch was recorded"
+    if not timed:
+        return f"no GPU time of {plural(many, 'kernel')} was recorded: {HOW_TO_TIME}"
+    parts = [f"GPU time of {timed} of {plural(many, 'launched kernel')}"]
     window = found.window
     if window is not None and window.busy_percent is not None:
-        length = microseconds(window.seconds * 1e6)
-        parts.append(f"GPU busy {window.busy_percent:.0f} % of {length} µs that were watched")
+        length = time_span(window.seconds * 1e6)
+        parts.append(f"GPU busy {window.busy_percent:.0f} % of {length}")
         if window.step_us is not None:
-            parts.append(f"a step takes {microseconds(window.step_us)} µs")
+            parts.append(f"a step {time_span(window.step_us)}")
     return " · ".join(parts)
 
 
@@ -307,17 +338,19 @@ def footnotes(found: Costs) -> list[str]:
     out = []
     if found.idle:
         out.append(f"{plural(len(found.idle), 'candidate')} not launched (ptxview list has them)")
-    if found.rows and found.untimed == len(found.rows):
-        out.append("no times are known: ptxview time takes them, ptxview run --time with the run")
-    elif found.untimed:
-        out.append(f"{plural(found.untimed, 'kernel')} without a time; shares are of the others")
     sources = {row.source for row in found.rows}
     if RUN in sources:
-        out.append("total and share: of the launches that were timed while the program ran")
+        out.append("total: of the launches that were timed while the program ran")
+    if any(row.share is not None for row in found.rows):
+        others = f"; {plural(found.untimed, 'kernel')} without a time" if found.untimed else ""
+        out.append(f"share: of the totals of the rows{others}")
     if ESTIMATE in sources:
         out.append("≈: simulated without a GPU (ptxview time --estimate)")
     if BOUND in sources:
-        out.append("≥: no launch can be shorter, by the bytes and operations of the kernel")
+        out.append(f"≥: a {MEANINGS[BOUND]}")
+    if found.unestimated:
+        launches = plural(found.unestimated, "kernel")
+        out.append(f"{launches} not estimated yet: list --by cost --estimate waits for all")
     if any(row.at_most for row in found.rows):
         out.append("≤: launches by which max-autotune chose are among a library's")
     if found.steps and any(row.step_share is not None for row in found.rows):

@@ -30,7 +30,7 @@ SCHEMA = 1
 Figures = Callable[[Variant], Resources]
 More = Callable[[Kernel, Variant], Mapping[str, object]]
 """What a list knows of a variant beside its resources."""
-UNKNOWN_MORE = {"made_by": None, "ncu": None, "hints": None}
+UNKNOWN_MORE = {"made_by": None, "ncu": None, "hints": None, "launch_time": None}
 
 _ENCODE = json.JSONEncoder(ensure_ascii=True, allow_nan=False, default=str).encode
 
@@ -129,7 +129,7 @@ def recording(
 
     Args:
         figures: the resources of a variant.
-        more: ``made_by``, ``ncu``, ``hints`` and ``timing`` of a variant.
+        more: ``made_by``, ``ncu``, ``hints``, ``timing`` and ``launch_time`` of a variant.
         rows: makes the list of kernels; ``Rows`` makes each while it is written.
     """
     return {

@@ -19,7 +19,6 @@ from rich.console import Console, Group
 from rich.table import Table
 from rich.text import Text
 
-from inspector.analyse.tuner_times import overheads
 from inspector.base.model import (
     PRODUCTS,
     Failure,
@@ -39,7 +38,6 @@ from inspector.base.text import (
     ended_by,
     granted,
     kibibytes,
-    microseconds,
     plural,
     shown,
     words,
@@ -451,32 +449,24 @@ def failed(rec: Recording) -> int:
     return refused + sum(graph.error is not None for graph in rec.graphs)
 
 
-def tuned(variant: Variant, floors: Mapping[str, float]) -> str:
-    """Return autotuning's time and whether this variant won; "" if unknown.
-
-    A time of no more than its stopwatch's in ``floors`` may be that of launching alone: ≤.
-    """
+def tuned(variant: Variant) -> str:
+    """Return what autotuning said of a variant: ``★`` chosen, pruned or failed; "" if nothing."""
     said = variant.autotune or {}
-    why, time = str(said.get("reason") or "").partition(":")[0], said.get("time_us")
-    us = time if isinstance(time, int | float) else None
-    below = us is not None and us <= floors.get(str(said.get("stopwatch")), 0.0)
-    parts = (
-        why if why in ("pruned", "failed") else "",
-        "" if us is None else f"{'≤ ' * below}{microseconds(us)} µs",
-        "best" if said.get("winner") is True else "",
-    )
-    return " ".join(filter(None, parts))
+    if said.get("winner") is True:
+        return "★"
+    why = str(said.get("reason") or "").partition(":")[0]
+    return why if why in ("pruned", "failed") else ""
 
 
-NUMBERS = ("regs", "spill", "stack", "shared", "tuned", "time", "hints")
-HEADS = ("kernel", "variant", "configuration", *NUMBERS, "stages")
+NUMBERS = ("regs", "spill", "stack", "shared", "µs", "hints")
+HEADS = ("kernel", "variant", "configuration", "tuned", *NUMBERS, "stages")
 SPILLS = HEADS.index("spill")
-WHERE_KNOWN = ("tuned", "time", "hints")
+WHERE_KNOWN = ("tuned", "µs", "hints")
 """Columns left out if empty in every row."""
 GIVES = (
     *(("kernel", 48), ("configuration", 40), ("stages", 0), ("kernel", 28), ("configuration", 32)),
     *(("configuration", 16), ("kernel", 14), ("configuration", 0), ("stack", 0), ("hints", 0)),
-    *(("shared", 0), ("spill", 0), ("tuned", 0), ("variant", 0), ("time", 0), ("kernel", 4)),
+    *(("shared", 0), ("spill", 0), ("tuned", 0), ("variant", 0), ("µs", 0), ("kernel", 4)),
 )
 """How columns give room: names stay readable as long as the stages are shown."""
 
@@ -492,18 +482,17 @@ def kernels(
 
     Args:
         figures: the resources of a variant.
-        time: its measured time; "" if unknown.
+        time: µs of its launch with their mark; "" if unknown.
         hints: the number of its hints; "" if not counted.
     """
     named = {kernel.id: f"  {shown(kernel.called)}" for kernel in rec.kernels}
     named |= {name: f"  {text}" for name, text in titles(rec).items()}
     rows: list[tuple[str, ...]] = []
-    floors = overheads(rec)
     for heading in dict.fromkeys(map(under, rec.kernels)):
         rows.append((heading, *[""] * (len(HEADS) - 1)))
         for kernel in rec.kernels:
             if under(kernel) == heading:
-                rows += _of_kernel(kernel, named[kernel.id], figures, time, hints, floors)
+                rows += _of_kernel(kernel, named[kernel.id], figures, time, hints)
     full = {
         head: max([len(head), *(cell_len(row[n]) for row in rows)])
         for n, head in enumerate(HEADS)
@@ -528,7 +517,6 @@ def _of_kernel(
     figures: Figures,
     time: Clock,
     hints: Clock,
-    floors: Mapping[str, float],
 ) -> Iterator[tuple[str, ...]]:
     if not kernel.variants:
         yield (name, "", "no variant here", *[""] * (len(HEADS) - 3))
@@ -539,11 +527,11 @@ def _of_kernel(
             "" if n else name,
             shown(variant.id) + (FAILED if variant.error is not None else ""),
             shown(config(variant, first)),
+            tuned(variant),
             figure(res.registers),
             spills(res),
             figure(res.stack_bytes),
             shared(res),
-            tuned(variant, floors),
             time(kernel, variant),
             hints(kernel, variant),
             " ".join(s.value for s in ordered(variant.stages)),

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from rich.console import Group
 
 from inspector.base.text import base_name, microseconds, plural, shown, some
+from inspector.measure.launch_time import LaunchTime
 from inspector.measure.time.results import (
-    COLD,
     ESTIMATE,
     KernelTime,
     Session,
@@ -233,16 +233,9 @@ def age(taken: str, now: datetime.datetime) -> str:
     return "just now" if seconds >= 0 else shown(taken)
 
 
-def cell(time: StoredTime | None, now: datetime.datetime) -> str:
-    """``4.03 µs``, with the state of the L2 where that was not cold and its age where it is older
-    than an hour; "" of none."""
-    if time is None:
-        return ""
-    old = age(time.taken, now)
-    parts = [f"{duration(time.median_us)} µs", f"{time.cache} L2" if time.cache != COLD else ""]
-    if old != "just now" and "minute" not in old:
-        parts.append(old)
-    return ", ".join(filter(None, parts))
+def launch_json(time: LaunchTime | None) -> dict[str, object] | None:
+    """The time of a launch with its source: µs, whose, and how many launches were timed."""
+    return None if time is None else members(time, "us source timed measured")
 
 
 def how(time: StoredTime, taken: str) -> str:

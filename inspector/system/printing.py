@@ -143,6 +143,18 @@ def narrate(text: str, end: str = "\n") -> None:
     _stderr().flush()
 
 
+@contextlib.contextmanager
+def progress(text: str) -> Iterator[Callable[[str], object]]:
+    """A line on standard error that what it yields rewrites; nothing where that is no terminal."""
+    console = err()
+    if not console.is_terminal:
+        yield lambda _: None
+        return
+    with console.status(text) as status:
+        # A line that is folded is not drawn over.
+        yield lambda said: status.update(lines_shown(said)[: max(console.width - 4, 1)])
+
+
 def rows(texts: Iterable[Text]) -> None:
     """Lines with styles on standard output, not folded or cut; there may be millions."""
     console, each = out(), iter(texts)
@@ -290,9 +302,11 @@ def _printer() -> Callable[..., Console]:
 
     def last(segment: Segment) -> Segment:
         text, style, control = segment
+        if control:  # Rich's own, which a line of progress is drawn over with; no text has any
+            return segment
         if style is not None and style.link:  # an address is an escape sequence too
             style = style.update_link(None)
-        return Segment("" if control else lines_shown(text), style)
+        return Segment(lines_shown(text), style)
 
     def make(stream: TextIO, width: int | None = None, colours: bool = True) -> Console:
         """A console on a stream: no colour where it is no terminal, or with NO_COLOR.

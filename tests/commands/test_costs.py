@@ -12,6 +12,10 @@ import pytest
 from msgspec.structs import replace
 
 from inspector.base.model import ChoiceUse, Configuration, Kernel, Origin, Recording, Tuning
+from inspector.base.text import microseconds
+from inspector.estimate import launches
+from inspector.export.collected import collect
+from inspector.measure.time.planning import PlannedLaunch
 from inspector.measure.time.take import store
 from inspector.report import tunings
 from inspector.report.tables import titles
@@ -26,32 +30,135 @@ def costs(path: Path) -> list[dict[str, Any]]:
     return rows
 
 
-def selected(query: str) -> set[str]:
+def selected(query: str, path: Path = SAMPLE) -> set[str]:
     """The ids of the variants that a query finds."""
-    found = call("list", SAMPLE, "--where", query, "--json").json
+    found = call("list", path, "--where", query, "--json").json
     return {variant["id"] for _, variant in variants_of(found)}
 
 
 @pytest.fixture(scope="module")
 def listed() -> list[tuple[Any, Any]]:
-    """All variants as ``list --json`` has them."""
+    """All variants as ``list --json`` has them, once their launches were estimated."""
+    costs(SAMPLE)
     return variants_of(call("list", SAMPLE, "--json").json)
 
 
-def test_a_launched_variant_costs_what_its_tuner_measured(listed: list[tuple[Any, Any]]) -> None:
+def test_a_tuners_time_is_no_cost(listed: list[tuple[Any, Any]]) -> None:
     rows = {row["variant"]: row for row in costs(SAMPLE)}
     launched = {v["id"]: v for _, v in listed if v["launches"]}
-    assert set(rows) == set(launched)
-    for name, variant in launched.items():
-        tuned = (variant["autotune"] or {}).get("time_us")
-        assert rows[name]["us"] == tuned
-        assert rows[name]["source"] == (None if tuned is None else "tuner")
-        assert rows[name]["total_us"] == (None if tuned is None else tuned * variant["launches"])
+    tuned = [v for v in launched.values() if (v["autotune"] or {}).get("time_us")]
+    assert tuned and set(rows) == set(launched)
+    assert {row["source"] for row in rows.values()} == {"estimate"}
+    for variant in tuned:
+        assert rows[variant["id"]]["us"] != variant["autotune"]["time_us"]
     idle = call("list", SAMPLE, "--by", "cost", "--json").json["not_launched"]
     assert {row["variant"] for row in idle} == {v["id"] for _, v in listed} - set(launched)
+    table = call("list", SAMPLE, "--by", "cost").text
+    assert "no GPU time of 11 kernels was recorded: ptxview time, or run it again" in table
 
 
-def test_a_measured_time_goes_before_the_tuners_and_orders_the_rows(tmp_path: Path) -> None:
+LOOP = REPOSITORY / "tests" / "data" / "gpu_times" / "loop.ptxview"
+"""Two Triton kernels, a product, a softmax in a loop on an H200, under plain ``ptxview run``."""
+PROFILED = [
+    ("gemm", 17369.134, 173.536),
+    ("softmax", 2300.928, 22.896),
+    ("square", 1804.415, 17.920),
+    ("rowsum", 752.129, 7.4885),
+    ("gemm", 611.613, 6.176),
+]
+"""Name, total and median µs by torch.profiler of 100 rounds of the same loop in another process."""
+
+
+def test_kernels_rank_as_torch_profiler_has_them() -> None:
+    rows = [row for row in costs(LOOP) if row["launches"] > 1]
+    assert len(rows) == len(PROFILED)
+    whole = sum(total for _, total, _ in PROFILED)
+    for row, (name, total, median) in zip(rows, PROFILED, strict=True):
+        assert name in row["title"] and row["source"] == "run"
+        assert row["us"] == pytest.approx(median, rel=0.1, abs=0.5)
+        assert row["share_percent"] == pytest.approx(100 * total / whole, abs=1)
+
+
+def test_every_view_has_the_same_time_of_a_launch(tmp_path: Path) -> None:
+    by_variant = {row["variant"]: row for row in costs(LOOP)}
+    variants = [variant for _, variant in variants_of(call("list", LOOP, "--json").json)]
+    assert len(variants) == len(by_variant)
+    text = call("list", LOOP).text
+    for variant in variants:
+        row, time = by_variant[variant["id"]], variant["launch_time"]
+        assert (time["us"], time["source"], time["timed"]) == (row["us"], "run", row["timed"])
+        assert time["measured"] and f" {microseconds(row['us'])} " in text
+    (square,) = (v for v in variants if v["id"] == "3ade1c39")
+    brief = call("show", LOOP, "3ade1c39", "--brief", "--json").json["figures"]
+    assert (brief["time"], brief["time_from"]) == (square["launch_time"]["us"], "run")
+    shown = call("show", LOOP, "3ade1c39", "-a").text
+    assert "17.9 µs a launch (median while the program ran, of 8505 timed launches)" in shown
+    page = tmp_path / "issue.md"
+    assert call("export", LOOP, "square", "--format", "markdown", "-o", page).status == 0
+    assert "| 17.9 µs |" in page.read_text("utf-8")
+    assert selected("time>20", LOOP) == {"01c19ee9", "7aeda43a", "e13c787a"}
+
+
+def test_a_narrow_table_keeps_what_a_kernel_costs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    title, heads, *rows = call("list", LOOP, "--by", "cost").text.splitlines()[1:]
+    assert title == "GPU time of 6 of 6 launched kernels · GPU busy 96 % of 95.2 ms"
+    assert heads.split() == ["kernel", "launches", "µs", "total", "share", "from"]
+    assert all(len(row) <= 80 for row in (title, heads, *rows))
+    assert re.search(r"8,505 +173\.6 +1,477 ms +76\.3 % +█{12}", rows[0])
+    assert re.search(r"≥ 1 +22\.2 +22\.2 µs +0\.0 %", rows[5])
+
+
+def without_times(tmp_path: Path) -> Path:
+    """The loop as a recording without the GPU's times."""
+    path = tmp_path / "untimed.ptxview"
+    collected = collect(LOOP)
+    timed = ("driver_times", "timeline")
+    collected.events = [one for one in collected.events if one["event"] not in timed]
+    collected.write(path)
+    return path
+
+
+def test_launches_without_a_time_are_bounded_and_marked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(launches, "ESTIMATE_SECONDS", -1.0)
+    path = without_times(tmp_path)
+    measured = {row["variant"]: row["us"] for row in costs(LOOP)}
+    rows = [row for row in costs(path) if row["us"] is not None]
+    assert [row["title"] for row in rows] == ["square", "rowsum"]
+    for row in rows:
+        assert row["source"] == "bound"
+        assert 0.5 * measured[row["variant"]] < row["us"] < measured[row["variant"]]
+    done = call("list", path, "--by", "cost")
+    assert "≥ 14.0" in done.text and "2 kernels not estimated yet" in done.said
+    assert "≥: a lower bound" in done.said
+    time = variants_of(call("list", path, "--json").json)[0][1]["launch_time"]
+    assert (time["source"], time["measured"]) == ("bound", False)
+
+
+def test_an_estimate_is_simulated_once_and_replaces_no_measured_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = without_times(tmp_path)
+    simulated: list[str] = []
+
+    def simulate(reader: object, planned: PlannedLaunch, device: object) -> tuple[float, object]:
+        simulated.append(planned.kernel.name)
+        return 30.0, None
+
+    monkeypatch.setattr(launches, "simulated", simulate)
+    monkeypatch.setattr(launches, "__version__", str(tmp_path))  # as nobody has kept it yet
+    assert {row["us"] for row in costs(LOOP) if row["source"] == "estimate"} == set()
+    assert not simulated
+    for _ in range(2):
+        rows = {row["title"]: row for row in costs(path)}
+        assert (rows["square"]["us"], rows["square"]["source"]) == (30.0, "estimate")
+        assert sorted(simulated) == ["rowsum", "square"]
+    assert "≈ 30.0" in call("list", path).text
+
+
+def test_a_time_that_was_taken_orders_the_rows(tmp_path: Path) -> None:
     path = tmp_path / "copy.ptxview"
     shutil.copy(SAMPLE, path)
     rec = open_path(path)
@@ -82,7 +189,7 @@ def test_a_measured_time_goes_before_the_tuners_and_orders_the_rows(tmp_path: Pa
         ("launched", lambda v: bool(v["launches"])),
         ("launches=0 warps=4", lambda v: v["launches"] == 0 and v["config"]["num_warps"] == 4),
         ("best", lambda v: bool((v["autotune"] or {}).get("winner"))),
-        ("time>1", lambda v: bool(v["launches"] and (v["autotune"] or {}).get("time_us"))),
+        ("time>1", lambda v: (v["launch_time"] or {"us": 0})["us"] > 1),
     ],
 )
 def test_a_query_finds_what_the_listing_says(

@@ -4,6 +4,9 @@ from typing import Any
 
 import pytest
 
+from inspector.base.stage import Stage
+from inspector.estimate.launches import peak_of
+from inspector.listing import parse
 from tests.helpers.ptxview import SAMPLE, call
 
 RECORDED = str(SAMPLE)
@@ -81,11 +84,27 @@ def test_cycles_are_on_the_line_that_is_waited_for() -> None:
     assert {line["estimated_percent"] for line in without} == {None}
 
 
-def test_costs_take_estimates_last_and_only_if_asked() -> None:
-    def sources(*more: str) -> dict[str, str | None]:
-        done = call("list", RECORDED, "--by", "cost", "--json", *more)
-        return {row["variant"]: row["source"] for row in done.json["costs"]}
+def test_launches_without_a_time_are_estimated_unasked() -> None:
+    rows = call("list", RECORDED, "--by", "cost", "--json").json["costs"]
+    assert rows and {row["source"] for row in rows} == {"estimate"}
+    session = call("time", RECORDED, "a4fe74f3", "--estimate", "--json").json
+    (us,) = (row["us"] for row in rows if row["variant"] == "a4fe74f3")
+    assert us == pytest.approx(session["rows"][0]["median_us"])
 
-    without, given = sources(), sources("--estimate")
-    assert without["ff3a7da2"] == given["ff3a7da2"] == "tuner"
-    assert (without["a4fe74f3"], given["a4fe74f3"]) == (None, "estimate")
+
+SAMPLE_LINES = {
+    "fp32": "%0 = arith.addf %1, %2 : tensor<64xf32>",
+    "narrow": "%0 = arith.addf %1, %2 : tensor<64xbf16>",
+    "fp16_tensor": "%0 = tt.dot %a, %b, %c : tensor<64x32xf16> * tensor<32x64xf16>",
+    "tf32_tensor": "%0 = tt.dot %a, %b, %c : tensor<64x32xf32> * tensor<32x64xf32>",
+    "fp8_tensor": "%0 = tt.dot %a, %b, %c : tensor<64x32xf8E4M3FN> * tensor<32x64xf8E4M3FN>",
+}
+
+
+@pytest.mark.parametrize("unit", SAMPLE_LINES)
+def test_a_bound_takes_the_fastest_unit_that_may_run_the_operations(unit: str) -> None:
+    peaks = {"fp32": 1.0, "tf32_tensor": 8.0, "fp16_tensor": 16.0, "fp8_tensor": 32.0}
+    wanted = {"narrow": 2.0} | peaks
+    lines = parse(Stage.TTIR, SAMPLE_LINES[unit]).lines
+    assert peak_of(lines, peaks) == wanted[unit]
+    assert peak_of(lines, {}) is None

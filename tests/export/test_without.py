@@ -258,3 +258,17 @@ def test_names_that_nvcc_makes_of_a_file_are_others(tmp_path: Path) -> None:
     assert len(kernel["name"]) == len(local) and kernel["name"] != local
     # The function keeps its annotations.
     assert variant["resources"]["spill_store_bytes"] == 8
+
+
+@pytest.mark.parametrize("what", ["paths", "source", "args"])
+def test_a_shared_copy_keeps_the_times_of_launches(what: str, tmp_path: Path) -> None:
+    loop = ROOT / "tests" / "data" / "gpu_times" / "loop.ptxview"
+    copy = tmp_path / "copy.ptxview"
+    done = call("export", loop, "--format", "ptxview", "--without", what, "-o", copy)
+    assert done.status == 0, done.said
+    whole, shared = (call("list", p, "--by", "cost", "--json").json for p in (loop, copy))
+    assert shared["window"] == whole["window"] is not None
+    figures = ("launches", "us", "source", "total_us", "share_percent")
+    assert [[row[name] for name in figures] for row in shared["costs"]] == [
+        [row[name] for name in figures] for row in whole["costs"]
+    ]

@@ -118,10 +118,16 @@ class Probes:
 
         self.subjects = subjects
         self.launches = triton_launches
-        self.library = subscriber._state["library"]
+        self.subscriber = subscriber
         self.launchers: list[Launcher] = []
-        if self.library is not None and not hasattr(self.library, "ptxview_driver_force"):
+
+    @property
+    def library(self) -> Any:
+        """The library at the driver, which is loaded with torch; None without one."""
+        library = self.subscriber._state["library"]
+        if library is not None and not hasattr(library, "ptxview_driver_force"):
             raise SystemExit(f"the library in {LIBRARY} is older than its source: build it again")
+        return library
 
     def find_launchers(self) -> None:
         """Find every dictionary from which a program takes a launcher that we count."""

@@ -214,8 +214,9 @@ def all_names() -> list[str]:
 LET_THROUGH = "\n\t\u00a0\u3000"
 """What is not printable, as Python has it, and makes a terminal do nothing but go on."""
 
-# Bold, dim and the like, and colours of a table: never the 31 that is put into fields.
-OWN = re.compile(r"\x1b\[(?!31m)[0-9;]*m")
+# Bold, dim and the like, and colours of a table: never the 31 that is put into fields. A line of
+# progress hides the cursor and rewrites itself.
+OWN = re.compile(r"\x1b\[(?!31m)[0-9;]*m|\x1b\[\?25[lh]|\r\x1b\[2K(?:\x1b\[1A\x1b\[2K)*")
 
 
 def on_pty(*args: str | Path) -> Done:

@@ -1,7 +1,7 @@
 // What costs most: the page's first view.
 
 const COLUMNS = [['kernel', 'kernel'], ['launches', 'launches', 'r'], ['\u00b5s', '\u00b5s a launch', 'r'], ['from', 'time from'], ['total', 'total', 'r'],
-  ['share', 'share', 'r'], ['of step', 'of a step', 'r'], ['bound by', 'bound by'], ['worst hint', 'worst hint'], ['registers', 'registers', 'r'], ['spills', 'spills, bytes', 'r']];
+  ['share', 'share', 'r'], ['', 'of the largest'], ['of step', 'of a step', 'r'], ['bound by', 'bound by'], ['worst hint', 'worst hint'], ['registers', 'registers', 'r'], ['spills', 'spills, bytes', 'r']];
 const TOOLS = ['torch', 'triton', 'nvcc', 'ptxas', 'driver'];
 /** The cell of a column, with figures that the rows of variants have. */
 function cellOf(cost, column) {
@@ -39,6 +39,7 @@ function showCosts() {
     return make('tr', {}, ...columns.map(([column, , cls]) => make('td', { cls }, ...(column === 'kernel' ? [v && won(v) ? star() : null, name, v ? make('span', { cls: 'quiet' }, `${v.id} ${named.get(cost.kernel) > 1 ? v.config : ''}`) : null] : [cellOf(cost, column)]))));
   };
   $('costs').replaceChildren(
+    make('p', {}, index.cost_title),
     make('div', { cls: 'wide' }, make('table', {}, make('thead', {}, make('tr', {}, ...columns.map(([, head, cls]) => make('th', { cls }, head)))), make('tbody', {}, ...index.costs.map(row)))),
     ...index.footnotes.map((text) => make('p', { cls: 'quiet' }, text)),
     ...timelinePicture(),

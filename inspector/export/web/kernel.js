@@ -156,7 +156,7 @@ function subject() {
     tile('shared memory', v.shared, 'bytes'),
     tile('occupancy', v.occupancy === null ? DASH : `${v.occupancy} %`, v.limiters.length ? `limited by ${v.limiters.join(' and ')}` : v.unknown),
     tile('instructions', known(v.instructions), v.counted),
-    v.time && tile('time', v.time.text, 'measured'),
+    v.time && tile('time', v.time.text, v.time.mean),
     v.tuned && tile('tuned', v.tuned, 'the tuner\u2019s'),
     v.launches !== null && tile('launches', cost?.launches || known(v.launches), ''),
     cost && cost.share !== DASH && tile('share of the run', cost.share, `${cost.total} in all`),
@@ -543,7 +543,7 @@ function facts() {
       make('ul', { cls: 'keyed' }, ...mix.costs.map(([cost, n], i) => make('li', { style: { '--of': colours[i] } }, `${cost} ${n}`)), mix.unclassed ? make('li', {}, `not classed ${mix.unclassed}`) : null),
       make('p', { cls: 'mono quiet' }, mix.opcodes.map(([o, n]) => `${o} ${n}`).join('   '), mix.opcodes_in_all > mix.opcodes.length ? `   and ${mix.opcodes_in_all - mix.opcodes.length} more` : ''));
   }
-  if (v.time) section('Time', make('p', {}, `${v.time.text} ${v.time.how}`));
+  if (v.time) section('Time', make('p', {}, `${v.time.text} ${v.time.mean}`), v.time.how ? make('p', { cls: 'quiet' }, v.time.how) : null);
   if (of.calls?.length) {
     section('Calls', make('div', { cls: 'wide' }, make('table', {}, make('thead', {}, make('tr', {}, make('th', { cls: 'r' }, 'times'), make('th', {}, 'what it was given'))),
       make('tbody', {}, ...of.calls.map((c) => make('tr', {}, make('td', { cls: 'r' }, known(c.count)), make('td', {}, c.what.join(', '))))))));

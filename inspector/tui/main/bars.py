@@ -11,12 +11,11 @@ from textual.widgets import Static
 from inspector.analyse.card import Card
 from inspector.base.model import LAUNCH, Failure, Recording, Resources, Variant
 from inspector.base.text import ended_by, plural
-from inspector.diff.variants import time_us
+from inspector.measure.launch_time import TIMED
 from inspector.measure.time.results import COLD
 from inspector.reader.reader import Reader
 from inspector.report.ranks import differences
 from inspector.report.tables import OWN, configuration, refused, shared
-from inspector.report.timings import duration
 from inspector.tui.keys.command_table import command, shown
 from inspector.tui.program.live import Live, ProgramState, ending
 from inspector.tui.widgets.notice import cut, in_thread, label, shorten
@@ -73,13 +72,14 @@ class VariantCard(LineWidget):
         if variant.uncompiled:
             return parts
         resources, measured = self.resources or variant.known, ""
-        taken, tuned = self.times.latest(self.subject.kernel, variant), time_us(variant)
-        if taken is not None:
+        time = self.times.launch(self.subject.kernel, variant)
+        taken = self.times.latest(self.subject.kernel, variant)
+        if time is not None:
+            measured = time.text
+        if time is not None and time.source == TIMED and taken is not None:
             cache = "" if taken.timing.cache == COLD else f" {taken.timing.cache} L2"
             when = "" if short else f" {age(taken.taken)}"
-            measured = f"{duration(taken.median_us)} µs{cache} measured{when}"
-        elif tuned is not None:
-            measured = f"{duration(tuned)} µs by the tuner"
+            measured = f"{time.text}{cache} measured{when}"
         # Theoretical: how much of an SM's warps fit, not how many were active.
         full = None if self.card is None else self.card.occupancy
         words = "occ {:.0f} %" if short else "occupancy {:.0f} % at most"
@@ -88,7 +88,7 @@ class VariantCard(LineWidget):
             (f"spills {spills(resources)}", "bold $warning" if spilled(resources) else ""),
             (f"shared {shared(resources)}", ""),
             ("" if full is None else words.format(full.percent), ""),
-            (measured, "" if taken is None else "bold"),
+            (measured, "bold" if time is not None and time.measured else ""),
             (f"◆ {plural(self.hints, 'hint')}" if self.hints else "", "bold $warning"),
             ("" if short else f"stack {figure(resources.stack_bytes)}", ""),
             ("" if short else f"barriers {figure(resources.barriers)}", ""),

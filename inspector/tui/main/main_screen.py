@@ -34,7 +34,8 @@ from inspector.base.model import (
     Variant,
 )
 from inspector.base.text import PtxviewError, UsageError
-from inspector.measure.time.results import Session
+from inspector.measure.launch_time import LaunchTime
+from inspector.measure.time.results import StoredTimes
 from inspector.reader.reader import Reader
 from inspector.report.tables import representative
 from inspector.system import files
@@ -588,14 +589,21 @@ class MainScreen(PaneScreen[None]):
         self.card.refresh()
 
     def read_times(self) -> None:
-        from inspector.measure.time.results import StoredTimes, sessions
+        from inspector.estimate.launches import launch_evidence
 
-        def known(found: tuple[Session, ...]) -> None:
-            if len(found) >= len(self.times.stored.sessions):
-                self.times.stored = StoredTimes(found)
-                self.timed()
+        reads = self.reads
 
-        in_thread(self, lambda: tuple(sessions(self.times.path)), known, "times")
+        def read() -> tuple[StoredTimes, dict[tuple[str, str], LaunchTime]]:
+            given = launch_evidence(reads)
+            return given.times, given.launch_times(reads.recording)
+
+        def known(found: tuple[StoredTimes, dict[tuple[str, str], LaunchTime]]) -> None:
+            stored, self.times.launches = found
+            if len(stored.sessions) >= len(self.times.stored.sessions):
+                self.times.stored = stored
+            self.timed()
+
+        in_thread(self, read, known, "times")
 
     def action_step_block(self) -> None:
         from inspector.tui.step.step_screen import StepScreen
@@ -617,18 +625,23 @@ class MainScreen(PaneScreen[None]):
 
     def action_cost(self) -> None:
         """Show what kernels cost, once times were looked for."""
-        from inspector.measure.evidence import evidence
+        from inspector.estimate.launches import LaunchEstimates, launch_evidence
         from inspector.report.costs import costs
         from inspector.tui.work.compiles_screen import CostScreen
 
         reads = self.reads
 
         def screen() -> CostScreen:
-            given = evidence(reads, 0)
-            return CostScreen(reads, costs(reads.recording, given), given)
+            estimates = LaunchEstimates(reads)
+            given = launch_evidence(reads, estimates, with_window=True)
+            return CostScreen(reads, costs(reads.recording, given), given, estimates)
+
+        def back(place: UserFrame | str | None) -> None:
+            self.read_times()  # estimates may have been made there
+            self._to_line(place)
 
         push = self.app.push_screen
-        in_thread(self, screen, lambda made: push(made, self._to_line), "cost", failed=self.fail)
+        in_thread(self, screen, lambda made: push(made, back), "cost", failed=self.fail)
 
     def action_compiles(self) -> None:
         from inspector.report.compiles import none_known

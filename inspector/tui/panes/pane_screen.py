@@ -68,7 +68,7 @@ def answer(
 ) -> Content | tuple[Finding, ...] | Notice:
     """Answer ``card``, ``hints``, ``profile``, or ``explain`` of line ``n`` of ``stage``.
 
-    Called in a thread. ``times`` are lines about measured times, ``width`` the columns there are.
+    Called in a thread. ``times`` are lines about a launch's time, ``width`` the columns there are.
     """
     variant = subject.variant
     if what == "profile":
@@ -107,7 +107,7 @@ def _profile(recording: Recording, width: int) -> Content | Notice:
 def _times(times: Sequence[str], width: int) -> list[str]:
     said = times or (f"{UNKNOWN} not measured; t takes the time",)
     lines = [line for one in said for line in textwrap.wrap(one, width - card_report.LABEL)]
-    heads = ("measured", *[""] * len(lines))
+    heads = ("time", *[""] * len(lines))
     return [f"{head:<{card_report.LABEL}}{row}" for head, row in zip(heads, lines, strict=False)]
 
 

@@ -14,10 +14,8 @@ from textual.message import Message
 from textual.strip import Strip
 
 from inspector.base.model import Resources, Variant
-from inspector.diff.variants import time_us
 from inspector.reader.reader import Reader
 from inspector.report.tables import apart
-from inspector.report.timings import duration
 from inspector.tui.keys.command_table import Where, bindings
 from inspector.tui.tree.rows import (
     Key,
@@ -260,7 +258,8 @@ class KernelTree(RowList[TreeRow], can_focus=True, inherit_bindings=False):
         self.refresh()
 
     def action_order(self) -> None:
-        there = orders(self.reads.recording, bool(self.times.stored))
+        timed = bool(self.times.stored) or bool(self.times.launches)
+        there = orders(self.reads.recording, timed)
         self.order = following(there, self.order)
         self.reorder()
         if self.order in (Order.REGISTERS, Order.SPILLS):
@@ -296,8 +295,8 @@ class KernelTree(RowList[TreeRow], can_focus=True, inherit_bindings=False):
         if chosen:
             base += self.part("cursor" if self.has_focus else "cursor-blurred")
         many, figures, warned = self._figures_of(row)
-        us = self.times.us(row.subject.kernel, row.subject.variant) if row.leaf else None
-        measured = "" if us is None or self.order is Order.TIME else f"{duration(us)} µs  "
+        time = self.times.launch(row.subject.kernel, row.subject.variant) if row.leaf else None
+        measured = "" if time is None or self.order is Order.TIME else f"{time.text}  "
         lead = ("›" if chosen else " ") + "  " * row.depth + self._sign(row)
         room = width - cell_len(lead) - cell_len(figures) - 1
         if room < MIN_NAME_CELLS:
@@ -358,9 +357,8 @@ class KernelTree(RowList[TreeRow], can_focus=True, inherit_bindings=False):
 
     def _ordered_by(self, row: TreeRow, variant: Variant, resources: Resources) -> str:
         if self.order is Order.TIME:
-            us, tuned = self.times.us(row.subject.kernel, variant), time_us(variant)
-            found, sign = (us, " ") if us is not None else (tuned, "°")
-            return f"{UNKNOWN} " if found is None else f"{duration(found)} µs{sign}"
+            time = self.times.launch(row.subject.kernel, variant)
+            return f"{UNKNOWN} " if time is None else f"{time.text} "
         by_spills, warning = self.order is Order.SPILLS, "⚠" if spilled(resources) else " "
         text = spills(resources).removesuffix(" ⚠") if by_spills else figure(resources.registers)
         if text == UNKNOWN and row.subject.key[:2] not in self._resources:

@@ -13,7 +13,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from inspector.base.model import Graph, Kernel, Origin, Recording, Resources, Variant
-from inspector.diff.variants import time_us, winner
+from inspector.diff.variants import winner
 from inspector.report.tables import labels, representative, titles, under
 from inspector.tui.widgets.notice import label
 from inspector.tui.widgets.selection import Chosen
@@ -330,7 +330,7 @@ class Order(Enum):
 
 
 def orders(recording: Recording, measured: bool = False) -> tuple[Order, ...]:
-    timed = measured or any(time_us(variant) is not None for _, variant in recording.variants())
+    timed = measured or any(variant.gpu_time is not None for _, variant in recording.variants())
     return tuple(order for order in Order if order is not Order.TIME or timed)
 
 
@@ -349,8 +349,7 @@ def ordered(
         if variant is None:
             return None
         if order is Order.TIME:
-            found = None if measured is None else measured(subject.kernel, variant)
-            return time_us(variant) if found is None else found
+            return None if measured is None else measured(subject.kernel, variant)
         held = figures.get(subject.key[:2]) or variant.known
         if order is Order.REGISTERS:
             return held.registers

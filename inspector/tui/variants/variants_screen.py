@@ -26,6 +26,7 @@ from inspector.base.model import Configuration, Kernel, Recording, Stage, Tuning
 from inspector.base.text import plural
 from inspector.diff import variants
 from inspector.diff.variants import VariantRow
+from inspector.measure.launch_time import LaunchTime
 from inspector.reader.reader import Reader
 from inspector.report import diff_text, tunings
 from inspector.report.diff_text import absent, settings
@@ -33,7 +34,6 @@ from inspector.report.tables import TILE, apart, brief, fit, padded, refused, sh
 from inspector.report.timings import duration
 from inspector.tui.diff.diff_screen import DiffScreen
 from inspector.tui.keys.command_table import BARE, Where, bindings, bindings_of
-from inspector.tui.tree.rows import Measured
 from inspector.tui.widgets.notice import Notice, cut, following, in_thread, label
 from inspector.tui.widgets.row_list import Table
 from inspector.tui.widgets.selection import Chosen, Selection
@@ -56,6 +56,8 @@ MAX_CELLS = 24
 
 CHOICE = "choice"
 """What max-autotune calls a candidate, which is after its settings."""
+
+LaunchTimeOf = Callable[[Kernel | None, Variant | None], LaunchTime | None]
 
 
 class VariantColumn(Struct, frozen=True):
@@ -196,12 +198,17 @@ def _whole(names: Sequence[str]) -> VariantColumn:
 
 
 def columns(
-    rows: Sequence[VariantRow], width: int, of: Measured
+    rows: Sequence[VariantRow], width: int, of: LaunchTimeOf
 ) -> list[tuple[VariantColumn, int]]:
     def us(row: VariantRow) -> float | None:
-        return of(row.kernel, row.variant)
+        time = of(row.kernel, row.variant)
+        return None if time is None else time.us
 
-    own = VariantColumn("time", us, lambda r: _time(us(r)))
+    def text(row: VariantRow) -> str:
+        time = of(row.kernel, row.variant)
+        return UNKNOWN if time is None else time.text
+
+    own = VariantColumn("time", us, text)
     several = len({row.kernel.name for row in rows}) > 1
     tuned = any(row.time_us is not None for row in rows)
     wanted = {
@@ -256,7 +263,7 @@ class VariantTable(Table[VariantRow], can_focus=True, inherit_bindings=False):
     def __init__(
         self,
         rows: tuple[VariantRow, ...],
-        measured: Measured,
+        measured: LaunchTimeOf,
         marked: tuple[TreeSubject, ...],
         reads: Callable[[], Reader],
         told: Callable[[str], object],
@@ -558,7 +565,7 @@ class VariantsScreen(ToolScreen[Left]):
         self._failed = ""
         """Why figures could not be read: what is unread then stays so."""
         rows = recorded(reads, self.scope)
-        self.table = VariantTable(rows, self.times.us, marked, lambda: self.reads, self.note)
+        self.table = VariantTable(rows, self.times.launch, marked, lambda: self.reads, self.note)
         self.table.cursor = next((i for i, r in enumerate(rows) if at and r.variant is at), 0)
 
     def compose(self) -> ComposeResult:

@@ -75,10 +75,11 @@ class Selection:
 
         measures = None
         if measured(terms):
-            from inspector.measure.evidence import evidence  # the first frame does not wait for it
+            # The first frame does not wait for it.
+            from inspector.estimate.launches import launch_evidence
             from inspector.report.costs import costs
 
-            measures = costs(reads.recording, evidence(reads, 0)).measure
+            measures = costs(reads.recording, launch_evidence(reads)).measure
         pairs = matching(reads, terms, every, measures, told)
         return frozenset((kernel.id, variant.id) for kernel, variant in pairs)
 

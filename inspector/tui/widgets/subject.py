@@ -6,6 +6,7 @@ A figure that is not known is a dash, never 0.
 from __future__ import annotations
 
 import datetime
+from collections.abc import Mapping
 from pathlib import Path
 
 from msgspec import Struct
@@ -25,6 +26,7 @@ from inspector.base.model import (
     Variant,
 )
 from inspector.diff.variants import winner
+from inspector.measure.launch_time import LaunchTime, measured_time
 from inspector.measure.time import results
 from inspector.measure.time.results import StoredTime
 from inspector.report import tables, timings
@@ -227,27 +229,39 @@ def age(when: str) -> str:
 
 
 class RecordingTimes:
-    """Measured times of one recording; only screens change them, a thread reads the sessions."""
+    """Times of one recording; only screens change them, a thread reads them."""
 
     def __init__(self, path: str) -> None:
         self.path = Path(path)
         self.trusted = False
         """Whether the user lets the recording's code run, until the interface is left."""
         self.stored = results.StoredTimes()
+        self.launches: Mapping[tuple[str, str], LaunchTime] = {}
+        """Times of launches by the ids of kernel and variant, as far as they were read."""
 
     def latest(self, kernel: Kernel | None, variant: Variant | None) -> StoredTime | None:
         return self.stored.of(kernel, variant) if kernel and variant else None
 
+    def launch(self, kernel: Kernel | None, variant: Variant | None) -> LaunchTime | None:
+        """The most trusted time of a launch; None where nothing is known of it."""
+        if kernel is None or variant is None:
+            return None
+        return measured_time(variant, self.latest(kernel, variant)) or self.launches.get(
+            (kernel.id, variant.id)
+        )
+
     def us(self, kernel: Kernel | None, variant: Variant | None) -> float | None:
-        taken = self.latest(kernel, variant)
-        return None if taken is None else taken.median_us
+        time = self.launch(kernel, variant)
+        return None if time is None else time.us
 
     def lines(self, kernel: Kernel, variant: Variant, recorded_on: str | None) -> list[str]:
         newest = {
             (one.timing.call, one.timing.stopwatch, one.timing.cache): one
             for one in self.stored.every(kernel, variant)
         }
-        return [told(one, recorded_on) for one in newest.values()]
+        time = self.launch(kernel, variant)
+        first = [] if time is None else [f"{time.text} a launch ({time.meaning})"]
+        return first + [told(one, recorded_on) for one in newest.values()]
 
 
 def told(one: StoredTime, recorded_on: str | None) -> str:

@@ -1,6 +1,6 @@
 """What torch.compile compiled and why, over the screen: a row that is about a line leads there."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from textwrap import wrap
 from typing import ClassVar
@@ -17,15 +17,18 @@ from inspector.base.model import Content as FileText
 from inspector.base.model import Recording, UserFrame
 from inspector.base.text import plural
 from inspector.diff.compare import tuned_codes
+from inspector.estimate.launches import Launched, LaunchEstimates
 from inspector.measure.evidence import Evidence
 from inspector.reader.reader import Reader
 from inspector.reader.tables import table
 from inspector.report import compiles, costs, tunings
-from inspector.tui.widgets.notice import in_thread, label, visible
+from inspector.tui.widgets.notice import following, in_thread, label, visible
 from inspector.tui.widgets.tool_screen import ChoiceList, Overlay
 
 FRAME_CELLS = 6
 """Columns of the frame, the padding and the scrollbar."""
+COST_HEADS = 2
+"""Lines above the rows of costs: what they are of, and the heads of the columns."""
 AT_ONCE = 8
 """Rows of which hints are looked for before they are shown."""
 CONTEXT_LINES = 2000
@@ -77,8 +80,10 @@ class LinesScreen(ChoiceList[UserFrame | str | None]):
     def fill(self) -> None:
         """Make the lines anew, for the width that there is."""
         width = max(self.size.width - FRAME_CELLS, 20)
-        at = self.options.highlighted
+        at, before = self.options.highlighted, self.rows
         self.rows = list(self.make(width))
+        if at is not None:
+            at = same_row(before, at, self.rows)
         self.options.set_options(
             Option(themed(_hanging(row.text, width)), disabled=not row.text.plain)
             for row in self.rows
@@ -115,6 +120,19 @@ class LinesScreen(ChoiceList[UserFrame | str | None]):
             self.options.scroll_to_highlight(top=True)
 
 
+def same_row(
+    before: Sequence[compiles.CompileLine], index: int, rows: Sequence[compiles.CompileLine]
+) -> int:
+    """Where a row about a kernel is after rows have moved; the same place for any other row."""
+    kernel = before[index].kernel if index < len(before) else None
+    if kernel is not None:
+        ordinal = sum(row.kernel == kernel for row in before[:index])
+        places = [n for n, row in enumerate(rows) if row.kernel == kernel]
+        if ordinal < len(places):
+            return places[ordinal]
+    return min(index, len(rows) - 1)
+
+
 class CompilesScreen(LinesScreen):
     """The timeline, caches, graph breaks, recompiles and dynamic shapes."""
 
@@ -124,23 +142,36 @@ class CompilesScreen(LinesScreen):
 
 
 class CostScreen(LinesScreen):
-    """Kernels by what they cost, and what tuning compared, one table for each round."""
+    """Kernels by what they cost, and what tuning compared, one table for each round.
+
+    Launches without a measured time are simulated in the background, the most frequent first.
+    """
 
     BINDINGS: ClassVar = [
         Binding("t", "timeline", show=False),
-        Binding("e", "estimate", show=False),
+        Binding("s", "sort", show=False),
         Binding("r", "round", show=False),
     ]
-    KEYS: ClassVar = "n part · r tuning · t timeline · e estimates"
+    KEYS: ClassVar = "n part · s sort · r tuning · t timeline"
 
-    def __init__(self, reads: Reader, found: costs.Costs, given: Evidence) -> None:
+    def __init__(
+        self, reads: Reader, found: costs.Costs, given: Evidence, estimates: LaunchEstimates
+    ) -> None:
         recording = self.recording = reads.recording
         self.reads, self.found, self.given = reads, found, given
+        self.estimates = estimates
+        self.order = costs.Order.TOTAL
+        self.progress = ""
+        self.hints: dict[int, str | None] = {}
+        """The worst hint of each variant that was looked at, by its identity."""
         self.profiled, codes = given.profile, tuned_codes(recording.kernels)
 
         def make(width: int) -> Iterator[compiles.CompileLine]:
-            found = self.found
+            found = self.shown
+            yield compiles.CompileLine(Text(costs.title(found)))
             yield from costs.lines(found, width)
+            if self.progress:
+                yield compiles.CompileLine(Text(self.progress, "yellow"))
             yield compiles.CompileLine(Text(""))
             if found.idle:
                 many = plural(len(found.idle), "candidate")
@@ -155,48 +186,67 @@ class CostScreen(LinesScreen):
 
         super().__init__("Cost", make)
 
+    @property
+    def shown(self) -> costs.Costs:
+        """The costs in the chosen order, with the hints that were counted."""
+        rows = [
+            row if row.variant is None else replace(row, hint=self.hints.get(id(row.variant)))
+            for row in costs.ordered(self.found.rows, self.order)
+        ]
+        return replace(self.found, rows=tuple(rows))
+
     def on_mount(self) -> None:
-        self.count(0)
+        self.count()
+        look = partial(self.estimates.missing, self.given, self.recording.variants())
+        in_thread(self, look, self.estimate, "estimate")
 
-    def count(self, first: int) -> None:
+    def count(self) -> None:
         """Look for the hints of some rows in the background, of the most expensive first."""
-        rows = self.found.rows
+        variants = [row.variant for row in self.found.rows if row.variant is not None]
+        chosen = [one for one in variants if id(one) not in self.hints][:AT_ONCE]
 
-        def look() -> list[str | None]:
-            chosen = [row.variant for row in rows[first : first + AT_ONCE]]
-            return [None if one is None else costs.worst(self.reads.hints(one)) for one in chosen]
+        def look() -> dict[int, str | None]:
+            return {id(one): costs.worst(self.reads.hints(one)) for one in chosen}
 
-        def counted(hints: list[str | None]) -> None:
-            if self.found.rows is rows:  # estimates have brought the others with them
-                pairs = zip(rows[first:], hints, strict=False)
-                new = [replace(row, hint=hint) for row, hint in pairs]
-                after = first + len(new)
-                self.found = replace(self.found, rows=(*rows[:first], *new, *rows[after:]))
-                self.fill()
-                self.count(after)
+        def counted(hints: dict[int, str | None]) -> None:
+            self.hints.update(hints)
+            self.fill()
+            self.count()
 
-        if first < len(rows):
+        if chosen:
             in_thread(self, look, counted, "hints")
 
-    def action_estimate(self) -> None:
-        """Simulate the launches that have no measured time, in the background."""
-        from inspector.estimate.rows import typical
+    def estimate(self, missing: Sequence[Launched], done: int = 0) -> None:
+        """Simulate the first launch that is missing in the background, then the others."""
+        many = len(missing)
+        self.progress = f"◔ estimating times: {done} of {many}" if done < many else ""
 
-        reads = self.reads  # here nobody waits for hints
-        given = replace(self.given, hints=reads.hints, estimated=partial(typical, reads))
+        def simulate() -> costs.Costs:
+            self.estimates.simulate(*missing[done])
+            return costs.costs(self.recording, self.given)
 
         def estimated(found: costs.Costs) -> None:
             self.found = found
-            self.fill()
+            self.estimate(missing, done + 1)
 
-        self.notify("Launches without a time are simulated.")
-        in_thread(self, lambda: costs.costs(self.recording, given), estimated, "estimate")
+        if many:
+            self.fill()
+        if done < many:
+            in_thread(self, simulate, estimated, "estimate")
+
+    def action_sort(self) -> None:
+        """Order the rows by the next column: total, µs, launches, kernel."""
+        self.order = following(tuple(costs.Order), self.order)
+        self.heading = f"Cost by {self.order.value}"
+        self.fill()
+        self.options.scroll_to_highlight()
 
     def action_round(self) -> None:
         """Go to the candidate that the chosen kernel was made from, or to its own round."""
-        chosen = max((self.options.highlighted or 0) - 1, 0)  # beneath the heads
-        name = self.found.rows[chosen].name if chosen < len(self.found.rows) else ""
-        rounds = list(enumerate(self.rows))[len(self.found.rows) + 1 :]
+        found = self.shown.rows
+        chosen = max((self.options.highlighted or 0) - COST_HEADS, 0)
+        name = found[chosen].name if chosen < len(found) else ""
+        rounds = list(enumerate(self.rows))[len(found) + COST_HEADS :]
         there = [
             n
             for n, row in rounds

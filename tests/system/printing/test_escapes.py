@@ -311,3 +311,11 @@ def test_nothing_that_is_typed_is_obeyed(tmp_path: Path, monkeypatch: pytest.Mon
             assert "Traceback" not in done.said and "fault of" not in done.said, (words, done.said)
             assert not list(obeyed(done.err, colours=True)), words
             assert not list(obeyed(done.out, colours=True)), words
+
+
+def test_a_line_of_progress_rewrites_itself() -> None:
+    sent = on_pty("list", SAMPLE, "--by", "cost").out.decode("utf-8")
+    progress = sent[: sent.index("NVIDIA")].split("\x1b[?25h")[0].removesuffix("\n")
+    turns = progress.split("\r\x1b[2K")
+    assert len(turns) > 2 and any("counting hints" in turn for turn in turns)
+    assert "\n" not in progress

@@ -211,7 +211,7 @@ JOURNEYS: dict[str, list[Step]] = {
     "quit": [("q", {"running": False})],
     "quit by ctrl+c": [("ctrl+c", {"running": False})],
     "cost": [("$", {"screen": "CostScreen", "text": "share || square_kernel"}),
-             ("e", {"screen": "CostScreen", "text": "share || square_kernel"}),
+             ("s", {"screen": "CostScreen", "text": "Cost by µs || square_kernel"}),
              ("escape", {"screen": "MainScreen"})],
     "card profile compiles hints": [
         ("i", {"screen": "Overlay", "text": "22 a thread || warps"}),

@@ -4,23 +4,27 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from inspector.base.model import Fusion, Recording, Resources, Variant
+from inspector.base.model import Fusion, GpuTime, Recording, Resources, Variant
 from inspector.tui.tree.rows import Figures, Order, TreeKind, ordered, orders, rows, whole_tree
 from tests.helpers.sample import recording
 
 
 def texts(order: Order, figures: Figures, of: Recording | None = None) -> list[str]:
-    tree = ordered(whole_tree(of or recording()), order, figures)
+    of = of or recording()
+    times = {v.id: v.gpu_time.median_us for _, v in of.variants() if v.gpu_time is not None}
+    tree = ordered(whole_tree(of), order, figures, lambda _, v: times.get(v.id) if v else None)
     return [row.text for row in rows(tree, "", {})]
 
 
 def timed(**times: float) -> Recording:
-    """The small recording with the tuner's times of variants, by the beginning of their ids."""
+    """The small recording with GPU times of variants, by the beginning of their ids."""
     made = recording()
 
     def with_time(one: Variant) -> Variant:
         found = next((t for name, t in times.items() if one.id.startswith(name[1:])), None)
-        return one if found is None else replace(one, autotune={"time_us": found})
+        if found is None:
+            return one
+        return replace(one, gpu_time=GpuTime(1, found, found, (found, found, found)))
 
     kernels = (replace(k, variants=tuple(map(with_time, k.variants))) for k in made.kernels)
     return replace(made, kernels=tuple(kernels))

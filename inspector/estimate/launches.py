@@ -1,0 +1,218 @@
+"""Times of launches that nobody measured: estimates, kept by content, and lower bounds."""
+
+import re
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from inspector import __version__
+from inspector.analyse.card import needed_bytes, operations
+from inspector.base.model import Kernel, Stage, Variant
+from inspector.base.text import PtxviewError
+from inspector.estimate.rows import Constants, constants, frequent, simulated
+from inspector.listing.line import Line
+from inspector.measure.evidence import Evidence, evidence
+from inspector.measure.time.take import device_peaks
+from inspector.reader.facts import at_hand
+from inspector.reader.reader import Reader
+
+ESTIMATE_SECONDS = 60.0
+"""Time that a table gives to estimates nobody asked for."""
+MIN_KEPT_FAILURE_SECONDS = 1.0
+"""A launch whose simulation failed later than this is not simulated again."""
+MIN_BOUND_US = 0.01
+"""A smaller lower bound says nothing."""
+
+Launched = tuple[Kernel, Variant]
+
+
+class KeptEstimate(Struct, frozen=True):
+    """µs of a launch; None where its simulation failed."""
+
+    us: float | None
+
+
+class LaunchEstimates:
+    """Estimates of the most frequent launch of a reader's variants, each simulated once.
+
+    They are kept by content in the user's cache. Safe to use from several threads.
+    """
+
+    def __init__(self, reader: Reader) -> None:
+        self._reader = reader
+        self._known: dict[tuple[str, str], KeptEstimate | None] = {}
+
+    def known(self, kernel: Kernel, variant: Variant) -> float | None:
+        """The µs of a launch that was simulated before; None where there are none."""
+        kept = self._kept(kernel, variant)
+        return None if kept is None else kept.us
+
+    def missing(self, given: Evidence, pairs: Sequence[Launched]) -> list[Launched]:
+        """Launched variants that have no measured time and were not simulated.
+
+        Those that take longest by their lower bounds come first.
+        """
+        if constants(self._reader, None)[1] is None:
+            return []
+        found = []
+        least: dict[int, float] = {}
+        for kernel, variant in pairs:
+            if variant.launches and variant.calls and at_hand(variant, Stage.PTX):
+                known = given.launch_time(kernel, variant)
+                measured = known is not None and known.measured
+                if not measured and self._kept(kernel, variant) is None:
+                    found.append((kernel, variant))
+                    least[id(variant)] = 0.0 if known is None else known.us * variant.launches
+        return sorted(found, key=lambda pair: -least[id(pair[1])])
+
+    def simulate(self, kernel: Kernel, variant: Variant) -> float | None:
+        """The µs of a launch, which may take ten seconds; None where they cannot be estimated."""
+        began = time.monotonic()
+        us = None
+        with suppress(PtxviewError):
+            us = simulated(self._reader, frequent(kernel, variant), self._device())[0]
+        kept = KeptEstimate(us)
+        self._known[variant.hash, variant.symbol] = kept
+        if us is not None or time.monotonic() - began > MIN_KEPT_FAILURE_SECONDS:
+            self._reader.cache.put(self._key(kernel, variant), msgspec.json.encode(kept))
+        return us
+
+    def simulate_missing(
+        self,
+        given: Evidence,
+        pairs: Sequence[Launched],
+        seconds: float,
+        say: Callable[[str], object],
+    ) -> int:
+        """Simulate launches without a measured time until the time is over; how many are left."""
+        until = time.monotonic() + seconds
+        missing = self.missing(given, pairs)
+        for done, (kernel, variant) in enumerate(missing):
+            if time.monotonic() > until:
+                return len(missing) - done
+            say(f"estimating times: {done} of {len(missing)}, {kernel.called}")
+            self.simulate(kernel, variant)
+        return 0
+
+    def _device(self) -> Constants | None:
+        return constants(self._reader, None)[1]
+
+    def _kept(self, kernel: Kernel, variant: Variant) -> KeptEstimate | None:
+        identity = (variant.hash, variant.symbol)
+        if identity not in self._known:
+            self._known[identity] = None
+            if self._device() is not None and variant.calls and at_hand(variant, Stage.PTX):
+                self._known[identity] = self._read(kernel, variant)
+        return self._known[identity]
+
+    def _read(self, kernel: Kernel, variant: Variant) -> KeptEstimate | None:
+        try:
+            data = self._reader.cache.get(self._key(kernel, variant))
+            return None if data is None else msgspec.json.decode(data, type=KeptEstimate)
+        except (PtxviewError, msgspec.DecodeError):
+            return None
+
+    def _key(self, kernel: Kernel, variant: Variant) -> str:
+        """The digest of all that an estimate depends on: code, call, device, version.
+
+        Raises ``PtxviewError`` without a recorded call.
+        """
+        call = frequent(kernel, variant).call
+        facts = (
+            variant.symbol,
+            replace(call, count=1, first=None),
+            dict(variant.config),
+            dict(variant.signature),
+            self._device(),
+        )
+        texts = [
+            variant.stages[stage].content.read() if at_hand(variant, stage) else b""
+            for stage in (Stage.PTX, Stage.SASS)
+        ]
+        return self._reader.cache.key("launch estimate", __version__, ascii(facts), *texts)
+
+
+def launch_evidence(
+    reader: Reader,
+    estimates: LaunchEstimates | None = None,
+    seconds: float = 0,
+    *,
+    with_window: bool = False,
+) -> Evidence:
+    """All that is known of a reader's launches: measured, estimated before, or a lower bound.
+
+    Nothing is simulated. Hints are looked for until ``seconds`` are over.
+    """
+    estimates = LaunchEstimates(reader) if estimates is None else estimates
+
+    def bound(kernel: Kernel, variant: Variant) -> float | None:
+        return reader.memo.once(
+            ("lower bound", id(variant)), lambda: lower_bound_us(reader, kernel, variant)
+        )
+
+    given = evidence(reader, seconds, with_window=with_window)
+    return replace(given, estimated=estimates.known, bound=bound)
+
+
+TENSOR_PEAKS = {
+    "f16": "fp16_tensor",
+    "bf16": "bf16_tensor",
+    "f32": "tf32_tensor",
+    "f64": "fp64_tensor",
+}
+"""Peaks of tensor cores by the type of what is multiplied; of eight bits ``fp8_tensor``."""
+_DOT = re.compile(r":\s*tensor<[\dx]+x(\w+)[,>]")
+"""``%15 = tt.dot %a, %b, %c : tensor<64x32xf16> * tensor<32x64xf16> -> tensor<64x64xf32>``"""
+_NARROW = re.compile(r"[x:\s]b?f16\b")
+"""``%5 = arith.addf %3, %4 : tensor<1024xbf16>``"""
+
+
+def lower_bound_us(reader: Reader, kernel: Kernel, variant: Variant) -> float | None:
+    """What no launch of a variant's most frequent call can be shorter than, in µs.
+
+    Its tensors' bytes at the bandwidth of the device's data sheet, from a cold L2, or the
+    operations of its TTIR at the peak of their type. None where neither is known.
+    """
+    peaks = device_peaks(constants(reader, None)[0])
+    if not peaks or not at_hand(variant, Stage.TTIR):
+        return None
+    try:
+        call = frequent(kernel, variant).call
+        listing, function = (
+            reader.listing(variant, Stage.TTIR),
+            reader.function(variant, Stage.TTIR),
+        )
+    except PtxviewError:
+        return None
+    if function is None:
+        return None
+    counted = operations(listing, function, call)
+    peak = peak_of(listing.between(function.first, function.last), peaks)
+    by_bytes = needed_bytes(call, (listing, function)) / peaks["memory_bandwidth"] * 1e6
+    by_operations = counted.value / peak * 1e6 if counted is not None and peak else 0.0
+    us = max(by_bytes, by_operations)
+    return us if us >= MIN_BOUND_US else None
+
+
+def peak_of(lines: Sequence[Line], peaks: Mapping[str, float]) -> float | None:
+    """Operations a second that no code of these lines of TTIR exceeds; None if not known.
+
+    Of several types the fastest counts. What is no product runs on the vector units, which take
+    two numbers of sixteen bits at once.
+    """
+    dots = [line.text for line in lines if (line.base or "").startswith("tt.dot")]
+    if not dots:
+        vector = peaks.get("fp32")
+        narrow = any(_NARROW.search(line.text) for line in lines)
+        return None if vector is None else vector * (2 if narrow else 1)
+    rates = []
+    for text in dots:
+        match = _DOT.search(text)
+        name = "fp8_tensor" if match is None else TENSOR_PEAKS.get(match[1], "fp8_tensor")
+        rates.append(peaks.get(name))
+    known = [rate for rate in rates if rate is not None]
+    return max(known) if len(known) == len(rates) else None
