@@ -165,7 +165,7 @@ TENSOR_PEAKS = {
     "f64": "fp64_tensor",
 }
 """Peaks of tensor cores by the type of what is multiplied; of eight bits ``fp8_tensor``."""
-_DOT = re.compile(r":\s*tensor<[\dx]+x(\w+)[,>]")
+_DOT = re.compile(r":\s*tensor<(?:\d{1,9}x){1,8}(\w{1,20})[,>]")
 """``%15 = tt.dot %a, %b, %c : tensor<64x32xf16> * tensor<32x64xf16> -> tensor<64x64xf32>``"""
 _NARROW = re.compile(r"[x:\s]b?f16\b")
 """``%5 = arith.addf %3, %4 : tensor<1024xbf16>``"""

@@ -65,7 +65,7 @@ def disassemble(cubin: bytes, cache: DerivedCache) -> tuple[str, str | None, str
     for tool in every("cuobjdump"):
         with suppress(_Refused):
             text = _run(tool, ("-sass",), cubin, cache)
-            if _CODE.search(text):
+            if any(map(_CODE.match, text.splitlines())):
                 return text, None, f"cuobjdump {tool.version or '?'} -sass"
     raise Unreadable(f"nvdisasm cannot read this cubin: {complaint}")
 

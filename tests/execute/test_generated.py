@@ -29,7 +29,7 @@ BODIES = [
     few_registers(line)
     for name in ("execute/control.ptx", "listing/matmul_sm90.ptx", "listing/gelu_sm90.ptx")
     for line in (DATA / name).read_text("utf-8").split("\n")
-    if re.match(r"\s+(@!?%p\d+ )?[a-z][\w.:]+\s.*;", line)
+    if re.match(r"\s+(@!?%p\d+ )?[a-z][\w.:]+\s[^;]*;\s*$", line)
 ]
 BODIES += [
     "mbarrier.expect_tx.relaxed.cta.shared.b64 [sm], %r1;",

@@ -119,11 +119,14 @@ class Probes:
         self.subjects = subjects
         self.launches = triton_launches
         self.subscriber = subscriber
+        self.without_library = False
         self.launchers: list[Launcher] = []
 
     @property
     def library(self) -> Any:
         """The library at the driver, which is loaded with torch; None without one."""
+        if self.without_library:
+            return None
         library = self.subscriber._state["library"]
         if library is not None and not hasattr(library, "ptxview_driver_force"):
             raise SystemExit(f"the library in {LIBRARY} is older than its source: build it again")
@@ -323,7 +326,7 @@ def measure(asked: argparse.Namespace) -> dict[str, Any]:
     if probes.library is None or not probes.library.ptxview_driver_force(2, 1):
         if not asked.dry:
             raise SystemExit("no library is at the driver: CUPTI is absent or somebody else's")
-        probes.library = None
+        probes.without_library = True
         states = tuple(state for state in STATES if not state.callbacks and not state.activity)
     launches = count_launches(probes, step, wait)
     probes.find_launchers()

@@ -126,7 +126,7 @@ def test_processes_are_added_up_and_one_of_the_same_id_is_another() -> None:
 
 
 @pytest.mark.parametrize("wrong", [{"grid": [-1, 1, 1]}, {"block": [128, -4, 1]}])
-def test_a_call_with_a_negative_size_is_left_out_and_said(wrong: dict[str, list[int]]) -> None:
+def test_a_call_with_a_negative_size_is_left_out_and_said(wrong: dict[str, Any]) -> None:
     recording = read(call(0), call(1, **wrong), told({"0": 1}))
     ((_, variant),) = recording.variants()
     assert [c.grid for c in variant.calls if c.grid is not None] == [(4, 1, 1)]

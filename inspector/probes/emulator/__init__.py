@@ -110,7 +110,8 @@ def _load_shim() -> None:
     from . import say, shim
 
     try:
-        shim.load()
+        if (shim.torch_folder() / "version.py").is_file():  # else it is the program's own torch.py
+            shim.load()
     except shim.CannotBuild as error:
         say.once(
             "no-shim",

@@ -23,7 +23,7 @@ Lines = dict[str, tuple[str, bool]]
 """``model.py:4: return table[index]`` and whether it indexes, by the node's name in the model."""
 
 # Topologically Sorted Source Nodes: [scaled, getitem], Original ATen: [aten.mul, aten.index]
-_NODES = re.compile(r"# (?:Topologically Sorted )?Source Nodes: \[([^\]]{0,10000})\]")
+_NODES = re.compile(r"# (?:Topologically Sorted )?Source Nodes: \[([^\[\]]{0,10000})\]")
 # 'index out of bounds: 0 <= tmp4 < 10'
 _BOUNDS = re.compile(r"index out of bounds: (?:[^<]{1,80}<=? )?(tmp\d{1,9})\b")
 _INDEXING = re.compile(r"index|gather|scatter|embedding|select|take|put|bucketize|searchsorted")

@@ -269,7 +269,7 @@ def test_what_takes_too_long_is_ended_and_says_how_to_go_on(tmp_path: Path) -> N
     assert done.status == 1
     assert "--budget 200000" in done.said and "100,000 lane-instructions" in done.said
     told = json.loads(call(*words, "--budget", "100000", "--json").out)
-    assert told["stopped"] == {"budget": 100000} and told["blocks"]["run"] is None
+    assert told["stopped"] == {"budget": 100000, "seconds": None} and told["blocks"]["run"] is None
     hot = max(told["lines"], key=lambda one: one["warps"])
     assert 10 < hot["warps"] <= 100_000 // 32
 

@@ -128,7 +128,7 @@ async def test_what_failed_is_counted_and_its_line_is_shown(
         pane = main.panes.active
         assert (pane.stage, pane.view.cursor) == (Stage.PTX, line)
         rows = text_of(pilot).split("\n")
-        drawn = [row for row in rows if "mulx.f32" in row]
+        drawn = [row for row in rows if "mulx.f32  %r10" in row]
         assert drawn and all("⚠" in row for row in drawn)
         assert any(said[:24] in row and "mulx.f32" not in row for row in rows)
         # The third was compiled, and has its figures beside the reason.
