@@ -259,3 +259,11 @@ def frames_at_rest(monkeypatch: pytest.MonkeyPatch) -> None:
     end, render = App._shutdown, Compositor.render_strips
     monkeypatch.setattr(App, "_shutdown", shut_down)
     monkeypatch.setattr(Compositor, "render_strips", looked_at)
+
+
+@pytest.fixture
+def no_kept_estimates(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No estimate of another test is found: tests of one worker share the user's cache."""
+    monkeypatch.setattr(
+        "inspector.estimate.launches.LaunchEstimates._read", lambda estimates, *launched: None
+    )

@@ -56,6 +56,7 @@ LOOKS = {
 }
 
 
+@pytest.mark.usefixtures("no_kept_estimates")
 @pytest.mark.parametrize("name", LOOKS)
 def test_look(snap_compare: Compare, name: str) -> None:
     app, keys = LOOKS[name]

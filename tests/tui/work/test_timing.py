@@ -231,6 +231,7 @@ async def test_escape_ends_the_child_and_the_interface_goes_on(own: Path, device
         assert len(app.screen_stack) == 1
 
 
+@pytest.mark.usefixtures("no_kept_estimates")
 async def test_the_tree_the_card_and_the_table_show_measured_times(recording: Path) -> None:
     keep(recording, OLD)
     app = app_of(recording)
