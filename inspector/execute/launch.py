@@ -538,13 +538,33 @@ def execute(
     return Execution(len(numbers), work.done, work.cost, written, tuple(work.printed))
 
 
-def choose(grid: Triple, blocks: Chosen) -> Array:
+class BlockNumbers:
+    """Numbers of the blocks to run, ascending: ``listed`` ones, or ``count`` spread over a grid,
+    which are computed for each slice, because a grid may have 2^31 blocks."""
+
+    def __init__(self, total: int, count: int, listed: Array | None = None) -> None:
+        self._last_block = total - 1
+        self._count = count
+        self._listed = listed
+
+    def __len__(self) -> int:
+        return self._count
+
+    def between(self, first: int, end: int) -> Array:
+        """The numbers at positions ``first`` to ``end``, the latter excluded."""
+        if self._listed is not None:
+            return self._listed[first:end]
+        positions = np.arange(first, min(end, self._count), dtype=i64)
+        return positions * self._last_block // max(1, self._count - 1)
+
+
+def choose(grid: Triple, blocks: Chosen) -> BlockNumbers:
     """The numbers of the blocks to run, in their order. Raises LaunchError."""
     total = prod(grid)
-    if blocks is None or (isinstance(blocks, int) and blocks >= total):
-        return np.arange(total, dtype=i64)
+    if blocks is None:
+        return BlockNumbers(total, total)
     if isinstance(blocks, int):
-        return np.unique(np.linspace(0, total - 1, max(1, blocks)).astype(i64))
+        return BlockNumbers(total, min(max(1, blocks), total))
     out: set[int] = set()
     for one in blocks:
         x, y, z = place = (
@@ -553,7 +573,7 @@ def choose(grid: Triple, blocks: Chosen) -> Array:
         if not all(0 <= n < size for n, size in zip(place, grid, strict=True)):
             raise LaunchError(f"there is no block {one} in a grid of {grid}")
         out.add(x + grid[0] * (y + grid[1] * z))
-    return np.array(sorted(out), i64)
+    return BlockNumbers(total, len(out), np.array(sorted(out), i64))
 
 
 def _triple(sizes: Sequence[int], what: str) -> Triple:
@@ -563,11 +583,11 @@ def _triple(sizes: Sequence[int], what: str) -> Triple:
     return x, y, z
 
 
-def _run(machine: Callable[[Array], Machine], numbers: Array, blocks_at_once: int) -> None:
+def _run(machine: Callable[[Array], Machine], numbers: BlockNumbers, blocks_at_once: int) -> None:
     """Runs chunks in the order of blocks; one that waits for later ones is gone on with."""
     waiting: list[Machine] = []
     for at in range(0, len(numbers), blocks_at_once):
-        chunk = machine(numbers[at : at + blocks_at_once])
+        chunk = machine(numbers.between(at, at + blocks_at_once))
         if not chunk.run():
             waiting.append(chunk)
         elif waiting:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from msgspec import Struct, field
@@ -30,7 +30,7 @@ from inspector.execute.calls.inputs import LaunchInputs
 from inspector.execute.facts import kind_of
 from inspector.execute.kinds import Array, Mask, i64, u64
 from inspector.execute.lanes import Lanes
-from inspector.execute.launch import choose
+from inspector.execute.launch import Chosen, choose
 from inspector.execute.memory import Access
 
 SHARED = ("shared",)
@@ -142,6 +142,8 @@ lane-instructions are counted, such as a lane that waits alone, ends then."""
 CHEAP = 100_000_000
 """Lane-instructions up to which every block is run without being asked: a few seconds."""
 MIN_BLOCKS = 8
+WARP = 32
+"""Lanes that a block takes at least, also if it has fewer threads."""
 
 Wanted = str | int | Sequence[int | Triple]
 """Which blocks: ``auto``, ``all``, so many spread over the grid, or these."""
@@ -267,7 +269,7 @@ def trace_launch(
     program.check()
     end = time.monotonic() + seconds
 
-    def run(numbers: Iterable[int] | None, out: TracedLaunch | None = None) -> TracedLaunch:
+    def run(numbers: Chosen, out: TracedLaunch | None = None) -> TracedLaunch:
         if out is None:
             facts, touches = Facts(program, values=values), Touches(program)
             out = TracedLaunch(program, launch, make(), facts, touches)
@@ -280,7 +282,7 @@ def trace_launch(
                 out.inputs.arguments,
                 memory=out.inputs.memory,
                 shared=launch.shared,
-                blocks=None if numbers is None else list(numbers),
+                blocks=numbers,
                 budget=budget - out.work,
                 seconds=max(0.0, end - time.monotonic()),
                 observer=(*stopping, out.facts, out.touches),
@@ -298,7 +300,7 @@ def trace_launch(
         return out
 
     if blocks != "auto":
-        return run(None if isinstance(blocks, str) else choose(launch.grid, blocks).tolist())
+        return run(None if isinstance(blocks, str) else blocks)
     total = launch.blocks
     first = total // 2
     begun = run([first])
@@ -307,10 +309,11 @@ def trace_launch(
         return run(None)
     if begun.ran is None or total == 1:
         return begun
-    count = max(MIN_BLOCKS, cheap // max(1, begun.work))
+    count = max(MIN_BLOCKS, cheap // max(WARP, begun.work))
     begun.sampled = count < total
     chosen = choose(launch.grid, count - 1 if begun.sampled else None)
-    return run((n for n in chosen.tolist() if n != first), begun)
+    numbers = chosen.between(0, len(chosen)).tolist()
+    return run([n for n in numbers if n != first], begun)
 
 
 Stop = Callable[[], bool]

@@ -7,6 +7,7 @@ import io
 import json
 import re
 import tarfile
+import tracemalloc
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -117,6 +118,21 @@ def test_a_sample_says_of_how_many_and_is_exact_for_its_blocks() -> None:
     one = call("trace", RECORDING, "a4fe74f3", "--blocks", "1822,0,0", "--json").json
     (number,) = (line["values"] for line in one["lines"] if line["n"] == 34)
     assert number["low"] == number["high"] == 1822 and number["uniform"] == "grid"
+
+
+@pytest.mark.parametrize("blocks", ["all", str(1 << 24)])
+def test_blocks_of_a_grid_are_not_listed_before_they_run(tmp_path: Path, blocks: str) -> None:
+    ptx, inputs = written(tmp_path, kernel(""), x=np.zeros(32, np.float32))
+    words = ("trace", ptx, "--threads", "32", "--inputs", inputs, "--budget", "1000000")
+    call(*words, "--grid", "4")  # what is imported and read once
+    tracemalloc.start()
+    try:
+        done = call(*words, "--grid", str(1 << 25), "--blocks", blocks)
+        _, peak_bytes = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert "1,000,000 lane-instructions" in done.text + done.err.decode()
+    assert peak_bytes < 32 << 20, "eight bytes a block would be 128 MiB and more"
 
 
 @pytest.mark.nightly
