@@ -48,6 +48,7 @@ from inspector.recording.facts import (
     cuda_span,
     decoded,
     digest_of,
+    known_values,
     target_of,
     text_of,
 )
@@ -107,7 +108,8 @@ class Calls:
 
     def _call(self, event: Event, process: Process) -> None:
         number = as_int(event.get("id"))
-        call = decoded({"name": "", **event}, Call, self._said.append)
+        arguments = known_values(event.get("arguments"))
+        call = decoded({"name": "", **event, "arguments": arguments}, Call, self._said.append)
         if number is None or call is None or (call.kind == "cuda" and not call.name):
             return
         subject = self._subject(call.kind, event.get("subject") or call.name)

@@ -72,7 +72,23 @@ def _fits(value: object) -> bool:
         return all(map(_fits, value.values()))
     if isinstance(value, list | tuple):
         return all(map(_fits, value))
-    return not isinstance(value, int) or abs(value) < INTEGER_BOUND
+    return not isinstance(value, int) or -INTEGER_BOUND <= value < INTEGER_BOUND
+
+
+def known_values(arguments: object) -> object:
+    """Arguments of a call without values and ranges that are beyond 64 signed bits, which are
+    unknown then: a uint64 has more."""
+    if not isinstance(arguments, list):
+        return arguments
+    return [_known_value(one) if isinstance(one, Mapping) else one for one in arguments]
+
+
+def _known_value(argument: Mapping[str, object]) -> Mapping[str, object]:
+    out = dict(argument)
+    for names in (("value",), ("low", "high")):
+        if not all(_fits(out.get(name)) for name in names):
+            out |= dict.fromkeys(names)
+    return out
 
 
 class Processes:

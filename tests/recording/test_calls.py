@@ -125,6 +125,33 @@ def test_processes_are_added_up_and_one_of_the_same_id_is_another() -> None:
     assert (one.arguments[0].low, one.arguments[0].high) == (-1, 9)
 
 
+@pytest.mark.parametrize(
+    ("low", "high", "kept"),
+    [
+        (3, (1 << 64) - 1, (None, None)),
+        (1 << 63, 1 << 63, (None, None)),
+        (-(1 << 63), (1 << 63) - 1, (-(1 << 63), (1 << 63) - 1)),
+    ],
+)
+def test_a_range_beyond_64_signed_bits_is_unknown_and_the_call_kept(
+    low: int, high: int, kept: tuple[int | None, int | None]
+) -> None:
+    recording = read(call(0, arguments=arguments(low, high)), told({"0": 7}))
+    ((_, variant),) = recording.variants()
+    x, n = variant.calls[0].arguments
+    assert (variant.calls[0].count, x.low, x.high, n.value) == (7, *kept, 4)
+    assert x.shape == (4, 2) and not any("malformed" in text for text in recording.problems)
+
+
+def test_a_scalar_beyond_64_signed_bits_is_unknown_and_the_call_kept() -> None:
+    scalar = {"name": "n", "type": "u64", "value": (1 << 64) - 1}
+    recording = read(call(0, arguments=[scalar]), told({"0": 7}))
+    ((_, variant),) = recording.variants()
+    (n,) = variant.calls[0].arguments
+    assert (variant.launches, n.name, n.type, n.value) == (7, "n", "u64", None)
+    assert not any("malformed" in text for text in recording.problems)
+
+
 @pytest.mark.parametrize("wrong", [{"grid": [-1, 1, 1]}, {"block": [128, -4, 1]}])
 def test_a_call_with_a_negative_size_is_left_out_and_said(wrong: dict[str, Any]) -> None:
     recording = read(call(0), call(1, **wrong), told({"0": 1}))
