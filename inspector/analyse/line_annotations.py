@@ -254,7 +254,8 @@ class LineAnnotations(Struct, frozen=True):
     samples a profiler took of the kernel, 0 for none, and ``hottest`` the
     lines that have a tenth of them or more. ``most`` are the greatest counts of live registers
     anywhere in the kernel, a class, and of PTX's virtual ones as ``virtual``. ``estimated`` are
-    percentages of the warps' cycles by line, where they were simulated.
+    percentages of the warps' cycles by line, where they were simulated. ``upper`` are the annotated
+    lines of a stage above PTX, ascending.
     """
 
     at: Callable[[int], Told]
@@ -270,6 +271,7 @@ class LineAnnotations(Struct, frozen=True):
     hottest: tuple[int, ...] = ()
     most: Mapping[str, int] = field(default_factory=dict)
     estimated: Mapping[int, float] = field(default_factory=dict)
+    upper: tuple[int, ...] = ()
 
     def share(self, n: int) -> float | None:
         """The percentage of the kernel's samples that line ``n`` has, None if it has none."""

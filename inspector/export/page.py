@@ -39,6 +39,7 @@ from inspector.system import files
 from inspector.system.process import side_by_side
 
 Found = tuple[Kernel, Variant]
+Links = Mapping[int, tuple[int, ...]]
 
 MOST_OF_A_STAGE = 4 << 20
 """Bytes of a stage's text beyond which a page has its size alone: a browser shows no more well."""
@@ -74,6 +75,8 @@ class Gathered(Struct):
     left_out: list[str] = field(default_factory=list)
     _numbers: dict[object, int] = field(default_factory=dict)
     """By a value's digest, and by a text before it was made printable."""
+    _size_bytes: int = 0
+    _previous_links: tuple[dict[str, Links], int | None] = ({}, None)
 
     def add(self, value: object) -> int:
         """The number of a value that JSON has a form for; each content is kept once."""
@@ -83,11 +86,12 @@ class Gathered(Struct):
         if key not in self._numbers:
             self._numbers[key] = len(self.pieces)
             self.pieces.append(zlib.compress(data, 9))
+            self._size_bytes += len(self.pieces[-1])
         return self._numbers[key]
 
     @property
     def full(self) -> bool:
-        return sum(map(len, self.pieces)) >= MOST_OF_ALL
+        return self._size_bytes >= MOST_OF_ALL
 
     def heading(self) -> dict[str, object]:
         rec = self.reader.recording
@@ -215,7 +219,7 @@ class Gathered(Struct):
                 "hash": variant.hash,
                 "stages": stages,
                 "missing": missing,
-                "links": self.add({} if idle else dict(self._links(variant, list(stages)))),
+                "links": self.add({}) if idle else self._links(variant, list(stages)),
                 **({} if idle else self._analysis(variant)),
             }
         )
@@ -308,21 +312,25 @@ class Gathered(Struct):
         """Return the block of line annotations: sentences, live registers, stalls, notes."""
         annotations = self.reader.line_annotations(variant, stage)
         listing = self.reader.listing(variant, stage)
-        first, last = 1, len(listing.lines)
-        if stage in MACHINE and len(listing.functions) > TOLD_WHOLE:
-            own = self.reader.function(variant, stage)
-            first, last = (1, 0) if own is None else (own.first, own.last)
+        lines: Sequence[int] = annotations.upper
+        if stage in MACHINE:
+            first, last = 1, len(listing.lines)
+            if len(listing.functions) > TOLD_WHOLE:
+                own = self.reader.function(variant, stage)
+                first, last = (1, 0) if own is None else (own.first, own.last)
+            lines = range(first, last + 1)
+        first = lines[0] if lines else 1
         said: dict[int, str] = {}
         notes: list[list[object]] = []
-        live: list[int | None] = []
-        stall: list[int | None] = []
-        for n in range(first, last + 1):
+        live: list[int | None] = [None] * (lines[-1] - first + 1 if lines else 0)
+        stall = live.copy()
+        for n in lines:
             told = annotations.at(n)
             if (counts := told.counts()) is not None and stage is Stage.PTX:
-                live.append(virtual(counts))
+                live[n - first] = virtual(counts)
             else:
-                live.append((counts or {}).get("gpr"))
-            stall.append(told.cycles())
+                live[n - first] = (counts or {}).get("gpr")
+            stall[n - first] = told.cycles()
             notes += ([n, note.rule, note.severity, note.text] for note in told.notes)
             words = [] if stage not in MACHINE else list(annotations.words(n).said())
             if told.samples is not None and annotations.sampled:
@@ -341,12 +349,19 @@ class Gathered(Struct):
             }
         )
 
-    def _links(self, variant: Variant, stages: Sequence[str]) -> Iterator[tuple[str, str]]:
-        """By pairs of stages, the upper first: which lines of one belong to which of the other."""
+    def _links(self, variant: Variant, stages: Sequence[str]) -> int:
+        """The block of links by pairs of stages, the upper first: which lines of one belong to
+        which of the other. Variants of one file, which follow each other, share them."""
+        links: dict[str, Links] = {}
         for upper, lower in combinations(map(Stage, stages), 2):
             with suppress(PtxviewError):
-                links = self.reader.links(variant, upper, lower)
-                yield f"{upper.value}|{lower.value}", grouped(links)
+                links[f"{upper.value}|{lower.value}"] = self.reader.links(variant, upper, lower)
+        previous, block = self._previous_links
+        same = links.keys() == previous.keys() and all(links[k] is previous[k] for k in links)
+        if block is None or not same:
+            block = self.add({pair: grouped(each) for pair, each in links.items()})
+            self._previous_links = links, block
+        return block
 
 
 # -- values ---------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -111,6 +112,7 @@ class Teller(VariantFacts):
             sampled=sampled,
             hottest=hottest(samples, sampled) if samples else (),
             most=most,
+            upper=() if stage in MACHINE else tuple(sorted({*rolled, *notes, *samples})),
         )
 
     def samples(self, variant: Variant, stage: Stage) -> Mapping[int, Samples]:
@@ -135,6 +137,8 @@ class Teller(VariantFacts):
         if facts is None or facts.schedule is None:
             return {}, {}
         most = {name: count for name, (count, _) in facts.live.peak.items()}
+        upper_lines = self.links(variant, Stage.SASS, stage)
+        links = _within(facts.function, links, upper_lines)
         return roll_up(links, facts.live.at, facts.schedule.cycles, most.get("gpr")), most
 
     def _notes(self, variant: Variant, stage: Stage) -> Mapping[int, tuple[Note, ...]]:
@@ -217,6 +221,24 @@ class Teller(VariantFacts):
             ):
                 out[entry.word] = Explained(entry, {})
         return tuple(out.values())
+
+
+def _within(
+    function: Function, links: Mapping[int, tuple[int, ...]], back: Mapping[int, tuple[int, ...]]
+) -> dict[int, tuple[int, ...]]:
+    """``links`` to the lines of one function; ``back`` are the same from there. Lines with the same
+    links share one tuple, and the file's other functions, maybe thousands, are not gone through."""
+    lines = range(function.first, function.last + 1)
+    uppers = {id(back[n]): back[n] for n in lines if n in back}
+    parts: dict[int, tuple[int, ...]] = {}
+    out: dict[int, tuple[int, ...]] = {}
+    for upper in sorted(set().union(*uppers.values())):
+        every = links[upper]
+        if id(every) not in parts:
+            first = bisect_left(every, function.first)
+            parts[id(every)] = every[first : bisect_right(every, function.last)]
+        out[upper] = parts[id(every)]
+    return out
 
 
 def _words(of: _Function | None, n: int) -> Words:

@@ -141,9 +141,12 @@ class Listings:
             lines = variant.lines_in(stage)
             return Function(base_name(variant.symbol), *lines) if lines is not None else None
         functions = functions_of(stage, self.listing(variant, stage), variant.symbol)
-        return next((f for f in functions if f.name == variant.symbol), None) or (
-            functions[0] if len(functions) == 1 else None
+        if len(functions) < 2:
+            return functions[0] if functions else None
+        by_name = self.memo.once(
+            ("functions", variant.hash, stage), lambda: {f.name: f for f in reversed(functions)}
         )
+        return by_name.get(variant.symbol)
 
     def places(self, variant: Variant) -> dict[Stage, StageNames]:
         """How locations of the lower stages name the lines of the upper ones."""
@@ -165,7 +168,7 @@ class Listings:
         if a is b:
             return {}
         upper, lower = sorted((a, b), key=lambda s: s.rank)
-        of = (variant.hash, _source_of(variant))
+        of = (variant.hash, _source_of(variant), tuple(variant.stages))
         relation = self.memo.once(
             ("relation", *of, upper, lower), lambda: self._relate(variant, upper, lower)
         )
@@ -229,10 +232,14 @@ class Listings:
             return ()
 
 
-def _source_of(variant: Variant) -> tuple[str, str | None]:
-    """Tells variants of one binary apart: by their function and the file of their source."""
-    held = variant.stages.get(Stage.SOURCE)
-    return variant.symbol, None if held is None else held.origin_path
+def _source_of(variant: Variant) -> tuple[str | None, str | None]:
+    """Identify the source of a variant among those of its binary: by its file, and by its function
+    where that says more. A binary of thousands of functions is related once to a source file."""
+    file = variant.stages.get(Stage.SOURCE)
+    path = None if file is None else file.origin_path
+    named = file is None or path is not None
+    generated = variant.fusion or variant.copied or variant.embedded or variant.maker
+    return None if named and generated is None else variant.symbol, path
 
 
 def functions_of(stage: Stage, listing: Listing, name: str = "") -> Sequence[Function]:
