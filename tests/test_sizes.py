@@ -133,6 +133,39 @@ def problems(path: Path, many: int) -> Path:
     return path
 
 
+def module(path: Path, kernels: int) -> Path:
+    """A recording of kernels of one file, each with another name and the same hash."""
+    texts = {}
+    for stage, begin, end in (
+        ("ttgir", "  tt.func public", "\n  } loc(#loc)\n"),
+        ("llir", "define", "\n}\n"),
+        ("ptx", ".visible .entry", "\n}\n"),
+    ):
+        text = (SQUARE / f"square_kernel.{stage}").read_text()
+        first = text.index(begin)
+        last = text.index(end, first) + len(end)
+        functions = (text[first:last].replace("square_kernel", f"k{n}") for n in range(kernels))
+        texts[stage] = text[:first] + "".join(functions) + text[last:]
+    writer = Writer(path)
+    writer.event(event="recording", schema=1, command=["x"], mode="gpu")
+    files = {stage: writer.blob(text.encode()) for stage, text in texts.items()}
+    for n in range(kernels):
+        writer.event(event="triton", name=f"k{n}", hash="a" * 64, files=files)
+    writer.close()
+    return path
+
+
+def test_a_page_of_four_times_as_many_kernels_of_a_file_takes_less_than_eight_times_as_long(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    seconds = {
+        n: seconds_of("export", module(tmp_path / f"{n}", n), "-o", tmp_path / f"{n}.html")
+        for n in (1, 25, 100)  # modules are imported once, with the first
+    }
+    assert seconds[100] < 8 * seconds[25], seconds
+
+
 HEAD = ".version 8.3\n.target sm_90\n.address_size 64\n"
 
 
