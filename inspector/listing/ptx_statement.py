@@ -67,7 +67,7 @@ KNOWN = NO_RESULT | words(
     "neg not or popc prmt rcp redux rem rsqrt sad selp set setp shf shfl shl shr sin slct sqrt "
     "stacksave sub subc suld suq sured szext tanh tcgen05 testp tex tld4 txq vabsdiff vabsdiff2 "
     "vabsdiff4 vadd vadd2 vadd4 vavrg2 vavrg4 vmad vmax vmax2 vmax4 vmin vmin2 vmin4 vote vset "
-    "vset2 vset4 vshl vshr vsub vsub2 vsub4 wmma xor clusterlaunchcontrol"
+    "vset2 vset4 vshl vshr vsub vsub2 vsub4 wmma xor clusterlaunchcontrol spcompress spdecompress"
 )
 """Known instructions, needed only if a statement has no ``;`` on its first line; so newer ones are
 parsed as well."""
@@ -84,14 +84,14 @@ SPECIAL = words(
 """Special registers, read-only values of the hardware: they are neither defined nor used."""
 
 PLAIN = re.compile(
-    r"[ \t]*+(?:@(!?+)[ \t]*+(%[\w$]++)[ \t]++)?([a-z][\w.]*+(?:::[\w.]++)*+)"
+    r"[ \t]*+(?:@(!?+)[ \t]*+(%[\w$]++)[ \t]++)?([a-z][\w.]*+(?:::[\w.]++(?::\d[\w.]*+)?)*+)"
     r"(?:[ \t]++([%\w$.,{}\[\]+\-|! \t]*+))?;[ \t]*+(?://.*+)?\r?\Z",
     re.DOTALL,
 )
-"""One instruction on its own line: guard, opcode, operands."""
+"""One instruction on its own line: guard, opcode (``spcompress.b8.b4.sp::2:4.x1``), operands."""
 
 
-_TWO_RESULTS = re.compile(r"tcgen05\.ld\.red\b")
+_TWO_RESULTS = re.compile(r"tcgen05\.ld\.red\b|spcompress\b")
 """Instructions that write their second operand too: ``tcgen05.ld.red {%r1, %r2}, %r3, [%r4]``."""
 
 
@@ -114,7 +114,8 @@ _NUMBER = re.compile(
 _HEX_FLOAT = re.compile(r"(-?)\s*+0(?:[fF]([0-9a-fA-F]{8})|[dD]([0-9a-fA-F]{16}))\Z")
 _DECIMAL = re.compile(r"-?\s*+(?:\d++\.\d*+|\.\d++|\d++(?=[eE]))(?:[eE][+-]?\d++)?\Z")
 INSTRUCTION = re.compile(
-    r"\s*+(?:@(!?)\s*+([%\w$]++)\s*+)?([a-z_][\w.]*+(?:::[\w.]++)*+)(?=[\s{\[(]|\Z)\s*+(.*)\Z",
+    r"\s*+(?:@(!?)\s*+([%\w$]++)\s*+)?([a-z_][\w.]*+(?:::[\w.]++(?::\d[\w.]*+)?)*+)"
+    r"(?=[\s{\[(]|\Z)\s*+(.*)\Z",
     re.DOTALL,
 )
 _REGISTER = re.compile(r"(%[\w$]++)(?:\.(\w++))?")
