@@ -26,7 +26,7 @@ def _find(
 ) -> subjects.Entry | None:
     """The call's entry, described before its arguments change; None if a compiler is calling."""
     entry = subject.known(key)
-    if entry is not None or subjects.tuning.depth:
+    if entry is not None or subjects.is_tuning():
         return entry
     try:
         named = [(f"arg{n}", value) for n, value in enumerate(args)] + list(kwargs.items())
