@@ -107,6 +107,23 @@ def observed(
     return like(original)(call)
 
 
+_count_lock = None
+"""Held while a count grows, where Python has no lock of its own: on a free-threaded build."""
+if not getattr(sys, "_is_gil_enabled", lambda: True)():
+    import threading
+
+    _count_lock = threading.Lock()
+
+
+def add_to(count: list[int], calls: int) -> None:
+    """Add calls to a count, of which other threads lose none."""
+    if _count_lock is None:
+        count[0] += calls
+        return
+    with _count_lock:
+        count[0] += calls
+
+
 NOTHING_KNOWN: Known = (-1, repr, {})
 
 
@@ -147,7 +164,10 @@ def observed_often(original: Callable[..., Any], counter: Any, unless: Any, name
                 error.__traceback__ = error.__traceback__.tb_next
             raise
         if count is not None:
-            count[0] += 1
+            if _count_lock is None:
+                count[0] += 1
+            else:
+                add_to(count, 1)
             if count[0] >= count[1]:
                 _call(name, counter.grown, count)
         return result

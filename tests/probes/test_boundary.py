@@ -296,3 +296,27 @@ def test_frequent_calls_are_not_counted_while_nothing_is_recorded(
     call = hooks.observed_often(lambda key: key * 2, counter, (), "counting")
     monkeypatch.setitem(hooks._state, "recording", False)
     assert call(7) == 14 and counter.counts[7] == [0, 3] and not counter.hooks
+
+
+class SlowCount(list[int]):
+    """A count whose reader loses the processor before it writes, as on a free-threaded Python."""
+
+    def __getitem__(self, index: Any) -> Any:
+        value = super().__getitem__(index)
+        time.sleep(0.0005)
+        return value
+
+
+def test_threads_lose_no_counts_where_python_has_no_lock_of_its_own(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(hooks, "_count_lock", threading.Lock())
+    counter = LaunchCounter()
+    counter.counts[7] = SlowCount([0, 1_000_000])
+    call = hooks.observed_often(lambda key: key, counter, (), "counting")
+    threads = [threading.Thread(target=lambda: [call(7) for _ in range(20)]) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert counter.counts[7][0] == 80

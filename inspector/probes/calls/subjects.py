@@ -301,7 +301,7 @@ def subject(kind: str, name: str, identity: str, facts: dict[str, Any]) -> Subje
 
 def add(subject: Subject, entry: Entry, times: int = 1) -> None:
     """Add ``times`` calls to a count."""
-    entry[0] += times
+    hooks.add_to(entry, times)
     if entry[0] >= entry[1]:
         grown(subject, entry)
 
