@@ -13,6 +13,7 @@ ELSEWHERE = ("replay", "ahead", "emulator", "bootstrap")
 """Our own processes, the emulated device, and what runs before there is a boundary."""
 BOUNDARY = (
     "hooks.observed.call",
+    "hooks.observed_often.call",
     "hooks.guarded.call",
     "hooks._call",
     "hooks._failed",

@@ -52,6 +52,8 @@ def one(text: str) -> Line:
          "%f1 %f2 %f3 %f4 %p1", "%f5 %f6"),
         ("tld4.r.2d.v4.f32.f32 {%f1, %f2, %f3, %f4} | %p1, [tex, {%f5, %f6}], {%r1, %r2};",
          "tld4.r.2d.v4.f32.f32", "%f1 %f2 %f3 %f4 %p1", "%f5 %f6 %r1 %r2"),
+        ("spcompress.b8.b4.sp::2:4.x1 {%r1}, {%r2}, {%r3,%r4}, %r5;",
+         "spcompress.b8.b4.sp::2:4.x1", "%r1 %r2", "%r3 %r4 %r5"),
         ("tcgen05.ld.red.sync.aligned.32x32b.x2.max.f32 {%r1,%r2}, %r3, [%r4];",
          "tcgen05.ld.red.sync.aligned.32x32b.x2.max.f32", "%r1 %r2 %r3", "%r4"),
         ("@%p1 tcgen05.ld.red.sync.aligned.32x32b.x1.min.u32 %r1, %r3, [%r4];",

@@ -179,13 +179,8 @@ epoch = 0
 """Changes when a recording or a forked child begins: subjects made before are not counted."""
 
 
-class Tuning(threading.local):
-    """How many benchmarks of an autotuner are under way in this thread."""
-
-    depth = 0
-
-
-tuning = Tuning()
+tuning_depths: dict[int, int] = {}
+"""How many benchmarks of an autotuner are under way in a thread, by its identifier; none is 0."""
 _said: set[str] = hooks.per_recording(set())
 _grown: dict[int, Entry] = {}
 """Entries to be written by ``grown``, by their calls' numbers."""
@@ -195,10 +190,10 @@ _lock = threading.RLock()
 class Subject:
     """One thing that is called: a compiled kernel, a graph, a function of an extension.
 
-    ``calls`` are its distinct calls, ``quick`` the same by grid and scalars alone, and
-    ``described`` says how many calls were looked at in full so far. ``others`` are calls beyond
-    MAX_CALLS and ``benchmarks`` launches by autotuning, each counted as one call; ``failures`` are
-    the numbers of calls that raised.
+    ``calls`` are its distinct calls, ``quick`` those after ``DESCRIBED_CALLS`` by grid and scalars
+    alone, and ``described`` says how many calls were looked at in full so far. ``others`` are calls
+    beyond MAX_CALLS and ``benchmarks`` launches by autotuning, each counted as one call;
+    ``failures`` are the numbers of calls that raised.
     """
 
     __slots__ = (
@@ -243,9 +238,10 @@ class Subject:
             if entry is None:
                 ranges(call.tensors)
                 entry = self._new(call)
-            if len(self.quick) >= MAX_KEYS:
-                self.quick.clear()
-            self.quick[key] = entry
+            if self.described >= DESCRIBED_CALLS:
+                if len(self.quick) >= MAX_KEYS:
+                    self.quick.clear()
+                self.quick[key] = entry
             return entry
 
     def entry_of_failed(self, items: Iterable[Item], grid: Any) -> Entry | None:
@@ -305,7 +301,7 @@ def subject(kind: str, name: str, identity: str, facts: dict[str, Any]) -> Subje
 
 def add(subject: Subject, entry: Entry, times: int = 1) -> None:
     """Add ``times`` calls to a count."""
-    entry[0] += times
+    hooks.add_to(entry, times)
     if entry[0] >= entry[1]:
         grown(subject, entry)
 
@@ -352,16 +348,28 @@ def finish() -> None:
 # -- autotuning -----------------------------------------------------------------------------
 
 
+def is_tuning() -> bool:
+    """Whether this thread's launches are an autotuner's."""
+    return bool(tuning_depths) and threading.get_ident() in tuning_depths
+
+
 def _begin_comparing(args: tuple[Any, ...], kwargs: dict[str, Any]) -> int:
-    tuning.depth += 1
-    subscriber.tuning(tuning.depth)
+    thread = threading.get_ident()
+    tuning_depths[thread] = tuning_depths.get(thread, 0) + 1
+    subscriber.tuning(tuning_depths[thread])
     return epoch
 
 
 def _end_comparing(begun: int, result: Any, error: BaseException | None) -> None:
+    thread = threading.get_ident()
+    depth = tuning_depths.get(thread, 0)
     if begun == epoch:  # else it was reset to 0
-        tuning.depth -= 1
-    subscriber.tuning(tuning.depth)
+        depth -= 1
+    if depth > 0:
+        tuning_depths[thread] = depth
+    else:
+        tuning_depths.pop(thread, None)
+    subscriber.tuning(depth)
 
 
 BENCHMARKS = {
@@ -401,12 +409,14 @@ def _child_begins() -> None:
 @hooks.at_new_recording
 def begin() -> None:
     """Count from zero: another recording or a forked child begins."""
-    global epoch, tuning, _next
+    global epoch, _next
     epoch += 1
     _next = 0
+    for known in _all.values():
+        known.quick.clear()  # a launcher may hold it
     _all.clear()
     _grown.clear()
-    tuning = Tuning()
+    tuning_depths.clear()
     subscriber.tuning(0)
 
 

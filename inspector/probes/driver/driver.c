@@ -128,7 +128,7 @@ typedef struct { uint64_t address; uint32_t library, symbol; } FrameHead;
 #define MAX_FRAMES 96
 #define MAX_ADDRESSES 16384           /* distinct frames that are named */
 #define TICK_MS 250                   /* between two records of counts */
-#define TIMES_MS 2000                 /* between two records of times */
+#define TIMES_MS 2000                 /* between two records of times: CUPTI's flush is dear */
 
 typedef struct { uint16_t offset, size, at; } Parameter;
 
@@ -424,8 +424,8 @@ static void *work_on(void *nothing) {
       pthread_cond_timedwait(&work, &queued, &until);
     pthread_mutex_unlock(&queued);
     turn();
-    if (now_ms() - counted >= tick) take_activity(), queue_counts(), counted = now_ms();
-    if (on && now_ms() - timed >= TIMES_MS) activity_queue_times(), timed = now_ms();
+    if (now_ms() - counted >= tick) activity_read(), queue_counts(), counted = now_ms();
+    if (on && now_ms() - timed >= TIMES_MS) take_activity(), activity_queue_times(), timed = now_ms();
     write_queue();
   }
   return nothing;

@@ -65,7 +65,7 @@ FOREIGN = (
 )
 """Variables of NVIDIA's tools, or of Kineto's daemon, where one of them uses CUPTI."""
 
-_state: dict[str, Any] = {"library": None, "left": False}
+_state: dict[str, Any] = {"library": None, "in window": None, "left": False}
 
 
 def install() -> None:
@@ -108,7 +108,8 @@ def prepare() -> None:
     if _state["library"] is None and os.path.exists(path):
         import ctypes
 
-        _state["library"] = ctypes.CDLL(path)
+        library = _state["library"] = ctypes.CDLL(path)
+        _state["in window"] = ctypes.c_int.in_dll(library, "ptxview_driver_in_window")
     cupti = find_cupti()
     if _state["library"] is not None and cupti is not None:
         _state["library"].ptxview_driver_prepare(os.fsencode(cupti))
@@ -128,7 +129,8 @@ def tuning(depth: int) -> None:
 
 def mark(number: int) -> None:
     """Mark a moment of the program on the timeline of the GPU, as the call of a graph."""
-    if _state["library"] is not None:
+    in_window = _state["in window"]
+    if in_window is not None and in_window.value:
         _state["library"].ptxview_driver_mark(number)
 
 
