@@ -167,7 +167,7 @@ def _costs(profiled: Profiled, as_json: bool, wait: bool) -> int:
         return print_json(costs.document(found))
     out = printing.out()
     out.print(shown(tables.heading(profiled.reader.recording)))
-    out.print(shown(costs.title(found)))
+    printing.rows(tables.folded(costs.title(found), out.width))
     printing.rows(line.text for line in costs.lines(found, out.width))
     for text in costs.footnotes(found):
         printing.narrate(text)
@@ -204,7 +204,7 @@ def _timeline(rec: Recording, as_json: bool) -> int:
         return Exit.OK
     out = printing.out()
     out.print(shown(tables.heading(rec)))
-    out.print(timeline.heading(window))
+    printing.rows(tables.folded(timeline.heading(window), out.width))
     printing.rows(timeline.gap_rows(window, rec, out.width))
     drawn = timeline.lines(timeline.named(window_streams(window), rec), out.width)
     out.print()

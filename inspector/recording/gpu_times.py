@@ -28,6 +28,10 @@ MAX_SPANS = 200_000
 COPY, SET, MARK = -2, -3, -4
 """Launch numbers of spans without a kernel, as ``activity.c`` has it; -1 is an unknown kernel."""
 
+OPTIMIZER = 1 << 31
+"""Numbers of an optimizer's marks begin here, as ``probes/driver/marks.py`` has it; those below are
+calls of graphs."""
+
 _HEAD = struct.Struct("<IIQQqQQ")
 _SPAN = {
     "start": "<u8",
@@ -139,6 +143,8 @@ class GpuTimes:
         self._times: dict[LaunchKey, LaunchTimes] = {}
         self._lost: dict[Process, int] = {}
         self.timelines: dict[Process, str] = {}
+        self.marks: dict[int, dict[int, str]] = {}
+        """Paths of graphs and classes of optimizers, by process id and their marks' number."""
 
     def take(self, event: Event) -> None:
         """Take in an event of any kind; those that are not about this are ignored."""
@@ -147,6 +153,10 @@ class GpuTimes:
             return
         if event.get("event") == "timeline" and (blob := as_text(event.get("blob"))) is not None:
             self.timelines[process] = blob
+        number = as_int(event.get("number"))
+        name = as_text(event.get("name"))
+        if event.get("event") == "mark" and number is not None and name is not None:
+            self.marks.setdefault(process[0], {})[number] = name
         if event.get("event") != "driver_times":
             return
         self._lost[process] = as_int(event.get("lost")) or 0

@@ -19,6 +19,7 @@ from inspector.base.model import Recording
 from inspector.base.text import counted, plural, shown
 from inspector.measure.gpu_window import Gap, GpuWindow
 from inspector.measure.streams import Lane, Streams, Work, launch_work
+from inspector.recording.gpu_times import OPTIMIZER
 from inspector.report.compiles import CompileLine
 from inspector.report.costs import window_json
 from inspector.report.jsons import SCHEMA, Rows
@@ -253,8 +254,10 @@ def heading(window: GpuWindow) -> str:
     parts = [f"{time(window.seconds * 1e6)} of the run"]
     if window.busy_percent is not None:
         parts.append(f"GPU busy {window.busy_percent:.0f} %")
-    if window.step_us is not None:
-        parts.append(f"{plural(window.steps, 'step')} of {time(window.step_us)}")
+    if window.steps is not None:
+        kind = shown(window.steps.kind)
+        count = plural(window.steps.count, "step")
+        parts.append(f"{count} of {time(window.steps.us)}, each a {kind}")
     parts.append(counted(window.launches, "launch"))
     parts.append(plural(len(lanes), "stream"))
     return " · ".join(parts)
@@ -332,7 +335,7 @@ def span_rows(
     rows = []
     for index in indexes:
         idle = int(streams.idle[index])
-        row = [time((int(streams.start[index]) - origin) / 1e3), time(idle / 1e3) if idle else ""]
+        row = [moment(int(streams.start[index]) - origin), time(idle / 1e3) if idle else ""]
         row += [time(span_us(streams, index)), timeline.name(index)]
         if several:
             row.append(lane_label(streams.lanes[int(streams.lane[index])], streams.lanes))
@@ -344,6 +347,11 @@ def span_rows(
         yield CompileLine(line, kernel=timeline.work(index).kernel)
 
 
+def moment(ns: int) -> str:
+    """When a span began, exactly enough to tell neighbours apart: ``1,645,123.46 µs``."""
+    return f"{ns / 1e3:,.2f} µs"
+
+
 def span_us(streams: Streams, index: int) -> float:
     return int(streams.end[index] - streams.start[index]) / 1e3
 
@@ -352,7 +360,7 @@ def describe(timeline: Named, index: int) -> str:
     """A span in one line: what it is, when it began, how long it took, the gap before it."""
     streams = timeline.streams
     lane = streams.lanes[int(streams.lane[index])]
-    parts = [f"at {time(int(streams.start[index]) / 1e3)}", time(span_us(streams, index))]
+    parts = [f"at {moment(int(streams.start[index]))}", time(span_us(streams, index))]
     idle = int(streams.idle[index])
     parts.append(f"after {time(idle / 1e3)} idle" if idle else "no gap before it")
     if lane.stream is not None:
@@ -389,7 +397,8 @@ def _spans_json(window: GpuWindow) -> Iterator[dict[str, object]]:
             "device": None if is_mark else span.device,
             "stream": None if is_mark else span.stream,
             "bytes": span.bytes if work.kind in ("copy", "set") else None,
-            "graph": span.bytes if is_mark else None,
+            "graph": span.bytes if is_mark and span.bytes < OPTIMIZER else None,
+            "optimizer": span.bytes - OPTIMIZER if is_mark and span.bytes >= OPTIMIZER else None,
         }
 
 

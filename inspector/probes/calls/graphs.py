@@ -5,7 +5,7 @@ from contextlib import suppress
 from typing import Any
 
 from .. import private_names
-from ..driver import subscriber
+from ..driver import marks
 from ..hooks import observed
 from ..writer import problem
 from . import subjects
@@ -16,7 +16,6 @@ Token = tuple[subjects.Subject, subjects.Entry | None] | None
 # A library of more bytes is known by its size alone.
 MAX_HASHED_BYTES = 64 << 20
 _paths: dict[str, str] = {}  # of graphs' code, by torch's key
-_numbers: dict[str, int] = {}  # of graphs, in the order of their first calls, by torch's key
 # What a C++ function is to Python, by the binding that made it.
 FUNCTIONS = ("builtin_function_or_method", "instancemethod", "nb_func", "pybind11_function")
 
@@ -65,7 +64,7 @@ def _graph_begins(compiled: Any, inputs: Any) -> Token:
         _paths[key] = "" if get_path is None else str(get_path(key, "py")[2])
     if not _paths.get(key):
         return None
-    subscriber.mark(_numbers.setdefault(key, len(_numbers)))
+    marks.graph_called(key, _paths[key])
     subject = subjects.subject("graph", "", _paths[key], {})
     # By its sizes alone, once enough calls were described.
     return subject, _find(subject, tuple([a for a in inputs if isinstance(a, int)]), inputs, {})

@@ -126,6 +126,11 @@ def tuning(depth: int) -> None:
         _state["library"].ptxview_driver_tuning(depth)
 
 
+def is_loaded() -> bool:
+    """Whether the library is in this process."""
+    return _state["library"] is not None
+
+
 def mark(number: int) -> None:
     """Mark a moment of the program on the timeline of the GPU, as the call of a graph."""
     if _state["library"] is not None:
