@@ -531,7 +531,9 @@ class Assembly:
             for ref, g in self._refs.items()
         }
         of_kernels = {k: kernel.variants for k, kernel in kernels.items()}
-        for key, placed in self._tunings.place(of_kernels, files, graphs).items():
+        for key, placed in self._tunings.place(
+            of_kernels, files, graphs, self._driver.candidate_time
+        ).items():
             variants = kernels[key].variants
             tunings = autotune.with_gpu_times(placed, variants, self._driver.times_by_grid)
             own = (replace(v, autotune=autotune.of_variant(v, tunings)) for v in variants)

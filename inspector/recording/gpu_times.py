@@ -179,6 +179,30 @@ class GpuTimes:
             quartiles_us=_quartiles_us(rows),
         )
 
+    def of_call(self, keys: Iterable[LaunchKey]) -> GpuTime | None:
+        """The time of calls that launch these kernels, each as often in every call.
+
+        What was launched less than half as often as the others prepared the calls. Quartiles of
+        several kernels are summed.
+        """
+        rows = [self._times[key] for key in keys if key in self._times]
+        most = max((times.timed for times in rows), default=0)
+        rows = [times for times in rows if times.timed * 2 >= most]
+        if not rows:
+            return None
+        calls = min(times.timed for times in rows)
+        per_call = [(round(times.timed / calls), times) for times in rows]
+        low, middle, high = (
+            sum(count * times.quartiles[index] for count, times in per_call) / 1e3
+            for index in range(3)
+        )
+        return GpuTime(
+            timed=calls,
+            mean_us=sum(count * times.sum / times.timed for count, times in per_call) / 1e3,
+            shortest_us=sum(count * times.shortest for count, times in per_call) / 1e3,
+            quartiles_us=(low, middle, high),
+        )
+
     def problems(self) -> Iterable[str]:
         """A sentence on records that CUPTI dropped."""
         if lost := sum(self._lost.values()):

@@ -180,9 +180,11 @@ epoch = 0
 
 
 class Tuning(threading.local):
-    """How many benchmarks of an autotuner are under way in this thread."""
+    """How many benchmarks of an autotuner are under way in this thread, and of which candidate."""
 
     depth = 0
+    candidate = 0
+    """Its number; 0 of one whose launches are known by its own kernel."""
 
 
 tuning = Tuning()
@@ -354,14 +356,24 @@ def finish() -> None:
 
 def _begin_comparing(args: tuple[Any, ...], kwargs: dict[str, Any]) -> int:
     tuning.depth += 1
-    subscriber.tuning(tuning.depth)
+    _tell_driver()
     return epoch
 
 
 def _end_comparing(begun: int, result: Any, error: BaseException | None) -> None:
     if begun == epoch:  # else it was reset to 0
         tuning.depth -= 1
-    subscriber.tuning(tuning.depth)
+    _tell_driver()
+
+
+def compare_candidate(number: int) -> None:
+    """Have what benchmarks of this thread launch be a candidate's, by its number; 0: of none."""
+    tuning.candidate = number
+    _tell_driver()
+
+
+def _tell_driver() -> None:
+    subscriber.tuning(is_under_way=tuning.depth > 0, candidate=tuning.candidate)
 
 
 BENCHMARKS = {
@@ -407,7 +419,7 @@ def begin() -> None:
     _all.clear()
     _grown.clear()
     tuning = Tuning()
-    subscriber.tuning(0)
+    subscriber.tuning(is_under_way=False)
 
 
 os.register_at_fork(after_in_child=_child_begins)
