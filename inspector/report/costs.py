@@ -323,7 +323,8 @@ def title(found: Costs) -> str:
         return "no launch was recorded"
     if not timed:
         return f"no GPU time of {plural(many, 'kernel')} was recorded: {HOW_TO_TIME}"
-    parts = [f"GPU time of {timed} of {plural(many, 'launched kernel')}"]
+    launched = any(row.launches is not None for row in found.rows)
+    parts = [f"GPU time of {timed} of {plural(many, 'launched kernel' if launched else 'kernel')}"]
     window = found.window
     if window is not None and window.busy_percent is not None:
         length = time_span(window.seconds * 1e6)
