@@ -251,25 +251,31 @@ def heading(window: GpuWindow) -> str:
     """A recorded window in one line."""
     columns = window.spans.columns
     lanes = set(zip(columns["device"].tolist(), columns["stream"].tolist(), strict=True))
-    parts = [f"{time(window.seconds * 1e6)} of the run"]
-    if window.busy_percent is not None:
-        parts.append(f"GPU busy {window.busy_percent:.0f} %")
+    length = time(window.seconds * 1e6)
+    busy = window.busy_percent
+    parts = [f"{length} of the run" if busy is None else f"GPU busy {busy:.0f} % of {length}"]
     if window.steps is not None:
         kind = shown(window.steps.kind)
         count = plural(window.steps.count, "step")
-        parts.append(f"{count} of {time(window.steps.us)}, each a {kind}")
+        parts.append(f"{count} of {time(window.steps.us)} ({kind})")
     parts.append(counted(window.launches, "launch"))
     parts.append(plural(len(lanes), "stream"))
     return " · ".join(parts)
 
 
 def gap_rows(window: GpuWindow, rec: Recording, width: int) -> Iterator[Text]:
-    """The longest gaps, and what ran before and after them."""
+    """The longest gaps: when and where they began, and what ran before and after them."""
     namer = kernel_names(rec)
-    rows = [(time(gap.us), *_sides(window, gap, namer)) for gap in window.gaps]
+    several = len(set(window.spans.columns["device"].tolist())) > 1
+    rows = []
+    for gap in window.gaps:
+        device = f"GPU {gap.after.device}" if several else ""
+        start = moment(gap.after.start - round(gap.us * 1e3))
+        rows.append((start, time(gap.us), *_sides(window, gap, namer), device))
     if rows:
-        heads = ("idle", "after", "before")
-        yield from grid(heads, rows, width, ("idle",), (("after", 24), ("before", 24)))
+        heads = ("start", "idle", "after", "before", "device" if several else "")
+        gives = (("after", 24), ("before", 24), ("start", 0))
+        yield from grid(heads, rows, width, ("start", "idle"), gives)
 
 
 def _sides(window: GpuWindow, gap: Gap, namer: Mapping[str, str]) -> tuple[str, str]:

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from inspector.recording.gpu_times import MARK, OPTIMIZER
+from inspector.recording.gpu_times import COPY, MARK, OPTIMIZER, SET
 from inspector.recording.layout import Writer
-from tests.helpers.gpu_timeline import SpanFields, recorded, timeline_file
+from tests.helpers.gpu_timeline import US, SpanFields, recorded, timeline_file
 from tests.helpers.gpu_timeline import steps as spans
 from tests.helpers.ptxview import SAMPLE, call
 from tests.helpers.schemas import hold
@@ -82,7 +82,7 @@ def test_the_time_of_a_step_says_what_a_step_is(
     costs = call("list", folder, "--by", "cost").text.splitlines()
     assert steps in costs and all(len(line) <= 80 for line in costs)  # in a line of its own
     kind = steps.partition(" a ")[2]
-    assert f"each a {kind}" in call("list", folder, "--timeline").text
+    assert f"({kind})" in call("list", folder, "--timeline").text
     document = call("list", folder, "--timeline", "--json").json
     hold("list", document)
     window = document["window"]
@@ -90,6 +90,47 @@ def test_the_time_of_a_step_says_what_a_step_is(
     marked = [span for span in document["spans"] if span["kind"] == "mark"]
     assert {span["graph"] for span in marked} == {3, *([None] if marks else [])}
     assert {span["optimizer"] for span in marked} == {None, *([0] if marks else [])}
+
+
+PEER_COPY, DEVICES = 10, (0, 1)
+
+
+def step_of_two_devices(device: int) -> list[SpanFields]:
+    """A copy to a device, a set, a kernel, another's on a second stream, a copy between devices."""
+    begin = 5_000 * device
+    pieces = ((0, 8, COPY, 7, 1), (10, 12, SET, 7, 0), (14, 34, 0, 7, 0), (30, 75, 1, 20, 0))
+    spans = [*pieces, (90, 96, COPY, 7, PEER_COPY)]
+    return [
+        (begin + start * US, begin + end * US, launch, stream + device, device, 4096, kind)
+        for start, end, launch, stream, kind in spans
+    ]
+
+
+def test_copies_sets_and_collectives_of_two_devices_read_as_such(
+    tmp_path: Path, symbol: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    nccl = "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)"
+    libraries = ["/venv/nvidia/nccl/lib/libnccl.so.2"]
+    launch = {"event": "driver_launch", "pid": 7, "id": 1, "name": nccl, "time": 4e9}
+    events = [{**launch, "grid": [24, 1, 1], "block": [640, 1, 1], "libraries": libraries}]
+    spans = [span for device in DEVICES for span in step_of_two_devices(device)]
+    folder = recorded(tmp_path / "recording", symbol, timeline_file(spans), events)
+    text = call("list", folder, "--timeline").text
+    assert all(len(line) <= 80 for line in text.splitlines())
+    for device in DEVICES:
+        for name, stream in (
+            *(("copy host to device", 7), ("set memory", 7), ("triton_poi", 7)),
+            *(("ncclDevKernel_AllReduce", 20), ("copy between devices", 7)),
+        ):
+            assert re.search(
+                rf"{name}.*  GPU {device} stream {stream + device}$", text, re.MULTILINE
+            ), name
+        assert re.search(rf"^GPU {device} stream {20 + device}  ·+.?ncclDev", text, re.MULTILINE)
+    starts = re.findall(
+        r"^ *([\d.]+) µs +15\.0 µs +nccl\S+ +copy bet\S+ .*  GPU (\d)$", text, re.MULTILINE
+    )
+    assert starts == [("75.00", "0"), ("80.00", "1")]
 
 
 def test_without_a_timeline_it_says_what_makes_one() -> None:
