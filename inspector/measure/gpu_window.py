@@ -73,6 +73,11 @@ class Steps(Struct, frozen=True):
         return f"call of {named}"
 
 
+def optimizer_of(mark: int) -> int | None:
+    """The optimizer that a mark's number is of, from 0; None of a call of a graph."""
+    return mark - OPTIMIZER if mark >= OPTIMIZER else None
+
+
 class GpuWindow(Struct, frozen=True):
     """A part of the program's run, as the GPU saw it.
 

@@ -151,14 +151,18 @@ class GpuTimes:
         process = self._processes.of(event)
         if process is None:
             return
-        if event.get("event") == "timeline" and (blob := as_text(event.get("blob"))) is not None:
-            self.timelines[process] = blob
-        number = as_int(event.get("number"))
-        name = as_text(event.get("name"))
-        if event.get("event") == "mark" and number is not None and name is not None:
-            self.marks.setdefault(process[0], {})[number] = name
-        if event.get("event") != "driver_times":
-            return
+        match event.get("event"):
+            case "timeline" if (blob := as_text(event.get("blob"))) is not None:
+                self.timelines[process] = blob
+            case "mark":
+                mark = as_int(event.get("number"))
+                name = as_text(event.get("name"))
+                if mark is not None and name is not None:
+                    self.marks.setdefault(process[0], {})[mark] = name
+            case "driver_times":
+                self._take_times(process, event)
+
+    def _take_times(self, process: Process, event: Event) -> None:
         self._lost[process] = as_int(event.get("lost")) or 0
         for number, value in as_map(event.get("times")).items():
             times = _launch_times(value)

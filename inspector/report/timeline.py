@@ -17,9 +17,8 @@ from rich.text import Text
 
 from inspector.base.model import Recording
 from inspector.base.text import counted, plural, shown
-from inspector.measure.gpu_window import Gap, GpuWindow
+from inspector.measure.gpu_window import Gap, GpuWindow, optimizer_of
 from inspector.measure.streams import Lane, Streams, Work, launch_work
-from inspector.recording.gpu_times import OPTIMIZER
 from inspector.report.compiles import CompileLine
 from inspector.report.costs import window_json
 from inspector.report.jsons import SCHEMA, Rows
@@ -394,6 +393,7 @@ def _spans_json(window: GpuWindow) -> Iterator[dict[str, object]]:
     for span in merge(window.spans, window.marks, key=attrgetter("start")):
         work = launch_work(window, span.launch, span.copy_kind)
         is_mark = work.kind == "mark"
+        optimizer = optimizer_of(span.bytes) if is_mark else None
         yield {
             "kind": work.kind,
             "kernel": work.kernel,
@@ -403,8 +403,8 @@ def _spans_json(window: GpuWindow) -> Iterator[dict[str, object]]:
             "device": None if is_mark else span.device,
             "stream": None if is_mark else span.stream,
             "bytes": span.bytes if work.kind in ("copy", "set") else None,
-            "graph": span.bytes if is_mark and span.bytes < OPTIMIZER else None,
-            "optimizer": span.bytes - OPTIMIZER if is_mark and span.bytes >= OPTIMIZER else None,
+            "graph": span.bytes if is_mark and optimizer is None else None,
+            "optimizer": optimizer,
         }
 
 
