@@ -301,6 +301,7 @@ class Timeline(Struct, frozen=True):
     ``content`` is for ``inspector.recording.gpu_times.read_timeline``. ``variants`` are kernel and
     variant ids by the number of a launch in it, ``tuning`` the numbers of an autotuner's launches.
     ``first_launches`` are the times, since 1970, at which a launch was first seen, in order.
+    ``marks`` are ids of graphs and classes of optimizers by the number of their marks.
     """
 
     process: int
@@ -308,6 +309,7 @@ class Timeline(Struct, frozen=True):
     variants: Mapping[int, tuple[str, str]] = field(default_factory=dict)
     tuning: frozenset[int] = frozenset()
     first_launches: tuple[float, ...] = ()
+    marks: Mapping[int, str] = field(default_factory=dict)
 
 
 class Copied(Struct, frozen=True):

@@ -35,6 +35,7 @@ from inspector.commands.common import (
     takes,
     takes_small,
 )
+from inspector.measure.launch_time import BOUND
 from inspector.measure.ncu.attach import Profiled
 from inspector.measure.ncu.report import is_report
 from inspector.reader import reader
@@ -167,7 +168,7 @@ def _costs(profiled: Profiled, as_json: bool, wait: bool) -> int:
         return print_json(costs.document(found))
     out = printing.out()
     out.print(shown(tables.heading(profiled.reader.recording)))
-    out.print(shown(costs.title(found)))
+    printing.rows(tables.folded(costs.title(found), out.width))
     printing.rows(line.text for line in costs.lines(found, out.width))
     for text in costs.footnotes(found):
         printing.narrate(text)
@@ -204,7 +205,7 @@ def _timeline(rec: Recording, as_json: bool) -> int:
         return Exit.OK
     out = printing.out()
     out.print(shown(tables.heading(rec)))
-    out.print(timeline.heading(window))
+    printing.rows(tables.folded(timeline.heading(window), out.width))
     printing.rows(timeline.gap_rows(window, rec, out.width))
     drawn = timeline.lines(timeline.named(window_streams(window), rec), out.width)
     out.print()
@@ -297,14 +298,16 @@ def _brief(reader: Reader, as_json: bool) -> int:
 
 def print_kernels(reader: Reader, out: Console, seconds: float = reader.COUNTING_SECONDS) -> None:
     """The table of kernels, when every figure is known. Counts of hints are in it once all are
-    known: they are counted for ``seconds``."""
+    known: they are counted for ``seconds``. Times are in it if any is more than a lower bound."""
     from inspector.estimate.launches import launch_evidence
 
     left = _read(reader, out if out.is_terminal else None, seconds)
-    given = launch_evidence(reader)
+    times = launch_evidence(reader).launch_times(reader.recording)
+    if all(time.source == BOUND for time in times.values()):
+        times = {}
 
     def launch_cell(kernel: Kernel, variant: Variant) -> str:
-        time = given.launch_time(kernel, variant)
+        time = times.get((kernel.id, variant.id))
         return "" if time is None else time.figure
 
     table = tables.kernels(

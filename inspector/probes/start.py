@@ -26,6 +26,7 @@ PROBES = (
     (f"{INDUCTOR}.graph", "calls.subjects", "attach"),
     (f"{INDUCTOR}.runtime.benchmarking", "calls.graphs", "attach_benchmarks"),
     (HEURISTICS, "compiles.triton_compiles", "attach_launchers"),
+    ("torch.optim.optimizer", "driver.marks", "attach_optimizers"),
     ("torch.utils.cpp_extension", "compiles.libraries", "attach_builds"),
     ("torch._ops", "compiles.libraries", "attach_ops"),
     # Packages whose modules are waited for here: a missing module is reported.

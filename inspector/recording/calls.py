@@ -304,6 +304,16 @@ def maker_of(libraries: Iterable[str]) -> str | None:
     return None
 
 
+EMPTIES = "zero_"
+"""ATen's operator by which Inductor's and Triton's stopwatches empty the cache."""
+
+
+def _outermost_operator(event: Event) -> str | None:
+    """The operator that the program called for a launch; None where it is not known."""
+    operators = event.get("operators")
+    return str(operators[-1]) if isinstance(operators, list) and operators else None
+
+
 class DriverLaunches:
     """Collects the events of all processes."""
 
@@ -325,6 +335,7 @@ class DriverLaunches:
         self._targets: dict[str, str | None] = {}
         self.began = False
         self._tells_tuning = False
+        self._candidates: dict[tuple[int, int], dict[LaunchKey, Event]] = {}
 
     def take(self, event: Event) -> None:
         """Take in an event of any kind; those that are not about this are ignored."""
@@ -379,6 +390,9 @@ class DriverLaunches:
         launches = self._kernels.setdefault((module, symbol), _Launches(symbol, module, paths))
         launches.calls[process, number] = event
         self._tells_tuning |= event.get("tuning") is True
+        candidate = as_int(event.get("candidate"))
+        if candidate is not None:
+            self._candidates.setdefault((process[0], candidate), {})[process, number] = event
 
     def _told(self, event: Event, process: Process) -> None:
         for text, value in as_map(event.get("counts")).items():
@@ -460,6 +474,18 @@ class DriverLaunches:
             grid = as_three(launches.calls[key].get("grid"))
             by_grid.setdefault(grid, {})[key] = executed[key]
         return [self.times.of(counts) for counts in by_grid.values()]
+
+    def candidate_time(self, pid: int, number: int) -> GpuTime | None:
+        """The time of a call of a tuner's candidate that launches a library's kernels.
+
+        Before each call the tuner overwrites memory to empty the cache, by ``EMPTIES``. Where no
+        such launch is known, operators could not be told, nor which launches are the candidate's.
+        """
+        launches = self._candidates.get((pid, number), {})
+        outermost = {key: _outermost_operator(event) for key, event in launches.items()}
+        if EMPTIES not in outermost.values():
+            return None
+        return self.times.of_call(key for key, name in outermost.items() if name != EMPTIES)
 
     def launch_keys(self, variant: Variant) -> Iterable[LaunchKey]:
         """The processes and numbers of a variant's launches."""

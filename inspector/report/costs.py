@@ -10,7 +10,7 @@ from inspector.analyse.hints.subject import Finding
 from inspector.base.model import Kernel, Recording, Variant
 from inspector.base.text import microseconds, plural, shown, time_span
 from inspector.measure.evidence import Evidence
-from inspector.measure.gpu_window import GpuWindow
+from inspector.measure.gpu_window import GpuWindow, Steps
 from inspector.measure.launch_time import BOUND, MEANINGS, PROFILED, RUN, LaunchTime
 from inspector.measure.profile.trace import GpuWork
 from inspector.measure.time.results import ESTIMATE
@@ -323,13 +323,14 @@ def title(found: Costs) -> str:
         return "no launch was recorded"
     if not timed:
         return f"no GPU time of {plural(many, 'kernel')} was recorded: {HOW_TO_TIME}"
-    parts = [f"GPU time of {timed} of {plural(many, 'launched kernel')}"]
+    launched = any(row.launches is not None for row in found.rows)
+    parts = [f"GPU time of {timed} of {plural(many, 'launched kernel' if launched else 'kernel')}"]
     window = found.window
     if window is not None and window.busy_percent is not None:
         length = time_span(window.seconds * 1e6)
         parts.append(f"GPU busy {window.busy_percent:.0f} % of {length}")
-        if window.step_us is not None:
-            parts.append(f"a step {time_span(window.step_us)}")
+        if window.steps is not None:
+            parts.append(f"{time_span(window.steps.us)} a {shown(window.steps.kind)}")
     return " · ".join(parts)
 
 
@@ -381,9 +382,19 @@ def window_json(window: GpuWindow | None) -> dict[str, object] | None:
         "busy_percent": window.busy_percent,
         "launches": window.launches,
         "timed": window.attributed,
-        "steps": window.steps,
-        "step_us": window.step_us,
+        **_steps_json(window.steps),
         "gaps": [gap.us for gap in window.gaps],
+    }
+
+
+def _steps_json(steps: Steps | None) -> dict[str, object]:
+    if steps is None:
+        return {"steps": 0, "step_us": None, "step_kind": None, "step_name": None}
+    return {
+        "steps": steps.count,
+        "step_us": steps.us,
+        "step_kind": "optimizer" if steps.is_optimizers else "graph",
+        "step_name": steps.name,
     }
 
 

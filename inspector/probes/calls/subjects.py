@@ -181,6 +181,8 @@ epoch = 0
 
 tuning_depths: dict[int, int] = {}
 """How many benchmarks of an autotuner are under way in a thread, by its identifier; none is 0."""
+_tuned_candidates: dict[int, int] = {}
+"""The candidate whose benchmarks a thread's are, but of those that their own kernel tells of."""
 _said: set[str] = hooks.per_recording(set())
 _grown: dict[int, Entry] = {}
 """Entries to be written by ``grown``, by their calls' numbers."""
@@ -356,7 +358,7 @@ def is_tuning() -> bool:
 def _begin_comparing(args: tuple[Any, ...], kwargs: dict[str, Any]) -> int:
     thread = threading.get_ident()
     tuning_depths[thread] = tuning_depths.get(thread, 0) + 1
-    subscriber.tuning(tuning_depths[thread])
+    _tell_driver()
     return epoch
 
 
@@ -369,7 +371,23 @@ def _end_comparing(begun: int, result: Any, error: BaseException | None) -> None
         tuning_depths[thread] = depth
     else:
         tuning_depths.pop(thread, None)
-    subscriber.tuning(depth)
+    _tell_driver()
+
+
+def compare_candidate(number: int) -> None:
+    """Have what benchmarks of this thread launch be a candidate's, by its number; 0: of none."""
+    thread = threading.get_ident()
+    if number:
+        _tuned_candidates[thread] = number
+    else:
+        _tuned_candidates.pop(thread, None)
+    _tell_driver()
+
+
+def _tell_driver() -> None:
+    thread = threading.get_ident()
+    candidate = _tuned_candidates.get(thread, 0)
+    subscriber.tuning(is_under_way=thread in tuning_depths, candidate=candidate)
 
 
 BENCHMARKS = {
@@ -417,7 +435,8 @@ def begin() -> None:
     _all.clear()
     _grown.clear()
     tuning_depths.clear()
-    subscriber.tuning(0)
+    _tuned_candidates.clear()
+    subscriber.tuning(is_under_way=False)
 
 
 os.register_at_fork(after_in_child=_child_begins)
