@@ -13,10 +13,11 @@ from typing import Any
 
 from .. import hooks, private_names
 from ..hooks import guarded
-from . import subjects
+from . import lost_context, subjects
 from .subjects import Entry, Item, Subject
 
 ABSENT = object()
+_launched = lost_context.pending.append
 Token = tuple[Subject, Entry, tuple[Any, ...]]
 """What a launch counts for, and its arguments."""
 Parameters = list[tuple[str, Any, Any]]
@@ -75,9 +76,12 @@ class Counter:
         subject, entry, args = token
         if error is None:
             entry[0] += 1
+            _launched(entry)
             if entry[0] >= entry[1]:
                 subjects.grown(subject, entry)
-        elif entry is not subject.benchmarks and isinstance(error, Exception):
+        elif not isinstance(error, Exception) or lost_context.told_by_launch(error):
+            return
+        elif entry is not subject.benchmarks:
             own = subject.entry_of_failed(*self._described(args))
             if own is not None:
                 subject.failed(own, error)
