@@ -272,7 +272,8 @@ class Call(Struct, frozen=True):
     first, as ``at::_ops`` names them (``square``, ``pow_Tensor_Scalar``).
 
     ``shares`` are pairs of tensors that overlap in memory. ``failed`` is the error that such a call
-    raised, None if none did: what raised is not counted, so that ``count`` may be 0.
+    raised, None if none did: what raised is not counted, so that ``count`` may be 0. Where a GPU's
+    error came later, it is that of the launch, or of each that may have caused it, and says so.
 
     Counts are reported while they grow: where the program was killed, up to an eighth of the true
     count is missing. A launch of Triton's into a CUDA graph counts once, and the graph's replays

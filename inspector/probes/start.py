@@ -14,6 +14,7 @@ HEURISTICS = f"{INDUCTOR}.runtime.triton_heuristics"
 
 PROBES = (
     ("torch", "compiles.libraries", "attach"),
+    ("torch", "calls.lost_context", "attach"),
     (TRITON, "compiles.triton_compiles", "attach"),
     (TUNER, "calls.subjects", "attach"),
     ("torch._dynamo.convert_frame", "compiles.inductor_graphs", "attach"),

@@ -73,6 +73,39 @@ class _Subject(Struct):
         return {process for process, _, _ in self.calls} | set(self.others)
 
 
+class _LostContext(Struct):
+    """A CUDA context that was lost after ``launches`` launches that are not known to have ended.
+
+    ``complete``: no earlier launch is unknown to have ended. ``calls`` are numbers, the latest
+    first, of the last distinct ones.
+    """
+
+    error: str
+    launches: int
+    complete: bool = True
+    calls: tuple[int, ...] = ()
+
+    def failure(self) -> str:
+        """What is said of each candidate."""
+        if self.launches == 1 and self.complete:
+            return f"{self.error} (raised by a later call)"
+        return f"perhaps, as one of {self.candidates()} before the error: {self.error}"
+
+    def candidates(self) -> str:
+        return f"{'' if self.complete else 'at least '}{counted(self.launches, 'launch')}"
+
+    def problem(self) -> str:
+        """A sentence on what may have failed."""
+        if not self.launches:
+            may = "no launch of a Triton kernel was pending: a kernel of another library failed"
+        else:
+            may = (
+                f"{self.candidates()} of Triton kernels, not known to have ended, may have failed, "
+                "unless a kernel of another library or of a CUDA graph did"
+            )
+        return f"calls: the CUDA context was lost ({self.error}): {may}"
+
+
 class Calls:
     """Collects the events of calls of all processes.
 
@@ -86,6 +119,7 @@ class Calls:
         self._cuda: dict[str, list[_Subject]] = {}
         self._counts: dict[tuple[Process, int], int] = {}
         self._failures: dict[tuple[Process, int], str] = {}
+        self._lost: dict[Process, _LostContext] = {}
         self._open: set[Process] = set()
         self._failed = False
         self._said: list[str] = []
@@ -127,6 +161,12 @@ class Calls:
         for text, error in as_map(event.get("failed")).items():
             if text.isdecimal() and len(text) < 10 and isinstance(error, str):
                 self._failures[process, int(text)] = error
+        if (lost := event.get("lost")) is not None:
+            context = decoded(as_map(lost), _LostContext, self._said.append)
+            if context is not None:
+                self._lost[process] = context
+                for number in context.calls:
+                    self._failures.setdefault((process, number), context.failure())
         subjects = event.get("subjects")
         for row in subjects if isinstance(subjects, list) else []:
             counts = as_map(row)
@@ -180,6 +220,7 @@ class Calls:
     def problems(self) -> Iterable[str]:
         """Sentences on malformed calls, and on those of which only a count was kept."""
         yield from self._said
+        yield from (lost.problem() for lost in self._lost.values())
         for (kind, _), subject in self._subjects.items():
             others = sum(subject.others.values())
             if others and subject.calls:

@@ -21,6 +21,7 @@ from typing import Any
 from .. import hooks, private_names
 from ..driver import subscriber
 from ..writer import emit, problem
+from . import lost_context
 from .overlaps import shared_memory
 
 # torch's allocator begins every block at a multiple of 512 bytes, and in the host's memory, where
@@ -340,6 +341,7 @@ def _rest(subject: Subject) -> dict[str, Any]:
 
 def finish() -> None:
     """Write every count as it is when the process or the recording ends."""
+    lost_context.look()
     subjects = list(_all.values())
     counts = {e[2]: e[0] for s in subjects for e in list(s.calls.values())}
     rest = [_rest(s) for s in subjects if s.others[0] or s.benchmarks[0]]
@@ -434,6 +436,7 @@ def begin() -> None:
         known.quick.clear()  # a launcher may hold it
     _all.clear()
     _grown.clear()
+    lost_context.begin()
     tuning_depths.clear()
     _tuned_candidates.clear()
     subscriber.tuning(is_under_way=False)

@@ -168,8 +168,9 @@ def failures(events: list[dict[str, Any]]) -> dict[int, str]:
 
 
 def test_a_launch_that_raises_is_written_before_it_and_marked_after_it(
-    events: list[dict[str, Any]],
+    events: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv("CUDA_LAUNCH_BLOCKING", "1")
     kernel = Kernel()
     written: list[int] = []
 
