@@ -96,7 +96,7 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
         whose |= {"kernel": kernel.name, "variant": variant.id}
     wanted = PassFilter(args.stage, args.introduces, args.removes, args.full or args.json)
     chosen = None if asked is None else _chosen(made, asked)
-    listed = wanted.of(made.passes) if chosen is None else [chosen]
+    listed = wanted.select(made.passes) if chosen is None else [chosen]
     if args.json:
         hunks = None
         if chosen is not None:
@@ -120,7 +120,7 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
         else:
             printing.rows([line])
             if listed:
-                asked_for = wanted.asked(made.passes)
+                asked_for = wanted.matching_operations(made.passes)
                 printing.out().print(report.pass_table(listed, asked_for))
             changed = sum(p.changed for p in made.passes)
             said = f"{counted(len(made.passes), 'pass')} ran, {changed} changed something"

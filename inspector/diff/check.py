@@ -369,7 +369,7 @@ class Reading(Struct, frozen=True):
             why["shared"] = "what a launch asks for is not known"
             why["occupancy"] = NO_LAUNCH
         if "instructions" in asked:
-            made = self.reader.card(variant).of(Stage.SASS)
+            made = self.reader.card(variant).stage_content(Stage.SASS)
             if made is not None and made.mix is not None:
                 values["instructions"] = made.mix.total
             else:

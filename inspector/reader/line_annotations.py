@@ -76,7 +76,7 @@ class Teller(VariantFacts):
             if of is not None and not of.function.first <= n <= of.function.last:
                 of = None
             times = None if of is None else of.schedule
-            live = None if of is None else of.live.at(n)
+            live = None if of is None else of.live.counts_at(n)
             if live is not None and stage is Stage.SASS:
                 live = {name: live.get(name, 0) for name in CLASSES}
             return Told(
@@ -139,7 +139,7 @@ class Teller(VariantFacts):
         most = {name: count for name, (count, _) in facts.live.peak.items()}
         upper_lines = self.links(variant, Stage.SASS, stage)
         links = _within(facts.function, links, upper_lines)
-        return roll_up(links, facts.live.at, facts.schedule.cycles, most.get("gpr")), most
+        return roll_up(links, facts.live.counts_at, facts.schedule.cycles, most.get("gpr")), most
 
     def _notes(self, variant: Variant, stage: Stage) -> Mapping[int, tuple[Note, ...]]:
         """Notes by line: where a hint was seen, or what is linked with where it was seen."""
@@ -266,7 +266,7 @@ def _peaks(facts: FunctionFacts, stage: Stage) -> tuple[tuple[int, ...], int]:
     """Where most registers are live, and how many: general ones of SASS, PTX's but predicates."""
     live = {}
     for n in range(facts.function.first, facts.function.last + 1):
-        counts = facts.live.at(n) or {}
+        counts = facts.live.counts_at(n) or {}
         live[n] = counts.get("gpr", 0) if stage is Stage.SASS else virtual(counts)
     most = max(live.values(), default=0)
     return tuple(n for n, many in live.items() if many == most > 0), most
