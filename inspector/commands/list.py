@@ -49,6 +49,7 @@ from inspector.system import printing
 
 if TYPE_CHECKING:
     from inspector.analyse.graph_view import GraphView
+    from inspector.analyse.hints.subject import Finding
     from inspector.report.costs import Costs
     from inspector.report.profile import Name
 
@@ -144,26 +145,36 @@ def _known_costs(profiled: Profiled) -> Costs:
     return costs(profiled.reader.recording, launch_evidence(profiled.reader))
 
 
-def _estimated_costs(profiled: Profiled, seconds: float, say: Callable[[str], object]) -> Costs:
-    """Kernels by what they cost, with hints; launches without a time are simulated for a time."""
-    from inspector.estimate.launches import LaunchEstimates, launch_evidence
+HINT_SECONDS = 10.0
+"""Within which hints are counted of as many of the costliest kernels as there is time for."""
+
+
+def _estimated_costs(profiled: Profiled, wait_for_all: bool, say: Callable[[str], object]) -> Costs:
+    """Kernels by what they cost, with hints; launches without a time are simulated."""
+    from inspector.estimate.launches import ESTIMATE_SECONDS, LaunchEstimates, launch_evidence
     from inspector.report.costs import costs
 
     reader = profiled.reader
     estimates = LaunchEstimates(reader)
     say("reading times")
-    given = launch_evidence(reader, estimates, math.inf, with_window=True)
-    unestimated = estimates.simulate_missing(given, reader.recording.variants(), seconds, say)
+    evidence = launch_evidence(reader, estimates, with_window=True)
+    seconds = math.inf if wait_for_all else ESTIMATE_SECONDS
+    unestimated = estimates.simulate_missing(evidence, reader.recording.variants(), seconds, say)
     say("counting hints")
-    return replace(costs(reader.recording, given), unestimated=unestimated)
+    deadline = time.monotonic() + (math.inf if wait_for_all else HINT_SECONDS)
+
+    def hints(variant: Variant) -> Sequence[Finding] | None:
+        return reader.hints(variant) if time.monotonic() < deadline else None
+
+    found = costs(reader.recording, replace(evidence, hints=hints))
+    return replace(found, unestimated=unestimated)
 
 
 def _costs(profiled: Profiled, as_json: bool, wait: bool) -> int:
-    from inspector.estimate.launches import ESTIMATE_SECONDS
     from inspector.report import costs
 
     with printing.progress("reading times") as say:
-        found = _estimated_costs(profiled, math.inf if wait else ESTIMATE_SECONDS, say)
+        found = _estimated_costs(profiled, wait, say)
     if as_json:
         return print_json(costs.document(found))
     out = printing.out()

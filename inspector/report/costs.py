@@ -144,11 +144,15 @@ def costs(rec: Recording, given: Evidence) -> Costs:
             row,
             share=_share(row.total_us, whole),
             step_share=_share(_per_step_us(row), step_us),
-            hint=None if row.variant is None else worst(given.hints(row.variant)),
         )
         for row in launched
     ]
     shared.sort(key=lambda row: [-(x or 0) for x in (row.total_us, row.step_share, row.us)])
+    # In this order, for there may be time for the hints of the costliest rows only.
+    shared = [
+        row if row.variant is None else replace(row, hint=worst(given.hints(row.variant)))
+        for row in shared
+    ]
     worked = None if given.profile is None else busy(given.profile.overhead)
     return Costs(tuple(shared), tuple(idle), steps or None, worked, given.window)
 
@@ -352,6 +356,12 @@ def footnotes(found: Costs) -> list[str]:
     if found.unestimated:
         launches = plural(found.unestimated, "kernel")
         out.append(f"{launches} not estimated yet: list --by cost --estimate waits for all")
+    unread = sum(row.hint is None for row in found.rows if row.variant is not None)
+    if 0 < unread < len(found.rows):
+        out.append(
+            f"hints of {plural(unread, 'kernel')} not counted yet: list --by cost --estimate "
+            "waits for all"
+        )
     if any(row.at_most for row in found.rows):
         out.append("≤: launches by which max-autotune chose are among a library's")
     if found.steps and any(row.step_share is not None for row in found.rows):

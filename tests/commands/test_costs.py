@@ -11,12 +11,23 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from inspector.base.model import ChoiceUse, Configuration, Kernel, Origin, Recording, Tuning
+from inspector.base.model import (
+    ChoiceUse,
+    Configuration,
+    Kernel,
+    Origin,
+    Recording,
+    Tuning,
+    Variant,
+)
 from inspector.base.text import microseconds
 from inspector.estimate import launches
 from inspector.export.collected import collect
 from inspector.measure.time.planning import PlannedLaunch
 from inspector.measure.time.take import store
+from inspector.reader.reader import Reader
+from inspector.recording.layout import kept_cache
+from inspector.report import costs as table_of_costs
 from inspector.report import tunings
 from inspector.report.tables import titles
 from inspector.sources.opening import open_path
@@ -335,3 +346,23 @@ def test_the_number_of_a_title_selects_its_kernel() -> None:
     assert [one["variant"] for one in shown["functions"]] == ["ba6e6b76"]
     missing = call("show", path, "#77")
     assert missing.status == 2 and "#77" in missing.said
+
+
+def test_hints_are_counted_of_the_costliest_kernels_while_there_is_time() -> None:
+    recording = open_path(LOOP)
+    reader = Reader(recording, kept_cache())
+    asked: list[str] = []
+
+    def hints_of_two(variant: Variant) -> list[Any] | None:
+        asked.append(variant.id)
+        return [] if len(asked) <= 2 else None
+
+    evidence = replace(launches.launch_evidence(reader), hints=hints_of_two)
+    found = table_of_costs.costs(recording, evidence)
+    assert asked == [row.variant.id for row in found.rows if row.variant is not None]
+    assert [row.hint for row in found.rows[:3]] == ["", "", None]
+    unread = len(found.rows) - 2
+    assert any(
+        text.startswith(f"hints of {unread} kernels not counted yet")
+        for text in table_of_costs.footnotes(found)
+    )
