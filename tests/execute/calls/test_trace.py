@@ -408,6 +408,6 @@ def test_indices_keep_their_range_in_memory_that_floats_share() -> None:
     made = make_inputs(program, ["x", "y"], [indices, replace(X, name="y")], wish)
     first, second = (made.tensor(name) for name in "xy")
     assert first is not None and second is not None and first.address == second.address
-    values = np.frombuffer((ctypes.c_char * 256).from_address(first.address), np.int32)
+    values = np.frombuffer(ctypes.string_at(first.address, 256), np.int32)
     assert set(values[:16]) <= {3, 4, 5}
     assert np.isfinite(values[16:].view(np.float32)).all() and values[16:].any()

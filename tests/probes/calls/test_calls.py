@@ -201,7 +201,7 @@ assert type(back) is Kept
     ok(forked(KERNEL + text))
 
 
-def test_graphs(forked: Run) -> None:
+def test_calls_of_a_graph_are_recorded_with_its_inputs(forked: Run) -> None:
     text = """
 import pytest
 import torch
@@ -220,7 +220,7 @@ f(x.cpu(), i.cpu())
 
 
 @pytest.mark.nightly
-def test_extensions(forked: Run) -> None:
+def test_calls_of_an_extensions_functions_are_recorded(forked: Run) -> None:
     text = (
         f"BINDINGS = {BINDINGS!r}"
         + '''
