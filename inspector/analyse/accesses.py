@@ -55,7 +55,7 @@ class OpcodeLines:
         ]
         return sorted(lines, key=lambda line: line.n)
 
-    def of(self, *bases: str) -> Sequence[Line]:
+    def with_bases(self, *bases: str) -> Sequence[Line]:
         """The lines whose opcode begins with one of these words: ``ld``, ``LDG``."""
         return self.lines(lambda opcode: base_of(opcode) in bases)
 

@@ -363,7 +363,7 @@ class Card(Struct, frozen=True):
     measured: tuple[str, ...] = ()
 
     def stage_content(self, stage: Stage) -> StageContent | None:
-        return next((made for made in self.stages if made.stage is stage), None)
+        return next((content for content in self.stages if content.stage is stage), None)
 
 
 def card(

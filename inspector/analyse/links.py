@@ -61,7 +61,7 @@ class Operations:
         self.named = cache(self._named)
         """What an opcode (or a name of ``python`` or ``aten``) does, by its language."""
 
-    def of(self, line: Line, stage: Stage) -> Does:
+    def kinds_of_line(self, line: Line, stage: Stage) -> Does:
         """What a line of a lowered stage does; empty where that is not known."""
         if line.opcode is None:
             return NOTHING
@@ -80,9 +80,9 @@ class Operations:
     def _call(self, text: str) -> Does:
         # One call may hold a whole statement of PTX; it does all that is in it.
         out: set[str] = set()
-        _, assembly, rest = text.partition(" asm ")
+        _, assembly, assembly_text = text.partition(" asm ")
         if assembly:
-            for name in _ASSEMBLY.findall(rest):
+            for name in _ASSEMBLY.findall(assembly_text):
                 out |= self.named("ptx", name)
         elif called := _CALLED.search(text):
             out |= self.named("llvm", called[1])
@@ -120,12 +120,12 @@ def marked(code: Listing) -> Links:
     """Lines of generated code to the user's, by the remarks that its generator leaves above them
     (Helion's ``# src[k.py:5]``, Warp's ``<L 5>``, ``#line 5`` of C++)."""
     out: Links = {}
-    at: int | None = None
+    source_line: int | None = None
     for line in code.lines:
-        if (found := _MARKED.search(line.text)) is not None and found.lastindex:
-            at = int(found[found.lastindex])
-        elif at is not None and line.kind is Kind.INSTRUCTION:
-            out[line.n] = (at,)
+        if (mark := _MARKED.search(line.text)) is not None and mark.lastindex:
+            source_line = int(mark[mark.lastindex])
+        elif source_line is not None and line.kind is Kind.INSTRUCTION:
+            out[line.n] = (source_line,)
     return out
 
 
@@ -137,10 +137,10 @@ def model_lines(
     operations: Operations,
 ) -> dict[int, Found]:
     """Lines of ``output_code`` to lines of the user's ``file``; ``span`` is the kernel's text."""
-    every = tuple(sorted({m.line for m in fusion.made_from if m.file == file}))
-    if not every:
+    all_lines = tuple(sorted({m.line for m in fusion.made_from if m.file == file}))
+    if not all_lines:
         return {}
-    out = {n: every for n in fusion.calls if 1 <= n <= len(listing.lines)}
+    out = {n: all_lines for n in fusion.calls if 1 <= n <= len(listing.lines)}
     if span is None:
         return out
     body = _body(listing, span)
@@ -149,7 +149,7 @@ def model_lines(
         # Owners of other files alone: the line is from none of this one.
         lines = {m.line for m in map(fusion.made_from.__getitem__, owners) if m.file == file}
         if lines or not owners:
-            out[n] = tuple(sorted(lines)) or every
+            out[n] = tuple(sorted(lines)) or all_lines
     return out
 
 
@@ -157,7 +157,7 @@ def _body(listing: Listing, span: tuple[int, int]) -> list[tuple[int, str]]:
     """The kernel's function: from its ``def`` to its last line."""
     first, last = max(1, span[0]), min(span[1], len(listing.lines))
     lines = [listing.lines[n - 1] for n in range(first, last + 1)]
-    start = next((at for at, line in enumerate(lines) if line.text.startswith("def ")), None)
+    start = next((index for index, line in enumerate(lines) if line.text.startswith("def ")), None)
     if start is None:
         return []
     quiet = (Kind.BLANK, Kind.COMMENT)
@@ -174,24 +174,24 @@ def _narrowed(body: Sequence[str], fusion: Fusion, operations: Operations) -> li
     # What Inductor added itself may be of any line.
     vague: set[str] = set()
     for target in fusion.unplaced:
-        what = operations.aten(target)
-        if not what:
+        operation_kinds = operations.aten(target)
+        if not operation_kinds:
             return [()] * len(body)
-        vague |= what
+        vague |= operation_kinds
     owners = [_owners(text, does, vague, operations) for text in body]
     _follow(body, [_values(text) for text in body], owners)
     return [owner or () for owner in owners]
 
 
-def _does(made: MadeFrom, operations: Operations) -> Does | None:
+def _does(origin: MadeFrom, operations: Operations) -> Does | None:
     out: set[str] = set()
-    for target in made.targets:
+    for target in origin.targets:
         if target.startswith(("operator.", "aten.view", "aten.reshape")):
             continue
-        what = operations.aten(target)
-        if not what:
+        operation_kinds = operations.aten(target)
+        if not operation_kinds:
             return None
-        out |= what
+        out |= operation_kinds
     return frozenset(out)
 
 
@@ -202,18 +202,24 @@ def _owners(
     name, is_value, right = text.strip().partition(" = ")
     if not is_value or not _VALUE.fullmatch(name):
         return None
-    what = NOTHING if _MASK.search(right) else operations.python(f" {right} ") - {"load", "convert"}
-    if not what or "tl.load(" in right:
+    operation_kinds = (
+        NOTHING if _MASK.search(right) else operations.python(f" {right} ") - {"load", "convert"}
+    )
+    if not operation_kinds or "tl.load(" in right:
         return None
-    if what & vague:
+    if operation_kinds & vague:
         return ()
-    return tuple(at for at, each in enumerate(does) if each is None or each & what)
+    return tuple(
+        index
+        for index, origin_kinds in enumerate(does)
+        if origin_kinds is None or origin_kinds & operation_kinds
+    )
 
 
 def _values(text: str) -> tuple[set[str], set[str]]:
     name, is_value, right = text.strip().partition(" = ")
-    made = {name} if is_value and _VALUE.fullmatch(name) else set()
-    return made, set(_VALUE.findall(right if made else text))
+    defined = {name} if is_value and _VALUE.fullmatch(name) else set()
+    return defined, set(_VALUE.findall(right if defined else text))
 
 
 def _follow(
@@ -221,23 +227,25 @@ def _follow(
 ) -> None:
     """A load, a constant or a mask is of who takes it; a store of who made what it stores."""
     users: dict[str, set[int]] = {}
-    whole: set[str] = set()
-    for at in range(len(body) - 1, -1, -1):
-        made, taken = values[at]
-        if owners[at] is None and made:
-            name = next(iter(made))
-            owners[at] = () if name in whole else tuple(sorted(users.get(name, ())))
-        for name in taken if "tl.store" not in body[at] else ():
-            users.setdefault(name, set()).update(owners[at] or ())
-            if not owners[at]:
-                whole.add(name)
+    unrestricted: set[str] = set()
+    for index in range(len(body) - 1, -1, -1):
+        defined, used = values[index]
+        if owners[index] is None and defined:
+            name = next(iter(defined))
+            owners[index] = () if name in unrestricted else tuple(sorted(users.get(name, ())))
+        for name in used if "tl.store" not in body[index] else ():
+            users.setdefault(name, set()).update(owners[index] or ())
+            if not owners[index]:
+                unrestricted.add(name)
     makers: dict[str, Found] = {}
-    for at, text in enumerate(body):
-        made, taken = values[at]
-        makers.update(dict.fromkeys(made, owners[at] or ()))
+    for index, text in enumerate(body):
+        defined, used = values[index]
+        makers.update(dict.fromkeys(defined, owners[index] or ()))
         if "tl.store" in text or "tl.atomic" in text:
-            found = [makers.get(name, ()) for name in taken]
-            owners[at] = tuple(sorted({x for f in found for x in f})) if all(found) else ()
+            owner_sets = [makers.get(name, ()) for name in used]
+            owners[index] = (
+                tuple(sorted({x for f in owner_sets for x in f})) if all(owner_sets) else ()
+            )
 
 
 # Lines of one stage by where they come from, and the best of another's for each such place.
@@ -269,7 +277,7 @@ def files(locations: Iterable[Location]) -> set[str]:
     return {frame.file for location in locations for frame in location.frames()}
 
 
-def _keys(chain: Chain, wanted: bool) -> list[tuple[str, object]]:
+def _keys(chain: Chain, searching: bool) -> list[tuple[str, object]]:
     """The keys that a place has, or under which another stage's place looks for its like.
 
     The best are first. A chain is compared whole, with its columns and then without; where one
@@ -277,10 +285,10 @@ def _keys(chain: Chain, wanted: bool) -> list[tuple[str, object]]:
     """
     lines = tuple(frame[:2] for frame in chain)
     alone = len(chain) == 1
-    length = "one" if alone != wanted else "many"
+    length = "one" if alone != searching else "many"
     keys: list[tuple[str, object]] = [("whole", chain), ("lines", lines)]
     keys += [(f"{length} column", chain[0]), (f"{length} line", lines[0])]
-    if wanted:  # the only ways left: one side has inlined what the other has not
+    if searching:  # the only ways left: one side has inlined what the other has not
         return [*keys, ("outer", lines[0])] if alone else [*keys, *(("one line", n) for n in lines)]
     return [*keys, *(("outer", line) for line in dict.fromkeys(lines[1:]))]
 
@@ -294,18 +302,22 @@ def own_lines(
     second a line to the locations that were inlined there.
     """
     exact = place.file in files(locations)
-    wanted = place.file if exact else PurePath(place.file).name
+    file_name = place.file if exact else PurePath(place.file).name
     lines = dict(enumerate(listing.lines, 1))
     inner: dict[Location, int] = {}
     sites: dict[int, list[Location]] = defaultdict(list)
     for location in locations:
         frames = (
-            f for f in location.frames() if wanted == (f.file if exact else PurePath(f.file).name)
+            f
+            for f in location.frames()
+            if file_name == (f.file if exact else PurePath(f.file).name)
         )
         named = dict.fromkeys(frame.line + place.first - 1 for frame in frames)
-        here = [n for n in named if n in lines and lines[n].kind not in (Kind.BLANK, Kind.COMMENT)]
-        inner.update((location, n) for n in here[:1])
-        for n in here[1:]:
+        named_lines = [
+            n for n in named if n in lines and lines[n].kind not in (Kind.BLANK, Kind.COMMENT)
+        ]
+        inner.update((location, n) for n in named_lines[:1])
+        for n in named_lines[1:]:
             sites[n].append(location)
     return inner, sites
 
@@ -323,34 +335,38 @@ class Relation:
     """Which lines of ``left`` belong to which of ``right``; both directions are the same pairs."""
 
     def __init__(self, blocks: Iterable[Block]) -> None:
-        self.blocks = tuple((tuple(left), tuple(right)) for left, right in blocks if left and right)
+        self.blocks = tuple(
+            (tuple(upper), tuple(lower)) for upper, lower in blocks if upper and lower
+        )
 
     @classmethod
-    def of(cls, links: Mapping[int, tuple[int, ...]]) -> Relation:
+    def from_links(cls, links: Mapping[int, tuple[int, ...]]) -> Relation:
         """The relation that ``links`` are the forward direction of."""
         groups: dict[object, tuple[list[int], tuple[int, ...]]] = {}
-        for n, others in links.items():
-            groups.setdefault(_key(others), ([], others))[0].append(n)
+        for n, targets in links.items():
+            groups.setdefault(_key(targets), ([], targets))[0].append(n)
         return cls(groups.values())
 
     def turned(self) -> Relation:
         """The same pairs with left and right exchanged."""
-        return Relation((right, left) for left, right in self.blocks)
+        return Relation((lower, upper) for upper, lower in self.blocks)
 
     def forward(self) -> Links:
         return _links(self.blocks)
 
     def backward(self) -> Links:
-        return _links([(right, left) for left, right in self.blocks])
+        return _links([(lower, upper) for upper, lower in self.blocks])
 
 
 def _links(blocks: Sequence[tuple[tuple[int, ...], tuple[int, ...]]]) -> Links:
-    member = by_key((n, at) for at, (left, _) in enumerate(blocks) for n in left)
+    member = by_key(
+        (n, index) for index, (upper_lines, _) in enumerate(blocks) for n in upper_lines
+    )
     united: dict[tuple[int, ...], tuple[int, ...]] = {}
-    for own in member.values():
-        key = tuple(own)
+    for block_indices in member.values():
+        key = tuple(block_indices)
         if key not in united:
-            united[key] = tuple(sorted({line for at in key for line in blocks[at][1]}))
+            united[key] = tuple(sorted({line for index in key for line in blocks[index][1]}))
     return {n: united[tuple(member[n])] for n in sorted(member)}
 
 
@@ -396,22 +412,28 @@ def relate(
     if stages == (Stage.PTX, Stage.SASS):
         total = len(upper.lines)
         direct = {n: lines for n, lines in _named(lower).items() if 1 <= lines[0] <= total}
-        return Relation.of(direct).turned()
+        return Relation.from_links(direct).turned()
     if first in places:
         relation = _from_source(upper, lower, places[first])
         if through is None:
             return relation
         have = relation.backward()
         placed = {line.n for line in lower.lines if line.source is not None}
-        left = {n: at for n, at in _named(lower).items() if n in placed and n not in have}
-        return Relation((*relation.blocks, *Relation.of(composed(left, through)).turned().blocks))
+        unplaced = {
+            n: ptx_lines for n, ptx_lines in _named(lower).items() if n in placed and n not in have
+        }
+        return Relation(
+            (*relation.blocks, *Relation.from_links(composed(unplaced, through)).turned().blocks)
+        )
     if first in (Stage.SOURCE, Stage.OUTPUT_CODE):
         return Relation(())
     if second is Stage.SASS and through is not None:
-        followed = _alike(composed(_named(lower), through), upper, lower, stages, operations)
-        rest = [line for line in lower.lines if line.n not in followed]
-        other = _by_place(upper, Listing(lower.language, rest), stages, operations)
-        return Relation((*Relation.of(followed).turned().blocks, *other.blocks))
+        followed = _same_operation(
+            composed(_named(lower), through), upper, lower, stages, operations
+        )
+        other_lines = [line for line in lower.lines if line.n not in followed]
+        other = _by_place(upper, Listing(lower.language, other_lines), stages, operations)
+        return Relation((*Relation.from_links(followed).turned().blocks, *other.blocks))
     return _by_place(upper, lower, stages, operations)
 
 
@@ -438,16 +460,16 @@ def _from_source(source: Listing, lower: Listing, place: StageNames) -> Relation
         ((n,), [line.n for line in locations[location]]) for location, n in inner.items()
     ]
     # A call whose whole body was inlined has no own instruction: it gets those of the body.
-    taken = set(inner.values())
+    inner_lines = set(inner.values())
     blocks += [
         ((n,), [line.n for location in within for line in locations[location]])
         for n, within in sites.items()
-        if n not in taken
+        if n not in inner_lines
     ]
     return Relation(blocks)
 
 
-def _alike(
+def _same_operation(
     links: Links,
     upper: Listing,
     lower: Listing,
@@ -455,15 +477,18 @@ def _alike(
     operations: Operations,
 ) -> Links:
     """``links`` of the lines below to those above, to the same operation where it is there."""
-    above = [operations.of(line, stages[0]) for line in upper.lines]
-    below = [operations.of(line, stages[1]) for line in lower.lines]
+    upper_operations = [operations.kinds_of_line(line, stages[0]) for line in upper.lines]
+    lower_operations = [operations.kinds_of_line(line, stages[1]) for line in lower.lines]
     memo: dict[tuple[int, Does], tuple[int, ...]] = {}
     out: Links = {}
-    for n, others in links.items():
+    for n, targets in links.items():
         # Lines with the same links share one tuple, which ``links`` keeps alive.
-        key = (id(others), below[n - 1])
+        key = (id(targets), lower_operations[n - 1])
         if key not in memo:
-            memo[key] = tuple(o for o in others if above[o - 1] & below[n - 1]) or others
+            memo[key] = (
+                tuple(o for o in targets if upper_operations[o - 1] & lower_operations[n - 1])
+                or targets
+            )
         out[n] = memo[key]
     return out
 
@@ -471,8 +496,8 @@ def _alike(
 def _by_place(
     upper: Listing, lower: Listing, stages: tuple[Stage, Stage], operations: Operations
 ) -> Relation:
-    above, below = located(upper), located(lower)
-    common = files(above) & files(below)
+    upper_locations, lower_locations = located(upper), located(lower)
+    common = files(upper_locations) & files(lower_locations)
 
     def chain(location: Location) -> Chain:
         # Compilers split and join folders each in their own way: a path that not both sides
@@ -483,20 +508,20 @@ def _by_place(
 
     index = by_key(
         (key, line)
-        for location, lines in above.items()
-        for key in _keys(chain(location), wanted=False)
+        for location, lines in upper_locations.items()
+        for key in _keys(chain(location), searching=False)
         for line in lines
     )
     groups = by_key(
         (nearest, line)
-        for location, lines in below.items()
-        for nearest in islice(filter(index.__contains__, _keys(chain(location), wanted=True)), 1)
+        for location, lines in lower_locations.items()
+        for nearest in islice(filter(index.__contains__, _keys(chain(location), searching=True)), 1)
         for line in lines
     )
     blocks: list[Block] = []
     for key, lines in groups.items():
-        others = sorted(index[key], key=attrgetter("n"))
-        blocks += _by_operation(others, sorted(lines, key=attrgetter("n")), stages, operations)
+        upper_lines = sorted(index[key], key=attrgetter("n"))
+        blocks += _by_operation(upper_lines, sorted(lines, key=attrgetter("n")), stages, operations)
     return Relation(blocks)
 
 
@@ -513,24 +538,28 @@ def _by_operation(
     """
     if len(upper) == 1:
         return [(_numbers(upper), _numbers(lower))]
-    above = by_key((operations.of(line, stages[0]), line) for line in upper)
-    below = by_key((operations.of(line, stages[1]), line) for line in lower)
+    upper_by_operation = by_key((operations.kinds_of_line(line, stages[0]), line) for line in upper)
+    lower_by_operation = by_key((operations.kinds_of_line(line, stages[1]), line) for line in lower)
     blocks: list[Block] = []
-    left: list[Line] = []
+    unmatched: list[Line] = []
     met: set[Does] = set()
-    for does, lines in below.items():
-        fitting = [other for other in above if other & does]
+    for does, lines in lower_by_operation.items():
+        fitting = [other for other in upper_by_operation if other & does]
         if not fitting:
-            left += lines
+            unmatched += lines
             continue
         met.update(fitting)
         if len(fitting) == 1:
-            blocks += _in_order(above[fitting[0]], lines)
+            blocks += _in_order(upper_by_operation[fitting[0]], lines)
         else:
-            blocks.append((_numbers([x for f in fitting for x in above[f]]), _numbers(lines)))
-    if left:
-        alone = [line for does, lines in above.items() if does not in met for line in lines]
-        blocks.append((_numbers(alone or upper), _numbers(left)))
+            blocks.append(
+                (_numbers([x for f in fitting for x in upper_by_operation[f]]), _numbers(lines))
+            )
+    if unmatched:
+        alone = [
+            line for does, lines in upper_by_operation.items() if does not in met for line in lines
+        ]
+        blocks.append((_numbers(alone or upper), _numbers(unmatched)))
     return blocks
 
 
@@ -546,22 +575,25 @@ def _in_order(upper: Sequence[Line], lower: Sequence[Line]) -> list[Block]:
     another's result above must take it below. Otherwise all belong to all.
     """
     count, times = len(upper), len(lower) // len(upper)
-    above, below = _takes(upper), _takes(lower)
+    upper_uses, lower_uses = _takes(upper), _takes(lower)
     numbers = _numbers(lower)
     places = range(len(lower))
-    for owner in ([at // max(times, 1) for at in places], [at % count for at in places]):
+    for owner in (
+        [index // max(times, 1) for index in places],
+        [index % count for index in places],
+    ):
         regular = count > 1 and times * count == len(lower)
-        if regular and {(owner[a], owner[b]) for a, b in below} <= above:
-            own = by_key(zip(owner, numbers, strict=True))
-            return [((line.n,), own[at]) for at, line in enumerate(upper)]
+        if regular and {(owner[a], owner[b]) for a, b in lower_uses} <= upper_uses:
+            numbers_by_owner = by_key(zip(owner, numbers, strict=True))
+            return [((line.n,), numbers_by_owner[index]) for index, line in enumerate(upper)]
     return [(_numbers(upper), numbers)]
 
 
 def _takes(lines: Sequence[Line]) -> set[tuple[int, int]]:
     """(a, b) where the line at ``a`` uses a value that the line at ``b`` defines last before it."""
-    made: dict[str, int] = {}
+    definitions: dict[str, int] = {}
     out: set[tuple[int, int]] = set()
-    for at, line in enumerate(lines):
-        out.update((at, made[name]) for name in line.uses if name in made)
-        made.update(dict.fromkeys(line.defs, at))
+    for index, line in enumerate(lines):
+        out.update((index, definitions[name]) for name in line.uses if name in definitions)
+        definitions.update(dict.fromkeys(line.defs, index))
     return out

@@ -187,7 +187,7 @@ class Listings:
             model = model_lines(code, span, variant.fusion, file.origin_path, operations())
             if lower is not Stage.OUTPUT_CODE:
                 model = composed(self.links(variant, lower, Stage.OUTPUT_CODE), model)
-            return Relation.of(model).turned()
+            return Relation.from_links(model).turned()
         places = self.places(variant)
         through = None
         ptx = variant.stages.get(Stage.PTX)
@@ -200,7 +200,7 @@ class Listings:
             marks = marked(self.listing(variant, Stage.OUTPUT_CODE))
             if lower is not Stage.OUTPUT_CODE:
                 marks = composed(self.links(variant, lower, Stage.OUTPUT_CODE), marks)
-            found = Relation.of(marks).turned()
+            found = Relation.from_links(marks).turned()
         if upper is Stage.OUTPUT_CODE and variant.fusion is not None:
             # Its definition and its launches belong to where it begins.
             begin = beginning(right, self.function(variant, lower), found)

@@ -144,7 +144,7 @@ class HintSubject(Struct, frozen=True, dict=True):
     def instructions(self, stage: Stage, *bases: str) -> Sequence[Line]:
         """The kernel's instructions in PTX or SASS whose opcodes begin with one of these words."""
         code = self.code(stage)
-        return () if code is None else code.of(*bases)
+        return () if code is None else code.with_bases(*bases)
 
     def flow(self, stage: Stage) -> Flow | None:
         facts = self.facts.get(stage)
