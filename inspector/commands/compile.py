@@ -35,7 +35,7 @@ from inspector.sources.compilers import CompilerInput, check_options
 from inspector.sources.compiling import (
     CompileOutcome,
     CompileRequest,
-    GivenKernels,
+    KernelOptions,
     compile_files,
     settings,
     signature_of,
@@ -133,7 +133,7 @@ def request_of(
             if source.language in compiling.BY_TRITON:
                 settings(options)
     return CompileRequest(
-        given=_given(args, inputs),
+        kernel_options=_given(args, inputs),
         inputs=inputs,
         targets=targets(args.target),
         options=tuple(dict.fromkeys(sets)),
@@ -144,7 +144,7 @@ def request_of(
     )
 
 
-def _given(args: argparse.Namespace, inputs: Sequence[CompilerInput]) -> GivenKernels:
+def _given(args: argparse.Namespace, inputs: Sequence[CompilerInput]) -> KernelOptions:
     """How kernels are to be compiled, where that was given. Raises ``UsageError``."""
     given = args.signature is not None or args.constexpr or args.kernel
     if given and not any(source.language == "triton" for source in inputs):
@@ -155,7 +155,7 @@ def _given(args: argparse.Namespace, inputs: Sequence[CompilerInput]) -> GivenKe
             "Give --signature 'x: *fp32:16, n: i32' as well, or none of them: the .py is then run "
             "for its own calls.",
         )
-    return GivenKernels(
+    return KernelOptions(
         tuple(args.kernel),
         None if args.signature is None else signature_of(args.signature),
         settings(args.constexpr, "--constexpr"),

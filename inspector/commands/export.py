@@ -24,7 +24,7 @@ from inspector.measure.evidence import Evidence
 from inspector.measure.time.results import times
 from inspector.reader.reader import Reader
 from inspector.report import jsons
-from inspector.sources.opening import is_there, newest, standing
+from inspector.sources.opening import is_there, newest, path_or_unfinished
 from inspector.system import files, printing
 
 FORMATS = ("html", "markdown", "folder", "ptxview")
@@ -69,7 +69,7 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
         is_there(Path(words[0]))
         or (len(words) > 1 and (os.sep in words[0] or Path(words[0]).suffix in SUFFIXES))
     )
-    path = standing(Path(words[0])) if named else newest()
+    path = path_or_unfinished(Path(words[0])) if named else newest()
     selectors = words[1:] if named else words
     form = _form(args.format, args.output)
     target = _target(path, form, args.output)

@@ -216,7 +216,9 @@ def _begun(out: Path | None) -> running.Run:
     name = Path(sys.argv[0]).stem if sys.argv and sys.argv[0] else "program"
     name = "notebook" if "ipykernel" in name or "ipykernel" in sys.modules else name
     target = os.environ.get("PTXVIEW_TARGET")
-    return running.Run(running.RunRequest("script", (name,), out=out, target=target), here=words)
+    return running.Run(
+        running.RunRequest("script", (name,), out=out, target=target), this_argv=words
+    )
 
 
 def _record_into(run: running.Run, probes: Any) -> None:

@@ -262,7 +262,7 @@ def summary(outcome: RunOutcome) -> str:
             what = f"no kernel was captured, of {count} that the program made with {makers}"
         if ended := ended_by(outcome.status):
             what += f"; it was {ended}"
-    took = f"{outcome.seconds:.1f} s, and {outcome.after:.1f} s after it"
+    took = f"{outcome.seconds:.1f} s, and {outcome.completion_seconds:.1f} s after it"
     return f"ptxview: {what} → {outcome.path} ({took})"
 
 

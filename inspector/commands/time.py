@@ -49,7 +49,7 @@ from inspector.reader.reader import Reader
 from inspector.recording.layout import is_recording, place
 from inspector.report import jsons, races, timings
 from inspector.report.tables import need_compiled
-from inspector.sources.opening import is_there, newest, standing
+from inspector.sources.opening import is_there, newest, path_or_unfinished
 from inspector.system import printing
 
 if TYPE_CHECKING:
@@ -186,7 +186,9 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     if args.stored and (args.roofline or args.bytes or args.flops):
         raise UsageError("--roofline, --bytes and --flops are of times that are taken now")
     words = list(args.words)
-    path = standing(Path(words.pop(0))) if words and is_there(Path(words[0])) else newest()
+    path = (
+        path_or_unfinished(Path(words.pop(0))) if words and is_there(Path(words[0])) else newest()
+    )
     reader = common.open_reader(str(path))
     found, calls = chosen(reader, words)
     if len(found) == 1 and words and not calls:
