@@ -179,7 +179,7 @@ def _checked(
     verdicts: list[Verdict] = []
     new = 0
     for kernel, variant in used:
-        allowed = rules.of([_key(variant) in keys for keys in fitting])
+        allowed = rules.limits_for([_key(variant) in keys for keys in fitting])
         figures = now.figures(kernel, variant, allowed)
         other, base = partners.get(_key(variant)), None
         if before is not None and other is not None:

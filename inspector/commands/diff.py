@@ -22,7 +22,7 @@ from inspector.diff import beside, compare, variants
 from inspector.diff.beside import BesideRow
 from inspector.diff.compare import Compared, Files
 from inspector.diff.explanation import changed_versions
-from inspector.diff.recordings import Fate
+from inspector.diff.recordings import ChangeKind
 from inspector.reader.query import Selection, names, place, select, select_one
 from inspector.reader.reader import Reader
 from inspector.report import brief, diff_text
@@ -144,7 +144,7 @@ def _variants(
     whole = all(p.selector is None and _single_file(r) for p, r in zip(given, readers, strict=True))
     pair = (selected[0][1], selected[1][1])
     stage = compare.stage_of(*pair, Stage(args.stage) if args.stage else None)
-    compared = compare.compare(readers, pair, stage, exact=args.exact, whole=whole)
+    compared = compare.compare(readers, pair, stage, exact=args.exact, whole_files=whole)
     a, b = paths = (readers[0].recording.path, readers[1].recording.path)
 
     def document() -> dict[str, Any]:
@@ -283,7 +283,7 @@ def _recordings(a: Reader, b: Reader, args: argparse.Namespace) -> int:
     stage = Stage(args.stage) if args.stage else None
     pairs = compare.compare_recordings(a, b, stage, args.exact)
     versions = changed_versions(a.recording.tools, b.recording.tools)
-    same = all(state is Fate.SAME for _, _, state, _ in pairs)
+    same = all(state is ChangeKind.SAME for _, _, state, _ in pairs)
     paths = (a.recording.path, b.recording.path)
 
     def text(width: int) -> Iterator[RenderableType]:

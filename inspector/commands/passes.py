@@ -100,7 +100,7 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     if args.json:
         hunks = None
         if chosen is not None:
-            hunks = change_of(chosen, bare=False).diff.hunks if chosen.changed else ()
+            hunks = change_of(chosen, without_locations=False).diff.hunks if chosen.changed else ()
         facts = {
             "schema": SCHEMA,
             **whose,
@@ -169,7 +169,7 @@ def _pass_texts(chosen: PassRun, args: argparse.Namespace) -> Iterator[Text]:
         return
     if said := report.pass_operations(chosen, None):
         yield Text(shown(said))
-    change = change_of(chosen, bare=True)
+    change = change_of(chosen, without_locations=True)
     if change.diff.identical and not args.full:
         yield Text("Names or the order of attributes are all that differs.")
         return
