@@ -17,7 +17,7 @@ from typing import NoReturn, cast
 from msgspec import Struct
 
 from inspector import __version__
-from inspector.base.text import Exit, PtxviewError, UsageError, base_name, meant, shown
+from inspector.base.text import Exit, PtxviewError, UsageError, base_name, did_you_mean, shown
 from inspector.commands.common import split_program
 from inspector.system import faults, files, printing
 
@@ -63,7 +63,7 @@ class _Options(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """End with the usage and a sentence."""
         unknown = re.fullmatch(r"unrecognized arguments: (--[\w-]+).*", message, re.DOTALL)
-        hint = meant(unknown[1], self._option_string_actions) if unknown else ""
+        hint = did_you_mean(unknown[1], self._option_string_actions) if unknown else ""
         super().error(f"{message}\n{hint or f'{self.prog} --help says more'}")
 
 
@@ -138,7 +138,7 @@ def _dispatch(words: list[str]) -> int:
     command = next((c for c in COMMANDS if c.name == words[0]), None)
     if command is None:
         command_names = [c.name for c in COMMANDS]
-        hint = meant(words[0], command_names) or f"Commands: {', '.join(command_names)}"
+        hint = did_you_mean(words[0], command_names) or f"Commands: {', '.join(command_names)}"
         raise UsageError(f"there is no command {words[0]}", hint)
     options = _Options(
         prog=f"ptxview {command.name}",

@@ -149,7 +149,7 @@ def _words(words: list[str]) -> tuple[str | None, str | None, str | None]:
 
 def _one_pass(pass_list: PassList, word: str) -> PassRun:
     """The one pass that a word means. Raises ``UsageError``."""
-    fits = pass_list.one(word)
+    fits = pass_list.find(word)
     if not fits:
         raise UsageError(
             f"no pass is called {shown(word)}", "Without PASS they are listed, all with --full."

@@ -492,7 +492,7 @@ def _line_values(
             links[other] = reader.links(variant, stage, other)
         except PtxviewError as error:
             say(f"no links to {other.value}: {error.message}")
-    annotations = reader.line_annotations(variant, stage, whole=True)
+    annotations = reader.line_annotations(variant, stage, whole_file=True)
     for line in lines:
         share = estimated.get(line.n, 0.0) if estimated else None
         yield jsons.line(line, links, annotations.at(line.n), annotations.words(line.n), share)

@@ -164,7 +164,7 @@ def _analyse(recording: Recording, stage: Stage, folder: Path, device: str | Non
             reader.card(variant)
             for finding in reader.findings(variant):
                 assert finding.text
-            annotations = reader.line_annotations(variant, stage, whole=True)
+            annotations = reader.line_annotations(variant, stage, whole_file=True)
             for line in reader.listing(variant, stage).lines:
                 annotations.at(line.n)
                 annotations.words(line.n)
