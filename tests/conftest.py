@@ -28,8 +28,9 @@ from tests.helpers.samples import Disassembler, disassemble
 # A worker of pytest-xdist has the width of its parent's terminal here (80 without one), and
 # tables that are no terminal's are as wide as this says. Child processes inherit it.
 WIDTH_AND_COLOURS = ("COLUMNS", "LINES", "NO_COLOR", "FORCE_COLOR")
-# Without bytecode, each of hundreds of programs compiles ptxview again.
-for name in (*WIDTH_AND_COLOURS, "PYTHONDONTWRITEBYTECODE"):
+# Without bytecode, each of hundreds of programs compiles ptxview again. The options of this run are
+# not those of a pytest that a test starts.
+for name in (*WIDTH_AND_COLOURS, "PYTHONDONTWRITEBYTECODE", "PYTEST_ADDOPTS"):
     os.environ.pop(name, None)
 
 # As in an environment that is activated: pip puts ninja beside the interpreter, where torch, which
@@ -85,17 +86,41 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     return None
 
 
+NIGHTLY_PER_SAMPLE = 60
+"""Nightly tests of which ``--sample`` chooses one: five of 300, about a minute."""
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     """``--sample SEED``, for nightly tests on every change."""
-    parser.addoption("--sample", metavar="SEED", help="run one test of thirty, chosen by SEED")
+    parser.addoption("--sample", metavar="SEED", help="run a few nightly tests too, chosen by SEED")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Let ``--sample`` choose among nightly tests, in place of ``-m 'not nightly'``."""
+    if config.getoption("--sample") is not None:
+        config.option.markexpr = ""
+
+
+def is_nightly(item: pytest.Item) -> bool:
+    return item.get_closest_marker("nightly") is not None
+
+
+def is_sampled(item: pytest.Item, seed: str) -> bool:
+    """Whether a test runs with ``--sample``: any that is not nightly, and a few that are."""
+    number = crc32(f"{seed} {item.nodeid}".encode())
+    return number % NIGHTLY_PER_SAMPLE == 0 or not is_nightly(item)
+
+
+def takes_long(item: pytest.Item) -> bool:
+    return is_nightly(item) or item.path.relative_to(TESTS).parts[0] in LONG
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Mark by folders, put first what takes long, keep those that ``--sample`` chooses."""
     seed = config.getoption("--sample")
     if seed is not None:
-        items[:] = [item for item in items if crc32(f"{seed} {item.nodeid}".encode()) % 30 == 0]
-    items.sort(key=lambda item: item.path.relative_to(TESTS).parts[0] not in LONG)
+        items[:] = [item for item in items if is_sampled(item, seed)]
+    items.sort(key=takes_long, reverse=True)
     for item in items:
         if item.path.parent != TESTS and is_fast(item.path):
             item.add_marker(pytest.mark.fast)

@@ -10,6 +10,7 @@ import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from importlib import import_module
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -68,6 +69,7 @@ class Watch:
 @pytest.fixture(scope="session")
 def hooked() -> Watch:
     """An audit hook stays until the process ends."""
+    import_module("numpy")  # its import, which a reader may cause, sets a variable
     watch = Watch()
     sys.addaudithook(watch.hook)
     return watch

@@ -16,6 +16,7 @@ from typing import TypeVar
 from msgspec import Struct
 
 from inspector.base.text import by_key, words
+from inspector.listing import ptx_statement, sass_operands
 from inspector.listing.line import Function, Kind, Line, Listing
 
 T = TypeVar("T")
@@ -227,8 +228,6 @@ def _numbers(match: re.Match[str] | None) -> tuple[int, int, int] | None:
 
 LOAD, STORE, COPY, ATOMIC, REDUCTION = "load", "store", "copy", "atomic", "reduction"
 
-_TYPE = re.compile(r"\.(?:b|u|s|f|bf)(8|16|32|64|128)(x2)?(?![\w:])")
-_VECTOR = re.compile(r"\.v([248])\b")
 _SPACES = ("global", "shared", "local", "const", "param", "tex", "surf")
 _TIMES = re.compile(r"\.x(\d{1,3})\b")
 _SIZE = re.compile(r"\],\s*\[[^\]]*\],\s*(0x[0-9a-fA-F]+|\d+)\b")
@@ -248,10 +247,6 @@ _SASS = {
     "UBLKCP": (COPY, "global"), "LDTM": (LOAD, "tensor"), "STTM": (STORE, "tensor"),
 }  # fmt: skip
 _BULK = frozenset(("UTMALDG", "UTMASTG", "UTMAREDG", "UBLKCP"))
-_SASS_WIDTH = re.compile(r"\.(?:ENL2\.)?[USFB]?(8|16|32|64|96|128|256)\b")
-_SASS_PACKED = re.compile(r"\.B?F(16|32)x([248])\b")
-_SASS_VECTOR = re.compile(r"F32x|F16x|_V[48]|VEC")
-_MATRIX = re.compile(r"\.MT?88\b")
 
 
 class Access(Struct, frozen=True):
@@ -306,13 +301,11 @@ def _ptx(line: Line) -> tuple[str, str, int | None] | None:
         return None
     if base in ("ldmatrix", "stmatrix"):
         times = _TIMES.search(opcode)
-        return kind, space, 4 * int(times[1]) if times and ".m8n8" in opcode else None
+        registers = 2 if ".m16n16" in opcode else 1
+        return kind, space, 4 * registers * int(times[1]) if times else None
     if base == "multimem":
         space = "global"
-    types, vector = _TYPE.findall(opcode), _VECTOR.search(opcode)
-    bits, twice = types[-1] if types else (0, "")
-    width = int(bits) * (2 if twice else 1) * (int(vector[1]) if vector else 1) // 8
-    return kind, space, width if types else None
+    return kind, space, ptx_statement.access_bytes(parts)
 
 
 def _ptx_copy(opcode: str, text: str) -> tuple[str, str, int | None] | None:
@@ -337,17 +330,4 @@ def _sass(line: Line) -> tuple[str, str, int | None] | None:
     kind = _SASS.get(base)
     if kind is None or (base in ("LDS", "LDG") and not line.defs):  # RZ: for its side effects
         return None
-    if base in _BULK or base == "STTM":
-        return *kind, None
-    if base in ("LDSM", "STSM"):
-        many = opcode.rpartition(".")[2]
-        width = 4 * int(many) if many in ("2", "4") else 4
-        return *kind, width if _MATRIX.search(opcode) else None
-    if base == "LDTM":
-        return *kind, 4 * len(line.defs) or None
-    if packed := _SASS_PACKED.search(opcode):  # a vector of numbers: of atomics and reductions
-        return *kind, int(packed[1]) * int(packed[2]) // 8
-    if _SASS_VECTOR.search(opcode):
-        return *kind, None
-    named = _SASS_WIDTH.search(opcode)
-    return *kind, int(named[1]) // 8 if named else 4
+    return *kind, None if base in _BULK else sass_operands.access_bytes(opcode)

@@ -552,10 +552,8 @@ def _in_order(upper: Sequence[Line], lower: Sequence[Line]) -> list[Block]:
     for owner in ([at // max(times, 1) for at in places], [at % count for at in places]):
         regular = count > 1 and times * count == len(lower)
         if regular and {(owner[a], owner[b]) for a, b in below} <= above:
-            own = [
-                [n for n, o in zip(numbers, owner, strict=True) if o == at] for at in range(count)
-            ]
-            return [((line.n,), lines) for line, lines in zip(upper, own, strict=True)]
+            own = by_key(zip(owner, numbers, strict=True))
+            return [((line.n,), own[at]) for at, line in enumerate(upper)]
     return [(_numbers(upper), numbers)]
 
 

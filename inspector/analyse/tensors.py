@@ -8,6 +8,7 @@ Loops are in their first iteration.
 import operator
 import re
 from collections.abc import Callable, Iterable, Mapping
+from itertools import takewhile
 
 from msgspec import Struct
 
@@ -42,9 +43,9 @@ class Blocked(Struct, frozen=True):
 
 
 def blocked(lines: Iterable[Line]) -> dict[str, Blocked]:
-    """The blocked layouts of a listing by their names (``#blocked1``)."""
+    """The blocked layouts of a listing by their names (``#blocked1``); they precede the module."""
     out: dict[str, Blocked] = {}
-    for line in lines:
+    for line in takewhile(lambda line: not line.text.startswith("module"), lines):
         match = _ALIAS.match(line.text)
         if match is None:
             continue

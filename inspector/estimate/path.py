@@ -21,6 +21,7 @@ from inspector.execute.kinds import Array, u64
 from inspector.execute.lanes import Lanes
 from inspector.execute.memory import Access
 from inspector.listing.line import Line
+from inspector.listing.sass_operands import access_bytes
 
 SECTOR = 32
 
@@ -134,8 +135,6 @@ _PIPES = {
 PIPES = {base: (pipe, rate) for pipe, (rate, names) in _PIPES.items() for base in words(names)}
 """The pipe of one of the SM's four parts, and the cycles that a warp's instruction keeps it."""
 
-_WIDTH = re.compile(r"\.(128|64|U16|S16|U8|S8|16)\b")
-_BYTES = {"128": 16, "64": 8, "U16": 2, "S16": 2, "16": 2, "U8": 1, "S8": 1}
 _DEPBAR = re.compile(r"(SB\d|gsb0)(?:\s*,\s*(0x[0-9a-f]+|\d+))?")
 _GMMA = re.compile(r"(?<!\d)(\d{1,4})x(\d{1,4})x(\d{1,4})")
 _MMA = re.compile(r"MMA\.(\d+)")
@@ -174,12 +173,6 @@ class Op(Struct):
     ends: bool = False
 
 
-def bytes_of(opcode: str) -> int:
-    """Bytes of one lane's access."""
-    match = _WIDTH.search(opcode)
-    return _BYTES[match[1]] if match else 4
-
-
 def decode(
     line: Line,
     ptx: tuple[int, ...],
@@ -202,14 +195,12 @@ def decode(
         PIPES.get(base),
     )
     if base in LOADS or base in STORES:
-        op.sectors, op.tags = bytes_of(opcode), bytes_of(opcode) / 4
+        op.sectors, op.tags = access_bytes(opcode), access_bytes(opcode) / 4
         _access(op, executed, traffic, warps_run)
         if "BYPASS" in opcode:
             op.fresh = 1.0
-    elif base == "LDSM":
-        op.waves = {"4": 4.0, "2": 2.0}.get(opcode.rpartition(".")[2], 1.0)
     elif base in SHARED:
-        op.waves = bytes_of(opcode) / 4
+        op.waves = access_bytes(opcode) / 4
     elif "MMA" in base:
         half = 2 if "TF32" in opcode else 1
         if base.endswith("GMMA"):

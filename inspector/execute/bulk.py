@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import lru_cache
 from math import prod
 
 import numpy as np
@@ -248,6 +248,8 @@ MAX_BOX = 256
 MAX_STRIDE_BYTES = 1 << 40
 MAX_STEP = 8
 """Elements of one dimension that a copy goes on by."""
+MAX_KEPT_MAPS = 256
+"""Decoded tensor maps that are kept: a launch has a few, a hostile kernel may write any number."""
 
 ELEMENTS: tuple[tuple[str, str], ...] = (
     ("u8", "u1"),
@@ -338,7 +340,7 @@ class TensorMap:
         return row.tobytes().ljust(SIZE, b"\0")
 
     @staticmethod
-    @cache
+    @lru_cache(maxsize=MAX_KEPT_MAPS)
     def decode(data: bytes) -> TensorMap:
         """The tensor map in 128 bytes. Raises ValueError if it is no known map."""
         row = np.frombuffer(data[: _LAYOUT.itemsize], _LAYOUT)[0]

@@ -22,7 +22,7 @@ from msgspec.structs import replace
 
 from inspector import __version__
 from inspector.analyse.line_annotations import virtual
-from inspector.base.model import Fusion, Graph, Kernel, Origin, Recording, Stage, Variant
+from inspector.base.model import Content, Fusion, Graph, Kernel, Origin, Recording, Stage, Variant
 from inspector.base.text import PtxviewError, base_name, by_key, plural, shown, visible
 from inspector.diff.beside import BesideRow, Sign
 from inspector.diff.canonical import digest
@@ -59,6 +59,15 @@ TOO_LARGE = "left out: the page would be too large"
 COSTLY = "a compiler would have to be run for it: name the kernel to have it"
 
 
+class PageText(Struct, frozen=True):
+    """The text of a stage on the page: its block, and how many lines it has."""
+
+    content: Content
+    block: int
+    lines: int
+    text_from: str
+
+
 class Gathered(Struct):
     """What was gathered so far: compressed values, named by their number, and sentences on what is
     missing. ``compilers``: whether one may be run for a stage that was not kept. ``idle`` are ids
@@ -76,6 +85,7 @@ class Gathered(Struct):
     _numbers: dict[object, int] = field(default_factory=dict)
     """By a value's digest, and by a text before it was made printable."""
     _size_bytes: int = 0
+    _previous_texts: dict[Stage, PageText] = field(default_factory=dict)
     _previous_links: tuple[dict[str, Links], int | None] = ({}, None)
 
     def add(self, value: object) -> int:
@@ -277,23 +287,34 @@ class Gathered(Struct):
                     raise PtxviewError(IDLE)
                 if file.costly and not self.compilers:
                     raise PtxviewError(COSTLY)
-                held = reader.text(variant, stage)
-                text = self._text(held.text, f"{base_name(kernel.name)} {variant.id} {stage.value}")
-                lines = held.text.count("\n") + 1
+                label = f"{base_name(kernel.name)} {variant.id} {stage.value}"
+                text = self._stage_text(variant, stage, label)
                 near = not idle or variant.lines_in(stage) is not None
                 own = reader.function(variant, stage) if near else None
                 stages[stage.value] = {
-                    "text": text,
-                    "lines": lines,
-                    "from": held.text_from,
+                    "text": text.block,
+                    "lines": text.lines,
+                    "from": text.text_from,
                     "path": file.origin_path,
                     "first": 1 if own is None else max(own.first, 1),
-                    "last": lines if own is None else own.last,
+                    "last": text.lines if own is None else own.last,
                     "told": self.add(NOTHING_TOLD) if idle else self._told(variant, stage),
                 }
             except PtxviewError as error:
                 missing[stage.value] = error.message
         return stages, missing
+
+    def _stage_text(self, variant: Variant, stage: Stage, label: str) -> PageText:
+        """The text of a stage. Kernels of one file, which follow each other, share it."""
+        content = variant.stages[stage].content
+        previous = self._previous_texts.get(stage)
+        if previous is not None and previous.content == content:
+            return previous
+        text = self.reader.text(variant, stage)
+        block = self._text(text.text, label)
+        out = PageText(content, block, text.text.count("\n") + 1, text.text_from)
+        self._previous_texts[stage] = out
+        return out
 
     def _text(self, whole: str, label: str) -> int:
         """The block of a text. Raises ``PtxviewError`` where it is too large."""

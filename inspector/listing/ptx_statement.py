@@ -67,7 +67,7 @@ KNOWN = NO_RESULT | words(
     "neg not or popc prmt rcp redux rem rsqrt sad selp set setp shf shfl shl shr sin slct sqrt "
     "stacksave sub subc suld suq sured szext tanh tcgen05 testp tex tld4 txq vabsdiff vabsdiff2 "
     "vabsdiff4 vadd vadd2 vadd4 vavrg2 vavrg4 vmad vmax vmax2 vmax4 vmin vmin2 vmin4 vote vset "
-    "vset2 vset4 vshl vshr vsub vsub2 vsub4 wmma xor clusterlaunchcontrol"
+    "vset2 vset4 vshl vshr vsub vsub2 vsub4 wmma xor clusterlaunchcontrol spcompress spdecompress"
 )
 """Known instructions, needed only if a statement has no ``;`` on its first line; so newer ones are
 parsed as well."""
@@ -84,14 +84,14 @@ SPECIAL = words(
 """Special registers, read-only values of the hardware: they are neither defined nor used."""
 
 PLAIN = re.compile(
-    r"[ \t]*+(?:@(!?+)[ \t]*+(%[\w$]++)[ \t]++)?([a-z][\w.]*+(?:::[\w.]++)*+)"
+    r"[ \t]*+(?:@(!?+)[ \t]*+(%[\w$]++)[ \t]++)?([a-z][\w.]*+(?:::[\w.]++(?::\d[\w.]*+)?)*+)"
     r"(?:[ \t]++([%\w$.,{}\[\]+\-|! \t]*+))?;[ \t]*+(?://.*+)?\r?\Z",
     re.DOTALL,
 )
-"""One instruction on its own line: guard, opcode, operands."""
+"""One instruction on its own line: guard, opcode (``spcompress.b8.b4.sp::2:4.x1``), operands."""
 
 
-_TWO_RESULTS = re.compile(r"tcgen05\.ld\.red\b")
+_TWO_RESULTS = re.compile(r"tcgen05\.ld\.red\b|spcompress\b")
 """Instructions that write their second operand too: ``tcgen05.ld.red {%r1, %r2}, %r3, [%r4]``."""
 
 
@@ -114,7 +114,8 @@ _NUMBER = re.compile(
 _HEX_FLOAT = re.compile(r"(-?)\s*+0(?:[fF]([0-9a-fA-F]{8})|[dD]([0-9a-fA-F]{16}))\Z")
 _DECIMAL = re.compile(r"-?\s*+(?:\d++\.\d*+|\.\d++|\d++(?=[eE]))(?:[eE][+-]?\d++)?\Z")
 INSTRUCTION = re.compile(
-    r"\s*+(?:@(!?)\s*+([%\w$]++)\s*+)?([a-z_][\w.]*+(?:::[\w.]++)*+)(?=[\s{\[(]|\Z)\s*+(.*)\Z",
+    r"\s*+(?:@(!?)\s*+([%\w$]++)\s*+)?([a-z_][\w.]*+(?:::[\w.]++(?::\d[\w.]*+)?)*+)"
+    r"(?=[\s{\[(]|\Z)\s*+(.*)\Z",
     re.DOTALL,
 )
 _REGISTER = re.compile(r"(%[\w$]++)(?:\.(\w++))?")
@@ -391,12 +392,40 @@ def real(text: str) -> float | None:
     return None
 
 
+# -- types -------------------------------------------------------------------------------------
+
+_TYPE = re.compile(
+    r"(?:(?:bf|[busf])(8|16|32|64|128)|tf(32)|e(?:4m3|5m2)|(pred))(?:x(2|4|8|16))?\Z"
+)
+"""``f16x2``, ``b128``, ``e4m3x4``, ``pred``."""
+_VECTORS = {"v2": 2, "v4": 4, "v8": 8}
+
+
+def type_bits(name: str) -> int | None:
+    """The width of a type: 32 of ``f16x2``, 1 of ``pred``; None if it is no type."""
+    match = _TYPE.match(name)
+    if match is None:
+        return None
+    bits = 1 if match[3] else int(match[1] or match[2] or 8)
+    return bits * int(match[4] or 1)
+
+
+def access_bytes(words: Sequence[str]) -> int | None:
+    """The bytes that one thread moves, by the words of an opcode or a declaration.
+
+    16 of ``ld global v4 b32``, 1 of a predicate; None if no type is named.
+    """
+    bits = next((bits for word in reversed(words) if (bits := type_bits(word)) is not None), None)
+    if bits is None:
+        return None
+    return max(1, bits // 8) * next((_VECTORS[word] for word in words if word in _VECTORS), 1)
+
+
 # -- registers ---------------------------------------------------------------------------------
 
 REGISTERS = re.compile(r"\.reg\b((?:\s*+\.[a-z]\w*+(?:\s++\d++)?)++)([^;]*+)")
 """A ``.reg``: its types, then its names. In a function's header it also ends at ``,`` or ``)``."""
 
-_WIDTH = re.compile(r"[busf]{1,2}(\d{1,3})(?:x\d)?\Z")
 _TYPE_WORD = re.compile(r"\.([a-z]\w*)")
 
 
@@ -413,9 +442,7 @@ class RegisterDeclaration(NamedTuple):
     @property
     def bits(self) -> int | None:
         """The width in bits of a register, or of an element of a vector; 1 for a predicate."""
-        element = self.type.rpartition(".")[2]
-        width = _WIDTH.match(element)
-        return int(width[1]) if width else 1 if element == "pred" else None
+        return type_bits(self.type.rpartition(".")[2])
 
 
 _NUMBERED = re.compile(r"(.*?)(0|[1-9]\d{0,8})\Z", re.DOTALL)
@@ -442,7 +469,6 @@ _VARIABLE = re.compile(
     r"\s*+([\w$%]++)((?:\s*+\[[^\[\]]*+\])*+)"
 )
 _WORD = re.compile(r"\.([a-z][\w:]*+)(?:\s++(\d++))?")
-_TYPE = re.compile(r"(?:b?[bsuf](8|16|32|64|128)(x2)?|pred)\Z")
 _SIZE = re.compile(r"\[([^\[\]]*+)\]")
 
 
@@ -462,15 +488,12 @@ class VariableDeclaration(NamedTuple):
     @property
     def type(self) -> str | None:
         """The type, such as ``u64``; None if none is named."""
-        return next((word for word, _ in self.words if _TYPE.match(word)), None)
+        return next((word for word, _ in self.words if type_bits(word) is not None), None)
 
     @property
     def element_bytes(self) -> int:
         """Bytes of one element, or of a whole vector; 1 for a predicate, 4 if no type is named."""
-        width = _TYPE.match(self.type or "b32")
-        vector = next((int(word[1]) for word, _ in self.words if word in ("v2", "v4", "v8")), 1)
-        packed = 2 if width and width[2] else 1
-        return vector * packed * (int(width[1]) // 8 if width and width[1] else 1)
+        return access_bytes([word for word, _ in self.words]) or 4
 
     @property
     def size(self) -> int | None:

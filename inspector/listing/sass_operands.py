@@ -95,6 +95,7 @@ _ACCESS_BITS = re.compile(r"[USF]?(8|16|32|64|96|128|256)\Z")
 _PACKED = re.compile(r"B?(?:F(16|32)|E4M3|E5M2)x(\d{1,2})\Z")
 """``F16x4``, ``E5M2x16``: several values."""
 _PAIRS = words("DADD DMUL DFMA DSETP DMNMX DSET FADD2 FMUL2 FFMA2 CLMAD")
+_MATRIX_ACCESSES = frozenset(("LDSM", "STSM", "LDTM", "STTM"))
 _PLACED = {
     "LEPC": 0,
     "CS2R": 0,
@@ -122,6 +123,14 @@ def access_bits(qualifiers: Sequence[str]) -> int:
         if match := _PACKED.match(qualifier):
             return int(match[1] or 8) * int(match[2])
     return 32
+
+
+def access_bytes(opcode: str) -> int:
+    """The bytes that one thread moves: 16 of ``LDG.E.128`` and ``LDSM.16.M88.4``."""
+    base, *qualifiers = opcode.split(".")
+    if base in _MATRIX_ACCESSES:
+        return 4 * matrix_registers(base, qualifiers)
+    return access_bits(qualifiers) // 8
 
 
 def matrix_registers(base: str, qualifiers: Sequence[str]) -> int:
@@ -279,7 +288,7 @@ def _placed_widths(base: str, qualifiers: list[str], operands: list[str]) -> lis
     """One operand of several registers: 64 bits, or matrices."""
     widths = [1] * len(operands)
     wide = 1 if base != "LEPC" and "32" in qualifiers else 2
-    if base in ("LDTM", "STTM", "LDSM", "STSM"):
+    if base in _MATRIX_ACCESSES:
         wide = matrix_registers(base, qualifiers)
     place = _PLACED[base]
     if "STAT" in qualifiers and len(operands) > 2:  # the minimum or maximum comes first

@@ -35,7 +35,7 @@ from inspector.listing.line import Function, Listing
 from inspector.reader import tables
 from inspector.reader.listings import Listings, decode, functions_of
 from inspector.recording.facts import from_res_usage, max_threads, merge
-from inspector.recording.layout import DerivedCache
+from inspector.recording.layout import DerivedCache, content_digest
 from inspector.sources import disassembly
 from inspector.sources.disassembly import usage_text
 from inspector.system.process import side_by_side
@@ -308,9 +308,10 @@ class VariantFacts(Listings):
         self.pass_over(variant)
 
     def _executed_key(self, variant: Variant) -> str:
-        text = variant.stages[Stage.PTX].content.read()
+        digest = content_digest(variant.stages[Stage.PTX].content)
         # Names are a stranger's: not every one of them can be encoded.
-        return self.cache.key("executed", __version__, text, ascii((variant.symbol, variant.calls)))
+        call_text = ascii((variant.symbol, variant.calls))
+        return self.cache.key("executed", __version__, digest, call_text)
 
     def device(self, variant: Variant) -> Device | None:
         """The device of the figures; None for an unknown architecture."""

@@ -101,6 +101,15 @@ class ZipContent(Struct, frozen=True):
         return _as_named(self.archive.read(member), self.digest, f"{member} in {self.archive.path}")
 
 
+def content_digest(content: Content) -> str:
+    """The SHA-256 of a content. A blob is not read for it: its name is what it must have."""
+    if isinstance(content, BlobContent):
+        return content.path.name
+    if isinstance(content, ZipContent):
+        return content.digest
+    return hashlib.sha256(content.read()).hexdigest()
+
+
 def _as_named(data: bytes, digest: str, where: str) -> bytes:
     """``data``, if its SHA-256 is ``digest``, the blob's name. Raises ``Unreadable`` if not."""
     if hashlib.sha256(data).hexdigest() != digest:

@@ -52,6 +52,11 @@ def test_the_mix_has_every_instruction_once(folder: Path, ending: str, cache: De
         ("atom.global.add.f32 %f1, [%rd1], %f2;", ("atomic", "global", 4)),
         ("red.global.add.noftz.v2.f16x2 [%rd1], {%r1,%r2};", ("reduction", "global", 8)),
         ("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%r1}, [%r2];", ("load", "shared", 16)),
+        ("ldmatrix.sync.aligned.m16n16.x2.trans.shared.b8 {%r1}, [%r2];", ("load", "shared", 16)),
+        (
+            "multimem.ld_reduce.weak.global.add.acc::f16.v4.e4m3x4 {%r1,%r2,%r3,%r4}, [%rd1];",
+            ("load", "global", 16),
+        ),
         ("cp.async.cg.shared.global [ %r1 + 0 ], [ %rd1 + 0 ], 0x10, %r3;", ("copy", "global", 16)),
         (
             "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes "
@@ -93,6 +98,11 @@ def test_what_is_no_access(statement: str) -> None:
         ("LDGSTS.E.BYPASS.LTC128B.128 [R41], desc[UR14][R26.64], P1", ("copy", "global", 16)),
         ("ATOMG.E.ADD.F16x2.RN.STRONG.GPU PT, R3, desc[UR4][R2.64], R5", ("atomic", "global", 4)),
         ("REDG.E.ADD.F32.FTZ.RN.STRONG.GPU desc[UR4][R2.64], R5", ("reduction", "global", 4)),
+        ("LDG.E.96 R4, desc[UR8][R2.64]", ("load", "global", 12)),
+        ("REDG.E.ADD.BF16x8.RN.STRONG.GPU desc[UR4][R2.64], R8", ("reduction", "global", 16)),
+        ("LDSM.8.MT1616.2 R4, [UR4]", ("load", "shared", 16)),
+        ("STTM.16dp256bit.x2 tmem[UR4], R4", ("store", "tensor", 32)),
+        ("LDTM.STAT.x8.MIN R13, R4, tmem[UR4]", ("load", "tensor", 32)),
         ("UTMALDG.2D [UR8], [UR4]", ("load", "global", None)),
     ],
 )

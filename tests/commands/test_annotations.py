@@ -50,9 +50,15 @@ def occupied(text: str) -> dict[tuple[str, int], dict[str, int]]:
     return out
 
 
-# nvdisasm refuses -plr of matmul_sm90: its ELF ABI is CUDA 12's.
+# nvdisasm refuses -plr of matmul_sm90, of ABI 7. One file shows that the figures reach
+# the output; tests/analyse/flow compares liveness itself.
 @pytest.mark.parametrize(
-    "cubin", [c for c in CUBINS if c.stem != "matmul_sm90"], ids=lambda p: p.stem
+    "cubin",
+    [
+        pytest.param(c, id=c.stem, marks=() if c.stem == "zoo_sm90" else pytest.mark.nightly)
+        for c in CUBINS
+        if c.stem != "matmul_sm90"
+    ],
 )
 def test_live_registers_of_sass_are_those_of_nvdisasm(cubin: Path) -> None:
     counted = occupied(printed(tool("nvdisasm"), "-c", "-plr", cubin).decode())

@@ -11,8 +11,9 @@ second block with everything off is the control: its interval must have 1. With 
 launchers are the program's own and no call of the driver has a callback; CUPTI stays loaded.
 
 A block's CPU time of the process has all threads, also CUPTI's and the library's own, and what they
-write of the block. The time of the main thread and the wall time end with the block's last launch
-and with its last kernel. ``--dry`` needs no GPU: launches are stubs, and nothing is at the driver.
+write of the block; the table of threads says whose it is. The time of the main thread and the wall
+time end with the block's last launch and with its last kernel. ``--dry`` needs no GPU: launches are
+stubs, and nothing is at the driver.
 """
 
 from __future__ import annotations
@@ -91,6 +92,8 @@ class Blocks:
     """Part of the wall time in which all was launched and the GPU was not done."""
     switching: list[float] = field(default_factory=list)
     """Milliseconds of changing into the state."""
+    threads: list[dict[str, float]] = field(default_factory=list)
+    """CPU of threads by their names, milliseconds a step."""
 
 
 # -- the recorded process -------------------------------------------------------------------------
@@ -270,11 +273,26 @@ def dry_step(probes: Probes) -> tuple[str, Step, Step]:
     return f"{DRY_LAUNCHES} stubs of launchers", step, lambda: None
 
 
+def thread_times() -> dict[str, float]:
+    """CPU milliseconds of the threads that live, by name: of one name their sum."""
+    times: dict[str, float] = {}
+    for task in Path("/proc/self/task").iterdir():
+        try:
+            nanoseconds = int((task / "schedstat").read_text().split()[0])
+            name = (task / "comm").read_text().strip()
+        except OSError:  # it ended, or the kernel keeps no such statistics
+            continue
+        name = "main" if task.name == str(os.getpid()) else name
+        times[name] = times.get(name, 0) + nanoseconds / 1e6
+    return times
+
+
 def measure_block(probes: Probes, step: Step, wait: Step, steps: int, blocks: Blocks) -> None:
     """Run a block of steps and add its times."""
     for _ in range(SETTLING_STEPS):
         step()
     wait()
+    threads = thread_times()
     process, main, wall = time.process_time(), time.thread_time(), time.perf_counter()
     for _ in range(steps):
         step()
@@ -284,6 +302,9 @@ def measure_block(probes: Probes, step: Step, wait: Step, steps: int, blocks: Bl
     ended = time.perf_counter()
     probes.tell()
     process = time.process_time() - process
+    blocks.threads.append(
+        {name: (ms - threads.get(name, 0)) / steps for name, ms in thread_times().items()}
+    )
     blocks.process.append(process * 1e3 / steps)
     blocks.main.append(main * 1e3 / steps)
     blocks.wall.append((ended - wall) * 1e3 / steps)
@@ -396,6 +417,23 @@ def markdown(measured: dict[str, Any], summary: dict[str, dict[str, Any]]) -> st
     return "\n".join(lines)
 
 
+def threads_markdown(measured: dict[str, Any]) -> str:
+    """Which thread has the CPU time: mean ms a step in each state, threads with 1 % or more."""
+    means: dict[str, dict[str, float]] = {}
+    for state, blocks in measured["blocks"].items():
+        names = {name for block in blocks["threads"] for name in block}
+        means[state] = {
+            name: statistics.fmean(block.get(name, 0) for block in blocks["threads"])
+            for name in names
+        }
+    total = max(sum(row.values()) for row in means.values())
+    names = sorted({n for row in means.values() for n, ms in row.items() if ms > total / 100})
+    lines = [f"| CPU, ms a step | {' | '.join(names)} |", "|---|" + "---:|" * len(names)]
+    for state, row in means.items():
+        lines.append(f"| {state} | {' | '.join(f'{row.get(n, 0):.3f}' for n in names)} |")
+    return "\n".join(lines)
+
+
 def remarks(measured: dict[str, Any], summary: dict[str, dict[str, Any]]) -> list[str]:
     """What the table is of, and what must be known to read it."""
     launches, rounds = measured["launches"], measured["rounds"]
@@ -451,7 +489,8 @@ def main() -> None:
     summary = summarise(measured)
     if asked.json is not None:
         asked.json.write_text(json.dumps({**measured, "summary": summary}, indent=1) + "\n")
-    print("\n".join([markdown(measured, summary), "", *remarks(measured, summary)]))
+    tables = [markdown(measured, summary), "", threads_markdown(measured), ""]
+    print("\n".join([*tables, *remarks(measured, summary)]))
 
 
 if __name__ == "__main__":

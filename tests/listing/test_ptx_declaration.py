@@ -7,7 +7,12 @@ import pytest
 
 from inspector.base.model import Stage
 from inspector.listing import parse
-from inspector.listing.ptx_statement import entries, read_header, variable_declaration
+from inspector.listing.ptx_statement import (
+    entries,
+    read_header,
+    register_declarations,
+    variable_declaration,
+)
 from inspector.system.process import run_tool
 from inspector.system.toolchain import need
 from tests.helpers.ptxview import saved
@@ -78,3 +83,20 @@ def test_the_kernels_of_a_text_with_their_headers() -> None:
     found = list(entries(text))
     assert [name for name, _ in found] == ["k", "second", "k"]
     assert ".reqntid 64, 2" in found[0][1] and ".reg" not in found[0][1]
+
+
+@pytest.mark.parametrize(
+    ("type_name", "bits"),
+    [
+        ("pred", 1),
+        ("u8", 8),
+        ("bf16", 16),
+        ("f16x2", 32),
+        ("bf16x2", 32),
+        ("tf32", 32),
+        ("b128", 128),
+    ],
+)
+def test_a_packed_register_is_as_wide_as_all_its_elements(type_name: str, bits: int) -> None:
+    (declared,) = register_declarations(f".reg .{type_name} %a<3>;")
+    assert declared.bits == bits

@@ -210,3 +210,116 @@ def test_a_guarded_callback_may_be_given_any_keyword() -> None:
         return given
 
     assert hooks.guarded(callback)(name=1, hook=2) == {"name": 1, "hook": 2}
+
+
+class LaunchCounter:
+    """Counts calls by their first argument; what it is told is kept."""
+
+    def __init__(self, key: Any = None) -> None:
+        self.counts: dict[Any, list[int]] = {}
+        self.known = (1, key or (lambda args: args[0]), self.counts)
+        self.hooks: list[str] = []
+        self.noted: list[list[int]] = []
+        self.counted = self.noted.append
+
+    def before(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[int]:
+        self.hooks.append("before")
+        return self.counts.setdefault(args[0], [0, 3])
+
+    def after(self, count: list[int], result: Any, error: BaseException | None) -> None:
+        count[0] += error is None
+
+    def failed(self, args: tuple[Any, ...], error: BaseException) -> None:
+        self.hooks.append(f"failed {error}")
+
+    def grown(self, count: list[int]) -> None:
+        self.hooks.append(f"grown {count[0]}")
+
+
+def test_frequent_calls_are_counted_by_their_keys_without_hooks() -> None:
+    counter = LaunchCounter()
+    call = hooks.observed_often(lambda key: key * 2, counter, (), "counting")
+    assert [call(7) for _ in range(4)] == [14] * 4
+    assert counter.counts == {7: [4, 3]}
+    assert counter.hooks == ["before", "grown 3", "grown 4"]
+    assert counter.noted == [[4, 3]] * 3
+
+
+def test_frequent_calls_have_their_hooks_while_the_container_holds_anything() -> None:
+    counter, threads = LaunchCounter(), {1}
+    call = hooks.observed_often(lambda key: key, counter, threads, "counting")
+    call(7)
+    call(7)
+    threads.clear()
+    call(7)
+    assert counter.hooks == ["before", "before", "grown 3"]
+
+
+@pytest.mark.parametrize("known", [False, True])
+@pytest.mark.parametrize("kind", [RuntimeError, Odd])
+def test_a_frequent_calls_exception_is_passed_on_without_our_frames(
+    kind: type[BaseException], known: bool
+) -> None:
+    error = kind("the program's")
+    counter = LaunchCounter()
+
+    def original(key: int) -> None:
+        raise error
+
+    if known:
+        counter.counts[7] = [1, 3]
+    call = hooks.observed_often(original, counter, (), "counting")
+    with pytest.raises(kind) as caught:
+        call(7)
+    frames = traceback.extract_tb(caught.value.__traceback__)
+    assert caught.value is error
+    assert [frame.name for frame in frames][1:] == ["original"]
+    assert counter.counts[7][0] == known
+    assert counter.hooks == (["failed the program's"] if known else ["before"])
+
+
+@pytest.mark.parametrize("kind", [RuntimeError, Odd, MemoryError])
+@pytest.mark.parametrize("fault", ["key", "grown", "before", "after"])
+def test_a_counter_that_raises_changes_no_frequent_call(
+    fault: str, kind: type[BaseException]
+) -> None:
+    counter = LaunchCounter(failing(kind) if fault == "key" else None)
+    if fault != "key":
+        setattr(counter, fault, failing(kind))
+    call = hooks.observed_often(lambda key: key * 2, counter, (), "counting")
+    counter.counts[7] = [0, 1]
+    assert [call(key) for key in (7, 7, 8, 8, 9)] == [14, 14, 16, 16, 18]
+
+
+def test_frequent_calls_are_not_counted_while_nothing_is_recorded(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    counter = LaunchCounter()
+    counter.counts[7] = [0, 3]
+    call = hooks.observed_often(lambda key: key * 2, counter, (), "counting")
+    monkeypatch.setitem(hooks._state, "recording", False)
+    assert call(7) == 14 and counter.counts[7] == [0, 3] and not counter.hooks
+
+
+class SlowCount(list[int]):
+    """A count whose reader loses the processor before it writes, as on a free-threaded Python."""
+
+    def __getitem__(self, index: Any) -> Any:
+        value = super().__getitem__(index)
+        time.sleep(0.0005)
+        return value
+
+
+def test_threads_lose_no_counts_where_python_has_no_lock_of_its_own(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(hooks, "_count_lock", threading.Lock())
+    counter = LaunchCounter()
+    counter.counts[7] = SlowCount([0, 1_000_000])
+    call = hooks.observed_often(lambda key: key, counter, (), "counting")
+    threads = [threading.Thread(target=lambda: [call(7) for _ in range(20)]) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert counter.counts[7][0] == 80

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,9 @@ from inspector.reader.reader import Reader
 from inspector.recording.layout import kept_cache
 from inspector.sources.opening import open_path
 from tests.helpers.ptxview import call, environment, ptxview, saved
+from tests.probes.conftest import INDUCTOR, caches, parents, warm_python
+
+__all__ = ["caches", "parents", "warm_python"]  # fixtures
 
 # One statement a line: a location that counts on reaches another statement, or leaves the kernel.
 SCRIPT = '''
@@ -55,12 +59,13 @@ CALLS = {"tl.load": "load", "tl.store": "store", "tl.atomic": "atomic"}
 
 
 @pytest.fixture(scope="module")
-def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def recorded(tmp_path_factory: pytest.TempPathFactory, warm_python: Callable[..., Path]) -> Path:
     folder = tmp_path_factory.mktemp("assembly")
     script = saved(folder / "statements.py", SCRIPT)
     target = folder / "statements.ptxview"
     env = environment(TORCHINDUCTOR_COMPILE_THREADS="1")
-    done = ptxview("run", "--no-tui", "--values", "ptx", "-o", target, script, env=env)
+    words = ("--values", "ptx", "--python", warm_python(*INDUCTOR, values="ptx"))
+    done = ptxview("run", "--no-tui", *words, "-o", target, script, env=env)
     assert done.status == 0, done.said[-2000:]
     return target
 

@@ -18,13 +18,11 @@ from inspector.analyse.tensors import blocked, operand_shape, uses
 from inspector.base.model import Stage
 from inspector.base.text import base_name, by_key, counted, some, words
 from inspector.listing.line import Line
+from inspector.listing.sass_operands import access_bytes
 
 WAIT = "early-wait"
 BARRIER = "barrier-in-loop"
 CALL = "uninlined-call"
-
-_WIDTH = re.compile(r"\.(U8|S8|U16|S16|64|128|256)(?=\.|\Z)")
-_BYTES = {"U8": 1, "S8": 1, "U16": 2, "S16": 2, "64": 8, "128": 16, "256": 32}
 
 
 def _bodies(flow: Flow, code: OpcodeLines) -> list[list[Line]]:
@@ -79,7 +77,9 @@ def _in_flight(lines: Sequence[Line]) -> tuple[int, list[tuple[Line, Line, int]]
         control = line.control
         if control is None:
             continue
-        on_way = sum(_moved(load) for loads in pending.values() for _, load in loads)
+        on_way = sum(
+            access_bytes(load.opcode or "") for loads in pending.values() for _, load in loads
+        )
         for barrier in range(6):
             if control.wait >> barrier & 1 and pending.get(barrier):
                 most = max(most, on_way)
@@ -89,11 +89,6 @@ def _in_flight(lines: Sequence[Line]) -> tuple[int, list[tuple[Line, Line, int]]
     if any(pending.values()):  # waited for in the next turn: it was loaded ahead
         return 1 << 20, []
     return most, waits
-
-
-def _moved(load: Line) -> int:
-    match = _WIDTH.search(load.opcode or "")
-    return _BYTES[match[1]] if match else 4
 
 
 def _chased(lines: Sequence[Line]) -> bool:

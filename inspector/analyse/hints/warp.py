@@ -29,7 +29,9 @@ from inspector.listing.ptx_statement import (
     SpecialOperand,
     SymbolOperand,
     VectorOperand,
+    access_bytes,
     number,
+    type_bits,
 )
 from inspector.semantics.instructions import COMPARISONS, evaluate
 
@@ -236,7 +238,7 @@ class Warp:
     def _moved(self, row: PtxInstruction) -> list[Lanes | None]:
         """``mov``, of a register or between one register and the parts of a vector."""
         target, source = row.operands[:2]
-        width = _width(row.opcode) or 64
+        width = type_bits(row.parts[-1]) or 64
         if isinstance(source, VectorOperand):
             part_bits = width // len(source.elements)
             parts = [self._value(element) for element in source.elements]
@@ -259,7 +261,7 @@ class Warp:
 
     def _parameter(self, row: PtxInstruction) -> Lanes | None:
         address = row.operands[1] if len(row.operands) > 1 else None
-        width = _width(row.opcode)
+        width = type_bits(row.parts[-1])
         if "param" not in row.parts or not isinstance(address, AddressOperand) or address.offset:
             return None
         base = address.base
@@ -304,15 +306,14 @@ class Warp:
         spaces = (part.partition("::")[0] for part in row.parts)
         space = next((s for s in spaces if s in ("global", "shared")), None)
         address = next((o for o in row.operands if isinstance(o, AddressOperand)), None)
-        width = _width(row.opcode)
+        size = access_bytes(row.parts)
         base = None if address is None else self._value(address.base)
-        if space is None or address is None or width is None or base is None:
+        if space is None or address is None or size is None or base is None:
             return
-        vector = next((int(p[1]) for p in row.parts if p in ("v2", "v4", "v8")), 1)
         lanes = list(zip(base, mask, strict=True))[: prod(self._block)]
         where = tuple(place + address.offset for place, on in lanes if on)
         if len(set(where)) > 1:
-            size, store = width // 8 * vector, row.base == "st"
+            store = row.base == "st"
             access = WarpAccess(row.line, space, store, size, where, self._stretch, address.base)
             self.accesses.append(access)
 
@@ -321,15 +322,6 @@ def _joined(parts: Sequence[int], bits: int) -> int:
     """A number of parts of so many bits, the lowest first."""
     mask = (1 << bits) - 1
     return sum((part & mask) << index * bits for index, part in enumerate(parts))
-
-
-_WIDTH = re.compile(r"\.(?:[bsuf]f?|pred)(8|16|32|64|128)?(?:x2)?\Z")
-
-
-def _width(opcode: str) -> int | None:
-    """Bits of the type that an opcode ends in: 32 of ``ld.global.v4.b32``."""
-    match = _WIDTH.search(opcode)
-    return int(match[1]) if match and match[1] else None
 
 
 def _not(value: Lanes | None) -> Lanes | None:

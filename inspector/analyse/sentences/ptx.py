@@ -128,6 +128,9 @@ class PtxReader:
         """What an instruction has that the reference does not; "" if it has all of it."""
         entry = self.isa.ptx(one.opcode)
         words = [one.base] if entry is None else list(self.isa.unknown(one.opcode))
+        names = dict.fromkeys(r.name for o in one.operands for r in registers_of(o))
+        # ``%name`` that is no register is a special register of a newer version.
+        words += [n for n in names if n.startswith("%") and self.statements.undeclared(n)]
         if not words:
             return ""
         verb = "is" if len(words) == 1 else "are"

@@ -11,286 +11,20 @@ from itertools import islice
 from typing import Any
 
 from inspector.analyse.isa import Isa
-from inspector.analyse.sentences import sass_values
+from inspector.analyse.sentences import sass_conversions, sass_memory, sass_values
 from inspector.analyse.sentences.context import Context
 from inspector.analyse.sentences.sass_parts import (
     Handler,
     Pieces,
     SassInstruction,
-    SassOperand,
     SassWording,
-    address,
     destination,
     integer,
     joined,
-    many,
     take_apart,
     where,
 )
 from inspector.listing.line import Function, Kind, Line, Listing
-from inspector.listing.sass_operands import matrix_registers
-
-
-def _policies(i: SassInstruction) -> list[str]:
-    """Hints to the caches, and whom an ordered access is ordered for. Before sm_80 every access of
-    global memory has .SYS; without .STRONG it means nothing."""
-    return i.among("policies") + (i.among("scopes") if i.has("STRONG") else [])
-
-
-def _memory(i: SassInstruction) -> list[SassOperand]:
-    return [o for o in i.operands if "[" in o.bare]
-
-
-def _unless(i: SassInstruction, instead: str) -> str:
-    """``; 0 unless P0`` where the last predicate decides what is read."""
-    conditions = [o for o in i.operands if o.predicate and o.always is None]
-    return f"; {instead} unless {i.words.predicate(conditions[-1])}" if conditions else ""
-
-
-def _address(i: SassInstruction, operand: SassOperand) -> str:
-    # Before sm_90 nvdisasm names only the first register of a 64-bit address: [R2] with .E.
-    pair = bool(i.string("pairs")) and i.has("E") and "desc[" not in operand.bare
-    return where(operand, pair=pair)
-
-
-def access(i: SassInstruction) -> Pieces | None:
-    memory = _memory(i)[:1]
-    data = [o for o in i.operands if o.general and o not in memory]
-    if not memory or not data:
-        return None
-    registers = -(-i.bits // 32)
-    d = destination(i, data[0], registers)
-    if i.bits == 256 and len(data) > 1:
-        # Of a load the upper four registers are named first, of a store the lower four.
-        order = data[:2] if i.string("stores") else data[1::-1]
-        d = " and ".join("nowhere" if o.zero else i.words.plain(o, 4) for o in order)
-        d = f"from {d}" if i.string("stores") else d
-    elif i.string("stores"):
-        d = "of zeros" if data[-1].zero else f"from {i.words.plain(data[-1], registers)}"
-    return {
-        "d": d,
-        "width": i.found("small") or many(i.bits),
-        "address": _address(i, memory[0]),
-        "also": _unless(i, "0"),
-        "space": i.string("space"),
-        "notes": joined(_policies(i)),
-    }
-
-
-def constant(i: SassInstruction) -> Pieces | None:
-    if len(i.operands) < 2:
-        return None
-    registers = max(1, i.bits // 32)
-    d = destination(i, i.operands[0], registers)
-    return {"d": d, "a": i.words.plain(i.operands[1], registers)}
-
-
-def atomic(i: SassInstruction) -> Pieces | None:
-    """An atomic operation; the value before goes nowhere where nobody asks for it."""
-    memory, name = _memory(i), i.first(i.table["atomics"])
-    if not memory or name is None:
-        return None
-    at = i.operands.index(memory[0])
-    registers = {64: 2, 128: 4}.get(i.bits, 1)
-    values = [i.words.signed(o, registers) for o in i.operands[at + 1 :] if o.general]
-    if not values and name != "POPC":
-        return None
-    text = i.table["atomics"][name].format(
-        b="".join(values[:1]),
-        c="?" if name == "CAS" and len(values) < 2 else "".join(values[-1:]),
-        address=_address(i, memory[0]),
-        space=i.string("space"),
-    )
-    before = [o for o in i.operands[:at] if o.general]
-    d = destination(i, before[-1], registers) if before else "nowhere"
-    unit = i.found("types") or ("64 bits" if i.bits == 64 else "")
-    return {
-        "value": text,
-        "also": "" if d == "nowhere" else f"; the value before into {d}",
-        "notes": joined([unit, *_policies(i)]),
-    }
-
-
-def copy_async(i: SassInstruction) -> Pieces | None:
-    """LDGSTS: global to shared memory past the registers."""
-    memory = _memory(i)
-    if len(memory) < 2:
-        return None
-    return {
-        "width": many(i.bits),
-        "to": where(memory[0]),
-        "from": where(memory[1], pair="desc[" not in memory[1].bare),
-        "also": _unless(i, "zeros"),
-        "notes": joined(_policies(i)),
-    }
-
-
-def matrices(i: SassInstruction) -> Pieces | None:
-    """LDSM, STSM, LDTM, STTM: matrices in shared memory, or columns of tensor memory."""
-    memory = _memory(i)
-    data = [o for o in i.operands if o.file == "R"]
-    if not memory or not data:
-        return None
-    registers = matrix_registers(i.base, i.qualifiers)
-    count = next((int(q) for q in i.qualifiers[-1:] if q in ("2", "4")), 1)
-    shapes = [f"shape {q}" for q in i.qualifiers if "dp" in q][:1]
-    statistic = data[0] if i.has("STAT") and len(data) > 1 else None
-    data = data[1:] if statistic is not None else data
-    data_text = i.words.plain(data[0], registers)
-    if memory[0] is not i.operands[0]:
-        data_text = destination(i, data[0], registers)
-    return {
-        "count": str(registers if i.base in ("LDTM", "STTM") else count),
-        "d": data_text,
-        "address": where(memory[0]),
-        "plural": "s" if registers > 1 else "",
-        "matrices": "matrices" if count > 1 else "matrix",
-        "elements": f"{i.found('matrix_shapes')} {i.found('matrix_elements')}",
-        "notes": joined(
-            ["transposed"] * i.has("MT88", "MT168", "MT1616") + shapes + i.among("columns")
-        ),
-        "also": _statistic(i, statistic),
-    }
-
-
-def _statistic(i: SassInstruction, operand: SassOperand | None) -> str:
-    """LDTM.STAT: the minimum or maximum of what a thread loads."""
-    if operand is None:
-        return ""
-    kind = i.found("statistics") or "statistic"
-    unit = joined([i.found("units"), *i.among("nan")])
-    return f", and the {kind} of them{unit} into {destination(i, operand)}"
-
-
-def tensor_copy(i: SassInstruction) -> Pieces | None:
-    """UTMALDG and its like: registers that hold addresses and coordinates, and a descriptor."""
-    memory = _memory(i)
-    if not memory:
-        return None
-    rank = next((q[0] for q in i.qualifiers if q in ("1D", "2D", "3D", "4D", "5D")), "")
-    rows = i.has("GATHER4", "SCATTER4")
-    tile = "four rows" if rows else f"a {rank}-dimensional tile"
-    addresses = [o for o in memory if not o.bare.startswith("desc[")]
-    hints = [f"cache policy {o.bare}" for o in memory if o not in addresses]
-    packed = [o.bare for o in i.operands if o.file == "UR"]
-    meanings = [*["offsets"] * i.has("IM2COL", "W", "W128"), *["blocks"] * i.has("MULTICAST")]
-    return {
-        "tile": tile if rank else "a tile",
-        "coordinates": "a column and four rows" if rows else "coordinates",
-        "a": where(addresses[0]) if addresses else "?",
-        "b": where(addresses[-1]) if addresses else "?",
-        "operation": (i.first(i.table["atomics"]) or "").lower(),
-        "also": f", {' and '.join(meanings)} in {packed[0]}" if packed and meanings else "",
-        "notes": joined([*i.among("tensor_modes"), *_policies(i), *hints]),
-    }
-
-
-def block_copy(i: SassInstruction) -> Pieces | None:
-    """UBLKCP, UBLKRED, UBLKPF: a block of bytes between global and shared memory.
-
-    ``.S.G`` is the destination's space, then the source's. Shared memory as the destination has
-    its mbarrier in the register behind; the size counts 16 bytes.
-    """
-    memory = [o for o in _memory(i) if not o.bare.startswith("desc[")]
-    hints = [f"cache policy {o.bare}" for o in _memory(i) if o not in memory]
-    size = next((o.bare for o in i.operands if o.file == "UR"), None)
-    spaces = {"S": "shared", "G": "global"}
-    to, source = (spaces.get(q, "global") for q in (*i.qualifiers[:2], "", "")[:2])
-    if not memory or size is None or (i.base != "UBLKPF" and len(memory) < 2):
-        return None
-    target = address(memory[0], pair=True) or memory[0].bare
-    if to == "shared" and i.base != "UBLKPF":
-        first, _, second = target.partition(":")
-        target = f"{first}, its mbarrier at {second}" if second else first
-    mask = ""
-    if i.has("MULTICAST"):
-        mask = f"; the mask of blocks is in the upper half of {size}"
-    elif i.has("DST_G_BYTE_MASK"):
-        mask = f"; which bytes of each 16 are written is in the upper half of {size}"
-    return {
-        "to": f"{to} memory at {target}",
-        "from": f"{source} memory at {address(memory[-1], pair=source == 'global')}",
-        "address": target,
-        "size": f"{size} × 16 bytes" if not mask else f"the lower half of {size}, × 16 bytes,",
-        "operation": (i.first(i.table["atomics"]) or "").lower(),
-        "also": mask,
-        "notes": joined([i.found("types"), *_policies(i), *hints]),
-    }
-
-
-_COPIED = re.compile(r"(?:[24]x)?(\d{1,3})dp(\d{1,3})bit")
-"""``2x64dp128bit_lw02_lw13``: lanes and bits of tensor memory."""
-
-
-def tensor_memory_copy(i: SassInstruction) -> Pieces | None:
-    """UTCCP.T.S: shared memory to tensor memory."""
-    if len(i.operands) < 2:
-        return None
-    shapes = (match for q in i.qualifiers if (match := _COPIED.match(q)))
-    lanes, bits = next((match.groups() for match in shapes), ("128", "256"))
-    return {
-        "a": i.operands[0].bare,
-        "b": i.operands[1].bare,
-        "shape": f"{lanes} lanes × {bits} bits",
-        "notes": joined(
-            [*i.among("lane_copies"), *i.among("unpacked")]
-            + ["two blocks together"] * i.has("2CTA")
-        ),
-    }
-
-
-def multicast_load(i: SassInstruction) -> Pieces | None:
-    """LDGMC: one value of the copies of all GPUs."""
-    memory = _memory(i)
-    if not memory or memory[0] is i.operands[0]:
-        return None
-    return {
-        "d": destination(i, i.operands[0], max(1, i.bits // 32)),
-        "address": address(memory[0], pair=True) or memory[0].bare,
-        "width": many(i.bits),
-        "operation": i.found("reductions") or "combined",
-        "notes": joined([i.found("types") or i.first_packed, *_policies(i)]),
-    }
-
-
-def remote_store(i: SassInstruction) -> Pieces | None:
-    """STAS, REDAS: a register pair has the address and the mbarrier in another block's memory."""
-    memory = _memory(i)
-    data = [o for o in i.operands if o.general and o not in memory]
-    if not memory or not data:
-        return None
-    pair = address(memory[0]) or memory[0].bare
-    first, _, second = pair.partition(":")
-    return {
-        "d": "zeros" if data[-1].zero else i.words.plain(data[-1], max(1, i.bits // 32)),
-        "width": many(i.bits),
-        "address": first,
-        "bar": second or first,
-        "operation": (i.first(i.table["atomics"]) or "").lower(),
-        "notes": joined([i.found("types")]),
-    }
-
-
-def mbarrier(i: SassInstruction) -> Pieces | None:
-    """SYNCS: what it does with which mbarrier, by its qualifiers."""
-    memory = _memory(i)
-    if not memory:
-        return None
-    rest = [x for x in i.operands if x is not memory[0]]
-    first = destination(i, rest[0], 2 if i.has("TRANS64") else 1) if rest else "nowhere"
-    last = i.words.plain(rest[-1], 2 if i.variant == "EXCH" else 1) if rest else ""
-    state = "" if first == "nowhere" or len(rest) < 2 else f"; the state before into {first}"
-    count = next((text for name, text in i.table["arrivals"].items() if i.has(name)), None)
-    count = count or i.table["arrivals"]["TRANS64"]
-    return {
-        "address": where(memory[0]),
-        "p": first,
-        "a": last,
-        "also": state,
-        "form": "poll" if i.variant == "PHASECHK" and not i.has("TRYWAIT") else "",
-        "count": count.format(a=last, address=where(memory[0])),
-        "notes": joined(["one arrival fewer from now on"] * i.has("OPTOUT")),
-    }
 
 
 def _conditions(i: SassInstruction) -> str:
@@ -315,6 +49,7 @@ def branch(i: SassInstruction) -> Pieces | None:
     helpers = (said for part, said in i.table["helpers"].items() if part in (label or ""))
     to += "".join(f" ({said})" for said in islice(helpers, 1))
     return {
+        "d": destination(i, i.o["d"], 2) if "d" in i.o else "",
         "label": to,
         "by": by or "a register",
         "bar": others[0] if others else "",
@@ -383,16 +118,40 @@ def highest_bit(i: SassInstruction) -> Pieces:
     }
 
 
+def extension(i: SassInstruction) -> Pieces:
+    """SGXT: of a signed or an unsigned number, the count clamped or wrapped."""
+    return {**plain(i), "form": "_".join(name for name in ("W", "U32") if i.has(name))}
+
+
+def reduction(i: SassInstruction) -> Pieces:
+    """REDUX, CREDUX: what is neither signed nor a float is unsigned."""
+    unit = i.found("units") or ("unsigned" if i.has("MIN", "MAX", "SUM") else "")
+    return {**plain(i), "notes": joined([unit, *i.among("nan")])}
+
+
+def byte_differences(i: SassInstruction) -> Pieces:
+    """VABSDIFF4: of each byte, or their sum (``ACC``)."""
+    sign = "signed" if i.has("S8") else "unsigned"
+    a, b, c = (i.words.signed(i.o[name]) for name in "abc")
+    text = f"the absolute differences of the {sign} bytes of {a} and {b}"
+    if i.has("ACC"):
+        text = f"the sum of {text}" + ("" if i.o["c"].zero else f" + {c}")
+    return {"d": destination(i, i.o["d"]), "value": text, "notes": ""}
+
+
 def match(i: SassInstruction) -> Pieces | None:
     value = next((x for x in reversed(i.operands) if x.general), None)
     targets = [x for x in i.operands if x is not value]
     if value is None or not targets:
         return None
-    names = " and ".join(x.bare for x in targets if destination(i, x) != "nowhere")
-    kind = "the mask of the lanes that hold"
-    if i.has("ALL"):
-        kind = "whether (and the mask if) all active lanes hold"
-    return {"value": f"{names} = {kind} the same {i.words.plain(value, 2 if i.has('U64') else 1)}"}
+    text = f"the same {i.words.plain(value, 2 if i.has('U64') else 1)}"
+    masks = [x.bare for x in targets if x.general and destination(i, x) != "nowhere"]
+    flags = [x.bare for x in targets if x.predicate and x.always is None]
+    if not i.has("ALL"):
+        return {"value": f"{masks[0]} = the mask of the lanes that hold {text}"} if masks else None
+    out = [f"{mask} = the mask of the active lanes if all hold {text}, else 0" for mask in masks]
+    out += [f"{flag} = whether all active lanes hold {text}" for flag in flags]
+    return {"value": ", ".join(out)} if out else None
 
 
 def wait(i: SassInstruction) -> Pieces | None:
@@ -425,7 +184,26 @@ def plain(i: SassInstruction) -> Pieces:
         else:
             out[name] = i.words.signed(operand, width)
     unit = i.string("unit") or i.found(i.string("units") or "units")
-    return {**out, "notes": joined([unit, *i.among("notes"), *i.among("nan")])}
+    notes = [unit, *i.among("notes"), *i.among("nan"), *i.among("block_pairs")]
+    return {**out, "notes": joined(notes)}
+
+
+def dot_product(i: SassInstruction) -> Pieces | None:
+    """IDP: two halves of one operand by two bytes of the other (``2A``), or four bytes (``4A``)."""
+    signs = ["unsigned" if q[0] == "U" else "signed" for q in i.qualifiers if q[:1] in ("S", "U")]
+    if len(signs) < 2:
+        return None
+    halves = i.has("2A")
+    a_parts = f"{signs[0]} {'halves' if halves else 'bytes'}"
+    b_parts = f"{signs[1]} bytes"
+    if halves:
+        b_parts = f"{'upper' if i.has('HI') else 'lower'} two {b_parts}"
+    a, b, c = (i.words.signed(i.o[name]) for name in "abc")
+    plus = "" if i.o["c"].zero else f" + {c}"
+    return {
+        "d": destination(i, i.o["d"]),
+        "value": f"the sum of the products of the {a_parts} of {a} and the {b_parts} of {b}{plus}",
+    }
 
 
 # What the driver and the compiler put there.
@@ -445,23 +223,27 @@ def architecture(listing: Listing, context: Context) -> int | None:
 
 
 HANDLERS: Mapping[str, tuple[Handler, str]] = {
-    "access": (access, ""),
-    "atomic": (atomic, ""),
-    "constant": (constant, ""),
-    "copy_async": (copy_async, ""),
-    "matrices": (matrices, ""),
-    "mbarrier": (mbarrier, ""),
-    "tensor_copy": (tensor_copy, ""),
-    "block_copy": (block_copy, ""),
-    "tensor_memory_copy": (tensor_memory_copy, ""),
-    "multicast_load": (multicast_load, ""),
-    "remote_store": (remote_store, ""),
+    "access": (sass_memory.access, ""),
+    "atomic": (sass_memory.atomic, ""),
+    "constant": (sass_memory.constant, ""),
+    "copy_async": (sass_memory.copy_async, ""),
+    "matrices": (sass_memory.matrices, ""),
+    "mbarrier": (sass_memory.mbarrier, ""),
+    "tensor_copy": (sass_memory.tensor_copy, ""),
+    "block_copy": (sass_memory.block_copy, ""),
+    "tensor_memory_copy": (sass_memory.tensor_memory_copy, ""),
+    "multicast_load": (sass_memory.multicast_load, ""),
+    "remote_store": (sass_memory.remote_store, ""),
     "compute": (sass_values.compute, "d"),
     "compare": (sass_values.compare, "p a b"),
     "logic": (sass_values.logic, "d a b c lut"),
     "predicates": (sass_values.predicates, "p q a b c lut"),
     "smaller": (sass_values.smaller, "d a b r"),
-    "convert": (sass_values.convert, "d a"),
+    "convert": (sass_conversions.convert, "d a"),
+    "pack": (sass_conversions.pack, "d a"),
+    "pack_integers": (sass_conversions.pack_integers, "d a b c"),
+    "dot_product": (dot_product, "d a b c"),
+    "cache_control": (sass_memory.cache_control, ""),
     "function": (sass_values.function, "d a"),
     "lea": (sass_values.lea, "d a b"),
     "permute": (sass_values.permute, "d a n c"),
@@ -475,6 +257,11 @@ HANDLERS: Mapping[str, tuple[Handler, str]] = {
     "branch": (branch, ""),
     "ends": (ends, ""),
     "highest_bit": (highest_bit, "d a"),
+    "extension": (extension, "d a n"),
+    "reduction": (reduction, "d a"),
+    "byte_differences": (byte_differences, "d a b c"),
+    "address_space": (sass_memory.address_space, ""),
+    "fill": (sass_memory.fill, ""),
     "match": (match, ""),
     "plain": (plain, ""),
     "shuffle": (shuffle, "d a n"),
@@ -563,4 +350,5 @@ def _guarded(i: SassInstruction, text: str) -> str:
     name = i.guard.lstrip("!")
     if name in ("PT", "UPT"):
         return f"never (the guard is false): {text}" if i.guard != name else text
-    return f"{'unless' if i.guard != name else 'if'} {name}: {text}"
+    lanes = " in any lane" if i.base == "BRA" and i.has("ANY") else ""
+    return f"{'unless' if i.guard != name else 'if'} {name}{lanes}: {text}"

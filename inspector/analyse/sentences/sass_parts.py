@@ -30,6 +30,7 @@ _PARTS = {
     "B1": "byte 1 of {}",
     "B2": "byte 2 of {}",
     "B3": "byte 3 of {}",
+    "SIGN": "the sign of {}",
 }
 PREDICATES = ("P", "UP")
 
@@ -111,6 +112,18 @@ def integer(operand: SassOperand) -> int | None:
     if not isinstance(number, int):
         return None
     return -number if operand.negative else number
+
+
+def number_bits(operand: SassOperand) -> int | None:
+    """The 32 bits of an immediate: ``0x7f7f``, ``4.57e-41.H0``; None if it is none."""
+    text = operand.bare.removesuffix(".H0").removesuffix(".H1")
+    literal = value(text) if _NUMBER.match(text) else None
+    if isinstance(literal, float):
+        try:
+            return int.from_bytes(struct.pack("<f", literal), "little")
+        except OverflowError:
+            return None
+    return literal
 
 
 def registers(file: str, first: int, count: int) -> str:
@@ -259,7 +272,8 @@ _TARGETS = re.compile(r"`\(([^()\n]*)\)")
 _LISTED = re.compile(r"\(\*.*\Z")
 _HALVES = re.compile(r"H(?:ADD|MUL|FMA|SET|SETP)2(?:_32I)?\Z")
 
-_PACKED_TYPE = re.compile(r"(?:B?F(?:16|32)|E4M3|E5M2)x\d{1,2}\Z")
+_PACKED_TYPE = re.compile(r"(B?F(?:16|32)|E4M3|E5M2)x(\d{1,2})\Z")
+"""``BF16x2``, ``E5M2x16``."""
 
 Pieces = Mapping[str, str]
 
@@ -301,9 +315,19 @@ class SassInstruction(Struct, frozen=True):
         return found if len(found) == len(indices) else ()
 
     @property
-    def first_packed(self) -> str:
-        """``BF16x2``, ``E5M2x16``: the type of packed values; "" without one."""
-        return next((q for q in self.qualifiers if _PACKED_TYPE.match(q)), "")
+    def packed(self) -> str:
+        """``2 × bf16``: the type of packed values; "" without one."""
+        match = next((m for q in self.qualifiers if (m := _PACKED_TYPE.match(q))), None)
+        return f"{match[2]} × {self.table['types'][match[1]]}" if match else ""
+
+    @property
+    def combined_type(self) -> str:
+        """The type of an atomic operation's value: numbers without a name are unsigned."""
+        if known := self.packed or self.found("types"):
+            return known
+        if self.has("ADD", "MIN", "MAX", "INC", "DEC"):
+            return f"unsigned {self.bits}-bit integer"
+        return ""
 
     def string(self, key: str) -> str:
         return str(self.told.get(key, ""))

@@ -82,8 +82,15 @@ def compute(i: SassInstruction) -> Pieces | None:
         text = f"the upper 32 bits of ({text})" if " " in text else f"the upper 32 bits of {text}"
     if d == "nowhere" and carries:
         return {"d": carries, "value": f"the carry of {text}", "notes": ""}
-    said = " (from fp16 to fp32)" if i.base == "HADD2" and i.has("F32") else notes(i)
+    said = " (from fp16 to fp32)" if i.base == "HADD2" and i.has("F32") else notes(i, _sign(i))
     return {"d": d, "value": text, "also": also, "notes": said}
+
+
+def _sign(i: SassInstruction) -> str:
+    """Whether the upper half of an integer product is that of signed numbers."""
+    if i.base not in ("IMAD", "UIMAD") or not i.has("WIDE", "HI"):
+        return ""
+    return "unsigned" if i.has("U32") else "signed"
 
 
 def _product(i: SassInstruction, product: str) -> _Term | None:
@@ -168,16 +175,22 @@ def smaller(i: SassInstruction) -> Pieces | None:
         kind += f" (the maximum unless {i.words.predicate(i.o['r'])})"
     wide = 2 if i.has("S64", "U64") or i.string("wide") else 1
     a, b = (i.words.signed(i.o[n], wide) for n in "ab")
-    values = [f"{a} + {b}"] if i.base == "VIADDMNMX" and "c" in i.o else [a, b]
+    values = [_sum(a, b)] if i.base == "VIADDMNMX" and "c" in i.o else [a, b]
     values += [i.words.signed(i.o["c"])] if "c" in i.o else []
     of = [o for name in "pqtu" if (o := i.o.get(name)) is not None and o.always is None]
     chosen = ", ".join(o.bare for o in of)
+    sign = "unsigned" if i.has("U32", "U64") else "signed"
+    sign = "" if i.string("unit") or i.found("lanes") else sign
     return {
         "d": destination(i, i.o["d"], wide),
         "value": f"{kind} of {', '.join(values[:-1])} and {values[-1]}",
-        "notes": notes(i, "unsigned" if i.has("U32", "U64") else "", *i.among("nan")),
+        "notes": notes(i, sign, *i.among("nan")),
         "also": f"; {chosen} = which of them it is" if chosen else "",
     }
+
+
+def _sum(a: str, b: str) -> str:
+    return f"{a} − {b.removeprefix('-')}" if b.startswith("-") else f"{a} + {b}"
 
 
 def logic(i: SassInstruction) -> Pieces | None:
@@ -191,13 +204,23 @@ def logic(i: SassInstruction) -> Pieces | None:
     names = [f"({text})" if " " in text else text for text in said]
     constants = [(1 if o.inverted else 0) if o.zero else None for o in inputs]
     text = named(formula(restrict(table, constants)), names)
-    flag = i.o.get("p")
     return {
         "d": destination(i, i.o["d"]),
         "value": "all ones" if text == "1" else text,
-        "also": f"; {flag.bare} = whether it is not 0" if flag and flag.always is None else "",
+        "also": _not_zero(i),
         "notes": _modulo(inputs, text, names),
     }
+
+
+def _not_zero(i: SassInstruction) -> str:
+    """``; P0 = whether it is not 0, and P1``: the predicate that LOP3 writes, and what it joins."""
+    flag, other = i.o.get("p"), i.o.get("r")
+    if flag is None or flag.always is not None:
+        return ""
+    join = "and" if i.has("PAND") else "or"
+    silent = other is None or other.always is (join == "and")
+    joined_with = "" if other is None or silent else f", {join} {i.words.predicate(other)}"
+    return f"; {flag.bare} = whether it is not 0{joined_with}"
 
 
 def _modulo(inputs: list[SassOperand], text: str, names: list[str]) -> str:
@@ -215,7 +238,7 @@ def predicates(i: SassInstruction) -> Pieces | None:
     """PLOP3: two formulas of three predicates."""
     inputs = [i.o[n] for n in "abc"]
     constants = [None if o.always is None else int(o.always) for o in inputs]
-    names = [o.bare for o in inputs]
+    names = [o.bare if o.predicate else i.words.plain(o) for o in inputs]
     out: list[str] = []
     for target, lut in (("p", "lut"), ("q", "lut2")):
         table = integer(i.o[lut]) if lut in i.o else None
@@ -271,27 +294,44 @@ def product(i: SassInstruction) -> Pieces | None:
     if i.base == "QMMA":
         bits = 8  # elements of 6 and 4 bits are in bytes
     return {
-        "shape": f"{m}×{n}×{k}",
+        "shape": _tile(m, n, k),
         "inputs": inputs,
         "accumulated": accumulated,
         "a": i.words.plain(a, max(1, m * k * bits // 1024 // (1 + sparse))),
         "b": i.words.plain(b, max(1, n * k * bits // 1024)),
         "d": i.words.plain(d, out),
         "plus": "" if c.zero else f", add {i.words.plain(c, out)}",
-        "notes": joined([*_sparsity(i), *_scales(i, scales)]),
+        "notes": joined([*_product_notes(i), *_sparsity(i), *_scales(i, scales)]),
     }
 
 
 _WARP_PRODUCTS = ("HMMA", "IMMA", "QMMA", "OMMA")
 
 
+def _tile(m: int, n: int, k: int) -> str:
+    return f"{'an' if m == 8 else 'a'} {m}×{n}×{k}"
+
+
+def _product_notes(i: SassInstruction) -> list[str]:
+    """How bits are combined before they are counted, and whether the sum is clamped."""
+    bits = i.found("bit_products") if i.has("POPC") else ""
+    return [bits, *["clamped to the accumulator's range"] * i.has("SAT")]
+
+
 def _sparsity(i: SassInstruction) -> list[str]:
     if not i.has("SP"):
         return []
     # Of a warp's product it comes fifth, of a warp group's last.
-    registers = [o.bare for o in i.operands if o.file == "R"]
+    registers = [o for o in i.operands if o.file == "R"]
     metadata = registers[4:5] if i.base in _WARP_PRODUCTS else registers[-1:]
-    return [f"A sparse, metadata in {metadata[0]}"] if metadata else ["A sparse"]
+    if not metadata:
+        return ["A sparse"]
+    behind = i.operands[i.operands.index(metadata[0]) + 1 :]
+    selector = next(
+        (n for o in reversed(behind) if (n := integer(o)) is not None and not o.file), 0
+    )
+    chosen = f", selector {selector}" if selector else ""
+    return [f"A sparse, metadata in {metadata[0].bare}{chosen}"]
 
 
 def _scales(i: SassInstruction, scales: Sequence[SassOperand]) -> list[str]:
@@ -301,7 +341,10 @@ def _scales(i: SassInstruction, scales: Sequence[SassOperand]) -> list[str]:
     of_a, of_b = scales
     a = f"{of_a.file}{of_a.number + 1}" if i.has("SP") and of_a.number is not None else of_a.bare
     kind = "e4m3" if i.has("UE4M3") else "e8m0"
-    return [f"scale factors ({kind}) of A in {a}, of B in {of_b.bare}"]
+    block = 16 if i.has("4X") else 32
+    selector = next((o.bare for o in i.operands if o.file == "UR" and not o.zero), "")
+    chosen = f", chosen by {selector}" if selector else ""
+    return [f"scale factors ({kind}, one for {block}) of A in {a}, of B in {of_b.bare}{chosen}"]
 
 
 def group_product(i: SassInstruction) -> Pieces | None:
@@ -318,14 +361,14 @@ def group_product(i: SassInstruction) -> Pieces | None:
     bar = next((o.bare for o in i.operands if o.file == "gsb"), "")
     turned = [f"{name} transposed" for name in ("A", "B") if f"tnsp{name}" in both]
     return {
-        "shape": f"{m}×{n}×{k}",
+        "shape": _tile(m, n, k),
         "inputs": inputs,
         "accumulated": accumulated,
         "d": i.words.plain(i.operands[0], count),
         "source": f"A {'in registers, B' if from_registers else 'and B'} in shared memory",
         "plus": "the product alone" if fresh else "added to what is there",
         "also": f"; {bar} tells when it is done" if bar else "",
-        "notes": joined([*turned, *_sparsity(i)]),
+        "notes": joined([*turned, *_product_notes(i), *_sparsity(i)]),
     }
 
 
@@ -352,7 +395,7 @@ def block_product(i: SassInstruction) -> Pieces | None:
         "d": tensor[1] if a.startswith("tmem[") and len(tensor) > 1 else tensor[0],
         "plus": plus,
         "also": f"; {described} holds shape and types" if described else "",
-        "notes": joined([*_block_notes(i), *["two blocks together"] * i.has("2CTA")]),
+        "notes": joined([*_block_notes(i), *i.among("block_pairs")]),
         "inputs": i.string("inputs"),
     }
 
@@ -378,14 +421,12 @@ def _block_notes(i: SassInstruction) -> list[str]:
             out.append(f"lanes in the mask UR{first}…UR{first + count - 1} not written")
     text = " ".join(o.bare for o in i.operands)
     for name, said in i.table["collector"].items():
-        if f".{name}" in text:
+        if re.search(rf"\.{name}\b", text):
             out.append(said)
     return [*out, *i.among("product_modes")]
 
 
 # -- moves ----------------------------------------------------------------------------------------
-
-_TYPE = re.compile(r"(?:BF16|TF32|F16|F32|F64|[US](?:4|8|16|32|64)|E4M3|E5M2|E2M1|E3M2|E2M3|E8)\Z")
 
 
 def shift(i: SassInstruction) -> Pieces:
@@ -407,7 +448,8 @@ def shift(i: SassInstruction) -> Pieces:
         return {"d": d, "value": f"the sign of {half} in all bits", "notes": ""}
     else:
         text = f"{half} >> {by}"
-    sign = "keeping the sign" if signed and not left else ""
+    # Below an upper half that is 0 there is no sign to keep.
+    sign = "keeping the sign" if signed and not left and (high or not shifted_in.zero) else ""
     wrap = "positions modulo 32" if i.has("W") and count is None else ""
     return {"d": d, "value": text, "notes": joined([sign, wrap])}
 
@@ -431,7 +473,9 @@ def lea(i: SassInstruction) -> Pieces | None:
     if count is None or (high and len(left) < 2 and not i.has("SX32")):
         return None
     a = i.words.signed(i.o["a"])
-    plus = "" if i.o["b"].zero else f" + {i.words.signed(i.o['b'])}"
+    added = i.words.signed(i.o["b"])
+    plus = f" − {added[1:]}" if added.startswith("-") else f" + {added}"
+    plus = "" if i.o["b"].zero else plus
     carry = i.o.get("p")
     also = f"; the carry into {carry.bare}" if carry is not None and carry.always is None else ""
     upper = left[0]
@@ -454,13 +498,15 @@ def lea(i: SassInstruction) -> Pieces | None:
 def permute(i: SassInstruction) -> Pieces:
     """PRMT: what the selector picks, of constants that are common."""
     a, c = i.words.plain(i.o["a"]), i.words.plain(i.o["c"])
-    modes = i.among("modes")
+    mode = i.found("modes")
     selector = integer(i.o["n"]) if is_number(i.o["n"]) else None
     halves = {0x1: ("lower", a), 0x3: ("upper", a), 0x5: ("lower", c), 0x7: ("upper", c)}
     picked = [selector >> 4 * n & 15 for n in range(4)] if selector is not None else []
     pairs = (picked[:2], picked[2:])
     one, two = (halves.get(p[1]) if p and p[0] + 1 == p[1] else None for p in pairs)
-    if selector is None or modes:
+    if mode:
+        text = mode.format(a=a, c=c, n=i.words.plain(i.o["n"]))
+    elif selector is None:
         text = f"four bytes of {a} (0 to 3) and {c} (4 to 7) as {i.words.plain(i.o['n'])} selects"
     elif one is None or two is None:
         text = f"bytes {', '.join(_byte(i, p, a, c) for p in picked)} (lowest first)"
@@ -470,7 +516,7 @@ def permute(i: SassInstruction) -> Pieces:
         text = one[1]
     else:
         text = f"the {one[0]} half of {one[1]} below, the {two[0]} half of {two[1]} above"
-    return {"d": destination(i, i.o["d"]), "value": text, "notes": joined(modes)}
+    return {"d": destination(i, i.o["d"]), "value": text, "notes": ""}
 
 
 def _byte(i: SassInstruction, picked: int, a: str, c: str) -> str:
@@ -495,39 +541,12 @@ def function(i: SassInstruction) -> Pieces | None:
     if name is None:
         return None
     kind = next((t for t in ("F16", "BF16") if i.has(t)), "" if name.endswith("64H") else "F32")
-    unit = i.table["types"].get(kind, "")
+    unit = i.packed or i.table["types"].get(kind, "")
     return {
         "d": destination(i, i.o["d"]),
         "value": i.table["functions"][name].format(a=i.words.signed(i.o["a"])),
         "notes": joined([unit, *i.among("notes")]),
     }
-
-
-def convert(i: SassInstruction) -> Pieces:
-    """F2F.F16.F32: destination's type first; one that is not named is the entry's."""
-    types = i.table["types"]
-    named = [q for q in i.qualifiers if _TYPE.match(q)]
-    to, source = (i.string("to"), i.string("from")) if len(named) < 2 else named[:2]
-    if len(named) == 1:  # the one that is not what the entry says
-        to, source = _one(i.base.removeprefix("U"), named[0], to, source)
-    wide = ("F64", "S64", "U64")
-    said = [i.words.signed(i.o[n], 2 if source in wide else 1) for n in ("a", "b") if n in i.o]
-    what = said[0] if len(said) < 2 else f"{said[0]} (upper half) and {said[1]} (lower half)"
-    return {
-        "d": destination(i, i.o["d"], 2 if to in wide else 1),
-        "a": what,
-        "from": types.get(source, source),
-        "to": types.get(to, to),
-        "notes": joined(i.among("notes")),
-    }
-
-
-def _one(base: str, named: str, to: str, source: str) -> tuple[str, str]:
-    if base == "FRND":
-        return named, named
-    floating = named.startswith(("F", "BF", "TF", "E"))
-    read = {"F2I": floating, "F2IP": floating, "I2F": not floating, "I2FP": not floating}
-    return (to, named) if read.get(base) else (named, source)
 
 
 def special(i: SassInstruction) -> Pieces | None:

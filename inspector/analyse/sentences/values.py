@@ -126,6 +126,10 @@ class Statements:
         family = register.rstrip("0123456789") + "<"
         return max(self._bits.get(register, 0), self._bits.get(family, 0)) or 64
 
+    def undeclared(self, register: str) -> bool:
+        """Whether a name without a number is no register of a function that declares some."""
+        return bool(self._bits) and not register[-1].isdecimal() and register not in self._bits
+
     def _index(self, line: Line) -> None:
         n = line.n
         if line.kind is Kind.DIRECTIVE and ".reg" in line.text:

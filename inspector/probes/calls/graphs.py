@@ -5,7 +5,7 @@ from contextlib import suppress
 from typing import Any
 
 from .. import private_names
-from ..driver import subscriber
+from ..driver import marks
 from ..hooks import observed
 from ..writer import problem
 from . import subjects
@@ -16,7 +16,6 @@ Token = tuple[subjects.Subject, subjects.Entry | None] | None
 # A library of more bytes is known by its size alone.
 MAX_HASHED_BYTES = 64 << 20
 _paths: dict[str, str] = {}  # of graphs' code, by torch's key
-_numbers: dict[str, int] = {}  # of graphs, in the order of their first calls, by torch's key
 # What a C++ function is to Python, by the binding that made it.
 FUNCTIONS = ("builtin_function_or_method", "instancemethod", "nb_func", "pybind11_function")
 
@@ -26,7 +25,7 @@ def _find(
 ) -> subjects.Entry | None:
     """The call's entry, described before its arguments change; None if a compiler is calling."""
     entry = subject.known(key)
-    if entry is not None or subjects.tuning.depth:
+    if entry is not None or subjects.is_tuning():
         return entry
     try:
         named = [(f"arg{n}", value) for n, value in enumerate(args)] + list(kwargs.items())
@@ -58,17 +57,41 @@ def attach_graphs(module: Any) -> None:
     private_names.wrap(graph, before, _ended)
 
 
+class _Graph:
+    """A compiled graph that was called in this recording, and where its calls have their sizes."""
+
+    __slots__ = ("epoch", "path", "sizes", "subject")
+
+    def __init__(self, path: str, inputs: Any) -> None:
+        self.path = path
+        self.epoch = subjects.epoch
+        self.subject = subjects.subject("graph", "", path, {})
+        self.sizes = [n for n, value in enumerate(inputs) if isinstance(value, int)]
+
+
+_graphs: dict[str, _Graph] = {}  # by torch's key
+
+
 def _graph_begins(compiled: Any, inputs: Any) -> Token:
     key: Any = getattr(compiled, "cache_key", None)
+    graph = _graphs.get(key)
+    if graph is None or graph.epoch != subjects.epoch:
+        path = _path(key)
+        if not path:
+            return None
+        graph = _graphs[key] = _Graph(path, inputs)
+    marks.graph_called(key, graph.path)
+    # By its sizes alone, once enough calls were described.
+    sizes = tuple([inputs[n] for n in graph.sizes if isinstance(inputs[n], int)])
+    return graph.subject, _find(graph.subject, sizes, inputs, {})
+
+
+def _path(key: Any) -> str:
+    """The file of a graph's code; empty if torch has none."""
     if key and key not in _paths:
         get_path = private_names.get("torch._inductor.codecache:get_path")
         _paths[key] = "" if get_path is None else str(get_path(key, "py")[2])
-    if not _paths.get(key):
-        return None
-    subscriber.mark(_numbers.setdefault(key, len(_numbers)))
-    subject = subjects.subject("graph", "", _paths[key], {})
-    # By its sizes alone, once enough calls were described.
-    return subject, _find(subject, tuple([a for a in inputs if isinstance(a, int)]), inputs, {})
+    return _paths.get(key, "")
 
 
 def watched_graph(run: Callable[..., Any], compiled: Any) -> Any:

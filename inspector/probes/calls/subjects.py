@@ -21,6 +21,7 @@ from typing import Any
 from .. import hooks, private_names
 from ..driver import subscriber
 from ..writer import emit, problem
+from . import lost_context
 from .overlaps import shared_memory
 
 # torch's allocator begins every block at a multiple of 512 bytes, and in the host's memory, where
@@ -179,13 +180,10 @@ epoch = 0
 """Changes when a recording or a forked child begins: subjects made before are not counted."""
 
 
-class Tuning(threading.local):
-    """How many benchmarks of an autotuner are under way in this thread."""
-
-    depth = 0
-
-
-tuning = Tuning()
+tuning_depths: dict[int, int] = {}
+"""How many benchmarks of an autotuner are under way in a thread, by its identifier; none is 0."""
+_tuned_candidates: dict[int, int] = {}
+"""The candidate whose benchmarks a thread's are, but of those that their own kernel tells of."""
 _said: set[str] = hooks.per_recording(set())
 _grown: dict[int, Entry] = {}
 """Entries to be written by ``grown``, by their calls' numbers."""
@@ -195,10 +193,10 @@ _lock = threading.RLock()
 class Subject:
     """One thing that is called: a compiled kernel, a graph, a function of an extension.
 
-    ``calls`` are its distinct calls, ``quick`` the same by grid and scalars alone, and
-    ``described`` says how many calls were looked at in full so far. ``others`` are calls beyond
-    MAX_CALLS and ``benchmarks`` launches by autotuning, each counted as one call; ``failures`` are
-    the numbers of calls that raised.
+    ``calls`` are its distinct calls, ``quick`` those after ``DESCRIBED_CALLS`` by grid and scalars
+    alone, and ``described`` says how many calls were looked at in full so far. ``others`` are calls
+    beyond MAX_CALLS and ``benchmarks`` launches by autotuning, each counted as one call;
+    ``failures`` are the numbers of calls that raised.
     """
 
     __slots__ = (
@@ -243,9 +241,10 @@ class Subject:
             if entry is None:
                 ranges(call.tensors)
                 entry = self._new(call)
-            if len(self.quick) >= MAX_KEYS:
-                self.quick.clear()
-            self.quick[key] = entry
+            if self.described >= DESCRIBED_CALLS:
+                if len(self.quick) >= MAX_KEYS:
+                    self.quick.clear()
+                self.quick[key] = entry
             return entry
 
     def entry_of_failed(self, items: Iterable[Item], grid: Any) -> Entry | None:
@@ -305,7 +304,7 @@ def subject(kind: str, name: str, identity: str, facts: dict[str, Any]) -> Subje
 
 def add(subject: Subject, entry: Entry, times: int = 1) -> None:
     """Add ``times`` calls to a count."""
-    entry[0] += times
+    hooks.add_to(entry, times)
     if entry[0] >= entry[1]:
         grown(subject, entry)
 
@@ -342,6 +341,7 @@ def _rest(subject: Subject) -> dict[str, Any]:
 
 def finish() -> None:
     """Write every count as it is when the process or the recording ends."""
+    lost_context.look()
     subjects = list(_all.values())
     counts = {e[2]: e[0] for s in subjects for e in list(s.calls.values())}
     rest = [_rest(s) for s in subjects if s.others[0] or s.benchmarks[0]]
@@ -352,16 +352,44 @@ def finish() -> None:
 # -- autotuning -----------------------------------------------------------------------------
 
 
+def is_tuning() -> bool:
+    """Whether this thread's launches are an autotuner's."""
+    return bool(tuning_depths) and threading.get_ident() in tuning_depths
+
+
 def _begin_comparing(args: tuple[Any, ...], kwargs: dict[str, Any]) -> int:
-    tuning.depth += 1
-    subscriber.tuning(tuning.depth)
+    thread = threading.get_ident()
+    tuning_depths[thread] = tuning_depths.get(thread, 0) + 1
+    _tell_driver()
     return epoch
 
 
 def _end_comparing(begun: int, result: Any, error: BaseException | None) -> None:
+    thread = threading.get_ident()
+    depth = tuning_depths.get(thread, 0)
     if begun == epoch:  # else it was reset to 0
-        tuning.depth -= 1
-    subscriber.tuning(tuning.depth)
+        depth -= 1
+    if depth > 0:
+        tuning_depths[thread] = depth
+    else:
+        tuning_depths.pop(thread, None)
+    _tell_driver()
+
+
+def compare_candidate(number: int) -> None:
+    """Have what benchmarks of this thread launch be a candidate's, by its number; 0: of none."""
+    thread = threading.get_ident()
+    if number:
+        _tuned_candidates[thread] = number
+    else:
+        _tuned_candidates.pop(thread, None)
+    _tell_driver()
+
+
+def _tell_driver() -> None:
+    thread = threading.get_ident()
+    candidate = _tuned_candidates.get(thread, 0)
+    subscriber.tuning(is_under_way=thread in tuning_depths, candidate=candidate)
 
 
 BENCHMARKS = {
@@ -401,13 +429,17 @@ def _child_begins() -> None:
 @hooks.at_new_recording
 def begin() -> None:
     """Count from zero: another recording or a forked child begins."""
-    global epoch, tuning, _next
+    global epoch, _next
     epoch += 1
     _next = 0
+    for known in _all.values():
+        known.quick.clear()  # a launcher may hold it
     _all.clear()
     _grown.clear()
-    tuning = Tuning()
-    subscriber.tuning(0)
+    lost_context.begin()
+    tuning_depths.clear()
+    _tuned_candidates.clear()
+    subscriber.tuning(is_under_way=False)
 
 
 os.register_at_fork(after_in_child=_child_begins)

@@ -13,7 +13,7 @@ from typing import Any
 
 from .. import hooks, private_names
 from ..hooks import guarded
-from . import subjects
+from . import lost_context, subjects
 from .subjects import Entry, Item, Subject
 
 ABSENT = object()
@@ -53,6 +53,8 @@ class Counter:
         # What picks the grid and the scalars out of a launch's arguments, which are so many.
         self._key: Callable[[Any], Any] = itemgetter(0, 1, 2)
         self._arity = 0
+        self.known = hooks.NOTHING_KNOWN
+        self.counted = lost_context.pending.append
 
     def before(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Token:
         """The entry that a launch with these arguments counts for once it has succeeded."""
@@ -60,27 +62,35 @@ class Counter:
             self.subject = self.record()
             self._epoch = subjects.epoch
         subject = self.subject
-        if subjects.tuning.depth:
+        if subjects.is_tuning():
             return subject, subject.benchmarks, args
         if len(args) != self._arity:
             self._look_at(len(args))
+        self.known = self._arity, self._key, subject.quick
         key = self._key(args)
-        entry = subject.quick.get(key)
-        if entry is None or subject.described < subjects.DESCRIBED_CALLS:
-            entry = subject.known(key) or subject.entry(key, *self._described(args))
+        entry = subject.known(key) or subject.entry(key, *self._described(args))
         return subject, entry, args
 
     def after(self, token: Token, result: Any, error: BaseException | None) -> None:
         """Count a launch that did not raise, and record one that did."""
         subject, entry, args = token
         if error is None:
-            entry[0] += 1
-            if entry[0] >= entry[1]:
-                subjects.grown(subject, entry)
-        elif entry is not subject.benchmarks and isinstance(error, Exception):
-            own = subject.entry_of_failed(*self._described(args))
-            if own is not None:
-                subject.failed(own, error)
+            self.counted(entry)
+            subjects.add(subject, entry)
+        elif entry is not subject.benchmarks:
+            self.failed(args, error)
+
+    def failed(self, args: tuple[Any, ...], error: BaseException) -> None:
+        """Record a launch that raised, by its own arguments."""
+        if not isinstance(error, Exception) or lost_context.told_by_launch(error):
+            return
+        entry = self.subject.entry_of_failed(*self._described(args))
+        if entry is not None:
+            self.subject.failed(entry, error)
+
+    def grown(self, entry: Entry) -> None:
+        """Write a count that is due."""
+        subjects.grown(self.subject, entry)
 
     def _described(self, args: tuple[Any, ...]) -> tuple[Iterator[Item], tuple[int, ...]]:
         """A launch's own arguments, and its grid."""
@@ -128,7 +138,7 @@ def counter_of(launcher: Any) -> Counter | None:
 
 def counted_function(launcher: Any, counter: Counter) -> Any:
     """A function that counts the launches of ``launcher``, with its ``__self__`` alone."""
-    made = hooks.observed(launcher, counter.before, counter.after, "counting launches")
+    made = hooks.observed_often(launcher, counter, subjects.tuning_depths, "counting launches")
     made._ptxview = counter
     if hasattr(launcher, "__self__"):
         made.__self__ = launcher.__self__  # Inductor takes its kernel from there

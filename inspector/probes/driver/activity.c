@@ -198,7 +198,8 @@ void activity_launched(uint32_t correlation, int entry) {
   correlations[correlation % CORRELATIONS].entry = entry;
 }
 
-/* A moment of the program, as of a step's beginning, on the timeline. */
+/* A moment of the program, as of a step's beginning, on the timeline: of use in a window only. */
+EXPORT int ptxview_driver_in_window = 0;
 EXPORT void ptxview_driver_mark(uint32_t number) {
   uint64_t now = cupti_now();
   if (!now) return;
@@ -272,7 +273,7 @@ void activity_end_window(int ending) {
   if (!available || !window_began) return;
   if (!ending || !timeline_written || cupti_now() - window_began > shortest_window_ns) write_timeline();
   pthread_mutex_lock(&lock);
-  window_began = 0;
+  window_began = 0, ptxview_driver_in_window = 0;
   pthread_mutex_unlock(&lock);
 }
 
@@ -282,7 +283,7 @@ void activity_watch(int yes) {
   if (!available) return;
   if (yes) {
     pthread_mutex_lock(&lock);
-    span_count = 0, window_began = cupti_now();
+    span_count = 0, window_began = cupti_now(), ptxview_driver_in_window = 1;
     pthread_mutex_unlock(&lock);
   }
   for (unsigned i = 0; i < sizeof KINDS / sizeof *KINDS; i++)
@@ -294,7 +295,7 @@ void activity_flush(int all) {
   if (available && __atomic_load_n(&buffer_count, __ATOMIC_RELAXED)) cupti_calls.flush((uint32_t)all);
 }
 
-void activity_in_child(void) { available = 0, full_buffers = 0, buffer_count = 0; }
+void activity_in_child(void) { available = 0, full_buffers = 0, buffer_count = 0, ptxview_driver_in_window = 0; }
 
 /* Without activity records launches are counted, and not timed. */
 void activity_prepare(void *cupti, const char *timeline, uint64_t window_ms) {

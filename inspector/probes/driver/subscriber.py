@@ -65,7 +65,7 @@ FOREIGN = (
 )
 """Variables of NVIDIA's tools, or of Kineto's daemon, where one of them uses CUPTI."""
 
-_state: dict[str, Any] = {"library": None, "left": False}
+_state: dict[str, Any] = {"library": None, "in window": None, "left": False}
 
 
 def install() -> None:
@@ -108,7 +108,8 @@ def prepare() -> None:
     if _state["library"] is None and os.path.exists(path):
         import ctypes
 
-        _state["library"] = ctypes.CDLL(path)
+        library = _state["library"] = ctypes.CDLL(path)
+        _state["in window"] = ctypes.c_int.in_dll(library, "ptxview_driver_in_window")
     cupti = find_cupti()
     if _state["library"] is not None and cupti is not None:
         _state["library"].ptxview_driver_prepare(os.fsencode(cupti))
@@ -120,15 +121,26 @@ def tell() -> None:
         _state["library"].ptxview_driver_tell()
 
 
-def tuning(depth: int) -> None:
-    """Have this thread's launches count as an autotuner's while ``depth`` is above zero."""
+def tuning(*, is_under_way: bool, candidate: int = 0) -> None:
+    """Have this thread's launches count as an autotuner's from now on, or as the program's.
+
+    Args:
+        is_under_way: Whether an autotuner measures.
+        candidate: The number of the candidate whose launches they are; 0 of none that is known.
+    """
     if _state["library"] is not None:
-        _state["library"].ptxview_driver_tuning(depth)
+        _state["library"].ptxview_driver_tuning(1 + candidate if is_under_way else 0)
+
+
+def is_loaded() -> bool:
+    """Whether the library is in this process."""
+    return _state["library"] is not None
 
 
 def mark(number: int) -> None:
     """Mark a moment of the program on the timeline of the GPU, as the call of a graph."""
-    if _state["library"] is not None:
+    in_window = _state["in window"]
+    if in_window is not None and in_window.value:
         _state["library"].ptxview_driver_mark(number)
 
 

@@ -193,3 +193,17 @@ def test_an_instruction_that_the_reference_does_not_have_is_shown_as_unknown() -
     assert said == [
         "frob.x %r1, %r2; frob is not in the reference (PTX ISA up to 9.5; this file is for 9.0)"
     ]
+
+
+def test_a_special_register_that_the_reference_does_not_have_is_shown_as_unknown() -> None:
+    said = sentences(["mov.u32 %r1, %locality_domain_id", "mov.u32 %r1, %laneid"])
+    assert said[0].endswith(
+        "; %locality_domain_id is not in the reference (PTX ISA up to 9.5; this file is for 9.0)"
+    )
+    assert "not in the reference" not in said[1]
+
+
+def test_an_undocumented_instruction_of_two_words_is_shown_as_unknown() -> None:
+    assert sentences(["trace.mark 0x3"]) == [
+        "trace.mark 3; trace is not in the reference (PTX ISA up to 9.5; this file is for 9.0)"
+    ]

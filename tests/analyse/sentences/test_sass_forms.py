@@ -1,6 +1,7 @@
 """The sentence of every form of SASS that the kernels of ``forms.py`` have."""
 
 import re
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,6 +16,10 @@ SENTENCES = Path(__file__).parents[2] / "data" / "analyse" / "forms_sentences.tx
 
 Written by ``python -m tests.analyse.sentences.test_sass_forms``.
 """
+SILENT = Path(__file__).parents[2] / "data" / "analyse" / "sass_silent.toml"
+"""Qualifiers without which a sentence may stay as it is, by the reason."""
+INSTRUCTION = re.compile(r"((?:@!?\w+ )?)([A-Z]\w*)((?:\.\w+)*)(.*)")
+"""``@P0 ATOMS.ADD.S32 RZ, [UR5], R0``"""
 ADDRESS = re.compile(r"\s*/\*[0-9a-f]+\*/\s*")
 
 
@@ -29,6 +34,36 @@ def spoken() -> Iterator[str]:
                 seen.add(line.opcode)
                 text = ADDRESS.sub("", line.text).removesuffix(";").strip()
                 yield f"{text} => {reader.sentence(line.n)}"
+
+
+def read_out(instruction: str) -> str | None:
+    listing = parse(Stage.SASS, f"\t.target\tsm_100\n        /*0000*/ {instruction} ;")
+    return SassReader(listing, None, tables.isa(), tables.table("sass_sentences")).sentence(2)
+
+
+def dropped() -> Iterator[str]:
+    """``ATOMS.S32`` for each qualifier without which an instruction's sentence is the same."""
+    for line in SENTENCES.read_text("utf-8").splitlines():
+        instruction, _, _ = line.partition(" => ")
+        match = INSTRUCTION.fullmatch(instruction)
+        assert match, instruction
+        guard, base, suffix, operands = match.groups()
+        qualifiers = suffix.split(".")[1:]
+        whole = read_out(instruction)
+        for index, qualifier in enumerate(qualifiers):
+            left = [base, *qualifiers[:index], *qualifiers[index + 1 :]]
+            if read_out(f"{guard}{'.'.join(left)}{operands}") == whole:
+                yield f"{base}.{qualifier}"
+
+
+def test_every_qualifier_changes_the_sentence_or_has_a_reason_not_to() -> None:
+    reasons = tomllib.loads(SILENT.read_text("utf-8"))["silent"]
+    excused = {name for names in reasons.values() for name in names.split()}
+    found = set(dropped())
+    anywhere = {f"*.{name.partition('.')[2]}" for name in found}
+    unexplained = {name for name in found if f"*.{name.partition('.')[2]}" not in excused}
+    assert unexplained - excused == set()
+    assert excused - found - anywhere == set()
 
 
 def test_every_form_has_the_sentence_that_was_read() -> None:

@@ -1,15 +1,19 @@
 """What the help of each command gives as examples can be typed as it stands."""
 
+import io
 import shlex
+import sys
 from pathlib import Path
 
 import pytest
 
 from inspector.commands.cli import COMMANDS, Subcommand
-from tests.helpers.ptxview import SAMPLE, ptxview
+from tests.helpers.ptxview import SAMPLE, call, ptxview
 
 # What launches again, runs a program or asks at a terminal is run elsewhere, with its own options.
 OFFERED = ("run", "compile", "open", "time", "profile", "ncu", "mcp", "doctor")
+SLOW = ("passes", "export")
+"""All passes of a matmul and pages of all kernels: tests of the commands have smaller ones."""
 EXAMPLES = [(c.name, line.partition("  # ")[0]) for c in COMMANDS for line in c.examples]
 
 
@@ -28,18 +32,28 @@ def test_two_examples_are_in_the_help_of_each_command(command: Subcommand) -> No
     assert len(command.examples) == 2
 
 
+@pytest.mark.usefixtures("triton_at_once")
 @pytest.mark.parametrize(
-    "line", [line for name, line in EXAMPLES if name not in OFFERED], ids=lambda line: line
+    "line",
+    [
+        pytest.param(line, id=line, marks=pytest.mark.nightly if name in SLOW else ())
+        for name, line in EXAMPLES
+        if name not in OFFERED
+    ],
 )
-def test_an_example_on_a_recording_works(line: str, tmp_path: Path) -> None:
+def test_an_example_on_a_recording_works(
+    line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "stdin", io.StringIO())
     for name in ("x", "before", "after"):
         (tmp_path / f"{name}.ptxview").symlink_to(SAMPLE)
     words = shlex.split(line)
     for name in words:
         if name.startswith("my."):  # what the user has edited: a stage of this recording
             given = words[2 : words.index("--stage")]
-            shown = ptxview("show", *given, "--stage", name.removeprefix("my."), cwd=tmp_path)
+            shown = call("show", *given, "--stage", name.removeprefix("my."))
             (tmp_path / name).write_bytes(shown.out)
-    done = ptxview(*words[1:], cwd=tmp_path)
+    done = call(*words[1:])
     assert done.status == 0, done.said
     assert done.out

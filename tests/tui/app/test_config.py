@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from textual.widgets._toast import Toast
 
@@ -111,6 +111,7 @@ NESTED = st.recursive(
 )
 
 
+@settings(max_examples=50)
 @given(
     st.fixed_dictionaries(
         {},

@@ -23,7 +23,9 @@ void run_apply(int64_t, int, int);
 int run_managed(int64_t);
 void run_cooperative(int64_t);
 int run_limit(int);
+#ifdef GUARDED
 int run_guarded(int);
+#endif
 
 template <typename To> To taken(PyObject* from) {
   if constexpr (std::is_floating_point_v<To>) return static_cast<To>(PyFloat_AsDouble(from));
@@ -73,7 +75,9 @@ static PyMethodDef methods[] = {
     {"managed", Bound<run_managed>::call, METH_VARARGS, nullptr},
     {"cooperative", Bound<run_cooperative>::call, METH_VARARGS, nullptr},
     {"limit", Bound<run_limit>::call, METH_VARARGS, nullptr},
+#ifdef GUARDED
     {"guarded", Bound<run_guarded>::call, METH_VARARGS, nullptr},
+#endif
     {nullptr, nullptr, 0, nullptr},
 };
 static PyModuleDef definition = {PyModuleDef_HEAD_INIT, "bound", nullptr, -1, methods};

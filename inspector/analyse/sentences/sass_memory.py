@@ -1,0 +1,365 @@
+"""What loads, stores, atomics, copies and mbarriers of SASS do: their pieces."""
+
+import re
+
+from inspector.analyse.sentences.sass_parts import (
+    Pieces,
+    SassInstruction,
+    SassOperand,
+    address,
+    destination,
+    joined,
+    many,
+    where,
+)
+from inspector.listing.sass_operands import matrix_registers
+
+
+def _policies(i: SassInstruction) -> list[str]:
+    """Hints to the caches, and whom an ordered access is ordered for. Before sm_80 every access of
+    global memory has .SYS; without .STRONG or .MMIO it means nothing."""
+    return i.among("policies") + (i.among("scopes") if i.has("STRONG", "MMIO") else [])
+
+
+def _memory(i: SassInstruction) -> list[SassOperand]:
+    return [o for o in i.operands if "[" in o.bare]
+
+
+def _unless(i: SassInstruction, instead: str) -> str:
+    """``; 0 unless P0`` where the last predicate decides what is read."""
+    conditions = [o for o in i.operands if o.predicate and o.always is None]
+    if not conditions:
+        return ""
+    return f"; {instead} {'if' if conditions[-1].inverted else 'unless'} {conditions[-1].bare}"
+
+
+def _address(i: SassInstruction, operand: SassOperand) -> str:
+    # Before sm_90 nvdisasm names only the first register of a 64-bit address: [R2] with .E.
+    pair = bool(i.string("pairs")) and i.has("E") and "desc[" not in operand.bare
+    return where(operand, pair=pair)
+
+
+def access(i: SassInstruction) -> Pieces | None:
+    memory = _memory(i)[:1]
+    data = [o for o in i.operands if o.general and o not in memory]
+    if not memory or not data:
+        return None
+    registers = -(-i.bits // 32)
+    d = destination(i, data[0], registers)
+    if i.bits == 256 and len(data) > 1:
+        # Of a load the upper four registers are named first, of a store the lower four.
+        order = data[:2] if i.string("stores") else data[1::-1]
+        d = " and ".join("nowhere" if o.zero else i.words.plain(o, 4) for o in order)
+        d = f"from {d}" if i.string("stores") else d
+    elif i.string("stores"):
+        d = "of zeros" if data[-1].zero else f"from {i.words.plain(data[-1], registers)}"
+    return {
+        "d": d,
+        "width": many(i.bits) if i.string("stores") else i.found("small") or many(i.bits),
+        "address": _address(i, memory[0]),
+        "also": _unless(i, "0"),
+        "space": i.string("space"),
+        "notes": joined(_policies(i)),
+    }
+
+
+def constant(i: SassInstruction) -> Pieces | None:
+    if len(i.operands) < 2:
+        return None
+    registers = max(1, i.bits // 32)
+    d = destination(i, i.operands[0], registers)
+    width = i.found("small").strip(",")
+    return {"d": d, "a": i.words.plain(i.operands[1], registers), "notes": joined([width])}
+
+
+def atomic(i: SassInstruction) -> Pieces | None:
+    """An atomic operation; the value before goes nowhere where nobody asks for it."""
+    memory, name = _memory(i), i.first(i.table["atomics"])
+    if name == "CAST":
+        return _compare_and_store(i)
+    if not memory or name is None:
+        return None
+    at = i.operands.index(memory[0])
+    registers = {64: 2, 128: 4}.get(i.bits, 1)
+    values = [i.words.signed(o, registers) for o in i.operands[at + 1 :] if o.general]
+    if not values and name != "POPC":
+        return None
+    text = i.table["atomics"][name].format(
+        b="".join(values[:1]),
+        c="?" if name == "CAS" and len(values) < 2 else "".join(values[-1:]),
+        address=_address(i, memory[0]),
+        space=i.string("space"),
+    )
+    before = [o for o in i.operands[:at] if o.general]
+    d = destination(i, before[-1], registers) if before else "nowhere"
+    unit = "" if name == "POPC" else _combined_type(i)
+    return {
+        "value": text,
+        "also": "" if d == "nowhere" else f"; the value before into {d}",
+        "notes": joined([unit, *["subnormals as 0"] * i.has("FTZ"), *_policies(i)]),
+    }
+
+
+def _combined_type(i: SassInstruction) -> str:
+    return i.combined_type or ("64 bits" if i.bits == 64 else "")
+
+
+def _compare_and_store(i: SassInstruction) -> Pieces | None:
+    """ATOM.CAST.SPIN: a result says whether it stored; the value before is not returned."""
+    memory = _memory(i)[:1]
+    if not memory:
+        return None
+    index = i.operands.index(memory[0])
+    registers = 2 if i.bits == 64 else 1
+    values = [i.words.signed(o, registers) for o in i.operands[index + 1 :] if o.general]
+    flags = [o for o in i.operands[:index] if destination(i, o) != "nowhere"]
+    if len(values) < 2:
+        return None
+    text = i.table["atomics"]["CAS"].format(
+        b=values[0], c=values[1], address=_address(i, memory[0]), space=i.string("space")
+    )
+    also = ""
+    if flags:
+        flag = destination(i, flags[-1], registers)
+        also = f"; {flag} = {'whether' if flags[-1].predicate else '1 if'} it did"
+    return {"value": text, "also": also, "notes": joined([_combined_type(i), *_policies(i)])}
+
+
+def copy_async(i: SassInstruction) -> Pieces | None:
+    """LDGSTS: global to shared memory past the registers."""
+    memory = _memory(i)
+    if len(memory) < 2:
+        return None
+    return {
+        "width": many(i.bits),
+        "to": where(memory[0]),
+        "from": where(memory[1], pair="desc[" not in memory[1].bare),
+        "also": _unless(i, "zeros"),
+        "notes": joined(_policies(i)),
+    }
+
+
+def matrices(i: SassInstruction) -> Pieces | None:
+    """LDSM, STSM, LDTM, STTM: matrices in shared memory, or columns of tensor memory."""
+    memory = _memory(i)
+    data = [o for o in i.operands if o.file == "R"]
+    if not memory or not data:
+        return None
+    registers = matrix_registers(i.base, i.qualifiers)
+    count = next((int(q) for q in i.qualifiers[-1:] if q in ("2", "4")), 1)
+    shapes = [text for q in i.qualifiers if (text := _lanes(q))]
+    statistic = data[0] if i.has("STAT") and len(data) > 1 else None
+    data = data[1:] if statistic is not None else data
+    data_text = i.words.plain(data[0], registers)
+    if memory[0] is not i.operands[0]:
+        data_text = destination(i, data[0], registers)
+    return {
+        "count": str(registers if i.base in ("LDTM", "STTM") else count),
+        "d": data_text,
+        "address": where(memory[0]),
+        "plural": "s" if registers > 1 else "",
+        "matrices": "matrices" if count > 1 else "matrix",
+        "elements": f"{i.found('matrix_shapes')} {i.found('matrix_elements')}",
+        "notes": joined(
+            ["transposed"] * i.has("MT88", "MT168", "MT1616") + shapes + i.among("columns")
+        ),
+        "also": _statistic(i, statistic),
+    }
+
+
+_LANES = re.compile(r"(16|32)dp(\d{2,3})bit(?:_t(\d{1,2})_t(\d{1,2}))?\Z")
+"""``16dp32bit_t16_t31``: lanes of tensor memory, bits of each, and the threads that take part."""
+
+
+def _lanes(qualifier: str) -> str:
+    match = _LANES.match(qualifier)
+    if match is None:
+        return ""
+    threads = f" by the threads {match[3]} to {match[4]}" if match[3] else ""
+    return f"{match[1]} lanes × {match[2]} bits{threads}"
+
+
+def _statistic(i: SassInstruction, operand: SassOperand | None) -> str:
+    """LDTM.STAT: the minimum or maximum of what a thread loads."""
+    if operand is None:
+        return ""
+    kind = i.found("statistics") or "statistic"
+    unit = joined([i.found("units") or "unsigned", *i.among("nan")])
+    return f", and the {kind} of them{unit} into {destination(i, operand)}"
+
+
+def tensor_copy(i: SassInstruction) -> Pieces | None:
+    """UTMALDG and its like: registers that hold addresses and coordinates, and a descriptor."""
+    memory = _memory(i)
+    if not memory:
+        return None
+    rank = next((q[0] for q in i.qualifiers if q in ("1D", "2D", "3D", "4D", "5D")), "")
+    rows = i.has("GATHER4", "SCATTER4")
+    tile = "four rows" if rows else f"a {rank}-dimensional tile"
+    addresses = [o for o in memory if not o.bare.startswith("desc[")]
+    hints = [f"cache policy {o.bare}" for o in memory if o not in addresses]
+    packed = [o.bare for o in i.operands if o.file == "UR"]
+    meanings = [*["offsets"] * i.has("IM2COL", "W", "W128"), *["blocks"] * i.has("MULTICAST")]
+    return {
+        "tile": tile if rank else "a tile",
+        "coordinates": "a column and four rows" if rows else "coordinates",
+        "a": where(addresses[0]) if addresses else "?",
+        "b": where(addresses[-1]) if addresses else "?",
+        "operation": i.found("operations"),
+        "also": f", {' and '.join(meanings)} in {packed[0]}" if packed and meanings else "",
+        "notes": joined([*i.among("tensor_modes"), *_policies(i), *i.among("block_pairs"), *hints]),
+    }
+
+
+def block_copy(i: SassInstruction) -> Pieces | None:
+    """UBLKCP, UBLKRED, UBLKPF: a block of bytes between global and shared memory.
+
+    ``.S.G`` is the destination's space, then the source's. Shared memory as the destination has
+    its mbarrier in the register behind; the size counts 16 bytes.
+    """
+    memory = [o for o in _memory(i) if not o.bare.startswith("desc[")]
+    hints = [f"cache policy {o.bare}" for o in _memory(i) if o not in memory]
+    size = next((o.bare for o in i.operands if o.file == "UR"), None)
+    spaces = {"S": "shared", "G": "global"}
+    to, source = (spaces.get(q, "global") for q in (*i.qualifiers[:2], "", "")[:2])
+    if not memory or size is None or (i.base != "UBLKPF" and len(memory) < 2):
+        return None
+    target = address(memory[0], pair=True) or memory[0].bare
+    if to == "shared" and i.base != "UBLKPF":
+        first, _, second = target.partition(":")
+        target = f"{first}, its mbarrier at {second}" if second else first
+    mask = ""
+    if i.has("MULTICAST"):
+        mask = f"; the mask of blocks is in the upper half of {size}"
+    elif i.has("DST_G_BYTE_MASK"):
+        mask = f"; which bytes of each 16 are written is in the upper half of {size}"
+    return {
+        "to": f"{to} memory at {target}",
+        "from": f"{source} memory at {address(memory[-1], pair=source == 'global')}",
+        "address": target,
+        "size": f"{size} × 16 bytes" if not mask else f"the lower half of {size}, × 16 bytes,",
+        "operation": i.found("operations"),
+        "also": mask,
+        "notes": joined([i.combined_type if i.base == "UBLKRED" else "", *_policies(i), *hints]),
+    }
+
+
+_COPIED = re.compile(r"(?:[24]x)?(\d{1,3})dp(\d{1,3})bit")
+"""``2x64dp128bit_lw02_lw13``: lanes and bits of tensor memory."""
+
+
+def tensor_memory_copy(i: SassInstruction) -> Pieces | None:
+    """UTCCP.T.S: shared memory to tensor memory."""
+    if len(i.operands) < 2:
+        return None
+    shapes = (match for q in i.qualifiers if (match := _COPIED.match(q)))
+    lanes, bits = next((match.groups() for match in shapes), ("128", "256"))
+    return {
+        "a": i.operands[0].bare,
+        "b": i.operands[1].bare,
+        "shape": f"{lanes} lanes × {bits} bits",
+        "notes": joined([*i.among("lane_copies"), *i.among("unpacked"), *i.among("block_pairs")]),
+    }
+
+
+def multicast_load(i: SassInstruction) -> Pieces | None:
+    """LDGMC: one value of the copies of all GPUs."""
+    memory = _memory(i)
+    if not memory or memory[0] is i.operands[0]:
+        return None
+    operation = i.found("reductions")
+    if i.has("HPADD"):  # at a higher precision than the values'
+        operation = "added in fp32" if i.packed.endswith("16") else "added in fp16"
+    return {
+        "d": destination(i, i.operands[0], max(1, i.bits // 32)),
+        "address": address(memory[0], pair=True) or memory[0].bare,
+        "width": many(i.bits),
+        "operation": operation,
+        "notes": joined([i.combined_type, *_policies(i)]),
+    }
+
+
+def remote_store(i: SassInstruction) -> Pieces | None:
+    """STAS, REDAS: a register pair has the address and the mbarrier in another block's memory."""
+    memory = _memory(i)
+    data = [o for o in i.operands if o.general and o not in memory]
+    if not memory or not data:
+        return None
+    pair = address(memory[0]) or memory[0].bare
+    first, _, second = pair.partition(":")
+    return {
+        "d": "zeros" if data[-1].zero else i.words.plain(data[-1], max(1, i.bits // 32)),
+        "width": many(i.bits),
+        "address": first,
+        "bar": second or first,
+        "operation": i.found("operations"),
+        "notes": joined([i.combined_type if i.base == "REDAS" else ""]),
+    }
+
+
+def mbarrier(i: SassInstruction) -> Pieces | None:
+    """SYNCS: what it does with which mbarrier, by its qualifiers."""
+    memory = _memory(i)
+    if not memory:
+        return None
+    rest = [x for x in i.operands if x is not memory[0]]
+    first = destination(i, rest[0], 2 if i.has("TRANS64") else 1) if rest else "nowhere"
+    last = i.words.plain(rest[-1], 2 if i.variant == "EXCH" else 1) if rest else ""
+    state = ""
+    if first != "nowhere" and len(rest) > 1:
+        before = "the mask of lanes that arrive and the upper half of the state before"
+        state = f"; {before if i.has('TMASK') else 'the state before'} into {first}"
+    count = next((text for name, text in i.table["arrivals"].items() if i.has(name)), None)
+    count = count or i.table["arrivals"]["TRANS64"]
+    return {
+        "address": where(memory[0]),
+        "p": first,
+        "a": last,
+        "also": state,
+        "form": "poll" if i.variant == "PHASECHK" and not i.has("TRYWAIT") else "",
+        "count": count.format(a=last, address=where(memory[0])),
+        "notes": joined(["one arrival fewer from now on"] * i.has("OPTOUT")),
+    }
+
+
+def cache_control(i: SassInstruction) -> Pieces:
+    """CCTL: what is done to the line of an address, in the cache that is named."""
+    memory = _memory(i)
+    address_text = _address(i, memory[0]) if memory else ""
+    return {
+        "a": f" at {address_text}" if address_text else "",
+        "d": "the uniform constant cache" if i.has("LDCU") else "a cache",
+        "also": ", at all levels" if i.has("DEEP") else "",
+    }
+
+
+_ADDRESS_SPACES = {
+    "S": "the block's shared memory",
+    "D": "shared memory of the cluster",
+    "G": "global memory",
+    "L": "local memory",
+    "C": "constant memory",
+}
+
+
+def address_space(i: SassInstruction) -> Pieces | None:
+    """QSPC: in which memory a generic address is."""
+    memory = _memory(i)
+    space = next((_ADDRESS_SPACES[q] for q in i.qualifiers if q in _ADDRESS_SPACES), None)
+    if not memory or space is None:
+        return None
+    text = f"whether the generic address {address(memory[0], pair=True)} is in {space}"
+    return {"d": destination(i, i.operands[0]), "value": text, "notes": ""}
+
+
+def fill(i: SassInstruction) -> Pieces | None:
+    """UMEMSETS: address, value, and how many words of 64 bits."""
+    memory = _memory(i)
+    if not memory or len(i.operands) < 3:
+        return None
+    unit = 8 if i.has("64") else 4
+    return {
+        "address": where(memory[0]),
+        "a": i.words.plain(i.operands[1], unit // 4),
+        "size": f"{i.words.plain(i.operands[2])} × {unit} bytes",
+    }
