@@ -42,12 +42,17 @@ class OpcodeLines:
             self.by_opcode.setdefault(line.opcode, []).append(line)
             self.guarded[line.opcode] += guarded(line)
 
-    def count(self, wanted: Callable[[str], object]) -> int:
-        return sum(len(lines) for opcode, lines in self.by_opcode.items() if wanted(opcode))
+    def count(self, matches: Callable[[str], object]) -> int:
+        return sum(len(lines) for opcode, lines in self.by_opcode.items() if matches(opcode))
 
-    def lines(self, wanted: Callable[[str], object] = lambda _: True) -> Sequence[Line]:
+    def lines(self, matches: Callable[[str], object] = lambda _: True) -> Sequence[Line]:
         """The lines of the opcodes that are wanted, in order."""
-        lines = [n for opcode, at in self.by_opcode.items() if wanted(opcode) for n in at]
+        lines = [
+            n
+            for opcode, opcode_lines in self.by_opcode.items()
+            if matches(opcode)
+            for n in opcode_lines
+        ]
         return sorted(lines, key=lambda line: line.n)
 
     def of(self, *bases: str) -> Sequence[Line]:
@@ -57,10 +62,10 @@ class OpcodeLines:
     def without_padding(self) -> Mapping[str, Sequence[Line]]:
         """Lines by opcode without the padding at the end of SASS."""
         end = before_padding(self.listing, self.function)
-        kept = {
-            op: [each for each in lines if each.n <= end] for op, lines in self.by_opcode.items()
+        unpadded = {
+            op: [line for line in lines if line.n <= end] for op, lines in self.by_opcode.items()
         }
-        return {opcode: lines for opcode, lines in kept.items() if lines}
+        return {opcode: lines for opcode, lines in unpadded.items() if lines}
 
 
 def base_of(opcode: str) -> str:
@@ -78,10 +83,10 @@ def before_padding(listing: Listing, function: Function) -> int:
     while end >= first and (lines[end - 1].opcode is None or lines[end - 1].base == "NOP"):
         end -= 1
     if end >= first and lines[end - 1].base == "BRA" and lines[end - 1].targets:
-        above = end - 1
-        while above >= first and lines[above - 1].kind is Kind.BLANK:
-            above -= 1
-        if above >= first and lines[above - 1].label in lines[end - 1].targets:
+        n = end - 1
+        while n >= first and lines[n - 1].kind is Kind.BLANK:
+            n -= 1
+        if n >= first and lines[n - 1].label in lines[end - 1].targets:
             end -= 1
     return end
 
@@ -109,9 +114,9 @@ def mix(code: OpcodeLines, cost: Callable[[str], str | None]) -> Mix:
     """The mix of one function; ``cost`` gives the cost class of an opcode, None if not known."""
     costs: Counter[str | None] = Counter()
     bases: Counter[str] = Counter()
-    for opcode, at in code.without_padding().items():
-        bases[base_of(opcode)] += len(at)
-        costs[cost(opcode)] += len(at)
+    for opcode, opcode_lines in code.without_padding().items():
+        bases[base_of(opcode)] += len(opcode_lines)
+        costs[cost(opcode)] += len(opcode_lines)
     unclassed = costs.pop(None, 0)
     by_cost = Counter({name: count for name, count in costs.items() if name is not None})
     return Mix(code.listing.language, bases.total(), _ordered(by_cost), _ordered(bases), unclassed)
@@ -172,15 +177,15 @@ def products(code: OpcodeLines) -> tuple[Product, ...]:
     """The matrix products of a function, in the order of their first."""
     languages = {"ptx": _ptx_product, "sass": _sass_product, "ttir": _dot, "ttgir": _dot}
     return tuple(
-        Product(*what, len(at), tuple(line.n for line in at))
-        for what, at in _alike(code, languages.get(code.listing.language)).items()
+        Product(*fields, len(product_lines), tuple(line.n for line in product_lines))
+        for fields, product_lines in _grouped(code, languages.get(code.listing.language)).items()
     )
 
 
-def _alike(code: OpcodeLines, read: Callable[[Line], T | None] | None) -> dict[T, list[Line]]:
+def _grouped(code: OpcodeLines, read: Callable[[Line], T | None] | None) -> dict[T, list[Line]]:
     """The instructions of which ``read`` says the same, in order; nothing without it."""
     lines = sorted(chain(*code.without_padding().values()), key=attrgetter("n")) if read else ()
-    return by_key((what, line) for line in lines if read and (what := read(line)) is not None)
+    return by_key((fields, line) for line in lines if read and (fields := read(line)) is not None)
 
 
 def _dot(line: Line) -> Key | None:
@@ -270,15 +275,20 @@ def accesses(code: OpcodeLines) -> tuple[Access, ...]:
     """What a function of PTX or SASS loads and stores, in the order it first does."""
     read = {"ptx": _ptx, "sass": _sass}.get(code.listing.language)
     return tuple(
-        Access(*what, len(at), sum(map(guarded, at)), tuple(line.n for line in at))
-        for what, at in _alike(code, read).items()
+        Access(
+            *fields,
+            len(access_lines),
+            sum(map(guarded, access_lines)),
+            tuple(line.n for line in access_lines),
+        )
+        for fields, access_lines in _grouped(code, read).items()
     )
 
 
 def total(accesses: Iterable[Access], kinds: Iterable[str], space: str) -> int | None:
     """Bytes a thread, every access once; None if the width of one is not known."""
-    wanted = frozenset(kinds)
-    those = [access for access in accesses if access.kind in wanted and access.space == space]
+    wanted_kinds = frozenset(kinds)
+    those = [access for access in accesses if access.kind in wanted_kinds and access.space == space]
     if any(access.width is None for access in those):
         return None
     return sum(access.count * (access.width or 0) for access in those)

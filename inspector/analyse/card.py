@@ -81,8 +81,8 @@ def tensor_bytes(call: Call, ttir: Placed | None = None) -> Estimate | None:
     sizes = [size for a in tensors if (size := _bytes(a)) is not None]
     if not sizes or len(sizes) < len(tensors):
         return None
-    asked = {} if ttir is None else _asked_by_index(call, *ttir)
-    fewer = [min(n, asked.get(a.name, n)) for a, n in zip(tensors, sizes, strict=True)]
+    accessed = {} if ttir is None else _bytes_by_index(call, *ttir)
+    fewer = [min(n, accessed.get(a.name, n)) for a, n in zip(tensors, sizes, strict=True)]
     how = f"each tensor read or written once{', at indices what is asked for' * (fewer != sizes)}"
     return Estimate(sum(fewer), how, fewer != sizes)
 
@@ -90,37 +90,43 @@ def tensor_bytes(call: Call, ttir: Placed | None = None) -> Estimate | None:
 _ACCESSES = words("tt.load tt.store tt.atomic_rmw tt.atomic_cas")
 
 
-def _asked_by_index(call: Call, listing: Listing, function: Function) -> dict[str, int]:
+def _bytes_by_index(call: Call, listing: Listing, function: Function) -> dict[str, int]:
     """Bytes that a launch asks of each tensor that it accesses only at indices that it loads."""
     lines = listing.between(function.first, function.last)
     out = {}
     for name, numbers in _accesses(call, lines).items():
         if all(numbers.values()):  # and nowhere else
-            asked = _asked(call, name, lines, numbers)
-            if asked is not None:
-                out[name] = asked
+            byte_count = _accessed_bytes(call, name, lines, numbers)
+            if byte_count is not None:
+                out[name] = byte_count
     return out
 
 
 def _accesses(call: Call, lines: Sequence[Line]) -> dict[str, dict[int, bool]]:
     """The lines of TTIR that access each tensor, and whether at an index that was loaded."""
-    of: dict[str, set[str]] = {f"%{a.name}": {a.name} for a in call.arguments if a.shape}
+    tensors_of_value: dict[str, set[str]] = {
+        f"%{a.name}": {a.name} for a in call.arguments if a.shape
+    }
     loaded: set[str] = set()
     accesses: dict[str, dict[int, bool]] = {}
     for line in lines:
         names = uses(line)
         if line.base in _ACCESSES and names:
-            for tensor in of.get(names[0], ()):
+            for tensor in tensors_of_value.get(names[0], ()):
                 accesses.setdefault(tensor, {})[line.n] = names[0] in loaded
             loaded.update(line.defs)
             continue
         for name in line.defs:
-            of.setdefault(name, set()).update(*(of.get(used, ()) for used in names))
+            tensors_of_value.setdefault(name, set()).update(
+                *(tensors_of_value.get(used, ()) for used in names)
+            )
             loaded.update([name] if not loaded.isdisjoint(names) else ())
     return accesses
 
 
-def _asked(call: Call, name: str, lines: Sequence[Line], accesses: Collection[int]) -> int | None:
+def _accessed_bytes(
+    call: Call, name: str, lines: Sequence[Line], accesses: Collection[int]
+) -> int | None:
     """Bytes that a launch asks of a tensor on some lines; None where that is not known."""
     argument = next(a for a in call.arguments if a.name == name)
     size = element_bytes(argument.dtype or (argument.type or "").lstrip("*"))
@@ -137,10 +143,10 @@ def needed_bytes(call: Call, ttir: Placed) -> int:
     lines = listing.between(function.first, function.last)
     total = 0
     for name, numbers in _accesses(call, lines).items():
-        held = _bytes(next(a for a in call.arguments if a.name == name))
-        asked = _asked(call, name, lines, numbers)
-        if held is not None and asked is not None:
-            total += min(held, asked)
+        tensor_size = _bytes(next(a for a in call.arguments if a.name == name))
+        byte_count = _accessed_bytes(call, name, lines, numbers)
+        if tensor_size is not None and byte_count is not None:
+            total += min(tensor_size, byte_count)
     return total
 
 
@@ -178,11 +184,11 @@ def accessed_bytes(
     blocks, threads = blocks_of(call), threads_of(call)
     if blocks is None or threads is None or flow.loops:
         return None
-    every = tuple(accesses)
-    bytes_a_thread = total(every, (LOAD, STORE, COPY, ATOMIC, REDUCTION), "global")
-    if bytes_a_thread is None or any(a.space == "generic" for a in every):
+    all_accesses = tuple(accesses)
+    bytes_a_thread = total(all_accesses, (LOAD, STORE, COPY, ATOMIC, REDUCTION), "global")
+    if bytes_a_thread is None or any(a.space == "generic" for a in all_accesses):
         return None
-    at_most = branches or any(a.guarded for a in every if a.space == "global")
+    at_most = branches or any(a.guarded for a in all_accesses if a.space == "global")
     how = f"each access {'at most ' * at_most}once by every thread"
     return Estimate(bytes_a_thread * threads * blocks, how, at_most)
 
@@ -231,9 +237,9 @@ Weight = Callable[[Line, str], int | None]
 
 def _of_launch(call: Call, lines: Sequence[Line], weigh: Weight) -> int | None:
     """The sum of what operations count, in all programs of a launch."""
-    known = {a.name: a.value for a in call.arguments if type(a.value) is int}
+    scalar_values = {a.name: a.value for a in call.arguments if type(a.value) is int}
     programs = blocks_of(call)
-    total, _ = _region(iter(lines), Tensors(lines, known, None, turns=False), weigh)
+    total, _ = _region(iter(lines), Tensors(lines, scalar_values, None, turns=False), weigh)
     return None if total is None or programs is None else total * programs
 
 
@@ -249,12 +255,12 @@ def _region(
             return total, body
         if body.startswith("}") or line.kind is not Kind.INSTRUCTION or line.base is None:
             continue
-        own = weigh(line, body)
+        count = weigh(line, body)
         if body.endswith("{") and total is not None:
             inner, end = _region(lines, scalars, weigh, depth + 1)
             within = _times(line.base, body, inner, end, scalars)
-            own = None if own is None or within is None else own + within
-        total = None if own is None or total is None else total + own
+            count = None if count is None or within is None else count + within
+        total = None if count is None or total is None else total + count
     return total, ""
 
 
@@ -295,7 +301,7 @@ def _trips(scalars: Tensors, body: str) -> int | None:
     match = _FOR.search(body)
     if match is None:
         return None
-    first, last, step = (scalars.at(match[i])[0] for i in (2, 3, 4))
+    first, last, step = (scalars.elements(match[i])[0] for i in (2, 3, 4))
     if first is None or last is None or step is None or step <= 0:
         return None
     return max(0, -(-(last - first) // step))
@@ -334,7 +340,7 @@ class Card(Struct, frozen=True):
     the block's own: without what the cubin counts of the driver's (``Device.own_shared``), where
     the device is known. ``dynamic_shared_bytes`` are the launch's, else the compilation's.
     ``blocks`` are those of the launch and ``waves`` how often they fill the device, both None
-    without a launch. ``made`` is by stage, TTGIR first. ``tensor_bytes`` and ``accessed_bytes``
+    without a launch. ``stages`` is by stage, TTGIR first. ``tensor_bytes`` and ``accessed_bytes``
     are two estimates of global memory, ``operations`` of floating-point operations, of one launch.
     ``made_by`` are the programs that made it with their versions. ``measured`` is what a profiler
     measured of launches, a sentence each.
@@ -349,15 +355,15 @@ class Card(Struct, frozen=True):
     launch: Call | None
     blocks: int | None
     waves: float | None
-    made: tuple[StageContent, ...]
+    stages: tuple[StageContent, ...]
     tensor_bytes: Estimate | None
     accessed_bytes: Estimate | None
     operations: Estimate | None
     made_by: Mapping[str, str] = field(default_factory=dict)
     measured: tuple[str, ...] = ()
 
-    def of(self, stage: Stage) -> StageContent | None:
-        return next((made for made in self.made if made.stage is stage), None)
+    def stage_content(self, stage: Stage) -> StageContent | None:
+        return next((made for made in self.stages if made.stage is stage), None)
 
 
 def card(
@@ -391,19 +397,19 @@ def card(
         if device is not None and static is not None and dynamic is not None
         else None
     )
-    known = {
+    facts_by_stage = {
         stage: (facts or {}).get(stage) or FunctionFacts(*listings[stage])
         for stage in MACHINE
         if stage in listings
     }
-    made = tuple(
-        _made(stage, *listings[stage], cost, known.get(stage))
+    contents = tuple(
+        _content_of_stage(stage, *listings[stage], cost, facts_by_stage.get(stage))
         for stage in (Stage.TTGIR, Stage.PTX, Stage.SASS)
         if stage in listings
     )
     # SASS is what runs, else PTX.
-    part = next((part for part in reversed(made) if part.mix is not None), None)
-    own = Card(
+    part = next((part for part in reversed(contents) if part.mix is not None), None)
+    base_card = Card(
         resources,
         device,
         threads,
@@ -413,16 +419,16 @@ def card(
         launch,
         None,
         None,
-        made,
+        contents,
         tensor_bytes(launch, listings.get(Stage.TTIR)) if launch is not None else None,
-        accessed_bytes(launch, part.accesses, known[part.stage].flow, bool(part.branches))
+        accessed_bytes(launch, part.accesses, facts_by_stage[part.stage].flow, bool(part.branches))
         if launch is not None and part is not None
         else None,
         operations(*listings[Stage.TTIR], launch)
         if launch is not None and Stage.TTIR in listings
         else None,
     )
-    return with_grid(own, blocks)
+    return with_grid(base_card, blocks)
 
 
 GRID = "the grid, which does not fill one wave"
@@ -438,7 +444,7 @@ def with_grid(card: Card, blocks: int | None) -> Card:
     return replace(card, blocks=blocks, waves=waves, occupancy=full)
 
 
-def _made(
+def _content_of_stage(
     stage: Stage,
     listing: Listing,
     function: Function,

@@ -66,8 +66,8 @@ def mnemonics(table: Mapping[str, object]) -> dict[str, Mnemonic]:
     out: dict[str, Mnemonic] = {}
     for entry in table.values():
         if isinstance(entry, Mapping):
-            said = {key: value for key, value in entry.items() if key != "opcodes"}
-            out |= dict.fromkeys(entry["opcodes"].split(), Mnemonic(**said))
+            settings = {key: value for key, value in entry.items() if key != "opcodes"}
+            out |= dict.fromkeys(entry["opcodes"].split(), Mnemonic(**settings))
     return out
 
 
@@ -101,16 +101,16 @@ class InFlight(Struct):
 
     def join(self, other: InFlight) -> bool:
         """Add what may be under way in ``other``; whether that was anything new."""
-        before = self.copy()
-        for barrier, theirs in other.pending.items():
-            ours = self.pending.setdefault(barrier, {})
-            for key, (least, most) in theirs.items():
-                low, high = ours.get(key, (least, most))
-                ours[key] = (min(low, least), max(high, most))
-            _forget(ours)
+        previous = self.copy()
+        for barrier, other_counts in other.pending.items():
+            counts = self.pending.setdefault(barrier, {})
+            for key, (least, highest) in other_counts.items():
+                low, high = counts.get(key, (least, highest))
+                counts[key] = (min(low, least), max(high, highest))
+            _forget(counts)
         for pipe, lines in other.loose.items():
             self.let_loose(pipe, lines)
-        return self != before
+        return self != previous
 
     def let_loose(self, pipe: str, lines: Iterable[int]) -> None:
         self.loose[pipe] = frozenset(sorted({*self.loose.get(pipe, ()), *lines})[-MAX_PENDING:])
@@ -137,7 +137,7 @@ def event(line: Line, by_mnemonic: Mapping[str, Mnemonic]) -> Event | None:
     if control.read_barrier is not None:
         sets.append((f"SB{control.read_barrier}", OPERANDS))
     pipe = by_mnemonic.get(line.base, Mnemonic()).pipe
-    results = any(what == RESULT for _, what in sets)
+    results = any(kind == RESULT for _, kind in sets)
     loose = pipe if pipe and line.defs and not results else None
     if not waits and not sets and loose is None:
         return None
@@ -156,25 +156,28 @@ def _depbar(text: str) -> list[tuple[str, int]]:
 def step(state: InFlight, e: Event, ages: frozenset[str]) -> list[tuple[str, int, str]]:
     """Pass a line; return what it waited for: barrier, line, what for."""
     cleared: list[tuple[str, int, str]] = []
-    for barrier, left in e.waits:
+    for barrier, allowed in e.waits:
         pending = state.pending.get(barrier)
         if not pending:
             continue
-        cleared += [(barrier, *key) for key, (_, most) in pending.items() if most >= left]
+        cleared += [(barrier, *key) for key, (_, highest) in pending.items() if highest >= allowed]
         state.pending[barrier] = {
-            key: (least, min(most, left - 1))
-            for key, (least, most) in pending.items()
-            if least < left
+            key: (least, min(highest, allowed - 1))
+            for key, (least, highest) in pending.items()
+            if least < allowed
         }
-    for barrier, what in e.sets:
+    for barrier, kind in e.sets:
         pending = state.pending.setdefault(barrier, {})
         if barrier in ages:
-            for key, (least, most) in pending.items():
-                pending[key] = (min(least + 1, MAX_DEPBAR_COUNT), min(most + 1, MAX_DEPBAR_COUNT))
-        own = (e.line, what)
-        before = pending.get(own)
-        pending[own] = (0, before[1] if before and barrier in ages else 0)
-        if what == RESULT and e.carries is not None:
+            for key, (least, highest) in pending.items():
+                pending[key] = (
+                    min(least + 1, MAX_DEPBAR_COUNT),
+                    min(highest + 1, MAX_DEPBAR_COUNT),
+                )
+        entry = (e.line, kind)
+        previous = pending.get(entry)
+        pending[entry] = (0, previous[1] if previous and barrier in ages else 0)
+        if kind == RESULT and e.carries is not None:
             for line in state.loose.pop(e.carries, ()):
                 pending.setdefault((line, RESULT), (0, 0))
         _forget(pending)
@@ -193,7 +196,7 @@ def waited(
         for b in blocks
     ]
     # Barriers of which some instruction waits for a count other than 0.
-    ages = frozenset(b for waiting in events for e in waiting for b, left in e.waits if left)
+    ages = frozenset(b for waiting in events for e in waiting for b, allowed in e.waits if allowed)
     starts = (i for i, block in enumerate(blocks) if i == 0 or not block.predecessors)
     into = {i: InFlight({}, {}) for i in starts}
     todo = set(into)
@@ -259,7 +262,7 @@ class Schedule(Struct, frozen=True, dict=True):
 
     _lines: Sequence[Line]
     _flow: Flow
-    _known: Mapping[str, Mnemonic]
+    _by_mnemonic: Mapping[str, Mnemonic]
     _waited: Mapping[int, tuple[tuple[str, int, str], ...]]
 
     def stall(self, n: int) -> int | None:
@@ -272,16 +275,18 @@ class Schedule(Struct, frozen=True, dict=True):
         stalls = {n: stall for n in lines if (stall := self.stall(n)) is not None}
         if not stalls:
             return None
-        own: Counter[int | None] = Counter()
+        by_block: Counter[int | None] = Counter()
         for n, stall in stalls.items():
-            own[self._flow.block_at(n)] += stall
-        if len(own) == 1:
-            return own.total()
-        most: dict[int, int] = {}
+            by_block[self._flow.block_at(n)] += stall
+        if len(by_block) == 1:
+            return by_block.total()
+        longest: dict[int, int] = {}
         for block in self._ends_first:
-            after = (most.get(each, 0) for each in self._flow.blocks[block].successors)
-            most[block] = own[block] + max(after, default=0)
-        return max(most.values())
+            following = (
+                longest.get(successor, 0) for successor in self._flow.blocks[block].successors
+            )
+            longest[block] = by_block[block] + max(following, default=0)
+        return max(longest.values())
 
     @cached_property
     def _ends_first(self) -> Sequence[int]:
@@ -303,10 +308,10 @@ class Schedule(Struct, frozen=True, dict=True):
         """What line ``n`` may wait for, in the order of the listing."""
         out: list[Wait] = []
         for barrier, line, kind in self._waited.get(n, ()):
-            by = self._lines[line - 1]
-            known = self._known.get(by.base or "", Mnemonic())
-            scoreboard = known.scoreboard if kind != OPERANDS else None
-            out.append(Wait(line, barrier, by.address, by.opcode, kind, scoreboard))
+            producer = self._lines[line - 1]
+            mnemonic = self._by_mnemonic.get(producer.base or "", Mnemonic())
+            scoreboard = mnemonic.scoreboard if kind != OPERANDS else None
+            out.append(Wait(line, barrier, producer.address, producer.opcode, kind, scoreboard))
         return tuple(out)
 
     def consumer(self, n: int) -> Consumer | None:
@@ -315,21 +320,21 @@ class Schedule(Struct, frozen=True, dict=True):
         if not 0 < n <= len(self._lines):
             return None
         line = self._lines[n - 1]
-        known = self._known.get(line.base or "")
-        if line.control is None or (line.control.write_barrier is None and known is None):
+        mnemonic = self._by_mnemonic.get(line.base or "")
+        if line.control is None or (line.control.write_barrier is None and mnemonic is None):
             return None
         if all(register[0] != "R" and register[:2] != "UR" for register in line.defs):
             return None
-        return _first_use(self._flow, self._lines, line, known is not None and known.chained)
+        return _first_use(self._flow, self._lines, line, mnemonic is not None and mnemonic.chained)
 
     def sentences(self, n: int) -> tuple[str, ...]:
         """What is to be said of line ``n``: what it waits for, and who first uses its result."""
-        out = _waiting(self.waits(n), self._known)
+        out = _waiting(self.waits(n), self._by_mnemonic)
         if used := self.consumer(n):
-            where = f"{_at(used)}, {used.distance} instructions on"
-            where = "the next instruction" if used.distance == 1 else where
+            location = f"{_location(used)}, {used.distance} instructions on"
+            location = "the next instruction" if used.distance == 1 else location
             cycles = plural(used.cycles, "cycle")
-            out.append(f"its result is first used by {where}, at least {cycles} later")
+            out.append(f"its result is first used by {location}, at least {cycles} later")
         return tuple(out)
 
 
@@ -348,44 +353,44 @@ def schedule(
 def _first_use(flow: Flow, lines: Sequence[Line], producer: Line, chained: bool) -> Consumer | None:
     """The nearest use by cycles: a search outwards over the control flow. ``chained``: a following
     instruction of the same kind goes on with the result without a wait."""
-    at = flow.block_at(producer.n)
-    if at is None:
+    start = flow.block_at(producer.n)
+    if start is None:
         return None
     # cycles before it issues, instructions since, block, line to begin with, still unchanged
-    todo = [(0, 0, at, producer.n, frozenset(producer.defs))]
+    todo = [(0, 0, start, producer.n, frozenset(producer.defs))]
     entered: set[int] = set()
     looked = 0
     best: Consumer | None = None
     while todo and looked < MAX_SEARCHED:
-        cycles, many, block, n, left = heapq.heappop(todo)
+        cycles, distance, block, n, unchanged = heapq.heappop(todo)
         if best is not None and cycles >= best.cycles:
             break
         last = flow.blocks[block].last
-        while n <= last and left:
+        while n <= last and unchanged:
             line = lines[n - 1]
             if line.opcode is not None:
                 same = chained and line.base == producer.base
-                if many and not same and not left.isdisjoint(line.uses):
+                if distance and not same and not unchanged.isdisjoint(line.uses):
                     if best is None or cycles < best.cycles:
-                        best = Consumer(n, many, cycles, line.address, line.opcode)
+                        best = Consumer(n, distance, cycles, line.address, line.opcode)
                     break
                 looked += 1
-                if many and not same and not _GUARD.search(line.text):
-                    left = left.difference(line.defs)
+                if distance and not same and not _GUARD.search(line.text):
+                    unchanged = unchanged.difference(line.defs)
                 cycles += line.control.stall if line.control else 0
-                many += 1
+                distance += 1
             n += 1
         else:
-            for following in flow.blocks[block].successors if left else ():
+            for following in flow.blocks[block].successors if unchanged else ():
                 if following not in entered:
                     entered.add(following)
                     first = flow.blocks[following].first
-                    heapq.heappush(todo, (cycles, many, following, first, left))
+                    heapq.heappush(todo, (cycles, distance, following, first, unchanged))
     return best
 
 
-def _at(one: Wait | Consumer) -> str:
-    return f"line {one.line}" if one.address is None else f"0x{one.address:x}"
+def _location(wait: Wait | Consumer) -> str:
+    return f"line {wait.line}" if wait.address is None else f"0x{wait.address:x}"
 
 
 def _waiting(waits: Sequence[Wait], by_mnemonic: Mapping[str, Mnemonic]) -> list[str]:
@@ -398,21 +403,21 @@ def _waiting(waits: Sequence[Wait], by_mnemonic: Mapping[str, Mnemonic]) -> list
         groups.setdefault((noun, wait.kind, wait.scoreboard), []).append(wait)
     out: list[str] = []
     for (noun, kind, scoreboard), group in groups.items():
-        what = _named(noun.removeprefix("result of ") if kind == OPERANDS else noun, group)
+        producers = _named(noun.removeprefix("result of ") if kind == OPERANDS else noun, group)
         until = f": the {scoreboard} scoreboard" if scoreboard else ""
         if kind == OPERANDS:
             until = f" until {'its' if len(group) == 1 else 'their'} operands have been read"
-        out.append(f"waits here for {what}{until}")
+        out.append(f"waits here for {producers}{until}")
     return out
 
 
 def _named(noun: str, waits: Sequence[Wait]) -> str:
     """``the load at 0x1e0``, ``the loads at 0x10 and 0x20``, ``7 loads from 0x10 to 0x90``."""
-    places = [_at(wait) for wait in waits]
-    many = noun if noun.isupper() else word_for(len(places), noun)  # a mnemonic has no plural
+    places = [_location(wait) for wait in waits]
+    noun_text = noun if noun.isupper() else word_for(len(places), noun)  # a mnemonic has no plural
     if len(places) > MAX_NAMED:
-        return f"{len(places)} {many} from {places[0]} to {places[-1]}"
-    return f"the {many} at {some(places, MAX_NAMED)}"
+        return f"{len(places)} {noun_text} from {places[0]} to {places[-1]}"
+    return f"the {noun_text} at {some(places, MAX_NAMED)}"
 
 
 class FunctionFacts:

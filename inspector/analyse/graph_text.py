@@ -74,12 +74,14 @@ def call_cells(call: GraphCall) -> tuple[str, ...]:
 
 def heading(view: GraphView) -> str:
     extern = sum(call.extern for call in view.calls)
-    own = len(view.calls) - extern
+    launches = len(view.calls) - extern
     bytes_moved = [call.bytes for call in view.calls if call.bytes is not None]
-    parts = [f"{plural(len(view.calls), 'call')}: {plural(own, 'launch')}, {extern} of libraries"]
+    parts = [
+        f"{plural(len(view.calls), 'call')}: {plural(launches, 'launch')}, {extern} of libraries"
+    ]
     if bytes_moved:
-        by = dict.fromkeys(call.bytes_from for call in view.calls if call.bytes is not None)
-        how = " and ".join(_HOW[name] for name in by if name in _HOW)
+        sources = dict.fromkeys(call.bytes_from for call in view.calls if call.bytes is not None)
+        how = " and ".join(_HOW[name] for name in sources if name in _HOW)
         parts.append(f"~{kibibytes(sum(bytes_moved))} moved, estimated {how}")
     return "; ".join(parts)
 
@@ -89,17 +91,22 @@ def graph_rows(name: str, view: GraphView) -> list[GraphRow]:
     out = [GraphRow(f"graph {name}: {heading(view)}"), GraphRow("")]
     cells = [call_cells(call) for call in view.calls]
     out += _table(CALL_HEAD, cells, [(call.number,) for call in view.calls])
-    at = by_key((place, call.number) for call in view.calls for place in call.places)
-    files = list(dict.fromkeys(file for file, _, _ in at))
+    calls_by_place = by_key((place, call.number) for call in view.calls for place in call.places)
+    files = list(dict.fromkeys(file for file, _, _ in calls_by_place))
     # Lines in the order of their files.
-    by_line = sorted(at.items(), key=lambda one: (files.index(one[0][0]), one[0][1]))
+    by_line = sorted(
+        calls_by_place.items(), key=lambda entry: (files.index(entry[0][0]), entry[0][1])
+    )
     lines = [
         (f"{short_file(file)}:{line}", ", ".join(map(str, calls)), code)
         for (file, line, code), calls in by_line
     ]
     refused = [
-        GraphRow(refusal(one), tuple(n for n in (one.a, one.b) if n is not None))
-        for one in view.refused
+        GraphRow(
+            refusal(refused_fusion),
+            tuple(n for n in (refused_fusion.a, refused_fusion.b) if n is not None),
+        )
+        for refused_fusion in view.refused
     ]
     if view.refused_left_out:
         left_out = counted(view.refused_left_out, "more reason")
@@ -114,10 +121,10 @@ def graph_rows(name: str, view: GraphView) -> list[GraphRow]:
         (
             "chosen by max-autotune (calls by their numbers)",
             [
-                GraphRow(f"{UNKNOWN}  {one.text}")
-                if one.call is None
-                else GraphRow(f"{one.call}  {one.text}", (one.call,))
-                for one in view.choices
+                GraphRow(f"{UNKNOWN}  {choice.text}")
+                if choice.call is None
+                else GraphRow(f"{choice.call}  {choice.text}", (choice.call,))
+                for choice in view.choices
             ],
         ),
         (
@@ -149,8 +156,13 @@ def _table(
     head: Sequence[str], cells: Sequence[Sequence[str]], numbers: Sequence[tuple[int, ...]]
 ) -> Iterator[GraphRow]:
     widths = [
-        max([len(title), *(len(row[at]) for row in cells if len(row[at]) <= MAX_COLUMN_CHARS)])
-        for at, title in enumerate(head)
+        max(
+            [
+                len(title),
+                *(len(row[column]) for row in cells if len(row[column]) <= MAX_COLUMN_CHARS),
+            ]
+        )
+        for column, title in enumerate(head)
     ]
     for row, calls in zip((head, *cells), ((), *numbers), strict=True):
         yield GraphRow(
@@ -159,43 +171,45 @@ def _table(
 
 
 def _tried(view: GraphView) -> Iterator[GraphRow]:
-    for one in view.tried:
-        how = "as one kernel" if len(one.nodes) > 1 else "alone"
-        took = "not measured" if one.time_us is None else f"{microseconds(one.time_us)} µs"
+    for fusion in view.tried:
+        how = "as one kernel" if len(fusion.nodes) > 1 else "alone"
+        took = "not measured" if fusion.time_us is None else f"{microseconds(fusion.time_us)} µs"
         numbers = tuple(
             call.number
             for call in view.calls
-            if any(node.name in one.nodes for node in call.results or call.nodes)
+            if any(node.name in fusion.nodes for node in call.results or call.nodes)
         )
-        yield GraphRow(f"{', '.join(one.nodes)} {how}: {took}", numbers)
+        yield GraphRow(f"{', '.join(fusion.nodes)} {how}: {took}", numbers)
 
 
-def refusal(one: RefusedFusion) -> str:
+def refusal(fusion: RefusedFusion) -> str:
     """``3 with 7: no shared data``; what became no call is named as Inductor names it."""
     a, b = (
         str(name) if number is None else str(number)
-        for number, name in zip((one.a, one.b), one.names, strict=True)
+        for number, name in zip((fusion.a, fusion.b), fusion.names, strict=True)
     )
-    times = "" if one.count == 1 else f" ({one.count} times)"
-    return f"{a} with {b}: {one.reason}{times}"
+    times = "" if fusion.count == 1 else f" ({fusion.count} times)"
+    return f"{a} with {b}: {fusion.reason}{times}"
 
 
 def memory(view: GraphView) -> str:
     """What the wrapper allocates and what it gives to a second buffer; "" if it does neither."""
     if not view.buffers:
         return ""
-    taken, again = (
-        _sum([buffer_bytes(one) for one in view.buffers if (one.reuses is None) is new])
+    allocated, reused = (
+        _sum([buffer_bytes(buffer) for buffer in view.buffers if (buffer.reuses is None) is new])
         for new in (True, False)
     )
-    return f"{taken} allocated; {again} in memory of earlier ones"
+    return f"{allocated} allocated; {reused} in memory of earlier ones"
 
 
 def _sum(sizes: Sequence[int | None]) -> str:
-    known = [size for size in sizes if size is not None]
-    unknown = len(sizes) - len(known)
+    known_sizes = [size for size in sizes if size is not None]
+    unknown = len(sizes) - len(known_sizes)
     also = f", and {unknown} of unknown size" if unknown else ""
-    return plural(len(sizes), "buffer") + (f" ({kibibytes(sum(known))}{also})" if known else "")
+    return plural(len(sizes), "buffer") + (
+        f" ({kibibytes(sum(known_sizes))}{also})" if known_sizes else ""
+    )
 
 
 def of_output_code(
@@ -208,9 +222,9 @@ def of_output_code(
     """
     numbers = {call.n: call.number for call in view.calls}
     lines: dict[int, tuple[int, ...]] = {n: (number,) for n, number in numbers.items()}
-    for own in kernels.values():
-        calls = tuple(numbers[n] for n in own if n in numbers)
-        for n in own:
+    for kernel_lines in kernels.values():
+        calls = tuple(numbers[n] for n in kernel_lines if n in numbers)
+        for n in kernel_lines:
             if calls and n not in numbers:
                 first, last = spans.get(n, (n, n))
                 lines.update(dict.fromkeys((n, *range(first, last + 1)), calls))
@@ -218,19 +232,19 @@ def of_output_code(
 
 
 def of_calls(lines: Mapping[int, tuple[int, ...]], view: GraphView) -> Known:
-    known: Known = {kind: {} for kind in KINDS if view.recorded or kind != "operations"}
+    keys_by_kind: Known = {kind: {} for kind in KINDS if view.recorded or kind != "operations"}
     for n, numbers in lines.items():
-        own = [view.calls[number - 1] for number in numbers if 0 < number <= len(view.calls)]
-        nodes = {node.name for call in own for node in call.nodes}
-        found = {
-            "operations": {name for call in own for name in call.operations},
-            "calls": {str(call.number) for call in own},
+        line_calls = [view.calls[number - 1] for number in numbers if 0 < number <= len(view.calls)]
+        nodes = {node.name for call in line_calls for node in call.nodes}
+        keys_here = {
+            "operations": {name for call in line_calls for name in call.operations},
+            "calls": {str(call.number) for call in line_calls},
             "nodes": nodes & view.nodes.keys(),
-            "places": {_at(place) for call in own for place in call.places},
+            "places": {_location(place) for call in line_calls for place in call.places},
         }
-        for kind, keys in known.items():
-            keys[n] = found[kind]
-    return known
+        for kind, keys in keys_by_kind.items():
+            keys[n] = keys_here[kind]
+    return keys_by_kind
 
 
 def of_ir(texts: Sequence[str], view: GraphView) -> Known:
@@ -243,12 +257,12 @@ def of_ir(texts: Sequence[str], view: GraphView) -> Known:
         if text.strip():
             operations[n] = names
     calls = {
-        n: {str(view.launched[name]) for name in own if name in view.launched}
-        for n, own in operations.items()
+        n: {str(view.launched[name]) for name in operation_names if name in view.launched}
+        for n, operation_names in operations.items()
     }
     nodes = {
-        n: {node for name in own for node in view.origins.get(name, ())}
-        for n, own in operations.items()
+        n: {node for name in operation_names for node in view.origins.get(name, ())}
+        for n, operation_names in operations.items()
     }
     return {"operations": operations, "calls": calls, "nodes": nodes}
 
@@ -272,41 +286,41 @@ def of_fx(texts: Sequence[str], view: GraphView, dynamo: bool) -> Known:
         if node.source is not None:
             by_source[node.source].add(node.name)
         elif node.place is not None:
-            by_module[node.module, _at(node.place)].add(node.name)
+            by_module[node.module, _location(node.place)].add(node.name)
     nodes: Keys = {}
-    where: Keys = {}
-    here: str | None = None
+    places: Keys = {}
+    place: str | None = None
     for n, text in enumerate(texts, 1):
         if match := _FILE.match(text):
-            here = f"{match[1]}:{int(match[2])}"
-            where[n] = {here}
+            place = f"{match[1]}:{int(match[2])}"
+            places[n] = {place}
         elif text.lstrip().startswith("# No stacktrace"):
-            here = None
+            place = None
         elif match := _NODE.match(text):
-            if here is not None:
-                where[n] = {here}
+            if place is not None:
+                places[n] = {place}
             nodes[n] = {match[1]} & view.nodes.keys()
             if dynamo:
                 nodes[n] = set(by_source[match[1]])
-                above = view.dynamo.get(match[1])
-                if above is not None and above.place is not None:
+                source_node = view.dynamo.get(match[1])
+                if source_node is not None and source_node.place is not None:
                     # Nodes of the backward pass, which name no node of Dynamo's.
-                    nodes[n] |= by_module[above.module, _at(above.place)]
-    return {"nodes": nodes, "places": where} if view.nodes else {"places": where}
+                    nodes[n] |= by_module[source_node.module, _location(source_node.place)]
+    return {"nodes": nodes, "places": places} if view.nodes else {"places": places}
 
 
 def of_source(path: str, view: GraphView) -> Known:
     nodes: Keys = defaultdict(set)
-    where: Keys = {}
+    places: Keys = {}
     for node in (*view.nodes.values(), *view.dynamo.values()):
         if node.place is not None and node.place[0] == path:
             if node.name in view.nodes:
                 nodes[node.place[1]].add(node.name)
-            where[node.place[1]] = {_at(node.place)}
-    return {"nodes": dict(nodes), "places": where} if view.nodes else {"places": where}
+            places[node.place[1]] = {_location(node.place)}
+    return {"nodes": dict(nodes), "places": places} if view.nodes else {"places": places}
 
 
-def _at(place: Place) -> str:
+def _location(place: Place) -> str:
     return f"{place[0]}:{place[1]}"
 
 
@@ -317,4 +331,4 @@ def linked(a: Known, b: Known) -> dict[int, tuple[int, ...]]:
         return {}
     lines = by_key((key, n) for n, keys in b[kind].items() for key in keys)
     out = {n: {x for key in keys for x in lines.get(key, ())} for n, keys in a[kind].items()}
-    return {n: tuple(sorted(own)) for n, own in out.items() if own}
+    return {n: tuple(sorted(targets)) for n, targets in out.items() if targets}

@@ -29,17 +29,19 @@ TOLD = ("BLOCK_M", "BLOCK_N", "BLOCK_K", "num_warps", "num_stages")
 """Settings of a candidate that a single line shows."""
 
 
-def candidate(one: Configuration) -> str:
+def candidate(configuration: Configuration) -> str:
     """A candidate by its name, its maker where that is ATen, its time, and its settings."""
-    took = "" if one.time_us is None else f" {microseconds(one.time_us)} µs"
-    whose = " of ATen" if one.maker == "ATen" else ""
-    settings = [f"{name} {one.config[name]}" for name in TOLD if name in one.config]
-    return f"{one.config.get('choice')}{whose}{took}" + (
+    took = "" if configuration.time_us is None else f" {microseconds(configuration.time_us)} µs"
+    maker = " of ATen" if configuration.maker == "ATen" else ""
+    settings = [
+        f"{name} {configuration.config[name]}" for name in TOLD if name in configuration.config
+    ]
+    return f"{configuration.config.get('choice')}{maker}{took}" + (
         f" ({', '.join(settings)})" if settings else ""
     )
 
 
-def chosen(tuning: Tuning, *uses: ChoiceUse) -> str:
+def choice_text(tuning: Tuning, *uses: ChoiceUse) -> str:
     """The fastest candidate, and those that code was generated from, which may be others: for all
     operations that were chosen for, or for these alone."""
     best = tuning.winner
@@ -49,16 +51,20 @@ def chosen(tuning: Tuning, *uses: ChoiceUse) -> str:
         if use.configuration is not None and use.kernel is not None:
             names.setdefault((use.configuration, use.kernel))
     for place, kernel in names:
-        one = tuning.configurations[place]
-        out += f", {kernel} was generated from " + ("it" if one == best else candidate(one))
+        configuration = tuning.configurations[place]
+        out += f", {kernel} was generated from " + (
+            "it" if configuration == best else candidate(configuration)
+        )
     return out
 
 
 def candidates(tuning: Tuning) -> str:
     """How many there were, of whom, how many failed, and where their times are from."""
-    makers = Counter(one.maker or "unknown" for one in tuning.configurations)
+    makers = Counter(configuration.maker or "unknown" for configuration in tuning.configurations)
     parts = [", ".join(f"{count} of {maker}" for maker, count in makers.items())]
-    failed = sum((one.reason or "").startswith("failed") for one in tuning.configurations)
+    failed = sum(
+        (configuration.reason or "").startswith("failed") for configuration in tuning.configurations
+    )
     parts += [f"{failed} failed"] if failed else []
     if tuning.from_cache:
         parts.append("times from torch's cache")
@@ -184,19 +190,19 @@ class GraphCall(Struct, frozen=True):
     tuned: str | None = None
 
     @property
-    def told(self) -> tuple[FxNode, ...]:
+    def described_nodes(self) -> tuple[FxNode, ...]:
         """The nodes that it is itself, if known, else all that went into it."""
         return self.results or self.nodes
 
     @property
     def modules(self) -> tuple[str, ...]:
         """The paths of its nodes' modules, in the order of the graph."""
-        return tuple(dict.fromkeys(n.module for n in self.told if n.module is not None))
+        return tuple(dict.fromkeys(n.module for n in self.described_nodes if n.module is not None))
 
     @property
     def places(self) -> tuple[Place, ...]:
         """The user's lines that its nodes are from, in the order of the graph."""
-        return tuple(dict.fromkeys(n.place for n in self.told if n.place is not None))
+        return tuple(dict.fromkeys(n.place for n in self.described_nodes if n.place is not None))
 
     @property
     def backward(self) -> bool:
@@ -248,13 +254,15 @@ class GraphView(Struct, frozen=True):
 
 
 def with_choices(
-    view: GraphView, chosen: Iterable[GraphChoice], tried: Sequence[TriedFusion]
+    view: GraphView, graph_choices: Iterable[GraphChoice], tried: Sequence[TriedFusion]
 ) -> GraphView:
     """A graph with what max-autotune chose for its calls and the fusions that Inductor measured."""
     calls, choices = list(view.calls), []
-    for choice in chosen:
-        made = (call for call in view.calls if choice.node in {n.name for n in call.told})
-        call = next(made, None)
+    for choice in graph_choices:
+        matching_calls = (
+            call for call in view.calls if choice.node in {n.name for n in call.described_nodes}
+        )
+        call = next(matching_calls, None)
         if call is not None:
             calls[call.number - 1] = replace(calls[call.number - 1], tuned=choice.kernel)
         choices.append(replace(choice, call=None if call is None else call.number))
@@ -288,9 +296,13 @@ def graph_view(
         if buffer.reuses is not None
     )
     calls = []
-    for at, (call, own) in enumerate(zip(wrapper.calls, placed, strict=True)):
-        operations = [each for one in own for each in one.operations]
-        origins = {name for each in operations for name in each.origins}
+    for index, (call, scheduled_nodes) in enumerate(zip(wrapper.calls, placed, strict=True)):
+        operations = [
+            operation
+            for scheduled_node in scheduled_nodes
+            for operation in scheduled_node.operations
+        ]
+        origins = {name for operation in operations for name in operation.origins}
         computed = [nodes[name] for name in sorted(origins & nodes.keys(), key=order.__getitem__)]
         if not computed:
             computed = [
@@ -300,29 +312,34 @@ def graph_view(
             ]
         named = (node.aten or node.target for node in computed)
         kernel = kernels.get(call.n)
-        size, by = _total([one.bytes for one in own]), "inductor"
+        size = _total([scheduled_node.bytes for scheduled_node in scheduled_nodes])
+        bytes_source = "inductor"
         if size is None:
-            size, by = launched_with.get(kernel or ""), "tensors"
+            size = launched_with.get(kernel or "")
+            bytes_source = "tensors"
         calls.append(
             GraphCall(
-                at + 1,
+                index + 1,
                 call.n,
                 call.name,
                 bool(call.library),
                 kernel,
                 call.comment.ops or tuple(dict.fromkeys(filter(None, named))),
                 tuple(computed),
-                tuple(each.name for each in operations),
+                tuple(operation.name for operation in operations),
                 size,
-                _total([one.bytes_read for one in own]),
-                _total([one.bytes_written for one in own]),
-                tuple(reuses.get(at, ())),
-                _results(call, own, computed, nodes),
-                None if size is None else by,
+                _total([scheduled_node.bytes_read for scheduled_node in scheduled_nodes]),
+                _total([scheduled_node.bytes_written for scheduled_node in scheduled_nodes]),
+                tuple(reuses.get(index, ())),
+                _results(call, scheduled_nodes, computed, nodes),
+                None if size is None else bytes_source,
             )
         )
     launched = {
-        each.name: at for at, own in enumerate(placed, 1) for one in own for each in one.operations
+        operation.name: index
+        for index, scheduled_nodes in enumerate(placed, 1)
+        for scheduled_node in scheduled_nodes
+        for operation in scheduled_node.operations
     }
     return GraphView(
         tuple(calls),
@@ -333,7 +350,11 @@ def graph_view(
         nodes,
         source_nodes,
         launched,
-        {each.name: tuple(each.origins) for one in graph.scheduled for each in one.operations},
+        {
+            operation.name: tuple(operation.origins)
+            for scheduled_node in graph.scheduled
+            for operation in scheduled_node.operations
+        },
     )
 
 
@@ -345,19 +366,25 @@ def buffer_bytes(buffer: WrapperBuffer) -> int | None:
 
 def _results(
     call: WrapperCall,
-    own: Sequence[_Scheduled],
+    scheduled_nodes: Sequence[_Scheduled],
     computed: Sequence[FxNode],
     nodes: Mapping[str, FxNode],
 ) -> tuple[FxNode, ...]:
-    if any(one.buffer == "UserDefinedTritonKernel" for one in own):
+    if any(
+        scheduled_node.buffer == "UserDefinedTritonKernel" for scheduled_node in scheduled_nodes
+    ):
         return tuple(node for node in computed if "triton_kernel_wrapper" in node.target)
     if not call.library:
         return ()
-    results = [each.result for one in own for each in one.operations]
-    known = tuple(nodes[name] for name in results if name is not None and name in nodes)
+    results = [
+        operation.result
+        for scheduled_node in scheduled_nodes
+        for operation in scheduled_node.operations
+    ]
+    recorded_results = tuple(nodes[name] for name in results if name is not None and name in nodes)
     names = (f"aten.{call.name}", call.name)  # ``mm`` for ``aten.mm.default``
     packets = {node: node.target.removeprefix("torch.ops.").rpartition(".")[0] for node in computed}
-    return known or tuple(node for node, packet in packets.items() if packet in names)
+    return recorded_results or tuple(node for node, packet in packets.items() if packet in names)
 
 
 def module_path(paths: Sequence[str]) -> str:
@@ -367,16 +394,16 @@ def module_path(paths: Sequence[str]) -> str:
     ``getattr(L['self'].layers, '3')`` or, of modules that it does not look into,
     ``L__self___layers_3``, where the names above it tell which underscores were dots.
     """
-    return _plain(paths[-1]) if not paths[-1].startswith(("L__", "G__")) else _joined(paths)
+    return _simplified(paths[-1]) if not paths[-1].startswith(("L__", "G__")) else _joined(paths)
 
 
-def _plain(path: str) -> str:
+def _simplified(path: str) -> str:
     for _ in range(path.count("getattr(")):
         path = _GETATTR.sub(r"\1.\2", path)
     root = _ROOT.match(path)
     if root is not None:
-        kept = "" if root[1] == "self" else root[1] or ""
-        path = kept + path[root.end() :]
+        prefix = "" if root[1] == "self" else root[1] or ""
+        path = prefix + path[root.end() :]
     path = path.replace(".__closure__[0].cell_contents", "").replace("._modules[", "[")
     path = _ITEM.sub(lambda m: f".{m[1] or m[2] or m[3] or ''}", path)
     return path.strip(".")
@@ -385,12 +412,12 @@ def _plain(path: str) -> str:
 def _joined(paths: Sequence[str]) -> str:
     """A path of names with underscores: each module's begins with that of the one above it."""
     parts: list[str] = []
-    above = ""
+    parent_text = ""
     for path in paths:
         text = _ROOT.sub("", path)
-        own = text.removeprefix(above).strip("_")
-        parts.append(_UNDERSCORED.sub(r".\1.", own).replace("._", ".").strip("."))
-        above = text
+        tail = text.removeprefix(parent_text).strip("_")
+        parts.append(_UNDERSCORED.sub(r".\1.", tail).replace("._", ".").strip("."))
+        parent_text = text
     return ".".join(filter(None, parts))
 
 
@@ -398,20 +425,20 @@ def _fx_nodes(recorded: _Recorded) -> dict[str, FxNode]:
     """The nodes of a recorded graph by name, in its order, without its inputs."""
     stacks: dict[int | None, _Stack] = dict(enumerate(recorded.stacks))
     out: dict[str, FxNode] = {}
-    for one in recorded.nodes:
-        if one.op in ("placeholder", "get_attr", "output"):
+    for recorded_node in recorded.nodes:
+        if recorded_node.op in ("placeholder", "get_attr", "output"):
             continue
-        stack = stacks.get(one.module, _Stack())
-        out[one.name] = FxNode(
-            one.name,
-            one.op,
-            one.target,
-            one.aten,
+        stack = stacks.get(recorded_node.module, _Stack())
+        out[recorded_node.name] = FxNode(
+            recorded_node.name,
+            recorded_node.op,
+            recorded_node.target,
+            recorded_node.aten,
             module_path(stack.paths) if stack.paths else None,
             stack.type,
-            one.line,
-            one.source,
-            one.backward,
+            recorded_node.line,
+            recorded_node.source,
+            recorded_node.backward,
         )
     return out
 
@@ -425,9 +452,9 @@ def _placed(
     call that has what it changes.
     """
     first: dict[str, int] = {}
-    for at, call in enumerate(calls):
+    for index, call in enumerate(calls):
         for word in call.made:
-            first.setdefault(word, at)
+            first.setdefault(word, index)
     out: list[list[_Scheduled]] = [[] for _ in calls]
     last = 0
     waiting: list[tuple[int, _Scheduled]] = []
@@ -440,11 +467,11 @@ def _placed(
             out[last].append(node)
         elif node.mutates:
             waiting.append((last, node))
-    for after, node in waiting:
+    for earliest, node in waiting:
         changed = set(node.mutates)
-        for at in range(after, len(calls)):
-            if not out[at] and not changed.isdisjoint(calls[at].words):
-                out[at].append(node)
+        for index in range(earliest, len(calls)):
+            if not out[index] and not changed.isdisjoint(calls[index].words):
+                out[index].append(node)
                 break
     return out
 
@@ -453,11 +480,11 @@ def _refused(recorded: _Recorded, launched: Mapping[str, int]) -> tuple[RefusedF
     """What was not fused in the end; a reason of an earlier round may have been overcome."""
     counts: Counter[tuple[int | None, int | None, str]] = Counter()
     names: dict[tuple[int | None, int | None, str], tuple[str, str]] = {}
-    for left, right, reason, count in recorded.not_fused:
-        a, b = _call_of(left, launched), _call_of(right, launched)
+    for first_name, second_name, reason, count in recorded.not_fused:
+        a, b = _call_of(first_name, launched), _call_of(second_name, launched)
         if a is None or a != b:
             counts[a, b, reason] += count or 1
-            names.setdefault((a, b, reason), (left, right))
+            names.setdefault((a, b, reason), (first_name, second_name))
     return tuple(
         RefusedFusion(a, b, names[a, b, reason], reason, count)
         for (a, b, reason), count in counts.items()
@@ -475,5 +502,5 @@ def _call_of(name: str, launched: Mapping[str, int]) -> int | None:
 
 
 def _total(figures: Sequence[int | None]) -> int | None:
-    known = [figure for figure in figures if figure is not None]
-    return sum(known) if known and len(known) == len(figures) else None
+    sizes = [figure for figure in figures if figure is not None]
+    return sum(sizes) if sizes and len(sizes) == len(figures) else None

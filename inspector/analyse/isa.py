@@ -47,19 +47,20 @@ class ReferenceEntry(Struct, frozen=True):
     reference: str = ""
 
 
-def entry_of(word: str, language: str, kind: str, said: Mapping[str, Any]) -> ReferenceEntry:
-    isa = "PTX ISA " if language == PTX and said.get("since") else ""
-    document = said.get("document") or DOCUMENTS.get(language)
+def entry_of(word: str, language: str, kind: str, fields: Mapping[str, Any]) -> ReferenceEntry:
+    isa = "PTX ISA " if language == PTX and fields.get("since") else ""
+    document = fields.get("document") or DOCUMENTS.get(language)
     return ReferenceEntry(
         word=word,
         language=language,
         kind=kind,
-        summary=said.get("summary", ""),
-        operands=tuple(said.get("operands", ())),
-        cost=said.get("cost"),
-        since=", ".join(filter(None, (isa + said.get("since", ""), said.get("target")))) or None,
-        until=said.get("until"),
-        reference=", ".join(filter(None, (document, said.get("section")))),
+        summary=fields.get("summary", ""),
+        operands=tuple(fields.get("operands", ())),
+        cost=fields.get("cost"),
+        since=", ".join(filter(None, (isa + fields.get("since", ""), fields.get("target"))))
+        or None,
+        until=fields.get("until"),
+        reference=", ".join(filter(None, (document, fields.get("section")))),
     )
 
 
@@ -79,15 +80,15 @@ def joined(parts: Sequence[str]) -> str:
 
 def qualifiers_of(word: str, opcode: str) -> list[str]:
     """The qualifiers of an opcode, each with its dot, without the parts that its word takes."""
-    taken = list(split(word))
+    pending = list(split(word))
     out: list[str] = []
     for part in opcode.strip().split("."):
-        own = list(split(part))
-        whole = bool(taken) and own == taken[: len(own)]
-        if part and not whole:
+        words = list(split(part))
+        matches = bool(pending) and words == pending[: len(words)]
+        if part and not matches:
             out.append(f".{part}")
-        if whole or own[:1] == taken[:1]:
-            taken = taken[len(own) if whole else 1 :]
+        if matches or words[:1] == pending[:1]:
+            pending = pending[len(words) if matches else 1 :]
     return out
 
 
@@ -104,16 +105,18 @@ def closest(word: str, words: Iterable[str], n: int = 3) -> tuple[str, ...]:
     from rapidfuzz.distance import OSA
 
     folded = word.casefold()
-    most = max(1, (len(folded.strip(".%@")) + 1) // 3)
-    known = {name: name.casefold() for name in words}
-    near = process.extract(folded, known, scorer=OSA.distance, score_cutoff=most, limit=None)
+    max_distance = max(1, (len(folded.strip(".%@")) + 1) // 3)
+    folded_names = {name: name.casefold() for name in words}
+    near = process.extract(
+        folded, folded_names, scorer=OSA.distance, score_cutoff=max_distance, limit=None
+    )
 
-    def rank(found: tuple[str, float, str]) -> tuple[float, float]:
-        other, far, name = found
+    def rank(scored: tuple[str, float, str]) -> tuple[float, float]:
+        other, far, name = scored
         # Of two that are as far: letters swapped, then more of the letters in their order.
-        alike = SequenceMatcher(None, folded, other, autojunk=False).ratio()
-        alike += sorted(folded) == sorted(other)
-        return far + (0.5 if word.isupper() != name.isupper() else 0), -alike
+        similarity = SequenceMatcher(None, folded, other, autojunk=False).ratio()
+        similarity += sorted(folded) == sorted(other)
+        return far + (0.5 if word.isupper() != name.isupper() else 0), -similarity
 
     return tuple(name for *_, name in sorted(near, key=rank)[:n])
 
@@ -143,15 +146,17 @@ class Isa:
         self._folded: dict[str, list[str]] = {}
         self._words: dict[str, ReferenceEntry | None] = {}
         read = [
-            (lang, kind, word, said) for lang, kind, table in tables for word, said in table.items()
+            (lang, kind, word, fields)
+            for lang, kind, table in tables
+            for word, fields in table.items()
         ]
-        for language, kind, word, said in read:
-            self._add(entry_of(word, language, kind, said))
-            self._own[language, word] = said.get("own_qualifiers", {})
-        for language, kind, word, said in read:
+        for language, kind, word, fields in read:
+            self._add(entry_of(word, language, kind, fields))
+            self._own[language, word] = fields.get("own_qualifiers", {})
+        for language, kind, word, fields in read:
             if kind == INSTRUCTION:
-                every = dict.fromkeys([*said.get("qualifiers", ()), *self._own[language, word]])
-                meanings = {n: self._meaning(language, word, n) or "" for n in every}
+                names = dict.fromkeys([*fields.get("qualifiers", ()), *self._own[language, word]])
+                meanings = {n: self._meaning(language, word, n) or "" for n in names}
                 entries = self._entries[language, INSTRUCTION]
                 entries[word] = replace(entries[word], qualifiers=MappingProxyType(meanings))
 
@@ -159,7 +164,7 @@ class Isa:
     def newest_ptx(self) -> str:
         """The newest version of the PTX ISA that any entry comes from: ``9.5``."""
         versions = [_VERSION.findall(entry.since or "") for entry in self.entries(PTX)]
-        return max((found[0] for found in versions if found), key=_ordered, default="")
+        return max((numbers[0] for numbers in versions if numbers), key=_ordered, default="")
 
     # -- looking up -------------------------------------------------------------------------
 
@@ -195,8 +200,8 @@ class Isa:
     ) -> tuple[ReferenceEntry, ...]:
         return tuple(
             entry
-            for (lang, of), entries in self._entries.items()
-            if language in (None, lang) and kind in (None, of)
+            for (lang, table_kind), entries in self._entries.items()
+            if language in (None, lang) and kind in (None, table_kind)
             for entry in entries.values()
         )
 
@@ -210,15 +215,15 @@ class Isa:
         language, entry = self._read(opcode)
         if entry is None:
             return {}
-        rest = qualifiers_of(entry.word, opcode)
-        return {part: self._meaning(language, entry.word, part) or "" for part in rest}
+        parts = qualifiers_of(entry.word, opcode)
+        return {part: self._meaning(language, entry.word, part) or "" for part in parts}
 
     def unknown(self, opcode: str) -> tuple[str, ...]:
         """The qualifiers of an opcode that neither its instruction nor the tables have."""
         language, entry = self._read(opcode)
-        rest = () if entry is None else qualifiers_of(entry.word, opcode)
+        parts = () if entry is None else qualifiers_of(entry.word, opcode)
         word = "" if entry is None else entry.word
-        return tuple(q for q in rest if self._meaning(language, word, q) is None)
+        return tuple(q for q in parts if self._meaning(language, word, q) is None)
 
     def qualifier(self, part: str, language: str = PTX) -> ReferenceEntry | None:
         return next(iter(self._get(language, _IN_OPCODE, part)), None)
@@ -235,14 +240,16 @@ class Isa:
         language, entry = self._read(word)
         if entry is not None:
             return self._mended(language, entry, word, n)
-        head, *rest = split(word)
+        head, *qualifiers = split(word)
         heads = [e.word for e in self.entries(kind=INSTRUCTION)]
         out: dict[str, None] = {}
-        for name in closest(head, (h for h in heads if "." not in h), n) if rest else ():
-            whole = ".".join([name, *word.split(".")[1:]])
-            read = self._read(whole)
+        for name in closest(head, (h for h in heads if "." not in h), n) if qualifiers else ():
+            respelled = ".".join([name, *word.split(".")[1:]])
+            read = self._read(respelled)
             if read[1] is not None:
-                out.update(dict.fromkeys(self._mended(read[0], read[1], whole, 1) or (whole,)))
+                out.update(
+                    dict.fromkeys(self._mended(read[0], read[1], respelled, 1) or (respelled,))
+                )
         families = (joined(split(h)[:parts]) for h in heads for parts in (1, 2))
         names = (e.word for e in self.entries() if not e.word.startswith((".", "%", "@")))
         out.update(dict.fromkeys(closest(word, [*names, *families], n)))
@@ -264,9 +271,9 @@ class Isa:
         head = split(word)[0] if word[:1] not in (".", "%", "@", "") else word
         component = _COMPONENT.fullmatch(word.casefold())
         names = self._folded.get(component[1] if component else head.casefold(), [])
-        rest = word[len(head) :]
+        tail = word[len(head) :]
         return [
-            name + (rest.upper() if name.isupper() else rest.casefold())
+            name + (tail.upper() if name.isupper() else tail.casefold())
             for name in names
             if name != head
         ]
@@ -287,7 +294,12 @@ class Isa:
             parts = split(opcode)
             # A word's parts are in an opcode's in their order: mad.cc in mad.lo.cc.
             word = max(
-                (w for w in heads for left in (iter(parts),) if all(p in left for p in w)),
+                (
+                    w
+                    for w in heads
+                    for remaining in (iter(parts),)
+                    if all(p in remaining for p in w)
+                ),
                 # Of two that are as long, the one that the opcode begins with.
                 key=lambda w: (len(w), parts[: len(w)] == w),
                 default=(),
@@ -302,20 +314,25 @@ class Isa:
             return entries
         for pattern, names, family in self._families:
             if family.language == language and family.kind in kinds:
-                given = pattern.fullmatch(word)
+                match = pattern.fullmatch(word)
                 # A place that is named by a number takes the numbers below it.
-                if given and all(
+                if match and all(
                     int(digits) < int(name)
-                    for digits, name in zip(given.groups(), names, strict=True)
+                    for digits, name in zip(match.groups(), names, strict=True)
                     if name.isdecimal()
                 ):
-                    return [_member(family, word, names, given)]
+                    return [_member(family, word, names, match)]
         return []
 
     def _meaning(self, language: str, word: str, part: str) -> str | None:
-        own, bare = self._own.get((language, word), {}), part.removeprefix(".")
-        entry = self.qualifier(part, language) or self.qualifier(bare, language)
-        return own.get(part) or own.get(bare) or (entry.summary if entry else None)
+        qualifier_texts = self._own.get((language, word), {})
+        name = part.removeprefix(".")
+        entry = self.qualifier(part, language) or self.qualifier(name, language)
+        return (
+            qualifier_texts.get(part)
+            or qualifier_texts.get(name)
+            or (entry.summary if entry else None)
+        )
 
     def _mended(self, language: str, entry: ReferenceEntry, opcode: str, n: int) -> tuple[str, ...]:
         """An opcode with each qualifier that is not known replaced by those that are near."""

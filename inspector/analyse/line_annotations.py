@@ -28,11 +28,11 @@ class SourceGroups(Struct, frozen=True):
     so that one line of the source has one colour in all of them.
     """
 
-    of: Sequence[int]
+    groups: Sequence[int]
     order: Sequence[int]
 
     def group(self, n: int) -> int:
-        return self.of[n] if 0 < n < len(self.of) else 0
+        return self.groups[n] if 0 < n < len(self.groups) else 0
 
     def hue(self, group: int) -> int:
         """Which of the colours a group has, from 0."""
@@ -41,11 +41,11 @@ class SourceGroups(Struct, frozen=True):
 
 def by_links(lines: int, links: Mapping[int, tuple[int, ...]]) -> Sequence[int]:
     """The group of each of so many lines, by their links to the source; of several the first."""
-    of = [0] * (lines + 1)
+    groups = [0] * (lines + 1)
     for n, sources in links.items():
         if 0 < n <= lines and sources:
-            of[n] = sources[0]
-    return of
+            groups[n] = sources[0]
+    return groups
 
 
 def by_places(listing: Listing, order: Sequence[tuple[str, int]] = ()) -> Sequence[int]:
@@ -103,17 +103,17 @@ def roll_up(
     """
 
     def roll(lines: tuple[int, ...]) -> Rolled | None:
-        most: dict[str, int] = {}
-        many = 0
+        highest_counts: dict[str, int] = {}
+        line_count = 0
         for n in lines:
             counts = live(n)
             if counts is None and cycles((n,)) is None:
                 continue
-            many += 1
+            line_count += 1
             for name, count in (counts or {}).items():
-                most[name] = max(most.get(name, 0), count)
-        peak = highest is not None and highest > 0 and most.get("gpr") == highest
-        return Rolled(most, cycles(lines), many, peak) if many else None
+                highest_counts[name] = max(highest_counts.get(name, 0), count)
+        peak = highest is not None and highest > 0 and highest_counts.get("gpr") == highest
+        return Rolled(highest_counts, cycles(lines), line_count, peak) if line_count else None
 
     return _summed(links, roll)
 
@@ -122,7 +122,10 @@ def _summed(
     links: Mapping[int, tuple[int, ...]], make: Callable[[tuple[int, ...]], T | None]
 ) -> dict[int, T]:
     """What ``make`` gives of each line's links, once for those that are one object."""
-    totals = {key: make(lines) for key, lines in {id(own): own for own in links.values()}.items()}
+    totals = {
+        key: make(lines)
+        for key, lines in {id(line_links): line_links for line_links in links.values()}.items()
+    }
     summed = {n: totals[id(lines)] for n, lines in links.items()}
     return {n: value for n, value in summed.items() if value is not None}
 
@@ -142,16 +145,20 @@ class Samples(Struct, frozen=True):
     not_issued: int = 0
     stalls: Mapping[str, int] = field(default_factory=dict)
 
-    def top(self, many: int = 2) -> tuple[tuple[str, int], ...]:
+    def top(self, limit: int = 2) -> tuple[tuple[str, int], ...]:
         """The most frequent reasons, the first of equals by name."""
-        return tuple(sorted(self.stalls.items(), key=lambda s: (-s[1], s[0]))[:many])
+        return tuple(sorted(self.stalls.items(), key=lambda s: (-s[1], s[0]))[:limit])
 
 
-def total(each: Iterable[Samples]) -> Samples:
+def total(samples: Iterable[Samples]) -> Samples:
     """The sum of samples."""
-    every = list(each)
-    stalls = sum((Counter(one.stalls) for one in every), Counter[str]())
-    return Samples(sum(one.all for one in every), sum(one.not_issued for one in every), stalls)
+    all_samples = list(samples)
+    stalls = sum((Counter(sample.stalls) for sample in all_samples), Counter[str]())
+    return Samples(
+        sum(sample.all for sample in all_samples),
+        sum(sample.not_issued for sample in all_samples),
+        stalls,
+    )
 
 
 def roll_up_samples(
@@ -275,11 +282,11 @@ class LineAnnotations(Struct, frozen=True):
 
     def share(self, n: int) -> float | None:
         """The percentage of the kernel's samples that line ``n`` has, None if it has none."""
-        held = self.at(n).samples
-        return None if held is None or not self.sampled else 100 * held.all / self.sampled
+        samples = self.at(n).samples
+        return None if samples is None or not self.sampled else 100 * samples.all / self.sampled
 
 
-def ranked(figures: Iterable[tuple[int, float]], plateaus: bool, most: int) -> tuple[int, ...]:
+def ranked(figures: Iterable[tuple[int, float]], plateaus: bool, limit: int) -> tuple[int, ...]:
     """The lines with the largest figures, the largest first, at most so many.
 
     ``figures`` are ascending by line. ``plateaus``: neighbours of one figure are one place, told by
@@ -294,10 +301,10 @@ def ranked(figures: Iterable[tuple[int, float]], plateaus: bool, most: int) -> t
         heights = [0.0, *(figure for _, figure in places), 0.0]
         places = [
             place
-            for at, place in enumerate(places, 1)
-            if heights[at - 1] < heights[at] > heights[at + 1]
+            for index, place in enumerate(places, 1)
+            if heights[index - 1] < heights[index] > heights[index + 1]
         ]
-    return tuple(n for n, figure in nsmallest(most, places, key=lambda p: (-p[1], p[0])) if figure)
+    return tuple(n for n, figure in nsmallest(limit, places, key=lambda p: (-p[1], p[0])) if figure)
 
 
 NOTHING_TOLD = Told()

@@ -81,11 +81,11 @@ class Device(Struct, frozen=True):
         """The device of one entry of ``reference/devices.toml``. Raises ``KeyError`` with the name
         of a limit that the entry does not have."""
         figures: dict[str, int | None] = {}
-        for own in fields(cls)[2:]:
-            value = entry.get(_IN_TABLE.get(own.name, own.name))
-            figures[own.name] = value if isinstance(value, int) else None
-            if value is None and own.required and own.name != "sms":
-                raise KeyError(own.name)
+        for limit in fields(cls)[2:]:
+            value = entry.get(_IN_TABLE.get(limit.name, limit.name))
+            figures[limit.name] = value if isinstance(value, int) else None
+            if value is None and limit.required and limit.name != "sms":
+                raise KeyError(limit.name)
         return cls(arch, str(entry["device"]), **figures)  # type: ignore[arg-type]
 
     def own_shared(self, static_bytes: int) -> int:
@@ -273,8 +273,8 @@ def _by_shared(device: Device, use: _Use) -> int:
 def _fewer_registers(device: Device, use: _Use, blocks: int) -> int | None:
     """The most registers a thread with which more than ``blocks`` fit."""
     unit = max(1, device.register_allocation_unit // device.warp_size)
-    most = (min(use.registers, device.max_registers_per_thread + 1) - 1) // unit * unit
-    for registers in range(most, 0, -unit):
+    highest = (min(use.registers, device.max_registers_per_thread + 1) - 1) // unit * unit
+    for registers in range(highest, 0, -unit):
         if _by_registers(device, replace(use, registers=registers)) > blocks:
             return registers
     return None
@@ -283,34 +283,36 @@ def _fewer_registers(device: Device, use: _Use, blocks: int) -> int | None:
 def _less_shared(device: Device, use: _Use, blocks: int) -> int | None:
     """The most shared memory a block, in bytes, with which more than ``blocks`` fit."""
     reserved, unit = device.shared_reserved_per_block, device.shared_allocation_unit
-    most = min(device.shared_per_sm // (blocks + 1), device.shared_per_block_optin + reserved)
-    left = most // unit * unit - reserved
-    return left if 0 <= left < use.shared_bytes else None
+    highest = min(device.shared_per_sm // (blocks + 1), device.shared_per_block_optin + reserved)
+    usable = highest // unit * unit - reserved
+    return usable if 0 <= usable < use.shared_bytes else None
 
 
 def _other_size(now: Occupancy) -> OccupancyStep | None:
     """The nearest block size with which an SM holds more warps. Of 1 or 2 warps, or of whole
     multiples of 4, which fill the sub-partitions evenly."""
     device, use = now.device, now.use
-    most, even = device.max_threads_per_block, device.sub_partitions * device.warp_size
-    sizes = [device.warp_size, 2 * device.warp_size, *range(even, most + 1, even)]
+    max_threads, even = device.max_threads_per_block, device.sub_partitions * device.warp_size
+    sizes = [device.warp_size, 2 * device.warp_size, *range(even, max_threads + 1, even)]
     sizes.sort(key=lambda size: (abs(size - use.threads), -size))
     steps = (_step(now, threads=size) for size in sizes)
     return next((step for step in steps if step is not None), None)
 
 
 def _step(now: Occupancy, **changes: int | None) -> OccupancyStep | None:
-    known = {name: value for name, value in changes.items() if value is not None}
-    then = replace(now.use, **known)
+    new_values = {name: value for name, value in changes.items() if value is not None}
+    then = replace(now.use, **new_values)
     blocks = min(_limits(now.device, then).values())
     warps = blocks * _warps(now.device, then)
     if warps <= now.warps:
         return None
-    what = [f"{n} instead of {getattr(now.use, name)} {_SAID[name]}" for name, n in known.items()]
+    change_texts = [
+        f"{n} instead of {getattr(now.use, name)} {_SAID[name]}" for name, n in new_values.items()
+    ]
     gain = f"{plural(blocks, 'block')} an SM instead of {now.blocks}"
-    if "threads" in known:
+    if "threads" in new_values:
         gain = f"{warps} warps an SM instead of {now.warps}"
-    return OccupancyStep(f"{' and '.join(what)}: {gain}", blocks, warps, **known)
+    return OccupancyStep(f"{' and '.join(change_texts)}: {gain}", blocks, warps, **new_values)
 
 
 _SAID = {

@@ -121,7 +121,7 @@ class _Reader:
         self._latest: dict[str, bytes] = {}
         self._running: list[tuple[str, float | None]] = []
 
-    def read(self, kind: str, text: str, body: bytes, at: int) -> None:
+    def read(self, kind: str, text: str, body: bytes, position: int) -> None:
         match kind:
             case "stage":
                 self._stage = text
@@ -138,15 +138,15 @@ class _Reader:
                 self._latest = {}
                 self._running = []
             case "before":
-                found = _MLIR_NAME.fullmatch(text)
-                if found is not None and not found["failed"]:
-                    argument = found["new"] or found["old"] or ""
-                    symbol = found["symbol"] or ""
-                    self._waiting.append((found["name"], argument, found["op"], symbol, body))
+                match = _MLIR_NAME.fullmatch(text)
+                if match is not None and not match["failed"]:
+                    argument = match["new"] or match["old"] or ""
+                    symbol = match["symbol"] or ""
+                    self._waiting.append((match["name"], argument, match["op"], symbol, body))
             case "running":
-                self._running.append((_name_on(text)[0], self._arrived(at)))
+                self._running.append((_name_on(text)[0], self._arrived(position)))
             case "after":
-                self._after(text, body, at)
+                self._after(text, body, position)
             case "machine":
                 self._machine(text, body)
 
@@ -164,18 +164,18 @@ class _Reader:
         pipeline = self._pipeline
         if final is None:  # the first of its passes are known, and not the last
             begun = 0
-            for one in ran:
-                begun += begun < len(pipeline) and _is(one, pipeline[begun])
+            for run in ran:
+                begun += begun < len(pipeline) and _is(run, pipeline[begun])
             pipeline = pipeline[:begun]
         tops = [i for i, top in enumerate(_own_passes(ran, pipeline)) if top]
         for i, j in zip(tops, [*tops[1:], len(self._waiting)], strict=True):
-            name, argument, _, symbol, before = self._waiting[i]
-            after = self._waiting[j][4] if j < len(self._waiting) else final
+            name, argument, _, symbol, old_text = self._waiting[i]
+            new_text = self._waiting[j][4] if j < len(self._waiting) else final
             inside = tuple(w[0] for w in self._waiting[i + 1 : j])
-            self._add(MLIR, name, argument, symbol, before, after, inside=inside)
+            self._add(MLIR, name, argument, symbol, old_text, new_text, inside=inside)
         self._waiting = []
 
-    def _after(self, text: str, body: bytes, at: int) -> None:
+    def _after(self, text: str, body: bytes, position: int) -> None:
         """A pass of LLVM's has ended: the whole module follows, or what it ran on."""
         name, scope = _name_on(text)
         argument = ""
@@ -185,21 +185,21 @@ class _Reader:
             name, argument = _titled(head.strip())
             scope = (on or loop).rstrip(")")
         key = "" if _MODULE.match(body) else scope
-        before = self._latest.get(key)
+        old_body = self._latest.get(key)
         self._latest[key] = body
-        began, ended = self._began(name), self._arrived(at)
+        began, ended = self._began(name), self._arrived(position)
         took = None  # what was read at once arrived who knows when
         if began is not None and ended is not None and ended > began:
             took = (ended - began) * 1000
-        self._add(LLVM, name, argument, scope, body if before is None else before, body, took)
+        self._add(LLVM, name, argument, scope, body if old_body is None else old_body, body, took)
 
     def _machine(self, text: str, body: bytes) -> None:
         function = _FUNCTION.search(body)
         scope = function[1].decode("utf-8", "replace") if function else ""
         body = _SLOT.sub(b"", body)
-        before = self._latest.get(f"machine {scope}", b"")
+        old_body = self._latest.get(f"machine {scope}", b"")
         self._latest[f"machine {scope}"] = body
-        self._add(MACHINE, *_titled(text), scope, before, body)
+        self._add(MACHINE, *_titled(text), scope, old_body, body)
 
     def _add(
         self,
@@ -207,14 +207,14 @@ class _Reader:
         name: str,
         argument: str,
         scope: str,
-        before: bytes = b"",
-        after: bytes | None = None,
+        old_body: bytes = b"",
+        new_body: bytes | None = None,
         took: float | None = None,
         inside: tuple[str, ...] = (),
     ) -> None:
         texts: tuple[str | None, str | None] = (None, None)
-        if after is not None and before != after:
-            texts = before.decode("utf-8", "replace"), after.decode("utf-8", "replace")
+        if new_body is not None and old_body != new_body:
+            texts = old_body.decode("utf-8", "replace"), new_body.decode("utf-8", "replace")
         self.passes.append(
             PassRun(
                 len(self.passes) + 1,
@@ -223,11 +223,11 @@ class _Reader:
                 name,
                 argument,
                 scope,
-                () if after is None else inside,
+                () if new_body is None else inside,
                 *texts,
                 None if took is None else round(took, 4),
                 None if took is None else BY_ARRIVAL,
-                finished=after is not None,
+                finished=new_body is not None,
             )
         )
 
@@ -239,20 +239,20 @@ class _Reader:
                 return seconds
         return None
 
-    def _arrived(self, at: int) -> float | None:
-        i = bisect_left(self._arrivals, at, key=itemgetter(0))
+    def _arrived(self, position: int) -> float | None:
+        i = bisect_left(self._arrivals, position, key=itemgetter(0))
         return self._arrivals[i][1] if i < len(self._arrivals) else None
 
 
 def _name_on(text: str) -> tuple[str, str]:
-    found = _LLVM_ON.fullmatch(text.strip())
-    return (found["name"], found["scope"]) if found else (text.strip(), "")
+    match = _LLVM_ON.fullmatch(text.strip())
+    return (match["name"], match["scope"]) if match else (text.strip(), "")
 
 
 def _titled(text: str) -> tuple[str, str]:
     """The name of a pass and its argument, ``""`` where it names none."""
-    found = _TITLE.fullmatch(text)
-    return (found["name"], found["argument"] or "") if found else (text, "")
+    match = _TITLE.fullmatch(text)
+    return (match["name"], match["argument"] or "") if match else (text, "")
 
 
 def pipeline_of(text: str) -> list[tuple[str, str]]:
@@ -284,17 +284,17 @@ def _own_passes(ran: Sequence[tuple[str, str]], pipeline: Sequence[tuple[str, st
             inlining = argument == "inline" or (inlining and operation != "builtin.module")
             out.append(argument == "inline" or not inlining)
         return out
-    own = [False] * len(ran)
-    at = len(pipeline) - 1
+    is_own = [False] * len(ran)
+    position = len(pipeline) - 1
     for i in range(len(ran) - 1, -1, -1):
-        if at >= 0 and _is(ran[i], pipeline[at]):
-            own[i] = True
-            nested = pipeline[at][1] not in ("builtin.module", "any")
+        if position >= 0 and _is(ran[i], pipeline[position]):
+            is_own[i] = True
+            nested = pipeline[position][1] not in ("builtin.module", "any")
             if not (nested and i and ran[i - 1] == ran[i]):
-                at -= 1
+                position -= 1
     if ran:
-        own[0] = True
-    return own
+        is_own[0] = True
+    return is_own
 
 
 def _is(ran: tuple[str, str], listed: tuple[str, str]) -> bool:
@@ -338,18 +338,18 @@ def _with_times(passes: Sequence[PassRun], timed: bytes, mark: str) -> Iterator[
             name = match["name"]
             if not name.startswith(("(A)", "'")) and name not in ("Rest", "Total"):
                 mlir[stage].append((name, round(float(match["seconds"]) * 1000, 4)))
-        elif report == BY_LLVM and (told := _llvm_row(row)) is not None:
-            llvm[told[0]] = told[1]
+        elif report == BY_LLVM and (row_time := _llvm_row(row)) is not None:
+            llvm[row_time[0]] = row_time[1]
     runs: Counter[str] = Counter()
-    known: dict[int, float] = {}
+    mlir_times: dict[int, float] = {}
     for name, rows in mlir.items():
-        known |= _aligned(name, passes, rows)
-    for one in passes:
-        took, by = known.get(one.number), BY_MLIR
-        if one.language != MLIR and one.milliseconds is None:
-            runs[one.name] += 1
-            took, by = llvm.get((one.name, runs[one.name])), BY_LLVM
-        yield one if took is None else replace(one, milliseconds=took, timed_by=by)
+        mlir_times |= _aligned(name, passes, rows)
+    for run in passes:
+        took, source = mlir_times.get(run.number), BY_MLIR
+        if run.language != MLIR and run.milliseconds is None:
+            runs[run.name] += 1
+            took, source = llvm.get((run.name, runs[run.name])), BY_LLVM
+        yield run if took is None else replace(run, milliseconds=took, timed_by=source)
 
 
 def _llvm_row(row: str) -> tuple[tuple[str, int], float] | None:
@@ -371,14 +371,14 @@ def _aligned(
     From the end, as a pass's own come before those that it runs: each takes the last row of its
     name that is left; where the report has too few, none is known.
     """
-    own = [p for p in passes if p.stage == stage and p.language == MLIR]
+    stage_passes = [p for p in passes if p.stage == stage and p.language == MLIR]
     out: dict[int, float] = {}
-    at = len(rows)
-    for one in reversed(own):
-        fits = next((i for i in range(at - 1, -1, -1) if rows[i][0] == one.name), None)
+    end = len(rows)
+    for run in reversed(stage_passes):
+        fits = next((i for i in range(end - 1, -1, -1) if rows[i][0] == run.name), None)
         if fits is not None:
-            at = fits
-            out[one.number] = rows[fits][1]
+            end = fits
+            out[run.number] = rows[fits][1]
     return out
 
 
@@ -414,24 +414,29 @@ def operations(text: str, language: str) -> Counter[str]:
         return Counter(name.removeprefix("torch.ops.") for name in _FX_OPERATION.findall(text))
     pattern = _LLVM_OPERATION if language == LLVM else _MACHINE_OPERATION
     out: Counter[str] = Counter()
-    for name, rest in pattern.findall(text):
-        if name in ("call", "INLINEASM") and (inline := _ASSEMBLY.search(name + rest)) is not None:
+    for name, arguments in pattern.findall(text):
+        if (
+            name in ("call", "INLINEASM")
+            and (inline := _ASSEMBLY.search(name + arguments)) is not None
+        ):
             out.update(_MNEMONIC.findall(inline[1]) or ["asm"])
-        elif name == "call" and (called := _CALLED.search(rest)) is not None:
+        elif name == "call" and (called := _CALLED.search(arguments)) is not None:
             out[called[1]] += 1
         elif not _TYPE.fullmatch(name):
             out[name] += 1
     return out
 
 
-def named(asked: str, names: Iterable[str]) -> frozenset[str]:
+def named(pattern: str, names: Iterable[str]) -> frozenset[str]:
     """The operations that a word means: those of that name, with or without the dialect, or that a
     glob fits; if there are no such, those that contain it."""
-    every = frozenset(names)
+    all_names = frozenset(names)
     exact = frozenset(
-        n for n in every if n == asked or n.rpartition(".")[2] == asked or fnmatchcase(n, asked)
+        n
+        for n in all_names
+        if n == pattern or n.rpartition(".")[2] == pattern or fnmatchcase(n, pattern)
     )
-    return exact or frozenset(n for n in every if asked and asked in n)
+    return exact or frozenset(n for n in all_names if pattern and pattern in n)
 
 
 class PassFilter(Struct, frozen=True):
@@ -442,12 +447,12 @@ class PassFilter(Struct, frozen=True):
     removes: str | None = None
     unchanged: bool = False
 
-    def asked(self, passes: Sequence[PassRun]) -> frozenset[str]:
-        every = frozenset(name for p in passes for name in p.operations)
+    def matching_operations(self, passes: Sequence[PassRun]) -> frozenset[str]:
+        all_names = frozenset(name for p in passes for name in p.operations)
         words = filter(None, (self.introduces, self.removes))
-        return frozenset(name for word in words for name in named(word, every))
+        return frozenset(name for word in words for name in named(word, all_names))
 
-    def of(self, passes: Sequence[PassRun]) -> tuple[PassRun, ...]:
+    def select(self, passes: Sequence[PassRun]) -> tuple[PassRun, ...]:
         signed = (("+", self.introduces), ("-", self.removes))
         words = [(sign, word) for sign, word in signed if word is not None]
         fit: Iterable[PassRun] = _fitting(passes, words)
@@ -465,14 +470,14 @@ def searched(passes: Sequence[PassRun], text: str) -> Iterator[PassRun]:
 
 def _fitting(passes: Sequence[PassRun], words: Sequence[tuple[str, str]]) -> Iterator[PassRun]:
     changes = {p.number: p.operations for p in passes if p.changed}
-    every = frozenset(chain(*changes.values()))
-    meant = [(sign, word.lower(), named(word, every)) for sign, word in words]
+    all_names = frozenset(chain(*changes.values()))
+    named_words = [(sign, word.lower(), named(word, all_names)) for sign, word in words]
     for run in passes:
         grown = {name: b - a for name, (a, b) in changes.get(run.number, {}).items()}
         about = f"{run.name} {run.argument} {run.stage}".lower()
         if all(
             any(not sign or (grown[n] > 0) == (sign == "+") for n in names if n in grown)
             or (not sign and word in about)
-            for sign, word, names in meant
+            for sign, word, names in named_words
         ):
             yield run

@@ -1,7 +1,7 @@
 """Elements of Triton's tensors and scalars, computed from the program id and the arguments.
 
-``Tensors.at("%mask", ((3,),))`` has element 3 of a tensor of offsets, pointers or conditions: an
-integer (an address in bytes for pointers), or None if it depends on data or an unknown argument.
+``Tensors.elements("%mask", ((3,),))`` has element 3 of a tensor of offsets, pointers or conditions:
+an integer (an address in bytes for pointers), or None if it depends on data or an unknown argument.
 Loops are in their first iteration.
 """
 
@@ -35,7 +35,7 @@ class Blocked(Struct, frozen=True):
         """The axis along which neighbouring elements are given out first."""
         return self.order[0]
 
-    def held(self, shape: tuple[int, ...]) -> int:
+    def elements_a_thread(self, shape: tuple[int, ...]) -> int:
         """Elements that one thread holds along the fastest axis of a tensor."""
         axis = self.fastest
         once = self.size[axis] * self.threads[axis] * self.warps[axis]
@@ -55,8 +55,8 @@ def blocked(lines: Iterable[Line]) -> dict[str, Blocked]:
         }
         names = ("sizePerThread", "threadsPerWarp", "warpsPerCTA", "order")
         size, threads, warps, order = (parts.get(name, ()) for name in names)
-        alike = 0 < len(order) == len(size) == len(threads) == len(warps) > max(order, default=0)
-        if alike and all((*size, *threads, *warps)):  # nobody holds nothing
+        complete = 0 < len(order) == len(size) == len(threads) == len(warps) > max(order, default=0)
+        if complete and all((*size, *threads, *warps)):  # nobody holds nothing
             out[match[1]] = Blocked(size, threads, warps, order)
     return out
 
@@ -168,9 +168,9 @@ class Tensors:
         self.programs = False
 
     def _parameters(self, text: str, arguments: Mapping[str, int]) -> None:
-        for at, (name, kind) in enumerate(_ARGUMENT.findall(text), 1):
+        for number, (name, kind) in enumerate(_ARGUMENT.findall(text), 1):
             if kind.startswith("!tt.ptr"):
-                self._given[name] = at << 40
+                self._given[name] = number << 40
             elif name[1:] in arguments:
                 self._given[name] = arguments[name[1:]]
 
@@ -181,12 +181,12 @@ class Tensors:
             self._first[induction[1]] = induction[2]
         self._first.update(_CARRIED.findall(carried.partition(")")[0]))
 
-    def at(self, name: str, places: tuple[At, ...] = ((),)) -> Elements:
+    def elements(self, name: str, places: tuple[At, ...] = ((),)) -> Elements:
         """The elements of a value at some places; a scalar has one place, ``()``."""
         if name in self._given:
             return [self._given[name]] * len(places)
         if name in self._first:
-            return self.at(self._first[name], places)
+            return self.elements(self._first[name], places)
         line = self._defined.get(name)
         shape = None if line is None else shape_of(line)
         if line is None or self._depth > MAX_DEPTH or (shape and len(shape) != len(places[0])):
@@ -199,45 +199,45 @@ class Tensors:
 
     def _compute(self, line: Line, places: tuple[At, ...]) -> Elements:
         base, text, used = line.base or "", line.text, uses(line)
-        one: int | None = None
+        scalar: int | None = None
         if base == "arith.constant":
             match = _CONSTANT.search(text)
-            one = None if match is None else int(_TRUTH.get(match[1], match[1]))
+            scalar = None if match is None else int(_TRUTH.get(match[1], match[1]))
         elif base == "tt.get_program_id":
             self.programs = True
-            which = _PROGRAM.search(text)
-            if which is not None and self._program is not None:
-                one = self._program["xyz".index(which[1])]
+            axis_match = _PROGRAM.search(text)
+            if axis_match is not None and self._program is not None:
+                scalar = self._program["xyz".index(axis_match[1])]
         elif base == "tt.make_range" and (match := _RANGE.search(text)) and places[0]:
-            return [int(match[1]) + at[0] for at in places]
+            return [int(match[1]) + place[0] for place in places]
         elif base == "tt.splat" and used:
-            one = self.at(used[0])[0]
+            scalar = self.elements(used[0])[0]
         elif base == "tt.expand_dims" and used and (match := _AXIS.search(text)):
             axis = int(match[1])
-            return self._moved(used[0], [at[:axis] + at[axis + 1 :] for at in places])
+            return self._moved(used[0], [place[:axis] + place[axis + 1 :] for place in places])
         elif base == "tt.broadcast" and used:
             source = self._defined.get(used[0])
             if source is not None and (shape := shape_of(source)) is not None:
                 within = [
-                    tuple(0 if size == 1 else n for n, size in zip(at, shape, strict=False))
-                    for at in places
+                    tuple(0 if size == 1 else n for n, size in zip(place, shape, strict=False))
+                    for place in places
                 ]
                 return self._moved(used[0], within)
         elif base in _SAME and used:
-            return self.at(used[0], places)
+            return self.elements(used[0], places)
         elif base == "arith.select" and len(used) == 3:
-            rows = zip(*(self.at(name, places) for name in used), strict=True)
+            rows = zip(*(self.elements(name, places) for name in used), strict=True)
             return [None if a is None else b if a else c for a, b, c in rows]
         elif len(used) == 2 and (function := _function(base, text)) is not None:
-            pairs = zip(*(self.at(name, places) for name in used), strict=True)
+            pairs = zip(*(self.elements(name, places) for name in used), strict=True)
             return [_paired(function, base, a, b) for a, b in pairs]
-        return [one] * len(places)
+        return [scalar] * len(places)
 
     def _moved(self, name: str, places: list[At]) -> Elements:
         """The elements at places that repeat, each computed once."""
         unique = tuple(dict.fromkeys(places))
-        found = dict(zip(unique, self.at(name, unique), strict=True))
-        return [found[at] for at in places]
+        elements = dict(zip(unique, self.elements(name, unique), strict=True))
+        return [elements[place] for place in places]
 
 
 def _function(base: str, text: str) -> Callable[[int, int], int] | None:

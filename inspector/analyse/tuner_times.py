@@ -43,28 +43,34 @@ def overheads(rec: Recording) -> dict[str, float]:
         sizes = list(tuning.key.values()) if isinstance(tuning.key, Mapping) else []
         elements = [size for size in sizes if isinstance(size, int)]
         small = bool(sizes) and elements == sizes and prod(elements) <= SMALL_ELEMENTS
-        times = [one.time_us for one in tuning.configurations if one.time_us is not None]
+        times = [
+            candidate.time_us
+            for candidate in tuning.configurations
+            if candidate.time_us is not None
+        ]
         least = min(times) if small and times and tuning.by == "inductor" else OVERHEAD_US
         out[name] = max(out.get(name, OVERHEAD_US), least)
     return out
 
 
-def elsewhere(kernel: Kernel, tuning: Tuning, one: Configuration) -> list[float]:
+def elsewhere(kernel: Kernel, tuning: Tuning, candidate: Configuration) -> list[float]:
     """Times of the same candidate in the kernel's other rounds for the same key."""
     return [
         other.time_us
         for round_ in kernel.autotune
         if round_ is not tuning and round_.key == tuning.key
         for other in round_.configurations
-        if other.config == one.config and other.maker == one.maker and other.time_us is not None
+        if other.config == candidate.config
+        and other.maker == candidate.maker
+        and other.time_us is not None
     ]
 
 
-def same_code(tuning: Tuning, one: Configuration, codes: Codes) -> list[Configuration]:
+def same_code(tuning: Tuning, candidate: Configuration, codes: Codes) -> list[Configuration]:
     """The round's candidates with the machine code of one, itself among them."""
-    code = codes.get(one.variant or "")
+    code = codes.get(candidate.variant or "")
     if code is None:
-        return [one]
+        return [candidate]
     return [other for other in tuning.configurations if codes.get(other.variant or "") == code]
 
 
@@ -79,12 +85,14 @@ def noises(rec: Recording, codes: Codes) -> dict[str, float]:
     within: dict[str, list[float]] = {}
     for kernel in rec.kernels:
         for tuning in kernel.autotune:
-            for one in tuning.configurations:
-                own = [c.time_us for c in same_code(tuning, one, codes) if c.time_us]
-                others = [us for us in elsewhere(kernel, tuning, one) if us]
-                times = own + others
-                if one.time_us and len(times) > 1:
-                    ratios = between if others else within
+            for candidate in tuning.configurations:
+                same_code_times = [
+                    c.time_us for c in same_code(tuning, candidate, codes) if c.time_us
+                ]
+                other_round_times = [us for us in elsewhere(kernel, tuning, candidate) if us]
+                times = same_code_times + other_round_times
+                if candidate.time_us and len(times) > 1:
+                    ratios = between if other_round_times else within
                     share = max(times) / min(times) - 1
                     ratios.setdefault(tuning.stopwatch or "", []).append(share)
     return {name: sorted(r)[len(r) * 3 // 4] for name, r in (within | between).items()}
@@ -121,13 +129,16 @@ class TunerFacts(Struct, frozen=True):
         if winner is None or not winner.time_us or share is None:
             return []
         most_us = winner.time_us * (1 + share)
-        own = same_code(tuning, winner, self.codes)
+        winner_code = same_code(tuning, winner, self.codes)
         return [
-            one
-            for one in tuning.configurations
-            if one is not winner
-            and one.time_us is not None
-            and (one in own or (one.time_us <= most_us and _alike_on_gpu(one, winner)))
+            candidate
+            for candidate in tuning.configurations
+            if candidate is not winner
+            and candidate.time_us is not None
+            and (
+                candidate in winner_code
+                or (candidate.time_us <= most_us and _alike_on_gpu(candidate, winner))
+            )
         ]
 
     def tied_by_gpu(self, tuning: Tuning) -> list[Configuration]:
@@ -135,11 +146,12 @@ class TunerFacts(Struct, frozen=True):
         best = best_by_gpu(tuning)
         if best is None or best.gpu_time is None:
             return []
-        own = same_code(tuning, best, self.codes)
+        best_code = same_code(tuning, best, self.codes)
         return [
-            one
-            for one in tuning.configurations
-            if one.gpu_time is not None and (one in own or overlap(one.gpu_time, best.gpu_time))
+            candidate
+            for candidate in tuning.configurations
+            if candidate.gpu_time is not None
+            and (candidate in best_code or overlap(candidate.gpu_time, best.gpu_time))
         ]
 
     def cost_of_choice(self, kernel: Kernel, tuning: Tuning) -> ChoiceCost | None:
@@ -155,9 +167,9 @@ class TunerFacts(Struct, frozen=True):
             return ChoiceCost(0)
         if winner in self.tied_by_gpu(tuning):
             return None
-        chosen = self._chosen(kernel, tuning)
-        launches = sum(variant.launches or 0 for variant in chosen)
-        timed = [variant.gpu_time for variant in chosen if variant.gpu_time is not None]
+        launched_variants = self._launched_variants(kernel, tuning)
+        launches = sum(variant.launches or 0 for variant in launched_variants)
+        timed = [variant.gpu_time for variant in launched_variants if variant.gpu_time is not None]
         program = timed[0] if len(timed) == 1 else None
         program_us = None if program is None else program.median_us
         best_us = best.gpu_time.median_us
@@ -171,17 +183,19 @@ class TunerFacts(Struct, frozen=True):
             chosen_us = min(chosen_us, program_us)
         return ChoiceCost((chosen_us - best_us) * launches, launches, program_us)
 
-    def _chosen(self, kernel: Kernel, tuning: Tuning) -> Sequence[Variant]:
+    def _launched_variants(self, kernel: Kernel, tuning: Tuning) -> Sequence[Variant]:
         """What the program launches because of a round: the winner, or what was generated from it.
 
         Nothing where rounds for other sizes or operations chose the same.
         """
         winner = tuning.winner
         if tuning.operation is not None:
-            made = {use.kernel or "" for use in tuning.uses if use.configuration == tuning.best}
-            kernels = [self.kernels[name] for name in made if name in self.kernels]
-            shared = any(self.uses.get(one.id) != 1 for one in kernels)
-            return [] if shared else [v for one in kernels for v in one.variants]
+            kernel_ids = {
+                use.kernel or "" for use in tuning.uses if use.configuration == tuning.best
+            }
+            kernels = [self.kernels[name] for name in kernel_ids if name in self.kernels]
+            shared = any(self.uses.get(generated.id) != 1 for generated in kernels)
+            return [] if shared else [v for generated in kernels for v in generated.variants]
         if winner is None:
             return []
         variant_id = winner.variant
@@ -208,13 +222,13 @@ class ChoiceCost(Struct, frozen=True):
 def tuner_facts(rec: Recording, codes: Codes) -> TunerFacts:
     """Read what a recording tells of its tuners."""
     rounds = [tuning for kernel in rec.kernels for tuning in kernel.autotune]
-    made = [{use.kernel for use in tuning.uses if use.kernel} for tuning in rounds]
+    kernels_by_round = [{use.kernel for use in tuning.uses if use.kernel} for tuning in rounds]
     return TunerFacts(
         codes=codes,
         overheads_us=overheads(rec),
         noises=noises(rec, codes),
         kernels={kernel.id: kernel for kernel in rec.kernels},
-        uses=Counter(chain.from_iterable(made)),
+        uses=Counter(chain.from_iterable(kernels_by_round)),
     )
 
 
@@ -260,7 +274,11 @@ def rounds_of(rec: Recording, kernel: Kernel, a: str, b: str, codes: Codes) -> I
     """The rounds of a kernel's tuning that timed both of two variants, by their ids."""
     facts = tuner_facts(rec, codes)
     for number, tuning in enumerate(kernel.autotune, 1):
-        times = {one.variant: one.time_us for one in tuning.configurations if one.time_us}
+        times = {
+            candidate.variant: candidate.time_us
+            for candidate in tuning.configurations
+            if candidate.time_us
+        }
         if a in times and b in times:
             yield RoundTimes(
                 number,

@@ -96,7 +96,7 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
         owner |= {"kernel": kernel.name, "variant": variant.id}
     pass_filter = PassFilter(args.stage, args.introduces, args.removes, args.full or args.json)
     pass_run = None if pass_word is None else _one_pass(pass_list, pass_word)
-    listed = pass_filter.of(pass_list.passes) if pass_run is None else [pass_run]
+    listed = pass_filter.select(pass_list.passes) if pass_run is None else [pass_run]
     if args.json:
         hunks = None
         if pass_run is not None:
@@ -122,7 +122,7 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
         else:
             printing.rows([line])
             if listed:
-                asked_for = pass_filter.asked(pass_list.passes)
+                asked_for = pass_filter.matching_operations(pass_list.passes)
                 printing.out().print(report.pass_table(listed, asked_for))
             changed = sum(p.changed for p in pass_list.passes)
             sentence = f"{counted(len(pass_list.passes), 'pass')} ran, {changed} changed something"

@@ -371,7 +371,7 @@ class Reading(Struct, frozen=True):
             why["shared"] = "what a launch asks for is not known"
             why["occupancy"] = NO_LAUNCH
         if "instructions" in limited:
-            content = self.reader.card(variant).of(Stage.SASS)
+            content = self.reader.card(variant).stage_content(Stage.SASS)
             if content is not None and content.mix is not None:
                 values["instructions"] = content.mix.total
             else:

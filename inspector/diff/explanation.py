@@ -145,9 +145,9 @@ def summarise(
     rounds: tuple[RoundTimes, ...] = (),
 ) -> Summary:
     machine_stages = (stage, *MACHINE) if stage in MACHINE else MACHINE
-    machine = next((s for s in machine_stages if a.card.of(s) and b.card.of(s)), None)
-    a_content = a.card.of(machine) if machine else None
-    b_content = b.card.of(machine) if machine else None
+    machine = next((s for s in machine_stages if a.card.stage_content(s) and b.card.stage_content(s)), None)
+    a_content = a.card.stage_content(machine) if machine else None
+    b_content = b.card.stage_content(machine) if machine else None
     ranked = sorted((same or {}).items(), key=lambda item: item[0].rank)
     first = next((n for n, (_, is_same) in enumerate(ranked) if not is_same), 0)
     (gained, unknown_a), (lost, unknown_b) = _alone(b, a), _alone(a, b)
@@ -265,7 +265,7 @@ def parameters(listing: Listing, function: Function) -> tuple[CompiledParameter,
 
 
 def _total(side: VariantSide, stage: Stage) -> int | None:
-    content = side.card.of(stage)
+    content = side.card.stage_content(stage)
     return content.mix.total if content is not None and content.mix is not None else None
 
 
@@ -342,7 +342,11 @@ class Delta(Struct, frozen=True):
     @property
     def machine(self) -> tuple[StageContent | None, StageContent | None]:
         stage = self.summary.machine
-        return (None, None) if stage is None else (self.a.card.of(stage), self.b.card.of(stage))
+        return (
+            (None, None)
+            if stage is None
+            else (self.a.card.stage_content(stage), self.b.card.stage_content(stage))
+        )
 
     def config(self, name: str) -> str | None:
         """How a setting changed (``num_warps 4 → 8``); None if it does not differ."""
@@ -433,7 +437,7 @@ def _begins(d: Delta) -> Iterator[str]:
         yield "the ttir is the same: the difference begins in ttgir, where elements get threads"
     elif first is Stage.SASS:
         yield "the ptx is the same: the difference was made by the assembler"
-    elif first and first.rank > Stage.TTIR.rank and d.a.card.of(Stage.TTGIR) is not None:
+    elif first and first.rank > Stage.TTIR.rank and d.a.card.stage_content(Stage.TTGIR) is not None:
         yield f"the stages above are the same: the difference begins in {first.value}"
 
 

@@ -55,7 +55,7 @@ def _row(reader: Reader, found: Found, given: Evidence) -> tuple[str, ...]:
     kernel, variant = found
     resources, own = reader.resources(variant), reader.card(variant)
     time = given.launch_time(kernel, variant)
-    full, made = own.occupancy, own.of(Stage.SASS) or own.of(Stage.PTX)
+    full, made = own.occupancy, own.stage_content(Stage.SASS) or own.stage_content(Stage.PTX)
     limiters = "" if full is None else " and ".join(full.limiters)
     mix = None if made is None else made.mix
     return (

@@ -122,7 +122,9 @@ class Gathered(Struct):
         resources, percent = reader.resources(variant), reader.occupancy(variant)
         own = None if id(variant) in self.idle else reader.card(variant)
         full = None if own is None else own.occupancy
-        made = None if own is None else own.of(Stage.SASS) or own.of(Stage.PTX)
+        made = (
+            None if own is None else own.stage_content(Stage.SASS) or own.stage_content(Stage.PTX)
+        )
         mix = None if made is None else made.mix
         time = self.given.launch_time(kernel, variant)
         taken = self.given.times.of(kernel, variant)
@@ -251,7 +253,7 @@ class Gathered(Struct):
                     "opcodes": list(made.mix.by_opcode)[:OPCODES],
                     "opcodes_in_all": len(made.mix.by_opcode),
                 }
-                for made in own.made
+                for made in own.stages
                 if made.mix is not None
             ],
             "hints": [

@@ -101,7 +101,7 @@ def column(
         shared = None if own is None else own + (card.dynamic_shared_bytes or 0)
         size = card.threads or threads
         full = occupancy(card.device, size, taken.registers, shared, barriers=taken.barriers)
-    sass, file = card.of(Stage.SASS), variant.stages.get(Stage.SASS)
+    sass, file = card.stage_content(Stage.SASS), variant.stages.get(Stage.SASS)
     cubin = None if file is None else read_cubin(file.content.read())
     code = None if cubin is None else cubin.code.get(variant.symbol)
     return ExperimentColumn(

@@ -76,7 +76,7 @@ class AnnotationReader(VariantFacts):
             if analysis is not None and not analysis.function.first <= n <= analysis.function.last:
                 analysis = None
             times = None if analysis is None else analysis.schedule
-            live = None if analysis is None else analysis.live.at(n)
+            live = None if analysis is None else analysis.live.counts_at(n)
             if live is not None and stage is Stage.SASS:
                 live = {name: live.get(name, 0) for name in CLASSES}
             return Told(
@@ -140,7 +140,7 @@ class AnnotationReader(VariantFacts):
         upper_lines = self.links(variant, Stage.SASS, stage)
         links = _within(facts.function, links, upper_lines)
         return roll_up(
-            links, facts.live.at, facts.schedule.cycles, peak_counts.get("gpr")
+            links, facts.live.counts_at, facts.schedule.cycles, peak_counts.get("gpr")
         ), peak_counts
 
     def _notes(self, variant: Variant, stage: Stage) -> Mapping[int, tuple[Note, ...]]:
@@ -274,7 +274,7 @@ def _peaks(facts: FunctionFacts, stage: Stage) -> tuple[tuple[int, ...], int]:
     """Where most registers are live, and how many: general ones of SASS, PTX's but predicates."""
     live = {}
     for n in range(facts.function.first, facts.function.last + 1):
-        counts = facts.live.at(n) or {}
+        counts = facts.live.counts_at(n) or {}
         live[n] = counts.get("gpr", 0) if stage is Stage.SASS else virtual(counts)
     peak = max(live.values(), default=0)
     return tuple(n for n, live_count in live.items() if live_count == peak > 0), peak

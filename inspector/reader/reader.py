@@ -251,7 +251,7 @@ class GraphReader(AnnotationReader):
             views.GraphChoice(
                 kernel.id,
                 use.node,
-                f"{kernel.name}: {views.chosen(tuning, use)}; {views.candidates(tuning)}",
+                f"{kernel.name}: {views.choice_text(tuning, use)}; {views.candidates(tuning)}",
             )
             for kernel in self.recording.kernels
             for tuning in kernel.autotune

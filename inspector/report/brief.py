@@ -121,7 +121,7 @@ def figures(
     variant: Variant, first: Value, res: Resources, card: Card, findings: Sequence[Finding]
 ) -> Value:
     """All figures of a variant; ``first`` are those of ``glance``."""
-    occupancy, machine = card.occupancy, card.of(Stage.SASS)
+    occupancy, machine = card.occupancy, card.stage_content(Stage.SASS)
     return {
         "target": first["target"],
         "config": {k: v for k, v in variant.config.items() if k != "flags"},

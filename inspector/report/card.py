@@ -64,7 +64,7 @@ def _rows(card: Card) -> Iterator[tuple[str, str]]:
         if full.limiters:
             yield "  limited by", " and ".join(full.limiters)
             yield from (("  more with", step.text) for step in full.next_steps)
-    for made in card.made:
+    for made in card.stages:
         yield from _made(made)
     yield "global memory", _estimate(card.tensor_bytes, "bytes a launch")
     if card.accessed_bytes is not None:
@@ -157,7 +157,7 @@ def as_json(card: Card) -> dict[str, object]:
         "device": None if card.device is None else members(card.device, "arch name sms"),
         "occupancy": None if occupancy is None else members(occupancy, _OCCUPANCY),
         "occupancy_unknown": unknown_occupancy(card),
-        "made": {made.stage.value: _made_json(made) for made in card.made},
+        "made": {made.stage.value: _made_json(made) for made in card.stages},
         "estimates": {
             **members(card, "tensor_bytes accessed_bytes operations"),
             "operations_a_byte": intensity(card),

@@ -506,7 +506,7 @@ def choices(rec: Recording) -> Iterator[CompileLine]:
     """What max-autotune chose for each operation, of how many, and whose time that is."""
     told = [
         CompileLine(
-            Text(shown(f"  {k.name}: {choice_words.chosen(t)}; {choice_words.candidates(t)}")),
+            Text(shown(f"  {k.name}: {choice_words.choice_text(t)}; {choice_words.candidates(t)}")),
             kernel=k.id,
         )
         for k in rec.kernels

@@ -47,7 +47,7 @@ def test_the_card_of_a_matmul(matmul: Card) -> None:
     assert matmul.operations is not None and matmul.tensor_bytes is not None
     assert matmul.operations.value == 2 * 512 * 1024 * 256
     assert matmul.tensor_bytes.value == 2 * (512 * 256 + 256 * 1024 + 512 * 1024)
-    sass = matmul.of(Stage.SASS)
+    sass = matmul.stage_content(Stage.SASS)
     assert sass is not None and (sass.branches, sass.loops, sass.deepest) == (2, 1, 1)
 
 

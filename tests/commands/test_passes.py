@@ -154,8 +154,8 @@ def test_the_pass_that_made_a_convert_layout_is_found(
     more = [n for n, difference in differences.items() if difference > 0]
     fewer = [n for n, difference in differences.items() if difference < 0]
     assert more and fewer
-    introducing = PassFilter(stage="ttgir", introduces="convert_layout").of(made.passes)
-    removing = PassFilter(stage="ttgir", removes="convert_layout").of(made.passes)
+    introducing = PassFilter(stage="ttgir", introduces="convert_layout").select(made.passes)
+    removing = PassFilter(stage="ttgir", removes="convert_layout").select(made.passes)
     assert [p.number for p in introducing] == more
     assert [p.number for p in removing] == fewer
     assert "TritonGPUAccelerateMatmul" in [made.passes[n - 1].name for n in more]

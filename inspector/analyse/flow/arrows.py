@@ -54,7 +54,7 @@ class FlowLanes:
         self.lanes: list[list[Arrow]] = []
         self.loose: list[Arrow] = []
         for arrow in sorted(arrows, key=lambda a: (a.last - a.first, a.first)):
-            lane = next((one for one in self.lanes if _free(one, arrow)), None)
+            lane = next((candidate for candidate in self.lanes if _free(candidate, arrow)), None)
             if lane is None and len(self.lanes) < MAX_LANES:
                 lane = []
                 self.lanes.append(lane)
@@ -66,28 +66,29 @@ class FlowLanes:
             for n in {arrow.target, *arrow.sources}
         )
 
-    def at(self, lane: int, n: int) -> Arrow | None:
+    def arrow_at(self, lane: int, n: int) -> Arrow | None:
         """The arrow in a lane that goes past line ``n``, or ends there."""
         if not 0 <= lane < len(self.lanes):
             return None
         arrows = self.lanes[lane]
-        at = bisect_right(arrows, n, key=lambda a: a.first) - 1
-        return arrows[at] if at >= 0 and n <= arrows[at].last else None
+        index = bisect_right(arrows, n, key=lambda a: a.first) - 1
+        return arrows[index] if index >= 0 and n <= arrows[index].last else None
 
     def ends(self, n: int) -> Sequence[Arrow]:
         return self._ends.get(n, ())
 
     def loop(self, n: int) -> Arrow | None:
         """The innermost loop around line ``n``, among those that have a lane."""
-        around = (self.at(lane, n) for lane in range(len(self.lanes)))
+        around = (self.arrow_at(lane, n) for lane in range(len(self.lanes)))
         return next((a for a in around if a is not None and a.loops), None)
 
 
 def _free(lane: list[Arrow], arrow: Arrow) -> bool:
-    at = bisect_right(lane, arrow.first, key=lambda a: a.first)
-    before, after = lane[at - 1] if at else None, lane[at] if at < len(lane) else None
-    return (before is None or before.last < arrow.first) and (
-        after is None or arrow.last < after.first
+    index = bisect_right(lane, arrow.first, key=lambda a: a.first)
+    previous = lane[index - 1] if index else None
+    following = lane[index] if index < len(lane) else None
+    return (previous is None or previous.last < arrow.first) and (
+        following is None or arrow.last < following.first
     )
 
 
@@ -114,8 +115,8 @@ def arrows(listing: Listing) -> Iterator[Arrow]:
         jumps = _between_blocks(rows, listing.lines)
     ends = by_key(((target, source >= target, away), source) for source, target, away in jumps)
     for (target, _, away), sources in ends.items():
-        every = tuple(sorted({*sources}))
-        yield Arrow(min(target, every[0]), max(target, every[-1]), target, every, away)
+        origins = tuple(sorted({*sources}))
+        yield Arrow(min(target, origins[0]), max(target, origins[-1]), target, origins, away)
 
 
 def _machine(listing: Listing) -> Iterator[Jump]:
@@ -126,7 +127,9 @@ def _machine(listing: Listing) -> Iterator[Jump]:
     for line in listing.lines:
         if line.opcode is None or (listing.language == "sass" and line.base not in branching):
             continue
-        for name in (one for own in line.targets for one in tables.get(own, (own,))):
+        for name in (
+            label_name for entry in line.targets for label_name in tables.get(entry, (entry,))
+        ):
             target = _nearest(labels.get(name, ()), line.n, listing.functions)
             if target is not None:
                 yield line.n, target, False
@@ -134,10 +137,10 @@ def _machine(listing: Listing) -> Iterator[Jump]:
 
 def _nearest(places: Sequence[int], n: int, functions: Sequence[Function]) -> int | None:
     """Of lines that define a label, the one in the function of line ``n``; labels are its own."""
-    at = bisect_right(functions, n, key=lambda function: function.first) - 1
-    if len(places) > 1 and at >= 0:
-        inside = bisect_left(places, functions[at].first)
-        if inside < len(places) and places[inside] <= functions[at].last:
+    index = bisect_right(functions, n, key=lambda function: function.first) - 1
+    if len(places) > 1 and index >= 0:
+        inside = bisect_left(places, functions[index].first)
+        if inside < len(places) and places[inside] <= functions[index].last:
             return places[inside]
     return places[0] if places else None
 
@@ -172,37 +175,37 @@ class _OpenRegion(NamedTuple):
 
     operation: str
     opened: list[int]
-    left: list[int]
+    exits: list[int]
 
 
 def _mlir(lines: Iterable[Line], regions: list[Arrow]) -> Iterator[Row]:
     """The lines of MLIR; ``regions`` are given what is run again or left out."""
     stack: list[_OpenRegion] = []
     for line in lines:
-        bare = line.text.strip()
-        if line.kind is Kind.COMMENT or not bare:
+        text = line.text.strip()
+        if line.kind is Kind.COMMENT or not text:
             continue
-        if bare[0] == "}" and stack:
-            if bare[-1] == "{":
+        if text[0] == "}" and stack:
+            if text[-1] == "{":
                 stack[-1].opened.append(line.n)
             else:
                 regions += _closed(line.n, *stack.pop())
-        if bare[0] == "}":
+        if text[0] == "}":
             continue
         region = stack[-1].opened[-1] if stack else 0
         yield region, line, [name for name in line.targets if name[:1] == "^"]
-        if bare[-1] == "{":
-            operation = _MLIR_REGION.match(bare)
+        if text[-1] == "{":
+            operation = _MLIR_REGION.match(text)
             stack.append(_OpenRegion(operation[1] if operation else "", [line.n], []))
         elif stack and line.base == "scf.condition":
-            stack[-1].left.append(line.n)
+            stack[-1].exits.append(line.n)
 
 
-def _closed(n: int, operation: str, opened: list[int], left: list[int]) -> Iterator[Arrow]:
+def _closed(n: int, operation: str, opened: list[int], exits: list[int]) -> Iterator[Arrow]:
     """The arrows of an operation whose last region ends on line ``n``."""
     if operation in _MLIR_LOOPS:
         yield Arrow(opened[0], n, opened[0], (n,))
-        yield from (Arrow(at, n, n, (at,)) for at in left)
+        yield from (Arrow(exit_line, n, n, (exit_line,)) for exit_line in exits)
     elif operation in _MLIR_CHOICES:
         # From a condition that does not hold to what else is done, and past that where it does.
         yield from (Arrow(a, b, b, (a,)) for a, b in pairwise([*opened, n]))

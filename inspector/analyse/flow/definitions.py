@@ -41,9 +41,9 @@ class Chains:
     def _numbered(self, n: int, register: str, side: str) -> tuple[int, int | None]:
         """The row of line ``n``, and the number of a register among its ``defs`` or ``uses``."""
         row = self._steps.row(n)
-        own = () if row is None else getattr(self._steps.steps[row], side)
-        found = (number for number in own if self._steps.names[number] == register)
-        return row or 0, next(found, None)
+        numbers = () if row is None else getattr(self._steps.steps[row], side)
+        matching = (number for number in numbers if self._steps.names[number] == register)
+        return row or 0, next(matching, None)
 
     def _sources(self, number: int) -> Mapping[int, list[int]]:
         """For each row that reads a register, the rows that may have written it."""
@@ -63,7 +63,7 @@ class Chains:
         starts = self._graph.starts
         reads = self._reads.get(number, ())
         work = [(bisect_right(starts, row) - 1, row + 1)]
-        seen: set[int] = set()
+        queued: set[int] = set()
         out: set[int] = set()
         while work and len(out) < len(reads):
             block, start = work.pop()
@@ -72,8 +72,8 @@ class Chains:
             stop = next((row for row in rows if number in self._steps.steps[row].kills), None)
             out.update(_between(reads, start, end if stop is None else stop + 1))
             if stop is None:
-                following = [b for b in self._graph.successors[block] if b not in seen]
-                seen.update(following)
+                following = [b for b in self._graph.successors[block] if b not in queued]
+                queued.update(following)
                 work += [(other, starts[other]) for other in following]
         return out
 
@@ -99,8 +99,8 @@ def _with_calls(steps: Steps, graph: FlowGraph) -> Steps:
     for step in steps.steps:
         jump = steps.jumps.get(step.line)
         if jump is not None and jump.way is Way.CALL:
-            made = written[jump.targets[0]] if jump.targets else other
-            step = step._replace(defs=tuple(dict.fromkeys((*step.defs, *made))))
+            written_by_call = written[jump.targets[0]] if jump.targets else other
+            step = step._replace(defs=tuple(dict.fromkeys((*step.defs, *written_by_call))))
         out.append(step)
     return replace(steps, steps=out)
 
@@ -112,13 +112,13 @@ def _written(steps: Steps, graph: FlowGraph, callees: set[int]) -> dict[int, tup
     def block_of(line: int) -> int:
         return bisect_right(starts, steps.row(line) or 0) - 1
 
-    following = [list(own) for own in graph.successors]
+    following = [list(targets) for targets in graph.successors]
     for line, jump in steps.jumps.items():
         if jump.way is Way.CALL:
             following[block_of(line)] += map(block_of, jump.targets)
     out: dict[int, tuple[int, ...]] = {}
     for callee in callees:
         blocks = reached(following, {block_of(callee)})
-        own = (step for b in blocks for step in steps.steps[starts[b] : starts[b + 1]])
-        out[callee] = tuple(sorted({register for step in own for register in step.defs}))
+        body_steps = (step for b in blocks for step in steps.steps[starts[b] : starts[b + 1]])
+        out[callee] = tuple(sorted({register for step in body_steps for register in step.defs}))
     return out

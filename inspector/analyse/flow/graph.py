@@ -97,8 +97,8 @@ def declared(listing: Listing, function: Function) -> dict[str, int]:
     lines = listing.between(function.first, function.last) if listing.language == "ptx" else ()
     for line in lines:
         if ".reg" in line.text and line.kind is Kind.DIRECTIVE:
-            for one in register_declarations(strip(line.text, False)[0]):
-                out[one.type] += sum(1 if count is None else count for _, count in one.names)
+            for regs in register_declarations(strip(line.text, False)[0]):
+                out[regs.type] += sum(1 if count is None else count for _, count in regs.names)
     return dict(out)
 
 
@@ -152,12 +152,12 @@ def read_ptx(listing: Listing, function: Function) -> Steps:
         steps.append(Step(line, last, tuple(defs), tuple(kills), tuple(uses)))
     jumps: dict[int, Jump] = {}
     for line, ways in leaving.items():
-        for at, row in ways:
+        for index, row in ways:
             if row.base not in _WAYS:
                 jumps[line] = jumps[line]._replace(falls=True)
                 continue
-            if at in reading.branches:
-                row = reading.resolved(row, reading.branches[at])
+            if index in reading.branches:
+                row = reading.resolved(row, reading.branches[index])
             jump = _jump(code, lines, row)
             if line in jumps:  # of two jumps of one line, the last says whether it goes on
                 first = jumps[line]
@@ -174,7 +174,7 @@ def _jump(code: PtxFunction, lines: Sequence[int], row: PtxInstruction) -> Jump:
         names = [o.name for o in row.operands if isinstance(o, SymbolOperand)]
         labels = code.tables.get(names[-1], names) if names and row.base == "brx" else names
     places = (code.labels.get(label, len(lines)) for label in labels)
-    targets = (lines[at] for at in places if at < len(lines))
+    targets = (lines[index] for index in places if index < len(lines))
     return Jump(way, tuple(dict.fromkeys(targets)), row.guard is not None or row.base == "call")
 
 
@@ -272,9 +272,9 @@ def _places(lines: Sequence[Line]) -> tuple[dict[str, int], dict[int, int]]:
 def _targets(line: Line, labels: dict[str, int], addresses: dict[int, int]) -> tuple[int, ...]:
     """The lines that a jump names, in this function."""
     named = line.targets or _LABEL.findall(line.text) or _ADDRESS.findall(line.text)[-1:]
-    found = [labels.get(name) for name in named]
-    found += [addresses.get(int(name, 16)) for name in named if _ADDRESS.fullmatch(name[:20])]
-    return tuple(dict.fromkeys(line for line in found if line is not None))
+    places = [labels.get(name) for name in named]
+    places += [addresses.get(int(name, 16)) for name in named if _ADDRESS.fullmatch(name[:20])]
+    return tuple(dict.fromkeys(line for line in places if line is not None))
 
 
 def _conditional(line: Line) -> bool:
@@ -330,14 +330,14 @@ def find_loops(successors: Sequence[Sequence[int]], entries: Iterable[int]) -> l
 
 def reached(successors: Sequence[Sequence[int]], entries: Iterable[int]) -> set[int]:
     """The nodes that are reached from ``entries``, these included."""
-    seen = set(entries)
-    work = list(seen)
+    visited = set(entries)
+    work = list(visited)
     while work:
         for other in successors[work.pop()]:
-            if other not in seen:
-                seen.add(other)
+            if other not in visited:
+                visited.add(other)
                 work.append(other)
-    return seen
+    return visited
 
 
 def _components(
@@ -358,18 +358,18 @@ def _components(
             work += [other for other in successors[node] if other in unseen and other not in cut]
         else:
             finished.setdefault(work.pop())
-    left = set(nodes)
+    unassigned = set(nodes)
     out: list[list[int]] = []
     for root in reversed(finished):
         part: list[int] = []
-        work = [root] if root in left else []
-        left.discard(root)
+        work = [root] if root in unassigned else []
+        unassigned.discard(root)
         while work:
             node = work.pop()
             part.append(node)
-            before = [] if node in cut else [p for p in predecessors[node] if p in left]
-            left.difference_update(before)
-            work += before
+            sources = [] if node in cut else [p for p in predecessors[node] if p in unassigned]
+            unassigned.difference_update(sources)
+            work += sources
         if len(part) > 1 or (part and root in successors[root] and root not in cut):
             out.append(part)
     return out
@@ -416,8 +416,8 @@ class Flow:
     _innermost: tuple[int | None, ...]
 
     def block_at(self, n: int) -> int | None:
-        at = bisect_right(self._firsts, n) - 1
-        return at if at >= 0 and n <= self.blocks[at].last else None
+        index = bisect_right(self._firsts, n) - 1
+        return index if index >= 0 and n <= self.blocks[index].last else None
 
     def loop_at(self, n: int) -> Loop | None:
         block = self.block_at(n)
@@ -450,13 +450,13 @@ def read_steps(listing: Listing, function: Function) -> Steps:
 
 def control_flow(steps: Steps, graph: FlowGraph) -> Flow:
     """The blocks and loops of a function; ``graph`` is that of its ``steps``."""
-    before = graph.predecessors()
+    predecessors = graph.predecessors()
     blocks = tuple(
         Block(
             steps.steps[start].line,
             steps.steps[end - 1].last,
             graph.successors[i],
-            tuple(before[i]),
+            tuple(predecessors[i]),
         )
         for i, (start, end) in enumerate(pairwise(graph.starts))
     )
@@ -528,16 +528,16 @@ def _meet(
         state[seed] = {}
         work = [seed]
         while work:
-            here = work.pop()
-            now = dict(state[here] or {})
-            for barrier, target in sets[here]:
+            current = work.pop()
+            now = dict(state[current] or {})
+            for barrier, target in sets[current]:
                 now[barrier] = frozenset((target,))
-            if (sync := syncs.get(here)) is not None:
-                out[here] |= now.pop(sync.barrier, frozenset())
-            work += [other for other in out[here] if _join(state, other, now)]
-    for here in syncs:
-        if not out[here] and here + 1 < len(edges):
-            out[here].add(here + 1)
+            if (sync := syncs.get(current)) is not None:
+                out[current] |= now.pop(sync.barrier, frozenset())
+            work += [other for other in out[current] if _join(state, other, now)]
+    for current in syncs:
+        if not out[current] and current + 1 < len(edges):
+            out[current].add(current + 1)
     return [tuple(sorted(following)) for following in out]
 
 
@@ -551,8 +551,8 @@ def _join(
         return True
     grown = False
     for barrier, targets in new.items():
-        before = old.get(barrier, frozenset())
-        if not targets <= before:
-            old[barrier] = before | targets
+        known_targets = old.get(barrier, frozenset())
+        if not targets <= known_targets:
+            old[barrier] = known_targets | targets
             grown = True
     return grown

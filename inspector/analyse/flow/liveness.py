@@ -60,7 +60,7 @@ class Extent:
     ``highest["R"]`` also counts what is live at returns."""
 
     highest: dict[str, int]
-    of: dict[str, int]
+    by_function: dict[str, int]
 
 
 class _Rewriting:
@@ -88,7 +88,7 @@ class _Rewriting:
         leaving = {end - 1 for end in graph.starts[1:]}
         out: list[Step] = []
         for i, step in enumerate(self.old.steps):
-            step = self._seen(step, self.lines[step.line - self.function.first])
+            step = self._with_hidden_accesses(step, self.lines[step.line - self.function.first])
             if i in leaving:
                 step = step._replace(uses=(*step.uses, stack))
             if (pair := descriptors.get(i)) is not None:
@@ -126,15 +126,15 @@ class _Rewriting:
                 begin = False
         return tuple(out)
 
-    def _seen(self, step: Step, line: Line) -> Step:
+    def _with_hidden_accesses(self, step: Step, line: Line) -> Step:
         if line.base == "P2R":
             guard = _GUARD.search(line.text)
-            kept = tuple(
+            uses = tuple(
                 r
                 for r in step.uses
                 if self.classes[r] != "pred" or (guard and self.names.get(guard[1]) == r)
             )
-            step = step._replace(uses=kept)
+            step = step._replace(uses=uses)
         elif line.base == "R2P":
             step = step._replace(defs=(), kills=())
         if "@" in line.text and _UNIFORM_GUARD.search(line.text):
@@ -143,21 +143,21 @@ class _Rewriting:
         if jump is None:
             return step
         if jump.way is Way.CALL:
-            known = extent(self.listing)
-            highest = known.highest | {
-                "R": min(known.of.get(self.function.name, -1), known.highest["R"])
+            usage = extent(self.listing)
+            highest = usage.highest | {
+                "R": min(usage.by_function.get(self.function.name, -1), usage.highest["R"])
             }
             names = (f"{file}{i}" for file, top in highest.items() for i in range(top + 1))
-            made = tuple(self.number(name) for name in names if scratch(name))
-            kills = made if step.kills or "@" not in line.text else ()
+            clobbered = tuple(self.number(name) for name in names if scratch(name))
+            kills = clobbered if step.kills or "@" not in line.text else ()
             used = (self.number("R0"), self.number("R1"))
             return step._replace(
-                defs=(*step.defs, *made), kills=(*step.kills, *kills), uses=(*step.uses, *used)
+                defs=(*step.defs, *clobbered), kills=(*step.kills, *kills), uses=(*step.uses, *used)
             )
         if jump.way is Way.RETURN:
-            top = extent(self.listing).of.get(self.function.name, -1)
-            kept = tuple(self.number(f"R{i}") for i in _preserved(top))
-            return step._replace(uses=(*step.uses, *kept))
+            top = extent(self.listing).by_function.get(self.function.name, -1)
+            uses = tuple(self.number(f"R{i}") for i in _preserved(top))
+            return step._replace(uses=(*step.uses, *uses))
         return step
 
     def _descriptors(self, graph: FlowGraph) -> dict[int, int]:
@@ -193,8 +193,8 @@ def _reaching(graph: FlowGraph, loads: dict[int, int], reads: list[int]) -> dict
     for row in (*loads, *reads):
         inside[bisect_right(graph.starts, row) - 1].append(row)
     out: dict[int, int] = {}
-    seen = set(graph.entries)
-    work: list[tuple[int, int | None]] = [(block, None) for block in sorted(seen, reverse=True)]
+    visited = set(graph.entries)
+    work: list[tuple[int, int | None]] = [(block, None) for block in sorted(visited, reverse=True)]
     while work:
         block, pair = work.pop()
         for row in sorted(inside[block]):
@@ -203,8 +203,8 @@ def _reaching(graph: FlowGraph, loads: dict[int, int], reads: list[int]) -> dict
             elif pair is not None:
                 out[row] = pair
         for other in graph.successors[block]:
-            if other not in seen:
-                seen.add(other)
+            if other not in visited:
+                visited.add(other)
                 work.append((other, pair))
     return out
 
@@ -228,11 +228,11 @@ def _preserved(top: int) -> list[int]:
 @lru_cache(maxsize=2)
 def extent(listing: Listing) -> Extent:
     highest = dict.fromkeys(_FILES, -1)
-    own: dict[str, int] = {}
+    by_function: dict[str, int] = {}
     callers: dict[str, set[str]] = defaultdict(set)
     returns: list[str] = []
     for function in listing.functions:
-        own[function.name] = 1
+        by_function[function.name] = 1
         for line in listing.between(function.first, function.last):
             if line.kind is not Kind.INSTRUCTION:
                 continue
@@ -240,23 +240,23 @@ def extent(listing: Listing) -> Extent:
                 file, number = register[1], int(register[2])
                 highest[file] = max(highest[file], number)
                 if file == "R":
-                    own[function.name] = max(own[function.name], number + 2)
+                    by_function[function.name] = max(by_function[function.name], number + 2)
             if line.base == "RET":
                 returns.append(function.name)
             elif line.base == "CALL" and not _INDIRECT.search(line.text):
                 for callee in _CALLEE.findall(line.text):
                     callers[callee].add(function.name)
     if any("ET_EXEC" in line.text for line in listing.lines[:16]):
-        most = _closed(own, callers)
-        own.update((f.name, most[f.name]) for f in listing.functions if f.entry)
-    highest["R"] = max(highest["R"], *(max(_preserved(own[name])) for name in returns), -1)
-    return Extent(highest, own)
+        with_callees = _closed(by_function, callers)
+        by_function.update((f.name, with_callees[f.name]) for f in listing.functions if f.entry)
+    highest["R"] = max(highest["R"], *(max(_preserved(by_function[name])) for name in returns), -1)
+    return Extent(highest, by_function)
 
 
-def _closed(own: dict[str, int], callers: Mapping[str, set[str]]) -> dict[str, int]:
+def _closed(by_function: dict[str, int], callers: Mapping[str, set[str]]) -> dict[str, int]:
     """The highest of each function and of all that it calls, directly or not."""
-    out = dict(own)
-    work = sorted(own, key=lambda name: own[name])
+    out = dict(by_function)
+    work = sorted(by_function, key=lambda name: by_function[name])
     while work:
         name = work.pop()
         for caller in callers.get(name, ()):
@@ -297,30 +297,30 @@ class Ranges:
         exits: Sequence[Sequence[RegionExit]],
         classes: Sequence[str],
         *,
-        every: bool = False,
+        all_writes: bool = False,
     ) -> None:
         self.rows = rows
-        self._every = every
+        self._all_writes = all_writes
         self.starts = starts
         self.exits = exits
         self.classes = classes
-        self._before = self._solve()
+        self._live_before = self._solve()
 
     def region(self, number: int) -> Iterator[tuple[Step, set[int], Counter[str]]]:
         """The rows of a region from the last to the first, with what is live after each, and how
         many of each class. Set and counts are the same objects, changed on the way."""
         classes = self.classes
-        leaving = {each.row: each for each in self.exits[number]}
+        leaving = {region_exit.row: region_exit for region_exit in self.exits[number]}
         live: set[int] = set()
         counts: Counter[str] = Counter()
-        for at in range(self.starts[number + 1] - 1, self.starts[number] - 1, -1):
-            if (left := leaving.get(at)) is not None:
-                if not left.falls:
+        for row in range(self.starts[number + 1] - 1, self.starts[number] - 1, -1):
+            if (exit_here := leaving.get(row)) is not None:
+                if not exit_here.falls:
                     live.clear()
-                live.update(*(self._before[target] for target in left.targets))
+                live.update(*(self._live_before[target] for target in exit_here.targets))
                 counts.clear()
                 counts.update(classes[r] for r in live)
-            step = self.rows[at]
+            step = self.rows[row]
             yield step, live, counts
             for register in live.intersection(step.kills):
                 live.discard(register)
@@ -330,45 +330,45 @@ class Ranges:
                 counts[classes[register]] += 1
 
     def _solve(self) -> list[set[int]]:
-        before: list[set[int]] = []
+        live_at_start: list[set[int]] = []
         for number, exits in enumerate(self.exits):
-            leaving = {each.row for each in exits if not each.falls}
+            leaving = {region_exit.row for region_exit in exits if not region_exit.falls}
             read: set[int] = set()
-            for at in range(self.starts[number + 1] - 1, self.starts[number] - 1, -1):
-                if at in leaving:
+            for row in range(self.starts[number + 1] - 1, self.starts[number] - 1, -1):
+                if row in leaving:
                     read.clear()
-                step = self.rows[at]
+                step = self.rows[row]
                 read.difference_update(step.kills)
                 read.update(step.uses)
-            before.append(read)
-        carried = set[int]().union(*before)
+            live_at_start.append(read)
+        carried = set[int]().union(*live_at_start)
         passing: list[list[tuple[int, set[int]]]] = []
-        sources: list[list[int]] = [[] for _ in before]
+        sources: list[list[int]] = [[] for _ in live_at_start]
         for number, exits in enumerate(self.exits):
             written: set[int] = set()
-            at = self.starts[number]
+            row = self.starts[number]
             ways: list[tuple[int, set[int]]] = []
-            for each in exits:
-                for step in self.rows[at : each.row + 1]:
-                    written.update(step.defs if self._every else step.kills)
-                at = each.row + 1
-                ways += [(target, written & carried) for target in each.targets]
-                for target in each.targets:
+            for region_exit in exits:
+                for step in self.rows[row : region_exit.row + 1]:
+                    written.update(step.defs if self._all_writes else step.kills)
+                row = region_exit.row + 1
+                ways += [(target, written & carried) for target in region_exit.targets]
+                for target in region_exit.targets:
                     sources[target].append(number)
             passing.append(ways)
-        work = list(range(len(before)))
+        work = list(range(len(live_at_start)))
         waiting = set(work)
         while work:
             number = work.pop()
             waiting.discard(number)
-            live = before[number]
-            known = len(live)
+            live = live_at_start[number]
+            size_before = len(live)
             for target, hidden in passing[number]:
-                live |= before[target] - hidden
-            if len(live) != known:
+                live |= live_at_start[target] - hidden
+            if len(live) != size_before:
                 work += [source for source in sources[number] if source not in waiting]
                 waiting.update(sources[number])
-        return before
+        return live_at_start
 
 
 @dataclass(frozen=True, slots=True)
@@ -383,7 +383,7 @@ class Liveness:
     peak: Mapping[str, tuple[int, int]]
     _counts: Mapping[int, Mapping[str, int]]
 
-    def at(self, n: int) -> Mapping[str, int] | None:
+    def counts_at(self, n: int) -> Mapping[str, int] | None:
         """Live registers by class at line ``n``; None if no instruction begins on it."""
         return self._counts.get(n)
 
@@ -417,11 +417,11 @@ def ranges_of(
     labelled = {row for line in steps.labelled if (row := steps.row(line)) is not None}
     entered = {
         graph.starts[block]
-        for block, before in enumerate(graph.predecessors())
-        if block in graph.entries or before != [block - 1]
+        for block, predecessors in enumerate(graph.predecessors())
+        if block in graph.entries or predecessors != [block - 1]
     }
     starts = (*sorted(labelled | entered), len(steps.steps))
-    return steps, Ranges(steps.steps, starts, _exits(graph, starts), steps.classes, every=sass)
+    return steps, Ranges(steps.steps, starts, _exits(graph, starts), steps.classes, all_writes=sass)
 
 
 def _exits(graph: FlowGraph, starts: Sequence[int]) -> list[list[RegionExit]]:

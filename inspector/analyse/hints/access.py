@@ -55,10 +55,10 @@ def narrow_rows(subject: HintSubject, thresholds: Thresholds) -> Iterator[Findin
     elements = size = 0
     for line in moves:
         layout = layouts.get(layout_of(line) or "")
-        seen = _narrow(line, layout, tensors) if layout is not None else None
-        if seen is not None:
+        access = _narrow(line, layout, tensors) if layout is not None else None
+        if access is not None:
             lines.append(line)
-            elements, size = max((elements, size), seen)
+            elements, size = max((elements, size), access)
     if not lines:
         return
     together = MAX_ACCESS_BYTES // size
@@ -80,16 +80,16 @@ def _narrow(line: Line, layout: Blocked, tensors: Tensors) -> tuple[int, int] | 
     if shape is None or size is None or not used or len(shape) != len(layout.order):
         return None
     axis = layout.fastest
-    held = layout.held(shape)
-    together = min(MAX_ACCESS_BYTES // size, held)
+    element_count = layout.elements_a_thread(shape)
+    together = min(MAX_ACCESS_BYTES // size, element_count)
     if layout.size[axis] >= together or together < 2 or shape[axis] % together:
         return None
     steps = [tuple(n if i == axis else 0 for i in range(len(shape))) for n in range(together)]
-    places = [place for place in tensors.at(used[0], tuple(steps)) if place is not None]
+    places = [place for place in tensors.elements(used[0], tuple(steps)) if place is not None]
     if len(places) < together:
         return None
-    beside = all(b - a == size for a, b in pairwise(places))
-    return (held, size) if beside and places[0] % (together * size) else None
+    contiguous = all(b - a == size for a, b in pairwise(places))
+    return (element_count, size) if contiguous and places[0] % (together * size) else None
 
 
 NARROW = "narrow-access"
@@ -134,17 +134,17 @@ def _pieces(run: Run) -> dict[int, int]:
     out: dict[int, int] = {}
     for (_, _, width), by_place in stretches.items():
         for place in by_place:
-            if _beside(place, -width) in by_place:
+            if _advanced(place, -width) in by_place:
                 continue
             chain = []  # each continues, in every lane, where the one before it ends
             while place in by_place:
                 chain.append(by_place[place])
-                place = _beside(place, width)
+                place = _advanced(place, width)
             out.update(_cut(chain, width))
     return out
 
 
-def _beside(place: tuple[int, ...], step: int) -> tuple[int, ...]:
+def _advanced(place: tuple[int, ...], step: int) -> tuple[int, ...]:
     return tuple(address + step for address in place)
 
 
@@ -188,8 +188,8 @@ def uncoalesced_layout(subject: HintSubject, thresholds: Thresholds) -> Iterator
 
 
 def _everywhere(runs: tuple[Run, ...], limit: float, least: float) -> frozenset[int]:
-    found = [frozenset(_uncoalesced(run, limit, least)) for run in runs]
-    return frozenset.intersection(*found) if found else frozenset()
+    line_sets = [frozenset(_uncoalesced(run, limit, least)) for run in runs]
+    return frozenset.intersection(*line_sets) if line_sets else frozenset()
 
 
 def _uncoalesced(run: Run, limit: float, least: float) -> Iterator[int]:
@@ -257,7 +257,7 @@ def degree(access: WarpAccess) -> int:
     starts = range(0, len(lanes), a_pass)
     passes = 0
     for start in starts:
-        ends = ((at // BANK_BYTES, (at + access.width - 1) // BANK_BYTES) for at in lanes[start:])
+        ends = ((a // BANK_BYTES, (a + access.width - 1) // BANK_BYTES) for a in lanes[start:])
         words = {w for first, last in islice(ends, a_pass) for w in range(first, last + 1)}
         passes += max(Counter(word % BANKS for word in words).values())
     return passes // len(starts) if starts else 1
@@ -280,15 +280,15 @@ def with_executed(
     facts = subject.executed
     if facts is None:
         return tuple(guessed)
-    kept = [finding for finding in guessed if finding.rule not in REPLACED]
+    static_findings = [finding for finding in guessed if finding.rule not in REPLACED]
     by_count = [f for rule in COUNTED for f in rule(subject, facts, thresholds)]
-    others = [finding for finding in by_count if finding.rule != IDLE]
-    explained = not EXPLAINED.isdisjoint(f.rule for f in (*kept, *others))
-    return (*kept, *(others if explained else by_count))
+    without_idle = [finding for finding in by_count if finding.rule != IDLE]
+    explained = not EXPLAINED.isdisjoint(f.rule for f in (*static_findings, *without_idle))
+    return (*static_findings, *(without_idle if explained else by_count))
 
 
 def _ptx_lines(those: Iterable[ExecutedAccess | ExecutedBranch]) -> dict[Stage, tuple[int, ...]]:
-    return {Stage.PTX: tuple(sorted({one.line for one in those}))}
+    return {Stage.PTX: tuple(sorted({counter.line for counter in those}))}
 
 
 def _scattered(
@@ -297,22 +297,22 @@ def _scattered(
     limit = number(thresholds, UNCOALESCED, "sectors_times")
     least = number(thresholds, UNCOALESCED, "lanes")
     bad = [
-        one
-        for one in facts.accesses
-        if one.space == "global"
-        and one.filled
-        and one.together >= limit * one.filled
-        and one.lanes >= least * one.requests
+        access
+        for access in facts.accesses
+        if access.space == "global"
+        and access.filled
+        and access.together >= limit * access.filled
+        and access.lanes >= least * access.requests
     ]
     if not bad:
         return
-    worst = max(bad, key=lambda one: one.together / one.filled)
-    moved, wanted = sum(a.sectors for a in bad), sum(a.least_sectors for a in bad)
+    worst = max(bad, key=lambda access: access.together / access.filled)
+    moved, needed = sum(a.sectors for a in bad), sum(a.least_sectors for a in bad)
     yield Finding(
         UNCOALESCED,
         "warn",
         f"{counted(len(bad), 'access')} to global memory in which the lanes of a warp are far "
-        f"apart: {moved:,} sectors of {SECTOR_BYTES} bytes for data that fill {wanted:,}, "
+        f"apart: {moved:,} sectors of {SECTOR_BYTES} bytes for data that fill {needed:,}, "
         f"{worst.sectors / worst.requests:.3g} a request in the worst, where "
         f"{worst.least_sectors / worst.requests:.3g} would do. Memory moves whole sectors, so most "
         "of what it moves is thrown away. Let neighbouring lanes have neighbouring elements: "
@@ -327,15 +327,15 @@ def _conflicting(
 ) -> Iterator[Finding]:
     limit = number(thresholds, CONFLICTS, "times")
     bad = [
-        one
-        for one in facts.accesses
-        if one.space == "shared"
-        and one.least_wavefronts
-        and one.wavefronts >= limit * one.least_wavefronts
+        access
+        for access in facts.accesses
+        if access.space == "shared"
+        and access.least_wavefronts
+        and access.wavefronts >= limit * access.least_wavefronts
     ]
     if not bad:
         return
-    worst = max(bad, key=lambda one: one.wavefronts / one.least_wavefronts)
+    worst = max(bad, key=lambda access: access.wavefronts / access.least_wavefronts)
     waves, least = sum(a.wavefronts for a in bad), sum(a.least_wavefronts for a in bad)
     yield Finding(
         CONFLICTS,
@@ -371,12 +371,13 @@ def _divergent(
 
 
 def _idle(subject: HintSubject, facts: ExecutedFacts, thresholds: Thresholds) -> Iterator[Finding]:
-    those = [one for one in facts.accesses if one.requests]
-    requests, lanes = sum(one.requests for one in those), sum(one.lanes for one in those)
+    those = [access for access in facts.accesses if access.requests]
+    requests = sum(access.requests for access in those)
+    lanes = sum(access.lanes for access in those)
     limit = number(thresholds, IDLE, "share")
     if not requests or 1 - lanes / (WARP * requests) < limit:
         return
-    bad = [one for one in those if 1 - one.lanes / (WARP * one.requests) >= limit]
+    bad = [access for access in those if 1 - access.lanes / (WARP * access.requests) >= limit]
     yield Finding(
         IDLE,
         "hint",
@@ -393,14 +394,15 @@ def _repeated(
 ) -> Iterator[Finding]:
     loads = [a for a in facts.accesses if a.space == "global" and a.kind == "load" and a.followed]
     share = number(thresholds, REPEATED, "share")
-    bad = [one for one in loads if one.repeated >= share * one.followed]
-    again, lanes = sum(one.repeated for one in loads), sum(one.followed for one in loads)
-    if not bad or again < share * lanes:
+    bad = [access for access in loads if access.repeated >= share * access.followed]
+    twice = sum(access.repeated for access in loads)
+    lanes = sum(access.followed for access in loads)
+    if not bad or twice < share * lanes:
         return
     yield Finding(
         REPEATED,
         "hint",
-        f"{again:,} of {lanes:,} loads of lanes from global memory that were followed are of what "
+        f"{twice:,} of {lanes:,} loads of lanes from global memory that were followed are of what "
         "the same thread has loaded before, and nothing was stored there since: a cache may answer "
         "them, and each takes an instruction and its latency all the same. "
         f"{advice(subject, thresholds, REPEATED)}",

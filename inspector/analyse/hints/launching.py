@@ -45,14 +45,14 @@ def spills(subject: HintSubject, thresholds: Thresholds) -> Iterator[Finding]:
     loads = subject.resources.spill_load_bytes or 0
     if not stores and not loads:
         return
-    machine = list(subject.of(Stage.SASS, *_LOCAL_SASS))
+    machine = list(subject.instructions(Stage.SASS, *_LOCAL_SASS))
     registers = subject.resources.registers
-    at = f" at {registers} registers" if registers is not None else ""
+    limit = f" at {registers} registers" if registers is not None else ""
     yield Finding(
         SPILLS,
         "warn",
-        f"{stores} bytes of spill stores and {loads} of spill loads a thread{at}: values that had "
-        "no register go to local memory, which is device memory behind the caches. "
+        f"{stores} bytes of spill stores and {loads} of spill loads a thread{limit}: values that "
+        "had no register go to local memory, which is device memory behind the caches. "
         f"{advice(subject, thresholds, SPILLS)}",
         {Stage.SASS: numbers([m for m in machine if _SPILLED.search(m.text)] or machine)},
     )
@@ -60,7 +60,9 @@ def spills(subject: HintSubject, thresholds: Thresholds) -> Iterator[Finding]:
 
 def local_memory(subject: HintSubject, thresholds: Thresholds) -> Iterator[Finding]:
     """Arrays of a thread that live in memory, because registers cannot be indexed."""
-    machine = [m for m in subject.of(Stage.SASS, *_LOCAL_SASS) if not _SPILLED.search(m.text)]
+    machine = [
+        m for m in subject.instructions(Stage.SASS, *_LOCAL_SASS) if not _SPILLED.search(m.text)
+    ]
     if subject.sass and not any(line.base == "LDL" for line in machine):
         return
     code = subject.code(Stage.PTX)
@@ -72,23 +74,24 @@ def local_memory(subject: HintSubject, thresholds: Thresholds) -> Iterator[Findi
         # Without PTX only "no spills" shows that it is an array.
         return
     # The uses of constant tables are addresses taken by ``mov``.
-    if any(_REDUCTION_TABLE in line.text for line in subject.of(Stage.PTX, "mov", "ld")):
+    if any(_REDUCTION_TABLE in line.text for line in subject.instructions(Stage.PTX, "mov", "ld")):
         return
     declared = [
         variable_declaration(line.text[line.text.find(".local") :])
         for line in subject.lines(Stage.PTX)
         if line.opcode is None and ".local" in line.text
     ]
-    depot = sum(one.size or 0 for one in declared if one is not None)
+    depot = sum(variable.size or 0 for variable in declared if variable is not None)
     size = depot or subject.resources.stack_bytes
-    what = f"{counted(size, 'byte')} a thread" if size else "an array"
+    array_text = f"{counted(size, 'byte')} a thread" if size else "an array"
     count = len(machine) or len(accesses)
     yield Finding(
         LOCAL,
         "hint",
-        f"{what[0].upper()}{what[1:]} in local memory, by {counted(count, 'instruction')}, and not "
-        "because registers spilled: an array that is indexed by a value not known when compiling "
-        "cannot be kept in registers, so each access is one of memory. Unroll the loops that "
+        f"{array_text[0].upper()}{array_text[1:]} in local memory, by "
+        f"{counted(count, 'instruction')}, and not because registers spilled: an array that is "
+        "indexed by a value not known when compiling cannot be kept in registers, so each access "
+        "is one of memory. Unroll the loops that "
         "index it until every index is a constant, or keep it in shared memory.",
         {Stage.PTX: numbers(accesses), Stage.SASS: numbers(machine)},
     )
@@ -119,8 +122,8 @@ def small_grid(subject: HintSubject, thresholds: Thresholds) -> Iterator[Finding
     shape = _waves(subject)
     if shape is None:
         return
-    blocks, sms, each = shape
-    waves = blocks / (sms * each)
+    blocks, sms, per_sm = shape
+    waves = blocks / (sms * per_sm)
     if waves >= number(thresholds, GRID, "waves") or blocks % sms == 0:
         return
     listing, function = subject.listings.get(Stage.TTIR), subject.functions.get(Stage.TTIR)
@@ -128,15 +131,15 @@ def small_grid(subject: HintSubject, thresholds: Thresholds) -> Iterator[Finding
     moved = None if subject.launch is None else tensor_bytes(subject.launch, ttir)
     small = blocks == 1 if moved is None else moved.value <= number(thresholds, GRID, "bytes")
     severe = "warn" if 2 * blocks < sms else "hint"
-    seen = f"{blocks:,} blocks fill {waves:.0%} of what {sms} SMs hold, {each} each"
+    grid_text = f"{blocks:,} blocks fill {waves:.0%} of what {sms} SMs hold, {per_sm} each"
     if blocks < sms:
-        seen = f"{counted(blocks, 'block')} for {sms} SMs: {sms - blocks} of them get no work"
+        grid_text = f"{counted(blocks, 'block')} for {sms} SMs: {sms - blocks} of them get no work"
     yield Finding(
         GRID,
         "info" if small else severe,
-        f"{seen}. With few warps an SM there is little to hide the latency of memory behind. Give "
-        "each block less work and launch more of them, split the longest loop over blocks, or do "
-        "more in one launch.",
+        f"{grid_text}. With few warps an SM there is little to hide the latency of memory behind. "
+        "Give each block less work and launch more of them, split the longest loop over blocks, "
+        "or do more in one launch.",
     )
 
 
@@ -176,13 +179,13 @@ def low_occupancy(subject: HintSubject, thresholds: Thresholds) -> Iterator[Find
     schedulers = full.device.sub_partitions
     if full.warps >= schedulers * number(thresholds, OCCUPANCY, "warps_a_scheduler"):
         return
-    more = "".join(f" What would allow more: {step.text}." for step in full.next_steps[:1])
+    advice_text = "".join(f" What would allow more: {step.text}." for step in full.next_steps[:1])
     yield Finding(
         OCCUPANCY,
         "hint",
         f"{counted(full.warps, 'warp')} an SM, {full.percent:.0f} percent of what it could hold, "
         f"limited by {' and '.join(full.limiters)}: {full.warps / schedulers:.3g} for each of its "
-        f"{schedulers} schedulers, too few to hide even the latency of arithmetic.{more}",
+        f"{schedulers} schedulers, too few to hide even the latency of arithmetic.{advice_text}",
     )
 
 
@@ -202,17 +205,17 @@ def masked_lanes(subject: HintSubject, thresholds: Thresholds) -> Iterator[Findi
     of loops. A mask that depends on data says nothing.
     """
     launches = [c for c in subject.calls if c.kind == "triton" and c.grid is not None]
-    most = int(number(thresholds, MASKED, "launches"))
-    often = sorted(launches, key=lambda call: -call.count)[:most]
+    launch_limit = int(number(thresholds, MASKED, "launches"))
+    often = sorted(launches, key=lambda call: -call.count)[:launch_limit]
     bad: list[tuple[float, Line, Call, bool]] = []
     for call in often:
-        for line, on, of, exact in _shares(subject, call, thresholds):
-            if 1 - on / of >= number(thresholds, MASKED, "off"):
-                bad.append((on / of, line, call, exact))
+        for line, on, elements, exact in _shares(subject, call, thresholds):
+            if 1 - on / elements >= number(thresholds, MASKED, "off"):
+                bad.append((on / elements, line, call, exact))
     if not bad:
         return
-    share, at, launch, exact = min(bad, key=lambda one: one[0])
-    size = prod(operand_shape(at) or ())
+    share, masked_line, launch, exact = min(bad, key=lambda entry: entry[0])
+    size = prod(operand_shape(masked_line) or ())
     grid = "×".join(str(n) for n in launch.grid or ())
     yield Finding(
         MASKED,
@@ -231,17 +234,17 @@ def _shares(
 ) -> Iterator[tuple[Line, int, int, bool]]:
     """Each access of one launch that has a mask, with what ``_count`` gives of it."""
     budget = int(number(thresholds, MASKED, "elements"))
-    known = ttgir_values(subject, call)
-    done: dict[str, tuple[int, int, bool] | None] = {}
+    argument_values = ttgir_values(subject, call)
+    share_by_mask: dict[str, tuple[int, int, bool] | None] = {}
     for line in subject.ttgir:
         place, names, shape = _MASKS.get(line.base or ""), uses(line), operand_shape(line)
         mask = names[place] if place is not None and len(names) > place else None
         if call.grid is None or mask is None or shape is None or prod(shape) < WARP:
             continue
-        if mask not in done:
-            done[mask] = _count(subject, known, call.grid, mask, shape, budget)
-        if (found := done[mask]) is not None:
-            yield line, *found
+        if mask not in share_by_mask:
+            share_by_mask[mask] = _count(subject, argument_values, call.grid, mask, shape, budget)
+        if (mask_share := share_by_mask[mask]) is not None:
+            yield line, *mask_share
 
 
 _MASKS = {"tt.load": 1, "tt.store": 2}
@@ -250,7 +253,7 @@ _MASKS = {"tt.load": 1, "tt.store": 2}
 
 def _count(
     subject: HintSubject,
-    known: Mapping[str, int],
+    argument_values: Mapping[str, int],
     grid: tuple[int, int, int],
     mask: str,
     shape: tuple[int, ...],
@@ -260,21 +263,23 @@ def _count(
     size, total = prod(shape), prod(grid)
     if size > budget or total <= 0:  # nothing was launched, or somebody says so
         return None
-    on = of = 0
-    tensors = Tensors(subject.lines(Stage.TTGIR), known)
+    on = counted_elements = 0
+    tensors = Tensors(subject.lines(Stage.TTGIR), argument_values)
     places = tuple(product(*map(range, shape)))
     count = min(total, max(budget // size, 1))
     for i in range(count):  # all programs where they are few, else the middles of equal parts
-        at = (2 * i + 1) * total // (2 * count)
-        tensors.restart((at % grid[0], at // grid[0] % grid[1], at // (grid[0] * grid[1])))
-        values = tensors.at(mask, places)
+        program = (2 * i + 1) * total // (2 * count)
+        tensors.restart(
+            (program % grid[0], program // grid[0] % grid[1], program // (grid[0] * grid[1]))
+        )
+        values = tensors.elements(mask, places)
         if None in values:
             return None
         on += sum(map(bool, values))
-        of += size
+        counted_elements += size
         if not tensors.programs:
-            return on, of, True
-    return on, of, of == total * size
+            return on, counted_elements, True
+    return on, counted_elements, counted_elements == total * size
 
 
 def idle_lanes(subject: HintSubject, thresholds: Thresholds) -> Iterator[Finding]:

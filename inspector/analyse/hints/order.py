@@ -49,8 +49,8 @@ def early_wait(subject: HintSubject, thresholds: Thresholds) -> Iterator[Finding
         loads = sum(1 for line in lines if line.base == "LDG")
         if not loads:
             continue
-        most, waits = _in_flight(lines)
-        if most >= enough or loads > number(thresholds, WAIT, "loads") or _chased(lines):
+        bytes_in_flight, waits = _in_flight(lines)
+        if bytes_in_flight >= enough or loads > number(thresholds, WAIT, "loads") or _chased(lines):
             return
         early_waits += [wait for wait in waits if wait[2] <= near]
     if not early_waits:
@@ -71,9 +71,9 @@ def early_wait(subject: HintSubject, thresholds: Thresholds) -> Iterator[Finding
 def _in_flight(lines: Sequence[Line]) -> tuple[int, list[tuple[Line, Line, int]]]:
     """The most bytes a thread has on their way at a wait; loads, who waits, and how far on."""
     pending: dict[int, list[tuple[int, Line]]] = defaultdict(list)
-    most = 0
+    largest = 0
     waits: list[tuple[Line, Line, int]] = []
-    for at, line in enumerate(lines):
+    for index, line in enumerate(lines):
         control = line.control
         if control is None:
             continue
@@ -82,13 +82,13 @@ def _in_flight(lines: Sequence[Line]) -> tuple[int, list[tuple[Line, Line, int]]
         )
         for barrier in range(6):
             if control.wait >> barrier & 1 and pending.get(barrier):
-                most = max(most, on_way)
-                waits += [(load, line, at - issued) for issued, load in pending.pop(barrier)]
+                largest = max(largest, on_way)
+                waits += [(load, line, index - issued) for issued, load in pending.pop(barrier)]
         if line.base == "LDG" and control.write_barrier is not None:
-            pending[control.write_barrier].append((at, line))
+            pending[control.write_barrier].append((index, line))
     if any(pending.values()):  # waited for in the next turn: it was loaded ahead
         return 1 << 20, []
-    return most, waits
+    return largest, waits
 
 
 def _chased(lines: Sequence[Line]) -> bool:
@@ -127,13 +127,13 @@ def barrier_in_loop(subject: HintSubject, thresholds: Thresholds) -> Iterator[Fi
     crowded: list[Line] = []
     work = 0
     for lines in _bodies(flow, code):
-        here = [line for line in lines if _BARRIERS.match(line.opcode or "")]
-        if not here or any(_PIPELINED.match(line.opcode or "") for line in lines):
+        barriers = [line for line in lines if _BARRIERS.match(line.opcode or "")]
+        if not barriers or any(_PIPELINED.match(line.opcode or "") for line in lines):
             continue
-        bars += here
-        if len(lines) / len(here) <= number(thresholds, BARRIER, "instructions"):
-            crowded += here
-            work = max(work, round(len(lines) / len(here)))
+        bars += barriers
+        if len(lines) / len(barriers) <= number(thresholds, BARRIER, "instructions"):
+            crowded += barriers
+            work = max(work, round(len(lines) / len(barriers)))
     sums = _accumulated(subject.ttgir) if bars else []
     if sums:
         yield Finding(
@@ -199,21 +199,23 @@ def uninlined_call(subject: HintSubject, thresholds: Thresholds) -> Iterator[Fin
     A failing assertion and the assembler's own subroutines (divisions) are left alone, and so are
     calls in PTX that the assembler inlined after all, and OptiX's own functions.
     """
-    own = [line for line in subject.of(Stage.SASS, "CALL") if "__internal_" not in line.text]
-    if subject.sass and not own:
+    sass_calls = [
+        line for line in subject.instructions(Stage.SASS, "CALL") if "__internal_" not in line.text
+    ]
+    if subject.sass and not sass_calls:
         return
-    calls = subject.of(Stage.PTX, "call")
+    calls = subject.instructions(Stage.PTX, "call")
     if subject.ptx:
         names = [line.targets[0] if line.targets else "" for line in calls]
     else:
-        names = [(m[1] if (m := _CALLEE.search(line.text)) else "") for line in own]
+        names = [(m[1] if (m := _CALLEE.search(line.text)) else "") for line in sass_calls]
     named = [name for name in names if _inlinable(name)]
     if not named:
         return
     heavy = all(name in _HEAVY for name in named)
     called = [base_name(name) if name else "a function chosen at run time" for name in named]
     shown = some(list(dict.fromkeys(called)))
-    kept = [line for line in calls if not line.targets or _inlinable(line.targets[0])]
+    listed_calls = [line for line in calls if not line.targets or _inlinable(line.targets[0])]
     yield Finding(
         CALL,
         "info" if heavy else "hint",
@@ -224,7 +226,7 @@ def uninlined_call(subject: HintSubject, thresholds: Thresholds) -> Iterator[Fin
             if heavy
             else advice(subject, thresholds, CALL)
         ),
-        {Stage.PTX: numbers(kept), Stage.SASS: numbers(own)},
+        {Stage.PTX: numbers(listed_calls), Stage.SASS: numbers(sass_calls)},
     )
 
 
@@ -248,12 +250,12 @@ def slow_division(subject: HintSubject, thresholds: Thresholds) -> Iterator[Find
     and divisors that are constants.
     """
     code, flow = subject.code(Stage.PTX), subject.flow(Stage.PTX)
-    every = [
+    candidates = [
         line
-        for line in subject.of(Stage.PTX, "div", "rem")
+        for line in subject.instructions(Stage.PTX, "div", "rem")
         if _DIVISION.match(line.opcode or "") and _BY_REGISTER.search(line.text)
     ]
-    if code is None or flow is None or not every:
+    if code is None or flow is None or not candidates:
         return
 
     def body(line: Line) -> int:
@@ -265,20 +267,20 @@ def slow_division(subject: HintSubject, thresholds: Thresholds) -> Iterator[Find
     least = number(thresholds, SLOW_DIVISION, "share")
     divisions: list[Line] = []
     for first, size in bodies.items():
-        slow = [line for line in every if body(line) == first]
+        slow = [line for line in candidates if body(line) == first]
         if (first or not looped) and slow and _share(slow, size, thresholds) >= least:
             divisions += slow
     if not divisions:
         return
-    what = some(list(dict.fromkeys(f"{line.opcode}" for line in divisions)))
+    opcodes = some(list(dict.fromkeys(f"{line.opcode}" for line in divisions)))
     floats = all(".f" in (line.opcode or "") for line in divisions)
     cure = advice(subject, thresholds, SLOW_DIVISION, "floats" if floats else "integers")
-    where = "in a loop" if looped else "in a kernel without loops"
+    place = "in a loop" if looped else "in a kernel without loops"
     share = _share(divisions, bodies.total() - looped * bodies[0], thresholds)
     yield Finding(
         SLOW_DIVISION,
         "hint",
-        f"{counted(len(divisions), 'division')} {where} ({what}), about {share:.0%} of its "
+        f"{counted(len(divisions), 'division')} {place} ({opcodes}), about {share:.0%} of its "
         "instructions (an estimate): the hardware has no such instruction, so each is a "
         f"reciprocal and its corrections. {cure}",
         {Stage.PTX: numbers(divisions)},
@@ -286,9 +288,9 @@ def slow_division(subject: HintSubject, thresholds: Thresholds) -> Iterator[Find
 
 
 def _share(slow: list[Line], lines: int, thresholds: Thresholds) -> float:
-    known = thresholds[SLOW_DIVISION].get("instructions", {})
+    instruction_counts = thresholds[SLOW_DIVISION].get("instructions", {})
     kinds = (_DIVISION.match(line.opcode or "") for line in slow)
-    spent = sum(float(known.get(kind[1], 1)) for kind in kinds if kind)
+    spent = sum(float(instruction_counts.get(kind[1], 1)) for kind in kinds if kind)
     return spent / max(spent + lines - len(slow), 1)
 
 
@@ -308,18 +310,18 @@ def no_tensor_cores(subject: HintSubject, thresholds: Thresholds) -> Iterator[Fi
     dots = [line for line in subject.ttgir if line.base == "tt.dot"]
     if listing is None or not dots:
         return
-    plain = blocked(listing.lines)
+    blocked_layouts = blocked(listing.lines)
     bad = []
     for line in dots:
         parent, element = _PARENT.search(line.text), _ELEMENT.search(line.text)
         shape = operand_shape(line)
-        if parent is None or parent[1] not in plain or element is None or shape is None:
+        if parent is None or parent[1] not in blocked_layouts or element is None or shape is None:
             continue
         if element[1] != "f64" and min(shape[-2:]) >= least:
             bad.append((line, element[1]))
     if not bad:
         return
-    fused = len(subject.of(Stage.SASS, "FFMA"))
+    fused = len(subject.instructions(Stage.SASS, "FFMA"))
     became = f" became {counted(fused, 'FFMA instruction')}" if fused else " are multiply-adds"
     kinds = sorted({element for _, element in bad})
     yield Finding(
@@ -356,7 +358,7 @@ def fp64_promotion(subject: HintSubject, thresholds: Thresholds) -> Iterator[Fin
     if code is None or code.count(lambda o: o.endswith("f64") and o.startswith(moves)):
         return
     lines = subject.lines(Stage.PTX)
-    passed = any(".param" in one.text and ".f64" in one.text for one in lines if not one.opcode)
+    passed = any(".param" in x.text and ".f64" in x.text for x in lines if not x.opcode)
     constant = any(line.opcode and _CONSTANT.search(line.text) for line in lines)
     both = code.count(_WIDENED.match) and code.count(_NARROWED.match)
     if passed or not constant or not both:

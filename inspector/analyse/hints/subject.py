@@ -55,11 +55,11 @@ class ExecutedBranch(Struct, frozen=True):
 
 
 class ExecutedFacts(Struct, frozen=True):
-    """Counts of ``ran`` of a launch's ``of`` blocks. ``instructions`` are warps', ``threads`` the
-    lanes that came to them, ``active`` those that ran them."""
+    """Counts of ``ran`` of a launch's ``launched`` blocks. ``instructions`` are warps', ``threads``
+    the lanes that came to them, ``active`` those that ran them."""
 
     ran: int
-    of: int
+    launched: int
     instructions: int
     threads: int
     active: int
@@ -68,7 +68,7 @@ class ExecutedFacts(Struct, frozen=True):
 
     @property
     def blocks(self) -> tuple[int, int]:
-        return self.ran, self.of
+        return self.ran, self.launched
 
 
 WARP = 32
@@ -141,7 +141,7 @@ class HintSubject(Struct, frozen=True, dict=True):
         facts = self.facts.get(stage)
         return None if facts is None else facts.code
 
-    def of(self, stage: Stage, *bases: str) -> Sequence[Line]:
+    def instructions(self, stage: Stage, *bases: str) -> Sequence[Line]:
         """The kernel's instructions in PTX or SASS whose opcodes begin with one of these words."""
         code = self.code(stage)
         return () if code is None else code.of(*bases)
@@ -207,9 +207,11 @@ class HintSubject(Struct, frozen=True, dict=True):
         static = self.resources.static_shared_bytes
         if self.device is None or self.block is None or static is None or dynamic is None:
             return None
-        own = (self.built_for or self.device).own_shared(static)
+        own_bytes = (self.built_for or self.device).own_shared(static)
         registers, barriers = self.resources.registers, self.resources.barriers
-        return occupancy(self.device, prod(self.block), registers, own + dynamic, barriers=barriers)
+        return occupancy(
+            self.device, prod(self.block), registers, own_bytes + dynamic, barriers=barriers
+        )
 
 
 def number(thresholds: Thresholds, rule: str, name: str) -> float:

@@ -44,10 +44,10 @@ Lanes = tuple[int, ...]
 def compute(opcode: str, values: Sequence[Lanes | None]) -> Lanes | None:
     """The result of an integer instruction, as its type reads it; None if it is not known."""
     base = opcode.partition(".")[0]
-    known = [value for value in values if value is not None]
-    if len(known) < len(values):
-        return (0,) * WARP if base == "and" and (0,) * WARP in known else None
-    return known[0] if base == "cvta" and len(known) == 1 else evaluate(opcode, known)
+    lanes = [value for value in values if value is not None]
+    if len(lanes) < len(values):
+        return (0,) * WARP if base == "and" and (0,) * WARP in lanes else None
+    return lanes[0] if base == "cvta" and len(lanes) == 1 else evaluate(opcode, lanes)
 
 
 # -- what the launch leaves open --------------------------------------------------------------
@@ -85,14 +85,14 @@ def _ttgir_arguments(subject: HintSubject) -> list[tuple[str, str]]:
 
 def scalars(subject: HintSubject) -> dict[str, int]:
     """The integer arguments by their names in TTGIR: the launch's, else awkward ones."""
-    known = dict(enumerate(parameters(subject, subject.launch)))
+    values = dict(enumerate(parameters(subject, subject.launch)))
     named = enumerate(_ttgir_arguments(subject))
-    return {name: _scalar(known.get(at)) for at, (name, kind) in named if kind[0] != "!"}
+    return {name: _scalar(values.get(index)) for index, (name, kind) in named if kind[0] != "!"}
 
 
 def ttgir_values(subject: HintSubject, call: Call) -> Mapping[str, int]:
-    own = zip(_ttgir_arguments(subject), parameters(subject, call), strict=False)
-    return {name: int(p.value) for (name, _), p in own if isinstance(p.value, int)}
+    arguments = zip(_ttgir_arguments(subject), parameters(subject, call), strict=False)
+    return {name: int(p.value) for (name, _), p in arguments if isinstance(p.value, int)}
 
 
 # -- a warp -----------------------------------------------------------------------------------
@@ -131,8 +131,8 @@ def runs(subject: HintSubject, scalar: int = LARGE_ODD) -> tuple[Run, ...]:
     code = subject.ptx_code
     if code is None:
         return ()
-    made = subject.memo.get(("touched", scalar))
-    if not isinstance(made, tuple):
+    warp_runs = subject.memo.get(("touched", scalar))
+    if not isinstance(warp_runs, tuple):
         shapes: tuple[tuple[int, int, int], ...] = ((256, 1, 1),)
         if subject.block is not None:
             shapes = (subject.block,)
@@ -142,12 +142,13 @@ def runs(subject: HintSubject, scalar: int = LARGE_ODD) -> tuple[Run, ...]:
             for operand in row.operands
         ):
             shapes = SHAPES
-        given = parameters(subject, subject.launch)
-        made = tuple(
-            {a.line: a for a in Warp(code, shape, given, scalar).accesses} for shape in shapes
+        launch_parameters = parameters(subject, subject.launch)
+        warp_runs = tuple(
+            {a.line: a for a in Warp(code, shape, launch_parameters, scalar).accesses}
+            for shape in shapes
         )
-        subject.memo["touched", scalar] = made
-    return made
+        subject.memo["touched", scalar] = warp_runs
+    return warp_runs
 
 
 class Warp:
@@ -161,11 +162,11 @@ class Warp:
         self,
         code: PtxFunction,
         block: tuple[int, int, int],
-        known: Sequence[Parameter] = (),
+        parameters: Sequence[Parameter] = (),
         unknown: int = LARGE_ODD,
     ) -> None:
         self._block = block
-        self._scalar_values = {p.symbol: _scalar(p, unknown) for p in known}
+        self._scalar_values = {p.symbol: _scalar(p, unknown) for p in parameters}
         self._unknown = unknown
         self._parameters = {p.name: n for n, p in enumerate(code.parameters)}
         loaded = {r.operands[0] for r in code.instructions if r.base == "ld" and "param" in r.parts}
@@ -177,20 +178,20 @@ class Warp:
         self._stretch = 0
         self.accesses: list[WarpAccess] = []
         writes = [row.registers()[0] for row in code.instructions]
-        written = Counter([r for own in writes for r in own])
+        written = Counter([r for registers in writes for r in registers])
         labels = set(code.labels.values())
         met: set[int] = set()
-        again: set[int] = set()
-        for at, row in enumerate(code.instructions):
-            if at in labels:  # what was defined a second time may be either
+        redefined: set[int] = set()
+        for index, row in enumerate(code.instructions):
+            if index in labels:  # what was defined a second time may be either
                 self._stretch += 1
-                for register in again:
+                for register in redefined:
                     self._values.pop(register, None)
-                again.clear()
-            self._run(row, writes[at])
-            for register in writes[at]:
+                redefined.clear()
+            self._run(row, writes[index])
+            for register in writes[index]:
                 if written[register] > 1:
-                    (again if register in met else met).add(register)
+                    (redefined if register in met else met).add(register)
 
     def _run(self, row: PtxInstruction, written: Sequence[int]) -> None:
         if row.base in ("bar", "barrier"):
@@ -220,7 +221,7 @@ class Warp:
             return []
         if row.base == "mov":
             return self._moved(row)
-        values = [self._value(each) for each in operands[1:]]
+        values = [self._value(operand) for operand in operands[1:]]
         if row.base == "shfl" and "idx" in parts and len(values) > 1:
             source, lane = values[0], values[1]
             if source is None or lane is None or len(set(lane)) > 1:
@@ -242,10 +243,10 @@ class Warp:
         if isinstance(source, VectorOperand):
             part_bits = width // len(source.elements)
             parts = [self._value(element) for element in source.elements]
-            known = [part for part in parts if part is not None]
-            if len(known) < len(parts):
+            values = [part for part in parts if part is not None]
+            if len(values) < len(parts):
                 return []
-            return [tuple(_joined(lane, part_bits) for lane in zip(*known, strict=True))]
+            return [tuple(_joined(lane, part_bits) for lane in zip(*values, strict=True))]
         value = self._value(source)
         if not isinstance(target, VectorOperand):
             return [value]
@@ -311,10 +312,12 @@ class Warp:
         if space is None or address is None or size is None or base is None:
             return
         lanes = list(zip(base, mask, strict=True))[: prod(self._block)]
-        where = tuple(place + address.offset for place, on in lanes if on)
-        if len(set(where)) > 1:
+        addresses = tuple(place + address.offset for place, on in lanes if on)
+        if len(set(addresses)) > 1:
             store = row.base == "st"
-            access = WarpAccess(row.line, space, store, size, where, self._stretch, address.base)
+            access = WarpAccess(
+                row.line, space, store, size, addresses, self._stretch, address.base
+            )
             self.accesses.append(access)
 
 

@@ -53,15 +53,15 @@ class Parameter(Struct, frozen=True):
 class Context(Struct, frozen=True):
     """Known facts about a kernel; None and () are "not known".
 
-    ``grid`` counts blocks and ``block`` threads of every launch alike (x, y, z); ``most`` is the
-    largest block that the kernel was compiled for (``.maxntid``). ``cluster`` counts blocks.
+    ``grid`` counts blocks and ``block`` threads of every launch alike (x, y, z); ``max_block`` is
+    the largest block that the kernel was compiled for (``.maxntid``). ``cluster`` counts blocks.
     ``language`` is ``triton`` where a block runs one of its programs, else ``cuda`` or None.
     """
 
     parameters: tuple[Parameter, ...] = ()
     grid: Size | None = None
     block: Size | None = None
-    most: Size | None = None
+    max_block: Size | None = None
     cluster: Size | None = None
     target: str | None = None
     shared_bytes: int | None = None
@@ -101,7 +101,7 @@ def context_of(
         parameters=_with_values(named, calls),
         grid=_common([c.grid for c in calls]),
         block=header.block or _common([c.block for c in calls]),
-        most=header.most,
+        max_block=header.most,
         cluster=header.cluster,
         target=variant.target,
         shared_bytes=_common([c.shared_bytes for c in calls]),
@@ -123,9 +123,9 @@ def of_header(listing: Listing, function: Function) -> Context:
     """What PTX itself says of one of its functions."""
     header = read_header(listing, function)
     return Context(
-        parameters=_bare(header.parameters),
+        parameters=_unnamed(header.parameters),
         block=header.block,
-        most=header.most,
+        max_block=header.most,
         cluster=header.cluster,
     )
 
@@ -152,22 +152,22 @@ def triton_parameters(
             Parameter(i, name, type_, multiple=multiple)
             for i, (name, type_, multiple) in enumerate(arguments)
         )
-    own = len(arguments)
-    arguments += [(name, "*i8", None) for name in SCRATCH[: max(0, len(declared) - own)]]
+    argument_count = len(arguments)
+    arguments += [(name, "*i8", None) for name in SCRATCH[: max(0, len(declared) - argument_count)]]
     pairs = zip(arguments, declared, strict=False)
     fits = bool(signature) and len(declared) == len(arguments)
     if not fits or not all(_agrees(type_, d) for (_, type_, _), d in pairs):
-        return _bare(declared)
+        return _unnamed(declared)
     return tuple(
         replace(
             p,
             name=name,
             type=type_,
             multiple=multiple,
-            hidden=p.index >= own,
+            hidden=p.index >= argument_count,
             pointer=type_.startswith("*"),
         )
-        for p, (name, type_, multiple) in zip(_bare(declared), arguments, strict=True)
+        for p, (name, type_, multiple) in zip(_unnamed(declared), arguments, strict=True)
     )
 
 
@@ -176,14 +176,14 @@ def cuda_parameters(declared: Sequence[PtxVariable], demangled: str) -> tuple[Pa
     types = argument_types(demangled)
     if not declared:
         return tuple(Parameter(i, type=t) for i, t in enumerate(types))
-    typed = list(zip(_bare(declared), types, strict=False))
+    typed = list(zip(_unnamed(declared), types, strict=False))
     fits = all(p.size == 8 for p, t in typed if t.endswith(("*", "&")))
     if len(types) != len(declared) or not fits:
-        return _bare(declared)
+        return _unnamed(declared)
     return tuple(replace(p, type=t, pointer=t.endswith(("*", "&"))) for p, t in typed)
 
 
-def _bare(declared: Sequence[PtxVariable]) -> tuple[Parameter, ...]:
+def _unnamed(declared: Sequence[PtxVariable]) -> tuple[Parameter, ...]:
     return tuple(
         Parameter(i, offset=d.offset, size=d.size, symbol=d.name, pointer=d.pointer)
         for i, d in enumerate(declared)
@@ -232,9 +232,11 @@ def _common(values: Sequence[T | None]) -> T | None:
 
 def _with_values(parameters: tuple[Parameter, ...], calls: Sequence[Call]) -> tuple[Parameter, ...]:
     """The values that scalars had in every call, found by their names."""
-    seen = [{a.name: a.value for a in call.arguments} for call in calls]
+    values_by_name = [{a.name: a.value for a in call.arguments} for call in calls]
     out: list[Parameter] = []
     for p in parameters:
-        value = _common([s.get(p.name) for s in seen]) if p.name and not p.hidden else None
+        value = (
+            _common([s.get(p.name) for s in values_by_name]) if p.name and not p.hidden else None
+        )
         out.append(replace(p, value=value) if isinstance(value, int | float) else p)
     return tuple(out)

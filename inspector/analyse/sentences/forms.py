@@ -71,12 +71,14 @@ def form(terms: Iterable[tuple[Atom, int]], constant: int = 0) -> LinearForm:
     sums: dict[Atom, int] = {}
     for atom, factor in terms:
         sums[atom] = sums.get(atom, 0) + factor
-    kept = tuple((atom, factor) for atom, factor in sums.items() if factor)
+    nonzero_terms = tuple((atom, factor) for atom, factor in sums.items() if factor)
     low = high = constant
-    for atom, factor in kept:
+    for atom, factor in nonzero_terms:
         ends = (atom.low * factor, atom.high * factor)
         low, high = low + min(ends), high + max(ends)
-    return LinearForm(kept, constant, low, high, sum(atom.size for atom, _ in kept))
+    return LinearForm(
+        nonzero_terms, constant, low, high, sum(atom.size for atom, _ in nonzero_terms)
+    )
 
 
 def constant(value: int) -> LinearForm:
@@ -100,58 +102,58 @@ def scale(a: LinearForm, factor: int) -> LinearForm:
 
 
 def product(a: LinearForm, b: LinearForm) -> LinearForm:
-    for one, other in ((a, b), (b, a)):
-        if one.number is not None:
-            return scale(other, one.number)
+    for operand, other in ((a, b), (b, a)):
+        if operand.number is not None:
+            return scale(other, operand.number)
     # Common factors come out, so that 4n × 2m and 8 × n × m are one thing.
-    whole = 1
+    common_factor = 1
     parts: list[LinearForm] = []
-    for one in (a, b):
-        common = _common(one, 0)
-        whole *= common
-        parts.append(_shared(one, common))
+    for operand in (a, b):
+        common = _common(operand, 0)
+        common_factor *= common
+        parts.append(_shared(operand, common))
     parts.sort(key=repr)
     ends = [x * y for x in (parts[0].low, parts[0].high) for y in (parts[1].low, parts[1].high)]
     multiple = parts[0].multiple * parts[1].multiple
-    return scale(made("product", "", min(ends), max(ends), parts, multiple), whole)
+    return scale(atom_form("product", "", min(ends), max(ends), parts, multiple), common_factor)
 
 
 def divided(a: LinearForm, divisor: int) -> LinearForm:
     """``a`` by a positive number, rounded down."""
-    whole, rest = _split(a, divisor)
-    if rest.low >= 0 and rest.high < divisor:
-        return whole
-    common = _common(rest, divisor)
+    multiple_part, remainder = _split(a, divisor)
+    if remainder.low >= 0 and remainder.high < divisor:
+        return multiple_part
+    common = _common(remainder, divisor)
     if common > 1:
-        return add(whole, divided(_shared(rest, common), divisor // common))
-    inner = rest.atom
+        return add(multiple_part, divided(_shared(remainder, common), divisor // common))
+    inner = remainder.atom
     if inner is not None and inner.op == "quotient":
-        return add(whole, divided(inner.args[0], inner.args[1].constant * divisor))
-    low, high = rest.low // divisor, rest.high // divisor
-    return add(whole, made("quotient", "", low, high, [rest, constant(divisor)]))
+        return add(multiple_part, divided(inner.args[0], inner.args[1].constant * divisor))
+    low, high = remainder.low // divisor, remainder.high // divisor
+    return add(multiple_part, atom_form("quotient", "", low, high, [remainder, constant(divisor)]))
 
 
 def modulo(a: LinearForm, divisor: int) -> LinearForm:
     """The remainder of ``a`` rounded down, by a positive number."""
-    rest = _split(a, divisor)[1]
-    if rest.low >= 0 and rest.high < divisor:
-        return rest
-    common = _common(rest, divisor)
+    remainder = _split(a, divisor)[1]
+    if remainder.low >= 0 and remainder.high < divisor:
+        return remainder
+    common = _common(remainder, divisor)
     if common > 1:
-        return scale(modulo(_shared(rest, common), divisor // common), common)
-    inner = rest.atom
+        return scale(modulo(_shared(remainder, common), divisor // common), common)
+    inner = remainder.atom
     if inner is not None and inner.op == "remainder" and inner.args[1].constant % divisor == 0:
         return modulo(inner.args[0], divisor)
-    common = gcd(rest.multiple, divisor)
-    return made("remainder", "", 0, divisor - common, [rest, constant(divisor)], common)
+    common = gcd(remainder.multiple, divisor)
+    return atom_form("remainder", "", 0, divisor - common, [remainder, constant(divisor)], common)
 
 
 def _split(a: LinearForm, divisor: int) -> tuple[LinearForm, LinearForm]:
     """``a`` as ``whole × divisor + rest``."""
-    whole = [(atom, factor // divisor) for atom, factor in a.terms if factor % divisor == 0]
-    rest = [(atom, factor) for atom, factor in a.terms if factor % divisor]
+    multiples = [(atom, factor // divisor) for atom, factor in a.terms if factor % divisor == 0]
+    remainders = [(atom, factor) for atom, factor in a.terms if factor % divisor]
     over, under = divmod(a.constant, divisor)
-    return form(whole, over), form(rest, under)
+    return form(multiples, over), form(remainders, under)
 
 
 def _common(a: LinearForm, divisor: int) -> int:
@@ -159,8 +161,8 @@ def _common(a: LinearForm, divisor: int) -> int:
     return gcd(divisor, a.constant, *(factor for _, factor in a.terms))
 
 
-def _shared(a: LinearForm, by: int) -> LinearForm:
-    return form(((atom, factor // by) for atom, factor in a.terms), a.constant // by)
+def _shared(a: LinearForm, divisor: int) -> LinearForm:
+    return form(((atom, factor // divisor) for atom, factor in a.terms), a.constant // divisor)
 
 
 def wrapped(a: LinearForm, bits: int, signed: bool) -> LinearForm:
@@ -174,7 +176,7 @@ def wrapped(a: LinearForm, bits: int, signed: bool) -> LinearForm:
     if low <= a.low and a.high <= high:
         return a
     multiple = gcd(a.multiple, 1 << bits)
-    return made("wrap", f"{'s' if signed else 'u'}{bits}", low, high, [a], multiple)
+    return atom_form("wrap", f"{'s' if signed else 'u'}{bits}", low, high, [a], multiple)
 
 
 def reduced(a: LinearForm, bits: int) -> LinearForm:
@@ -198,15 +200,15 @@ def _near(value: int, bits: int) -> int:
 
 
 def bitwise(op: str, a: LinearForm, b: LinearForm, bits: int) -> LinearForm:
-    for one, other in ((a, b), (b, a)):
-        if one.number is not None:
-            plain = _with_number(op, other, one.number % (1 << bits), bits)
-            if plain is not None:
-                return plain
+    for operand, other in ((a, b), (b, a)):
+        if operand.number is not None:
+            simplified = _with_number(op, other, operand.number % (1 << bits), bits)
+            if simplified is not None:
+                return simplified
     # No bit can be set in both: one is below the zeros that the other ends in.
     disjoint = not _ones(a, bits) & _ones(b, bits)
-    for one, other in ((a, b), (b, a)):
-        zeros = one.multiple & -one.multiple or 1 << bits
+    for operand, other in ((a, b), (b, a)):
+        zeros = operand.multiple & -operand.multiple or 1 << bits
         disjoint = disjoint or 0 <= other.low <= other.high < zeros
     if op != "and" and disjoint:
         return add(a, b)
@@ -214,11 +216,11 @@ def bitwise(op: str, a: LinearForm, b: LinearForm, bits: int) -> LinearForm:
         return constant(0) if op == "xor" else a
     x, y = sorted((wrapped(a, bits, False), wrapped(b, bits, False)), key=repr)
     if op == "and":
-        return made(op, "", 0, min(x.high, y.high), [x, y])
+        return atom_form(op, "", 0, min(x.high, y.high), [x, y])
     high = (1 << max(x.high.bit_length(), y.high.bit_length())) - 1
     low = max(x.low, y.low) if op == "or" else 0
     multiple = gcd(x.multiple & -x.multiple, y.multiple & -y.multiple) or 1
-    return made(op, "", low, high, [x, y], multiple)
+    return atom_form(op, "", low, high, [x, y], multiple)
 
 
 def _with_number(op: str, a: LinearForm, mask: int, bits: int) -> LinearForm | None:
@@ -236,11 +238,11 @@ def _with_number(op: str, a: LinearForm, mask: int, bits: int) -> LinearForm | N
     if ones & (ones + 1):
         return None
     top = mask + (1 << low)
-    kept = modulo(a, top) if top < 1 << bits else a
+    masked = modulo(a, top) if top < 1 << bits else a
     if a.multiple % (1 << low) == 0:
-        return kept
-    kept = kept if top < 1 << bits else wrapped(a, bits, False)
-    return scale(divided(kept, 1 << low), 1 << low)
+        return masked
+    masked = masked if top < 1 << bits else wrapped(a, bits, False)
+    return scale(divided(masked, 1 << low), 1 << low)
 
 
 def _ones(a: LinearForm, bits: int) -> int:
@@ -255,18 +257,18 @@ def _ones(a: LinearForm, bits: int) -> int:
     else:
         return out
     zeros = a.multiple & -a.multiple or 1 << bits
-    most = a.high if a.low >= 0 and a.high <= full else full
-    return (1 << most.bit_length()) - 1 & ~(zeros - 1)
+    highest = a.high if a.low >= 0 and a.high <= full else full
+    return (1 << highest.bit_length()) - 1 & ~(zeros - 1)
 
 
 def _ones_of(atom: Atom, factor: int) -> int:
     """The bits that may be set in a multiple of an atom, however many."""
-    whole, shift = (1, factor) if factor & (factor - 1) == 0 and factor > 0 else (factor, 1)
-    multiple, most = atom.multiple * whole, atom.high * whole
+    odd_factor, shift = (1, factor) if factor & (factor - 1) == 0 and factor > 0 else (factor, 1)
+    multiple, highest = atom.multiple * odd_factor, atom.high * odd_factor
     zeros = multiple & -multiple
     if atom.low < 0 or factor < 0:
         return -zeros * shift
-    return ((1 << most.bit_length()) - 1 & -zeros) * shift
+    return ((1 << highest.bit_length()) - 1 & -zeros) * shift
 
 
 def extreme(op: str, a: LinearForm, b: LinearForm) -> LinearForm:
@@ -275,10 +277,10 @@ def extreme(op: str, a: LinearForm, b: LinearForm) -> LinearForm:
     if b.high <= a.low:
         return b if op == "min" else a
     pick = min if op == "min" else max
-    return made(op, "", pick(a.low, b.low), pick(a.high, b.high), sorted((a, b), key=repr))
+    return atom_form(op, "", pick(a.low, b.low), pick(a.high, b.high), sorted((a, b), key=repr))
 
 
-def made(
+def atom_form(
     op: str, name: str, low: int, high: int, args: list[LinearForm], multiple: int = 1
 ) -> LinearForm:
     size = 1 + sum(a.size for a in args)

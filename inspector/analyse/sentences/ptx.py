@@ -71,11 +71,13 @@ class PtxReader:
         if line is None:
             return None
         if line.kind is Kind.INSTRUCTION:
-            statements = self.statements.at(n)
+            statements = self.statements.instructions_on(n)
             if not statements:
-                return self._rest(n)
-            said = [text for one in statements if (text := self._instruction(one, line))]
-            return "; then ".join(said) or None
+                return self._continuation(n)
+            instruction_texts = [
+                text for instruction in statements if (text := self._instruction(instruction, line))
+            ]
+            return "; then ".join(instruction_texts) or None
         if line.kind is Kind.LABEL and line.label is not None:
             return self._label(line, line.label)
         if line.kind is Kind.DIRECTIVE:
@@ -94,49 +96,49 @@ class PtxReader:
         followed = self.function.last - self.function.first < MAX_FOLLOWED_LINES
         return label(name, line.n, self.statements.jumps.get(name, []), followed)
 
-    def _rest(self, n: int) -> str | None:
+    def _continuation(self, n: int) -> str | None:
         """A line in the middle of an instruction."""
-        for before in range(n - 1, max(0, n - AHEAD), -1):
-            line = self.statements.line(before)
+        for start in range(n - 1, max(0, n - AHEAD), -1):
+            line = self.statements.line(start)
             if line is None or line.kind is not Kind.INSTRUCTION:
                 return None
             if line.opcode is not None:
-                return f"the instruction of line {before} goes on" if line.opcode else None
+                return f"the instruction of line {start} goes on" if line.opcode else None
         return None
 
     # -- instructions -----------------------------------------------------------------------
 
-    def _instruction(self, one: PtxInstruction, line: Line) -> str | None:
-        pieces = Pieces(one, self.reading)
-        template = self.templates.template(one.parts)
-        unknown = self._unknown(one)
+    def _instruction(self, instruction: PtxInstruction, line: Line) -> str | None:
+        pieces = Pieces(instruction, self.reading)
+        template = self.templates.template(instruction.parts)
+        unknown = self._unknown(instruction)
         text: str | None
         if template is None or unknown:
-            text = self._summary(one, pieces)
+            text = self._summary(instruction, pieces)
             text = "; ".join(filter(None, (text, unknown))) or None
         else:
             text = pieces.sentence(template)
-            result = self._result(one, line)
+            result = self._result(instruction, line)
             text = f"{text} ({result})" if result else text
-        if text is None or one.guard is None:
+        if text is None or instruction.guard is None:
             return text
-        meaning = self._meaning(one.guard.name)
-        condition = f"{one.guard.name} ({meaning})" if meaning else one.guard.name
-        return f"{'unless' if one.guard.negated else 'if'} {condition}: {text}"
+        meaning = self._meaning(instruction.guard.name)
+        condition = f"{instruction.guard.name} ({meaning})" if meaning else instruction.guard.name
+        return f"{'unless' if instruction.guard.negated else 'if'} {condition}: {text}"
 
-    def _unknown(self, one: PtxInstruction) -> str:
+    def _unknown(self, instruction: PtxInstruction) -> str:
         """What an instruction has that the reference does not; "" if it has all of it."""
-        entry = self.isa.ptx(one.opcode)
-        words = [one.base] if entry is None else list(self.isa.unknown(one.opcode))
-        names = dict.fromkeys(r.name for o in one.operands for r in registers_of(o))
+        entry = self.isa.ptx(instruction.opcode)
+        words = [instruction.base] if entry is None else list(self.isa.unknown(instruction.opcode))
+        names = dict.fromkeys(r.name for o in instruction.operands for r in registers_of(o))
         # ``%name`` that is no register is a special register of a newer version.
         words += [n for n in names if n.startswith("%") and self.statements.undeclared(n)]
         if not words:
             return ""
         verb = "is" if len(words) == 1 else "are"
         version = f"; this file is for {self._version}" if self._version else ""
-        known = f"PTX ISA up to {self.isa.newest_ptx}"
-        return f"{' and '.join(words)} {verb} not in the reference ({known}{version})"
+        coverage = f"PTX ISA up to {self.isa.newest_ptx}"
+        return f"{' and '.join(words)} {verb} not in the reference ({coverage}{version})"
 
     @cached_property
     def _version(self) -> str:
@@ -146,23 +148,26 @@ class PtxReader:
                 return line.text.removeprefix(".version").partition("//")[0].strip()
         return ""
 
-    def _summary(self, one: PtxInstruction, pieces: Pieces) -> str | None:
+    def _summary(self, instruction: PtxInstruction, pieces: Pieces) -> str | None:
         """An instruction without its own sentence: what the reference says, and operands."""
-        operands = ", ".join(map(pieces.say, one.operands))
-        entry = self.isa.ptx(one.opcode)
+        operands = ", ".join(map(pieces.say, instruction.operands))
+        entry = self.isa.ptx(instruction.opcode)
         if entry is None:
-            return f"{one.opcode} {operands}".rstrip()
-        said = entry.summary.strip().removesuffix(".")
-        said = said if said[1:2].isupper() else said[:1].lower() + said[1:]
-        return f"{f'{one.opcode} {operands}'.rstrip()}: {said}"
+            return f"{instruction.opcode} {operands}".rstrip()
+        summary = entry.summary.strip().removesuffix(".")
+        summary = summary if summary[1:2].isupper() else summary[:1].lower() + summary[1:]
+        return f"{f'{instruction.opcode} {operands}'.rstrip()}: {summary}"
 
-    def _result(self, one: PtxInstruction, line: Line) -> str:
+    def _result(self, instruction: PtxInstruction, line: Line) -> str:
         """The value of the result, in addition to the sentence."""
-        first = one.operands[0] if one.operands else None
+        first = instruction.operands[0] if instruction.operands else None
         if not isinstance(first, RegisterOperand) or first.name not in line.defs:
             return ""
-        name, base, last, typed = first.name, one.base, one.operands[-1], bool(types_of(one))
-        if base == "setp" or one.kind == "pred":
+        name = first.name
+        base = instruction.base
+        last = instruction.operands[-1]
+        typed = bool(types_of(instruction))
+        if base == "setp" or instruction.kind == "pred":
             meaning = self._meaning(name) if base != "mov" else ""
             return {"always": "always true", "never": "never true"}.get(meaning, meaning)
         if base == "mov":
@@ -171,18 +176,23 @@ class PtxReader:
             copied = self.values.operand(last, line.n)
             if copied is None or (copied.atom is not None and copied.atom.name == last.name):
                 return ""  # the register itself
-            return self.wording.known(copied, line.n)
+            return self.wording.form_and_range(copied, line.n)
         if base == "ld" or not typed or self.statements.definition(name) != line.n:
             return ""
         value = self.values.register(name, line.n)
         # The register itself, or operands that the line names.
-        own = value.atom is not None and (value.atom.op, value.atom.name) == ("register", name)
-        named = {register.name for other in one.operands[1:] for register in registers_of(other)}
+        is_itself = value.atom is not None and (value.atom.op, value.atom.name) == (
+            "register",
+            name,
+        )
+        named = {
+            register.name for other in instruction.operands[1:] for register in registers_of(other)
+        }
         leaves = forms.leaves(value)
-        if own or (leaves and all(x.op == "register" and x.name in named for x in leaves)):
+        if is_itself or (leaves and all(x.op == "register" and x.name in named for x in leaves)):
             narrow = value.high - value.low < 1 << max(0, self.statements.bits(name) - 8)
             return self.wording.span(value.low, value.high) if narrow else ""
-        text = self.wording.known(value, line.n)
+        text = self.wording.form_and_range(value, line.n)
         return f"byte offset: {text}" if text and self._is_offset(name) else text
 
     def _meaning(self, name: str) -> str:
@@ -191,10 +201,10 @@ class PtxReader:
         if condition is None:
             return ""
         if condition.always is not None:
-            bare = self._unlaunched.condition(name)
-            if bare is None or bare.always is None:
+            general_condition = self._unlaunched.condition(name)
+            if general_condition is None or general_condition.always is None:
                 return f"{'true' if condition.always else 'false'} in this launch"
-        return self.wording.told(condition)
+        return self.wording.condition_text(condition)
 
     @cached_property
     def _unlaunched(self) -> Values:
@@ -204,9 +214,14 @@ class PtxReader:
     def _is_offset(self, register: str) -> bool:
         """Whether a register is added to an address."""
         lines = self.statements.uses.get(register, ())[:4]
-        for one in (one for n in lines for one in self.statements.at(n) if one.base == "add"):
-            names = [o.name for o in one.operands[1:] if isinstance(o, RegisterOperand)]
-            others = [self.values.register(x, one.line) for x in names if x != register]
-            if register in names and any(map(self.wording.is_address, others)):
+        for instruction in (
+            instruction
+            for n in lines
+            for instruction in self.statements.instructions_on(n)
+            if instruction.base == "add"
+        ):
+            names = [o.name for o in instruction.operands[1:] if isinstance(o, RegisterOperand)]
+            addends = [self.values.register(x, instruction.line) for x in names if x != register]
+            if register in names and any(map(self.wording.is_address, addends)):
                 return True
         return False

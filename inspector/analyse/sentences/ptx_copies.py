@@ -30,7 +30,7 @@ def source(pieces: Pieces) -> str:
 def tensor_place(pieces: Pieces) -> int:
     """Which address is a tensor map with its coordinates."""
     for n in range(len(pieces.address_places)):
-        operand = pieces.one.operands[pieces.address_places[n]]
+        operand = pieces.instruction.operands[pieces.address_places[n]]
         if isinstance(operand, AddressOperand) and operand.more:
             return n
     return 0
@@ -52,8 +52,8 @@ def coordinate_list(pieces: Pieces) -> list[str]:
 
 
 def coordinates(pieces: Pieces) -> str:
-    said = coordinate_list(pieces)
-    return f" at {', '.join(said)}" if said else ""
+    coordinate_texts = coordinate_list(pieces)
+    return f" at {', '.join(coordinate_texts)}" if coordinate_texts else ""
 
 
 def four_rows(pieces: Pieces) -> str:
@@ -101,15 +101,15 @@ def offsets(pieces: Pieces) -> str:
     """What ``im2col`` adds to the coordinates inside the box."""
     if not any(map(_IM2COL.match, pieces.parts)):
         return ""
-    rest = after_barrier(pieces)
-    return pieces.argument(rest[0]) if rest and "im2col_no_offs" not in pieces.parts else ""
+    places = after_barrier(pieces)
+    return pieces.argument(places[0]) if places and "im2col_no_offs" not in pieces.parts else ""
 
 
 def multicast(pieces: Pieces) -> str:
     if not pieces.has("multicast::cluster"):
         return ""
-    rest = after_barrier(pieces)
-    return pieces.argument(rest[-1]) if rest else ""
+    places = after_barrier(pieces)
+    return pieces.argument(places[-1]) if places else ""
 
 
 def byte_mask(pieces: Pieces) -> str:
@@ -127,19 +127,19 @@ def policy(pieces: Pieces) -> str:
 
 def texture_rest(pieces: Pieces) -> list[int]:
     """The places of ``tex``'s and ``tld4``'s arguments after the level or the gradients."""
-    before = 2 if "level" in pieces.parts else 3 if "grad" in pieces.parts else 1
-    return list(range(before, len(pieces.args)))
+    first = 2 if "level" in pieces.parts else 3 if "grad" in pieces.parts else 1
+    return list(range(first, len(pieces.args)))
 
 
 def texel_offsets(pieces: Pieces) -> str:
-    rest = [n for n in texture_rest(pieces) if isinstance(pieces.args[n], VectorOperand)]
-    return pieces.argument(rest[0]) if rest else ""
+    places = [n for n in texture_rest(pieces) if isinstance(pieces.args[n], VectorOperand)]
+    return pieces.argument(places[0]) if places else ""
 
 
 def depth(pieces: Pieces) -> str:
     """What the texels of a depth texture are compared with."""
-    rest = [n for n in texture_rest(pieces) if not isinstance(pieces.args[n], VectorOperand)]
-    return pieces.argument(rest[0]) if rest else ""
+    places = [n for n in texture_rest(pieces) if not isinstance(pieces.args[n], VectorOperand)]
+    return pieces.argument(places[0]) if places else ""
 
 
 COPY_PIECES: Mapping[str, Callable[[Pieces], str]] = {
@@ -150,7 +150,9 @@ COPY_PIECES: Mapping[str, Callable[[Pieces], str]] = {
     "sampler": sampler,
     "texeloffsets": texel_offsets,
     "depth": depth,
-    "dimensions": lambda of: f"{(of.match_part(_DIMENSIONS) or ['', 'several'])[1]}-dimensional",
+    "dimensions": lambda pieces: (
+        f"{(pieces.match_part(_DIMENSIONS) or ['', 'several'])[1]}-dimensional"
+    ),
     "direction": direction,
     "completion": completion,
     "offsets": offsets,

@@ -44,19 +44,19 @@ def shape(pieces: Pieces) -> str:
 def share(pieces: Pieces) -> str:
     """Which matrix ``wmma.load`` and ``wmma.store`` move."""
     shape = pieces.match_part(_SHAPE)
-    which = pieces.any_of(("a", "b", "c", "d"))
-    if shape is None or not which:
+    matrix = pieces.any_of(("a", "b", "c", "d"))
+    if shape is None or not matrix:
         return "a matrix"
     m, n, k = shape.groups()
-    size = {"a": f"{m}×{k}", "b": f"{k}×{n}"}.get(which, f"{m}×{n}")
-    return f"matrix {which.upper()}, {size} {pieces.type_at(-1)}".rstrip()
+    size = {"a": f"{m}×{k}", "b": f"{k}×{n}"}.get(matrix, f"{m}×{n}")
+    return f"matrix {matrix.upper()}, {size} {pieces.type_at(-1)}".rstrip()
 
 
 def tiles(pieces: Pieces) -> str:
-    tile, many = pieces.match_part(_TILE), pieces.match_part(_MANY)
+    tile, multiplicity = pieces.match_part(_TILE), pieces.match_part(_MANY)
     size = f"{tile[1]}×{tile[2]} " if tile else ""
-    several = f"{many[1] if many else 'several'} {size}matrices"
-    matrices = f"one {size}matrix" if many and many[1] == "1" else several
+    several = f"{multiplicity[1] if multiplicity else 'several'} {size}matrices"
+    matrices = f"one {size}matrix" if multiplicity and multiplicity[1] == "1" else several
     if packed := pieces.match_part(_PACKED_TILE):
         widened = " (widened to 8 bits)" if pieces.has("b8x16") else ""
         return f"{matrices} of {packed[1]}-bit elements{widened}"
@@ -65,10 +65,10 @@ def tiles(pieces: Pieces) -> str:
 
 
 def each_lane(pieces: Pieces) -> str:
-    tile, many = pieces.match_part(_TILE), pieces.match_part(_MANY)
+    tile, multiplicity = pieces.match_part(_TILE), pieces.match_part(_MANY)
     # A row of 16 bytes each: a transposed 16×8 matrix of bytes has eight of them.
     rows = int(tile[1]) if tile and pieces.parts[0] == "ldmatrix" else 8
-    lanes = (int(many[1]) if many else 1) * rows
+    lanes = (int(multiplicity[1]) if multiplicity else 1) * rows
     return f"0…{min(32, lanes) - 1}"
 
 
@@ -138,8 +138,8 @@ def mma_rest(pieces: Pieces) -> list[int]:
 
 def enable(pieces: Pieces) -> str:
     kinds = RegisterOperand | ImmediateOperand | SymbolOperand
-    rest = [n for n in mma_rest(pieces) if isinstance(pieces.args[n], kinds)]
-    return pieces.argument(rest[0]) if rest else ""
+    places = [n for n in mma_rest(pieces) if isinstance(pieces.args[n], kinds)]
+    return pieces.argument(places[0]) if places else ""
 
 
 def descriptor(pieces: Pieces) -> str:
@@ -174,8 +174,8 @@ def accumulation(pieces: Pieces) -> str:
 def last_of_mma(pieces: Pieces) -> str:
     """What follows the predicate: a scale of D, or with ``.ws`` a mask of columns."""
     kinds = RegisterOperand | ImmediateOperand | SymbolOperand
-    rest = [n for n in mma_rest(pieces) if isinstance(pieces.args[n], kinds)]
-    return pieces.argument(rest[1]) if len(rest) > 1 else ""
+    places = [n for n in mma_rest(pieces) if isinstance(pieces.args[n], kinds)]
+    return pieces.argument(places[1]) if len(places) > 1 else ""
 
 
 MATRIX_PIECES: Mapping[str, Callable[[Pieces], str]] = {
@@ -191,7 +191,7 @@ MATRIX_PIECES: Mapping[str, Callable[[Pieces], str]] = {
     "tmem": tensor_memory,
     "enable": enable,
     "accumulation": accumulation,
-    "splitoffset": lambda of: of.argument(1) if len(of.args) > 2 else "",
+    "splitoffset": lambda pieces: pieces.argument(1) if len(pieces.args) > 2 else "",
     "descriptor": descriptor,
     "metadata": metadata,
     "scales": scales,

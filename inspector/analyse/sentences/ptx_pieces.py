@@ -68,10 +68,10 @@ _REMARKING_TABLES = ("flush", "activation", "rounding", "nan", "order", "scope",
 def byte_picks(a: str, b: str, selector: int) -> str:
     """``prmt.b32``: the four bytes of the result, highest first; bytes 0 to 3 are ``a``'s."""
     picks = [selector >> 4 * i & 15 for i in range(3, -1, -1)]
-    said = (
+    byte_texts = (
         f"{'the sign of ' * (pick >> 3)}byte {pick & 3} of {b if pick & 4 else a}" for pick in picks
     )
-    return f"bytes, the highest first: {', '.join(said)}"
+    return f"bytes, the highest first: {', '.join(byte_texts)}"
 
 
 @dataclass(frozen=True)
@@ -104,22 +104,26 @@ class Spoken:
 class Pieces:
     """The pieces of one instruction of a function; ``get`` finds them by name."""
 
-    def __init__(self, one: PtxInstruction, reading: FunctionReading) -> None:
-        self.one = one
+    def __init__(self, instruction: PtxInstruction, reading: FunctionReading) -> None:
+        self.instruction = instruction
         self.reading = reading
-        self.parts = one.parts
+        self.parts = instruction.parts
         self.tables = reading.tables
-        self.typed = [n for n, part in enumerate(one.parts) if n and _TYPE.match(part)]
+        self.typed = [n for n, part in enumerate(instruction.parts) if n and _TYPE.match(part)]
         """The places of types among the parts."""
-        self.types = tuple(one.parts[n] for n in self.typed)
-        first = one.operands[0] if one.operands else None
+        self.types = tuple(instruction.parts[n] for n in self.typed)
+        first = instruction.operands[0] if instruction.operands else None
         self.results = 0
         if first is not None and not isinstance(first, AddressOperand):
-            self.results = min(result_count(one.base, one.opcode), len(one.operands))
+            self.results = min(
+                result_count(instruction.base, instruction.opcode), len(instruction.operands)
+            )
         self.result = first if self.results else None
-        self.args: tuple[Operand, ...] = one.operands[self.results :]
+        self.args: tuple[Operand, ...] = instruction.operands[self.results :]
         self.address_places = [
-            n for n, operand in enumerate(one.operands) if isinstance(operand, AddressOperand)
+            n
+            for n, operand in enumerate(instruction.operands)
+            if isinstance(operand, AddressOperand)
         ]
         self._texts: dict[str, str] = {}
         self._spoken: dict[str, Spoken] = {}
@@ -143,10 +147,10 @@ class Pieces:
 
     def words(self, table: str) -> str:
         """What the opcode's qualifiers are called in a table of pieces, in order."""
-        known = self.tables.get(table, {})
-        named_places = [n for n, part in enumerate(self.parts) if n and part in known]
+        texts = self.tables.get(table, {})
+        named_places = [n for n, part in enumerate(self.parts) if n and part in texts]
         self._current.parts.update(named_places)
-        text = ", ".join(dict.fromkeys(known[self.parts[n]] for n in named_places))
+        text = ", ".join(dict.fromkeys(texts[self.parts[n]] for n in named_places))
         return fill(text, self.get) if "{" in text else text
 
     def sentence(self, template: Template) -> str:
@@ -164,18 +168,18 @@ class Pieces:
     # -- what no piece speaks of ----------------------------------------------------------
 
     def _unspoken(self, spoken: Spoken) -> Iterator[str]:
-        said: set[str] = set()
+        handled: set[str] = set()
         for n in range(1, len(self.parts)):
             part = self.parts[n]
-            if n in spoken.parts or part in said:
+            if n in spoken.parts or part in handled:
                 continue
-            said.add(part)
+            handled.add(part)
             if self.reading.templates.silent(self.parts, part) is None:
                 yield self._remark(part, spoken)
         if _SECOND_OF_PAIR not in spoken.operands and (second := self._second_of_pair()):
             yield f"; the second result is {second}"
-        for n in range(len(self.one.operands)):
-            operand = self.one.operands[n]
+        for n in range(len(self.instruction.operands)):
+            operand = self.instruction.operands[n]
             if n not in spoken.operands and not isinstance(operand, SinkOperand):
                 yield f"; operand {n + 1} is {self.say(operand)}"
 
@@ -197,7 +201,7 @@ class Pieces:
                 self.get(name)
                 spoken.update(self._spoken[name])
             return f", {fill(phrase, self.get)}"
-        meaning = self.reading.isa.qualifiers(self.one.opcode).get(f".{part}", "")
+        meaning = self.reading.isa.qualifiers(self.instruction.opcode).get(f".{part}", "")
         summary = meaning.strip().removesuffix(".")
         if not summary:
             return f"; .{part}"
@@ -247,31 +251,31 @@ class Pieces:
 
     # -- operands ---------------------------------------------------------------------------
 
-    def say(self, one: Operand) -> str:
-        match one:
+    def say(self, operand: Operand) -> str:
+        match operand:
             case ImmediateOperand(text):
-                if isinstance(one.value, float):
-                    return self.reading.wording.real(one)
-                if one.value is None:
+                if isinstance(operand.value, float):
+                    return self.reading.wording.real(operand)
+                if operand.value is None:
                     return text
-                bits = types_of(self.one)
-                if self.parts[0] in _BITWISE and bits and not -10 < one.value < 1 << 16:
-                    return f"0x{one.value % (1 << bits[-1][0]):x}"
-                return str(one.value).replace("-", "−")
+                bits = types_of(self.instruction)
+                if self.parts[0] in _BITWISE and bits and not -10 < operand.value < 1 << 16:
+                    return f"0x{operand.value % (1 << bits[-1][0]):x}"
+                return str(operand.value).replace("-", "−")
             case VectorOperand(elements):
-                said = [self.say(p) for p in elements]
-                if len(said) > MAX_NAMED_ELEMENTS:
-                    return f"{{{said[0]} … {said[-1]}}} ({len(said)} registers)"
-                return said[0] if len(said) == 1 else "{" + ", ".join(said) + "}"
+                texts = [self.say(p) for p in elements]
+                if len(texts) > MAX_NAMED_ELEMENTS:
+                    return f"{{{texts[0]} … {texts[-1]}}} ({len(texts)} registers)"
+                return texts[0] if len(texts) == 1 else "{" + ", ".join(texts) + "}"
             case SpecialOperand(name):
                 return self._special(name) if self.parts[0] == "mov" else name
             case RegisterOperand(_, negated, name, part):
                 sign = "−" if self.parts[0][0] == "v" else "not "
                 return f"{sign if negated else ''}{name}{f'.{part}' if part else ''}"
             case AddressOperand(more=more) if more:
-                return f"[{', '.join([self.place(one), *map(self.say, more)])}]"
+                return f"[{', '.join([self.place(operand), *map(self.say, more)])}]"
             case AddressOperand():
-                return self.place(one)
+                return self.place(operand)
             case PairOperand(first, second):
                 return f"{self.say(first)} and {self.say(second)}"
             case SymbolOperand(name, offset):
@@ -293,16 +297,16 @@ class Pieces:
         span = "" if value is None else reading.wording.span(value.low, value.high)
         return f"{text}, {span}" if span else text
 
-    def place(self, one: AddressOperand) -> str:
+    def place(self, address: AddressOperand) -> str:
         """An address: the register and what is added, and known facts about it."""
-        base = one.base
-        text = self.say(base) + added(one.offset)
-        value = self.reading.values.operand(one, self.one.line)
+        base = address.base
+        text = self.say(base) + added(address.offset)
+        value = self.reading.values.operand(address, self.instruction.line)
         if not isinstance(base, RegisterOperand) or value is None:
             return text
         if {(leaf.op, leaf.name) for leaf in forms.leaves(value)} == {("register", base.name)}:
             return text
-        form = self.reading.wording.form(value, self.one.line)
+        form = self.reading.wording.form(value, self.instruction.line)
         return f"{text} ({form})" if form else text
 
     def arg(self, index: int) -> Operand | None:
@@ -324,7 +328,7 @@ class Pieces:
         """An operand in brackets, by its place among them; it is then spoken of."""
         if index >= len(self.address_places):
             return None
-        operand = self.one.operands[self.address_places[index]]
+        operand = self.instruction.operands[self.address_places[index]]
         self._current.operands.add(self.address_places[index])
         return operand if isinstance(operand, AddressOperand) else None
 
@@ -349,11 +353,15 @@ class Pieces:
         if self.results < 2:
             return ""
         self._current.operands.add(1)
-        return self.say(self.one.operands[1])
+        return self.say(self.instruction.operands[1])
 
     def _args(self, but: int = 0) -> str:
-        said = [self.argument(n) for n in range(len(self.args) - but)]
-        return " and ".join([", ".join(said[:-1]), said[-1]] if len(said) > 1 else said)
+        argument_texts = [self.argument(n) for n in range(len(self.args) - but)]
+        return " and ".join(
+            [", ".join(argument_texts[:-1]), argument_texts[-1]]
+            if len(argument_texts) > 1
+            else argument_texts
+        )
 
     def _name(self) -> str:
         address = self.address(0)
@@ -362,10 +370,10 @@ class Pieces:
     # -- types and sizes --------------------------------------------------------------------
 
     def _float(self) -> str:
-        known = self.tables["float"]
+        names = self.tables["float"]
         for n in range(len(self.types)):
-            if self.types[n] in known:
-                return known[self.type_at(n)]
+            if self.types[n] in names:
+                return names[self.type_at(n)]
         return ""
 
     def _sign(self, index: int = -1) -> str:
@@ -386,13 +394,13 @@ class Pieces:
         match, vector, name = _BITS.match(type_), self.match_part(_VECTOR), self.type_text()
         if match is None:
             return name or "data"
-        many = int(vector[1]) if vector else 1
+        elements = int(vector[1]) if vector else 1
         amount = f"{'an' if name.startswith('8') else 'a'} {name}"
-        if many > 1:
-            amount = f"{many} × {name}{'' if type_[0] == 'b' else 's'}"
+        if elements > 1:
+            amount = f"{elements} × {name}{'' if type_[0] == 'b' else 's'}"
         elif type_[0] == "b":
             amount = name
-        return f"{amount} ({plural(many * int(match[1]) // 8, 'byte')} a thread)"
+        return f"{amount} ({plural(elements * int(match[1]) // 8, 'byte')} a thread)"
 
     def space(self, index: int = 0) -> str:
         words = self.tables.get("space", {})
@@ -404,10 +412,12 @@ class Pieces:
         return words[self.parts[space]]
 
     def _count(self) -> str:
-        vectors = [n for n, o in enumerate(self.one.operands) if isinstance(o, VectorOperand)]
+        vectors = [
+            n for n, o in enumerate(self.instruction.operands) if isinstance(o, VectorOperand)
+        ]
         if not vectors:
             return "1 register"
-        vector = self.one.operands[vectors[0]]
+        vector = self.instruction.operands[vectors[0]]
         elements = vector.elements if isinstance(vector, VectorOperand) else ()
         return f"{len(elements)} registers"
 
@@ -426,15 +436,21 @@ class Pieces:
     # -- integers ---------------------------------------------------------------------------
 
     def _power(self) -> str:
-        by = self.number(1)
-        return str(1 << by) if by is not None and 0 <= by < 128 else f"2^{self.argument(1)}"
+        exponent = self.number(1)
+        return (
+            str(1 << exponent)
+            if exponent is not None and 0 <= exponent < 128
+            else f"2^{self.argument(1)}"
+        )
 
     def _field(self) -> str:
-        at, many = self.number(1), self.number(2)
-        if at is None or many is None:
+        position, length = self.number(1), self.number(2)
+        if position is None or length is None:
             text = f"{self.argument(2)} bits from bit {self.argument(1)}"
         else:
-            text = f"bit {at}" if many == 1 else f"bits {at} to {at + many - 1}"
+            text = (
+                f"bit {position}" if length == 1 else f"bits {position} to {position + length - 1}"
+            )
         extended = ", sign-extended" if self.type_at(-1)[:1] == "s" else ""
         return f"{text} of {self.argument(0)}{extended}"
 
@@ -538,14 +554,16 @@ class Pieces:
     # -- what the function tells ------------------------------------------------------------
 
     def _call(self) -> str:
-        self._current.operands.update(range(len(self.one.operands)))
-        lists = [o for o in self.one.operands if isinstance(o, VectorOperand)]
-        callee = next((o for o in self.one.operands if not isinstance(o, VectorOperand)), None)
+        self._current.operands.update(range(len(self.instruction.operands)))
+        lists = [o for o in self.instruction.operands if isinstance(o, VectorOperand)]
+        callee = next(
+            (o for o in self.instruction.operands if not isinstance(o, VectorOperand)), None
+        )
         if callee is None:
             return "a function"
-        said = [", ".join(map(self.say, each.elements)) for each in lists] + [""]
-        out = said.pop(0) if self.one.operands[0] is not callee else ""
-        inside = said[0]
+        list_texts = [", ".join(map(self.say, vector.elements)) for vector in lists] + [""]
+        out = list_texts.pop(0) if self.instruction.operands[0] is not callee else ""
+        inside = list_texts[0]
         text = f"{self.say(callee)}({inside})"
         text = text if isinstance(callee, SymbolOperand) else f"the function at {text}"
         return f"{text}, which gives {out}" if out else text
@@ -560,18 +578,18 @@ class Pieces:
         value = f", {p.value} in this launch" if p.value is not None else ""
         return f"{p.shown} (parameter {p.index}{value})"
 
-    def _where(self) -> str:
+    def _target(self) -> str:
         target = self.argument(-1)
         line = self.reading.statements.labels.get(target)
         if line is None:
             return target
-        return f"{target} (line {line}{', back' if line <= self.one.line else ''})"
+        return f"{target} (line {line}{', back' if line <= self.instruction.line else ''})"
 
     def _labels(self) -> str:
         """The labels of a ``.branchtargets`` list, by number."""
         targets = self.reading.statements.tables.get(self.argument(-1), ())
-        said = [f"{n}: {label}" for n, label in enumerate(targets[:MAX_NAMED_TARGETS])]
-        return ", ".join(said + ["…"] * (len(targets) > MAX_NAMED_TARGETS))
+        label_texts = [f"{n}: {label}" for n, label in enumerate(targets[:MAX_NAMED_TARGETS])]
+        return ", ".join(label_texts + ["…"] * (len(targets) > MAX_NAMED_TARGETS))
 
 
 def added(offset: int) -> str:
@@ -581,26 +599,26 @@ def added(offset: int) -> str:
 GENERAL_PIECES: Mapping[str, Callable[[Pieces], str]] = {
     "d": Pieces.result_text,
     "d2": Pieces._second_result,
-    "p": lambda of: of.result_text(1),
-    "last": lambda of: of.argument(-1),
+    "p": lambda pieces: pieces.result_text(1),
+    "last": lambda pieces: pieces.argument(-1),
     "args": Pieces._args,
-    "but": lambda of: of._args(1),
+    "but": lambda pieces: pieces._args(1),
     "at": Pieces.address_text,
-    "at2": lambda of: of.address_text(1),
+    "at2": lambda pieces: pieces.address_text(1),
     "name": Pieces._name,
-    "pin": lambda of: of.argument(4) if len(of.args) > 4 else "",
-    "to": lambda of: of.type_text(0),
-    "from": lambda of: of.type_text() if len(of.types) > 1 else "",
-    "packedfrom": lambda of: of.type_text(1),
+    "pin": lambda pieces: pieces.argument(4) if len(pieces.args) > 4 else "",
+    "to": lambda pieces: pieces.type_text(0),
+    "from": lambda pieces: pieces.type_text() if len(pieces.types) > 1 else "",
+    "packedfrom": lambda pieces: pieces.type_text(1),
     "scaling": Pieces._scaling,
     "data": Pieces._data,
     "space": Pieces.space,
-    "space2": lambda of: of.space(1),
+    "space2": lambda pieces: pieces.space(1),
     "count": Pieces._count,
     "float": Pieces._float,
     "sign": Pieces._sign,
-    "sign1": lambda of: of._sign(0),
-    "sign2": lambda of: of._sign(1),
+    "sign1": lambda pieces: pieces._sign(0),
+    "sign2": lambda pieces: pieces._sign(1),
     "saturate": Pieces._saturate,
     "power": Pieces._power,
     "field": Pieces._field,
@@ -617,10 +635,10 @@ GENERAL_PIECES: Mapping[str, Callable[[Pieces], str]] = {
     "groups": Pieces._groups,
     "half": Pieces._half,
     "flag": Pieces._flag,
-    "newaddress": lambda of: of.argument(1),
-    "ordinal": lambda of: of.argument(1) if len(of.args) > 2 else "",
+    "newaddress": lambda pieces: pieces.argument(1),
+    "ordinal": lambda pieces: pieces.argument(1) if len(pieces.args) > 2 else "",
     "call": Pieces._call,
     "parameter": Pieces._parameter,
-    "where": Pieces._where,
+    "where": Pieces._target,
     "labels": Pieces._labels,
 }

@@ -18,11 +18,11 @@ from inspector.analyse.sentences.sass_parts import (
     Pieces,
     SassInstruction,
     SassWording,
+    address_text,
     destination,
     integer,
     joined,
     take_apart,
-    where,
 )
 from inspector.listing.line import Function, Kind, Line, Listing
 
@@ -35,24 +35,26 @@ def _conditions(i: SassInstruction) -> str:
 
 def branch(i: SassInstruction) -> Pieces | None:
     """To a label, or an address; a predicate operand is a second condition."""
-    others = [o.bare for o in i.operands if not o.predicate]
-    by = next((o.bare for o in i.operands if o.general), "")
-    if not by and others and others[0].startswith(("R", "UR")):
-        by = others[0].split()[0]
+    values = [o.core for o in i.operands if not o.predicate]
+    address_register = next((o.core for o in i.operands if o.general), "")
+    if not address_register and values and values[0].startswith(("R", "UR")):
+        address_register = values[0].split()[0]
     label = i.label
-    if label is None and not by:
-        if not others:
+    if label is None and not address_register:
+        if not values:
             return None
-        label = others[-1]
-    to = label or f"the address in {by}"
+        label = values[-1]
+    to = label or f"the address in {address_register}"
     # Of the compiler's own functions, what they do.
-    helpers = (said for part, said in i.table["helpers"].items() if part in (label or ""))
-    to += "".join(f" ({said})" for said in islice(helpers, 1))
+    helpers = (
+        helper_text for part, helper_text in i.table["helpers"].items() if part in (label or "")
+    )
+    to += "".join(f" ({helper_text})" for helper_text in islice(helpers, 1))
     return {
         "d": destination(i, i.o["d"], 2) if "d" in i.o else "",
         "label": to,
-        "by": by or "a register",
-        "bar": others[0] if others else "",
+        "by": address_register or "a register",
+        "bar": values[0] if values else "",
         "also": _conditions(i),
         "targets": ", ".join(i.line.targets[:8]),
     }
@@ -67,8 +69,8 @@ def barrier(i: SassInstruction) -> Pieces:
     predicate = next((i.words.predicate(o) for o in i.operands if o.predicate), "a predicate")
     first = integer(numbers[0]) if numbers else 0
     return {
-        "which": f"the barrier in {numbers[0].bare}" if first is None else f"barrier {first}",
-        "who": f"{i.words.plain(numbers[1])} threads"
+        "which": f"the barrier in {numbers[0].core}" if first is None else f"barrier {first}",
+        "who": f"{i.words.unsigned(numbers[1])} threads"
         if len(numbers) > 1
         else "all threads of the block",
         "p": predicate,
@@ -81,11 +83,11 @@ def shuffle(i: SassInstruction) -> Pieces:
     if segment is not None and segment >> 8 & 31:
         also = f", within groups of {32 - (segment >> 8 & 31)} lanes"
     if valid is not None and valid.always is None:
-        also += f"; {valid.bare} = whether that lane is in range"
+        also += f"; {valid.core} = whether that lane is in range"
     return {
         "d": destination(i, i.o["d"]),
-        "a": i.words.plain(i.o["a"]),
-        "n": i.words.plain(i.o["n"]),
+        "a": i.words.unsigned(i.o["a"]),
+        "n": i.words.unsigned(i.o["n"]),
         "also": also,
     }
 
@@ -95,17 +97,21 @@ def vote(i: SassInstruction) -> Pieces | None:
     if not i.operands:
         return None
     *targets, last = i.operands
-    asked = i.words.predicate(last)
+    predicate_text = i.words.predicate(last)
     kind = "all" if i.has("ALL") else "any" if i.has("ANY") else "all or none"
-    lanes = "of the active lanes" if asked == "true" else f"of the lanes where {asked}"
+    lanes = (
+        "of the active lanes"
+        if predicate_text == "true"
+        else f"of the lanes where {predicate_text}"
+    )
     masks = [x for x in targets if x.general][:1]
-    out = [f"{x.bare} = the mask {lanes}" for x in masks if x.number is not None]
+    out = [f"{x.core} = the mask {lanes}" for x in masks if x.number is not None]
     out += [
-        f"{x.bare} = whether {asked} in {kind} of the active lanes"
+        f"{x.core} = whether {predicate_text} in {kind} of the active lanes"
         for x in targets
         if x.predicate and x.always is None
     ][:1]
-    return {"value": ", ".join(out) or f"ask the warp for {asked}"}
+    return {"value": ", ".join(out) or f"ask the warp for {predicate_text}"}
 
 
 def highest_bit(i: SassInstruction) -> Pieces:
@@ -113,20 +119,20 @@ def highest_bit(i: SassInstruction) -> Pieces:
     kinds = [name for name in ("U32", "SH") if i.has(name)]
     return {
         "d": destination(i, i.o["d"]),
-        "a": i.words.plain(i.o["a"]),
+        "a": i.words.unsigned(i.o["a"]),
         "form": "_".join(kinds),
     }
 
 
 def extension(i: SassInstruction) -> Pieces:
     """SGXT: of a signed or an unsigned number, the count clamped or wrapped."""
-    return {**plain(i), "form": "_".join(name for name in ("W", "U32") if i.has(name))}
+    return {**operands_by_name(i), "form": "_".join(name for name in ("W", "U32") if i.has(name))}
 
 
 def reduction(i: SassInstruction) -> Pieces:
     """REDUX, CREDUX: what is neither signed nor a float is unsigned."""
-    unit = i.found("units") or ("unsigned" if i.has("MIN", "MAX", "SUM") else "")
-    return {**plain(i), "notes": joined([unit, *i.among("nan")])}
+    unit = i.first_text("units") or ("unsigned" if i.has("MIN", "MAX", "SUM") else "")
+    return {**operands_by_name(i), "notes": joined([unit, *i.among("nan")])}
 
 
 def byte_differences(i: SassInstruction) -> Pieces:
@@ -144,9 +150,9 @@ def match(i: SassInstruction) -> Pieces | None:
     targets = [x for x in i.operands if x is not value]
     if value is None or not targets:
         return None
-    text = f"the same {i.words.plain(value, 2 if i.has('U64') else 1)}"
-    masks = [x.bare for x in targets if x.general and destination(i, x) != "nowhere"]
-    flags = [x.bare for x in targets if x.predicate and x.always is None]
+    text = f"the same {i.words.unsigned(value, 2 if i.has('U64') else 1)}"
+    masks = [x.core for x in targets if x.general and destination(i, x) != "nowhere"]
+    flags = [x.core for x in targets if x.predicate and x.always is None]
     if not i.has("ALL"):
         return {"value": f"{masks[0]} = the mask of the lanes that hold {text}"} if masks else None
     out = [f"{mask} = the mask of the active lanes if all hold {text}, else 0" for mask in masks]
@@ -156,20 +162,20 @@ def match(i: SassInstruction) -> Pieces | None:
 
 def wait(i: SassInstruction) -> Pieces | None:
     """DEPBAR, WARPGROUP.DEPBAR: a scoreboard and how many operations may be unfinished."""
-    bar = next((o.bare for o in i.operands if o.file in ("SB", "gsb")), None)
+    bar = next((o.core for o in i.operands if o.file in ("SB", "gsb")), None)
     if bar is None:
         if i.has("ARRIVE"):
             return {"form": "arrive"}
-        listed = sorted(o.bare.strip("{} ") for o in i.operands)
+        listed = sorted(o.core.strip("{} ") for o in i.operands)
         return {"form": "all", "bar": ", ".join(listed)} if listed else None
     count = next((n for o in i.operands if (n := integer(o)) is not None), 0)
-    left = "until all its operations are done"
+    condition = "until all its operations are done"
     if count:
-        left = f"until no more than {count} of its operations are unfinished"
-    return {"bar": bar, "left": left}
+        condition = f"until no more than {count} of its operations are unfinished"
+    return {"bar": bar, "left": condition}
 
 
-def plain(i: SassInstruction) -> Pieces:
+def operands_by_name(i: SassInstruction) -> Pieces:
     """The operands by the names of the entry's ``form``."""
     wide = i.string("wide").split()
     out: dict[str, str] = {}
@@ -179,11 +185,11 @@ def plain(i: SassInstruction) -> Pieces:
             out[name] = destination(i, operand, width)
         elif operand.predicate:
             out[name] = i.words.predicate(operand)
-        elif "[" in operand.bare and not operand.bare.startswith("c["):
-            out[name] = where(operand)
+        elif "[" in operand.core and not operand.core.startswith("c["):
+            out[name] = address_text(operand)
         else:
             out[name] = i.words.signed(operand, width)
-    unit = i.string("unit") or i.found(i.string("units") or "units")
+    unit = i.string("unit") or i.first_text(i.string("units") or "units")
     notes = [unit, *i.among("notes"), *i.among("nan"), *i.among("block_pairs")]
     return {**out, "notes": joined(notes)}
 
@@ -216,8 +222,10 @@ def architecture(listing: Listing, context: Context) -> int | None:
     texts = [context.target or ""]
     texts += [line.text for line in islice(iter(listing.lines), 40)]
     for text in texts:
-        says = text == context.target or any(w in text for w in (".target", "EF_CUDA", "code for"))
-        if says and (match := _TARGET.search(text)):
+        names_target = text == context.target or any(
+            w in text for w in (".target", "EF_CUDA", "code for")
+        )
+        if names_target and (match := _TARGET.search(text)):
             return int(match[1] or match[2])
     return None
 
@@ -263,7 +271,7 @@ HANDLERS: Mapping[str, tuple[Handler, str]] = {
     "address_space": (sass_memory.address_space, ""),
     "fill": (sass_memory.fill, ""),
     "match": (match, ""),
-    "plain": (plain, ""),
+    "plain": (operands_by_name, ""),
     "shuffle": (shuffle, "d a n"),
     "vote": (vote, ""),
     "wait": (wait, ""),
@@ -295,27 +303,27 @@ class SassReader:
         )
 
     def sentence(self, n: int) -> str | None:
-        of = self._function or Function("", 1, len(self._listing.lines))
-        line = self._listing.lines[n - 1] if of.first <= n <= of.last else None
+        function = self._function or Function("", 1, len(self._listing.lines))
+        line = self._listing.lines[n - 1] if function.first <= n <= function.last else None
         if line is None or line.kind is not Kind.INSTRUCTION or len(line.text) > MAX_LINE_CHARS:
             return None
-        i = take_apart(line, self._words, self._context, self._of(line.base or ""), self._table)
+        i = take_apart(line, self._words, self._context, self._entry(line.base or ""), self._table)
         text = None if i is None else self._told_of(i) or self._summary(line, i)
         return _guarded(i, text) if i is not None and text else None
 
     def _told_of(self, i: SassInstruction) -> str | None:
         handler, needed = HANDLERS[i.string("handler") or "plain"]
-        pieces = handler(i) if i.told and i.o.keys() >= set(needed.split()) else None
+        pieces = handler(i) if i.entry and i.o.keys() >= set(needed.split()) else None
         if pieces is None:
             return None
         # ``form`` names another template than ``say``, of the entry or of the table ``say``.
         shared = self._table["say"]
         if form := pieces.get("form"):
-            template = i.told.get(form) or shared.get(form, "")
+            template = i.entry.get(form) or shared.get(form, "")
         elif i.variant:
-            template = i.told["variants"][i.variant]
+            template = i.entry["variants"][i.variant]
         else:
-            template = i.told.get("say", shared["value"])
+            template = i.entry.get("say", shared["value"])
         return _filled(template, {"notes": sass_values.notes(i), "also": "", **pieces})
 
     def _summary(self, line: Line, i: SassInstruction) -> str | None:
@@ -329,7 +337,7 @@ class SassReader:
         operands += [i.label] if i.label else []
         return f"{text}: {', '.join(operands)}" if operands else text
 
-    def _of(self, base: str) -> Mapping[str, Any]:
+    def _entry(self, base: str) -> Mapping[str, Any]:
         """The entry of an opcode, with what the one that it is ``like`` says."""
         opcodes = self._table["opcodes"]
         entry = opcodes.get(base, {})

@@ -77,11 +77,13 @@ def pack(i: SassInstruction) -> Pieces:
     else:
         value = f"{a} (upper half) and {i.words.signed(i.o['b'])} (lower half), {how}"
     if scaled:
-        value += _scales(i, last, upper=to == "S2_6" or last.bare.endswith(".H1"))
+        value += _scales(i, last, upper=to == "S2_6" or last.core.endswith(".H1"))
     elif merged and not last.zero:
-        kept = 32 - (bits if i.has("MERGE_C") else 2 * bits)
-        value += f", below the lowest {kept} bits of {i.words.plain(last)}"
-    random = f"rounded stochastically by the bits of {i.words.plain(last)}" if i.has("RS") else ""
+        upper_bits = 32 - (bits if i.has("MERGE_C") else 2 * bits)
+        value += f", below the lowest {upper_bits} bits of {i.words.unsigned(last)}"
+    random = (
+        f"rounded stochastically by the bits of {i.words.unsigned(last)}" if i.has("RS") else ""
+    )
     return {
         "d": destination(i, i.o["d"]),
         "value": value,
@@ -101,7 +103,7 @@ def _scales(i: SassInstruction, operand: SassOperand, *, upper: bool) -> str:
     bits = number_bits(operand)
     if bits is not None and (bits >> 16 if upper else bits & 0xFFFF) == _UNIT_SCALES:
         return ""
-    text = i.words.plain(operand)
+    text = i.words.unsigned(operand)
     if not operand.suffixes:
         text = f"the {'upper' if upper else 'lower'} half of {text}"
     return f", scaled by the factors (e8m0) in {text}"
@@ -115,9 +117,9 @@ def pack_integers(i: SassInstruction) -> Pieces | None:
         return None
     bits = int(to[1:])
     c = i.o["c"]
-    kept = 32 - 2 * bits
-    name = f"{c.file}{c.number}" if c.number is not None else i.words.plain(c)
-    below = "" if c.zero else f", below the lowest {kept} bits of {name}"
+    upper_bits = 32 - 2 * bits
+    name = f"{c.file}{c.number}" if c.number is not None else i.words.unsigned(c)
+    below = "" if c.zero else f", below the lowest {upper_bits} bits of {name}"
     a, b = (i.words.signed(i.o[name]) for name in "ab")
     return {
         "d": destination(i, i.o["d"]),

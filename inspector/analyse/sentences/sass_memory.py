@@ -7,10 +7,10 @@ from inspector.analyse.sentences.sass_parts import (
     SassInstruction,
     SassOperand,
     address,
+    address_text,
     destination,
     joined,
-    many,
-    where,
+    width_text,
 )
 from inspector.listing.sass_operands import matrix_registers
 
@@ -22,7 +22,7 @@ def _policies(i: SassInstruction) -> list[str]:
 
 
 def _memory(i: SassInstruction) -> list[SassOperand]:
-    return [o for o in i.operands if "[" in o.bare]
+    return [o for o in i.operands if "[" in o.core]
 
 
 def _unless(i: SassInstruction, instead: str) -> str:
@@ -30,13 +30,13 @@ def _unless(i: SassInstruction, instead: str) -> str:
     conditions = [o for o in i.operands if o.predicate and o.always is None]
     if not conditions:
         return ""
-    return f"; {instead} {'if' if conditions[-1].inverted else 'unless'} {conditions[-1].bare}"
+    return f"; {instead} {'if' if conditions[-1].inverted else 'unless'} {conditions[-1].core}"
 
 
 def _address(i: SassInstruction, operand: SassOperand) -> str:
     # Before sm_90 nvdisasm names only the first register of a 64-bit address: [R2] with .E.
-    pair = bool(i.string("pairs")) and i.has("E") and "desc[" not in operand.bare
-    return where(operand, pair=pair)
+    pair = bool(i.string("pairs")) and i.has("E") and "desc[" not in operand.core
+    return address_text(operand, pair=pair)
 
 
 def access(i: SassInstruction) -> Pieces | None:
@@ -49,13 +49,15 @@ def access(i: SassInstruction) -> Pieces | None:
     if i.bits == 256 and len(data) > 1:
         # Of a load the upper four registers are named first, of a store the lower four.
         order = data[:2] if i.string("stores") else data[1::-1]
-        d = " and ".join("nowhere" if o.zero else i.words.plain(o, 4) for o in order)
+        d = " and ".join("nowhere" if o.zero else i.words.unsigned(o, 4) for o in order)
         d = f"from {d}" if i.string("stores") else d
     elif i.string("stores"):
-        d = "of zeros" if data[-1].zero else f"from {i.words.plain(data[-1], registers)}"
+        d = "of zeros" if data[-1].zero else f"from {i.words.unsigned(data[-1], registers)}"
     return {
         "d": d,
-        "width": many(i.bits) if i.string("stores") else i.found("small") or many(i.bits),
+        "width": width_text(i.bits)
+        if i.string("stores")
+        else i.first_text("small") or width_text(i.bits),
         "address": _address(i, memory[0]),
         "also": _unless(i, "0"),
         "space": i.string("space"),
@@ -68,8 +70,8 @@ def constant(i: SassInstruction) -> Pieces | None:
         return None
     registers = max(1, i.bits // 32)
     d = destination(i, i.operands[0], registers)
-    width = i.found("small").strip(",")
-    return {"d": d, "a": i.words.plain(i.operands[1], registers), "notes": joined([width])}
+    width = i.first_text("small").strip(",")
+    return {"d": d, "a": i.words.unsigned(i.operands[1], registers), "notes": joined([width])}
 
 
 def atomic(i: SassInstruction) -> Pieces | None:
@@ -79,9 +81,9 @@ def atomic(i: SassInstruction) -> Pieces | None:
         return _compare_and_store(i)
     if not memory or name is None:
         return None
-    at = i.operands.index(memory[0])
+    position = i.operands.index(memory[0])
     registers = {64: 2, 128: 4}.get(i.bits, 1)
-    values = [i.words.signed(o, registers) for o in i.operands[at + 1 :] if o.general]
+    values = [i.words.signed(o, registers) for o in i.operands[position + 1 :] if o.general]
     if not values and name != "POPC":
         return None
     text = i.table["atomics"][name].format(
@@ -90,8 +92,8 @@ def atomic(i: SassInstruction) -> Pieces | None:
         address=_address(i, memory[0]),
         space=i.string("space"),
     )
-    before = [o for o in i.operands[:at] if o.general]
-    d = destination(i, before[-1], registers) if before else "nowhere"
+    results = [o for o in i.operands[:position] if o.general]
+    d = destination(i, results[-1], registers) if results else "nowhere"
     unit = "" if name == "POPC" else _combined_type(i)
     return {
         "value": text,
@@ -131,9 +133,9 @@ def copy_async(i: SassInstruction) -> Pieces | None:
     if len(memory) < 2:
         return None
     return {
-        "width": many(i.bits),
-        "to": where(memory[0]),
-        "from": where(memory[1], pair="desc[" not in memory[1].bare),
+        "width": width_text(i.bits),
+        "to": address_text(memory[0]),
+        "from": address_text(memory[1], pair="desc[" not in memory[1].core),
         "also": _unless(i, "zeros"),
         "notes": joined(_policies(i)),
     }
@@ -150,16 +152,16 @@ def matrices(i: SassInstruction) -> Pieces | None:
     shapes = [text for q in i.qualifiers if (text := _lanes(q))]
     statistic = data[0] if i.has("STAT") and len(data) > 1 else None
     data = data[1:] if statistic is not None else data
-    data_text = i.words.plain(data[0], registers)
+    data_text = i.words.unsigned(data[0], registers)
     if memory[0] is not i.operands[0]:
         data_text = destination(i, data[0], registers)
     return {
         "count": str(registers if i.base in ("LDTM", "STTM") else count),
         "d": data_text,
-        "address": where(memory[0]),
+        "address": address_text(memory[0]),
         "plural": "s" if registers > 1 else "",
         "matrices": "matrices" if count > 1 else "matrix",
-        "elements": f"{i.found('matrix_shapes')} {i.found('matrix_elements')}",
+        "elements": f"{i.first_text('matrix_shapes')} {i.first_text('matrix_elements')}",
         "notes": joined(
             ["transposed"] * i.has("MT88", "MT168", "MT1616") + shapes + i.among("columns")
         ),
@@ -183,8 +185,8 @@ def _statistic(i: SassInstruction, operand: SassOperand | None) -> str:
     """LDTM.STAT: the minimum or maximum of what a thread loads."""
     if operand is None:
         return ""
-    kind = i.found("statistics") or "statistic"
-    unit = joined([i.found("units") or "unsigned", *i.among("nan")])
+    kind = i.first_text("statistics") or "statistic"
+    unit = joined([i.first_text("units") or "unsigned", *i.among("nan")])
     return f", and the {kind} of them{unit} into {destination(i, operand)}"
 
 
@@ -196,16 +198,16 @@ def tensor_copy(i: SassInstruction) -> Pieces | None:
     rank = next((q[0] for q in i.qualifiers if q in ("1D", "2D", "3D", "4D", "5D")), "")
     rows = i.has("GATHER4", "SCATTER4")
     tile = "four rows" if rows else f"a {rank}-dimensional tile"
-    addresses = [o for o in memory if not o.bare.startswith("desc[")]
-    hints = [f"cache policy {o.bare}" for o in memory if o not in addresses]
-    packed = [o.bare for o in i.operands if o.file == "UR"]
+    addresses = [o for o in memory if not o.core.startswith("desc[")]
+    hints = [f"cache policy {o.core}" for o in memory if o not in addresses]
+    packed = [o.core for o in i.operands if o.file == "UR"]
     meanings = [*["offsets"] * i.has("IM2COL", "W", "W128"), *["blocks"] * i.has("MULTICAST")]
     return {
         "tile": tile if rank else "a tile",
         "coordinates": "a column and four rows" if rows else "coordinates",
-        "a": where(addresses[0]) if addresses else "?",
-        "b": where(addresses[-1]) if addresses else "?",
-        "operation": i.found("operations"),
+        "a": address_text(addresses[0]) if addresses else "?",
+        "b": address_text(addresses[-1]) if addresses else "?",
+        "operation": i.first_text("operations"),
         "also": f", {' and '.join(meanings)} in {packed[0]}" if packed and meanings else "",
         "notes": joined([*i.among("tensor_modes"), *_policies(i), *i.among("block_pairs"), *hints]),
     }
@@ -217,14 +219,14 @@ def block_copy(i: SassInstruction) -> Pieces | None:
     ``.S.G`` is the destination's space, then the source's. Shared memory as the destination has
     its mbarrier in the register behind; the size counts 16 bytes.
     """
-    memory = [o for o in _memory(i) if not o.bare.startswith("desc[")]
-    hints = [f"cache policy {o.bare}" for o in _memory(i) if o not in memory]
-    size = next((o.bare for o in i.operands if o.file == "UR"), None)
+    memory = [o for o in _memory(i) if not o.core.startswith("desc[")]
+    hints = [f"cache policy {o.core}" for o in _memory(i) if o not in memory]
+    size = next((o.core for o in i.operands if o.file == "UR"), None)
     spaces = {"S": "shared", "G": "global"}
     to, source = (spaces.get(q, "global") for q in (*i.qualifiers[:2], "", "")[:2])
     if not memory or size is None or (i.base != "UBLKPF" and len(memory) < 2):
         return None
-    target = address(memory[0], pair=True) or memory[0].bare
+    target = address(memory[0], pair=True) or memory[0].core
     if to == "shared" and i.base != "UBLKPF":
         first, _, second = target.partition(":")
         target = f"{first}, its mbarrier at {second}" if second else first
@@ -238,7 +240,7 @@ def block_copy(i: SassInstruction) -> Pieces | None:
         "from": f"{source} memory at {address(memory[-1], pair=source == 'global')}",
         "address": target,
         "size": f"{size} × 16 bytes" if not mask else f"the lower half of {size}, × 16 bytes,",
-        "operation": i.found("operations"),
+        "operation": i.first_text("operations"),
         "also": mask,
         "notes": joined([i.combined_type if i.base == "UBLKRED" else "", *_policies(i), *hints]),
     }
@@ -255,8 +257,8 @@ def tensor_memory_copy(i: SassInstruction) -> Pieces | None:
     shapes = (match for q in i.qualifiers if (match := _COPIED.match(q)))
     lanes, bits = next((match.groups() for match in shapes), ("128", "256"))
     return {
-        "a": i.operands[0].bare,
-        "b": i.operands[1].bare,
+        "a": i.operands[0].core,
+        "b": i.operands[1].core,
         "shape": f"{lanes} lanes × {bits} bits",
         "notes": joined([*i.among("lane_copies"), *i.among("unpacked"), *i.among("block_pairs")]),
     }
@@ -267,13 +269,13 @@ def multicast_load(i: SassInstruction) -> Pieces | None:
     memory = _memory(i)
     if not memory or memory[0] is i.operands[0]:
         return None
-    operation = i.found("reductions")
+    operation = i.first_text("reductions")
     if i.has("HPADD"):  # at a higher precision than the values'
         operation = "added in fp32" if i.packed.endswith("16") else "added in fp16"
     return {
         "d": destination(i, i.operands[0], max(1, i.bits // 32)),
-        "address": address(memory[0], pair=True) or memory[0].bare,
-        "width": many(i.bits),
+        "address": address(memory[0], pair=True) or memory[0].core,
+        "width": width_text(i.bits),
         "operation": operation,
         "notes": joined([i.combined_type, *_policies(i)]),
     }
@@ -285,14 +287,14 @@ def remote_store(i: SassInstruction) -> Pieces | None:
     data = [o for o in i.operands if o.general and o not in memory]
     if not memory or not data:
         return None
-    pair = address(memory[0]) or memory[0].bare
+    pair = address(memory[0]) or memory[0].core
     first, _, second = pair.partition(":")
     return {
-        "d": "zeros" if data[-1].zero else i.words.plain(data[-1], max(1, i.bits // 32)),
-        "width": many(i.bits),
+        "d": "zeros" if data[-1].zero else i.words.unsigned(data[-1], max(1, i.bits // 32)),
+        "width": width_text(i.bits),
         "address": first,
         "bar": second or first,
-        "operation": i.found("operations"),
+        "operation": i.first_text("operations"),
         "notes": joined([i.combined_type if i.base == "REDAS" else ""]),
     }
 
@@ -302,22 +304,22 @@ def mbarrier(i: SassInstruction) -> Pieces | None:
     memory = _memory(i)
     if not memory:
         return None
-    rest = [x for x in i.operands if x is not memory[0]]
-    first = destination(i, rest[0], 2 if i.has("TRANS64") else 1) if rest else "nowhere"
-    last = i.words.plain(rest[-1], 2 if i.variant == "EXCH" else 1) if rest else ""
+    operands = [x for x in i.operands if x is not memory[0]]
+    first = destination(i, operands[0], 2 if i.has("TRANS64") else 1) if operands else "nowhere"
+    last = i.words.unsigned(operands[-1], 2 if i.variant == "EXCH" else 1) if operands else ""
     state = ""
-    if first != "nowhere" and len(rest) > 1:
-        before = "the mask of lanes that arrive and the upper half of the state before"
-        state = f"; {before if i.has('TMASK') else 'the state before'} into {first}"
+    if first != "nowhere" and len(operands) > 1:
+        arrival_state = "the mask of lanes that arrive and the upper half of the state before"
+        state = f"; {arrival_state if i.has('TMASK') else 'the state before'} into {first}"
     count = next((text for name, text in i.table["arrivals"].items() if i.has(name)), None)
     count = count or i.table["arrivals"]["TRANS64"]
     return {
-        "address": where(memory[0]),
+        "address": address_text(memory[0]),
         "p": first,
         "a": last,
         "also": state,
         "form": "poll" if i.variant == "PHASECHK" and not i.has("TRYWAIT") else "",
-        "count": count.format(a=last, address=where(memory[0])),
+        "count": count.format(a=last, address=address_text(memory[0])),
         "notes": joined(["one arrival fewer from now on"] * i.has("OPTOUT")),
     }
 
@@ -359,7 +361,7 @@ def fill(i: SassInstruction) -> Pieces | None:
         return None
     unit = 8 if i.has("64") else 4
     return {
-        "address": where(memory[0]),
-        "a": i.words.plain(i.operands[1], unit // 4),
-        "size": f"{i.words.plain(i.operands[2])} × {unit} bytes",
+        "address": address_text(memory[0]),
+        "a": i.words.unsigned(i.operands[1], unit // 4),
+        "size": f"{i.words.unsigned(i.operands[2])} × {unit} bytes",
     }

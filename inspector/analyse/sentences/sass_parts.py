@@ -43,7 +43,7 @@ class SassOperand(Struct, frozen=True):
     """
 
     text: str
-    bare: str
+    core: str
     file: str = ""
     number: int | None = None
     suffixes: tuple[str, ...] = ()
@@ -56,7 +56,7 @@ class SassOperand(Struct, frozen=True):
         """RZ, URZ, or the number 0."""
         if self.file in ("R", "UR"):
             return self.number is None
-        return not self.file and _NUMBER.match(self.bare) is not None and value(self.bare) == 0
+        return not self.file and _NUMBER.match(self.core) is not None and value(self.core) == 0
 
     @property
     def general(self) -> bool:
@@ -75,40 +75,40 @@ class SassOperand(Struct, frozen=True):
 
 
 def read(text: str) -> SassOperand:
-    bare = text.strip()
-    negative = bare.startswith("-")
-    bare = bare.removeprefix("-")
-    inverted = bare.startswith(("!", "~"))
-    bare = bare[inverted:].replace(".reuse", "").strip().lstrip("+")
-    absolute = bare.startswith("|") and "|" in bare[1:]
-    bare = bare.replace("|", "", 2) if absolute else bare
+    core = text.strip()
+    negative = core.startswith("-")
+    core = core.removeprefix("-")
+    inverted = core.startswith(("!", "~"))
+    core = core[inverted:].replace(".reuse", "").strip().lstrip("+")
+    absolute = core.startswith("|") and "|" in core[1:]
+    core = core.replace("|", "", 2) if absolute else core
     signs = negative, inverted, absolute
-    match = _REGISTER.match(bare)
+    match = _REGISTER.match(core)
     if match is None:
-        return SassOperand(text, bare, "", None, (), *signs)
+        return SassOperand(text, core, "", None, (), *signs)
     file, number, suffixes = match.groups()
-    which = int(number) if number.isdecimal() else None
-    return SassOperand(text, bare, file, which, tuple(suffixes.split(".")[1:]), *signs)
+    register_number = int(number) if number.isdecimal() else None
+    return SassOperand(text, core, file, register_number, tuple(suffixes.split(".")[1:]), *signs)
 
 
-def value(bare: str) -> float | int | None:
+def value(text: str) -> float | int | None:
     try:
-        if bare.startswith("0x"):
-            return int(bare, 16)
-        return float(bare) if any(c in bare for c in ".eNI") else int(bare)
+        if text.startswith("0x"):
+            return int(text, 16)
+        return float(text) if any(c in text for c in ".eNI") else int(text)
     except ValueError:
         return None
 
 
 def is_number(operand: SassOperand) -> bool:
-    return not operand.file and _NUMBER.match(operand.bare) is not None
+    return not operand.file and _NUMBER.match(operand.core) is not None
 
 
 def integer(operand: SassOperand) -> int | None:
     """The immediate's value where it is a whole number, its sign counted in."""
     if operand.general and operand.number is None:
         return 0
-    number = value(operand.bare) if is_number(operand) else None
+    number = value(operand.core) if is_number(operand) else None
     if not isinstance(number, int):
         return None
     return -number if operand.negative else number
@@ -116,7 +116,7 @@ def integer(operand: SassOperand) -> int | None:
 
 def number_bits(operand: SassOperand) -> int | None:
     """The 32 bits of an immediate: ``0x7f7f``, ``4.57e-41.H0``; None if it is none."""
-    text = operand.bare.removesuffix(".H0").removesuffix(".H1")
+    text = operand.core.removesuffix(".H0").removesuffix(".H1")
     literal = value(text) if _NUMBER.match(text) else None
     if isinstance(literal, float):
         try:
@@ -145,10 +145,10 @@ class SassWording:
 
     def bank(self, bank: str, text: str, size: int) -> str:
         """``c[0x0][0x210]`` in words, ``size`` bytes of it."""
-        whole = f"c[{bank}][{text}]"
+        bank_text = f"c[{bank}][{text}]"
         offset = 0 if text in ("RZ", "") else value(text)
         if bank != "0x0" or not isinstance(offset, int) or offset < 0 or not self._layout:
-            return whole
+            return bank_text
         for kind, launched in (("block", self._context.block), ("grid", self._context.grid)):
             place = offset - self._layout[kind]
             if place in (0, 4, 8):
@@ -157,12 +157,12 @@ class SassWording:
         if name := self._layout["named"].get(hex(offset)):
             return str(name)
         place = offset - self._layout["parameters"]
-        return self._parameter(place, size, whole) if 0 <= place < 0x8000 else whole
+        return self._parameter(place, size, bank_text) if 0 <= place < 0x8000 else bank_text
 
-    def _parameter(self, offset: int, size: int, whole: str) -> str:
+    def _parameter(self, offset: int, size: int, bank_text: str) -> str:
         parameter = self._context.parameter_at(offset)
         if parameter is None:
-            return f"the parameter at byte {offset} ({whole})"
+            return f"the parameter at byte {offset} ({bank_text})"
         inside = [
             p
             for p in self._context.parameters
@@ -182,25 +182,25 @@ class SassWording:
         scalar = parameter.type and "*" not in parameter.type and parameter.value is not None
         return f"{text} ({parameter.value})" if scalar else text
 
-    def plain(self, operand: SassOperand, width: int = 1, *, bits: bool = False) -> str:
+    def unsigned(self, operand: SassOperand, width: int = 1, *, bits: bool = False) -> str:
         """Without its sign. ``width`` registers; ``bits``: numbers as hexadecimal."""
-        text = self._bare(operand, width, bits)
+        text = self._magnitude(operand, width, bits)
         if operand.absolute:
             text = f"|{text}|"
         return f"not {text}" if operand.inverted and not operand.zero else text
 
     def signed(self, operand: SassOperand, width: int = 1, *, bits: bool = False) -> str:
         """With its sign."""
-        text = self.plain(operand, width, bits=bits)
+        text = self.unsigned(operand, width, bits=bits)
         return f"-{text}" if operand.negative and text != "0" else text
 
     def predicate(self, operand: SassOperand) -> str:
         """``P0``, ``not P0``, ``true``, ``false``."""
         if operand.always is not None:
             return "true" if operand.always else "false"
-        return f"not {operand.bare}" if operand.inverted else operand.bare
+        return f"not {operand.core}" if operand.inverted else operand.core
 
-    def _bare(self, operand: SassOperand, width: int, bits: bool) -> str:
+    def _magnitude(self, operand: SassOperand, width: int, bits: bool) -> str:
         if operand.file:
             if operand.number is None:
                 return "true" if operand.predicate else "all ones" if operand.inverted else "0"
@@ -210,16 +210,16 @@ class SassWording:
                 if suffix in _PARTS:
                     text = _PARTS[suffix].format(text)
             return text
-        if match := _BANK.match(operand.bare):
+        if match := _BANK.match(operand.core):
             return self.bank(match[1], match[2], 4 * width)
-        return number(operand.bare, bits) if _NUMBER.match(operand.bare) else operand.bare
+        return number(operand.core, bits) if _NUMBER.match(operand.core) else operand.core
 
 
-def number(bare: str, bits: bool = False) -> str:
+def number(text: str, bits: bool = False) -> str:
     """``0x40`` → ``64``; above 65535, and where bits count, hexadecimal."""
-    literal = value(bare)
-    if literal is None or not isinstance(literal, int) or not bare.startswith("0x"):
-        return bare.replace("INF", "infinity").replace("QNAN", "NaN").replace("NAN", "NaN")
+    literal = value(text)
+    if literal is None or not isinstance(literal, int) or not text.startswith("0x"):
+        return text.replace("INF", "infinity").replace("QNAN", "NaN").replace("NAN", "NaN")
     return hex(literal) if (bits and literal > 9) or literal > 0xFFFF else str(literal)
 
 
@@ -243,14 +243,14 @@ _ADDRESS = re.compile(r"(?:(?P<desc>g?desc)\[(?P<policy>[^\]]*)\])?(?:tmem)?\[(?
 def address(operand: SassOperand, *, pair: bool = False) -> str | None:
     """``desc[UR4][R2.64+0x10]`` → ``R2:R3 + 16``; None if it is no address. ``pair``: registers
     without a suffix represent two (global memory on sm_70 to sm_89)."""
-    match = _ADDRESS.match(operand.bare)
+    match = _ADDRESS.match(operand.core)
     if match is None:
         return None
     terms: list[str] = []
     for part in re.sub(r"\+-", "-", match["body"]).replace("-", "+-").split("+"):
         sign = "-" if part.strip().startswith("-") else ""
         term = read(part.strip().lstrip("-"))
-        if not term.bare or term.zero:
+        if not term.core or term.zero:
             continue
         if term.general and term.number is not None:
             scale = next((s[1:] for s in term.suffixes if re.match(r"X\d", s)), None)
@@ -259,8 +259,8 @@ def address(operand: SassOperand, *, pair: bool = False) -> str | None:
             pair = pair and not wide
             terms.append(sign + (f"{text} × {scale}" if scale else text))
         else:
-            offset = value(term.bare)
-            terms.append(f"{sign}{term.bare if offset is None else offset}")
+            offset = value(term.core)
+            terms.append(f"{sign}{term.core if offset is None else offset}")
     return " + ".join(terms).replace("+ -", "− ") or "0"
 
 
@@ -291,7 +291,7 @@ class SassInstruction(Struct, frozen=True):
     label: str | None
     words: SassWording
     context: Context
-    told: Mapping[str, Any]
+    entry: Mapping[str, Any]
     table: Mapping[str, Any]
 
     def has(self, *names: str) -> bool:
@@ -302,17 +302,17 @@ class SassInstruction(Struct, frozen=True):
 
     def among(self, table: str) -> list[str]:
         """What a table of sass_sentences.toml says of the qualifiers, in their order."""
-        known = self.table[table]
-        return [known[q] for q in self.qualifiers if q in known]
+        texts = self.table[table]
+        return [texts[q] for q in self.qualifiers if q in texts]
 
-    def found(self, table: str) -> str:
+    def first_text(self, table: str) -> str:
         """What such a table says of the first qualifier that it has; "" if none."""
         return next(iter(self.among(table)), "")
 
     def o_at(self, *indices: int) -> tuple[SassOperand, ...]:
         """Operands by their places; none if one is missing."""
-        found = tuple(self.operands[n] for n in indices if n < len(self.operands))
-        return found if len(found) == len(indices) else ()
+        operands = tuple(self.operands[n] for n in indices if n < len(self.operands))
+        return operands if len(operands) == len(indices) else ()
 
     @property
     def packed(self) -> str:
@@ -323,19 +323,19 @@ class SassInstruction(Struct, frozen=True):
     @property
     def combined_type(self) -> str:
         """The type of an atomic operation's value: numbers without a name are unsigned."""
-        if known := self.packed or self.found("types"):
-            return known
+        if type_name := self.packed or self.first_text("types"):
+            return type_name
         if self.has("ADD", "MIN", "MAX", "INC", "DEC"):
             return f"unsigned {self.bits}-bit integer"
         return ""
 
     def string(self, key: str) -> str:
-        return str(self.told.get(key, ""))
+        return str(self.entry.get(key, ""))
 
     @property
     def variant(self) -> str | None:
         """The first qualifier with a sentence in the entry."""
-        return self.first(self.told.get("variants", {}))
+        return self.first(self.entry.get("variants", {}))
 
     @property
     def bits(self) -> int:
@@ -350,7 +350,7 @@ def take_apart(
     line: Line,
     words: SassWording,
     context: Context,
-    told: Mapping[str, Any],
+    entry: Mapping[str, Any],
     table: Mapping[str, Any],
 ) -> SassInstruction | None:
     """The parts of an instruction's line; None if it does not read as one."""
@@ -369,12 +369,12 @@ def take_apart(
         line.base,
         tuple(line.opcode.split(".")[1:]),
         operands,
-        _named(operands, told.get("form", "")),
+        _named(operands, entry.get("form", "")),
         None if guard is None else negated + guard,
         targets[-1] if targets else None,
         words,
         context,
-        told,
+        entry,
         table,
     )
 
@@ -410,7 +410,7 @@ def destination(i: SassInstruction, operand: SassOperand, width: int = 1) -> str
     """Where a result goes: ``R4…R7``; ``nowhere`` for RZ."""
     if operand.number is None and (operand.general or operand.predicate):
         return "nowhere"
-    return operand.bare if operand.predicate else i.words.plain(operand, width)
+    return operand.core if operand.predicate else i.words.unsigned(operand, width)
 
 
 def halves(text: str) -> str | None:
@@ -429,20 +429,20 @@ def halves(text: str) -> str | None:
 
 def immediate(i: SassInstruction, operand: SassOperand) -> str:
     """An immediate that is copied: a large one also as the fp32 that its bits are."""
-    if not operand.file and (packed := halves(operand.bare)) is not None:
+    if not operand.file and (packed := halves(operand.core)) is not None:
         return packed
     number = integer(operand)
-    if number is not None and operand.bare.startswith("0x") and (real := as_float(number)):
+    if number is not None and operand.core.startswith("0x") and (real := as_float(number)):
         return f"{hex(number)} ({real} as fp32)"
     return i.words.signed(operand)
 
 
-def where(operand: SassOperand, *, pair: bool = False) -> str:
+def address_text(operand: SassOperand, *, pair: bool = False) -> str:
     """An address in words, or the operand as it stands."""
-    return address(operand, pair=pair) or operand.bare
+    return address(operand, pair=pair) or operand.core
 
 
-def many(width: int) -> str:
+def width_text(width: int) -> str:
     """``32 bits``, ``4 × 32 bits (16 bytes a thread)``."""
     if width <= 32:
         return f"{width} bits"
@@ -451,5 +451,5 @@ def many(width: int) -> str:
 
 def joined(parts: Sequence[str]) -> str:
     """`` (a, b)``, or nothing."""
-    kept = [p for p in parts if p]
-    return f" ({', '.join(kept)})" if kept else ""
+    nonempty_parts = [p for p in parts if p]
+    return f" ({', '.join(nonempty_parts)})" if nonempty_parts else ""

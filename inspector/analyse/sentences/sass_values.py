@@ -34,12 +34,12 @@ _WRAPPING = ("VIADD", "UVIADD", "IADD32I")
 _JOINS = {"AND": "and", "OR": "or", "XOR": "xor"}
 
 
-def notes(i: SassInstruction, *more: str) -> str:
+def notes(i: SassInstruction, *extra_notes: str) -> str:
     """The unit and what the qualifiers add, in parentheses."""
     unit = i.string("unit")
     if i.has("BF16_V2", "BF16") and not i.has("F32"):
         unit = unit.replace("fp16", "bf16")
-    return joined([unit or i.found("lanes"), *i.among("notes"), *more])
+    return joined([unit or i.first_text("lanes"), *i.among("notes"), *extra_notes])
 
 
 def width_of(i: SassInstruction, name: str) -> int:
@@ -73,17 +73,17 @@ def compute(i: SassInstruction) -> Pieces | None:
     if not terms:
         return {"form": "zero", "d": d, "also": also}
     # What is taken away stands last.
-    first, *rest = sorted(terms, key=lambda term: term.minus)
+    first, *others_by_sign = sorted(terms, key=lambda term: term.minus)
     text = f"-{first.text}" if first.minus else first.text
-    text += "".join(f" {'−' if term.minus else '+'} {term.text}" for term in rest)
+    text += "".join(f" {'−' if term.minus else '+'} {term.text}" for term in others_by_sign)
     if len(terms) == 1 and (unchanged := _unchanged(i, terms[0])) is not None:
         return {**unchanged, "d": d, "also": also}
     if i.has("HI"):
         text = f"the upper 32 bits of ({text})" if " " in text else f"the upper 32 bits of {text}"
     if d == "nowhere" and carries:
         return {"d": carries, "value": f"the carry of {text}", "notes": ""}
-    said = " (from fp16 to fp32)" if i.base == "HADD2" and i.has("F32") else notes(i, _sign(i))
-    return {"d": d, "value": text, "also": also, "notes": said}
+    remarks = " (from fp16 to fp32)" if i.base == "HADD2" and i.has("F32") else notes(i, _sign(i))
+    return {"d": d, "value": text, "also": also, "notes": remarks}
 
 
 def _sign(i: SassInstruction) -> str:
@@ -106,7 +106,7 @@ def _product(i: SassInstruction, product: str) -> _Term | None:
     added = integer(factors[0][1]) or 0
     if i.base in _WRAPPING and 0xFFFF0000 <= added <= 0xFFFFFFFF:  # 0xffffffc0 takes 64 away
         return _Term(True, str((1 << 32) - added), alone)
-    text = " × ".join(i.words.plain(factor, width_of(i, name)) for name, factor in terms)
+    text = " × ".join(i.words.unsigned(factor, width_of(i, name)) for name, factor in terms)
     return _Term(sum(factor.negative for _, factor in factors) % 2 == 1, text, alone)
 
 
@@ -116,10 +116,10 @@ def _unchanged(i: SassInstruction, term: _Term) -> Pieces | None:
     changed = i.has("HI", "SAT", "F32") or i.among("formats") or i.among("notes")
     if operand is None or changed:
         return None
-    if is_number(operand) or halves(operand.bare) is not None:
+    if is_number(operand) or halves(operand.core) is not None:
         return {"form": "set", "a": immediate(i, operand)}
     copied = not operand.absolute and " " not in term.text
-    form = "copy" if copied else "parameter" if operand.bare.startswith("c[") else ""
+    form = "copy" if copied else "parameter" if operand.core.startswith("c[") else ""
     return {"form": form, "a": term.text} if form and not term.minus else None
 
 
@@ -164,9 +164,9 @@ def _relation(i: SassInstruction, a: str, b: str) -> str | None:
 
 def _second_result(i: SassInstruction, operand: SassOperand | None) -> str:
     target = "nowhere" if operand is None else destination(i, operand)
-    said = "= whether either is NaN" if i.has("MIN", "MAX") else "= the opposite"
-    said = "the same of the upper halves" if i.base == "HSETP2" else said
-    return "" if target == "nowhere" else f", {target} {said}"
+    remark = "= whether either is NaN" if i.has("MIN", "MAX") else "= the opposite"
+    remark = "the same of the upper halves" if i.base == "HSETP2" else remark
+    return "" if target == "nowhere" else f", {target} {remark}"
 
 
 def smaller(i: SassInstruction) -> Pieces | None:
@@ -177,15 +177,17 @@ def smaller(i: SassInstruction) -> Pieces | None:
     a, b = (i.words.signed(i.o[n], wide) for n in "ab")
     values = [_sum(a, b)] if i.base == "VIADDMNMX" and "c" in i.o else [a, b]
     values += [i.words.signed(i.o["c"])] if "c" in i.o else []
-    of = [o for name in "pqtu" if (o := i.o.get(name)) is not None and o.always is None]
-    chosen = ", ".join(o.bare for o in of)
+    predicates_read = [
+        o for name in "pqtu" if (o := i.o.get(name)) is not None and o.always is None
+    ]
+    predicate_names = ", ".join(o.core for o in predicates_read)
     sign = "unsigned" if i.has("U32", "U64") else "signed"
-    sign = "" if i.string("unit") or i.found("lanes") else sign
+    sign = "" if i.string("unit") or i.first_text("lanes") else sign
     return {
         "d": destination(i, i.o["d"], wide),
         "value": f"{kind} of {', '.join(values[:-1])} and {values[-1]}",
         "notes": notes(i, sign, *i.among("nan")),
-        "also": f"; {chosen} = which of them it is" if chosen else "",
+        "also": f"; {predicate_names} = which of them it is" if predicate_names else "",
     }
 
 
@@ -200,8 +202,8 @@ def logic(i: SassInstruction) -> Pieces | None:
         return None
     inputs = [i.o[n] for n in "abc"]
     # An inverted input is one whose column of the table is read backwards.
-    said = (i.words.signed(o, bits=True) for o in inputs)
-    names = [f"({text})" if " " in text else text for text in said]
+    input_texts = (i.words.signed(o, bits=True) for o in inputs)
+    names = [f"({text})" if " " in text else text for text in input_texts]
     constants = [(1 if o.inverted else 0) if o.zero else None for o in inputs]
     text = named(formula(restrict(table, constants)), names)
     return {
@@ -220,7 +222,7 @@ def _not_zero(i: SassInstruction) -> str:
     join = "and" if i.has("PAND") else "or"
     silent = other is None or other.always is (join == "and")
     joined_with = "" if other is None or silent else f", {join} {i.words.predicate(other)}"
-    return f"; {flag.bare} = whether it is not 0{joined_with}"
+    return f"; {flag.core} = whether it is not 0{joined_with}"
 
 
 def _modulo(inputs: list[SassOperand], text: str, names: list[str]) -> str:
@@ -238,7 +240,7 @@ def predicates(i: SassInstruction) -> Pieces | None:
     """PLOP3: two formulas of three predicates."""
     inputs = [i.o[n] for n in "abc"]
     constants = [None if o.always is None else int(o.always) for o in inputs]
-    names = [o.bare if o.predicate else i.words.plain(o) for o in inputs]
+    names = [o.core if o.predicate else i.words.unsigned(o) for o in inputs]
     out: list[str] = []
     for target, lut in (("p", "lut"), ("q", "lut2")):
         table = integer(i.o[lut]) if lut in i.o else None
@@ -272,7 +274,7 @@ def _types(i: SassInstruction) -> tuple[str, str]:
 
 
 def _shape(i: SassInstruction, pattern: re.Pattern[str]) -> tuple[int, int, int] | None:
-    shape = next((found for q in i.qualifiers if (found := pattern.match(q))), None)
+    shape = next((match for q in i.qualifiers if (match := pattern.match(q))), None)
     return (int(shape[1]), int(shape[2]), int(shape[3])) if shape else None
 
 
@@ -284,8 +286,8 @@ def product(i: SassInstruction) -> Pieces | None:
     m, n, k = shape
     inputs, accumulated = _types(i)
     scales = i.o_at(4, 5) if i.has("SF") else ()
-    each = {"fp64": 64, "fp16": 16}.get(accumulated, 32)
-    out = max(1, m * n * each // 1024)
+    accumulator_bits = {"fp64": 64, "fp16": 16}.get(accumulated, 32)
+    out = max(1, m * n * accumulator_bits // 1024)
     d, a, b, c = i.operands[:4]
     sparse = i.has("SP")
     # Of one element, by its name: fp16, int8, tf32 (held in 32); 0 if unknown.
@@ -297,10 +299,10 @@ def product(i: SassInstruction) -> Pieces | None:
         "shape": _tile(m, n, k),
         "inputs": inputs,
         "accumulated": accumulated,
-        "a": i.words.plain(a, max(1, m * k * bits // 1024 // (1 + sparse))),
-        "b": i.words.plain(b, max(1, n * k * bits // 1024)),
-        "d": i.words.plain(d, out),
-        "plus": "" if c.zero else f", add {i.words.plain(c, out)}",
+        "a": i.words.unsigned(a, max(1, m * k * bits // 1024 // (1 + sparse))),
+        "b": i.words.unsigned(b, max(1, n * k * bits // 1024)),
+        "d": i.words.unsigned(d, out),
+        "plus": "" if c.zero else f", add {i.words.unsigned(c, out)}",
         "notes": joined([*_product_notes(i), *_sparsity(i), *_scales(i, scales)]),
     }
 
@@ -314,7 +316,7 @@ def _tile(m: int, n: int, k: int) -> str:
 
 def _product_notes(i: SassInstruction) -> list[str]:
     """How bits are combined before they are counted, and whether the sum is clamped."""
-    bits = i.found("bit_products") if i.has("POPC") else ""
+    bits = i.first_text("bit_products") if i.has("POPC") else ""
     return [bits, *["clamped to the accumulator's range"] * i.has("SAT")]
 
 
@@ -330,8 +332,8 @@ def _sparsity(i: SassInstruction) -> list[str]:
     selector = next(
         (n for o in reversed(behind) if (n := integer(o)) is not None and not o.file), 0
     )
-    chosen = f", selector {selector}" if selector else ""
-    return [f"A sparse, metadata in {metadata[0].bare}{chosen}"]
+    selector_note = f", selector {selector}" if selector else ""
+    return [f"A sparse, metadata in {metadata[0].core}{selector_note}"]
 
 
 def _scales(i: SassInstruction, scales: Sequence[SassOperand]) -> list[str]:
@@ -339,12 +341,14 @@ def _scales(i: SassInstruction, scales: Sequence[SassOperand]) -> list[str]:
     if len(scales) < 2:
         return []
     of_a, of_b = scales
-    a = f"{of_a.file}{of_a.number + 1}" if i.has("SP") and of_a.number is not None else of_a.bare
+    a = f"{of_a.file}{of_a.number + 1}" if i.has("SP") and of_a.number is not None else of_a.core
     kind = "e4m3" if i.has("UE4M3") else "e8m0"
     block = 16 if i.has("4X") else 32
-    selector = next((o.bare for o in i.operands if o.file == "UR" and not o.zero), "")
-    chosen = f", chosen by {selector}" if selector else ""
-    return [f"scale factors ({kind}, one for {block}) of A in {a}, of B in {of_b.bare}{chosen}"]
+    selector = next((o.core for o in i.operands if o.file == "UR" and not o.zero), "")
+    selector_note = f", chosen by {selector}" if selector else ""
+    return [
+        f"scale factors ({kind}, one for {block}) of A in {a}, of B in {of_b.core}{selector_note}"
+    ]
 
 
 def group_product(i: SassInstruction) -> Pieces | None:
@@ -356,15 +360,15 @@ def group_product(i: SassInstruction) -> Pieces | None:
     inputs, accumulated = _types(i)
     count = max(1, m * n * (16 if accumulated == "fp16" else 32) // (128 * 32))
     fresh = any(o.text.strip() in ("!UPT", "RZ") for o in i.operands[1:])
-    both = next((o.bare for o in i.operands if "gdesc" in o.bare), "")
+    both = next((o.core for o in i.operands if "gdesc" in o.core), "")
     from_registers = len(i.operands) > 2 and i.operands[1].file == "R"
-    bar = next((o.bare for o in i.operands if o.file == "gsb"), "")
+    bar = next((o.core for o in i.operands if o.file == "gsb"), "")
     turned = [f"{name} transposed" for name in ("A", "B") if f"tnsp{name}" in both]
     return {
         "shape": _tile(m, n, k),
         "inputs": inputs,
         "accumulated": accumulated,
-        "d": i.words.plain(i.operands[0], count),
+        "d": i.words.unsigned(i.operands[0], count),
         "source": f"A {'in registers, B' if from_registers else 'and B'} in shared memory",
         "plus": "the product alone" if fresh else "added to what is there",
         "also": f"; {bar} tells when it is done" if bar else "",
@@ -374,7 +378,7 @@ def group_product(i: SassInstruction) -> Pieces | None:
 
 def block_product(i: SassInstruction) -> Pieces | None:
     """UTCHMMA and its like: shape and types are in the instruction descriptor, not in the text."""
-    names = [_COLLECTOR.sub("", o.bare) for o in i.operands]
+    names = [_COLLECTOR.sub("", o.core) for o in i.operands]
     tensor = [n for n in names if n.startswith("tmem[")]
     shared = [n for n in names if n.startswith("gdesc[")]
     if not tensor:
@@ -405,24 +409,24 @@ _COLLECTOR = re.compile(r"\.(?:[AB]_(?:KEEP|REUSE)|[AB]_REUSE_KEEP|BUFFER\d)\b")
 
 def _block_notes(i: SassInstruction) -> list[str]:
     """What stands behind the instruction descriptor, and what is kept for the next product."""
-    described = next((n for n, o in enumerate(i.operands) if o.bare.startswith("idesc[")), None)
+    described = next((n for n, o in enumerate(i.operands) if o.core.startswith("idesc[")), None)
     out: list[str] = []
     for operand in i.operands[described + 1 :] if described is not None else ():
-        number = re.search(r"UR(\d+)", operand.bare)
+        number = re.search(r"UR(\d+)", operand.core)
         if number is None or operand.predicate:
             continue
         first = int(number[1])
-        if operand.bare.startswith("tmem["):
+        if operand.core.startswith("tmem["):
             out.append(f"scale factors of A at tmem[UR{first}], of B at tmem[UR{first + 1}]")
         elif i.has("WS"):
             out.append(f"columns of B as the mask at UR{first}:UR{first + 1} says are zeros")
         else:
             count = 8 if i.has("2CTA") else 4
             out.append(f"lanes in the mask UR{first}…UR{first + count - 1} not written")
-    text = " ".join(o.bare for o in i.operands)
-    for name, said in i.table["collector"].items():
+    text = " ".join(o.core for o in i.operands)
+    for name, collector_text in i.table["collector"].items():
         if re.search(rf"\.{name}\b", text):
-            out.append(said)
+            out.append(collector_text)
     return [*out, *i.among("product_modes")]
 
 
@@ -432,24 +436,26 @@ def _block_notes(i: SassInstruction) -> list[str]:
 def shift(i: SassInstruction) -> Pieces:
     """SHF: a plain shift where the half that is shifted in is 0."""
     d, count = destination(i, i.o["d"]), integer(i.o["n"])
-    by = i.words.signed(i.o["n"]) if count is None else str(count & 31)
+    count_text = i.words.signed(i.o["n"]) if count is None else str(count & 31)
     low, upper = i.words.signed(i.o["a"]), i.words.signed(i.o["c"])
-    left, high, signed = i.has("L"), i.has("HI"), i.has("S32", "S64")
+    leftwards, high, signed = i.has("L"), i.has("HI"), i.has("S32", "S64")
     half, shifted_in = (upper, i.o["a"]) if high else (low, i.o["c"])
     if not shifted_in.zero:
-        whole = f"{_pair(i.o['c'], i.o['a'], upper, low)} {'<<' if left else '>>'} {by}"
-        text = f"the {'upper' if high else 'lower'} 32 bits of ({whole})"
-        if by == "0" and not left and not high:
+        shifted_text = (
+            f"{_pair(i.o['c'], i.o['a'], upper, low)} {'<<' if leftwards else '>>'} {count_text}"
+        )
+        text = f"the {'upper' if high else 'lower'} 32 bits of ({shifted_text})"
+        if count_text == "0" and not leftwards and not high:
             text = low
-    elif left:
+    elif leftwards:
         times = f" (× {1 << count})" if count is not None and 0 < count < 17 else ""
-        text = f"{half} << {by}{times}"
+        text = f"{half} << {count_text}{times}"
     elif high and signed and count == 31:
         return {"d": d, "value": f"the sign of {half} in all bits", "notes": ""}
     else:
-        text = f"{half} >> {by}"
+        text = f"{half} >> {count_text}"
     # Below an upper half that is 0 there is no sign to keep.
-    sign = "keeping the sign" if signed and not left and (high or not shifted_in.zero) else ""
+    sign = "keeping the sign" if signed and not leftwards and (high or not shifted_in.zero) else ""
     wrap = "positions modulo 32" if i.has("W") and count is None else ""
     return {"d": d, "value": text, "notes": joined([sign, wrap])}
 
@@ -467,28 +473,28 @@ def _pair(high: SassOperand, low: SassOperand, upper: str, lower: str) -> str:
 def lea(i: SassInstruction) -> Pieces | None:
     """LEA: an index times a power of two, and a base."""
     high, extended = i.has("HI"), i.has("X")
-    left = [v for k, v in i.o.items() if k not in ("d", "p", "a", "b", "r") and not v.predicate]
+    operands = [v for k, v in i.o.items() if k not in ("d", "p", "a", "b", "r") and not v.predicate]
     # With .HI the upper half of the index comes before the count, but for .SX32.
-    count = integer(left[-1]) if left else None
-    if count is None or (high and len(left) < 2 and not i.has("SX32")):
+    count = integer(operands[-1]) if operands else None
+    if count is None or (high and len(operands) < 2 and not i.has("SX32")):
         return None
     a = i.words.signed(i.o["a"])
     added = i.words.signed(i.o["b"])
     plus = f" − {added[1:]}" if added.startswith("-") else f" + {added}"
     plus = "" if i.o["b"].zero else plus
     carry = i.o.get("p")
-    also = f"; the carry into {carry.bare}" if carry is not None and carry.always is None else ""
-    upper = left[0]
-    whole = a if upper.zero else _pair(upper, i.o["a"], i.words.signed(upper), a)
-    whole = f"{a} with its sign" if i.has("SX32") else whole
+    also = f"; the carry into {carry.core}" if carry is not None and carry.always is None else ""
+    upper = operands[0]
+    index_text = a if upper.zero else _pair(upper, i.o["a"], i.words.signed(upper), a)
+    index_text = f"{a} with its sign" if i.has("SX32") else index_text
     if not high:
         text = f"{a} × {1 << (count & 31)}{plus}"
     elif i.has("SX32") and not extended:
         text = f"({a} >> {32 - count}, keeping the sign){plus}"
     elif upper.zero and not extended:
-        text = f"({whole} >> {32 - count}){plus}"
+        text = f"({index_text} >> {32 - count}){plus}"
     else:
-        text = f"the upper 32 bits of ({whole} × {1 << (count & 31)}){plus}"
+        text = f"the upper 32 bits of ({index_text} × {1 << (count & 31)}){plus}"
     last = i.operands[-1]
     if high and extended and last.predicate and last.always is None:
         text += f" + the carry in {i.words.predicate(last)}"
@@ -497,25 +503,28 @@ def lea(i: SassInstruction) -> Pieces | None:
 
 def permute(i: SassInstruction) -> Pieces:
     """PRMT: what the selector picks, of constants that are common."""
-    a, c = i.words.plain(i.o["a"]), i.words.plain(i.o["c"])
-    mode = i.found("modes")
+    a, c = i.words.unsigned(i.o["a"]), i.words.unsigned(i.o["c"])
+    mode = i.first_text("modes")
     selector = integer(i.o["n"]) if is_number(i.o["n"]) else None
     halves = {0x1: ("lower", a), 0x3: ("upper", a), 0x5: ("lower", c), 0x7: ("upper", c)}
     picked = [selector >> 4 * n & 15 for n in range(4)] if selector is not None else []
     pairs = (picked[:2], picked[2:])
-    one, two = (halves.get(p[1]) if p and p[0] + 1 == p[1] else None for p in pairs)
+    low_half, high_half = (halves.get(p[1]) if p and p[0] + 1 == p[1] else None for p in pairs)
     if mode:
-        text = mode.format(a=a, c=c, n=i.words.plain(i.o["n"]))
+        text = mode.format(a=a, c=c, n=i.words.unsigned(i.o["n"]))
     elif selector is None:
-        text = f"four bytes of {a} (0 to 3) and {c} (4 to 7) as {i.words.plain(i.o['n'])} selects"
-    elif one is None or two is None:
+        text = (
+            f"four bytes of {a} (0 to 3) and {c} (4 to 7) as {i.words.unsigned(i.o['n'])} selects"
+        )
+    elif low_half is None or high_half is None:
         text = f"bytes {', '.join(_byte(i, p, a, c) for p in picked)} (lowest first)"
-    elif one == two:
-        text = f"the {one[0]} half of {one[1]} in both halves"
-    elif one[1] == two[1] and one[0] == "lower":
-        text = one[1]
+    elif low_half == high_half:
+        text = f"the {low_half[0]} half of {low_half[1]} in both halves"
+    elif low_half[1] == high_half[1] and low_half[0] == "lower":
+        text = low_half[1]
     else:
-        text = f"the {one[0]} half of {one[1]} below, the {two[0]} half of {two[1]} above"
+        text = f"the {low_half[0]} half of {low_half[1]} below, "
+        text += f"the {high_half[0]} half of {high_half[1]} above"
     return {"d": destination(i, i.o["d"]), "value": text, "notes": ""}
 
 
@@ -532,7 +541,7 @@ def select(i: SassInstruction) -> Pieces:
     condition = i.o["r"]
     a, b = (i.words.signed(i.o[n], width_of(i, n)) for n in "ab")
     a, b = (b, a) if condition.inverted else (a, b)
-    text = a if condition.always is not None else f"{a} if {condition.bare}, else {b}"
+    text = a if condition.always is not None else f"{a} if {condition.core}, else {b}"
     return {"d": destination(i, i.o["d"], width_of(i, "d")), "value": text, "notes": notes(i)}
 
 
@@ -551,19 +560,19 @@ def function(i: SassInstruction) -> Pieces | None:
 
 def special(i: SassInstruction) -> Pieces | None:
     """What a special register holds, and its range where the launch is known."""
-    name = i.o["a"].bare
+    name = i.o["a"].core
     wide = i.has("64") or (i.base in ("CS2R", "CS2UR") and not i.has("32"))
     d = destination(i, i.o["d"], 1 + wide)
     if name == "SRZ":
         return {"form": "zero", "d": d}
     # SR_CLOCKLO read into two registers is all of SR_CLOCK.
     table = i.table["special"]
-    said = table.get(name.removesuffix("LO") if wide else name, table.get(name))
-    if said is None:
+    text = table.get(name.removesuffix("LO") if wide else name, table.get(name))
+    if text is None:
         return None
     base, _, axis = name.removeprefix("SR_").partition(".")
     size = {"TID": i.context.block, "CTAID": i.context.grid}.get(base)
     if size is not None and axis in ("X", "Y", "Z"):
-        most = size["XYZ".index(axis)] - 1
-        said += f" (0…{most})" if most > 0 else " (always 0)"
-    return {"d": d, "a": said}
+        largest = size["XYZ".index(axis)] - 1
+        text += f" (0…{largest})" if largest > 0 else " (always 0)"
+    return {"d": d, "a": text}

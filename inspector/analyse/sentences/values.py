@@ -63,7 +63,7 @@ class Statements:
         self.jumps: dict[str, list[int]] = {}
         self.tables: dict[str, tuple[str, ...]] = {}
         self.uses: dict[str, list[int]] = {}
-        self.at = lru_cache(MAX_KEPT_LINES)(self._at)
+        self.instructions_on = lru_cache(MAX_KEPT_LINES)(self._instructions_on)
         """The instructions that begin on a line."""
         self._defined: dict[str, int] = {}
         self._bits: dict[str, int] = {}
@@ -83,7 +83,7 @@ class Statements:
         lines = self.listing.lines
         return lines[n - 1] if 1 <= n <= len(lines) else None
 
-    def _at(self, n: int) -> tuple[PtxInstruction, ...]:
+    def _instructions_on(self, n: int) -> tuple[PtxInstruction, ...]:
         return tuple(self._read(n))
 
     def _read(self, n: int) -> Iterator[PtxInstruction]:
@@ -92,16 +92,16 @@ class Statements:
             return
         reader = OperandReader(frozenset([r for r in (*line.defs, *line.uses) if r[0] != "%"]))
         for piece in self._code(n)[:MAX_STATEMENT_CHARS].split(";"):
-            bare = piece.strip()
-            while bare:
-                if bare[0] in "{}" and not bare.startswith("{%"):
-                    bare = bare[1:].lstrip()
-                elif match := LABEL.match(bare):
-                    bare = bare[match.end() :].lstrip()
+            code = piece.strip()
+            while code:
+                if code[0] in "{}" and not code.startswith("{%"):
+                    code = code[1:].lstrip()
+                elif match := LABEL.match(code):
+                    code = code[match.end() :].lstrip()
                 else:
                     break
-            if (one := reader.instruction(bare, n)) is not None:
-                yield one
+            if (instruction := reader.instruction(code, n)) is not None:
+                yield instruction
 
     def _code(self, n: int) -> str:
         """The code of line ``n`` without comments and, where a statement goes on, what follows."""
@@ -112,9 +112,9 @@ class Statements:
         for line in lines[n : n + AHEAD]:
             if ";" in code or line.opcode is not None or line.kind is Kind.LABEL:
                 break
-            more, comment = strip(line.text, comment)
-            if more.lstrip()[:1] != ".":
-                code += " " + more
+            continuation, comment = strip(line.text, comment)
+            if continuation.lstrip()[:1] != ".":
+                code += " " + continuation
         return code
 
     def definition(self, register: str) -> int | None:
@@ -133,18 +133,18 @@ class Statements:
     def _index(self, line: Line) -> None:
         n = line.n
         if line.kind is Kind.DIRECTIVE and ".reg" in line.text:
-            for one in register_declarations(strip(line.text, False)[0]):
+            for declaration in register_declarations(strip(line.text, False)[0]):
                 # ``%r<28>``: where a name is declared again, the widest counts
-                for name, count in one.names:
+                for name, count in declaration.names:
                     key = name if count is None else f"{name}<"
-                    self._bits[key] = max(one.bits or 0, self._bits.get(key, 0))
+                    self._bits[key] = max(declaration.bits or 0, self._bits.get(key, 0))
         for register in line.defs:
             # 0: defined more than once
             self._defined[register] = 0 if register in self._defined else n
         for register in line.uses:
-            seen = self.uses.setdefault(register, [])
-            if len(seen) < MAX_USES:
-                seen.append(n)
+            uses = self.uses.setdefault(register, [])
+            if len(uses) < MAX_USES:
+                uses.append(n)
         if line.label is not None:
             self.labels[line.label] = n
         for target in line.targets if line.kind is Kind.INSTRUCTION else ():
@@ -169,10 +169,11 @@ def special(name: str, context: Context) -> LinearForm | None:
     axis = "xyz".find(component) if component else -1
     if axis < 0 or base not in ("%tid", "%ntid", "%ctaid", "%nctaid"):
         return None
-    launched, most = context.grid, GRID[axis]
+    launched, upper = context.grid, GRID[axis]
     if base.endswith("ntid") or base == "%tid":
-        launched, most = context.block, min(prod(context.most or (THREADS,)), BLOCK[axis], THREADS)
-    low, high = (1, most) if launched is None else (launched[axis], launched[axis])
+        launched = context.block
+        upper = min(prod(context.max_block or (THREADS,)), BLOCK[axis], THREADS)
+    low, high = (1, upper) if launched is None else (launched[axis], launched[axis])
     if base in ("%tid", "%ctaid"):
         low, high = 0, high - 1
     return forms.leaf("special", f"{base}.{component}", low, max(low, high))
@@ -191,8 +192,8 @@ def kind_of(part: str) -> tuple[int, bool] | None:
     return (int(match[1]), part[0] == "s") if match and part[0] != "f" else None
 
 
-def types_of(one: PtxInstruction) -> tuple[tuple[int, bool], ...]:
-    return tuple(kind for part in one.parts[1:] if (kind := kind_of(part)))
+def types_of(instruction: PtxInstruction) -> tuple[tuple[int, bool], ...]:
+    return tuple(kind for part in instruction.parts[1:] if (kind := kind_of(part)))
 
 
 def integer(operand: Operand) -> int | None:
@@ -207,17 +208,17 @@ def _followed(operand: Operand) -> bool:
     return isinstance(operand, SpecialOperand | SymbolOperand) or integer(operand) is not None
 
 
-def result(one: PtxInstruction, register: str, width: int, get: Get) -> LinearForm | None:
+def result(instruction: PtxInstruction, register: str, width: int, get: Get) -> LinearForm | None:
     """What ``register`` of ``width`` bits holds after a statement that defines it. None if that is
     not known. ``get`` gives the form of an operand, modulo its own width."""
-    kinds = types_of(one)
-    if not kinds or not one.operands or kinds[-1][0] not in (8, 16, 32, 64):
+    kinds = types_of(instruction)
+    if not kinds or not instruction.operands or kinds[-1][0] not in (8, 16, 32, 64):
         return None
     bits, signed = kinds[-1]
-    first, *args = one.operands
-    base, parts = one.base, one.parts
+    first, *args = instruction.operands
+    base, parts = instruction.base, instruction.parts
     if isinstance(first, VectorOperand):
-        return _unpacked(one, register, bits, get)
+        return _unpacked(instruction, register, bits, get)
     if not isinstance(first, RegisterOperand) or first.part or first.name != register:
         return None
     if base == "mov" and len(args) == 1 and isinstance(args[0], VectorOperand):
@@ -232,34 +233,40 @@ def result(one: PtxInstruction, register: str, width: int, get: Get) -> LinearFo
         return get(args[0]) if "global" in parts and len(args) == 1 else None
     if "sat" in parts or "cc" in parts or base in ("addc", "subc", "madc"):
         return None
-    made = _computed(one, bits, signed, [get(a) for a in args])
-    return None if made is None else forms.reduced(made, bits * 2 if "wide" in parts else bits)
+    form = _computed(instruction, bits, signed, [get(a) for a in args])
+    return None if form is None else forms.reduced(form, bits * 2 if "wide" in parts else bits)
 
 
-def _unpacked(one: PtxInstruction, register: str, bits: int, get: Get) -> LinearForm | None:
+def _unpacked(instruction: PtxInstruction, register: str, bits: int, get: Get) -> LinearForm | None:
     """``mov.b64 {%r1, %r2}, %rd1``: the lowest bits first."""
-    first, source = one.operands[0], one.operands[-1]
-    if one.base != "mov" or len(one.operands) != 2 or not isinstance(source, RegisterOperand):
+    first, source = instruction.operands[0], instruction.operands[-1]
+    if (
+        instruction.base != "mov"
+        or len(instruction.operands) != 2
+        or not isinstance(source, RegisterOperand)
+    ):
         return None
     elements = first.elements if isinstance(first, VectorOperand) else ()
     places = [i for i, e in enumerate(elements) if register in [r.name for r in registers_of(e)]]
     if len(places) != 1:
         return None
-    whole = get(source)
+    form = get(source)
     if places == [0]:
-        return whole
+        return form
     bit = bits // len(elements) * places[0]
-    return forms.divided(forms.wrapped(whole, bits, False), 1 << bit)
+    return forms.divided(forms.wrapped(form, bits, False), 1 << bit)
 
 
 def _packed(vector: VectorOperand, bits: int, get: Get) -> LinearForm | None:
-    each = bits // max(1, len(vector.elements))
+    element_bits = bits // max(1, len(vector.elements))
     out = forms.constant(0)
     for i, part in enumerate(vector.elements):
-        plain = isinstance(part, RegisterOperand | ImmediateOperand) and _followed(part)
-        if each not in (8, 16, 32) or not plain:
+        readable = isinstance(part, RegisterOperand | ImmediateOperand) and _followed(part)
+        if element_bits not in (8, 16, 32) or not readable:
             return None
-        out = forms.add(out, forms.scale(forms.wrapped(get(part), each, False), 1 << each * i))
+        out = forms.add(
+            out, forms.scale(forms.wrapped(get(part), element_bits, False), 1 << element_bits * i)
+        )
     return out
 
 
@@ -273,18 +280,18 @@ def _converted(
     """``cvt.u64.u32``: the source is read as its type, and kept modulo the destination's."""
     if len(parts) != 3 or len(kinds) != 2 or len(args) != 1 or isinstance(args[0], SymbolOperand):
         return None
-    to, of = kinds
-    read = forms.wrapped(get(args[0]), *of)
+    to, source = kinds
+    read = forms.wrapped(get(args[0]), *source)
     # A destination narrower than its register is extended to all of it.
     return forms.wrapped(read, *to) if to[0] != width else forms.reduced(read, to[0])
 
 
 def _computed(
-    one: PtxInstruction, bits: int, signed: bool, args: list[LinearForm]
+    instruction: PtxInstruction, bits: int, signed: bool, args: list[LinearForm]
 ) -> LinearForm | None:
-    base, parts = one.parts[0], one.parts
+    base, parts = instruction.parts[0], instruction.parts
     if all(a.number is not None for a in args) and base != "setp":
-        return _of_numbers(one, args)
+        return _of_numbers(instruction, args)
     read = [forms.wrapped(a, bits, signed) for a in args]
     match base, len(args):
         case "add", 2:
@@ -300,15 +307,17 @@ def _computed(
             return forms.add(product, args[2]) if base == "mad" else product
         case (("and" | "or" | "xor"), 2):
             return forms.bitwise(base, args[0], args[1], bits)
-        case (("shl" | "shr"), 2) if (by := args[1].number) is not None:
-            by %= 1 << 32
+        case (("shl" | "shr"), 2) if (count := args[1].number) is not None:
+            count %= 1 << 32
             if base == "shr":
-                return forms.divided(read[0], 1 << min(by, bits))
-            return forms.scale(args[0], 1 << by) if by < bits else forms.constant(0)
+                return forms.divided(read[0], 1 << min(count, bits))
+            return forms.scale(args[0], 1 << count) if count < bits else forms.constant(0)
         case (("div" | "rem"), 2) if (read[1].number or 0) > 0 and read[0].low >= 0:
             # Rounds towards zero, which is down where nothing is negative.
-            by = read[1].constant
-            return forms.divided(read[0], by) if base == "div" else forms.modulo(read[0], by)
+            divisor = read[1].constant
+            return (
+                forms.divided(read[0], divisor) if base == "div" else forms.modulo(read[0], divisor)
+            )
         case (("min" | "max"), 2):
             return forms.extreme(base, *read)
         case "bfe", 3:
@@ -316,22 +325,22 @@ def _computed(
     return None
 
 
-def _of_numbers(one: PtxInstruction, args: list[LinearForm]) -> LinearForm | None:
+def _of_numbers(instruction: PtxInstruction, args: list[LinearForm]) -> LinearForm | None:
     """The result of operands that are all numbers."""
     # It brings numpy, which few listings need.
     from inspector.semantics.instructions import evaluate
 
-    values = evaluate(one.opcode, [[a.constant] for a in args])
+    values = evaluate(instruction.opcode, [[a.constant] for a in args])
     return None if values is None else forms.constant(values[0])
 
 
 def _field(bits: int, signed: bool, args: list[LinearForm]) -> LinearForm | None:
-    at, length = args[1].number, args[2].number
-    if at is None or length is None or signed:
+    position, length = args[1].number, args[2].number
+    if position is None or length is None or signed:
         return None
-    at, length = at & 255, length & 255
-    kept = forms.divided(forms.wrapped(args[0], bits, False), 1 << min(at, bits))
-    return forms.modulo(kept, 1 << length) if length < bits else kept
+    position, length = position & 255, length & 255
+    field = forms.divided(forms.wrapped(args[0], bits, False), 1 << min(position, bits))
+    return forms.modulo(field, 1 << length) if length < bits else field
 
 
 # -- values ---------------------------------------------------------------------------------------
@@ -383,14 +392,14 @@ class Values:
                 self._known[current] = self._compute(current)
         return self._known[name]
 
-    def operand(self, one: Operand, line: int) -> LinearForm | None:
+    def operand(self, operand: Operand, line: int) -> LinearForm | None:
         """What an operand of line ``line`` represents; None if that is no integer."""
-        match one:
+        match operand:
             case ImmediateOperand():
-                value = integer(one)
+                value = integer(operand)
                 return None if value is None else forms.constant(value)
             case RegisterOperand():
-                return self.register(one.name, line) if _followed(one) else None
+                return self.register(operand.name, line) if _followed(operand) else None
             case SpecialOperand(name):
                 return special(name, self.context)
             case SymbolOperand(name, offset):
@@ -412,61 +421,66 @@ class Values:
     def _defining(self, name: str) -> PtxInstruction | None:
         """The instruction that alone defines a register, without a guard."""
         line = self.statements.definition(name)
-        found = [
-            one
-            for one in (() if line is None else self.statements.at(line))
-            if one.operands and any(name == r.name for r in registers_of(one.operands[0]))
+        instructions = [
+            instruction
+            for instruction in (() if line is None else self.statements.instructions_on(line))
+            if instruction.operands
+            and any(name == r.name for r in registers_of(instruction.operands[0]))
         ]
-        return found[0] if len(found) == 1 and found[0].guard is None else None
+        return instructions[0] if len(instructions) == 1 and instructions[0].guard is None else None
 
     def _needs(self, name: str) -> Iterator[str]:
-        one = self._defining(name)
-        for operand in () if one is None else one.operands[1:]:
+        instruction = self._defining(name)
+        for operand in () if instruction is None else instruction.operands[1:]:
             yield from (register.name for register in registers_of(operand))
 
     def _own_name(self, name: str, line: int | None) -> LinearForm:
         return forms.leaf("register", name, 0, (1 << self.statements.bits(name)) - 1, line=line)
 
     def _compute(self, name: str) -> LinearForm:
-        one = self._defining(name)
-        made: LinearForm | None = None
-        if one is not None:
-            made = self._loaded(one) if one.base == "ld" else self._result(one, name)
-        own = self._own_name(name, None)
-        if made is None or (len(made.terms) <= forms.MAX_TERMS and made.size <= forms.MAX_ATOMS):
-            return made or own
-        fits = made.low >= 0 and made.high <= own.high
-        return forms.leaf("register", name, made.low, made.high, made.multiple) if fits else own
+        instruction = self._defining(name)
+        form: LinearForm | None = None
+        if instruction is not None:
+            form = (
+                self._loaded(instruction)
+                if instruction.base == "ld"
+                else self._result(instruction, name)
+            )
+        unknown = self._own_name(name, None)
+        if form is None or (len(form.terms) <= forms.MAX_TERMS and form.size <= forms.MAX_ATOMS):
+            return form or unknown
+        fits = form.low >= 0 and form.high <= unknown.high
+        return forms.leaf("register", name, form.low, form.high, form.multiple) if fits else unknown
 
-    def _result(self, one: PtxInstruction, name: str) -> LinearForm | None:
+    def _result(self, instruction: PtxInstruction, name: str) -> LinearForm | None:
         missing = False
 
         def get(operand: Operand) -> LinearForm:
             nonlocal missing
             if isinstance(operand, RegisterOperand):
                 form = self._known.get(operand.name)
-                return form if form is not None else self._own_name(operand.name, one.line)
-            value = self.operand(operand, one.line)
+                return form if form is not None else self._own_name(operand.name, instruction.line)
+            value = self.operand(operand, instruction.line)
             missing = missing or value is None
             return value if value is not None else forms.constant(0)
 
-        made = result(one, name, self.statements.bits(name), get)
-        return None if missing else made
+        outcome = result(instruction, name, self.statements.bits(name), get)
+        return None if missing else outcome
 
-    def _loaded(self, one: PtxInstruction) -> LinearForm | None:
+    def _loaded(self, instruction: PtxInstruction) -> LinearForm | None:
         """A scalar that is a parameter of the kernel."""
-        kinds = types_of(one)
-        if "param" not in one.parts or len(one.operands) != 2 or len(kinds) != 1:
+        kinds = types_of(instruction)
+        if "param" not in instruction.parts or len(instruction.operands) != 2 or len(kinds) != 1:
             return None
-        target, address = one.operands
+        target, address = instruction.operands
         p, bits = self.parameter(address), kinds[0][0]
         if p is None or p.symbol is None or (p.size or 0) * 8 != bits:
             return None
         if not isinstance(target, RegisterOperand):
             return None
         # PTX has no sign for a parameter; a narrow one is extended as it is loaded.
-        whole = self.statements.bits(target.name) == bits
-        signed = (p.type or "").startswith(("i", "s")) if whole else kinds[0][1]
+        full_width = self.statements.bits(target.name) == bits
+        signed = (p.type or "").startswith(("i", "s")) if full_width else kinds[0][1]
         low, high = (-(1 << bits - 1), (1 << bits - 1) - 1) if signed else (0, (1 << bits) - 1)
         if isinstance(p.value, int) and not isinstance(p.value, bool) and low <= p.value <= high:
             low = high = p.value
@@ -478,14 +492,17 @@ class Values:
         """What a predicate with one definition says, None if that is not known."""
         if name in self._conditions:
             return self._conditions[name]
-        one = self._defining(name)
+        instruction = self._defining(name)
         condition: Condition | None = None
-        if one is not None and depth < MAX_CONDITIONS:
-            if one.base == "setp":
-                condition = self._comparison(one)
-            elif one.base in ("and", "or", "not") and one.kind == "pred":
-                condition = self._combined(one, depth)
-            elif one.opcode == "mov.pred" and (value := integer(one.operands[-1])) is not None:
+        if instruction is not None and depth < MAX_CONDITIONS:
+            if instruction.base == "setp":
+                condition = self._comparison(instruction)
+            elif instruction.base in ("and", "or", "not") and instruction.kind == "pred":
+                condition = self._combined(instruction, depth)
+            elif (
+                instruction.opcode == "mov.pred"
+                and (value := integer(instruction.operands[-1])) is not None
+            ):
                 condition = Condition("number", always=bool(value))
         if condition is not None and condition.size > MAX_CONDITIONS:
             condition = None
@@ -493,49 +510,49 @@ class Values:
             self._conditions[name] = condition
         return condition
 
-    def _comparison(self, one: PtxInstruction) -> Condition | None:
-        kind = kind_of(one.kind)
-        plain = len(one.parts) == 3 and len(one.operands) == 3
-        if kind is None or not plain or not isinstance(one.operands[0], RegisterOperand):
+    def _comparison(self, instruction: PtxInstruction) -> Condition | None:
+        kind = kind_of(instruction.kind)
+        simple = len(instruction.parts) == 3 and len(instruction.operands) == 3
+        if kind is None or not simple or not isinstance(instruction.operands[0], RegisterOperand):
             return None
-        a, b = (self.operand(o, one.line) for o in one.operands[1:])
+        a, b = (self.operand(o, instruction.line) for o in instruction.operands[1:])
         if a is None or b is None:
             return None
-        op = one.parts[1]
+        op = instruction.parts[1]
         signed = kind[1] and op not in ("lo", "ls", "hi", "hs")
         op = {"lo": "lt", "ls": "le", "hi": "gt", "hs": "ge"}.get(op, op)
         a, b = forms.wrapped(a, kind[0], signed), forms.wrapped(b, kind[0], signed)
         return Condition(op, (a, b), always=_decided(op, a, b))
 
-    def _combined(self, one: PtxInstruction, depth: int) -> Condition | None:
+    def _combined(self, instruction: PtxInstruction, depth: int) -> Condition | None:
         parts: list[Condition] = []
-        for operand in one.operands[1:]:
-            known = None
+        for operand in instruction.operands[1:]:
+            part = None
             if isinstance(operand, RegisterOperand):
-                known = self.condition(operand.name, depth + 1)
-            if not isinstance(operand, RegisterOperand) or known is None:
+                part = self.condition(operand.name, depth + 1)
+            if not isinstance(operand, RegisterOperand) or part is None:
                 return None
-            parts.append(denied(known) if operand.negated else known)
-        if len(parts) != (1 if one.base == "not" else 2):
+            parts.append(denied(part) if operand.negated else part)
+        if len(parts) != (1 if instruction.base == "not" else 2):
             return None
-        if one.base == "not":
+        if instruction.base == "not":
             return denied(parts[0])
-        said, ends = [p.always for p in parts], one.base == "or"
-        always = ends if ends in said else None if None in said else not ends
+        truths, ends = [p.always for p in parts], instruction.base == "or"
+        always = ends if ends in truths else None if None in truths else not ends
         size = sum(p.size for p in parts)
-        return Condition(one.base, parts=tuple(parts), always=always, size=size)
+        return Condition(instruction.base, parts=tuple(parts), always=always, size=size)
 
 
 _DENIED = {"lt": "ge", "ge": "lt", "gt": "le", "le": "gt", "eq": "ne", "ne": "eq"}
 
 
-def denied(one: Condition) -> Condition:
-    always = None if one.always is None else not one.always
-    if one.op in _DENIED:
-        return Condition(_DENIED[one.op], one.forms, always=always)
-    if one.op == "not":
-        return one.parts[0]
-    return Condition("not", parts=(one,), always=always, size=one.size)
+def denied(condition: Condition) -> Condition:
+    always = None if condition.always is None else not condition.always
+    if condition.op in _DENIED:
+        return Condition(_DENIED[condition.op], condition.forms, always=always)
+    if condition.op == "not":
+        return condition.parts[0]
+    return Condition("not", parts=(condition,), always=always, size=condition.size)
 
 
 def _decided(op: str, a: LinearForm, b: LinearForm) -> bool | None:

@@ -73,9 +73,9 @@ _FORMULAS = tuple(" ".join(_TEXT.split()).split("; "))
 
 def restrict(table: int, constants: Sequence[int | None]) -> int:
     """The table where some inputs are always 0 or always 1 (None: not known)."""
-    kept = sum((k is None) << 2 - n for n, k in enumerate(constants))
+    variable_bits = sum((k is None) << 2 - n for n, k in enumerate(constants))
     fixed = sum((k or 0) << 2 - n for n, k in enumerate(constants))
-    return sum((table >> (bits & kept | fixed) & 1) << bits for bits in range(8))
+    return sum((table >> (bits & variable_bits | fixed) & 1) << bits for bits in range(8))
 
 
 def formula(table: int) -> str:
@@ -119,9 +119,9 @@ class Templates:
     def __init__(self, table: Mapping[str, Any]) -> None:
         self.table = table
         self.pieces: Mapping[str, Mapping[str, str]] = table.get("pieces", {})
-        said = ((key.split("."), text) for key, text in self.section("say").items())
+        keyed_texts = ((key.split("."), text) for key, text in self.section("say").items())
         self._by_base = by_key(
-            (parts[0], Template(frozenset(parts[1:]), text)) for parts, text in said
+            (parts[0], Template(frozenset(parts[1:]), text)) for parts, text in keyed_texts
         )
         self._silent = by_key(_silent_qualifiers(table.get("silent", ())))
 
@@ -164,15 +164,17 @@ def fill(template: str, piece: Piece) -> str:
     """A template with its places filled; options with an empty piece are left out."""
     filled: dict[str, str] = {}
 
-    def of(name: str) -> str:
+    def filled_piece(name: str) -> str:
         if name not in filled:
             filled[name] = piece(name)
         return filled[name]
 
-    said = _PLACE.sub(lambda place: of(place[1]) or "_", choose_options(template, of))
-    if "−" in said:
-        said = said.replace("+ −", "− ").replace("− −", "+ ")
-    return _ONE.sub(r"1 \1", said) if "1 " in said else said
+    text = _PLACE.sub(
+        lambda place: filled_piece(place[1]) or "_", choose_options(template, filled_piece)
+    )
+    if "−" in text:
+        text = text.replace("+ −", "− ").replace("− −", "+ ")
+    return _ONE.sub(r"1 \1", text) if "1 " in text else text
 
 
 MAX_FORMULA_CHARS = 160
@@ -205,17 +207,19 @@ class Wording:
 
     # -- numbers ----------------------------------------------------------------------------
 
-    def real(self, one: ImmediateOperand) -> str:
+    def real(self, immediate: ImmediateOperand) -> str:
         """A floating-point constant in the fewest digits that give its bits."""
-        value = float(one.value if one.value is not None else 0)
+        value = float(immediate.value if immediate.value is not None else 0)
         if math.isnan(value):
             return "NaN"
         if math.isinf(value):
             return "∞" if value > 0 else "−∞"
-        single = one.text.lstrip("- ")[:2].lower() == "0f"
+        single = immediate.text.lstrip("- ")[:2].lower() == "0f"
         text = _shortest(value) if single else repr(value)
-        known = self.constants.get(struct.pack(">f", abs(value)).hex().upper()) if single else None
-        return f"{text} ({'−' if value < 0 else ''}{known})" if known else text
+        constant_name = (
+            self.constants.get(struct.pack(">f", abs(value)).hex().upper()) if single else None
+        )
+        return f"{text} ({'−' if value < 0 else ''}{constant_name})" if constant_name else text
 
     def span(self, low: int, high: int) -> str:
         """``0…127``; "" if it says next to nothing."""
@@ -230,7 +234,7 @@ class Wording:
         text = self._sum(value, line)[0]
         return text if len(text) <= MAX_FORMULA_CHARS else ""
 
-    def known(self, value: LinearForm, line: int) -> str:
+    def form_and_range(self, value: LinearForm, line: int) -> str:
         """A form and its range: ``4 × thread, 0…508``."""
         name = "" if value.atom is None else self._atom(value.atom, None)[0]
         text = f"{name} in block" if name in ("thread", "warp") else self.form(value, line)
@@ -238,19 +242,21 @@ class Wording:
 
     def _sum(self, value: LinearForm, line: int | None) -> tuple[str, int]:
         pointers = [t for t in value.terms if self._pointer(t[0], perhaps=True) and t[1] == 1]
-        rest = [t for t in value.terms if t not in pointers]
-        rest.sort(key=lambda t: -abs(t[1]))
-        by = math.gcd(value.constant, *(f for _, f in rest))
+        summands = [t for t in value.terms if t not in pointers]
+        summands.sort(key=lambda t: -abs(t[1]))
+        factor = math.gcd(value.constant, *(f for _, f in summands))
         size = self._pointee(pointers[0][0]) if len(pointers) == 1 else None
-        if size and by % size == 0:
-            by = size
-        many = len(rest) + bool(value.constant) > 1
-        if by > 1 and rest and many:
-            inner = self._terms([(a, f // by) for a, f in rest], value.constant // by, line)[0]
+        if size and factor % size == 0:
+            factor = size
+        several = len(summands) + bool(value.constant) > 1
+        if factor > 1 and summands and several:
+            inner = self._terms(
+                [(a, f // factor) for a, f in summands], value.constant // factor, line
+            )[0]
             pieces = [(True, self._atom(a, line)[0]) for a, _ in pointers]
-            pieces.append((True, f"{by} × ({inner})"))
+            pieces.append((True, f"{factor} × ({inner})"))
             return _joined(pieces), SUM if pointers else PRODUCT
-        return self._terms(pointers + rest, value.constant, line)
+        return self._terms(pointers + summands, value.constant, line)
 
     def _terms(
         self, terms: list[tuple[Atom, int]], constant: int, line: int | None
@@ -275,20 +281,22 @@ class Wording:
             return self._leaf(atom, line), ATOM
         inner = [self._sum(a, line) for a in atom.args]
         if atom.op == "product":
-            left, right = (_tight(text, level, PRODUCT) for text, level in inner)
-            return f"{left} × {right}", PRODUCT
+            left_text, right_text = (_tight(text, level, PRODUCT) for text, level in inner)
+            return f"{left_text} × {right_text}", PRODUCT
         if atom.op in ("quotient", "remainder"):
-            by = atom.args[1].constant
-            of = atom.args[0].atom
-            if by == 32 and self.row and of is not None and of.name == "%tid.x":
+            divisor = atom.args[1].constant
+            dividend = atom.args[0].atom
+            if divisor == 32 and self.row and dividend is not None and dividend.name == "%tid.x":
                 return ("warp" if atom.op == "quotient" else "lane"), ATOM
             if atom.op == "quotient":
-                return f"⌊{_tight(*inner[0], ATOM)} / {by}⌋", ATOM
-            return f"{_tight(*inner[0], PRODUCT)} mod {by}", LOOSE
+                return f"⌊{_tight(*inner[0], ATOM)} / {divisor}⌋", ATOM
+            return f"{_tight(*inner[0], PRODUCT)} mod {divisor}", LOOSE
         if atom.op == "wrap":
             # Left out where only values too large for the program are changed.
-            held = atom.args[0]
-            silent = abs(held.constant) < 1 << 31 and (atom.name[0] == "s" or held.low >= 0)
+            inner_form = atom.args[0]
+            silent = abs(inner_form.constant) < 1 << 31 and (
+                atom.name[0] == "s" or inner_form.low >= 0
+            )
             return inner[0] if silent else (f"{atom.name}({inner[0][0]})", ATOM)
         if atom.op in ("min", "max"):
             return f"{atom.op}({inner[0][0]}, {inner[1][0]})", ATOM
@@ -308,8 +316,8 @@ class Wording:
     def _pointer(self, atom: Atom, perhaps: bool = False) -> bool:
         """Whether an atom is, or may be, an address that others are added to."""
         p = self.parameters.get(atom.name) if atom.op == "parameter" else None
-        own = p is not None and (p.pointer or (perhaps and p.type is None and p.size == 8))
-        return own or atom.op == "symbol"
+        is_pointer = p is not None and (p.pointer or (perhaps and p.type is None and p.size == 8))
+        return is_pointer or atom.op == "symbol"
 
     def is_address(self, value: LinearForm) -> bool:
         """Whether a pointer is in a form."""
@@ -324,39 +332,39 @@ class Wording:
 
     # -- conditions -------------------------------------------------------------------------
 
-    def condition(self, one: Condition, line: int | None = None) -> str:
+    def condition(self, condition: Condition, line: int | None = None) -> str:
         """``4 × thread < n_cols``."""
-        if one.op in _SIGNS:
-            left, right = (self._sum(f, line)[0] for f in one.forms)
-            return f"{left} {_SIGNS[one.op]} {right}"
-        inner = [self.condition(p, line) for p in one.parts]
-        if one.op == "number":
-            return "true" if one.always else "false"
-        if one.op == "not":
+        if condition.op in _SIGNS:
+            left_text, right_text = (self._sum(f, line)[0] for f in condition.forms)
+            return f"{left_text} {_SIGNS[condition.op]} {right_text}"
+        inner = [self.condition(p, line) for p in condition.parts]
+        if condition.op == "number":
+            return "true" if condition.always else "false"
+        if condition.op == "not":
             return f"not ({inner[0]})"
         mixed = [
-            f"({t})" if p.op in ("and", "or") and p.op != one.op else t
-            for t, p in zip(inner, one.parts, strict=True)
+            f"({t})" if p.op in ("and", "or") and p.op != condition.op else t
+            for t, p in zip(inner, condition.parts, strict=True)
         ]
-        return f" {one.op} ".join(mixed)
+        return f" {condition.op} ".join(mixed)
 
-    def told(self, one: Condition) -> str:
+    def condition_text(self, condition: Condition) -> str:
         """A condition where it says more than its registers do: of the launch and parameters."""
-        leaves = [leaf for f in _forms(one) for leaf in forms.leaves(f)]
-        if one.always is not None:
-            return "always" if one.always else "never"
+        leaves = [leaf for f in _forms(condition) for leaf in forms.leaves(f)]
+        if condition.always is not None:
+            return "always" if condition.always else "never"
         if not leaves or any(leaf.op == "register" for leaf in leaves):
             return ""
-        text = self.condition(one)
+        text = self.condition(condition)
         return text if len(text) <= MAX_FORMULA_CHARS // 2 else ""
 
 
-def _forms(one: Condition) -> list[LinearForm]:
-    return [*one.forms, *(f for part in one.parts for f in _forms(part))]
+def _forms(condition: Condition) -> list[LinearForm]:
+    return [*condition.forms, *(f for part in condition.parts for f in _forms(part))]
 
 
-def _tight(text: str, level: int, at: int) -> str:
-    return f"({text})" if level > at else text
+def _tight(text: str, level: int, strongest: int) -> str:
+    return f"({text})" if level > strongest else text
 
 
 def _joined(pieces: list[tuple[bool, str]]) -> str:
@@ -391,85 +399,91 @@ def directive(text: str, templates: Templates, context: Context) -> str | None:
     if code.startswith(")") and (code := code[1:].strip()) == "":
         return "the parameters end"
     if code[:1] in ("{", "}"):
-        rest = code[1:].strip(" ;")
-        inner = directive(rest, templates, context) if rest[:1] == "." else None
+        body = code[1:].strip(" ;")
+        inner = directive(body, templates, context) if body[:1] == "." else None
         return inner or table.get(code[0])
     code = _LINKING.sub("", code)
     word = _WORD.match(code)
     if word is None or (template := table.get(word[1])) is None:
         return None
-    rest = code[word.end() :].strip().rstrip(";").rstrip()
-    return fill(template, _Pieces(rest, text, templates, context).get)
+    body = code[word.end() :].strip().rstrip(";").rstrip()
+    return fill(template, _Pieces(body, text, templates, context).get)
 
 
 class _Pieces:
     """The pieces of a directive; ``{0}`` is the first word after it."""
 
-    def __init__(self, rest: str, text: str, templates: Templates, context: Context) -> None:
-        self.rest = rest
+    def __init__(self, body: str, text: str, templates: Templates, context: Context) -> None:
+        self.body = body
         self.text = text
         self.templates = templates
         self.context = context
-        self.items = [w for part in split(rest) for w in part.split()]
+        self.items = [w for part in split(body) for w in part.split()]
 
     def get(self, name: str) -> str:
         if name.isdigit():
-            quoted = _FILE.match(self.text.partition(".file")[2]) if '"' in self.rest else None
+            quoted = _FILE.match(self.text.partition(".file")[2]) if '"' in self.body else None
             items = quoted.groups() if quoted else self.items
             return items[int(name)] if int(name) < len(items) else ""
-        made = getattr(self, f"_{name}", None)
-        return str(made()) if callable(made) else ""
+        method = getattr(self, f"_{name}", None)
+        return str(method()) if callable(method) else ""
 
     def _args(self) -> str:
-        quoted = re.findall(r'"([^"]*)"', self.text) if '""' in self.rest else ()
-        return ", ".join(quoted) or self.rest
+        quoted = re.findall(r'"([^"]*)"', self.text) if '""' in self.body else ()
+        return ", ".join(quoted) or self.body
 
     def _name(self) -> str:
         match = re.search(
-            r"(?<![\w$%])([\w$%]++)\s*+(?:\(|\Z)", self.rest.rpartition(")")[2] or self.rest
+            r"(?<![\w$%])([\w$%]++)\s*+(?:\(|\Z)", self.body.rpartition(")")[2] or self.body
         )
-        return match[1] if match else self.rest
+        return match[1] if match else self.body
 
     def _product(self) -> str:
-        sizes = [int(p[:9]) for p in split(self.rest) if p.isascii() and p.isdecimal()]
-        many = " × ".join(str(s) for s in sizes)
-        return f"{many} = {math.prod(sizes)}" if len(sizes) > 1 else many
+        sizes = [int(p[:9]) for p in split(self.body) if p.isascii() and p.isdecimal()]
+        sizes_text = " × ".join(str(s) for s in sizes)
+        return f"{sizes_text} = {math.prod(sizes)}" if len(sizes) > 1 else sizes_text
 
     def _registers(self) -> str:
-        one = next(register_declarations(f".reg {self.rest}"), None)
-        if one is None:
-            return f"registers: {self.rest}"
-        of_type = self.templates.section("types").get(one.type, one.type)
+        declaration = next(register_declarations(f".reg {self.body}"), None)
+        if declaration is None:
+            return f"registers: {self.body}"
+        of_type = self.templates.section("types").get(declaration.type, declaration.type)
         names = ", ".join(
             name if count is None else f"{name}0 … {name}{max(0, count - 1)}"
-            for name, count in one.names
+            for name, count in declaration.names
         )
-        what = "predicates" if one.type == "pred" else f"registers of type {of_type}"
-        if one.type[:1] == "b":
-            what = f"registers of {of_type}"
-        return f"{what}: {names}"
+        kind = "predicates" if declaration.type == "pred" else f"registers of type {of_type}"
+        if declaration.type[:1] == "b":
+            kind = f"registers of {of_type}"
+        return f"{kind}: {names}"
 
     def _parameter(self) -> str:
-        one = variable_declaration(self.rest)
-        p = self.context.parameter(one.name if one else "")
+        variable = variable_declaration(self.body)
+        p = self.context.parameter(variable.name if variable else "")
         if p is None:
             return f"the parameter {self._variable()}"
         place = f", at byte {p.offset} of the parameters" if p.offset is not None else ""
-        own = " (the compiler's own)" if p.hidden else ""
+        hidden_note = " (the compiler's own)" if p.hidden else ""
         value = f", {p.value} in this launch" if p.value is not None else ""
         multiple = f", a multiple of {p.multiple}" if p.multiple and p.value is None else ""
         head = f"parameter {p.index} is {p.shown}" if p.name else p.shown
-        return f"{head}{own}{multiple}{value}{place}"
+        return f"{head}{hidden_note}{multiple}{value}{place}"
 
     def _variable(self) -> str:
-        one = variable_declaration(self.rest)
-        if one is None:
-            return self.rest
-        if one.type is None:  # textures and the like have no size
-            return one.name
-        asked = "the launch asks for" if ".extern" in self.text else "its values take"
-        size = f"as many bytes as {asked}" if one.size is None else plural(one.size, "byte")
-        return f"{one.name}: {size}" + (f", aligned to {one.align}" if one.align else "")
+        variable = variable_declaration(self.body)
+        if variable is None:
+            return self.body
+        if variable.type is None:  # textures and the like have no size
+            return variable.name
+        reserved_by = "the launch asks for" if ".extern" in self.text else "its values take"
+        size = (
+            f"as many bytes as {reserved_by}"
+            if variable.size is None
+            else plural(variable.size, "byte")
+        )
+        return f"{variable.name}: {size}" + (
+            f", aligned to {variable.align}" if variable.align else ""
+        )
 
     def _file(self) -> str:
         return f"source file {self.items[0]}" if self.items else "a source file"

@@ -299,7 +299,7 @@ def cells(flow: FlowLanes, shown: int, n: int, cursor: int, again: bool) -> tupl
     """What is beside line ``n``, outermost lane first; ``again``: a further row of the line."""
     row = [(" ", BRANCH)] * (shown + 1)
     for lane in range(shown):
-        arrow = flow.at(lane, n)
+        arrow = flow.arrow_at(lane, n)
         if arrow is None or (again and n == arrow.last):
             continue
         signs = _HEAVY if arrow.loops else _THIN
@@ -330,7 +330,7 @@ def _kind(arrow: Arrow, cursor: int) -> str:
 
 def arrow_at(flow: FlowLanes, shown: int, n: int, cell: int) -> Arrow | None:
     """The arrow that is drawn in a cell beside line ``n``, else one that ends on the line."""
-    own = None if cell >= shown else flow.at(shown - 1 - cell, n)
+    own = None if cell >= shown else flow.arrow_at(shown - 1 - cell, n)
     return own or next(iter(flow.ends(n)), None)
 
 

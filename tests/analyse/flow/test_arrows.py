@@ -164,7 +164,7 @@ def test_arrows_in_a_lane_are_apart_and_all_of_them_can_be_found(
         assert all(a.last < b.first for a, b in pairwise(lane))
         for n in range(62):
             past = [a for a in lane if a.first <= n <= a.last]
-            assert flow.at(number, n) == next(iter(past), None)
+            assert flow.arrow_at(number, n) == next(iter(past), None)
     for n in range(62):
         here = [a for a in every if n == a.target or n in a.sources]
         assert sorted(flow.ends(n)) == sorted(here)

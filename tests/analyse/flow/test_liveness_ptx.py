@@ -33,10 +33,10 @@ def test_live_registers_are_those_that_a_path_reads(program: Program) -> None:
         counts = dict.fromkeys(live.classes, 0)
         for register in expected:
             counts[CLASSES[register.rstrip("0123456789")]] += 1
-        assert dict(live.at(line) or {}) == counts
-    assert {n for n in range(len(listing.lines) + 1) if live.at(n)} <= set(program.lines)
+        assert dict(live.counts_at(line) or {}) == counts
+    assert {n for n in range(len(listing.lines) + 1) if live.counts_at(n)} <= set(program.lines)
     for name in live.classes:
-        here = [(live.at(n) or {})[name] for n in program.lines]
+        here = [(live.counts_at(n) or {})[name] for n in program.lines]
         assert live.peak[name] == (max(here), program.lines[here.index(max(here))])
 
 
@@ -112,7 +112,7 @@ def test_real_kernels_have_live_registers_within_what_they_declare() -> None:
         for function in listing.functions:
             live = FunctionFacts(listing, function).live
             assert "undeclared" not in live.classes
-            first = next(n for n in range(function.first, function.last) if live.at(n))
+            first = next(n for n in range(function.first, function.last) if live.counts_at(n))
             # nothing is read that was not written
             line = listing.lines[first - 1]
             assert live_names(listing, function)[first] == {*line.defs, *line.uses}

@@ -100,7 +100,7 @@ def test_as_many_are_live(name: str) -> None:
         theirs = one.counts.get(line.n)
         if theirs is None:
             continue
-        ours = {name: count for name, count in (live.at(line.n) or {}).items() if count}
+        ours = {name: count for name, count in (live.counts_at(line.n) or {}).items() if count}
         if ours != theirs:
             by = sum(abs(ours.get(c, 0) - theirs.get(c, 0)) for c in {*ours, *theirs})
             assert function in textures and by == 1, (function, line.text, ours, theirs)

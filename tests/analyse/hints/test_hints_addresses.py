@@ -123,15 +123,17 @@ def test_elements_of_a_row_are_as_the_source_says() -> None:
     tensors = Tensors(subject.lines(Stage.TTGIR), values, (5, 0, 0))
     load = next(line for line in subject.ttgir if line.base == "tt.load")
     store = next(line for line in subject.ttgir if line.base == "tt.store")
-    base = tensors.at("%input_ptr")[0]
+    base = tensors.elements("%input_ptr")[0]
     assert base is not None
     for col in (0, 1, 599, 600, 1023):
-        assert tensors.at(load.uses[0], ((col,),))[0] == base + 4 * (5 + col * 11)  # rows 1 apart
-        assert tensors.at(load.uses[1], ((col,),))[0] == int(col < 600)
-        out = tensors.at("%output_ptr")[0]
+        assert tensors.elements(load.uses[0], ((col,),))[0] == base + 4 * (
+            5 + col * 11
+        )  # rows 1 apart
+        assert tensors.elements(load.uses[1], ((col,),))[0] == int(col < 600)
+        out = tensors.elements("%output_ptr")[0]
         assert out is not None
-        assert tensors.at(store.uses[0], ((col,),))[0] == out + 4 * (5 * 13 + col)
-    assert tensors.at(load.defs[0], ((0,),))[0] is None
+        assert tensors.elements(store.uses[0], ((col,),))[0] == out + 4 * (5 * 13 + col)
+    assert tensors.elements(load.defs[0], ((0,),))[0] is None
     assert tensors.programs
 
 
@@ -139,11 +141,11 @@ def test_elements_of_a_tile_are_as_the_source_says() -> None:
     subject = pairs("dot_kernel", PRECISION="tf32", TURNED=True)
     tensors = Tensors(subject.lines(Stage.TTGIR), {})
     load = next(line for line in subject.ttgir if line.base == "tt.load")
-    start = tensors.at(load.uses[0], ((0, 0),))[0]
+    start = tensors.elements(load.uses[0], ((0, 0),))[0]
     assert start is not None
     for place in ((0, 1), (1, 0), (63, 63), (17, 5)):
-        assert tensors.at(load.uses[0], (place,))[0] == start + 4 * (64 * place[0] + place[1])
-    assert tensors.at(load.uses[0], ((3,),))[0] is None
+        assert tensors.elements(load.uses[0], (place,))[0] == start + 4 * (64 * place[0] + place[1])
+    assert tensors.elements(load.uses[0], ((3,),))[0] is None
 
 
 def test_layouts_say_how_much_a_thread_holds() -> None:
@@ -153,4 +155,4 @@ def test_layouts_say_how_much_a_thread_holds() -> None:
     said = re.search(r"sizePerThread = \[(\d+)\]", subject.listings[Stage.TTGIR].text)
     assert said is not None
     assert layout.size == (int(said[1]),)
-    assert layout.held((1024,)) == 1024 // 128
+    assert layout.elements_a_thread((1024,)) == 1024 // 128

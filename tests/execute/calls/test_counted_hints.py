@@ -191,7 +191,7 @@ def counted(subject: HintSubject) -> tuple[ExecutedFacts, set[str]]:
     facts = done.executed
     assert facts is not None
     found = with_executed(msgspec.structs.replace(subject, executed=facts), (), THRESHOLDS)
-    assert all(one.blocks == (facts.ran, facts.of) for one in found)
+    assert all(one.blocks == (facts.ran, facts.launched) for one in found)
     return facts, {one.rule for one in found}
 
 
@@ -228,7 +228,7 @@ def test_what_was_counted_is_in_place_of_the_guess() -> None:
         for f in findings(msgspec.structs.replace(subject, executed=facts)).values()
         if f.rule == "uncoalesced-layout"
     ]
-    assert one.blocks == (facts.ran, facts.of) and not one.estimated
+    assert one.blocks == (facts.ran, facts.launched) and not one.estimated
     # Nothing scattered was seen in a launch of the twin: the guess is gone, too.
     calm, _ = counted(pairs("scale_kernel", num_warps=4, columns=1024))
     assert "uncoalesced-layout" not in findings(msgspec.structs.replace(subject, executed=calm))

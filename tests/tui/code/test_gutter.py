@@ -72,9 +72,9 @@ async def test_on_a_source_line_the_figure_is_that_of_its_machine_code() -> None
 @given(st.lists(st.integers(0, 9), max_size=30))
 def test_places_are_ranked_from_the_highest(heights: list[int]) -> None:
     figures = list(enumerate(heights, 1))
-    lines = ranked(figures, plateaus=False, most=10)
+    lines = ranked(figures, plateaus=False, limit=10)
     assert [heights[n - 1] for n in lines] == sorted(filter(None, heights), reverse=True)[:10]
-    places = ranked(figures, plateaus=True, most=10)
+    places = ranked(figures, plateaus=True, limit=10)
     assert not any(heights) or heights[places[0] - 1] == max(heights)
     for n in places:
         assert n == 1 or heights[n - 2] < heights[n - 1]
