@@ -145,7 +145,9 @@ def summarise(
     rounds: tuple[RoundTimes, ...] = (),
 ) -> Summary:
     machine_stages = (stage, *MACHINE) if stage in MACHINE else MACHINE
-    machine = next((s for s in machine_stages if a.card.stage_content(s) and b.card.stage_content(s)), None)
+    machine = next(
+        (s for s in machine_stages if a.card.stage_content(s) and b.card.stage_content(s)), None
+    )
     a_content = a.card.stage_content(machine) if machine else None
     b_content = b.card.stage_content(machine) if machine else None
     ranked = sorted((same or {}).items(), key=lambda item: item[0].rank)
