@@ -191,13 +191,13 @@ PRODUCTS = frozenset(
 """What templates compute; the other operators are fused around them."""
 
 
-def principal_lines(made: Sequence[MadeFrom]) -> Sequence[MadeFrom]:
+def principal_lines(lines: Sequence[MadeFrom]) -> Sequence[MadeFrom]:
     """The lines that a kernel is of: those with a template's product, else all.
 
     A target is like ``aten.mm.default``.
     """
-    products = [m for m in made if any(_operator(target) in PRODUCTS for target in m.targets)]
-    return products or made
+    products = [m for m in lines if any(_operator(target) in PRODUCTS for target in m.targets)]
+    return products or lines
 
 
 def _operator(target: str) -> str:
@@ -433,8 +433,8 @@ class Variant(Struct, frozen=True):
         if stage is Stage.SOURCE and self.copied is not None:
             return self.copied.span
         if stage is Stage.SOURCE and self.fusion is not None:
-            held = self.stages.get(stage)
-            path = held.origin_path if held is not None else None
+            source_file = self.stages.get(stage)
+            path = source_file.origin_path if source_file is not None else None
             lines = [m.line for m in self.fusion.made_from if m.file == path]
             return (min(lines), max(lines)) if lines else None
         return self.span if stage in (Stage.SOURCE, Stage.OUTPUT_CODE) else None

@@ -74,8 +74,8 @@ class Location:
     def frames(self) -> tuple[Location, ...]:
         """Innermost first, each with its own ``inlined_at``."""
         out: list[Location] = []
-        here: Location | None = self
-        while here is not None:
-            out.append(here)
-            here = here.inlined_at
+        frame: Location | None = self
+        while frame is not None:
+            out.append(frame)
+            frame = frame.inlined_at
         return tuple(out)

@@ -51,12 +51,12 @@ def word_for(count: int, word: str) -> str:
     """``load`` for one, ``loads`` of others; ``accesses``, ``copies``, ``results of LDG``."""
     if count == 1:
         return word
-    head, of, rest = word.partition(" of ")
+    head, separator, complement = word.partition(" of ")
     if head.endswith(("s", "ch")):
-        return f"{head}es{of}{rest}"
+        return f"{head}es{separator}{complement}"
     if head.endswith("y") and head[-2:-1] not in "aeiou":  # copies, but days
-        return f"{head[:-1]}ies{of}{rest}"
-    return f"{head}s{of}{rest}"
+        return f"{head[:-1]}ies{separator}{complement}"
+    return f"{head}s{separator}{complement}"
 
 
 def plural(count: int, word: str) -> str:
@@ -83,8 +83,8 @@ def first_error(text: str) -> str:
         lines = lines[1:]
     if lines and _QUOTED.match(lines[0]) and "^" in lines[1:-1]:
         kind, colon, _ = lines[0].partition(": at ")
-        said = lines[lines.index("^") + 1]
-        return f"{kind}: {said}" if colon else said
+        sentence = lines[lines.index("^") + 1]
+        return f"{kind}: {sentence}" if colon else sentence
     return lines[0] if lines else ""
 
 
@@ -97,18 +97,18 @@ def guard_parts(text: str) -> tuple[str, str, str, tuple[str, ...]]:
     torch's hints, which follow it as ``(HINT: …)``."""
     text, _, tail = text.partition(" (HINT: ")
     hints = tail.strip().removesuffix(")").split(") (HINT: ") if tail else []
-    before, _, place = (part.strip() for part in text.rpartition(" # "))
+    guard_text, _, place = (part.strip() for part in text.rpartition(" # "))
     if not _PLACE.fullmatch(place):
-        before, place = text, ""
-    guard, _, code = (part.strip()[:MAX_GUARD_CHARS] for part in before.partition(" # "))
+        guard_text, place = text, ""
+    guard, _, code = (part.strip()[:MAX_GUARD_CHARS] for part in guard_text.partition(" # "))
     return guard, code, place, tuple(hint[:MAX_GUARD_CHARS] for hint in hints)
 
 
-def some(names: Sequence[str], most: int = 3) -> str:
+def some(names: Sequence[str], limit: int = 3) -> str:
     """``a``, ``a and b``, ``a, b, c and 4 more``."""
-    rest = len(names) - most
-    if rest > 0:
-        return f"{', '.join(names[:most])} and {rest} more"
+    hidden_count = len(names) - limit
+    if hidden_count > 0:
+        return f"{', '.join(names[:limit])} and {hidden_count} more"
     return " and ".join(filter(None, (", ".join(names[:-1]), names[-1]))) if names else ""
 
 
@@ -146,19 +146,19 @@ def visible(value: object) -> object:
     if isinstance(value, str):
         return lines_shown(value)
     if isinstance(value, list | tuple):
-        return [visible(each) for each in value]
+        return [visible(item_value) for item_value in value]
     if isinstance(value, Mapping):
-        return {lines_shown(str(name)): visible(each) for name, each in value.items()}
+        return {lines_shown(str(name)): visible(item_value) for name, item_value in value.items()}
     return value
 
 
-def meant(word: str, known: Iterable[str]) -> str:
+def did_you_mean(word: str, names: Iterable[str]) -> str:
     """``Did you mean list?`` of a word that nobody knows; "" where no other is like it."""
     from difflib import get_close_matches  # most commands need it for nothing
 
     begins = word[: len(word) - len(word.lstrip("-"))]  # which any two options have in common
-    bare = [one.removeprefix(begins) for one in known]
-    near = get_close_matches(word.removeprefix(begins), bare, n=1, cutoff=0.7)
+    undashed = [name.removeprefix(begins) for name in names]
+    near = get_close_matches(word.removeprefix(begins), undashed, n=1, cutoff=0.7)
     return f"Did you mean {begins}{near[0]}?" if near else ""
 
 
@@ -196,9 +196,11 @@ SECRETS = ("secret", "passw", "credential", "api-key", "apikey", "access-key", "
 def _is_secret(name: str) -> bool:
     """Whether an option or a variable names a secret: ``--hf-token``, ``WANDB_API_KEY``; a language
     model's ``--max-tokens`` and ``--tokenizer`` do not."""
-    bare = name.lower().replace("_", "-").replace(".", "-")
-    plain = bare.replace("-", "").isalnum()  # else it is code, or a path
-    return plain and (bare.endswith("token") or any(secret in bare for secret in SECRETS))
+    dashed_name = name.lower().replace("_", "-").replace(".", "-")
+    is_name = dashed_name.replace("-", "").isalnum()  # else it is code, or a path
+    return is_name and (
+        dashed_name.endswith("token") or any(secret in dashed_name for secret in SECRETS)
+    )
 
 
 def without_secrets(words: Iterable[str]) -> list[str]:
@@ -209,11 +211,11 @@ def without_secrets(words: Iterable[str]) -> list[str]:
     out: list[str] = []
     hides = False
     for word in words:
-        name, given, _ = word.partition("=")
+        name, equals, _ = word.partition("=")
         option = word.startswith("-")
-        secret = (given != "" or option) and _is_secret(name)
-        out.append(f"{name}=…" if secret and given else "…" if hides and not option else word)
-        hides = secret and not given
+        secret = (equals != "" or option) and _is_secret(name)
+        out.append(f"{name}=…" if secret and equals else "…" if hides and not option else word)
+        hides = secret and not equals
     return out
 
 
@@ -241,39 +243,39 @@ def base_name(symbol: str) -> str:
     Itanium C++ ABI 5.1.2: a source name is its length and its letters; the last of a nested name
     is the function's own, and template arguments may stand between two.
     """
-    found = _NESTED.match(symbol)
-    if not found:
+    match = _NESTED.match(symbol)
+    if not match:
         return symbol
-    rest, name = found[2], ""
-    while match := _LENGTH.match(rest):
-        size = int(match[1])
-        start = match.end()
-        if size == 0 or start + size > len(rest):
+    remaining, name = match[2], ""
+    while length_match := _LENGTH.match(remaining):
+        size = int(length_match[1])
+        start = length_match.end()
+        if size == 0 or start + size > len(remaining):
             break
-        name, rest = rest[start : start + size], rest[start + size :]
-        if not found[1]:
+        name, remaining = remaining[start : start + size], remaining[start + size :]
+        if not match[1]:
             break
-        if rest.startswith("I"):
-            rest = _after_arguments(rest)
+        if remaining.startswith("I"):
+            remaining = _after_arguments(remaining)
     return name or symbol
 
 
 def _after_arguments(text: str) -> str:
     """What follows template arguments; nothing where their end cannot be found."""
-    depth, at = 0, 0
-    while at < len(text):
-        if text[at] == "L":
+    depth, position = 0, 0
+    while position < len(text):
+        if text[position] == "L":
             # A literal (Li4E): its digits are a value, and no length of a name.
-            at = text.find("E", at) + 1
-            if at == 0:
+            position = text.find("E", position) + 1
+            if position == 0:
                 break
-        elif match := _LENGTH.match(text, at):
-            at = match.end() + int(match[1])
+        elif match := _LENGTH.match(text, position):
+            position = match.end() + int(match[1])
         else:
-            depth += (text[at] in _OPENING) - (text[at] == "E")
-            at += 1
+            depth += (text[position] in _OPENING) - (text[position] == "E")
+            position += 1
             if depth == 0:
-                return text[at:]
+                return text[position:]
     return ""
 
 
@@ -302,11 +304,11 @@ def argument_types(demangled: str) -> tuple[str, ...]:
 
 def shortest_ids(digests: Iterable[str]) -> dict[str, str]:
     """The shortest prefix of each digest that no other shares, of eight letters or more."""
-    known = sorted(set(digests))
+    ordered = sorted(set(digests))
     out: dict[str, str] = {}
-    for n, digest in enumerate(known):
-        beside, need = known[max(n - 1, 0) : n] + known[n + 1 : n + 2], SHORTEST
-        while need < len(digest) and any(other.startswith(digest[:need]) for other in beside):
+    for n, digest in enumerate(ordered):
+        neighbours, need = ordered[max(n - 1, 0) : n] + ordered[n + 1 : n + 2], SHORTEST
+        while need < len(digest) and any(other.startswith(digest[:need]) for other in neighbours):
             need += 1
         out[digest] = digest[:need]
     return out
@@ -333,23 +335,23 @@ def short_name(name: str) -> str:
     text = _ANONYMOUS.sub("", name).strip()
     text = re.sub(r"^(?:void|auto|decltype\(auto\))\s+", "", text)
     base, inner = _split(text)
-    found = _operation(inner)
-    own = base.rpartition("::")[2] or base
-    short = (f"{own}<{found}>" if found else own) or name
+    operation = _operation(inner)
+    function_name = base.rpartition("::")[2] or base
+    short = (f"{function_name}<{operation}>" if operation else function_name) or name
     return short if len(short) <= MAX_NAME_CHARS else f"{short[: MAX_NAME_CHARS - 1]}…"
 
 
 def _split(text: str) -> tuple[str, str]:
     """The name before template or function arguments, and the template arguments."""
-    at = next((n for n, c in enumerate(text) if c in "<("), len(text))
-    if at == len(text) or text[at] == "(":
-        return text[:at], ""
+    opening = next((n for n, c in enumerate(text) if c in "<("), len(text))
+    if opening == len(text) or text[opening] == "(":
+        return text[:opening], ""
     depth = 0
-    for n in range(at, len(text)):
+    for n in range(opening, len(text)):
         depth += (text[n] == "<") - (text[n] == ">" and text[n - 1] != "-")
         if depth == 0:
-            return text[:at], text[at + 1 : n]
-    return text[:at], text[at + 1 :]
+            return text[:opening], text[opening + 1 : n]
+    return text[:opening], text[opening + 1 :]
 
 
 def _operation(arguments: str) -> str:
@@ -361,10 +363,10 @@ def _operation(arguments: str) -> str:
     return ""
 
 
-def granted(said: object) -> str:
+def granted(specialization: object) -> str:
     """What Triton's compiler took for granted of an argument: ``:16`` of ``[["tt.divisibility",
     16]]``, a multiple of it; ``=1`` of ``[["constant", 1]]``."""
-    parts = said if isinstance(said, list | tuple) else ()
+    parts = specialization if isinstance(specialization, list | tuple) else ()
     pairs = (part for part in parts if isinstance(part, list | tuple) and len(part) == 2)
     return "".join(f"{'=' if word == 'constant' else ':'}{value}" for word, value in pairs)
 

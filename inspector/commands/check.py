@@ -88,19 +88,21 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
         parser.error("give the baseline once")
     rules = _rules(args)
     reader = open_reader(args.path, args.device)
-    before = None if rules.baseline is None else open_reader(rules.baseline, args.device)
+    baseline = None if rules.baseline is None else open_reader(rules.baseline, args.device)
     parts = (rules.limits, *(part for _, part in rules.kernels))
-    if before is None and (args.allow or any(part.allowed for part in parts)):
+    if baseline is None and (args.allow or any(part.allowed for part in parts)):
         raise UsageError("--allow needs a baseline", "Give --baseline OTHER.")
     if not any(parts):
         raise UsageError(
             "there is nothing to check: no limit was given",
             "Such as --max-registers 128 --no-spills, or [tool.ptxview.check] in pyproject.toml.",
         )
-    checked = _checked(args, rules, _reading(reader), None if before is None else _reading(before))
-    left = [v for v in checked.failed if v.outcome is Outcome.BROKEN or not args.allow_unknown]
-    _print(args, checked, passed=not left)
-    return Exit.DIFFERENT if left else Exit.OK
+    checked = _checked(
+        args, rules, _reading(reader), None if baseline is None else _reading(baseline)
+    )
+    failures = [v for v in checked.failed if v.outcome is Outcome.BROKEN or not args.allow_unknown]
+    _print(args, checked, passed=not failures)
+    return Exit.DIFFERENT if failures else Exit.OK
 
 
 def _reading(reader: Reader) -> check.Reading:
@@ -116,19 +118,19 @@ def _rules(args: argparse.Namespace) -> Rules:
     }
     words = [word.partition("=") for word in args.allow]
     settings["allow"] = {name.strip(): worse for name, _, worse in words}
-    own = check.limits_of(settings, "--", RULES)
+    option_limits = check.limits_of(settings, "--", RULES)
     config = _config(args.config)
     # An option is of all kernels, and wins over the file's tables too.
-    parts = tuple((selector, own.over(part)) for selector, part in config.kernels)
+    parts = tuple((selector, option_limits.over(part)) for selector, part in config.kernels)
     baseline = args.other or args.baseline or config.baseline
-    whole = own.over(config.limits)
+    all_limits = option_limits.over(config.limits)
     if baseline is not None:
-        whole = whole.over(Limits(allowed=NOT_WORSE))
-    return Rules(whole, parts, baseline)
+        all_limits = all_limits.over(Limits(allowed=NOT_WORSE))
+    return Rules(all_limits, parts, baseline)
 
 
-def _config(asked: str | None) -> Rules:
-    path = Path(asked) if asked is not None else _found()
+def _config(config_option: str | None) -> Rules:
+    path = Path(config_option) if config_option is not None else _nearest_pyproject()
     if path is None:
         return Rules()
     try:
@@ -139,7 +141,7 @@ def _config(asked: str | None) -> Rules:
     for name in ("tool", "ptxview", "check"):
         table = table.get(name) if isinstance(table, dict) else None
     if table is None:
-        if asked is not None:
+        if config_option is not None:
             raise UsageError(f"{path} has no [tool.ptxview.check]")
         return Rules()
     rules = check.read(table, str(path), RULES)
@@ -148,7 +150,7 @@ def _config(asked: str | None) -> Rules:
     return replace(rules, baseline=str(path.parent / rules.baseline))
 
 
-def _found() -> Path | None:
+def _nearest_pyproject() -> Path | None:
     """The nearest pyproject.toml, here or above, but not beyond the repository."""
     for folder in (Path.cwd(), *Path.cwd().parents):
         readable = files.may_be_read(folder)
@@ -160,31 +162,31 @@ def _found() -> Path | None:
 
 
 def _checked(
-    args: argparse.Namespace, rules: Rules, now: check.Reading, before: check.Reading | None
+    args: argparse.Namespace, rules: Rules, current: check.Reading, baseline: check.Reading | None
 ) -> report.Checked:
-    recording = now.reader.recording
-    chosen = common.select_all(recording, args.kernel)
-    used = [one for one in chosen if args.all_variants or check.in_use(*one)]
+    recording = current.reader.recording
+    selected = common.select_all(recording, args.kernel)
+    used = [pair for pair in selected if args.all_variants or check.in_use(*pair)]
     if not used and not recording.graphs:
         raise UsageError(f"{recording.path} has no variant to check")
-    list(now.reader.figures([variant for _, variant in used]))
+    list(current.reader.figures([variant for _, variant in used]))
     fitting = [{_key(v) for _, v in select(recording, part)} for part, _ in rules.kernels]
     for (selector, _), keys in zip(rules.kernels, fitting, strict=True):
         if not keys:
             printing.narrate(f"! nothing here fits the limits of {shown(selector)}")
     partners = {}
-    if before is not None:
-        both = check.partners(before.reader, now.reader)
+    if baseline is not None:
+        both = check.partners(baseline.reader, current.reader)
         partners = {_key(variant): other for variant, other in both if other is not None}
     verdicts: list[Verdict] = []
     new = 0
     for kernel, variant in used:
-        allowed = rules.of([_key(variant) in keys for keys in fitting])
-        figures = now.figures(kernel, variant, allowed)
+        allowed = rules.limits_for([_key(variant) in keys for keys in fitting])
+        figures = current.figures(kernel, variant, allowed)
         other, base = partners.get(_key(variant)), None
-        if before is not None and other is not None:
-            base = before.figures(before.reader.kernel(other), other, allowed)
-        new += before is not None and other is None
+        if baseline is not None and other is not None:
+            base = baseline.figures(baseline.reader.kernel(other), other, allowed)
+        new += baseline is not None and other is None
         verdicts += check.judge(check.Subject(kernel, variant), figures, allowed, base)
     if not args.kernel:
         for graph in recording.graphs:
@@ -199,11 +201,11 @@ def _checked(
     kernels = len({kernel.id for kernel, _ in used})
     return report.Checked(
         str(recording.path),
-        None if before is None else str(before.reader.recording.path),
+        None if baseline is None else str(baseline.reader.recording.path),
         tuple(verdicts),
         kernels,
         len(used),
-        len(chosen) - len(used),
+        len(selected) - len(used),
         new,
     )
 

@@ -17,7 +17,7 @@ from typing import NoReturn, cast
 from msgspec import Struct
 
 from inspector import __version__
-from inspector.base.text import Exit, PtxviewError, UsageError, base_name, meant, shown
+from inspector.base.text import Exit, PtxviewError, UsageError, base_name, did_you_mean, shown
 from inspector.commands.common import split_program
 from inspector.system import faults, files, printing
 
@@ -38,8 +38,8 @@ class Subcommand(Struct, frozen=True):
 
     def function(self, name: str) -> Callable[..., int]:
         """``arguments`` or ``run`` of this command."""
-        own = f"{name}_{self.name}" if self.name in HOMES else name
-        return cast(Callable[..., int], getattr(importlib.import_module(self.module), own))
+        attribute = f"{name}_{self.name}" if self.name in HOMES else name
+        return cast(Callable[..., int], getattr(importlib.import_module(self.module), attribute))
 
 
 HOMES = {"ncu": "profile", "step": "trace", "try": "passes", "completion": "cli"}
@@ -63,7 +63,7 @@ class _Options(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """End with the usage and a sentence."""
         unknown = re.fullmatch(r"unrecognized arguments: (--[\w-]+).*", message, re.DOTALL)
-        hint = meant(unknown[1], self._option_string_actions) if unknown else ""
+        hint = did_you_mean(unknown[1], self._option_string_actions) if unknown else ""
         super().error(f"{message}\n{hint or f'{self.prog} --help says more'}")
 
 
@@ -96,11 +96,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run a command; its exit status. Errors become one sentence and what to do about it."""
     if COMPLETING in os.environ:
         return answer()
-    given = list(sys.argv[1:] if argv is None else argv)
+    words = list(sys.argv[1:] if argv is None else argv)
     printing.with_streams()
     with printing.guarded(), faults.in_threads_said():
         try:
-            return _dispatch(given)
+            return _dispatch(words)
         except PtxviewError as error:
             faults.say(error)
             return error.status
@@ -113,47 +113,47 @@ def main(argv: Sequence[str] | None = None) -> int:
         except Exception as error:
             faults.say(error)
             printing.give_up()
-            ours = given[:1] in RUNS and "--stored" not in given
-            return Exit.RUN_FAILED if ours else Exit.UNREADABLE
+            runs_program = words[:1] in RUNS and "--stored" not in words
+            return Exit.RUN_FAILED if runs_program else Exit.UNREADABLE
 
 
-def _dispatch(given: list[str]) -> int:
-    if not given:
+def _dispatch(words: list[str]) -> int:
+    if not words:
         printing.narrate(parser().format_help().rstrip())
         return Exit.USAGE
-    if given[0].startswith("-"):
-        asked: str | None = parser().parse_args(given).schema
-        if asked is None:
+    if words[0].startswith("-"):
+        schema_name: str | None = parser().parse_args(words).schema
+        if schema_name is None:
             return Exit.USAGE
         from inspector.reader.tables import names, schema
         from inspector.report.jsons import dumps
 
-        value = schema(asked)
+        value = schema(schema_name)
         if value is None:
-            there = f"There is one of {', '.join(names())}."
-            raise UsageError(f"there is no schema of {shown(asked)}", there)
+            schema_hint = f"There is one of {', '.join(names())}."
+            raise UsageError(f"there is no schema of {shown(schema_name)}", schema_hint)
         printing.json_line(dumps(value))
         printing.flush()
         return Exit.OK
-    command = next((c for c in COMMANDS if c.name == given[0]), None)
+    command = next((c for c in COMMANDS if c.name == words[0]), None)
     if command is None:
-        known = [c.name for c in COMMANDS]
-        hint = meant(given[0], known) or f"Commands: {', '.join(known)}"
-        raise UsageError(f"there is no command {given[0]}", hint)
-    own = _Options(
+        command_names = [c.name for c in COMMANDS]
+        hint = did_you_mean(words[0], command_names) or f"Commands: {', '.join(command_names)}"
+        raise UsageError(f"there is no command {words[0]}", hint)
+    options = _Options(
         prog=f"ptxview {command.name}",
         usage=command.usage + ("" if "[options]" in command.usage else " [options]"),
         description=f"{command.help[0].upper()}{command.help[1:]}.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
-    command.function("arguments")(own)
+    command.function("arguments")(options)
     pairs = [line.partition("  # ")[::2] for line in command.examples]
-    examples = "examples:\n" + "\n".join(f"  # {what}\n  {line}" for line, what in pairs)
-    own.epilog = "\n\n".join(filter(None, (own.epilog, examples)))
-    status = command.function("run")(own, given[1:])
+    examples = "examples:\n" + "\n".join(f"  # {meaning}\n  {line}" for line, meaning in pairs)
+    options.epilog = "\n\n".join(filter(None, (options.epilog, examples)))
+    status = command.function("run")(options, words[1:])
     # What cannot be printed is a failure of ours, and the program's status is not.
-    with faults.after_program() if given[:1] in RUNS else contextlib.nullcontext():
+    with faults.after_program() if words[:1] in RUNS else contextlib.nullcontext():
         printing.flush()
     return status
 
@@ -219,13 +219,13 @@ def _complete() -> None:
     from argcomplete.finders import CompletionFinder
     from argcomplete.lexers import split_line
 
-    *_, before, _ = split_line(os.environ["COMP_LINE"], int(os.environ["COMP_POINT"]))
+    *_, words, _ = split_line(os.environ["COMP_LINE"], int(os.environ["COMP_POINT"]))
     top = argparse.ArgumentParser(prog="ptxview", allow_abbrev=False)
     top.add_argument("--version", action="store_true", help="print ptxview's version")
     below = top.add_subparsers()
     for command in COMMANDS:
-        if command.name in before[1:2]:
-            _add(below, command, before[2:])
+        if command.name in words[1:2]:
+            _add(below, command, words[2:])
         else:
             below.add_parser(command.name, help=command.help)
     CompletionFinder()(
@@ -258,12 +258,12 @@ def _add(
 def _files(prefix: str, **_: object) -> Words:
     """Files and folders; names that begin with a dot only where a dot was typed."""
     typed, slash, begun = prefix.rpartition("/")
-    found: dict[str, str] = {}
+    paths: dict[str, str] = {}
     with contextlib.suppress(PtxviewError, OSError, RuntimeError):
         for entry in files.names(Path(typed + slash or ".").expanduser(), MAX_NAMES)[0]:
             if entry.name.startswith(begun) and (begun or not entry.name.startswith(".")):
-                found[f"{typed}{slash}{entry.name}{'/' if entry.is_dir() else ''}"] = ""
-    return found
+                paths[f"{typed}{slash}{entry.name}{'/' if entry.is_dir() else ''}"] = ""
+    return paths
 
 
 def _kernels(
@@ -274,16 +274,16 @@ def _kernels(
     from inspector.sources.opening import TEXT_STAGES, newest, open_path
 
     path, mark, begun = prefix.rpartition("::")
-    given = getattr(parsed_args, "path", None) or getattr(parsed_args, action.dest, None) or []
-    first = path or (given if isinstance(given, str) else next(iter(given), ""))
+    path_words = getattr(parsed_args, "path", None) or getattr(parsed_args, action.dest, None) or []
+    first = path or (path_words if isinstance(path_words, str) else next(iter(path_words), ""))
     named = bool(first) and Path(first).expanduser().exists()
     words = {} if named else dict(_files(prefix))
     with contextlib.suppress(PtxviewError, OSError, RuntimeError, ValueError):
-        where = Path(first).expanduser() if named else newest()
-        if is_recording(where) or where.suffix in TEXT_STAGES:
-            for kernel in open_path(where).kernels:
+        recording_path = Path(first).expanduser() if named else newest()
+        if is_recording(recording_path) or recording_path.suffix in TEXT_STAGES:
+            for kernel in open_path(recording_path).kernels:
                 words[f"{path}{mark}{base_name(kernel.name)}"] = kernel.origin.value
-                ids = {f"{path}{mark}{one.id}": kernel.name for one in kernel.variants}
+                ids = {f"{path}{mark}{variant.id}": kernel.name for variant in kernel.variants}
                 words |= ids if begun else {}
     return words
 
@@ -292,8 +292,10 @@ def _devices(prefix: str, **_: object) -> Words:
     """Architectures; of several with commas between them, the last."""
     from inspector.reader import tables
 
-    before, comma, _last = prefix.rpartition(",")
-    return {f"{before}{comma}{arch}": device.name for arch, device in tables.devices().items()}
+    prefix_words, comma, _last = prefix.rpartition(",")
+    return {
+        f"{prefix_words}{comma}{arch}": device.name for arch, device in tables.devices().items()
+    }
 
 
 def _rules(**_: object) -> Words:

@@ -49,30 +49,30 @@ def open_profiled(
     path: str | None,
     device: str | None = None,
     reports: Sequence[str] = (),
-    more: Sequence[str] = (),
+    other_paths: Sequence[str] = (),
 ) -> Profiled:
     """A reader on a path, or on the newest recording, and the report of ncu that is tied to it.
 
-    ``more`` are recordings that are read as one with it. ``device`` is the device of figures.
-    ``reports`` are ncu's; without any, those beside the recording or kept with it. A
-    path may be a report itself.
+    ``other_paths`` are recordings that are read as one with it. ``device`` is the device of
+    figures. ``reports`` are ncu's; without any, those beside the recording or kept with it. A path
+    may be a report itself.
     """
     # Imported here, as all below: who runs a program opens nothing, and it would wait for that.
     from inspector.measure.ncu import report as files
     from inspector.sources.opening import newest, open_path, open_paths
 
-    where = Path(path) if path is not None else newest()
-    if where.suffix.lower() in (".cubin", ".fatbin") and where.is_file():
-        _announce(where, where.stat().st_size)
-    own = [Path(r) for r in reports]
-    if more:
-        recording = open_paths([where, *map(Path, more)])
-        return profiled(recording, device, files.load(own) if own else None)
-    if files.is_report(where):
-        report = files.load([where, *own])
-        return profiled(files.alone(where, report), device, report)
-    recording = open_path(where)
-    return profiled(recording, device, files.of_recording(where, own))
+    location = Path(path) if path is not None else newest()
+    if location.suffix.lower() in (".cubin", ".fatbin") and location.is_file():
+        _announce(location, location.stat().st_size)
+    report_paths = [Path(r) for r in reports]
+    if other_paths:
+        recording = open_paths([location, *map(Path, other_paths)])
+        return profiled(recording, device, files.load(report_paths) if report_paths else None)
+    if files.is_report(location):
+        report = files.load([location, *report_paths])
+        return profiled(files.alone(location, report), device, report)
+    recording = open_path(location)
+    return profiled(recording, device, files.of_recording(location, report_paths))
 
 
 def _announce(path: Path, size: int) -> None:
@@ -124,9 +124,9 @@ def flag(text: str) -> Options:
     return {"action": "store_true", "help": text}
 
 
-def option(metavar: str | tuple[str, ...] | None, text: str, **more: Any) -> Options:
+def option(metavar: str | tuple[str, ...] | None, text: str, **settings: Any) -> Options:
     """An option with a value, or a word: its metavar, its help, and what else argparse takes."""
-    return {"help": text, **({} if metavar is None else {"metavar": metavar}), **more}
+    return {"help": text, **({} if metavar is None else {"metavar": metavar}), **settings}
 
 
 def several(metavar: str, text: str) -> Options:
@@ -206,14 +206,14 @@ def split_program(argv: list[str], valued: Collection[str]) -> tuple[list[str], 
 
     The program's words begin at the first that is not our option.
     """
-    at = 0
-    while at < len(argv):
-        word = argv[at]
+    index = 0
+    while index < len(argv):
+        word = argv[index]
         if word in ("--", "-m"):
-            return argv[:at], "command" if word == "--" else "module", argv[at + 1 :]
+            return argv[:index], "command" if word == "--" else "module", argv[index + 1 :]
         if not word.startswith("-") or word == "-":
-            return argv[:at], "script", argv[at:]
-        at += 2 if word in valued else 1
+            return argv[:index], "script", argv[index:]
+        index += 2 if word in valued else 1
     return argv, "script", []
 
 
@@ -249,9 +249,9 @@ def span(text: str) -> tuple[int, int]:
 
 def refuse_together(args: argparse.Namespace, *names: str) -> None:
     """Raise ``UsageError`` if two of these options are given."""
-    given = [f"--{name}" for name in names if getattr(args, name, None)]
-    if len(given) > 1:
-        raise UsageError(f"{given[0]} and {given[1]} cannot be given together")
+    flags = [f"--{name}" for name in names if getattr(args, name, None)]
+    if len(flags) > 1:
+        raise UsageError(f"{flags[0]} and {flags[1]} cannot be given together")
 
 
 def standard_input(advice: str = "") -> bytes:
@@ -294,7 +294,7 @@ def ended_like_ctrl_c() -> Iterator[None]:
     def end(number: int, frame: object) -> None:
         raise KeyboardInterrupt
 
-    before = {
+    previous = {
         number: signal.signal(number, end)
         for number in (signal.SIGTERM, signal.SIGHUP)
         if signal.getsignal(number) is signal.SIG_DFL
@@ -302,7 +302,7 @@ def ended_like_ctrl_c() -> Iterator[None]:
     try:
         yield
     finally:
-        for number, handler in before.items():
+        for number, handler in previous.items():
             signal.signal(number, handler)
 
 
@@ -323,31 +323,33 @@ def print_json(value: object) -> int:
 
 
 def beside_texts(
-    of: Compared | Files | PassChange, rows: Iterable[BesideRow], width: int | None = None
+    comparison: Compared | Files | PassChange, rows: Iterable[BesideRow], width: int | None = None
 ) -> Iterator[Text]:
     """Rows of two listings as standard output shows them."""
     from inspector.report import diff_text
 
     out = printing.out()
     colour = out.color_system is not None and not out.no_color
-    return diff_text.beside(of, rows, width or out.width, colour)
+    return diff_text.beside(comparison, rows, width or out.width, colour)
 
 
-def print_beside(of: Compared | PassChange, max_rows: int | None = None, rest: str = "") -> None:
-    """Print two listings side by side, equal parts folded; ``rest`` says how to see all rows."""
+def print_beside(
+    comparison: Compared | PassChange, max_rows: int | None = None, all_rows_hint: str = ""
+) -> None:
+    """Print two listings side by side, equal parts folded; the hint says how to see all rows."""
     from inspector.diff import beside
 
     out = printing.out()
-    rows = list(beside.folded(of.rows(), 1))
-    for text in itertools.islice(beside_texts(of, rows), max_rows):
+    rows = list(beside.folded(comparison.rows(), 1))
+    for text in itertools.islice(beside_texts(comparison, rows), max_rows):
         out.print(text, soft_wrap=True)
     if max_rows is not None and len(rows) > max_rows:
-        out.print(f"… {plural(len(rows) - max_rows, 'more row')}: {rest}", style="dim")
+        out.print(f"… {plural(len(rows) - max_rows, 'more row')}: {all_rows_hint}", style="dim")
 
 
-def takes_small(parser: argparse.ArgumentParser, of: str, lines: str | None = None) -> None:
+def takes_small(parser: argparse.ArgumentParser, subject: str, lines: str | None = None) -> None:
     """Add ``--brief`` and, where ``lines`` is its help, ``--lines``."""
-    takes(parser, {"--brief": flag(f"{of} in short, bounded, and what to ask next")})
+    takes(parser, {"--brief": flag(f"{subject} in short, bounded, and what to ask next")})
     if lines is not None:
         takes(parser, {"--lines": option("A[:B]", lines, type=span)})
 
@@ -366,7 +368,7 @@ def handle(recording: Recording, kernel: Kernel, variant: Variant) -> str:
     """What a command calls a variant by: its id, or its name where a cubin has several kernels."""
     from inspector.base.text import base_name
 
-    if sum(one.hash == variant.hash for _, one in recording.variants()) == 1:
+    if sum(other.hash == variant.hash for _, other in recording.variants()) == 1:
         return variant.id
     number = f"#{kernel.variants.index(variant) + 1}" if len(kernel.variants) > 1 else ""
     return f"{base_name(kernel.name)}{number}"

@@ -35,7 +35,7 @@ from inspector.sources.compilers import CompilerInput, check_options
 from inspector.sources.compiling import (
     CompileOutcome,
     CompileRequest,
-    GivenKernels,
+    KernelOptions,
     compile_files,
     settings,
     signature_of,
@@ -99,9 +99,9 @@ def _threads(text: str) -> int:
 
 def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     """Compile, and show the result."""
-    at = argv.index("--") if "--" in argv else len(argv)
-    args = parser.parse_args(argv[:at])
-    own_options = argv[at + 1 :]
+    separator_index = argv.index("--") if "--" in argv else len(argv)
+    args = parser.parse_args(argv[:separator_index])
+    own_options = argv[separator_index + 1 :]
     if not args.files:
         parser.error("give a file, or - for standard input")
     with common.ended_like_ctrl_c():
@@ -133,7 +133,7 @@ def request_of(
             if source.language in compiling.BY_TRITON:
                 settings(options)
     return CompileRequest(
-        given=_given(args, inputs),
+        kernel_options=_kernel_options(args, inputs),
         inputs=inputs,
         targets=targets(args.target),
         options=tuple(dict.fromkeys(sets)),
@@ -144,10 +144,10 @@ def request_of(
     )
 
 
-def _given(args: argparse.Namespace, inputs: Sequence[CompilerInput]) -> GivenKernels:
+def _kernel_options(args: argparse.Namespace, inputs: Sequence[CompilerInput]) -> KernelOptions:
     """How kernels are to be compiled, where that was given. Raises ``UsageError``."""
-    given = args.signature is not None or args.constexpr or args.kernel
-    if given and not any(source.language == "triton" for source in inputs):
+    has_options = args.signature is not None or args.constexpr or args.kernel
+    if has_options and not any(source.language == "triton" for source in inputs):
         raise UsageError("--signature, --constexpr and --kernel are of a .py with Triton kernels")
     if args.signature is None and (args.constexpr or args.kernel):
         raise UsageError(
@@ -155,17 +155,17 @@ def _given(args: argparse.Namespace, inputs: Sequence[CompilerInput]) -> GivenKe
             "Give --signature 'x: *fp32:16, n: i32' as well, or none of them: the .py is then run "
             "for its own calls.",
         )
-    return GivenKernels(
+    return KernelOptions(
         tuple(args.kernel),
         None if args.signature is None else signature_of(args.signature),
         settings(args.constexpr, "--constexpr"),
     )
 
 
-def targets(asked: Sequence[str]) -> tuple[str, ...]:
+def targets(texts: Sequence[str]) -> tuple[str, ...]:
     """The targets as the tools call them. Raises ``UsageError`` for an invalid one."""
     out: dict[str, None] = {}
-    for word in (w.strip() for text in asked for w in text.split(",")):
+    for word in (w.strip() for text in texts for w in text.split(",")):
         match = _TARGET.fullmatch(word)
         if match is None:
             raise UsageError(
@@ -175,8 +175,8 @@ def targets(asked: Sequence[str]) -> tuple[str, ...]:
     return tuple(out)
 
 
-def _standard_input(asked: str | None, folder: Path) -> CompilerInput:
-    language = compiling.language_of("-", asked)
+def _standard_input(language_option: str | None, folder: Path) -> CompilerInput:
+    language = compiling.language_of("-", language_option)
     data = common.standard_input("Compile it from a file.")
     path = folder / f"stdin{compiling.ENDINGS[language]}"
     path.write_bytes(data)
@@ -205,13 +205,13 @@ def print_table(table: CompiledTable, path: Path) -> None:
     """The table with what the compilers said, and how to go on."""
     printing.rows(report.lines(table, printing.out().width))
     printing.rows(report.messages(table.compilations))
-    said = [m.message for one in table.compilations for m in one.messages]
-    if any(_LIBRARY.match(text) for text in said):
+    texts = [m.message for compilation in table.compilations for m in compilation.messages]
+    if any(_LIBRARY.match(text) for text in texts):
         say(
             "headers of cuBLAS, cuSPARSE and cuSOLVER come with a CUDA toolkit, with CUDA builds "
             "of torch, and with pip install 'ptxview[cuda]'"
         )
-    failed = sum(one.failed is not None for one in table.compilations)
+    failed = sum(compilation.failed is not None for compilation in table.compilations)
     if failed:
         say(f"{failed} of {plural(len(table.compilations), 'compilation')} failed")
     say(f"{path}")
@@ -227,37 +227,49 @@ def table_of(reader: Reader, threads: int | None = None) -> CompiledTable:
     """The table of a recording that ``compile`` made; occupancy of blocks of ``threads`` threads
     where a kernel does not say how many."""
     tried = reader.recording.compilations
-    columns = tuple(dict.fromkeys(one.column for one in tried))
-    made: dict[tuple[str, str], tuple[Kernel, Variant]] = {}
+    columns = tuple(dict.fromkeys(compilation.column for compilation in tried))
+    variants: dict[tuple[str, str], tuple[Kernel, Variant]] = {}
     for kernel, variant in reader.recording.variants():
-        made.setdefault((variant.hash, variant.symbol), (kernel, variant))
-    list(reader.figures([variant for _, variant in made.values()]))
+        variants.setdefault((variant.hash, variant.symbol), (kernel, variant))
+    list(reader.figures([variant for _, variant in variants.values()]))
     rows: dict[Key, dict[tuple[str, str], ExperimentColumn]] = {}
     heads: dict[Key, tuple[str, str | None, dict[str, object], str]] = {}
-    for one in tried:
-        for name in one.symbols or ((one.kernel,) if one.kernel else ()):
-            found = made.get((one.hash or "", name))
-            key: Key = (one.file, name, repr(sorted(one.config.items())), one.signature)
-            if found is not None or key not in rows:
-                title = found[0].demangled.removeprefix("void ") if found else name
-                heads[key] = (one.file, title, dict(one.config), one.signature)
-            cell = ExperimentColumn("", one, None)
-            if found is not None and one.failed is None:
-                name = common.handle(reader.recording, *found)
-                cell = column(reader, name, one, found[1], threads)
-            rows.setdefault(key, {})[one.column] = cell
-    for one in tried:
-        if one.symbols or one.kernel is not None:
+    for compilation in tried:
+        for name in compilation.symbols or ((compilation.kernel,) if compilation.kernel else ()):
+            pair = variants.get((compilation.hash or "", name))
+            key: Key = (
+                compilation.file,
+                name,
+                repr(sorted(compilation.config.items())),
+                compilation.signature,
+            )
+            if pair is not None or key not in rows:
+                title = pair[0].demangled.removeprefix("void ") if pair else name
+                heads[key] = (
+                    compilation.file,
+                    title,
+                    dict(compilation.config),
+                    compilation.signature,
+                )
+            cell = ExperimentColumn("", compilation, None)
+            if pair is not None and compilation.failed is None:
+                name = common.handle(reader.recording, *pair)
+                cell = column(reader, name, compilation, pair[1], threads)
+            rows.setdefault(key, {})[compilation.column] = cell
+    for compilation in tried:
+        if compilation.symbols or compilation.kernel is not None:
             continue
         # A file that did not compile has an error in the rows of all of its kernels; else its own.
-        whole: Key = (one.file, None, "", "")
-        for key in [key for key in rows if key[0] == one.file] or [whole]:
-            heads.setdefault(key, (one.file, None, {}, ""))
-            rows.setdefault(key, {}).setdefault(one.column, ExperimentColumn("", one, None))
-    made_rows = (
+        file_key: Key = (compilation.file, None, "", "")
+        for key in [key for key in rows if key[0] == compilation.file] or [file_key]:
+            heads.setdefault(key, (compilation.file, None, {}, ""))
+            rows.setdefault(key, {}).setdefault(
+                compilation.column, ExperimentColumn("", compilation, None)
+            )
+    table_rows = (
         CompiledRow(*heads[key], tuple(map(cells.get, columns))) for key, cells in rows.items()
     )
-    return CompiledTable(reader.recording.path, columns, tuple(made_rows), tried)
+    return CompiledTable(reader.recording.path, columns, tuple(table_rows), tried)
 
 
 def _diff(args: argparse.Namespace, outcome: CompileOutcome, reader: Reader) -> int:
@@ -268,13 +280,13 @@ def _diff(args: argparse.Namespace, outcome: CompileOutcome, reader: Reader) -> 
     a, b = (_column(table, word) for word in args.diff)
     status = 0
     for row in table.rows:
-        left, right = row.cells[a], row.cells[b]
-        if left is None or right is None or not left.label or not right.label:
+        a_cell, b_cell = row.cells[a], row.cells[b]
+        if a_cell is None or b_cell is None or not a_cell.label or not b_cell.label:
             say(f"{row.kernel or row.file}: it was not compiled in both columns")
             continue
         parser = argparse.ArgumentParser(prog="ptxview diff")
         diff.arguments(parser)
-        words = [str(outcome.path), left.label, right.label, *(["--json"] if args.json else [])]
+        words = [str(outcome.path), a_cell.label, b_cell.label, *(["--json"] if args.json else [])]
         status = max(status, diff.run(parser, words))
     return status
 
@@ -284,7 +296,7 @@ def _column(table: CompiledTable, word: str) -> int:
     if word.isascii() and word.isdecimal() and 0 < int(word[:9]) <= len(table.columns):
         return int(word) - 1
     names = [report.label(column, table.columns) for column in table.columns]
-    fits = [at for at, column in enumerate(table.columns) if word in (names[at], *column)]
+    fits = [index for index, column in enumerate(table.columns) if word in (names[index], *column)]
     if len(fits) == 1:
         return fits[0]
     listed = "; ".join(f"{n} {name}" for n, name in enumerate(names, 1))
@@ -353,24 +365,24 @@ class Compiles:
             begin()
             clock = time.strftime("%H:%M:%S")
             try:
-                made = compile_files(self._make(), lambda text: None, lambda: not stop.is_set())
-                self._replace(made)
+                outcome = compile_files(self._make(), lambda text: None, lambda: not stop.is_set())
+                self._replace(outcome)
             except Stopped:
                 return
             except (PtxviewError, OSError) as error:
                 yield clock, error
                 continue
-            yield clock, made
+            yield clock, outcome
 
-    def _replace(self, made: CompileOutcome) -> None:
+    def _replace(self, outcome: CompileOutcome) -> None:
         # Where nothing compiled there is nothing to compare with: what did before that stays.
-        left: CompileOutcome | None = self.outcome
+        replaced: CompileOutcome | None = self.outcome
         some = self.outcome.failed < len(self.outcome.recording.compilations)
         if some or self.before is None:
-            left, self.before = self.before, self.outcome
-        self.outcome = made
-        if left is not None:
-            remove(left.path)
+            replaced, self.before = self.before, self.outcome
+        self.outcome = outcome
+        if replaced is not None:
+            remove(replaced.path)
         self._compiled()
 
     def close(self) -> Path:
@@ -397,20 +409,20 @@ def _watch_plainly(compiles: Compiles, args: argparse.Namespace) -> int:
     """Print the result of each save until Ctrl-C."""
 
     def show(outcome: CompileOutcome) -> None:
-        made = table_of(common.reader_of(outcome.recording), args.threads)
+        table = table_of(common.reader_of(outcome.recording), args.threads)
         if args.json:
-            common.print_json(report.as_json(made))
+            common.print_json(report.as_json(table))
         else:
-            print_table(made, Path(args.out) if args.out else outcome.path)
+            print_table(table, Path(args.out) if args.out else outcome.path)
         printing.flush()
 
     show(compiles.outcome)
     say("waiting for a change of the files (Ctrl-C ends)")
-    for clock, made in compiles.saves(threading.Event()):
-        if isinstance(made, Exception):
-            say(f"{clock} {made}")
+    for clock, result in compiles.saves(threading.Event()):
+        if isinstance(result, Exception):
+            say(f"{clock} {result}")
         elif args.json:
-            show(made)
+            show(result)
         else:
             _print_changes(compiles, clock, args.threads)
             printing.flush()
@@ -423,15 +435,16 @@ def _print_changes(compiles: Compiles, clock: str, threads: int | None) -> None:
         common.reader_of(compiles.before.recording),
         common.reader_of(compiles.outcome.recording),
     )
-    before, after = (table_of(reader, threads) for reader in readers)
-    changes = list(report.changes(before, after))
+    old_table, new_table = (table_of(reader, threads) for reader in readers)
+    changes = list(report.changes(old_table, new_table))
     tried, failed = compiles.outcome.recording.compilations, compiles.outcome.failed
-    said = f"{failed} of {plural(len(tried), 'compilation')} failed"
+    sentence = f"{failed} of {plural(len(tried), 'compilation')} failed"
     if not failed:
-        took = sum(one.seconds or 0.0 for one in tried)
-        said = f"{plural(len({one.file for one in tried}), 'file')} compiled in {took:.2f} s"
-        said += "" if changes else ": the same machine code"
-    head = Text(f"{clock}  {said}", "bold")
+        took = sum(compilation.seconds or 0.0 for compilation in tried)
+        file_count = len({compilation.file for compilation in tried})
+        sentence = f"{plural(file_count, 'file')} compiled in {took:.2f} s"
+        sentence += "" if changes else ": the same machine code"
+    head = Text(f"{clock}  {sentence}", "bold")
     printing.rows([head, *report.change_lines(changes), *report.messages(tried)])
     shown_once: set[str] = set()
     for title, *cells in changes:
@@ -464,27 +477,31 @@ def _watch_in_interface(compiles: Compiles, args: argparse.Namespace) -> int:
         live.said = "◔ compiling"
 
     def follow() -> None:
-        before = first
-        for clock, made in compiles.saves(stop, begin):
-            if isinstance(made, Exception):
+        old_reader = first
+        for clock, outcome in compiles.saves(stop, begin):
+            if isinstance(outcome, Exception):
                 live.said = f"✗ {clock}"
-                live.news.append((f"{clock}  not compiled", str(made), True))
+                live.news.append((f"{clock}  not compiled", str(outcome), True))
                 continue
-            live.said = f"✗ {clock}" if made.failed else f"✓ {clock}"
-            if made.failed:
-                why = dict.fromkeys(c.failed for c in made.recording.compilations if c.failed)
-                head = f"{clock}  {plural(made.failed, 'compilation')} failed"
+            live.said = f"✗ {clock}" if outcome.failed else f"✓ {clock}"
+            if outcome.failed:
+                why = dict.fromkeys(c.failed for c in outcome.recording.compilations if c.failed)
+                head = f"{clock}  {plural(outcome.failed, 'compilation')} failed"
                 live.news.append((head, "\n".join(why), True))
-            if made.failed == len(made.recording.compilations):
+            if outcome.failed == len(outcome.recording.compilations):
                 continue  # what was compiled before stays in view
-            after = common.reader_of(made.recording)
-            tables = (table_of(reader, args.threads) for reader in (before, after))
-            told = "\n".join(x.plain for x in report.change_lines(report.changes(*tables)))
-            if told or not made.failed:
-                news = f"{told}\nB shows the difference" if told else "the machine code is the same"
+            new_reader = common.reader_of(outcome.recording)
+            tables = (table_of(reader, args.threads) for reader in (old_reader, new_reader))
+            change_text = "\n".join(x.plain for x in report.change_lines(report.changes(*tables)))
+            if change_text or not outcome.failed:
+                news = (
+                    f"{change_text}\nB shows the difference"
+                    if change_text
+                    else "the machine code is the same"
+                )
                 live.news.append((f"{clock}  compiled", news, False))
-            fresh[:] = [common.reader_of(with_before(made.recording, before.recording))]
-            before = after
+            fresh[:] = [common.reader_of(with_before(outcome.recording, old_reader.recording))]
+            old_reader = new_reader
 
     thread = threading.Thread(target=follow, daemon=True, name="compiling")
     thread.start()

@@ -22,7 +22,7 @@ from inspector.diff import beside, compare, variants
 from inspector.diff.beside import BesideRow
 from inspector.diff.compare import Compared, Files
 from inspector.diff.explanation import changed_versions
-from inspector.diff.recordings import Fate
+from inspector.diff.recordings import ChangeKind
 from inspector.reader.query import Selection, names, place, select, select_one
 from inspector.reader.reader import Reader
 from inspector.report import brief, diff_text
@@ -61,29 +61,33 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     """Print what differs."""
     args = parser.parse_args(argv)
     common.refuse_together(args, "brief", "lines", "summary", "markdown")
-    given = _places(parser, args)
+    places = _places(parser, args)
     readers: dict[str | None, Reader] = {}
-    for one in given:
-        if one.path not in readers:
-            readers[one.path] = common.open_reader(one.path, args.device)
-        first, *rest = given
+    for selection in places:
+        if selection.path not in readers:
+            readers[selection.path] = common.open_reader(selection.path, args.device)
+        first, *other_places = places
         # PATH KERNEL, as in show: the path holds more than a kernel.
-        two = len(rest) == 1 and first.path is not None and first.selector is None
-        if two and rest[0].path is None and len(readers[first.path].recording.variants()) > 1:
-            given = [Selection(first.path, rest[0].selector)]
+        two = len(other_places) == 1 and first.path is not None and first.selector is None
+        if (
+            two
+            and other_places[0].path is None
+            and len(readers[first.path].recording.variants()) > 1
+        ):
+            places = [Selection(first.path, other_places[0].selector)]
             break
-    if len(given) == 1:
-        return _table(readers[given[0].path], given[0].selector, args)
-    a, b = (readers[one.path] for one in given)
-    many = [len(r.recording.variants()) for r in (a, b)]
-    if any(one.selector is not None for one in given) or many == [1, 1]:
-        return _variants((a, b), given, args)
+    if len(places) == 1:
+        return _table(readers[places[0].path], places[0].selector, args)
+    a, b = (readers[selection.path] for selection in places)
+    counts = [len(r.recording.variants()) for r in (a, b)]
+    if any(selection.selector is not None for selection in places) or counts == [1, 1]:
+        return _variants((a, b), places, args)
     if args.lines is not None:
         raise UsageError(
             "--lines is of two variants, and these are two of many",
             "Name one on each side: PATH::KERNEL.",
         )
-    files = all(_single_file(r) for r in (a, b)) and min(many) > 0
+    files = all(_single_file(r) for r in (a, b)) and min(counts) > 0
     return _files(a, b, args) if files else _recordings(a, b, args)
 
 
@@ -92,16 +96,16 @@ def _places(parser: argparse.ArgumentParser, args: argparse.Namespace) -> list[S
     words: list[str] = args.words
     if len(words) > 3 or (args.variants and len(words) > 2):
         parser.error("give at most PATH, A and B")
-    given = [place(word, lambda path: is_there(Path(path))) for word in words]
+    places = [place(word, lambda path: is_there(Path(path))) for word in words]
     if len(words) == 3:
-        if given[0].path is None or given[0].selector is not None:
+        if places[0].path is None or places[0].selector is not None:
             raise UsageError(f"{words[0]} does not exist", "Of three words, the first is a PATH.")
         return [Selection(words[0], word) for word in words[1:]]
     if args.variants and len(words) == 2:
         return [Selection(words[0], words[1])]
     if not words and not args.variants:
         parser.error("give two things to compare, or one KERNEL for the table of its variants")
-    return given or [Selection(None, None)]
+    return places or [Selection(None, None)]
 
 
 def _single_file(reader: Reader) -> bool:
@@ -137,14 +141,16 @@ def _print(
 
 
 def _variants(
-    readers: tuple[Reader, Reader], given: list[Selection], args: argparse.Namespace
+    readers: tuple[Reader, Reader], places: list[Selection], args: argparse.Namespace
 ) -> int:
     """Two variants."""
-    selected = [select_one(r.recording, p.selector) for r, p in zip(readers, given, strict=True)]
-    whole = all(p.selector is None and _single_file(r) for p, r in zip(given, readers, strict=True))
+    selected = [select_one(r.recording, p.selector) for r, p in zip(readers, places, strict=True)]
+    whole_files = all(
+        p.selector is None and _single_file(r) for p, r in zip(places, readers, strict=True)
+    )
     pair = (selected[0][1], selected[1][1])
     stage = compare.stage_of(*pair, Stage(args.stage) if args.stage else None)
-    compared = compare.compare(readers, pair, stage, exact=args.exact, whole=whole)
+    compared = compare.compare(readers, pair, stage, exact=args.exact, whole_files=whole_files)
     a, b = paths = (readers[0].recording.path, readers[1].recording.path)
 
     def document() -> dict[str, Any]:
@@ -157,18 +163,21 @@ def _variants(
         return value
 
     def summed(value: dict[str, Any]) -> dict[str, Any]:
-        names = [handle(r.recording, *one) for r, one in zip(readers, selected, strict=True)]
+        names = [
+            handle(r.recording, *kernel_variant)
+            for r, kernel_variant in zip(readers, selected, strict=True)
+        ]
         return brief.compared(compared, (a, names[0]), (b, names[1]))
 
     def text(width: int) -> Iterator[RenderableType]:
         if args.lines is not None:
             yield from _text(compared, _between(compared, args.lines), width)
             return
-        one, of = compared.a, compared.b
-        for mark, side, other, path in (("a", one, of, a), ("b", of, one, b)):
-            told = diff_text.told(side.kernel, side.variant, other.kernel, other.variant)
-            said = Text.assemble((f"{mark} ", "bold cyan"), told)
-            yield said if a == b else said.append(f"  {shown(path)}", style="dim")
+        a_side, b_side = compared.a, compared.b
+        for mark, side, other, path in (("a", a_side, b_side, a), ("b", b_side, a_side, b)):
+            description = diff_text.told(side.kernel, side.variant, other.kernel, other.variant)
+            text_line = Text.assemble((f"{mark} ", "bold cyan"), description)
+            yield text_line if a == b else text_line.append(f"  {shown(path)}", style="dim")
         yield Text()
         yield from diff_text.lines(compared.summary, compared.explanation, min(width, 100))
         if not args.summary:
@@ -181,13 +190,13 @@ def _variants(
 def _between(compared: Compared, lines: tuple[int, int]) -> list[BesideRow]:
     """The rows that have one of these lines on a side. Raises ``UsageError`` if none has."""
     first, last = lines
-    wanted = range(first, last + 1)
-    rows = [row for row in compared.rows() if row.a in wanted or row.b in wanted]
+    line_numbers = range(first, last + 1)
+    rows = [row for row in compared.rows() if row.a in line_numbers or row.b in line_numbers]
     if not rows:
         sides = zip("ab", compared.functions, compared.listings, strict=True)
         spans = [
-            f"{mark} has {one.first if one else 1} to {one.last if one else len(of.lines)}"
-            for mark, one, of in sides
+            f"{mark} has {f.first if f else 1} to {f.last if f else len(listing.lines)}"
+            for mark, f, listing in sides
         ]
         stage = compared.stage.value
         raise UsageError(f"none of these lines of {stage} was compared: {' and '.join(spans)}")
@@ -232,22 +241,22 @@ def _files(a: Reader, b: Reader, args: argparse.Namespace) -> int:
 
 def _table(reader: Reader, selector: str | None, args: argparse.Namespace) -> int:
     """All variants of a kernel."""
-    chosen = select(reader.recording, selector)
+    selected = select(reader.recording, selector)
     failed = [
         k
         for k in reader.recording.kernels
         if k.autotune and not k.variants and (selector is None or selector in names(k))
     ]
-    named = {kernel.id for kernel, _ in chosen if selector in names(kernel)}
-    if not (chosen or failed) or (len(named) > 1 and not args.variants):
+    named = {kernel.id for kernel, _ in selected if selector in names(kernel)}
+    if not (selected or failed) or (len(named) > 1 and not args.variants):
         select_one(reader.recording, selector)  # raises with the reason, or the choices
-    if len(chosen) == 1 and not args.variants and not chosen[0][0].autotune:
+    if len(selected) == 1 and not args.variants and not selected[0][0].autotune:
         raise UsageError(
             f"{selector or reader.recording.path} fits one variant: there is nothing to compare",
             "Name a second: ptxview diff A B",
         )
     stage = Stage(args.stage) if args.stage else Stage.PTX
-    rows = list(compare.variant_rows(reader, chosen, stage, failed))
+    rows = list(compare.variant_rows(reader, selected, stage, failed))
     if args.sort:
         key = args.sort.removeprefix("-")
         columns = variants.keys(rows)
@@ -259,14 +268,14 @@ def _table(reader: Reader, selector: str | None, args: argparse.Namespace) -> in
         by_kernel.setdefault(row.kernel.id, []).append(row)
 
     def markdown() -> Iterator[str]:
-        for own in by_kernel.values():
-            yield from (f"### {diff_text.code(base_name(own[0].kernel.name))}", "")
-            yield from diff_text.table_markdown(own)
+        for kernel_rows in by_kernel.values():
+            yield from (f"### {diff_text.code(base_name(kernel_rows[0].kernel.name))}", "")
+            yield from diff_text.table_markdown(kernel_rows)
 
     def text(width: int) -> Iterator[RenderableType]:
-        for own in by_kernel.values():
-            yield Text(shown(base_name(own[0].kernel.name)), "bold cyan")
-            yield diff_text.variants(own, width, stage)
+        for kernel_rows in by_kernel.values():
+            yield Text(shown(base_name(kernel_rows[0].kernel.name)), "bold cyan")
+            yield diff_text.variants(kernel_rows, width, stage)
 
     return _print(
         args,
@@ -283,7 +292,7 @@ def _recordings(a: Reader, b: Reader, args: argparse.Namespace) -> int:
     stage = Stage(args.stage) if args.stage else None
     pairs = compare.compare_recordings(a, b, stage, args.exact)
     versions = changed_versions(a.recording.tools, b.recording.tools)
-    same = all(state is Fate.SAME for _, _, state, _ in pairs)
+    same = all(state is ChangeKind.SAME for _, _, state, _ in pairs)
     paths = (a.recording.path, b.recording.path)
 
     def text(width: int) -> Iterator[RenderableType]:

@@ -23,15 +23,15 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     takes(parser, {"--json": JSON, "--python": option("PATH", "interpreter of your programs")})
 
 
-def examine(asked: str | None) -> dict[str, Any]:
+def examine(python_option: str | None) -> dict[str, Any]:
     """Everything that ptxview may need, found or not."""
-    python = toolchain.interpreter(asked)
-    if asked is not None and shutil.which(python) is None:
+    python = toolchain.interpreter(python_option)
+    if python_option is not None and shutil.which(python) is None:
         raise UsageError(f"{python} cannot be started", "Give the path of a Python interpreter.")
     tools: list[dict[str, object]] = []
     for name, (purpose, remedy) in PURPOSE.items():
-        found = [{**asdict(tool), "path": str(tool.path)} for tool in every(name)]
-        tools.append({"name": name, "found": found, "for": purpose, "get": remedy})
+        installed = [{**asdict(tool), "path": str(tool.path)} for tool in every(name)]
+        tools.append({"name": name, "found": installed, "for": purpose, "get": remedy})
     library = toolchain.driver_library()
     return {
         "schema": SCHEMA,
@@ -78,12 +78,12 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
 def _rows(report: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
     """What there is: its name, ``found`` or ``missing``, and where, or the cost."""
     for tool in report["tools"]:
-        first, *others = tool["found"] or [None]
-        said = f"without it: no {tool['for']}. {tool['get']}"
+        first, *other_tools = tool["found"] or [None]
+        text = f"without it: no {tool['for']}. {tool['get']}"
         if first is not None:
-            more = f", and {len(others)} more" if others else ""
-            said = f"{first['version'] or ''} {first['path']} ({first['found_in']}{more})"
-        yield tool["name"], "missing" if first is None else "found", said
+            other_count = f", and {len(other_tools)} more" if other_tools else ""
+            text = f"{first['version'] or ''} {first['path']} ({first['found_in']}{other_count})"
+        yield tool["name"], "missing" if first is None else "found", text
     python = report["python"]
     yield "python", "", f"{python.get('python') or 'unknown'} {python['path']}"
     places = {**python, **report["compilers"], "driver library": report["driver_library"]}
@@ -92,12 +92,12 @@ def _rows(report: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
         yield name, "found" if place else "missing", str(place or f"without it: {loss}")
     gpu = report["gpu"]
     if isinstance(gpu, dict):
-        said = f"{gpu['name']}, compute capability {gpu['compute_cap']}"
-        yield "GPU", "found", f"{said}, driver {gpu['driver_version']}"
+        text = f"{gpu['name']}, compute capability {gpu['compute_cap']}"
+        yield "GPU", "found", f"{text}, driver {gpu['driver_version']}"
     elif report["gpu_present"]:
         yield "GPU", "found", "nvidia-smi does not say which"
     else:
-        said = "programs run on an emulated device; kernels are compiled for --target, not timed"
-        yield "GPU", "none", said
+        text = "programs run on an emulated device; kernels are compiled for --target, not timed"
+        yield "GPU", "none", text
     for name, place in report["folders"].items():
         yield name, "", place

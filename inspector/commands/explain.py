@@ -52,16 +52,16 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
             "Give one or several: ptxview explain ld.global.v4.b32 %ctaid.x HGMMA; "
             "--list prints all that there are.",
         )
-    found = [meaning(isa, word) for word in args.words]
+    meanings = [meaning(isa, word) for word in args.words]
     out = printing.out()
-    for n, one in enumerate(found):
+    for n, word_meaning in enumerate(meanings):
         if args.json:
-            print_json(shown_words.as_json(one))
+            print_json(shown_words.as_json(word_meaning))
             continue
         if n:
             out.print()
-        shown_words.show(one, out)
-    return Exit.OK if all(one.known for one in found) else Exit.DIFFERENT
+        shown_words.show(word_meaning, out)
+    return Exit.OK if all(word_meaning.known for word_meaning in meanings) else Exit.DIFFERENT
 
 
 def meaning(isa: Isa, text: str) -> Meaning:
@@ -78,13 +78,13 @@ def meaning(isa: Isa, text: str) -> Meaning:
         # `bar` begins PTX's bar.sync: it is not SASS's BAR in the first place.
         return Meaning(text, word, also=entries, members=family)
     if entries:
-        head, dot, rest = word.partition(".")
-        own = entries[0].word.partition(".")[0]
+        head, dot, suffix = word.partition(".")
+        entry_head = entries[0].word.partition(".")[0]
         # As the reference spells it: `hgmma.f32` is HGMMA.F32.
-        if head != own and entries[0].word.isupper():
-            rest = rest.upper()
-        given = isa.qualifiers(own + dot + rest)
-        return Meaning(text, word, entries[0], entries[1:], given, family)
+        if head != entry_head and entries[0].word.isupper():
+            suffix = suffix.upper()
+        qualifiers = isa.qualifiers(entry_head + dot + suffix)
+        return Meaning(text, word, entries[0], entries[1:], qualifiers, family)
     if family := family or isa.members(word.lower()):
         return Meaning(text, word, members=family)
     return Meaning(text, word, nearest=isa.nearest(word), unknown=isa.unknown(word))
@@ -95,26 +95,30 @@ def opcode_of(isa: Isa, text: str) -> str | None:
     if text.startswith("."):
         return text.split()[0]
     line = text.rstrip().removesuffix(";") + ";"
-    bare = _ADDRESS.sub("", line, count=1)
+    without_address = _ADDRESS.sub("", line, count=1)
     read = []
-    for stage, given, known in (
+    for stage, stage_text, lookup in (
         (Stage.PTX, line, isa.ptx),
-        (Stage.SASS, f"        /*0000*/                   {bare.lstrip()}", isa.sass),
+        (Stage.SASS, f"        /*0000*/                   {without_address.lstrip()}", isa.sass),
     ):
-        opcodes = [at.opcode for at in parse(stage, given).lines if at.opcode]
-        read += [(known(opcode) is None, opcode) for opcode in opcodes[:1]]
+        opcodes = [
+            parsed_line.opcode
+            for parsed_line in parse(stage, stage_text).lines
+            if parsed_line.opcode
+        ]
+        read += [(lookup(opcode) is None, opcode) for opcode in opcodes[:1]]
     unknown, opcode = min(read, key=itemgetter(0), default=(True, None))
     return None if unknown and " " not in text else opcode
 
 
-def _list(isa: Isa, which: str, more: list[str], as_json: bool) -> int:
-    asked = [which, *more]
-    languages = {PTX, SASS} & set(asked)
-    kinds = {_KINDS[w] for w in asked if w in _KINDS}
-    wrong = [w for w in asked if w not in (PTX, SASS, "all") and w not in _KINDS]
+def _list(isa: Isa, first_word: str, other_words: list[str], as_json: bool) -> int:
+    words = [first_word, *other_words]
+    languages = {PTX, SASS} & set(words)
+    kinds = {_KINDS[w] for w in words if w in _KINDS}
+    wrong = [w for w in words if w not in (PTX, SASS, "all") and w not in _KINDS]
     if wrong:
-        known = f"Languages: ptx, sass. Kinds: {', '.join(_KINDS)}."
-        raise UsageError(f"There is no language or kind {wrong[0]}.", known)
+        hint = f"Languages: ptx, sass. Kinds: {', '.join(_KINDS)}."
+        raise UsageError(f"There is no language or kind {wrong[0]}.", hint)
     for entry in isa.entries():
         if (languages and entry.language not in languages) or (kinds and entry.kind not in kinds):
             continue

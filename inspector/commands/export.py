@@ -24,7 +24,7 @@ from inspector.measure.evidence import Evidence
 from inspector.measure.time.results import times
 from inspector.reader.reader import Reader
 from inspector.report import jsons
-from inspector.sources.opening import is_there, newest, standing
+from inspector.sources.opening import is_there, newest, path_or_unfinished
 from inspector.system import files, printing
 
 FORMATS = ("html", "markdown", "folder", "ptxview")
@@ -69,7 +69,7 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
         is_there(Path(words[0]))
         or (len(words) > 1 and (os.sep in words[0] or Path(words[0]).suffix in SUFFIXES))
     )
-    path = standing(Path(words[0])) if named else newest()
+    path = path_or_unfinished(Path(words[0])) if named else newest()
     selectors = words[1:] if named else words
     form = _form(args.format, args.output)
     target = _target(path, form, args.output)
@@ -78,29 +78,29 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     try:
         if form == "ptxview":
             assert target is not None
-            rest = _rest(path, selectors, without)
-            found = list(rest.recording(path.name).variants())
-            if not found:
+            collection = _collected(path, selectors, without)
+            selected = list(collection.recording(path.name).variants())
+            if not selected:
                 raise PtxviewError(f"{path} holds no kernels", "Did the program compile any?")
-            rest.write(target)
+            collection.write(target)
             size = target.stat().st_size
         else:
             reader = open_reader(str(path), args.device)
             if without:
                 # A recording without its sources has kernels of other hashes: names find them.
                 name = "recording" if "paths" in without else path.name
-                rest = _rest(path, selectors, without)
-                reader = common.reader_of(rest.recording(name), args.device)
-            found = select_all(reader.recording, () if without else selectors)
-            known = _evidence(reader, path, found)
-            given = (known, [SAID[what] for what in without], bool(selectors))
-            size = _written(reader, found, form, target, given, left_out)
+                collection = _collected(path, selectors, without)
+                reader = common.reader_of(collection.recording(name), args.device)
+            selected = select_all(reader.recording, () if without else selectors)
+            evidence = _evidence(reader, path, selected)
+            content = (evidence, [SAID[kind] for kind in without], bool(selectors))
+            size = _written(reader, selected, form, target, content, left_out)
     except BrokenPipeError:
         raise
     except OSError as error:
-        where = target or error.filename or "standard output"
+        location = target or error.filename or "standard output"
         raise PtxviewError(
-            f"{where} could not be written: {error.strerror or error}",
+            f"{location} could not be written: {error.strerror or error}",
             "Nothing of it was left. Write it somewhere else with -o.",
         ) from None
     for text in left_out:
@@ -112,29 +112,33 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
                 "path": str(target),
                 "format": form,
                 "bytes": size,
-                "kernels": len({id(k) for k, _ in found}),
-                "variants": len(found),
+                "kernels": len({id(k) for k, _ in selected}),
+                "variants": len(selected),
                 "removed": list(without),
                 "left_out": left_out,
             }
         )
     if target is not None:
         lacking = f", without {', '.join(without)}" if without else ""
-        printing.lines([f"{shown(str(target))}  {said_of(found)}, {size / 1e6:.1f} MB{lacking}"])
+        printing.lines([f"{shown(str(target))}  {said_of(selected)}, {size / 1e6:.1f} MB{lacking}"])
     return Exit.OK
 
 
-def _rest(path: Path, selectors: Sequence[str], without: tuple[str, ...]) -> collected.Collected:
+def _collected(
+    path: Path, selectors: Sequence[str], without: tuple[str, ...]
+) -> collected.Collected:
     """The recording as events, its selected kernels, without what is taken out."""
-    every = collected.collect(path)
+    collection = collected.collect(path)
     if selectors:
-        every = collected.some_of(every, select_all(every.recording(str(path)), selectors))
-    return Remover(without).collected(every) if without else every
+        collection = collected.some_of(
+            collection, select_all(collection.recording(str(path)), selectors)
+        )
+    return Remover(without).collected(collection) if without else collection
 
 
-def _form(asked: str | None, output: str | None) -> str:
-    if asked is not None:
-        return asked
+def _form(form_option: str | None, output: str | None) -> str:
+    if form_option is not None:
+        return form_option
     if output == "-":
         return "markdown"
     if output is None:
@@ -179,36 +183,36 @@ def _target(path: Path, form: str, output: str | None) -> Path | None:
 def _without(text: str) -> tuple[str, ...]:
     words = [word.strip() for word in text.split(",") if word.strip()]
     if odd := [word for word in words if word not in WHAT]:
-        known = f"--without knows: {', '.join(WHAT)}, or several of them."
-        raise UsageError(f"{odd[0]} cannot be taken out", known)
-    return tuple(what for what in WHAT if what in words)
+        hint = f"--without knows: {', '.join(WHAT)}, or several of them."
+        raise UsageError(f"{odd[0]} cannot be taken out", hint)
+    return tuple(kind for kind in WHAT if kind in words)
 
 
-def _evidence(reader: Reader, path: Path, found: Sequence[Found]) -> Evidence:
+def _evidence(reader: Reader, path: Path, selected: Sequence[Found]) -> Evidence:
     """Times of launches; those that were not measured are simulated for a while."""
     estimates = LaunchEstimates(reader)
-    given = launch_evidence(reader, estimates, with_window=True)
-    given = replace(given, times=times(path))
+    evidence = launch_evidence(reader, estimates, with_window=True)
+    evidence = replace(evidence, times=times(path))
     with printing.progress("reading times") as progress:
-        estimates.simulate_missing(given, found, ESTIMATE_SECONDS, progress)
-    return given
+        estimates.simulate_missing(evidence, selected, ESTIMATE_SECONDS, progress)
+    return evidence
 
 
 def _written(
     reader: Reader,
-    found: list[Found],
+    selected: list[Found],
     form: str,
     target: Path | None,
-    given: tuple[Evidence, list[str], bool],
+    content: tuple[Evidence, list[str], bool],
     left_out: list[str],
 ) -> int:
     """Write a page, Markdown or a folder; the bytes of it, 0 on standard output.
 
-    ``given`` are times, sentences on what was removed, and whether kernels were named, for which
+    ``content`` are times, sentences on what was removed, and whether kernels were named, for which
     compilers may be asked.
     """
-    known, removed, named = given
-    if not found and not reader.recording.graphs:
+    evidence, removed, named = content
+    if not selected and not reader.recording.graphs:
         raise PtxviewError(
             f"{reader.recording.path} holds no kernels", "Did the program compile any?"
         )
@@ -216,17 +220,19 @@ def _written(
         assert target is not None
         size = 0
         with common.appearing(target) as part:
-            for name, data in contents(reader, found, known, removed, named, left_out.append):
+            for name, data in contents(reader, selected, evidence, removed, named, left_out.append):
                 path = part / name
                 path.parent.mkdir(exist_ok=True, parents=True)
                 path.write_bytes(data)
                 size += len(data)
         return size
     if form == "markdown":
-        text = "\n".join(markdown(reader, found, known, removed)) + "\n"
+        text = "\n".join(markdown(reader, selected, evidence, removed)) + "\n"
         pieces: Iterable[str] = (text,)
     else:
-        pieces = page(reader, found, given=known, removed=removed, named=named, left_out=left_out)
+        pieces = page(
+            reader, selected, given=evidence, removed=removed, named=named, left_out=left_out
+        )
     if target is None:
         for piece in pieces:
             printing.verbatim(piece)

@@ -87,7 +87,7 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     terms = parse(args.where or "")
     if args.estimate and not args.by:
         raise UsageError("--estimate goes with --by cost")
-    profiled = open_profiled(args.path, reports=args.ncu, more=args.more)
+    profiled = open_profiled(args.path, reports=args.ncu, other_paths=args.more)
     if terms:
         profiled = _selected(profiled, terms)
     reader = profiled.reader
@@ -124,15 +124,15 @@ def _selected(profiled: Profiled, terms: Sequence[Term]) -> Profiled:
     """Only the variants of a query; all else of the recording as it is."""
     rec = profiled.reader.recording
     measures = _known_costs(profiled).measure if measured(terms) else None
-    kept: dict[str, list[Variant]] = {}
+    variants: dict[str, list[Variant]] = {}
     for kernel, variant in matching(profiled.reader, terms, rec.variants(), measures):
-        kept.setdefault(kernel.id, []).append(variant)
-    if not kept:
+        variants.setdefault(kernel.id, []).append(variant)
+    if not variants:
         printing.narrate(f"no variant of {len(rec.variants())} has these properties")
     kernels = tuple(
-        replace(kernel, variants=tuple(kept[kernel.id]))
+        replace(kernel, variants=tuple(variants[kernel.id]))
         for kernel in rec.kernels
-        if kernel.id in kept
+        if kernel.id in variants
     )
     return Profiled(replace(rec, kernels=kernels, graphs=()), kept_cache(), report=profiled.report)
 
@@ -166,22 +166,22 @@ def _estimated_costs(profiled: Profiled, wait_for_all: bool, say: Callable[[str]
     def hints(variant: Variant) -> Sequence[Finding] | None:
         return reader.hints(variant) if time.monotonic() < deadline else None
 
-    found = costs(reader.recording, replace(evidence, hints=hints))
-    return replace(found, unestimated=unestimated)
+    cost_table = costs(reader.recording, replace(evidence, hints=hints))
+    return replace(cost_table, unestimated=unestimated)
 
 
 def _costs(profiled: Profiled, as_json: bool, wait: bool) -> int:
     from inspector.report import costs
 
     with printing.progress("reading times") as say:
-        found = _estimated_costs(profiled, wait, say)
+        estimated = _estimated_costs(profiled, wait, say)
     if as_json:
-        return print_json(costs.document(found))
+        return print_json(costs.document(estimated))
     out = printing.out()
     out.print(shown(tables.heading(profiled.reader.recording)))
-    printing.rows(tables.folded(costs.title(found), out.width))
-    printing.rows(line.text for line in costs.lines(found, out.width))
-    for text in costs.footnotes(found):
+    printing.rows(tables.folded(costs.title(estimated), out.width))
+    printing.rows(line.text for line in costs.lines(estimated, out.width))
+    for text in costs.footnotes(estimated):
         printing.narrate(text)
     return Exit.OK
 
@@ -230,7 +230,7 @@ def _json(profiled: Profiled, with_operations: bool) -> int:
     reader = profiled.reader
     from inspector.estimate.launches import launch_evidence
 
-    rec, given = reader.recording, launch_evidence(reader)
+    rec, evidence = reader.recording, launch_evidence(reader)
     narrate_uncounted(_read(reader, None))
     value = jsons.recording(
         rec,
@@ -239,8 +239,8 @@ def _json(profiled: Profiled, with_operations: bool) -> int:
             "made_by": reader.made_by(variant),
             "ncu": profile.measured_json(profiled.measured(variant)),
             "hints": reader.hint_count(variant),
-            "timing": timings.timing(given.times.of(kernel, variant)),
-            "launch_time": timings.launch_json(given.launch_time(kernel, variant)),
+            "timing": timings.timing(evidence.times.of(kernel, variant)),
+            "launch_time": timings.launch_json(evidence.launch_time(kernel, variant)),
         },
         jsons.Rows,
     )
@@ -260,7 +260,7 @@ def _calls(reader: Reader, of_graphs: bool) -> int:
 
     why = calls.none_known(reader.recording)
     if of_graphs:
-        views = [(one, view) for one, view in _graph_views(reader) if view is not None]
+        views = [(graph, view) for graph, view in _graph_views(reader) if view is not None]
         printing.lines(calls.table(views))
         lacks = "No graph was recorded: only torch.compile makes them."
         why = None if reader.recording.graphs else lacks
@@ -291,14 +291,14 @@ def _brief(reader: Reader, as_json: bool) -> int:
     }
     failed = any(variant.failed for _, variant in pairs)
     reader.summaries.count_hints([variant for _, variant in pairs])
-    given = launch_evidence(reader)
+    evidence = launch_evidence(reader)
     rows = []
     for kernel, variant in pairs:
         figures = brief.glance(
             variant,
             reader.resources(variant),
             reader.hint_count(variant),
-            given.launch_time(kernel, variant),
+            evidence.launch_time(kernel, variant),
         )
         rows.append({"kernel": kernel.name, "variant": variant.id, **figures})
         if failed:
@@ -312,7 +312,7 @@ def print_kernels(reader: Reader, out: Console, seconds: float = reader.COUNTING
     known: they are counted for ``seconds``. Times are in it if any is more than a lower bound."""
     from inspector.estimate.launches import launch_evidence
 
-    left = _read(reader, out if out.is_terminal else None, seconds)
+    uncounted = _read(reader, out if out.is_terminal else None, seconds)
     times = launch_evidence(reader).launch_times(reader.recording)
     if all(time.source == BOUND for time in times.values()):
         times = {}
@@ -326,10 +326,10 @@ def print_kernels(reader: Reader, out: Console, seconds: float = reader.COUNTING
         reader.resources,
         out.width,
         launch_cell,
-        lambda _, variant: "" if left else tables.figure(reader.hint_count(variant)),
+        lambda _, variant: "" if uncounted else tables.figure(reader.hint_count(variant)),
     )
     out.print(table)
-    narrate_uncounted(left)
+    narrate_uncounted(uncounted)
 
 
 def _read(reader: Reader, out: Console | None, seconds: float = reader.COUNTING_SECONDS) -> int:
@@ -341,33 +341,33 @@ def _read(reader: Reader, out: Console | None, seconds: float = reader.COUNTING_
     began = time.monotonic()
     with contextlib.ExitStack() as stack:
         status: Status | None = None
-        for done, of in reader.figures(variants):
-            said = f"reading figures: {done} of {of} cubins"
+        for count, total in reader.figures(variants):
+            message = f"reading figures: {count} of {total} cubins"
             if status is not None:
-                status.update(said)
+                status.update(message)
             elif out is not None and time.monotonic() - began > GLANCE_SECONDS:
-                status = stack.enter_context(out.status(said))
+                status = stack.enter_context(out.status(message))
         return reader.summaries.count_hints(variants, seconds)
 
 
-def narrate_uncounted(left: int) -> None:
+def narrate_uncounted(uncounted: int) -> None:
     """Why counts of hints are not shown."""
-    if left:
+    if uncounted:
         printing.narrate(
-            f"hints are not shown: those of {plural(left, 'variant')} are not counted yet, which "
-            "takes longer than a list; ptxview show KERNEL -a has those of one"
+            f"hints are not shown: those of {plural(uncounted, 'variant')} are not counted yet, "
+            "which takes longer than a list; ptxview show KERNEL -a has those of one"
         )
 
 
 def _graph_views(reader: Reader) -> Iterator[tuple[Graph, GraphView | None]]:
     """Each graph with what it computes, None where its text cannot be read."""
-    for one in reader.recording.graphs:
+    for graph in reader.recording.graphs:
         view = None
         try:
-            view = reader.graph_view(one)
+            view = reader.graph_view(graph)
         except PtxviewError as error:
-            say(f"graph {one.id} cannot be shown: {error.message}")
-        yield one, view
+            say(f"graph {graph.id} cannot be shown: {error.message}")
+        yield graph, view
 
 
 def _compiles(args: argparse.Namespace, rec: Recording) -> int:
@@ -375,18 +375,18 @@ def _compiles(args: argparse.Namespace, rec: Recording) -> int:
     from inspector.report import compiles
 
     phases = table("compile_phases")
-    told = (
-        (one, compiles.guards_in(one.guards.read().decode("utf-8", "surrogateescape")))
-        for one in rec.frame_compiles
-        if one.guards is not None
+    guard_texts = (
+        (frame, compiles.guards_in(frame.guards.read().decode("utf-8", "surrogateescape")))
+        for frame in rec.frame_compiles
+        if frame.guards is not None
     )
     if args.json and args.guards:
-        rows = jsons.Rows(compiles.guards_json(*each) for each in told)
+        rows = jsons.Rows(compiles.guards_json(*frame_guards) for frame_guards in guard_texts)
         print_json({"schema": jsons.SCHEMA, "guards": rows})
     elif args.json:
         print_json({"schema": jsons.SCHEMA, "compiles": compiles.document(rec, phases)})
-    elif args.guards and any(one.guards is not None for one in rec.frame_compiles):
-        printing.rows(compiles.guard_lines(told))
+    elif args.guards and any(frame.guards is not None for frame in rec.frame_compiles):
+        printing.rows(compiles.guard_lines(guard_texts))
     elif (why := compiles.none_known(rec)) is not None:
         printing.narrate(why)
     elif args.guards:
@@ -396,11 +396,11 @@ def _compiles(args: argparse.Namespace, rec: Recording) -> int:
         figures = table("compile_metrics")
         printing.rows(line.text for line in compiles.lines(rec, phases, figures, width))
     elif part := list(compiles.breaks(rec) if args.breaks else compiles.recompiled(rec)):
-        printing.rows(one.text for one in part)
+        printing.rows(line.text for line in part)
     else:
         nothing = "no graph breaks" if args.breaks else "nothing was compiled again"
-        there = "" if rec.frame_compiles else "; no compile of torch.compile's was recorded"
-        printing.narrate(nothing + there)
+        note = "" if rec.frame_compiles else "; no compile of torch.compile's was recorded"
+        printing.narrate(nothing + note)
     return Exit.OK
 
 
@@ -411,12 +411,12 @@ def print_launches(profiled: Profiled, out: Console, alone: bool = False) -> Non
     """
     from inspector.report import profile
 
-    found = profiled.attached()
-    if found:
+    launches = profiled.attached()
+    if launches:
         names = None if alone else _names(profiled.reader)
         out.print("measured by ncu", style="bold cyan")
-        out.print(profile.launch_table(found, names, out.width))
-    for text in profile.launch_footnotes(found, profiled.report):
+        out.print(profile.launch_table(launches, names, out.width))
+    for text in profile.launch_footnotes(launches, profiled.report):
         printing.err().print(f"! {text}", style="yellow", soft_wrap=True)
 
 

@@ -34,8 +34,8 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     for name in args.root:
         if not Path(name).is_dir():
             raise UsageError(f"--root {name}: there is no such folder")
-    given = args.root or (Path.cwd(), recordings_folder())
-    server = Server(tuple(Path(one).resolve() for one in given), args.allow_run)
+    roots = args.root or (Path.cwd(), recordings_folder())
+    server = Server(tuple(Path(root).resolve() for root in roots), args.allow_run)
     if find_spec("mcp") is None:
         raise ToolMissing(
             "the protocol's SDK is not installed", "Get it with: pip install 'ptxview[mcp]'"

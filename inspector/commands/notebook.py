@@ -37,7 +37,7 @@ _lock = threading.RLock()
 _open: list[Recorder] = []
 """Blocks that are open, the innermost last."""
 
-_before: dict[str, str] = {}
+_previous_environment: dict[str, str] = {}
 
 
 class Recorder:
@@ -79,8 +79,8 @@ class Recorder:
             if _open:
                 probes.end()
             else:
-                _before.clear()
-                _before.update({n: os.environ[n] for n in CHANGED if n in os.environ})
+                _previous_environment.clear()
+                _previous_environment.update({n: os.environ[n] for n in CHANGED if n in os.environ})
             _open.append(self)
             try:
                 _record_into(self._run, probes)
@@ -115,7 +115,7 @@ class Recorder:
                 else:
                     for name in CHANGED:
                         os.environ.pop(name, None)
-                    os.environ.update(_before)
+                    os.environ.update(_previous_environment)
         outcome = run.ended(status, self.said.append)
         self._path = outcome.path
         if outcome.recording is not None:
@@ -170,10 +170,10 @@ class Recorder:
         if self._path is None:
             return "<a recording that has not begun>"
         try:
-            said = plural(len(self.kernels), "kernel")
+            text = plural(len(self.kernels), "kernel")
         except PtxviewError as error:
-            said = error.message
-        return f"<recording {self._path}: {said}>"
+            text = error.message
+        return f"<recording {self._path}: {text}>"
 
     def _repr_html_(self) -> str:
         """The page in a frame, for a notebook."""
@@ -216,7 +216,9 @@ def _begun(out: Path | None) -> running.Run:
     name = Path(sys.argv[0]).stem if sys.argv and sys.argv[0] else "program"
     name = "notebook" if "ipykernel" in name or "ipykernel" in sys.modules else name
     target = os.environ.get("PTXVIEW_TARGET")
-    return running.Run(running.RunRequest("script", (name,), out=out, target=target), here=words)
+    return running.Run(
+        running.RunRequest("script", (name,), out=out, target=target), this_argv=words
+    )
 
 
 def _record_into(run: running.Run, probes: Any) -> None:
@@ -248,9 +250,9 @@ def framed(reader: Reader) -> str:
     # Imported here: a script that records shows no page.
     from inspector.export.page import page
 
-    found = list(reader.recording.variants())
+    variants = list(reader.recording.variants())
     text = ""
-    for piece in page(reader, found) if 0 < len(found) <= MAX_VARIANTS else ():
+    for piece in page(reader, variants) if 0 < len(variants) <= MAX_VARIANTS else ():
         text += piece
         if len(text) > MAX_CHARS:
             break
@@ -265,14 +267,14 @@ def framed(reader: Reader) -> str:
             hints=lambda kernel, variant: tables.figure(reader.hint_count(variant)),
         )
         rows = "\n".join(shown(str(row)) for row in table.renderables)
-        more = (
+        table_html = (
             f"<pre>{escape(rows)}</pre>"
             "<p>A notebook would grow too large with the stages of all these kernels: "
             "<code>ptxview open</code> shows them, <code>ptxview export</code> writes a page.</p>"
         )
         text = (
             f"<!doctype html><meta charset=utf-8><title>ptxview</title><style>{STYLE}</style>"
-            f"<p>{escape(shown(tables.heading(rec)))}</p>{more if rec.kernels else ''}"
+            f"<p>{escape(shown(tables.heading(rec)))}</p>{table_html if rec.kernels else ''}"
         )
     return (
         f'<iframe srcdoc="{escape(text, quote=True)}" sandbox="allow-scripts" title="ptxview" '
@@ -338,21 +340,21 @@ def _cell(shell: Any, line: str, cell: str) -> None:
     args = parser.parse_args(shlex.split(line))
     if not args.name.isidentifier():
         raise UsageError(f"%%ptxview: --as {args.name} is not the name of a variable")
-    made = Recorder(args.out)
-    with made:
+    recorder = Recorder(args.out)
+    with recorder:
         error = _run(shell, cell)
-    shell.user_ns[args.name] = made
-    for text in made.said:
+    shell.user_ns[args.name] = recorder
+    for text in recorder.said:
         printing.narrate(f"ptxview: {text}")
-    if not made.kernels and (error is not None or not args.quiet):
+    if not recorder.kernels and (error is not None or not args.quiet):
         printing.narrate(
             "ptxview: nothing was compiled or launched in this cell by Triton, torch.compile or an "
             "extension's build"
         )
-    elif made.kernels and not args.quiet:
+    elif recorder.kernels and not args.quiet:
         from IPython.display import display
 
-        display(made)
+        display(recorder)
     if error is not None:
         raise error
 
@@ -360,7 +362,7 @@ def _cell(shell: Any, line: str, cell: str) -> None:
 def _run(shell: Any, cell: str) -> BaseException | None:
     """Run a cell as the notebook does; return its error, which the notebook prints."""
     shown, shown_syntax = shell.showtraceback, shell.showsyntaxerror
-    shell.showtraceback = shell.showsyntaxerror = lambda *args, **given: None
+    shell.showtraceback = shell.showsyntaxerror = lambda *args, **options: None
     try:
         result = shell.run_cell(cell)
     finally:

@@ -60,13 +60,13 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     if args.no_tui or not (on_terminal() or in_browser):
         from inspector.commands import list as listing
 
-        plain = argparse.ArgumentParser()
-        listing.arguments(plain)
-        given = [args.path, *args.more] if args.path is not None else []
-        return listing.run(plain, given + [w for r in args.ncu for w in ("--ncu", r)])
+        list_parser = argparse.ArgumentParser()
+        listing.arguments(list_parser)
+        paths = [args.path, *args.more] if args.path is not None else []
+        return listing.run(list_parser, paths + [w for r in args.ncu for w in ("--ncu", r)])
     if args.more:
         # What is wrong with them is said without a screen.
-        joined = open_profiled(args.path, reports=args.ncu, more=args.more)
+        joined = open_profiled(args.path, reports=args.ncu, other_paths=args.more)
         browse(lambda: (joined.reader, None), joined.reader.recording.path)
         return Exit.OK
     from inspector.system.files.unpacking import is_archive
@@ -76,13 +76,13 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     if args.path is None or packed or not path.exists():
         # What is wrong with it is said without a screen, and an archive is unpacked before, too:
         # signals, at which its folder is removed, reach the main thread.
-        args.path = str(_where(args.path))
+        args.path = str(_openable(args.path))
 
     def opener() -> tuple[Reader, Live | None]:
         from inspector.measure.ncu.report import is_report
 
-        made = open_profiled(args.path, reports=args.ncu)
-        return made.reader, None if is_report(Path(args.path)) else following(made)
+        opened = open_profiled(args.path, reports=args.ncu)
+        return opened.reader, None if is_report(Path(args.path)) else following(opened)
 
     browse(opener, Path(args.path).name)
     return Exit.OK
@@ -94,23 +94,23 @@ def on_terminal() -> bool:
     return printing.at_terminal() and printing.to_terminal()
 
 
-def _where(path: str | None) -> Path:
+def _openable(path: str | None) -> Path:
     """A path that can be opened. Raises what is wrong with it."""
     from inspector.measure.ncu.report import is_report
     from inspector.sources.opening import newest, open_path
 
-    where = Path(path) if path is not None else newest()
-    if not is_report(where):
-        open_path(where)
-    return where
+    location = Path(path) if path is not None else newest()
+    if not is_report(location):
+        open_path(location)
+    return location
 
 
 def _serve(args: argparse.Namespace) -> int:
     """Serve the interface: a process for every opened page."""
     # What is wrong with them is said here and not in the browser.
-    where = [Path(args.path), *map(Path, args.more)] if args.more else [_where(args.path)]
+    paths = [Path(args.path), *map(Path, args.more)] if args.more else [_openable(args.path)]
     if args.more:
-        open_profiled(args.path, reports=args.ncu, more=args.more)
+        open_profiled(args.path, reports=args.ncu, other_paths=args.more)
     try:
         from inspector.tui.app.web import WebServer
     except ImportError as error:
@@ -121,10 +121,10 @@ def _serve(args: argparse.Namespace) -> int:
     start = "from inspector.commands.cli import main; main()"
     # -P: the current folder is not on the interpreter's path.
     command = [sys.executable, "-P", "-c", f"import sys; sys.path.insert(0, {root!r}); {start}"]
-    command += ["open", *(str(path.absolute()) for path in where)]
+    command += ["open", *(str(path.absolute()) for path in paths)]
     command += [w for r in args.ncu for w in ("--ncu", str(Path(r).absolute()))]
     try:
-        title = f"ptxview {', '.join(path.name for path in where)}"
+        title = f"ptxview {', '.join(path.name for path in paths)}"
         WebServer(command, args.host, args.port, title).serve()
     except OSError as error:
         raise UsageError(
@@ -141,19 +141,19 @@ def browse(opener: Opener, name: str, live: Live | None = None) -> None:
     run_tui(opener, name, live)
 
 
-def following(made: Profiled) -> Live | None:
+def following(opened: Profiled) -> Live | None:
     """What tells how a recording grows that another process still writes; None if none does."""
     from inspector.sources.running import Follower, grows
     from inspector.tui.program.live import Live
 
-    recording = made.reader.recording
+    recording = opened.reader.recording
     path = Path(recording.path)
     if not grows(path, recording):
         return None
     follower = Follower(path)
 
     def look() -> Reader | None:
-        found = follower.look()
-        return None if found is None else profiled(found, report=made.report).reader
+        newer = follower.look()
+        return None if newer is None else profiled(newer, report=opened.report).reader
 
     return Live(look)

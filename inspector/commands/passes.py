@@ -71,19 +71,19 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     """List the passes, or show what one changed; 1 where the compiler did not come to its end."""
     args = parser.parse_args(argv)
-    path, selector, asked = _words(args.words)
+    path, selector, pass_word = _words(args.words)
     reader = common.open_reader(path)
     graph = select_graph(reader.recording, selector)
-    whose: dict[str, object] = dict.fromkeys(("kernel", "variant", "graph"))
+    owner: dict[str, object] = dict.fromkeys(("kernel", "variant", "graph"))
     if graph is not None:
         if args.stage is not None:
             raise UsageError(f"{graph.id} is a graph: its passes make no {args.stage}")
-        made = graph_passes(graph, lines_changed)
+        pass_list = graph_passes(graph, lines_changed)
         head = [f"graph {graph.id}", "Inductor's own passes"]
-        whose["graph"] = graph.id
+        owner["graph"] = graph.id
     else:
         kernel, variant = select_one(reader.recording, selector)
-        made = variant_passes(
+        pass_list = variant_passes(
             variant,
             kept_cache(),
             lines_changed,
@@ -91,85 +91,89 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
             seconds=args.limit,
             say=lambda text: say(f"{text} …"),
         )
-        settings = (made.target or "", tables.config(variant), f"Triton {made.triton}")
+        settings = (pass_list.target or "", tables.config(variant), f"Triton {pass_list.triton}")
         head = [kernel.demangled, variant.id, *settings]
-        whose |= {"kernel": kernel.name, "variant": variant.id}
-    wanted = PassFilter(args.stage, args.introduces, args.removes, args.full or args.json)
-    chosen = None if asked is None else _chosen(made, asked)
-    listed = wanted.select(made.passes) if chosen is None else [chosen]
+        owner |= {"kernel": kernel.name, "variant": variant.id}
+    pass_filter = PassFilter(args.stage, args.introduces, args.removes, args.full or args.json)
+    pass_run = None if pass_word is None else _one_pass(pass_list, pass_word)
+    listed = pass_filter.select(pass_list.passes) if pass_run is None else [pass_run]
     if args.json:
         hunks = None
-        if chosen is not None:
-            hunks = change_of(chosen, bare=False).diff.hunks if chosen.changed else ()
+        if pass_run is not None:
+            hunks = (
+                change_of(pass_run, without_locations=False).diff.hunks if pass_run.changed else ()
+            )
         facts = {
             "schema": SCHEMA,
-            **whose,
-            "target": made.target or None,
-            "triton": made.triton or None,
-            "recorded_triton": made.recorded,
-            "begins": made.begins,
-            "failed": made.failed,
-            "remarks": list(made.remarks),
-            "passes": [report.pass_json(one, hunks) for one in listed],
+            **owner,
+            "target": pass_list.target or None,
+            "triton": pass_list.triton or None,
+            "recorded_triton": pass_list.recorded,
+            "begins": pass_list.begins,
+            "failed": pass_list.failed,
+            "remarks": list(pass_list.remarks),
+            "passes": [report.pass_json(listed_pass, hunks) for listed_pass in listed],
         }
         common.print_json(facts)
     else:
         line = Text(shown("  ".join(filter(None, head))), "bold")
-        if chosen is not None:
-            printing.rows([line, *_pass_texts(chosen, args)])
+        if pass_run is not None:
+            printing.rows([line, *_pass_texts(pass_run, args)])
         else:
             printing.rows([line])
             if listed:
-                asked_for = wanted.matching_operations(made.passes)
+                asked_for = pass_filter.matching_operations(pass_list.passes)
                 printing.out().print(report.pass_table(listed, asked_for))
-            changed = sum(p.changed for p in made.passes)
-            said = f"{counted(len(made.passes), 'pass')} ran, {changed} changed something"
+            changed = sum(p.changed for p in pass_list.passes)
+            sentence = f"{counted(len(pass_list.passes), 'pass')} ran, {changed} changed something"
             if args.introduces or args.removes or args.stage:
-                said += f"; {len(listed)} of them as asked"
-            say(said)
-        for remark in made.remarks:
+                sentence += f"; {len(listed)} of them as asked"
+            say(sentence)
+        for remark in pass_list.remarks:
             say(shown(remark))
-        if made.failed is not None:
-            say(f"the compiler did not come to its end: {shown(made.failed)}")
-    return Exit.OK if made.failed is None else Exit.DIFFERENT
+        if pass_list.failed is not None:
+            say(f"the compiler did not come to its end: {shown(pass_list.failed)}")
+    return Exit.OK if pass_list.failed is None else Exit.DIFFERENT
 
 
 def _words(words: list[str]) -> tuple[str | None, str | None, str | None]:
     """``[PATH] KERNEL [PASS]``: an existing path wins over a kernel of that name."""
-    rest = list(words)
-    path = rest.pop(0) if rest and is_there(Path(rest[0])) else None
-    if len(rest) > 2:
-        raise UsageError("give [PATH] KERNEL [PASS]", f"{shown(rest[2])} is one word too many.")
-    return path, rest[0] if rest else None, rest[1] if len(rest) > 1 else None
+    remaining = list(words)
+    path = remaining.pop(0) if remaining and is_there(Path(remaining[0])) else None
+    if len(remaining) > 2:
+        raise UsageError(
+            "give [PATH] KERNEL [PASS]", f"{shown(remaining[2])} is one word too many."
+        )
+    return path, remaining[0] if remaining else None, remaining[1] if len(remaining) > 1 else None
 
 
-def _chosen(made: PassList, asked: str) -> PassRun:
+def _one_pass(pass_list: PassList, word: str) -> PassRun:
     """The one pass that a word means. Raises ``UsageError``."""
-    fits = made.one(asked)
+    fits = pass_list.find(word)
     if not fits:
         raise UsageError(
-            f"no pass is called {shown(asked)}", "Without PASS they are listed, all with --full."
+            f"no pass is called {shown(word)}", "Without PASS they are listed, all with --full."
         )
     if len(fits) > 1:
         names = [(p.number, p.stage, shown(report.pass_title(p))) for p in fits]
         rows = "\n".join(f"  {number:>4} {stage:<6} {name}" for number, stage, name in names)
-        raise UsageError(f"{shown(asked)} fits {len(fits)} passes; give a number:", rows)
+        raise UsageError(f"{shown(word)} fits {len(fits)} passes; give a number:", rows)
     return fits[0]
 
 
-def _pass_texts(chosen: PassRun, args: argparse.Namespace) -> Iterator[Text]:
-    scope = f"  on {chosen.scope}" if chosen.scope else ""
-    took = report.pass_milliseconds(chosen)
-    head = f"{chosen.number}  {chosen.name}  {chosen.argument}{scope}  {took} ms"
+def _pass_texts(pass_run: PassRun, args: argparse.Namespace) -> Iterator[Text]:
+    scope = f"  on {pass_run.scope}" if pass_run.scope else ""
+    took = report.pass_milliseconds(pass_run)
+    head = f"{pass_run.number}  {pass_run.name}  {pass_run.argument}{scope}  {took} ms"
     yield Text(shown(head), "bold cyan")
-    if chosen.inside:
-        yield Text(shown(f"runs {', '.join(dict.fromkeys(chosen.inside))} itself"))
-    if not chosen.changed:
-        yield Text("It changed nothing." if chosen.finished else "The compiler failed in it.")
+    if pass_run.inside:
+        yield Text(shown(f"runs {', '.join(dict.fromkeys(pass_run.inside))} itself"))
+    if not pass_run.changed:
+        yield Text("It changed nothing." if pass_run.finished else "The compiler failed in it.")
         return
-    if said := report.pass_operations(chosen, None):
-        yield Text(shown(said))
-    change = change_of(chosen, bare=True)
+    if operations := report.pass_operations(pass_run, None):
+        yield Text(shown(operations))
+    change = change_of(pass_run, without_locations=True)
     if change.diff.identical and not args.full:
         yield Text("Names or the order of attributes are all that differs.")
         return
@@ -212,29 +216,29 @@ def run_try(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     request = _try_request(parser, args)
     with common.ended_like_ctrl_c():
         outcome = try_stage(request, say)
-    made = experiment_of(outcome, kept_cache())
-    differences = list(_differences(made, args.diff))
+    experiment = experiment_of(outcome, kept_cache())
+    differences = list(_differences(experiment, args.diff))
     if args.json:
-        common.print_json(report.trial_json(made, differences))
+        common.print_json(report.trial_json(experiment, differences))
     else:
-        _print(made, differences, args.diff)
+        _print(experiment, differences, args.diff)
     return Exit.DIFFERENT if outcome.failed else Exit.OK
 
 
 def _try_request(parser: argparse.ArgumentParser, args: argparse.Namespace) -> TryRequest:
     """What the command line asks for. Raises PtxviewError; nothing is compiled yet."""
-    word, *rest = args.stage or [None]
+    word, *stage_words = args.stage or [None]
     if word is not None and word not in EDITED:
         parser.error(f"--stage: {word} is not one of {', '.join(EDITED)}")
-    stage, file = None if word is None else Stage(word), rest[0] if rest else None
-    words = [*args.words, *rest[1:]]  # those after the file belong to the command
+    stage, file = None if word is None else Stage(word), stage_words[0] if stage_words else None
+    words = [*args.words, *stage_words[1:]]  # those after the file belong to the command
     if len(words) > 2 or not words:
         parser.error("give a KERNEL, or a PATH and a KERNEL")
     path, selector = common.split_path(words)
     recording = open_path(newest() if path is None else Path(path))
     kernel, variant = select_one(recording, selector)
     settings = _settings(args)
-    if file is None and not any(one.label for one in settings):
+    if file is None and not any(setting.label for setting in settings):
         raise UsageError(
             "there is nothing to try",
             "Give an edited stage (--stage ptx FILE), or options: --num-warps 8, --target sm_100.",
@@ -266,19 +270,19 @@ def _settings(args: argparse.Namespace) -> tuple[TrySetting, ...]:
     named = {n: _numbers(f"--{n.replace('_', '-')}", getattr(args, n)) for n in names}
     if any(n & (n - 1) for n in named["num_warps"]):
         raise UsageError("--num-warps are powers of two: 1, 2, 4, 8, 16, 32")
-    given = {name: values for name, values in named.items() if values}
+    named_values = {name: values for name, values in named.items() if values}
     sets = [common.option_words("--ptxas-options", text) for text in args.ptxas_options] or [()]
     for words in sets:
         check_options(words, "ptx")
-    chosen = itertools.product(*given.values())
-    triton = [dict(zip(given, values, strict=True)) for values in chosen]
-    made = [TrySetting(*one) for one in itertools.product(archs, triton, sets)]
-    if len(made) > MAX_COLUMNS:
+    combinations = itertools.product(*named_values.values())
+    triton = [dict(zip(named_values, values, strict=True)) for values in combinations]
+    all_settings = [TrySetting(*parts) for parts in itertools.product(archs, triton, sets)]
+    if len(all_settings) > MAX_COLUMNS:
         raise UsageError(
-            f"these options make {len(made)} combinations, of at most {MAX_COLUMNS}",
+            f"these options make {len(all_settings)} combinations, of at most {MAX_COLUMNS}",
             "Give fewer values, or some after the others.",
         )
-    return tuple({one.label: one for one in made}.values())
+    return tuple({setting.label: setting for setting in all_settings}.values())
 
 
 def _numbers(option: str, texts: Sequence[str]) -> tuple[int, ...]:
@@ -290,43 +294,49 @@ def _numbers(option: str, texts: Sequence[str]) -> tuple[int, ...]:
     return tuple(out)
 
 
-def _differences(made: Experiment, asked: str | None) -> Iterator[Difference]:
+def _differences(experiment: Experiment, diff_option: str | None) -> Iterator[Difference]:
     """The columns that compiled, compared with the recorded variant."""
-    columns = [(one, one.variant) for one in made.tried if one.variant is not None]
-    if asked == "none" or (asked is None and len(columns) != 1):
+    columns = [
+        (column, column.variant) for column in experiment.tried if column.variant is not None
+    ]
+    if diff_option == "none" or (diff_option is None and len(columns) != 1):
         return
-    usual = Stage.SASS if made.outcome.request.stage is Stage.PTX else Stage.PTX
-    base = made.base.variant
-    for one, variant in columns:
+    usual = Stage.SASS if experiment.outcome.request.stage is Stage.PTX else Stage.PTX
+    base = experiment.base.variant
+    for column, variant in columns:
         assert base is not None
         pair = (base, variant)
         try:
-            stage = compare.stage_of(*pair, Stage(asked) if asked else usual)
-            compared = compare.compare((made.reader, made.reader), pair, stage)
+            stage = compare.stage_of(*pair, Stage(diff_option) if diff_option else usual)
+            compared = compare.compare((experiment.reader, experiment.reader), pair, stage)
         except PtxviewError as error:
-            yield one, error.message
+            yield column, error.message
             continue
-        yield one, compared
+        yield column, compared
 
 
-def _print(made: Experiment, differences: Sequence[Difference], asked: str | None) -> None:
+def _print(
+    experiment: Experiment, differences: Sequence[Difference], diff_option: str | None
+) -> None:
     printing.rows(
         [
-            report.trial_title(made),
-            *report.trial_table(made, printing.out().width),
+            report.trial_title(experiment),
+            *report.trial_table(experiment, printing.out().width),
             Text(),
-            *report.messages([one.compilation for one in made.tried]),
-            *(Text(shown(sentence)) for sentence in report.trial_sentences(made)),
+            *report.messages([column.compilation for column in experiment.tried]),
+            *(Text(shown(sentence)) for sentence in report.trial_sentences(experiment)),
         ]
     )
-    for one in differences:
-        _print_difference(one, made.base.label, MAX_ROWS if asked is None else None)
-    if failed := made.outcome.failed:
-        say(f"{failed} of {plural(len(made.outcome.columns), 'column')} failed")
+    for difference in differences:
+        _print_difference(
+            difference, experiment.base.label, MAX_ROWS if diff_option is None else None
+        )
+    if failed := experiment.outcome.failed:
+        say(f"{failed} of {plural(len(experiment.outcome.columns), 'column')} failed")
 
 
-def _print_difference(one: Difference, base: str, max_rows: int | None) -> None:
-    column, compared = one
+def _print_difference(difference: Difference, base: str, max_rows: int | None) -> None:
+    column, compared = difference
     head = Text.assemble((f"{base} → ", "dim"), (shown(column.label), "bold"))
     if isinstance(compared, str):
         printing.rows([Text(), head])
@@ -335,7 +345,7 @@ def _print_difference(one: Difference, base: str, max_rows: int | None) -> None:
     stage, width = compared.stage.value, min(printing.out().width, 100)
     summed = diff_text.lines(compared.summary, compared.explanation, width)
     same = compared.diff.identical
-    said = Text(f"{stage}: identical") if same else Text(f"{stage}:  {diff_text.LEGEND}", "dim")
-    printing.rows([Text(), head, *summed, said])
+    heading = Text(f"{stage}: identical") if same else Text(f"{stage}:  {diff_text.LEGEND}", "dim")
+    printing.rows([Text(), head, *summed, heading])
     if not same:
         common.print_beside(compared, max_rows, f"--diff {stage} shows all")

@@ -102,20 +102,20 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     """Profile a run; the program's own exit status, and 125 where we fail."""
-    own, kind, words = split_program(argv, VALUED["profile"])
-    stored = "--stored" in own
+    our_words, kind, words = split_program(argv, VALUED["profile"])
+    stored = "--stored" in our_words
     try:
         # Without a program our options may stand behind the recording, too.
-        args, rest = parser.parse_known_args(argv if stored else own)
-        if [word for word in rest if not stored or word.startswith("-")]:
-            parser.error(f"unknown: {' '.join(rest)}")
+        args, remaining = parser.parse_known_args(argv if stored else our_words)
+        if [word for word in remaining if not stored or word.startswith("-")]:
+            parser.error(f"unknown: {' '.join(remaining)}")
         _checked(parser, args)
     except SystemExit as stop:
         if stop.code in (0, None):
             return Exit.OK
         return Exit.USAGE if stored else Exit.RUN_FAILED
     if stored:
-        return _stored(args, rest)
+        return _stored(args, remaining)
     names = ("wait", "warmup", "active", "repeat", "step", "seconds")
     wish = {n: getattr(args, n) for n in names} | {"stack": args.stacks is not None}
     request = request_of("profile", kind, words, args, (("PTXVIEW_PROFILE", json.dumps(wish)),))
@@ -152,13 +152,13 @@ def _checked(parser: argparse.ArgumentParser, args: argparse.Namespace) -> None:
 def _program_on_stderr() -> Iterator[None]:
     """Within it, programs that are started write to standard error what they print."""
     printing.flush()
-    kept = os.dup(1)
+    saved_stdout = os.dup(1)
     try:
         os.dup2(2, 1)
         yield
     finally:
-        os.dup2(kept, 1)
-        os.close(kept)
+        os.dup2(saved_stdout, 1)
+        os.close(saved_stdout)
 
 
 def _stored(args: argparse.Namespace, words: list[str]) -> int:
@@ -176,8 +176,8 @@ def _show(args: argparse.Namespace, path: Path, rec: Recording, ran: RunOutcome 
     windows, profile, problems = profiles(path, rec, kept_cache(), args.window)
     if args.json:
         common.print_json(profile_report.document(str(path), windows, profile, problems))
-    for said in problems:
-        say(f"{shown(said)}")
+    for problem in problems:
+        say(f"{shown(problem)}")
     if profile is None:
         killed = ran is not None and ran.status > 128
         why = "the program was ended by a signal" if killed else why_none(path)
@@ -201,40 +201,40 @@ def _stacks(args: argparse.Namespace, path: Path, profile: Profile) -> None:
         raise Unreadable("there are no stacks by GPU time: there was no GPU")
     lines = stacks(trace_of(path, profile.window), gpu)
     _write(Path(args.stacks), "".join(f"{line}\n" for line in lines).encode("utf-8", "replace"))
-    by = "GPU" if gpu else "CPU"
-    say(f"wrote {counted(len(lines), 'stack')} with {by} µs to {args.stacks}")
+    unit = "GPU" if gpu else "CPU"
+    say(f"wrote {counted(len(lines), 'stack')} with {unit} µs to {args.stacks}")
 
 
 def _write(path: Path, data: bytes) -> None:
     """Write a file whole or not at all; compressed where its name says so, else not."""
-    packed, wanted = data[:2] == b"\x1f\x8b", path.suffix == ".gz"
+    packed, compress = data[:2] == b"\x1f\x8b", path.suffix == ".gz"
     try:
         with common.appearing(path) as part, part.open("wb") as out:
-            if packed and not wanted:
+            if packed and not compress:
                 files.unpack(data, out, "the trace")
             else:
-                out.write(gzip.compress(data, 3) if wanted and not packed else data)
+                out.write(gzip.compress(data, 3) if compress and not packed else data)
     except OSError as error:
         raise Unreadable(f"{path} cannot be written: {error.strerror or error}") from None
 
 
 def _print(
-    args: argparse.Namespace, rec: Recording, many: int, profile: Profile, ran: bool
+    args: argparse.Namespace, rec: Recording, window_count: int, profile: Profile, ran: bool
 ) -> None:
     """The tables: on standard error beside a program, whose standard output is its own."""
     out = printing.err() if ran else printing.out()
     if not ran:
         age = "at an unknown time"
         with contextlib.suppress(OverflowError, ValueError, OSError):
-            taken = datetime.datetime.fromtimestamp(profile.window.ended or 0, datetime.UTC)
-            age = timings.age(taken.isoformat(), datetime.datetime.now(datetime.UTC))
+            ended = datetime.datetime.fromtimestamp(profile.window.ended or 0, datetime.UTC)
+            age = timings.age(ended.isoformat(), datetime.datetime.now(datetime.UTC))
         out.print(age, style="bold")
     if args.timeline:
         lines = _timeline(profile, rec, out.width)
         if not lines:
             say("no GPU's work was recorded, so there is no timeline")
     else:
-        lines = list(profile_report.whole(profile, many, rec.mode, out.width, args.top))
+        lines = list(profile_report.whole(profile, window_count, rec.mode, out.width, args.top))
     for line in lines:
         out.print(line, soft_wrap=True)
 
@@ -270,8 +270,8 @@ def arguments_ncu(parser: argparse.ArgumentParser) -> None:
 
 def run_ncu(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     """Measure a program; its exit status, 3 where the counters are not permitted."""
-    own, kind, words = split_program(argv, VALUED["ncu"])
-    args = parser.parse_args(own)
+    our_words, kind, words = split_program(argv, VALUED["ncu"])
+    args = parser.parse_args(our_words)
     if args.launch_count < 1 or args.launch_skip < 0:
         parser.error("--launch-count is 1 at least, --launch-skip no less than 0")
     # The ranges of integer tensors are found by kernels of their own, which ncu would measure.
@@ -281,57 +281,61 @@ def run_ncu(parser: argparse.ArgumentParser, argv: list[str]) -> int:
         if not gpu_present():
             raise ToolMissing("ncu needs an NVIDIA GPU; this machine has none")
         tool = ncu_files.need()
-        made = Run(replace(request, driver=False))  # ncu refuses to run beside the library
+        recorded_run = Run(replace(request, driver=False))  # ncu refuses to run beside the library
     except RunFailed as error:
         raise UsageError(error.message, error.hint) from None
     with tempfile.TemporaryDirectory(prefix="ptxview-ncu-") as folder:
-        return _measure(args, made, tool, Path(folder))
+        return _measure(args, recorded_run, tool, Path(folder))
 
 
-def _measure(args: argparse.Namespace, made: Run, tool: Path, folder: Path) -> int:
+def _measure(args: argparse.Namespace, recorded_run: Run, tool: Path, folder: Path) -> int:
     log, report = folder / "ncu.log", folder / "report.ncu-rep"
     wish = (args.set, args.kernel, args.launch_count, args.launch_skip, args.children)
-    command = [str(tool), *ncu_files.arguments(report.with_suffix(""), log, *wish), *made.argv]
+    command = [
+        str(tool),
+        *ncu_files.arguments(report.with_suffix(""), log, *wish),
+        *recorded_run.argv,
+    ]
     error: PtxviewError | None = None
-    found = Report(())
-    with made.lasting():
+    measured = Report(())
+    with recorded_run.lasting():
         try:
-            status = run_program(command, made.env)
+            status = run_program(command, recorded_run.env)
         except PtxviewError:
-            made.abandon()
+            recorded_run.abandon()
             raise
-        said = files.read(log).decode("utf-8", "replace") if log.is_file() else ""
+        log_text = files.read(log).decode("utf-8", "replace") if log.is_file() else ""
         try:
-            found = _keep(args, made.folder, report, command, said)
+            measured = _keep(args, recorded_run.folder, report, command, log_text)
         except PtxviewError as trouble:
             error = trouble
-        status = ncu_files.status_of(said, status)
-        outcome = made.ended(status, say)
+        status = ncu_files.status_of(log_text, status)
+        outcome = recorded_run.ended(status, say)
     printing.narrate(summary(outcome))
     if error is not None:
         say(f"the recording is kept: {outcome.path}")
         raise error
     if outcome.recording is not None:
-        print_launches(common.profiled(outcome.recording, report=found), printing.err())
-        if len(found.launches) >= args.launch_count:
-            many = args.launch_count
-            first = "the first launch was" if many == 1 else f"the first {many} launches were"
+        print_launches(common.profiled(outcome.recording, report=measured), printing.err())
+        if len(measured.launches) >= args.launch_count:
+            count = args.launch_count
+            first = "the first launch was" if count == 1 else f"the first {count} launches were"
             say(f"only {first} measured (--launch-count)")
     return outcome.status
 
 
 def _keep(
-    args: argparse.Namespace, folder: Path, report: Path, command: list[str], said: str
+    args: argparse.Namespace, folder: Path, report: Path, command: list[str], log_text: str
 ) -> Report:
     """The report, which is kept with the recording. Raises what kept it from being made."""
     if not report.is_file():
-        if ncu_files.COUNTERS in said:
+        if ncu_files.COUNTERS in log_text:
             raise ToolMissing(
                 "ncu is not permitted to read this GPU's performance counters "
                 f"({ncu_files.COUNTERS}), and measured nothing",
                 NCU_REMEDY,
             )
-        why = ncu_files.complaints(said) or ["no kernel was launched that it could see"]
+        why = ncu_files.complaints(log_text) or ["no kernel was launched that it could see"]
         hint = "\n".join(why[1:4]).replace("--target-processes all", "--children")
         raise Unreadable(f"ncu measured nothing: {why[0]}", hint)
     if args.report:
@@ -340,9 +344,9 @@ def _keep(
         except OSError as error:
             say(f"{args.report} cannot be written: {error.strerror or error}")
     text = ncu_files.texts(report)
-    found = read(text, "ncu's report")
+    parsed = read(text, "ncu's report")
     try:
         ncu_files.store(folder, text, command)
     except OSError as error:
         say(f"the report is not kept with the recording: {error.strerror or error}")
-    return found
+    return parsed

@@ -96,11 +96,11 @@ def _script(reader: Reader, selector: str | None, args: argparse.Namespace) -> d
         functions = [c for c in select_calls(recording, selector) if c.kind == "extension"]
         if functions:
             return _extension(reader, events, functions, functions[0].name, args)
-    kernel, variant = _chosen(reader, selector)
+    kernel, variant = _select_variant(reader, selector)
     need_compiled(kernel, variant)
     if kernel.origin in (Origin.NVCC, Origin.FILE, Origin.CPP):
-        found = again(recording, events.events, [(kernel, variant)], ())
-        functions = [a.call for a in found if a.call.kind == "extension"]
+        calls = again(recording, events.events, [(kernel, variant)], ())
+        functions = [a.call for a in calls if a.call.kind == "extension"]
         if not functions:
             raise UsageError(
                 f"no call of a function was recorded that launches {kernel.demangled}",
@@ -117,8 +117,8 @@ def _extension(
     for name in ("grid", "inputs"):
         if getattr(args, name) is not None:
             raise UsageError(f"--{name} is of a Triton kernel's launch, and this is a function's")
-    wanted = default_call(calls) if args.call is None else args.call
-    number, call = chosen_call(kernel, calls, wanted)
+    call_number = default_call(calls) if args.call is None else args.call
+    number, call = chosen_call(kernel, calls, call_number)
     assert call is not None
     module, _, function = call.name.rpartition(".")
     builds = (e for e in events.events if e.get("event") == "extension")
@@ -178,11 +178,13 @@ def _extension(
 def _triton(
     reader: Reader, events: Events, kernel: Kernel, variant: Variant, args: argparse.Namespace
 ) -> dict[str, Any]:
-    wanted = default_call(variant.calls) if args.call is None else args.call
-    number, call = chosen_call(kernel.demangled, variant.calls, wanted)
+    call_number = default_call(variant.calls) if args.call is None else args.call
+    number, call = chosen_call(kernel.demangled, variant.calls, call_number)
     grid = args.grid or (None if call is None else call.grid)
-    given = {} if args.inputs is None else read_arrays(args.inputs)
-    passed = _given(variant, given) if call is None else _with(call.arguments, given)
+    arrays = {} if args.inputs is None else read_arrays(args.inputs)
+    passed = (
+        _unrecorded_arguments(variant, arrays) if call is None else _with(call.arguments, arrays)
+    )
     if grid is None or passed is None:
         emulated = kernel.origin is Origin.INDUCTOR and reader.recording.mode == "target"
         raise UsageError(
@@ -194,18 +196,18 @@ def _triton(
         )
     if reader.recording.mode == "target":  # the largest alignment there is on the emulated device
         passed = tuple(replace(a, alignment=512) if a.alignment == 64 else a for a in passed)
-    source, where = _source(events, kernel, variant, passed)
+    source, text_owner = _source(events, kernel, variant, passed)
     check, reference = _check(args.check_with)
     if source.unknown:
         printing.narrate(
-            f"ptxview: {', '.join(source.unknown)}: used by the kernel, and neither in {where} nor "
-            "recorded; the script will miss it"
+            f"ptxview: {', '.join(source.unknown)}: used by the kernel, and neither in "
+            f"{text_owner} nor recorded; the script will miss it"
         )
     launch = TritonLaunch(
         kernel=kernel.demangled,
         variant=variant.id,
         source=source,
-        where=where,
+        where=text_owner,
         grid=grid,
         arguments=passed,
         shares=() if call is None else call.shares,
@@ -216,7 +218,7 @@ def _triton(
         recorded_on=_recorded_on(reader),
         check=check,
         reference=reference,
-        inputs=_kept(given) or None,
+        inputs=_encoded(arrays) or None,
     )
     return {
         "kernel": kernel.demangled,
@@ -230,7 +232,7 @@ def _triton(
     }
 
 
-def _chosen(reader: Reader, selector: str | None) -> tuple[Kernel, Variant]:
+def _select_variant(reader: Reader, selector: str | None) -> tuple[Kernel, Variant]:
     """The variant that is meant: of several of one kernel the one that the program launched most,
     which of a tuned kernel is the winner."""
     variants = select(reader.recording, selector)
@@ -238,41 +240,43 @@ def _chosen(reader: Reader, selector: str | None) -> tuple[Kernel, Variant]:
     if selector is None or len(launched) < 1 or len({k.id for k, _ in variants}) != 1:
         return select_one(reader.recording, selector)
     failed = [v for v in launched if default_call(v[1].calls) is not None]
-    most = max(failed or launched, key=lambda v: sum(c.count for c in v[1].calls))
+    most_launched = max(failed or launched, key=lambda v: sum(c.count for c in v[1].calls))
     if len(variants) > 1:
         why = "which failed" if failed else "which was launched most"
         printing.narrate(
-            f"ptxview: {most[1].id}, {why} of {len(variants)} variants of "
-            f"{shown(most[0].demangled)}; --variant ID takes another"
+            f"ptxview: {most_launched[1].id}, {why} of {len(variants)} variants of "
+            f"{shown(most_launched[0].demangled)}; --variant ID takes another"
         )
-    return most
+    return most_launched
 
 
 def _recorded_on(reader: Reader) -> str:
     return str((reader.recording.device or {}).get("name") or "")
 
 
-def _with(passed: tuple[Argument, ...], given: Mapping[str, Array]) -> tuple[Argument, ...]:
+def _with(passed: tuple[Argument, ...], arrays: Mapping[str, Array]) -> tuple[Argument, ...]:
     """Recorded arguments, with the shapes of those that are given."""
     names = [a.name for a in passed]
-    if odd := [name for name in given if name not in names]:
+    if odd := [name for name in arrays if name not in names]:
         raise UsageError(
             f"there is no argument {odd[0]} to give a value to",
             f"The arguments: {', '.join(names) or 'none'}",
         )
     return tuple(
-        replace(a, value=given[a.name].item())
-        if a.name in given and a.shape is None and given[a.name].size == 1
+        replace(a, value=arrays[a.name].item())
+        if a.name in arrays and a.shape is None and arrays[a.name].size == 1
         else a
         for a in passed
     )
 
 
-def _given(variant: Variant, given: Mapping[str, Array]) -> tuple[Argument, ...] | None:
+def _unrecorded_arguments(
+    variant: Variant, arrays: Mapping[str, Array]
+) -> tuple[Argument, ...] | None:
     """Arguments of a launch of which nothing was recorded; None if one of them is not given."""
     out = []
     for name, kind in variant.signature.items():
-        array = given.get(name)
+        array = arrays.get(name)
         if kind == "constexpr":
             out.append(Argument(name, kind))
         elif array is None:
@@ -286,10 +290,10 @@ def _given(variant: Variant, given: Mapping[str, Array]) -> tuple[Argument, ...]
     return tuple(out) or None
 
 
-def _kept(given: Mapping[str, Array]) -> dict[str, tuple[str, tuple[int, ...], str]]:
+def _encoded(arrays: Mapping[str, Array]) -> dict[str, tuple[str, tuple[int, ...], str]]:
     """Given arrays, encoded for the script."""
     out, size = {}, 0
-    for name, array in given.items():
+    for name, array in arrays.items():
         data = base64.b64encode(zlib.compress(np.ascontiguousarray(array).tobytes(), 9)).decode()
         size += len(data)
         if size > MAX_ARRAY_BYTES:
@@ -312,24 +316,24 @@ def _source(
     # Those with a file's text first.
     for source in sorted(same, key=lambda source: source.get("blob") is None):
         path = as_text(source.get("file")) or ""
-        whole, part = (text_of(events.blob(source.get(key))) for key in ("blob", "cut"))
+        file_text, part = (text_of(events.blob(source.get(key))) for key in ("blob", "cut"))
         first = source.get("first") if source.get("blob") else 1
-        if text := whole or part:
+        if text := file_text or part:
             cut_out = cut_function(
                 text,
                 path,
                 as_text(source.get("name")) or name,
                 first if isinstance(first, int) else None,
                 recorded=_recorded(source),
-                others=_others(events, path),
+                others=_other_files(events, path),
                 also=[str(a.value) for a in passed if is_function(a, text)],
             )
-            own = kernel.origin is Origin.INDUCTOR
-            return cut_out, generated if own else PurePath(path).name
-    if (held := variant.stages.get(Stage.SOURCE)) is not None and variant.fusion is None:
+            is_generated = kernel.origin is Origin.INDUCTOR
+            return cut_out, generated if is_generated else PurePath(path).name
+    if (file := variant.stages.get(Stage.SOURCE)) is not None and variant.fusion is None:
         span = variant.lines_in(Stage.SOURCE)
-        path = held.origin_path or ""
-        cut = cut_function(text_of(held.content), path, name, None if span is None else span[0])
+        path = file.origin_path or ""
+        cut = cut_function(text_of(file.content), path, name, None if span is None else span[0])
         return cut, PurePath(path).name
     code = variant.stages.get(Stage.OUTPUT_CODE)
     if code is not None and variant.span is not None:
@@ -356,7 +360,7 @@ def _recorded(source: Mapping[str, object]) -> dict[str, dict[str, object]]:
     }
 
 
-def _others(events: Events, path: str) -> dict[str, str]:
+def _other_files(events: Events, path: str) -> dict[str, str]:
     """All other files of Python that were recorded, by path."""
     digests: dict[str, object] = {}
     for event in events.events:

@@ -112,8 +112,8 @@ def request_of(
         if not re.fullmatch(r"sm_\d{2,3}[af]?", target):
             raise RunFailed(f"{target} is not a target", "A target is written like sm_90.")
         if target.rstrip("af") not in devices():
-            known = ", ".join(devices())
-            raise RunFailed(f"no device is known of {target}", f"Known are: {known}.")
+            targets = ", ".join(devices())
+            raise RunFailed(f"no device is known of {target}", f"Known are: {targets}.")
     return RunRequest(
         kind=kind,
         words=tuple(words),
@@ -127,9 +127,9 @@ def request_of(
 
 def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     """Record a run; the program's own exit status."""
-    own, kind, words = common.split_program(argv, VALUED["run"])
+    our_words, kind, words = common.split_program(argv, VALUED["run"])
     try:
-        args = parser.parse_args(own)
+        args = parser.parse_args(our_words)
     except SystemExit as stop:
         return Exit.OK if stop.code in (0, None) else Exit.RUN_FAILED
     request = request_of("run", kind, words, args, emulation(args))
@@ -188,8 +188,8 @@ def _times(reader: Reader, path: Path, python: str | None) -> None:
         seconds=TIME_SECONDS, limit=TIME_LIMIT, calls=sys.maxsize, python=python, budget=TIME_BUDGET
     )
     try:
-        given = take.ready(reader, path, rec.variants(), wish, rec.calls)
-        session = take.take(reader, path, given, wish, say)
+        prepared = take.ready(reader, path, rec.variants(), wish, rec.calls)
+        session = take.take(reader, path, prepared, wish, say)
     except (PtxviewError, OSError) as error:
         why = error.message if isinstance(error, PtxviewError) else str(error)
         say(f"no times: {why}")
@@ -199,8 +199,8 @@ def _times(reader: Reader, path: Path, python: str | None) -> None:
         return
     keep(path, session)
     print_times(session, printing.err())
-    for said in given.plan.left_out:
-        printing.narrate(f"left out: {said}")
+    for sentence in prepared.plan.left_out:
+        printing.narrate(f"left out: {sentence}")
 
 
 def _watched(request: RunRequest) -> int:
@@ -223,47 +223,47 @@ def _watched(request: RunRequest) -> int:
             raise RunFailed("the recording could not be completed", "What it holds can be opened.")
         printing.narrate(summary(outcome))
         if live.choice is Choice.TERMINAL and outcome.recording is not None:
-            made = reader_of(outcome.recording)
-            browse(lambda: (made, None), outcome.path.name)
+            final_reader = reader_of(outcome.recording)
+            browse(lambda: (final_reader, None), outcome.path.name)
     return Exit.RUN_FAILED if live.status is None else live.status
 
 
 def emulation(args: argparse.Namespace) -> tuple[tuple[str, str], ...]:
     """Settings of the emulated device and of the probes, as the environment carries them."""
-    given = {
+    variables = {
         "PTXVIEW_DEVICES": args.devices,
         "PTXVIEW_VALUES": args.values,
         "PTXVIEW_VALUE_SECONDS": args.value_seconds,
         "PTXVIEW_RANGES": "0" if args.no_ranges else None,
         "PTXVIEW_OPERATORS": "1" if args.operators else None,
     }
-    return tuple((k, str(v)) for k, v in given.items() if v is not None)
+    return tuple((k, str(v)) for k, v in variables.items() if v is not None)
 
 
 def summary(outcome: RunOutcome) -> str:
     """One line: what was captured, where, how long it took."""
     rec = outcome.recording
-    what = "nothing"
+    text = "nothing"
     if rec is not None and (rec.kernels or rec.graphs):
         from inspector.report import tables
 
-        what = tables.heading(rec)
+        text = tables.heading(rec)
     elif rec is not None:
-        what = "the program made no kernels"
+        text = "the program made no kernels"
         if rec.mode == "gpu":
-            what = "no process that was looked into launched a kernel"
-        if any(one.why == "none" for one in rec.unwatched):
-            what = "nothing was recorded: no interpreter of Python could be watched"
+            text = "no process that was looked into launched a kernel"
+        if any(process.why == "none" for process in rec.unwatched):
+            text = "nothing was recorded: no interpreter of Python could be watched"
         elif rec.unwatched:
-            what += ", as much as could be watched"
+            text += ", as much as could be watched"
         if rec.uncaptured:
-            makers = ", ".join(dict.fromkeys(one.by for one in rec.uncaptured))
+            makers = ", ".join(dict.fromkeys(kernel.by for kernel in rec.uncaptured))
             count = plural(len(rec.uncaptured), "kernel")
-            what = f"no kernel was captured, of {count} that the program made with {makers}"
+            text = f"no kernel was captured, of {count} that the program made with {makers}"
         if ended := ended_by(outcome.status):
-            what += f"; it was {ended}"
-    took = f"{outcome.seconds:.1f} s, and {outcome.after:.1f} s after it"
-    return f"ptxview: {what} → {outcome.path} ({took})"
+            text += f"; it was {ended}"
+    took = f"{outcome.seconds:.1f} s, and {outcome.completion_seconds:.1f} s after it"
+    return f"ptxview: {text} → {outcome.path} ({took})"
 
 
 class ProgramSession:
@@ -308,8 +308,8 @@ class ProgramSession:
         if self.outcome is not None and not self._attending.is_alive():
             self._follower = None  # nothing more is to come
             return None if self.outcome.recording is None else reader_of(self.outcome.recording)
-        found = self._follower.look()
-        return None if found is None else reader_of(found)
+        newer = self._follower.look()
+        return None if newer is None else reader_of(newer)
 
     # Threads
 
@@ -327,14 +327,14 @@ class ProgramSession:
 
     def _attend(self) -> None:
         status = 128 + signal.SIGKILL  # of the session's leader, if no event says more
-        for what, value in self._program.events():
-            if what == "stopped" and value in WANTS_TERMINAL:
+        for event, value in self._program.events():
+            if event == "stopped" and value in WANTS_TERMINAL:
                 self.live.wants_terminal()
-            elif what == "stopped" and self._relays:
+            elif event == "stopped" and self._relays:
                 self._stop(int(value))
-            elif what == "killed":
+            elif event == "killed":
                 self.live.killed_by = int(value)
-            elif what == "ended":
+            elif event == "ended":
                 status = int(value)
         self._reading.join(DRAIN_SECONDS)
         self.live.status, self.live.ended = status, time.monotonic()
@@ -442,12 +442,12 @@ class ProgramSession:
             with contextlib.suppress(OSError):
                 self._program.resize(*os.get_terminal_size(printing.descriptor()))
 
-        wanted: dict[int, Callable[[int, FrameType | None], None]]
-        wanted = dict.fromkeys(forwarded() - _OURS, hand_on)
-        wanted |= {signal.SIGWINCH: resized, signal.SIGCONT: self._continued}
-        before = {number: signal.signal(number, do) for number, do in wanted.items()}
+        handlers: dict[int, Callable[[int, FrameType | None], None]]
+        handlers = dict.fromkeys(forwarded() - _OURS, hand_on)
+        handlers |= {signal.SIGWINCH: resized, signal.SIGCONT: self._continued}
+        previous = {number: signal.signal(number, do) for number, do in handlers.items()}
         try:
             yield
         finally:
-            for number, do in before.items():
+            for number, do in previous.items():
                 signal.signal(number, do)

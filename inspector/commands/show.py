@@ -92,18 +92,20 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     for line in tables.lines(kernel, variant) if not args.json else ():
         say(line)
     stage = Stage(args.stage) if args.stage else _default(variant)
-    beside = Stage(args.beside) if args.beside else None
+    beside_stage = Stage(args.beside) if args.beside else None
     if args.file or stage is Stage.SOURCE:
         variant = _of_file(reader.sources(variant), variant, args.file)
-    for asked in (stage, beside):
-        if asked is not None and asked in GRAPH_STAGES:
+    for requested in (stage, beside_stage):
+        if requested is not None and requested in GRAPH_STAGES:
             hint = "Only graphs of torch.compile have one, and it is in none that has."
-            for one in reader.recording.graphs:
-                if kernel.id in one.kernels and asked in reader.graph_stages(one):
-                    hint = f"Show it of a graph: ptxview show {one.id} --stage {asked.value}"
+            for graph_of_kernel in reader.recording.graphs:
+                has_stage = requested in reader.graph_stages(graph_of_kernel)
+                if kernel.id in graph_of_kernel.kernels and has_stage:
+                    command = f"ptxview show {graph_of_kernel.id} --stage {requested.value}"
+                    hint = f"Show it of a graph: {command}"
                     break
-            said = f"{kernel.called} is a kernel, and {asked.value} is of a whole graph"
-            raise UsageError(said, hint)
+            message = f"{kernel.called} is a kernel, and {requested.value} is of a whole graph"
+            raise UsageError(message, hint)
     if args.execute:
         _execute(reader, kernel, variant, args)
     estimated = _cycles(reader, kernel, variant, stage, args) if args.estimate else {}
@@ -113,46 +115,57 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     if args.lines is not None:
         lines = _within(args.lines, reader.listing(variant, stage), stage)
     if args.brief and lines is not None:
-        wanted = reader.listing(variant, stage).between(*lines)
-        values = _line_values(profiled, variant, stage, wanted, linked=False)
+        listing_lines = reader.listing(variant, stage).between(*lines)
+        values = _line_values(profiled, variant, stage, listing_lines, linked=False)
         names = ("n", "text", "sentence", "notes")
         rows = [{name: line[name] for name in names} for line in values]
         short = {"kernel": kernel.name, "variant": variant.id, "stage": stage.value}
         return common.print_brief({"schema": jsons.SCHEMA, **short, "lines": rows}, args.json)
     if args.json:
         value = _json(profiled, kernel, variant, stage, lines, estimated)
-        if beside is not None:
+        if beside_stage is not None:
             tied = None
             if lines is not None:  # from the first to the last line that these are tied to
-                links = reader.links(variant, stage, beside)
-                linked = [n for at in range(lines[0], lines[1] + 1) for n in links.get(at, ())]
+                links = reader.links(variant, stage, beside_stage)
+                linked = [
+                    n
+                    for line_number in range(lines[0], lines[1] + 1)
+                    for n in links.get(line_number, ())
+                ]
                 tied = (min(linked), max(linked)) if linked else (1, 0)
-            value["beside"] = _json(profiled, kernel, variant, beside, tied)
+            value["beside"] = _json(profiled, kernel, variant, beside_stage, tied)
         return common.print_json(value)
-    if beside is not None:
-        links, titles = reader.links(variant, stage, beside), (stage, variant.symbol, beside)
+    if beside_stage is not None:
+        links, titles = (
+            reader.links(variant, stage, beside_stage),
+            (stage, variant.symbol, beside_stage),
+        )
         part = _part(reader, variant, stage, lines)
-        return _print_beside(part, reader.listing(variant, beside), links, titles)
+        return _print_beside(part, reader.listing(variant, beside_stage), links, titles)
     if args.annotate:
         part = _part(reader, variant, stage, lines)
         return _annotated(reader, kernel, variant, stage, part, estimated)
     text = reader.text(variant, stage).text
     if lines is not None:
-        text = "".join(f"{each}\n" for each in reader.listing(variant, stage).texts(*lines))
+        text = "".join(
+            f"{line_text}\n" for line_text in reader.listing(variant, stage).texts(*lines)
+        )
     return _print(text, stage, variant.stages[stage].origin_path, lines[0] if lines else 1)
 
 
 def _of_file(files: Mapping[str, Variant], variant: Variant, name: str | None) -> Variant:
     """A fused kernel with the file of that name as its source; other files are said."""
     if name is None:
-        if others := ", ".join(list(files)[1:]):
-            say(f"operators are from other files too, which --file NAME shows: {shown(others)}")
+        if other_files := ", ".join(list(files)[1:]):
+            say(
+                f"operators are from other files too, which --file NAME shows: {shown(other_files)}"
+            )
         return variant
-    for path, own in files.items():
+    for path, file_variant in files.items():
         if path.endswith(name):
-            return own
-    known = f"It is from {shown(', '.join(files))}." if files else ""
-    raise UsageError(f"{name} is no file that this kernel was fused from", known)
+            return file_variant
+    hint = f"It is from {shown(', '.join(files))}." if files else ""
+    raise UsageError(f"{name} is no file that this kernel was fused from", hint)
 
 
 def _opened(path: str | None, args: argparse.Namespace) -> Profiled:
@@ -167,10 +180,10 @@ def _opened(path: str | None, args: argparse.Namespace) -> Profiled:
         opened = common.open_profiled(path, None, args.ncu)
         if not args.json:
             variants = opened.reader.recording.variants()
-            own = next((v.target for _, v in variants if v.target), "ARCH")
+            target = next((v.target for _, v in variants if v.target), "ARCH")
             say(
                 f"not assembled, for it is larger than {MAX_ASSEMBLED_BYTES >> 20} MiB: "
-                f"--device {own} does, and takes ptxas' time"
+                f"--device {target} does, and takes ptxas' time"
             )
         return opened
     else:
@@ -180,13 +193,13 @@ def _opened(path: str | None, args: argparse.Namespace) -> Profiled:
 
     recording = assembled(recording, kept_cache(), args.device)
     if not args.annotate and not args.json:
-        for one in recording.compilations:
-            if one.failed is not None:
-                say(f"no machine code: {one.failed}")
-            elif one.tool is not None or one.symbols:
-                names = plural(len(one.symbols), "kernel")
+        for compilation in recording.compilations:
+            if compilation.failed is not None:
+                say(f"no machine code: {compilation.failed}")
+            elif compilation.tool is not None or compilation.symbols:
+                names = plural(len(compilation.symbols), "kernel")
                 say(
-                    f"{names} assembled for {one.target}: -a tells registers and spills, "
+                    f"{names} assembled for {compilation.target}: -a tells registers and spills, "
                     "--stage sass shows the machine code"
                 )
     report = reports.load([Path(r) for r in args.ncu]) if args.ncu else None
@@ -220,11 +233,11 @@ def _execute(reader: Reader, kernel: Kernel, variant: Variant, args: argparse.Na
     from inspector.execute.calls.tracing import trace_launch
     from inspector.measure.recorded_launch import LaunchWish, choose_launch
 
-    chosen = choose_launch(reader, kernel, variant, LaunchWish())
+    call = choose_launch(reader, kernel, variant, LaunchWish())
     launched = trace_launch(
-        chosen.program,
-        chosen.launch,
-        chosen.make,
+        call.program,
+        call.launch,
+        call.make,
         budget=MAX_INSTRUCTIONS,
         cheap=CHEAP_INSTRUCTIONS,
         values=False,
@@ -234,8 +247,8 @@ def _execute(reader: Reader, kernel: Kernel, variant: Variant, args: argparse.Na
         reader.keep_executed(variant, executed)
         return
     ended = launched.fault or launched.spent
-    said = "" if ended is None else f": {ended.message}"
-    say(f"the call did not come to its end{said}; hints are of the code alone")
+    reason = "" if ended is None else f": {ended.message}"
+    say(f"the call did not come to its end{reason}; hints are of the code alone")
 
 
 def _cycles(
@@ -266,59 +279,65 @@ def _graph(reader: Reader, graph: Graph, args: argparse.Namespace) -> int:
             f"{graph.id} is a graph: nothing is known of its lines",
             f"-a is for its kernels: {kernels}",
         )
-    there = reader.graph_stages(graph)
+    available = reader.graph_stages(graph)
     for stage in (args.stage, args.beside):
-        if stage is not None and Stage(stage) not in there:
+        if stage is not None and Stage(stage) not in available:
             raise _no_stage(reader, graph, Stage(stage))
     if args.brief:
         from inspector.report import brief
 
-        sizes = {each: len(reader.graph_listing(graph, each).lines) for each in there}
+        sizes = {
+            graph_stage: len(reader.graph_listing(graph, graph_stage).lines)
+            for graph_stage in available
+        }
         return common.print_brief(brief.graph(reader.recording.path, graph, sizes), args.json)
-    for said in tables.of_graph(graph) if not args.json else ():
-        say(said)
+    for sentence in tables.of_graph(graph) if not args.json else ():
+        say(sentence)
     # JSON has the whole text; a terminal shows its operations.
     usual = Stage.OUTPUT_CODE if args.json or args.lines is not None else Stage.OPERATIONS
-    usual = usual if Stage.OUTPUT_CODE in there else there[-1]
+    usual = usual if Stage.OUTPUT_CODE in available else available[-1]
     stage = Stage(args.stage) if args.stage else usual
-    beside = Stage(args.beside) if args.beside else None
+    beside_stage = Stage(args.beside) if args.beside else None
     listing = reader.graph_listing(graph, stage)
     lines = None if args.lines is None else _within(args.lines, listing, stage)
     if args.json:
         value = _graph_json(reader, graph, stage, lines)
-        if beside is not None:
-            value["beside"] = _graph_json(reader, graph, beside, None)
-        if Stage.OUTPUT_CODE in there:
-            value["graph"] = graph_report.document(graph, reader.graph_view(graph), there)
+        if beside_stage is not None:
+            value["beside"] = _graph_json(reader, graph, beside_stage, None)
+        if Stage.OUTPUT_CODE in available:
+            value["graph"] = graph_report.document(graph, reader.graph_view(graph), available)
         return common.print_json(value)
-    if beside is not None:
-        right, links = reader.graph_listing(graph, beside), reader.graph_links(graph, stage, beside)
-        titles = (stage, f"graph {graph.id}", beside)
-        left = listing.lines if lines is None else listing.between(*lines)
-        return _print_beside(left, right, links, titles)
+    if beside_stage is not None:
+        other_listing, links = (
+            reader.graph_listing(graph, beside_stage),
+            reader.graph_links(graph, stage, beside_stage),
+        )
+        titles = (stage, f"graph {graph.id}", beside_stage)
+        lines_shown = listing.lines if lines is None else listing.between(*lines)
+        return _print_beside(lines_shown, other_listing, links, titles)
     text = reader.graph_text(graph, stage)
     if lines is not None:
-        text = "".join(f"{each}\n" for each in listing.texts(*lines))
+        text = "".join(f"{line_text}\n" for line_text in listing.texts(*lines))
     if stage is Stage.OPERATIONS:
-        printing.lines([shown(each) for each in text.split("\n")])
+        printing.lines([shown(line_text) for line_text in text.split("\n")])
         return Exit.OK
     return _print(text, stage, graph.stages[stage].origin_path, lines[0] if lines else 1)
 
 
 def _no_stage(reader: Reader, graph: Graph, stage: Stage) -> UsageError:
     """Why a graph has not that stage, and who has."""
-    said = f"there is no {stage.value} of graph {graph.id}"
+    message = f"there is no {stage.value} of graph {graph.id}"
     if graph.error is not None and stage is Stage.OUTPUT_CODE:
-        return UsageError(f"{said}: it did not compile: {graph.error.said}")
+        return UsageError(f"{message}: it did not compile: {graph.error.said}")
     if stage in KERNEL_STAGES:
-        has = ", ".join(one.value for one in reader.graph_stages(graph))
+        has = ", ".join(graph_stage.value for graph_stage in reader.graph_stages(graph))
         kernels = ", ".join(graph.kernels)
         return UsageError(
             f"{graph.id} is a graph: it has {has}", f"Its kernels have the other stages: {kernels}"
         )
-    others = ", ".join(one.id for one in reader.recording.graphs if stage in one.stages)
+    other_graphs = ", ".join(other.id for other in reader.recording.graphs if stage in other.stages)
     lack = "No graph of the recording has it: torch's caches and saved logs lack it."
-    return UsageError(said, f"These have it: {others}" if others else lack)
+    return UsageError(message, f"These have it: {other_graphs}" if other_graphs else lack)
 
 
 def _graph_json(
@@ -326,19 +345,19 @@ def _graph_json(
 ) -> dict[str, object]:
     """A stage of a graph, with its lines' links to the others."""
     listing = reader.graph_listing(graph, stage)
-    others = [other for other in reader.graph_stages(graph) if other is not stage]
-    links = {other: reader.graph_links(graph, stage, other) for other in others}
-    held = graph.stages.get(stage)
+    other_stages = [other for other in reader.graph_stages(graph) if other is not stage]
+    links = {other: reader.graph_links(graph, stage, other) for other in other_stages}
+    file = graph.stages.get(stage)
     functions = []  # lines of each compiled kernel's text in its graph's output_code
     for kernel, variant in reader.recording.variants() if stage is Stage.OUTPUT_CODE else ():
-        own = variant.lines_in(Stage.OUTPUT_CODE)
-        if own and kernel.id in graph.kernels and variant.stages.get(Stage.OUTPUT_CODE) == held:
-            at, resources = Function(kernel.name, *own), reader.resources(variant)
-            functions.append(jsons.function(kernel.name, variant.id, resources, at))
+        span = variant.lines_in(Stage.OUTPUT_CODE)
+        if span and kernel.id in graph.kernels and variant.stages.get(Stage.OUTPUT_CODE) == file:
+            function, resources = Function(kernel.name, *span), reader.resources(variant)
+            functions.append(jsons.function(kernel.name, variant.id, resources, function))
     return {
         "schema": jsons.SCHEMA,
         "stage": stage.value,
-        "text_from": "ptxview" if held is None else held.text_from,
+        "text_from": "ptxview" if file is None else file.text_from,
         "error": jsons.failure(graph.error),
         "functions": functions,
         "notes": [],
@@ -368,16 +387,16 @@ def _print(text: str, stage: Stage, path: str | None, first: int = 1) -> int:
 
 
 def _print_beside(
-    left: Sequence[Line],
-    right: Listing,
+    lines: Sequence[Line],
+    listing: Listing,
     links: Mapping[int, tuple[int, ...]],
     titles: tuple[Stage, str, Stage],
 ) -> int:
     """Print lines of one stage beside the tied lines of another."""
     stage, name, other = titles
-    others = {line.n: line for line in right.lines}
+    other_lines = {line.n: line for line in listing.lines}
     out, heads = printing.out(), (f"{stage.value}: {name}", other.value)
-    out.print(tables.beside(left, others, links, out.width, heads))
+    out.print(tables.beside(lines, other_lines, links, out.width, heads))
     if not links:
         printing.narrate(f"No line of {stage.value} says that it belongs to one of {other.value}.")
     return Exit.OK
@@ -395,25 +414,25 @@ def _annotated(
         return Exit.OK
     width = printing.out().width
     annotations = replace(reader.line_annotations(variant, stage), estimated=estimated)
-    what = (kernel.demangled, variant.id, variant.target or "", tables.config(variant))
+    title = (kernel.demangled, variant.id, variant.target or "", tables.config(variant))
     rows = [("", row) for row in card.lines(reader.card(variant), min(width, 100))]
-    given = launch_evidence(reader)
-    time = given.launch_time(kernel, variant)
-    taken = given.times.of(kernel, variant)
+    evidence = launch_evidence(reader)
+    time = evidence.launch_time(kernel, variant)
+    timing = evidence.times.of(kernel, variant)
     if time is not None:
         rows.append(("time", f"{time.text} a launch ({time.meaning})"))
-    if taken is not None:
-        how = timings.how(taken, timings.age(taken.taken, datetime.datetime.now(datetime.UTC)))
-        rows.append(("", shown(f"{timings.duration(taken.median_us)} µs {how}")))
+    if timing is not None:
+        how = timings.how(timing, timings.age(timing.taken, datetime.datetime.now(datetime.UTC)))
+        rows.append(("", shown(f"{timings.duration(timing.median_us)} µs {how}")))
     rows += [("not known", shown(why)) for why in reader.lacking(variant)]
-    said = card.legend(annotations, stage)
+    legend = card.legend(annotations, stage)
     printing.rows(
         [
-            Text(shown("  ".join(what))),
+            Text(shown("  ".join(title))),
             *(Text(f"  {label and label.ljust(card.LABEL)}{text}") for label, text in rows),
             *map(card.hint, reader.findings(variant)),
             Text(),
-            *([Text(said, "dim")] if said else []),
+            *([Text(legend, "dim")] if legend else []),
             Text(card.heading(annotations), "dim"),
         ]
     )
@@ -425,9 +444,9 @@ def _part(
     reader: Reader, variant: Variant, stage: Stage, lines: tuple[int, int] | None
 ) -> Sequence[Line]:
     """The requested lines, else those of the kernel's function, or all."""
-    listing, own = reader.listing(variant, stage), reader.function(variant, stage)
+    listing, function = reader.listing(variant, stage), reader.function(variant, stage)
     if lines is None:
-        lines = (1, len(listing.lines)) if own is None else (own.first, own.last)
+        lines = (1, len(listing.lines)) if function is None else (function.first, function.last)
     return listing.between(*lines)
 
 
@@ -441,7 +460,7 @@ def _json(
 ) -> dict[str, object]:
     reader = profiled.reader
     listing = reader.listing(variant, stage)
-    wanted = listing.lines if lines is None else listing.between(*lines)
+    listing_lines = listing.lines if lines is None else listing.between(*lines)
     return {
         "schema": jsons.SCHEMA,
         "stage": stage.value,
@@ -450,7 +469,7 @@ def _json(
         "functions": jsons.Rows(_functions(profiled, kernel, variant, stage, listing)),
         "notes": [],
         "lines": jsons.Rows(
-            _line_values(profiled, variant, stage, wanted, estimated=estimated or {})
+            _line_values(profiled, variant, stage, listing_lines, estimated=estimated or {})
         ),
     }
 
@@ -473,7 +492,7 @@ def _line_values(
             links[other] = reader.links(variant, stage, other)
         except PtxviewError as error:
             say(f"no links to {other.value}: {error.message}")
-    annotations = reader.line_annotations(variant, stage, whole=True)
+    annotations = reader.line_annotations(variant, stage, whole_file=True)
     for line in lines:
         share = estimated.get(line.n, 0.0) if estimated else None
         yield jsons.line(line, links, annotations.at(line.n), annotations.words(line.n), share)
@@ -484,24 +503,26 @@ def _functions(
 ) -> Iterator[dict[str, object]]:
     """JSON of each function of a listing; there may be thousands."""
     reader = profiled.reader
-    own = reader.function(variant, stage)
+    kernel_function = reader.function(variant, stage)
     if stage in (Stage.SOURCE, Stage.OUTPUT_CODE):
-        if own is not None:
-            yield _function(profiled, kernel, variant, own)
+        if kernel_function is not None:
+            yield _function(profiled, kernel, variant, kernel_function)
         return
-    others = {v.symbol: (k, v) for k, v in reader.recording.variants() if v.hash == variant.hash}
-    for each in listing.functions:
-        held = others.get(each.name, (kernel, variant) if own is each else None)
-        if held is None:
-            yield jsons.function(each.name, None, None, each)
+    by_symbol = {v.symbol: (k, v) for k, v in reader.recording.variants() if v.hash == variant.hash}
+    for function in listing.functions:
+        pair = by_symbol.get(
+            function.name, (kernel, variant) if kernel_function is function else None
+        )
+        if pair is None:
+            yield jsons.function(function.name, None, None, function)
             continue
-        yield _function(profiled, held[0], held[1], each)
-        if held[1] is not variant:
-            reader.pass_over(held[1])
+        yield _function(profiled, pair[0], pair[1], function)
+        if pair[1] is not variant:
+            reader.pass_over(pair[1])
 
 
 def _function(
-    profiled: Profiled, kernel: Kernel, variant: Variant, at: Function
+    profiled: Profiled, kernel: Kernel, variant: Variant, function: Function
 ) -> dict[str, object]:
     """One kernel of a listing with its resources, hints, card and newest time."""
     reader = profiled.reader
@@ -510,27 +531,27 @@ def _function(
         kernel.name,
         variant.id,
         reader.resources(variant),
-        at,
+        function,
         notes,
         card.as_json(reader.card(variant)),
         profile.measured_json(profiled.measured(variant)),
     )
-    given = launch_evidence(reader)
+    evidence = launch_evidence(reader)
     return {
         **out,
-        "timing": timings.timing(given.times.of(kernel, variant)),
-        "launch_time": timings.launch_json(given.launch_time(kernel, variant)),
+        "timing": timings.timing(evidence.times.of(kernel, variant)),
+        "launch_time": timings.launch_json(evidence.launch_time(kernel, variant)),
     }
 
 
 def _within(lines: tuple[int, int], listing: Listing, stage: Stage) -> tuple[int, int]:
     """The lines of a range that a listing has. Raises ``UsageError`` if it has none."""
-    many = len(listing.lines)
-    first, last = max(lines[0], 1), min(lines[1], many)
+    count = len(listing.lines)
+    first, last = max(lines[0], 1), min(lines[1], count)
     if first > last:
         last_asked = "" if lines[1] == common.LAST_LINE else lines[1]
-        asked = str(lines[0]) if lines[0] == lines[1] else f"{lines[0]}:{last_asked}"
-        raise UsageError(f"{stage.value} has the lines 1 to {many}, and none in {asked}")
+        range_text = str(lines[0]) if lines[0] == lines[1] else f"{lines[0]}:{last_asked}"
+        raise UsageError(f"{stage.value} has the lines 1 to {count}, and none in {range_text}")
     return first, last
 
 
@@ -549,19 +570,19 @@ def _print_brief_kernel(
     resources = reader.resources(variant)
     first = brief.glance(variant, resources, reader.hint_count(variant), time)
     hottest: list[dict[str, Any]] = []
-    for one in regions(reader, variant, stage):
-        lines = listing.between(one.first, one.last)
+    for region in regions(reader, variant, stage):
+        lines = listing.between(region.first, region.last)
         text = next((line.text.strip() for line in lines if line.opcode is not None), "")
-        source = one.source and jsons.members(one.source, "file line")
-        own = jsons.members(one, "first last by percent depth live")
-        hottest.append({**own, "text": text, "source": source})
+        source = region.source and jsons.members(region.source, "file line")
+        fields = jsons.members(region, "first last by percent depth live")
+        hottest.append({**fields, "text": text, "source": source})
     value = brief.kernel(
         (reader.recording.path, common.handle(reader.recording, kernel, variant)),
         kernel,
         variant,
         stage,
         brief.figures(variant, first, resources, reader.card(variant), findings),
-        [_size(reader, variant, each) for each in jsons.ordered(variant.stages)],
+        [_size(reader, variant, other_stage) for other_stage in jsons.ordered(variant.stages)],
         findings,
         hottest,
     )
@@ -574,6 +595,6 @@ def _size(reader: Reader, variant: Variant, stage: Stage) -> dict[str, Any]:
     with contextlib.suppress(PtxviewError):
         if not variant.stages[stage].costly:
             out["lines"] = len(reader.listing(variant, stage).lines)
-            own = reader.function(variant, stage)
-            out |= {"first": own.first, "last": own.last} if own is not None else {}
+            function = reader.function(variant, stage)
+            out |= {"first": function.first, "last": function.last} if function is not None else {}
     return out

@@ -49,7 +49,7 @@ from inspector.reader.reader import Reader
 from inspector.recording.layout import is_recording, place
 from inspector.report import jsons, races, timings
 from inspector.report.tables import need_compiled
-from inspector.sources.opening import is_there, newest, standing
+from inspector.sources.opening import is_there, newest, path_or_unfinished
 from inspector.system import printing
 
 if TYPE_CHECKING:
@@ -186,17 +186,19 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     if args.stored and (args.roofline or args.bytes or args.flops):
         raise UsageError("--roofline, --bytes and --flops are of times that are taken now")
     words = list(args.words)
-    path = standing(Path(words.pop(0))) if words and is_there(Path(words[0])) else newest()
+    path = (
+        path_or_unfinished(Path(words.pop(0))) if words and is_there(Path(words[0])) else newest()
+    )
     reader = common.open_reader(str(path))
-    found, calls = chosen(reader, words)
-    if len(found) == 1 and words and not calls:
-        need_compiled(*found[0])
+    selected, calls = selected_launches(reader, words)
+    if len(selected) == 1 and words and not calls:
+        need_compiled(*selected[0])
     if args.estimate:
         return _estimated(args, reader, words)
     if args.stored:
-        return _stored(path, (found, calls) if words else None, args.json)
+        return _stored(path, (selected, calls) if words else None, args.json)
     wish = TimeWish(args.stopwatch, args.cache, args.seconds, args.limit, args.calls, args.python)
-    prepared = ready(reader, path, found, wish, calls)
+    prepared = ready(reader, path, selected, wish, calls)
     if args.bytes or args.flops:
         count = len(prepared.plan.launches) + len(prepared.calls)
         if count != 1:
@@ -213,8 +215,8 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
         print_json(timings.document(session))
     else:
         print_times(session, printing.out())
-        for said in prepared.plan.left_out:
-            printing.narrate(f"left out: {said}")
+        for sentence in prepared.plan.left_out:
+            printing.narrate(f"left out: {sentence}")
     if args.roofline and not args.json:
         peaks = device_peaks(session.device.get("name"))
         draw(races.session_roofline(session, path.name, peaks), NO_ROOFLINE)
@@ -223,15 +225,15 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
 
 def _estimated(args: argparse.Namespace, reader: Reader, words: list[str]) -> int:
     """Estimate the times of recorded launches and print them."""
-    given = [n for n in ("stored", "roofline", "bytes", "flops", "trust") if getattr(args, n)]
-    given += [
+    refused = [n for n in ("stored", "roofline", "bytes", "flops", "trust") if getattr(args, n)]
+    refused += [
         n for n, usual in (("stopwatch", "cupti"), ("cache", "cold")) if getattr(args, n) != usual
     ]
-    if given:
-        raise UsageError(f"--{given[0]} is of measured times; an estimate is of a cold L2")
-    found, _ = chosen(reader, words)
+    if refused:
+        raise UsageError(f"--{refused[0]} is of measured times; an estimate is of a cold L2")
+    selected, _ = selected_launches(reader, words)
     session = estimates(
-        reader, found, args.calls, args.device, named=bool(words), say=printing.narrate
+        reader, selected, args.calls, args.device, named=bool(words), say=printing.narrate
     )
     if args.json:
         print_json(timings.document(session))
@@ -240,7 +242,9 @@ def _estimated(args: argparse.Namespace, reader: Reader, words: list[str]) -> in
     return Exit.OK
 
 
-def chosen(reader: Reader, words: list[str]) -> tuple[tuple[Found, ...], tuple[Call, ...]]:
+def selected_launches(
+    reader: Reader, words: list[str]
+) -> tuple[tuple[Found, ...], tuple[Call, ...]]:
     """The variants and the calls that the words name, each once; all without words.
 
     A word is KERNEL, a graph's id, an extension's function or its module. Raises ``UsageError``.
@@ -288,8 +292,10 @@ def _stored(path: Path, only: tuple[tuple[Found, ...], tuple[Call, ...]] | None,
     if only is not None:
         named = {*(v.id for _, v in only[0]), *(c.name for c in only[1])}
 
-        def fits(one: Timing) -> bool:
-            return bool(named & {one.variant, one.kernel, *(k.variant for k in one.kernels)})
+        def fits(timing: Timing) -> bool:
+            return bool(
+                named & {timing.variant, timing.kernel, *(k.variant for k in timing.kernels)}
+            )
 
         stored_sessions = [replace(s, rows=tuple(filter(fits, s.rows))) for s in stored_sessions]
     stored_sessions = [s for s in stored_sessions if s.rows]

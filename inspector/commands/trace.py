@@ -87,8 +87,8 @@ def chosen_launch(args: argparse.Namespace) -> ChosenLaunch:
     """What the words and options mean. Raises PtxviewError; nothing has been run yet."""
     reader, kernel, variant = common.choose(args)
     need_compiled(kernel, variant)
-    given = {} if args.inputs is None else read_arrays(args.inputs)
-    wish = LaunchWish(args.call, args.grid, args.threads, args.shared, given, args.seed)
+    arrays = {} if args.inputs is None else read_arrays(args.inputs)
+    wish = LaunchWish(args.call, args.grid, args.threads, args.shared, arrays, args.seed)
     return choose_launch(reader, kernel, variant, wish)
 
 
@@ -105,23 +105,23 @@ def read_arrays(path: Path) -> Mapping[str, Array]:
     }
 
 
-def _array(data: bytes, what: str) -> Array:
+def _array(data: bytes, name: str) -> Array:
     """An array of a .npy. Raises ``Unreadable`` if it is invalid or holds no numbers."""
     stream = io.BytesIO(data)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            found = np.lib.format.read_array(stream, allow_pickle=False)
+            array = np.lib.format.read_array(stream, allow_pickle=False)
     except Exception as error:  # a dozen types, by what is wrong with the header
-        said = next(iter(str(error).splitlines()), type(error).__name__)
-        if said.startswith("Object arrays"):
-            raise Unreadable(f"{what} holds objects, and no numbers") from None
-        raise Unreadable(f"{what} is not an array: {said[:200]}") from None
-    if found.dtype.names or found.dtype.kind not in "biufc":
-        raise Unreadable(f"{what} holds {found.dtype}, and no numbers")
+        reason = next(iter(str(error).splitlines()), type(error).__name__)
+        if reason.startswith("Object arrays"):
+            raise Unreadable(f"{name} holds objects, and no numbers") from None
+        raise Unreadable(f"{name} is not an array: {reason[:200]}") from None
+    if array.dtype.names or array.dtype.kind not in "biufc":
+        raise Unreadable(f"{name} holds {array.dtype}, and no numbers")
     if stream.tell() != len(data):
-        raise Unreadable(f"{what} is damaged: its size is not that of its shape")
-    return found.astype(found.dtype.newbyteorder("="), copy=False)
+        raise Unreadable(f"{name} is damaged: its size is not that of its shape")
+    return array.astype(array.dtype.newbyteorder("="), copy=False)
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -132,7 +132,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     takes(
         parser,
         {
-            "--blocks": option("all|N|X,Y,Z", "default: all if cheap", type=wanted, default="auto"),
+            "--blocks": option(
+                "all|N|X,Y,Z", "default: all if cheap", type=blocks_option, default="auto"
+            ),
             "--by": option("STAGE", "lines of another stage, by sums", choices=ROLLED),
             "--lines": option("A[:B]", "lines of this range alone", type=common.span),
             "--bars": option(None, "figure of the bars (lanes)", choices=bars, default="lanes"),
@@ -141,7 +143,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def wanted(text: str) -> Wanted:
+def blocks_option(text: str) -> Wanted:
     """``all``, ``50``, ``3,1,0``."""
     if text in ("all", "auto"):
         return text
@@ -158,17 +160,17 @@ def wanted(text: str) -> Wanted:
 def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     """Run a call and print what happened; 1 where it did not come to its end."""
     args = parser.parse_args(argv)
-    chosen = chosen_launch(args)
-    reader, variant = chosen.reader, chosen.variant
+    call = chosen_launch(args)
+    reader, variant = call.reader, call.variant
     stage = Stage.PTX if args.by is None else Stage(args.by)
     if stage not in variant.stages:
-        raise UsageError(f"{chosen.kernel.demangled} has no stage {stage.value}")
+        raise UsageError(f"{call.kernel.demangled} has no stage {stage.value}")
     links = None if stage is Stage.PTX else reader.links(variant, Stage.PTX, stage)
     try:
         launched = trace_launch(
-            chosen.program,
-            chosen.launch,
-            chosen.make,
+            call.program,
+            call.launch,
+            call.make,
             blocks=args.blocks,
             budget=args.budget,
             seconds=args.seconds,
@@ -176,12 +178,12 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     except LaunchError as error:
         raise UsageError(error.message, error.hint) from None
     totals = launched.facts.totals(lambda opcode: reference.isa().cost("ptx", opcode))
-    differing = approximations(chosen.program, reference.table("approximate"))
-    told = report.TracedKernel(chosen, launched, totals, differing)
+    differing = approximations(call.program, reference.table("approximate"))
+    traced = report.TracedKernel(call, launched, totals, differing)
     executed = launched.executed
-    found = () if executed is None else reader.counted(variant, executed)
+    findings = () if executed is None else reader.counted(variant, executed)
     changed = (args.call, args.inputs, args.grid, args.threads, args.shared)
-    as_recorded = chosen.recorded is not None and all(one is None for one in changed)
+    as_recorded = call.recorded is not None and all(change is None for change in changed)
     if executed is not None and as_recorded and args.blocks in ("auto", "all"):
         reader.keep_executed(variant, executed)  # hints are about this call
     lines = launched.facts.lines()
@@ -190,55 +192,55 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
         listed = tuple(x for x in listed if args.lines[0] <= x.n <= args.lines[1])
     if args.json:
         of_stage = {} if links is None else {stage: listed}
-        print_json(report.document(told, listed if links is None else lines, of_stage, found))
+        print_json(report.document(traced, listed if links is None else lines, of_stage, findings))
     else:
-        _print_head(chosen)
+        _print_head(call)
         if launched.fault is not None:
-            _labelled(report.fault_rows(told, launched.fault), "red")
-        _labelled(report.summary(told), "dim")
-        printing.rows(map(card.hint, found))
-        _print_lines(chosen, stage, listed, args.bars, launched.inputs.at)
+            _labelled(report.fault_rows(traced, launched.fault), "red")
+        _labelled(report.summary(traced), "dim")
+        printing.rows(map(card.hint, findings))
+        _print_lines(call, stage, listed, args.bars, launched.inputs.at)
     if launched.spent is not None:
-        more = f"--budget {2 * args.budget}"
+        option = f"--budget {2 * args.budget}"
         if launched.spent.seconds is not None:
-            more = f"--seconds {2 * args.seconds:g}"
+            option = f"--seconds {2 * args.seconds:g}"
         printing.narrate(
             f"ptxview: {launched.spent.message}; the figures are from before that.\n"
-            f"{more} allows twice as many, --blocks 1 runs one block alone."
+            f"{option} allows twice as many, --blocks 1 runs one block alone."
         )
     ended = launched.fault is not None or launched.spent is not None
     return Exit.DIFFERENT if ended else Exit.OK
 
 
-def _print_head(chosen: ChosenLaunch) -> None:
-    variant = chosen.variant
-    words = (chosen.kernel.demangled, variant.id, variant.target, tables.config(variant))
+def _print_head(call: ChosenLaunch) -> None:
+    variant = call.variant
+    words = (call.kernel.demangled, variant.id, variant.target, tables.config(variant))
     printing.rows([Text(shown("  ".join(filter(None, words))), "bold")])
 
 
 def _print_lines(
-    chosen: ChosenLaunch,
+    call: ChosenLaunch,
     stage: Stage,
     lines: tuple[ExecutedLine, ...],
     drawn: str,
-    where: report.Where,
+    location: report.Where,
 ) -> None:
     printing.rows([Text()])
     if not lines:
         printing.narrate("none of these lines was run, or is tied to one that was")
         return
     if stage is not Stage.PTX:
-        said = (
+        sentence = (
             f"By line of {stage.value}: what the PTX that is tied to a line comes to; a line "
             "of PTX that is tied to several counts on each."
         )
-        printing.rows([Text(said, "dim")])
+        printing.rows([Text(sentence, "dim")])
     try:
-        listing = chosen.reader.listing(chosen.variant, stage)
+        listing = call.reader.listing(call.variant, stage)
     except PtxviewError as error:
         say(f"{error.message}")
         return
-    printing.rows(report.rows(lines, listing, printing.out().width, drawn, where))
+    printing.rows(report.rows(lines, listing, printing.out().width, drawn, location))
 
 
 def _labelled(rows: Iterable[tuple[str, str]], style: str) -> None:
@@ -266,25 +268,25 @@ def run_step(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     Commands are read from the terminal, from a pipe, or from --commands.
     """
     args = parser.parse_args(argv)
-    chosen = chosen_launch(args)
-    if not 0 <= args.lane < chosen.launch.threads:
+    call = chosen_launch(args)
+    if not 0 <= args.lane < call.launch.threads:
         raise UsageError(
-            f"there is no lane {args.lane}: a block has " + counted(chosen.launch.threads, "thread")
+            f"there is no lane {args.lane}: a block has " + counted(call.launch.threads, "thread")
         )
     traced = trace_block(
-        chosen.program,
-        chosen.launch,
-        chosen.make(),
+        call.program,
+        call.launch,
+        call.make(),
         args.block,
         budget=args.budget,
         seconds=args.seconds,
     )
-    names, why = chosen.register_names()
+    names, why = call.register_names()
     if why:
         say(f"values have no names from the source: {why}")
-    stepper = Stepper(traced, names, chosen.source, args.lane)
+    stepper = Stepper(traced, names, call.source, args.lane)
     if not args.json:
-        _print_head(chosen)
+        _print_head(call)
     for remark in stepper.inputs.remarks:
         printing.narrate(f"inputs: {remark}")
     if traced.ended is not None:
@@ -304,10 +306,10 @@ def run_step(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     return Exit.OK if traced.ended is None else Exit.DIFFERENT
 
 
-def _commands(given: str | None, quiet: bool) -> Iterator[str]:
+def _commands(option_text: str | None, quiet: bool) -> Iterator[str]:
     """Commands of the option, else of standard input; echoed where nobody typed them."""
-    typed = given is None and printing.at_terminal() and printing.to_terminal()
-    lines = iter(lambda: printing.answer("(step) "), None) if given is None else [given]
+    typed = option_text is None and printing.at_terminal() and printing.to_terminal()
+    lines = iter(lambda: printing.answer("(step) "), None) if option_text is None else [option_text]
     for line in lines:
         for command in map(str.strip, str(line).split(";")):
             if command and not typed and not quiet:

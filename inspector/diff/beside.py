@@ -41,11 +41,11 @@ def intra_line(a: str, b: str, names: Mapping[str, str] | None = None) -> tuple[
     ``names`` are those of the first by what they are called in the second: a name that is merely
     called something else does not differ. Neither do addresses, locations, comments and blanks.
     """
-    left, right = _tokens(a), _tokens(b)
-    changed = _differing(left, right, names or {})
+    a_tokens, b_tokens = _tokens(a), _tokens(b)
+    changed = _differing(a_tokens, b_tokens, names or {})
     if names and changed == ([], []):
         # Only names differ, but the lines were not matched.
-        changed = _differing(left, right, {})
+        changed = _differing(a_tokens, b_tokens, {})
     return _joined(changed[0], a), _joined(changed[1], b)
 
 
@@ -54,32 +54,34 @@ Token = tuple[int, str]
 
 
 def _differing(
-    left: list[Token], right: list[Token], renamed: Mapping[str, str]
+    a_tokens: list[Token], b_tokens: list[Token], renamed: Mapping[str, str]
 ) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
     """The ranges of the tokens that differ, with names of the left as the right calls them."""
     # a name of the second that is another's counterpart is not what is spelled like it here
     foreign = {text: "\0" + text for text in renamed.values()}
-    ours = [renamed.get(text, foreign.get(text, text)) for _, text in left]
-    theirs = [text for _, text in right]
-    deleted, inserted = _changed(ours[:_LONGEST], theirs[:_LONGEST])
-    unlike = [left[i] for i in deleted] + left[_LONGEST:]
-    other = [right[j] for j in inserted] + right[_LONGEST:]
-    return [(at, at + len(x)) for at, x in unlike], [(at, at + len(x)) for at, x in other]
+    a_texts = [renamed.get(text, foreign.get(text, text)) for _, text in a_tokens]
+    b_texts = [text for _, text in b_tokens]
+    deleted, inserted = _changed(a_texts[:_LONGEST], b_texts[:_LONGEST])
+    unlike = [a_tokens[i] for i in deleted] + a_tokens[_LONGEST:]
+    other = [b_tokens[j] for j in inserted] + b_tokens[_LONGEST:]
+    return [(column, column + len(x)) for column, x in unlike], [
+        (column, column + len(x)) for column, x in other
+    ]
 
 
-def _changed(ours: list[str], theirs: list[str]) -> tuple[list[int], list[int]]:
+def _changed(a_texts: list[str], b_texts: list[str]) -> tuple[list[int], list[int]]:
     """The tokens of two lines that differ, by place.
 
     Replaced in place where that marks no more than a longest common subsequence does: "3, 4" that
     became "5, 3" has two other operands, not one that moved.
     """
-    found: list[tuple[list[int], list[int]]] = []
+    candidates: list[tuple[list[int], list[int]]] = []
     for method in (Levenshtein, LCSseq):
-        changed = [o for o in method.opcodes(ours, theirs) if o.tag != "equal"]
+        changed = [o for o in method.opcodes(a_texts, b_texts) if o.tag != "equal"]
         deleted = [n for o in changed for n in range(o.src_start, o.src_end)]
         inserted = [n for o in changed for n in range(o.dest_start, o.dest_end)]
-        found.append((deleted, inserted))
-    return min(found, key=lambda marks: len(marks[0]) + len(marks[1]))
+        candidates.append((deleted, inserted))
+    return min(candidates, key=lambda marks: len(marks[0]) + len(marks[1]))
 
 
 def _tokens(text: str) -> list[Token]:
@@ -153,9 +155,9 @@ def rows_beside(
             yield BesideRow(Sign.MOVED_HERE if a is None else Sign.MOVED_AWAY, a, b, partner)
             continue
         quiet = (a is None or a in silent[0], b is None or b in silent[1])
-        left = None if a is None else lines[0][a - 1]
-        right = None if b is None else lines[1][b - 1]
-        related = left is None or right is None or _related(left, right)
+        a_line = None if a is None else lines[0][a - 1]
+        b_line = None if b is None else lines[1][b - 1]
+        related = a_line is None or b_line is None or _related(a_line, b_line)
         if op is Op.EQUAL or (all(quiet) and related):
             yield BesideRow(Sign.EQUAL, a, b)
         elif any(quiet):
@@ -163,16 +165,20 @@ def rows_beside(
                 yield BesideRow(Sign.EQUAL if quiet[0] else Sign.DELETED, a, None)
             if b is not None:
                 yield BesideRow(Sign.EQUAL if quiet[1] else Sign.INSERTED, None, b)
-        elif left is not None and right is not None and _bare(left.text) == _bare(right.text):
+        elif (
+            a_line is not None
+            and b_line is not None
+            and _without_addresses(a_line.text) == _without_addresses(b_line.text)
+        ):
             yield BesideRow(Sign.EQUAL, a, b)
         else:
             yield BesideRow(Sign.CHANGED if related else Sign.UNLIKE, a, b)
 
 
-def loud(found: Iterable[Hunk]) -> list[Hunk]:
+def loud(hunks: Iterable[Hunk]) -> list[Hunk]:
     """Return hunks with those that say nothing of the code as equal ones, neighbours joined."""
     out: list[Hunk] = []
-    for hunk in map(_loud, found):
+    for hunk in map(_loud, hunks):
         last = out[-1] if out else Hunk(Op.EQUAL, (0, 0), (0, 0))
         if last.op is hunk.op is Op.EQUAL and (last.a[1], last.b[1]) == (hunk.a[0], hunk.b[0]):
             out[-1] = Hunk(Op.EQUAL, (last.a[0], hunk.a[1]), (last.b[0], hunk.b[1]))
@@ -195,15 +201,15 @@ def _parts(hunk: Hunk, lines: tuple[Sequence[Line], Sequence[Line]]) -> Iterator
     if hunk.op is not Op.REPLACE or x1 - x == y1 - y or not 0 < pair_count <= _LARGEST:
         yield hunk
         return
-    left, right = lines[0][x - 1 : x1 - 1], lines[1][y - 1 : y1 - 1]
-    scores = [[_likeness(ours, theirs) for theirs in right] for ours in left]
-    best = [[0.0] * (len(right) + 1) for _ in range(len(left) + 1)]
-    for i in range(len(left) - 1, -1, -1):
-        for j in range(len(right) - 1, -1, -1):
+    a_lines, b_lines = lines[0][x - 1 : x1 - 1], lines[1][y - 1 : y1 - 1]
+    scores = [[_likeness(a_line, b_line) for b_line in b_lines] for a_line in a_lines]
+    best = [[0.0] * (len(b_lines) + 1) for _ in range(len(a_lines) + 1)]
+    for i in range(len(a_lines) - 1, -1, -1):
+        for j in range(len(b_lines) - 1, -1, -1):
             paired = best[i + 1][j + 1] + scores[i][j] if scores[i][j] else 0.0
             best[i][j] = max(best[i + 1][j], best[i][j + 1], paired)
     i = j = i0 = j0 = 0
-    while i < len(left) and j < len(right):
+    while i < len(a_lines) and j < len(b_lines):
         if scores[i][j] and best[i][j] == best[i + 1][j + 1] + scores[i][j]:
             yield from _apart(x + i0, x + i, y + j0, y + j)
             yield Hunk(Op.REPLACE, (x + i, x + i + 1), (y + j, y + j + 1))
@@ -230,7 +236,7 @@ def _likeness(x: Line, y: Line) -> float:
     return share if share >= 0.5 else 0.0
 
 
-def _bare(text: str) -> str:
+def _without_addresses(text: str) -> str:
     return _LOCATION.sub("", _ADDRESS.sub("", text)).rstrip()
 
 
@@ -276,17 +282,17 @@ def folded(rows: Iterable[BesideRow], context: int) -> Iterator[BesideRow]:
     yield from _fold(stretch, context if begun else 0, 0)
 
 
-def _fold(stretch: list[BesideRow], before: int, after: int) -> Iterator[BesideRow]:
-    hidden = len(stretch) - before - after
+def _fold(stretch: list[BesideRow], head_count: int, tail_count: int) -> Iterator[BesideRow]:
+    hidden = len(stretch) - head_count - tail_count
     if hidden < 2:
         yield from stretch
         return
-    yield from stretch[:before]
-    middle = stretch[before : before + hidden]
+    yield from stretch[:head_count]
+    middle = stretch[head_count : head_count + hidden]
     a = next((row.a for row in middle if row.a is not None), None)
     b = next((row.b for row in middle if row.b is not None), None)
     yield BesideRow(Sign.FOLD, a, b, None, hidden)
-    yield from stretch[len(stretch) - after :]
+    yield from stretch[len(stretch) - tail_count :]
 
 
 # Machine code has no parser: its lines are compared as they are.
@@ -309,13 +315,13 @@ _LLVM_LOCATION = re.compile(
 _MACHINE_LOCATION = re.compile(r",? debug-location .*$", re.MULTILINE)
 
 
-def change_of(run: PassRun, bare: bool = True) -> PassChange:
+def change_of(run: PassRun, without_locations: bool = True) -> PassChange:
     """What a pass changed; of one that changed nothing, nothing.
 
-    ``bare``: texts without locations, unless these are all that changed.
+    ``without_locations``: texts without locations, unless these are all that changed.
     """
     texts = run.before or "", run.after or ""
-    if bare:
+    if without_locations:
         shown = _unlocated(texts[0], run.language), _unlocated(texts[1], run.language)
         texts = texts if shown[0] == shown[1] else shown
     listings = _listing(texts[0], run.language), _listing(texts[1], run.language)

@@ -97,7 +97,7 @@ _DIGEST = re.compile(r"(?<=_)[0-9a-f]{8}(?:_\d++)?(?=_|E|\b)")
 _UNNAMED = re.compile(r"__unnamed_\d++")
 
 
-def plain(text: str) -> str:
+def without_digests(text: str) -> str:
     """``text`` with the digests and numbers of the names in it left out."""
     if not _MARKS.search(text):
         return text
@@ -111,7 +111,7 @@ def plain(text: str) -> str:
 
 def plain_name(name: str) -> str:
     """A function's name as it is shown: without digests and specialisation."""
-    return _SPECIALISED.sub("", plain(name)) or name
+    return _SPECIALISED.sub("", without_digests(name)) or name
 
 
 _NAMES = r"%[\w$]++|(?<![\w$])\$L[\w$]++|(?<![\w$%])__local_depot\d++"
@@ -123,19 +123,21 @@ _DEBUG = re.compile(r"\s*+\.section\s++\.debug")
 def read_ptx(
     listing: Listing, texts: list[str], first: int, function: Function | None, aliases: Aliases
 ) -> Forms:
-    known: set[str] = set()
+    declared_names: set[str] = set()
     for line in texts:
         label = LABEL.match(line.lstrip(" \t{")) if ":" in line else None
         if label is not None and not label[1].startswith(("%", "$L")):
-            known.add(label[1])
+            declared_names.add(label[1])
         if ".reg" in line:
             for declaration in register_declarations(line):
-                known.update(name for name, _ in declaration.names if name[0] != "%")
+                declared_names.update(name for name, _ in declaration.names if name[0] != "%")
     # beside registers and labels of compilers, any word may be a name
-    split = re.compile(rf"({_NAMES}|(?<![\w$%.])[A-Za-z_][\w$]*+)").split if known else _PLAIN
+    split = (
+        re.compile(rf"({_NAMES}|(?<![\w$%.])[A-Za-z_][\w$]*+)").split if declared_names else _PLAIN
+    )
     registers = _PtxRegisters()
     name = function.name if function else ""
-    own = re.compile(rf"(?<![\w$]){re.escape(name)}(?=_param_|_return_|(?![\w$]))")
+    own_name = re.compile(rf"(?<![\w$]){re.escape(name)}(?=_param_|_return_|(?![\w$]))")
     out: list[CanonicalForm] = []
     quiet: dict[int, str] = {}
     comment = False
@@ -162,8 +164,8 @@ def read_ptx(
             depth += opened
             del registers.scopes[max(1, depth + 1) :]
             if name and name in key:
-                key = own.sub(SELF, key)
-            out.append(registers.form(n, split(plain(key)), known))
+                key = own_name.sub(SELF, key)
+            out.append(registers.form(n, split(without_digests(key)), declared_names))
     return Forms(first, first - 1 + len(texts), tuple(out), quiet, registers.classes, {}, "ptx")
 
 
@@ -173,12 +175,12 @@ class _PtxRegisters:
         self.scopes: list[dict[str, str]] = [{}]
         self.made = 0
 
-    def form(self, n: int, parts: list[str], known: set[str]) -> CanonicalForm:
+    def form(self, n: int, parts: list[str], declared_names: set[str]) -> CanonicalForm:
         texts, names = [parts[0]], []
         for name, text in zip(parts[1::2], parts[2::2], strict=True):
             # a register or a label, not a special register or a keyword
             if name not in SPECIAL and (
-                name[0] in "%$" or name in known or name.startswith("__local_depot")
+                name[0] in "%$" or name in declared_names or name.startswith("__local_depot")
             ):
                 if self.made:
                     name = next((s[name] for s in reversed(self.scopes) if name in s), name)
@@ -203,8 +205,8 @@ class _PtxRegisters:
             else:
                 self.classes[name + "<" if count else name] = kind
         several = ", ".join("<>" if "<" in part else HOLE for part in names)
-        before, after = key[: match.start(1)].strip(), key[match.end() :].strip()
-        return f"{before} {kind} {several} {after}"
+        prefix, suffix = key[: match.start(1)].strip(), key[match.end() :].strip()
+        return f"{prefix} {kind} {several} {suffix}"
 
 
 _REGISTER = r"(?<![.$`])\b(?:U?[RP]|B)\d{1,3}\b"
@@ -224,7 +226,7 @@ def read_sass(
     listing: Listing, texts: list[str], first: int, function: Function | None, aliases: Aliases
 ) -> Forms:
     name = function.name if function else ""
-    own = re.compile(rf"(?<![\w$]){re.escape(name)}(?![\w$])")
+    own_name = re.compile(rf"(?<![\w$]){re.escape(name)}(?![\w$])")
     lines = listing.lines[first - 1 : first - 1 + len(texts)]
     jumped: set[int] = set()
     if not any("`(" in text for text in texts):  # no labels
@@ -256,11 +258,11 @@ def read_sass(
         else:
             key = key.partition("//")[0]
         if name and name in key:
-            key = own.sub(SELF, key)
+            key = own_name.sub(SELF, key)
         # functions that ptxas added are numbered
         if "__internal_" in key and not key.lstrip().startswith((".size", ".type")):
             extra += tuple(_PTXAS_NAME.findall(key))
-        key = plain(key)
+        key = without_digests(key)
         parts = _SPLIT(key) if ".L" in key else _REGISTERS(key)
         names = parts[1::2]
         if len(operands) > len(names):
@@ -316,11 +318,11 @@ def read_ir(
     llvm = listing.language == "llvm"
     mark, comments, split = (";", _LLVM_COMMENT, _LLVM_NAMES) if llvm else ("//", _COMMENT, _MLIR)
     name = function.name if function else ""
-    own = re.compile(rf"(?<=@){re.escape(name)}(?![\w$.])")
+    own_name = re.compile(rf"(?<=@){re.escape(name)}(?![\w$.])")
     out: list[CanonicalForm] = []
     quiet: dict[int, str] = {}
     versions: dict[str, str] = {}
-    seen: set[str] = set()
+    seen_names: set[str] = set()
     for n, text in enumerate(texts, first):
         if mark in text:
             text = comments.sub(lambda m: m[1] or "", text)
@@ -335,16 +337,16 @@ def read_ir(
         elif not llvm and "loc(" in key:
             key = without_locations(key)
         if name and name in key:
-            key = own.sub(SELF, key)
+            key = own_name.sub(SELF, key)
         if "_" in key:
-            key = plain(key)
+            key = without_digests(key)
         if llvm and text[0] not in " \t" and (label := _LLVM_LABEL.match(key)):
             block = "%" + label[1].strip('"')
             out.append(CanonicalForm(n, HOLE + key[label.end(1) :], (block,)))
             continue
-        first_part, *rest = split(key)
+        first_part, *tail = split(key)
         parts = [first_part]
-        for value, between in zip(rest[::2], rest[1::2], strict=True):
+        for value, between in zip(tail[::2], tail[1::2], strict=True):
             if value[0] in "#!" and value not in aliases:  # looks like an alias: text
                 parts[-1] += value + between
             else:
@@ -353,9 +355,9 @@ def read_ir(
         if not llvm:  # a value of a region may have the name of another's
             for value in listing.lines[n - 1].defs:
                 value = value.partition("#")[0]
-                if value in seen and versions.get(value, "").partition("@")[2] != str(n):
+                if value in seen_names and versions.get(value, "").partition("@")[2] != str(n):
                     versions[value] = f"{value}@{n}"
-            seen.update(names)
+            seen_names.update(names)
             names = [versions.get(name, name) for name in names]
         out.append(CanonicalForm(n, " ".join(HOLE.join(parts[::2]).split()), tuple(names)))
     last = first - 1 + len(texts)
@@ -432,9 +434,11 @@ def aliases_of(listing: Listing) -> Aliases:
         if inside or text.startswith("define "):
             inside = text[:1] != "}"
             continue
-        found = _LLVM_DEFINED.match(text) if text[:1] in "#!%a" else None
-        if found and (found[1][0] != "%" or found[2].startswith("type")):
-            defined.setdefault(found[1], "DI" if _DEBUG_NODE.match(found[2]) else found[2])
+        definition = _LLVM_DEFINED.match(text) if text[:1] in "#!%a" else None
+        if definition and (definition[1][0] != "%" or definition[2].startswith("type")):
+            defined.setdefault(
+                definition[1], "DI" if _DEBUG_NODE.match(definition[2]) else definition[2]
+            )
     return _resolved(defined, _LLVM_NAMES)
 
 

@@ -106,7 +106,7 @@ class Rules(Struct, frozen=True):
     kernels: tuple[tuple[str, Limits], ...] = ()
     baseline: str | None = None
 
-    def of(self, fits: Sequence[bool]) -> Limits:
+    def limits_for(self, fits: Sequence[bool]) -> Limits:
         """The limits of a kernel that fits those of ``kernels``; of several, the last counts."""
         out = self.limits
         for (_, limits), fit in zip(self.kernels, fits, strict=True):
@@ -120,42 +120,44 @@ SWITCHES = {"no-spills": "spills", "no-fp64": "fp64"}
 """Options that mean a bound of 0."""
 
 
-def allowance(text: object, where: str) -> Allowance:
+def allowance(text: object, location: str) -> Allowance:
     """Parse ``2`` or ``"5%"``. Raises ``UsageError``."""
     number = str(text).strip()
     try:
-        return Allowance(_amount(float(number.removesuffix("%")), where), number.endswith("%"))
+        return Allowance(_amount(float(number.removesuffix("%")), location), number.endswith("%"))
     except ValueError:
         raise UsageError(
-            f"{where}: {text!r} is neither a number nor a percentage", "Such as 2 or 5%."
+            f"{location}: {text!r} is neither a number nor a percentage", "Such as 2 or 5%."
         ) from None
 
 
-def read(table: object, where: str, rules: Sequence[str]) -> Rules:
+def read(table: object, location: str, rules: Sequence[str]) -> Rules:
     """Parse ``[tool.ptxview.check]`` of the file ``where``; ``rules`` are those of hints.
 
     Raises ``UsageError`` for unknown names, with the nearest known one.
     """
-    settings = dict(_table(table, where))
+    settings = dict(_table(table, location))
     baseline, parts = settings.pop("baseline", None), settings.pop("kernels", [])
     if baseline is not None and not isinstance(baseline, str):
-        raise UsageError(f"{where}: baseline is not a path")
+        raise UsageError(f"{location}: baseline is not a path")
     if not isinstance(parts, list):
         raise UsageError(
-            f"{where}: kernels is not a list of tables", "[[tool.ptxview.check.kernels]]"
+            f"{location}: kernels is not a list of tables", "[[tool.ptxview.check.kernels]]"
         )
     kernels: list[tuple[str, Limits]] = []
     for n, part in enumerate(parts, 1):
-        inner = dict(_table(part, f"{where}, kernels {n}"))
+        inner = dict(_table(part, f"{location}, kernels {n}"))
         selector = inner.pop("select", None)
         if not isinstance(selector, str):
-            raise UsageError(f"{where}, kernels {n}: select says no kernel", 'select = "matmul*"')
+            raise UsageError(
+                f"{location}, kernels {n}: select says no kernel", 'select = "matmul*"'
+            )
         if FIGURES["kernels"].option in inner:
             raise UsageError(
-                f"{where}, {selector}: max-kernels is a limit of graphs, not of kernels"
+                f"{location}, {selector}: max-kernels is a limit of graphs, not of kernels"
             )
-        kernels.append((selector, limits_of(inner, f"{where}, {selector}: ", rules)))
-    return Rules(limits_of(settings, f"{where}: ", rules), tuple(kernels), baseline)
+        kernels.append((selector, limits_of(inner, f"{location}, {selector}: ", rules)))
+    return Rules(limits_of(settings, f"{location}: ", rules), tuple(kernels), baseline)
 
 
 def limits_of(settings: Mapping[str, object], prefix: str, rules: Sequence[str]) -> Limits:
@@ -164,48 +166,48 @@ def limits_of(settings: Mapping[str, object], prefix: str, rules: Sequence[str])
     forbidden: list[object] = []
     allowed: dict[str, Allowance] = {}
     for name, value in settings.items():
-        at = f"{prefix}{name}"
+        option = f"{prefix}{name}"
         if name in OPTIONS:
             if isinstance(value, bool) or not isinstance(value, int | float):
-                raise UsageError(f"{at} is not a number")
-            bounds[OPTIONS[name]] = _amount(float(value), at)
+                raise UsageError(f"{option} is not a number")
+            bounds[OPTIONS[name]] = _amount(float(value), option)
         elif name in SWITCHES:
             if not isinstance(value, bool):
-                raise UsageError(f"{at} is neither true nor false")
+                raise UsageError(f"{option} is neither true nor false")
             bounds |= {SWITCHES[name]: 0.0} if value else {}
         elif name == "forbid":
             forbidden = list(value) if isinstance(value, list) else [value]
             for rule in forbidden:
                 if rule not in rules:
                     nearest = _nearest(str(rule), rules)
-                    raise UsageError(f"{at}: {rule} is not the rule of a hint", nearest)
+                    raise UsageError(f"{option}: {rule} is not the rule of a hint", nearest)
         elif name == "allow":
-            for key, amount in _table(value, at).items():
+            for key, amount in _table(value, option).items():
                 if key not in PAIRED:
                     nearest = _nearest(key, PAIRED)
-                    raise UsageError(f"{at}: {key} is not compared with a baseline", nearest)
-                allowed[key] = allowance(amount, f"{at}.{key}")
+                    raise UsageError(f"{option}: {key} is not compared with a baseline", nearest)
+                allowed[key] = allowance(amount, f"{option}.{key}")
         else:
-            known = (*OPTIONS, *SWITCHES, "forbid", "allow", "baseline", "kernels")
-            raise UsageError(f"{prefix}nothing is called {name}", _nearest(name, known))
+            all_options = (*OPTIONS, *SWITCHES, "forbid", "allow", "baseline", "kernels")
+            raise UsageError(f"{prefix}nothing is called {name}", _nearest(name, all_options))
     return Limits(bounds, frozenset(map(str, forbidden)), allowed)
 
 
-def _table(value: object, where: str) -> Mapping[str, object]:
+def _table(value: object, location: str) -> Mapping[str, object]:
     if isinstance(value, dict):
         return cast(Mapping[str, object], value)
-    raise UsageError(f"{where} is not a table")
+    raise UsageError(f"{location} is not a table")
 
 
-def _amount(value: float, where: str) -> float:
+def _amount(value: float, location: str) -> float:
     if math.isfinite(value) and value >= 0:
         return value
-    raise UsageError(f"{where}: {value:g} is not an amount")
+    raise UsageError(f"{location}: {value:g} is not an amount")
 
 
-def _nearest(word: str, known: Sequence[str]) -> str:
-    near = difflib.get_close_matches(word, known, 2)
-    return f"Is {' or '.join(near)} meant?" if near else f"There are {', '.join(known)}."
+def _nearest(word: str, names: Sequence[str]) -> str:
+    near = difflib.get_close_matches(word, names, 2)
+    return f"Is {' or '.join(near)} meant?" if near else f"There are {', '.join(names)}."
 
 
 class Outcome(StrEnum):
@@ -247,7 +249,7 @@ class Verdict(Struct, frozen=True):
     """One limit of one subject.
 
     ``what`` is a figure's name or a hint's rule. ``limit`` is inclusive; if it follows from a
-    baseline, ``base`` is the baseline's figure and ``allowed`` how much worse it may be. ``said``
+    baseline, ``base`` is the baseline's figure and ``allowed`` how much worse it may be. ``reason``
     is a forbidden hint's text, or why something is not known.
     """
 
@@ -258,7 +260,7 @@ class Verdict(Struct, frozen=True):
     limit: float | None = None
     base: float | None = None
     allowed: Allowance | None = None
-    said: str = ""
+    reason: str = ""
     place: Place = Place()
 
     @property
@@ -270,34 +272,34 @@ class Verdict(Struct, frozen=True):
 
 
 def judge(
-    subject: Subject, figures: Figures, limits: Limits, before: Figures | None = None
+    subject: Subject, figures: Figures, limits: Limits, baseline: Figures | None = None
 ) -> Iterator[Verdict]:
-    """Yield a verdict for every limit that applies; ``before`` are the baseline's metrics."""
+    """Yield a verdict for every limit that applies; ``baseline`` are the metrics of the other."""
     for name in FIGURES:
         if name == "kernels":
             continue
         if name in limits.bounds:
             yield _judged(subject, figures, name, limits.bounds[name])
         allowed = limits.allowed.get(name)
-        if before is None or allowed is None:
+        if baseline is None or allowed is None:
             continue
-        value, base = figures.values.get(name), before.values.get(name)
+        value, base = figures.values.get(name), baseline.values.get(name)
         if base is not None and value is not None:
             limit = allowed.worst(base, FIGURES[name].least)
             yield _judged(subject, figures, name, limit, base, allowed)
         elif not (allowed.implied and value is base is None):
             missing = value is None
-            said = _why(figures, name) if missing else f"in the baseline: {_why(before, name)}"
-            yield Verdict(subject, name, Outcome.UNKNOWN, value, None, base, allowed, said)
+            reason = _why(figures, name) if missing else f"in the baseline: {_why(baseline, name)}"
+            yield Verdict(subject, name, Outcome.UNKNOWN, value, None, base, allowed, reason)
     for rule in sorted(limits.forbidden):
-        found = [finding.text for finding in figures.findings if finding.rule == rule]
-        for text in found:
+        texts = [finding.text for finding in figures.findings if finding.rule == rule]
+        for text in texts:
             place = figures.place(rule)
-            yield Verdict(subject, rule, Outcome.BROKEN, said=text, place=place)
-        if not found:
+            yield Verdict(subject, rule, Outcome.BROKEN, reason=text, place=place)
+        if not texts:
             why = figures.why.get(rule)
             outcome = Outcome.KEPT if why is None else Outcome.UNKNOWN
-            yield Verdict(subject, rule, outcome, said=why or "")
+            yield Verdict(subject, rule, outcome, reason=why or "")
 
 
 def _judged(
@@ -310,7 +312,7 @@ def _judged(
 ) -> Verdict:
     value = figures.values.get(name)
     if value is None:
-        return Verdict(subject, name, Outcome.UNKNOWN, None, limit, said=_why(figures, name))
+        return Verdict(subject, name, Outcome.UNKNOWN, None, limit, reason=_why(figures, name))
     broken = value < limit if FIGURES[name].least else value > limit
     outcome = Outcome.BROKEN if broken else Outcome.KEPT
     place = figures.place(name) if broken else Place()
@@ -351,7 +353,7 @@ class Reading(Struct, frozen=True):
 
     def figures(self, kernel: Kernel, variant: Variant, limits: Limits) -> Figures:
         """What of a variant the limits ask for; nothing else is read."""
-        asked = {*limits.bounds, *limits.allowed}
+        limited = {*limits.bounds, *limits.allowed}
         resources = self.reader.resources(variant)
         stores, loads = resources.spill_store_bytes, resources.spill_load_bytes
         values: dict[str, float | None] = {
@@ -361,25 +363,25 @@ class Reading(Struct, frozen=True):
         }
         why = dict.fromkeys(values, self._lacking(variant))
         findings: tuple[Finding, ...] = ()
-        if asked & {"shared", "occupancy"}:
+        if limited & {"shared", "occupancy"}:
             card = self.reader.card(variant)
             if card.static_shared_bytes is not None and card.dynamic_shared_bytes is not None:
                 values["shared"] = card.static_shared_bytes + card.dynamic_shared_bytes
             values["occupancy"] = None if card.occupancy is None else card.occupancy.percent
             why["shared"] = "what a launch asks for is not known"
             why["occupancy"] = NO_LAUNCH
-        if "instructions" in asked:
-            made = self.reader.card(variant).stage_content(Stage.SASS)
-            if made is not None and made.mix is not None:
-                values["instructions"] = made.mix.total
+        if "instructions" in limited:
+            content = self.reader.card(variant).stage_content(Stage.SASS)
+            if content is not None and content.mix is not None:
+                values["instructions"] = content.mix.total
             else:
                 why["instructions"] = self._unreadable(variant) or self._lacking(variant)
-        if "fp64" in asked:
+        if "fp64" in limited:
             try:
                 values["fp64"] = len(self._double(variant)[1])
             except PtxviewError as error:
                 why["fp64"] = error.message
-        if "time" in asked:
+        if "time" in limited:
             stored = self.times.of(kernel, variant)
             values["time"] = None if stored is None else stored.median_us
             why["time"] = "nobody took its time (ptxview time)"
@@ -403,13 +405,13 @@ class Reading(Struct, frozen=True):
 
     def _unreadable(self, variant: Variant) -> str:
         """Why a stage that hints read cannot be read; "" where all that are there can."""
-        there = [stage for stage in READ if stage in variant.stages]
+        stages = [stage for stage in READ if stage in variant.stages]
         try:
-            for stage in there:
+            for stage in stages:
                 self._lines(variant, stage)
         except PtxviewError as error:
             return error.message
-        return "" if there else "there is no code of it to read"
+        return "" if stages else "there is no code of it to read"
 
     def _not_asked(self, variant: Variant, rules: frozenset[str]) -> dict[str, str]:
         """Rules of hints that could not be asked, each with the reason."""
@@ -455,8 +457,8 @@ class Reading(Struct, frozen=True):
     def _line(self, variant: Variant, stage: Stage, name: str) -> Line | None:
         listing = self.reader.listing(variant, stage)
         if name == "fp64":
-            where, double = self._double(variant)
-            return double[0] if where is stage and double else None
+            double_stage, double = self._double(variant)
+            return double[0] if double_stage is stage and double else None
         if name in ("spills", "stack") and stage is Stage.SASS:
             return next((x for x in self._lines(variant, stage) if x.base in _LOCAL), None)
         if name in ("registers", "occupancy"):
@@ -483,7 +485,11 @@ def _beginning(variant: Variant) -> Location | None:
 
 def in_use(kernel: Kernel, variant: Variant) -> bool:
     """Whether a variant is none that a tuner tried and left; all are where no winner is known."""
-    won = [one for one in kernel.variants if one.autotune and one.autotune["winner"] is True]
+    won = [
+        candidate
+        for candidate in kernel.variants
+        if candidate.autotune and candidate.autotune["winner"] is True
+    ]
     if not won:
         return variant.failed is None
     return variant.autotune is None or variant in won or bool(variant.launches)
@@ -491,6 +497,6 @@ def in_use(kernel: Kernel, variant: Variant) -> bool:
 
 def partners(a: Reader, b: Reader) -> Iterator[tuple[Variant, Variant | None]]:
     """Every variant of ``b``, with the one of the baseline ``a`` that it belongs to."""
-    for left, right in recordings.pair(entries(a), entries(b)):
-        if right is not None:
-            yield right.variant, None if left is None else left.variant
+    for a_entry, b_entry in recordings.pair(entries(a), entries(b)):
+        if b_entry is not None:
+            yield b_entry.variant, None if a_entry is None else a_entry.variant

@@ -32,7 +32,7 @@ from inspector.diff.explanation import (
     tile,
 )
 from inspector.diff.listings import diff_listings
-from inspector.diff.recordings import Fate, RecordedVariant
+from inspector.diff.recordings import ChangeKind, RecordedVariant
 from inspector.diff.tiles import tiles_of
 from inspector.diff.variants import VariantRow
 from inspector.listing.cubin import read_cubin
@@ -57,26 +57,26 @@ class Compared(SideBySide, frozen=True):
     explanation: tuple[str, ...]
 
 
-def stage_of(a: Variant, b: Variant, asked: Stage | None = None) -> Stage:
+def stage_of(a: Variant, b: Variant, requested: Stage | None = None) -> Stage:
     """The stage that two are compared at: the one asked for, PTX, else the lowest that both have.
 
     Raises ``UsageError`` with the stages that there are.
     """
     common = [s for s in Stage if s in a.stages and s in b.stages]
-    if asked is not None and asked in common:
-        return asked
-    if asked is None and common:
+    if requested is not None and requested in common:
+        return requested
+    if requested is None and common:
         return Stage.PTX if Stage.PTX in common else common[-1]
     hint = f"Both have {', '.join(common)}."
     if not common:
         has = (", ".join(s for s in Stage if s in v.stages) or "none" for v in (a, b))
         hint = "a has {}; b has {}".format(*has)
-    if asked is None:
+    if requested is None:
         both = f"{base_name(a.symbol)} and {base_name(b.symbol)}"
         raise UsageError(f"{both} have no stage in common", hint)
-    lacking = next(v for v in (a, b) if asked not in v.stages)
-    why = lacking.missing.get(asked, "it was not recorded")
-    raise UsageError(f"there is no {asked.value} of {base_name(lacking.symbol)}: {why}", hint)
+    lacking = next(v for v in (a, b) if requested not in v.stages)
+    why = lacking.missing.get(requested, "it was not recorded")
+    raise UsageError(f"there is no {requested.value} of {base_name(lacking.symbol)}: {why}", hint)
 
 
 # -- two variants ---------------------------------------------------------------------------------
@@ -88,37 +88,37 @@ def compare(
     stage: Stage,
     *,
     exact: bool = False,
-    whole: bool = False,
+    whole_files: bool = False,
 ) -> Compared:
-    """Two variants at one stage; ``whole`` compares their whole files.
+    """Two variants at one stage; ``whole_files`` compares their whole files.
 
     Raises ``PtxviewError`` where the stage cannot be read.
     """
     (x, y), (v, w) = readers, pair
     listings = x.listing(v, stage), y.listing(w, stage)
     a, b = side(x, v, stage), side(y, w, stage)
-    taken = (
-        times(reader.recording.path).by_inputs(one.kernel, one.variant)
-        for reader, one in ((x, a), (y, b))
+    recorded_times = (
+        times(reader.recording.path).by_inputs(variant_side.kernel, variant_side.variant)
+        for reader, variant_side in ((x, a), (y, b))
     )
-    if alike_times := timed_alike(*taken):
+    if alike_times := timed_alike(*recorded_times):
         a, b = (
-            replace(one, time_us=time.median_us)
-            for one, time in zip((a, b), alike_times, strict=True)
+            replace(variant_side, time_us=time.median_us)
+            for variant_side, time in zip((a, b), alike_times, strict=True)
         )
     compared: Functions = x.function(v, stage), y.function(w, stage)
-    if whole or None in compared or stage in _MODULES:
+    if whole_files or None in compared or stage in _MODULES:
         compared = None, None
     functions = None if compared == (None, None) else (compared,)
     diff = diff_listings(*listings, exact=exact, functions=functions)
-    same = {s: alike(readers, pair, s) for s in shared_stages(pair) if s is not stage}
+    same = {s: same_form(readers, pair, s) for s in shared_stages(pair) if s is not stage}
     same[stage] = diff.identical
-    known = {s: v for s, v in same.items() if v is not None}
+    known_same = {s: v for s, v in same.items() if v is not None}
     rounds: tuple[RoundTimes, ...] = ()
     if x is y and a.kernel.id == b.kernel.id and a.kernel.autotune:
         codes = x.memo.once(("codes", a.kernel.id), lambda: tuned_codes((a.kernel,)))
         rounds = tuple(rounds_of(x.recording, a.kernel, v.id, w.id, codes))
-    summary = summarise(a, b, stage, known, rounds)
+    summary = summarise(a, b, stage, known_same, rounds)
     sentences = explain(a, b, summary, diff.identical)
     return Compared(listings, diff, a, b, stage, compared, summary, sentences)
 
@@ -161,8 +161,8 @@ def of_stage(
     if file is None or file.costly:
         return None
     try:
-        own = reader.function(variant, stage)
-        return None if own is None else make(reader.listing(variant, stage), own)
+        function = reader.function(variant, stage)
+        return None if function is None else make(reader.listing(variant, stage), function)
     except PtxviewError:
         return None
 
@@ -173,7 +173,10 @@ def own_source(reader: Reader, variant: Variant) -> tuple[str, ...] | None:
     if stage not in variant.stages or variant.span is None:
         stage = Stage.OUTPUT_CODE
     return of_stage(
-        reader, variant, stage, lambda text, own: tuple(text.texts(own.first, own.last))
+        reader,
+        variant,
+        stage,
+        lambda text, function: tuple(text.texts(function.first, function.last)),
     )
 
 
@@ -183,7 +186,7 @@ def shared_stages(pair: tuple[Variant, Variant]) -> Iterator[Stage]:
             yield stage
 
 
-def alike(
+def same_form(
     readers: tuple[Reader, Reader], pair: tuple[Variant, Variant], stage: Stage
 ) -> bool | None:
     """Whether two have one canonical form at a stage; None if it cannot be read."""
@@ -196,28 +199,32 @@ def alike(
 
 def variant_rows(
     reader: Reader,
-    chosen: Iterable[tuple[Kernel, Variant]],
+    selected: Iterable[tuple[Kernel, Variant]],
     stage: Stage,
-    more: Iterable[Kernel] = (),
+    uncompiled: Iterable[Kernel] = (),
 ) -> Iterator[VariantRow]:
     """A row for each variant, then one for each configuration of a tuner's without one.
 
-    ``stage`` is the one whose instructions are counted; ``more`` are kernels of which nothing was
+    ``stage`` is the one whose instructions are counted; of ``uncompiled`` kernels nothing was
     compiled. Without any tuner's time, rows have the times on the inputs that most were timed with.
     """
-    rows = list(_rows(reader, chosen, stage, more))
+    rows = list(_rows(reader, selected, stage, uncompiled))
     if any(row.time_us is not None for row in rows):
         floors = overheads(reader.recording)
         for row in rows:
             overhead_us = floors.get(variants.stopwatch(row))
-            by = None if row.time_us is None else TUNER
-            yield replace(row, time_by=by, overhead_us=overhead_us)
+            stopwatch = None if row.time_us is None else TUNER
+            yield replace(row, time_by=stopwatch, overhead_us=overhead_us)
         return
     recorded = times(reader.recording.path)
-    taken = [recorded.by_inputs(r.kernel, r.variant) if r.variant is not None else {} for r in rows]
-    kinds = Counter((i, t.device, t.cache) for by_input in taken for i, t in by_input.items())
+    times_by_input = [
+        recorded.by_inputs(r.kernel, r.variant) if r.variant is not None else {} for r in rows
+    ]
+    kinds = Counter(
+        (i, t.device, t.cache) for by_input in times_by_input for i, t in by_input.items()
+    )
     inputs, *how = kinds.most_common(1)[0][0] if kinds else ("",)
-    for row, by_input in zip(rows, taken, strict=True):
+    for row, by_input in zip(rows, times_by_input, strict=True):
         time = by_input.get(inputs)
         if time is not None and [time.device, time.cache] == how:
             row = replace(row, time_us=time.median_us, time_by=time.timing.stopwatch)
@@ -225,10 +232,13 @@ def variant_rows(
 
 
 def _rows(
-    reader: Reader, chosen: Iterable[tuple[Kernel, Variant]], stage: Stage, more: Iterable[Kernel]
+    reader: Reader,
+    selected: Iterable[tuple[Kernel, Variant]],
+    stage: Stage,
+    uncompiled: Iterable[Kernel],
 ) -> Iterator[VariantRow]:
-    kernels = {kernel.id: kernel for kernel in more}
-    for kernel, variant in chosen:
+    kernels = {kernel.id: kernel for kernel in uncompiled}
+    for kernel, variant in selected:
         kernels[kernel.id] = kernel
         yield VariantRow(
             kernel,
@@ -236,7 +246,12 @@ def _rows(
             variant.config,
             reader.resources(variant),
             reader.occupancy(variant),
-            of_stage(reader, variant, stage, lambda text, own: len(list(instructions(text, own)))),
+            of_stage(
+                reader,
+                variant,
+                stage,
+                lambda text, function: len(list(instructions(text, function))),
+            ),
             variants.time_us(variant),
             variants.winner(variant),
             variants.reason(variant),
@@ -260,25 +275,27 @@ class Files(SideBySide, frozen=True):
     figures: tuple[tuple[FigureChange, ...], ...]
 
 
-def compare_files(a: Reader, b: Reader, asked: Stage | None = None, exact: bool = False) -> Files:
+def compare_files(
+    a: Reader, b: Reader, requested: Stage | None = None, exact: bool = False
+) -> Files:
     """The one file that each was opened from; its kernels are paired by name, then by likeness.
 
     Raises ``PtxviewError`` where they have no such stage, or it cannot be read.
     """
-    left, right = ({v.symbol: v for _, v in r.recording.variants()} for r in (a, b))
-    first = next(iter(left.values())), next(iter(right.values()))
-    stage = stage_of(*first, asked)
+    a_variants, b_variants = ({v.symbol: v for _, v in r.recording.variants()} for r in (a, b))
+    first = next(iter(a_variants.values())), next(iter(b_variants.values()))
+    stage = stage_of(*first, requested)
     listings = a.listing(first[0], stage), b.listing(first[1], stage)
     difference = diff_listings(*listings, exact=exact)
     names = ((f.a.name if f.a else "", f.b.name if f.b else "") for f in difference.functions)
-    figures = tuple(tuple(_deltas(a, b, left.get(x), right.get(y))) for x, y in names)
+    figures = tuple(tuple(_deltas(a, b, a_variants.get(x), b_variants.get(y))) for x, y in names)
     return Files(listings, difference, stage, figures)
 
 
 # -- two recordings --------------------------------------------------------------------------------
 
 
-Paired = tuple[RecordedVariant | None, RecordedVariant | None, Fate, tuple[FigureChange, ...]]
+Paired = tuple[RecordedVariant | None, RecordedVariant | None, ChangeKind, tuple[FigureChange, ...]]
 """A pair with its state, and the figures that differ; none of what is the same."""
 
 
@@ -290,14 +307,14 @@ def compare_recordings(
     ``stage``: compare that one instead (SASS is disassembled only so); ``exact``: its text.
     """
     out = []
-    for left, right in recordings.pair(entries(a), entries(b)):
-        x, y = (None if e is None else e.variant for e in (left, right))
+    for a_entry, b_entry in recordings.pair(entries(a), entries(b)):
+        x, y = (None if e is None else e.variant for e in (a_entry, b_entry))
         if x is None or y is None:
-            state = Fate.ADDED if x is None else Fate.REMOVED
+            state = ChangeKind.ADDED if x is None else ChangeKind.REMOVED
         else:
-            state = Fate.SAME if _same((a, b), (x, y), stage, exact) else Fate.CHANGED
-        figures = () if state is Fate.SAME else tuple(_deltas(a, b, x, y))
-        out.append((left, right, state, figures))
+            state = ChangeKind.SAME if _same((a, b), (x, y), stage, exact) else ChangeKind.CHANGED
+        figures = () if state is ChangeKind.SAME else tuple(_deltas(a, b, x, y))
+        out.append((a_entry, b_entry, state, figures))
     return tuple(out)
 
 
@@ -335,7 +352,7 @@ def _same(
 def _same_at(
     readers: tuple[Reader, Reader], pair: tuple[Variant, Variant], stage: Stage, exact: bool
 ) -> bool:
-    return _same_bytes(pair, stage) or (not exact and alike(readers, pair, stage) is True)
+    return _same_bytes(pair, stage) or (not exact and same_form(readers, pair, stage) is True)
 
 
 def _same_bytes(pair: tuple[Variant, Variant], stage: Stage) -> bool:
@@ -362,9 +379,9 @@ def tuned_codes(kernels: Iterable[Kernel]) -> Codes:
 
 
 def _deltas(a: Reader, b: Reader, x: Variant | None, y: Variant | None) -> Iterator[FigureChange]:
-    left = Resources() if x is None else a.resources(x)
-    right = Resources() if y is None else b.resources(y)
+    a_resources = Resources() if x is None else a.resources(x)
+    b_resources = Resources() if y is None else b.resources(y)
     for name in Resources.__struct_fields__:
-        change = FigureChange(name, getattr(left, name), getattr(right, name))
+        change = FigureChange(name, getattr(a_resources, name), getattr(b_resources, name))
         if change.differs:
             yield change

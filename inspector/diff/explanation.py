@@ -144,20 +144,24 @@ def summarise(
     same: Mapping[Stage, bool] | None = None,
     rounds: tuple[RoundTimes, ...] = (),
 ) -> Summary:
-    wanted = (stage, *MACHINE) if stage in MACHINE else MACHINE
-    machine = next((s for s in wanted if a.card.stage_content(s) and b.card.stage_content(s)), None)
-    left = a.card.stage_content(machine) if machine else None
-    right = b.card.stage_content(machine) if machine else None
+    machine_stages = (stage, *MACHINE) if stage in MACHINE else MACHINE
+    machine = next(
+        (s for s in machine_stages if a.card.stage_content(s) and b.card.stage_content(s)), None
+    )
+    a_content = a.card.stage_content(machine) if machine else None
+    b_content = b.card.stage_content(machine) if machine else None
     ranked = sorted((same or {}).items(), key=lambda item: item[0].rank)
-    first = next((n for n, (_, alike) in enumerate(ranked) if not alike), 0)
+    first = next((n for n, (_, is_same) in enumerate(ranked) if not is_same), 0)
     (gained, unknown_a), (lost, unknown_b) = _alone(b, a), _alone(a, b)
     return Summary(
         stage,
         machine,
         tuple(resources(a, b)),
         _counts(a.opcodes, b.opcodes),
-        _counts(_costs(left), _costs(right)),
-        _changed_accesses(left.accesses if left else (), right.accesses if right else ()),
+        _counts(_costs(a_content), _costs(b_content)),
+        _changed_accesses(
+            a_content.accesses if a_content else (), b_content.accesses if b_content else ()
+        ),
         gained,
         lost,
         config(a.variant, b.variant),
@@ -171,22 +175,24 @@ def summarise(
     )
 
 
-def _alone(own: VariantSide, other: VariantSide) -> tuple[tuple[Finding, ...], tuple[Finding, ...]]:
+def _alone(
+    side: VariantSide, other: VariantSide
+) -> tuple[tuple[Finding, ...], tuple[Finding, ...]]:
     """The hints of one side alone: those that the other lacks, and those not known of it."""
     rules = {finding.rule for finding in other.findings}
-    launched = (own.card.launch is None) == (other.card.launch is None)
-    found = by_key(
-        ((launched or one.rule not in LAUNCHED) and _read(one, other), one)
-        for one in own.findings
-        if one.rule not in rules
+    launched = (side.card.launch is None) == (other.card.launch is None)
+    by_certainty = by_key(
+        ((launched or finding.rule not in LAUNCHED) and _read(finding, other), finding)
+        for finding in side.findings
+        if finding.rule not in rules
     )
-    return tuple(found.get(True, ())), tuple(found.get(False, ()))
+    return tuple(by_certainty.get(True, ())), tuple(by_certainty.get(False, ()))
 
 
 def _read(finding: Finding, side: VariantSide) -> bool:
     """Whether a side has a stage that a hint was seen in."""
-    seen = {stage for stage, lines in finding.lines.items() if lines}
-    return not seen or not seen.isdisjoint(side.variant.stages)
+    stages = {stage for stage, lines in finding.lines.items() if lines}
+    return not stages or not stages.isdisjoint(side.variant.stages)
 
 
 # -- figures --------------------------------------------------------------------------------------
@@ -214,12 +220,12 @@ def config(a: Variant, b: Variant) -> tuple[FigureChange, ...]:
     names = dict.fromkeys((*a.config, *b.config))
     # The target is above, options are the flags as they were written, and what was compiled
     # before an edit is so by where it stands.
-    told = {"target", EDIT, *(("flags",) if "options" in names else ())}
-    for name in (n for n in names if n not in told):
-        left, right = a.config.get(name), b.config.get(name)
+    excluded = {"target", EDIT, *(("flags",) if "options" in names else ())}
+    for name in (n for n in names if n not in excluded):
+        a_value, b_value = a.config.get(name), b.config.get(name)
         if name == "flags":
-            left, right = _flags_alone(left, right), _flags_alone(right, left)
-        out.append(FigureChange(name, left, right))
+            a_value, b_value = _flags_alone(a_value, b_value), _flags_alone(b_value, a_value)
+        out.append(FigureChange(name, a_value, b_value))
     return tuple(c for c in out if c.differs)
 
 
@@ -229,11 +235,11 @@ def changed_versions(a: Mapping[str, str], b: Mapping[str, str]) -> tuple[Figure
     return tuple(c for c in both if c.differs)
 
 
-def _flags_alone(own: object, other: object) -> list[str] | None:
-    if not isinstance(own, list | tuple):
+def _flags_alone(flags: object, other: object) -> list[str] | None:
+    if not isinstance(flags, list | tuple):
         return None
-    theirs = {str(f) for f in other} if isinstance(other, list | tuple) else set()
-    return [str(f) for f in own if str(f) not in theirs]
+    other_flags = {str(f) for f in other} if isinstance(other, list | tuple) else set()
+    return [str(f) for f in flags if str(f) not in other_flags]
 
 
 def opcodes(listing: Listing, function: Function) -> dict[str, int]:
@@ -279,15 +285,15 @@ def _counts(a: Mapping[str, int], b: Mapping[str, int]) -> tuple[FigureChange, .
 
 
 def _changed_accesses(a: Iterable[Access], b: Iterable[Access]) -> tuple[AccessChange, ...]:
-    left, right = ({(x.kind, x.space, x.width): x.count for x in side} for side in (a, b))
-    both = {key: (left.get(key, 0), right.get(key, 0)) for key in (*left, *right)}
+    a_counts, b_counts = ({(x.kind, x.space, x.width): x.count for x in side} for side in (a, b))
+    both = {key: (a_counts.get(key, 0), b_counts.get(key, 0)) for key in (*a_counts, *b_counts)}
     return tuple(AccessChange(*key, x, y) for key, (x, y) in both.items() if x != y)
 
 
 def _arguments(a: VariantSide, b: VariantSide) -> Iterator[FigureChange]:
     """Yield types and specializations of arguments by name, and the launch's grid."""
     compiled = a.parameters is not None and b.parameters is not None
-    left, right = (
+    a_types, b_types = (
         {
             p.name: p.type + (f", a multiple of {p.multiple_of}" if p.multiple_of > 1 else "")
             for p in side.parameters or ()
@@ -296,9 +302,9 @@ def _arguments(a: VariantSide, b: VariantSide) -> Iterator[FigureChange]:
         else {n: kind for n, kind in side.variant.signature.items() if kind != "constexpr"}
         for side in (a, b)
     )
-    for name in dict.fromkeys((*left, *right)) if compiled or (left and right) else ():
-        if left.get(name) != right.get(name):
-            yield FigureChange(name, left.get(name), right.get(name))
+    for name in dict.fromkeys((*a_types, *b_types)) if compiled or (a_types and b_types) else ():
+        if a_types.get(name) != b_types.get(name):
+            yield FigureChange(name, a_types.get(name), b_types.get(name))
     grids = [side.card.launch and side.card.launch.grid for side in (a, b)]
     if grids[0] and grids[1] and grids[0] != grids[1]:
         yield FigureChange("grid", list(grids[0]), list(grids[1]))
@@ -308,12 +314,12 @@ def _own_lines(a: tuple[str, ...] | None, b: tuple[str, ...] | None) -> tuple[in
     """Lines that only one side has, blanks and the indentation of the whole left out."""
     if a is None or b is None:
         return None
-    left, right = (
+    a_lines, b_lines = (
         dedent("\n".join(line.rstrip() for line in lines if line.strip())).splitlines()
         for lines in (a, b)
     )
-    alike = LCSseq.similarity(left, right)
-    return len(left) - alike, len(right) - alike
+    common = LCSseq.similarity(a_lines, b_lines)
+    return len(a_lines) - common, len(b_lines) - common
 
 
 # -- what rules see -------------------------------------------------------------------------------
@@ -364,13 +370,13 @@ _LIMITS = {
 
 
 def _masks(d: Delta) -> Iterator[str]:
-    sides = [[a for kind in (LOAD, STORE) for a in _of(x, kind)] for x in d.machine]
+    sides = [[a for kind in (LOAD, STORE) for a in _accesses_of_kind(x, kind)] for x in d.machine]
     guarded = [sum(a.guarded for a in accesses) for accesses in sides]
-    every = [sum(a.count for a in accesses) for accesses in sides]
-    if all(every) and bool(guarded[0]) != bool(guarded[1]):
+    totals = [sum(a.count for a in accesses) for accesses in sides]
+    if all(totals) and bool(guarded[0]) != bool(guarded[1]):
         n, verb, other = (0, "are gone", "b") if guarded[0] else (1, "came", "a")
         yield (
-            f"masks {verb}: {guarded[n]} of {every[n]} global accesses of {'ab'[n]} are under a "
+            f"masks {verb}: {guarded[n]} of {totals[n]} global accesses of {'ab'[n]} are under a "
             f"predicate, none of {other}'s is"
         )
 
@@ -396,9 +402,13 @@ def _limited(side: VariantSide, occupancy: Occupancy, mark: str) -> str:
     card = side.card
     shared = (card.static_shared_bytes or 0) + (card.dynamic_shared_bytes or 0)
     figures = {REGISTERS: card.resources.registers, SHARED: shared, THREADS: card.threads}
-    by = [f"{figures[n]} {_LIMITS[n]}" if n in _LIMITS else n for n in occupancy.limiters]
+    limiters = [f"{figures[n]} {_LIMITS[n]}" if n in _LIMITS else n for n in occupancy.limiters]
     blocks = plural(occupancy.blocks, "block")
-    return f"{blocks} an SM in {mark}, limited by {some(by)}" if by else f"{blocks} in {mark}"
+    return (
+        f"{blocks} an SM in {mark}, limited by {some(limiters)}"
+        if limiters
+        else f"{blocks} in {mark}"
+    )
 
 
 def _loops(d: Delta) -> Iterator[str]:
@@ -419,8 +429,8 @@ def _reached(card: Card) -> str:
     blocks, sms = card.blocks or 0, None if card.device is None else card.device.sms
     if not sms:
         return f"{blocks:,}"
-    each = f"{blocks / sms:.3g} for each of {sms} SMs"
-    return f"{blocks} of {sms} SMs have one" if blocks < sms else each
+    share = f"{blocks / sms:.3g} for each of {sms} SMs"
+    return f"{blocks} of {sms} SMs have one" if blocks < sms else share
 
 
 def _begins(d: Delta) -> Iterator[str]:
@@ -437,14 +447,16 @@ def _measured(d: Delta) -> Iterator[str]:
     x, y = d.a.time_us, d.b.time_us
     if x and y and x != y:
         yield f"measured: {_times(x, y)}"
-    for one in d.summary.rounds:
-        nodes = f" for {some(one.nodes)}" if one.nodes else ""
-        text = f"tuner's time in round {one.round}{nodes} ({one.stopwatch or 'unknown stopwatch'})"
-        text += f": {_times(one.a, one.b)}"
-        if max(one.a, one.b) <= min(one.a, one.b) * (1 + (one.noise or 0)):
-            text += f", which is noise: times of one code differ by {one.noise or 0:.0%} there"
-        if max(one.a, one.b) <= (one.overhead_us or 0):
-            text += f"; both may be the launch alone, of which it reads {one.overhead_us:.3g} µs"
+    for times in d.summary.rounds:
+        nodes = f" for {some(times.nodes)}" if times.nodes else ""
+        text = (
+            f"tuner's time in round {times.round}{nodes} ({times.stopwatch or 'unknown stopwatch'})"
+        )
+        text += f": {_times(times.a, times.b)}"
+        if max(times.a, times.b) <= min(times.a, times.b) * (1 + (times.noise or 0)):
+            text += f", which is noise: times of one code differ by {times.noise or 0:.0%} there"
+        if max(times.a, times.b) <= (times.overhead_us or 0):
+            text += f"; both may be the launch alone, of which it reads {times.overhead_us:.3g} µs"
         yield text
 
 
@@ -456,7 +468,7 @@ def _times(x: float, y: float) -> str:
 CONSEQUENCES = (_masks, _loops, _grid, _occupied, _begins, _measured)
 
 
-def _of(content: StageContent | None, kind: str) -> list[Access]:
+def _accesses_of_kind(content: StageContent | None, kind: str) -> list[Access]:
     accesses = () if content is None else content.accesses
     return [a for a in accesses if a.kind == kind and (kind == COPY or a.space == "global")]
 
@@ -486,15 +498,15 @@ def explain(a: VariantSide, b: VariantSide, summary: Summary, identical: bool) -
     errors = (("a", a.variant.error), ("b", b.variant.error))
     out = [f"{name} {error.how}: {error.said}" for name, error in errors if error is not None]
     same = f"the {summary.stage.value} is the same but for names"
-    what = ", ".join(effects[:MAX_EFFECTS]) or (same if identical and causes else "")
+    effect_text = ", ".join(effects[:MAX_EFFECTS]) or (same if identical and causes else "")
     if len(causes) == 1:
-        out.append(f"{causes[0]}: {what}" if what else causes[0])
+        out.append(f"{causes[0]}: {effect_text}" if effect_text else causes[0])
     elif causes:
-        out += [*causes, f"together: {what}"] if what else causes
+        out += [*causes, f"together: {effect_text}"] if effect_text else causes
     elif identical:
-        out.append(f"{same}; {what}" if what else same)
-    elif what:
-        out.append(f"nothing that was recorded was chosen differently: {what}")
+        out.append(f"{same}; {effect_text}" if effect_text else same)
+    elif effect_text:
+        out.append(f"nothing that was recorded was chosen differently: {effect_text}")
     out += [text for rule in CONSEQUENCES for text in rule(d)]
     return tuple(out)
 
@@ -510,15 +522,15 @@ def _warps_and_tile(d: Delta) -> Iterator[str]:
         parts.append(f"largest tensor {shapes}")
     if not parts:
         return
-    what = some(parts, 4)
+    change_text = some(parts, 4)
     x, y = d.a.elements, d.b.elements
-    of = "elements a thread" if d.a.tiles is None else "output elements a thread"
+    unit = "elements a thread" if d.a.tiles is None else "output elements a thread"
     if x is None or y is None:
-        yield what
+        yield change_text
     elif x == y:
-        yield f"{what}: as many {of} as before ({x})"
+        yield f"{change_text}: as many {unit} as before ({x})"
     else:
-        yield f"{what}: {_ratio(x, y)} the {of} ({x} → {y})"
+        yield f"{change_text}: {_ratio(x, y)} the {unit} ({x} → {y})"
 
 
 def _ratio(x: float, y: float) -> str:
@@ -547,13 +559,13 @@ def _shown_in_elements(d: Delta) -> set[str]:
 
 
 def _settings(d: Delta) -> Iterator[str]:
-    told = {*_shown_in_elements(d), *("num_ctas", "maxnreg", "flags", "target", "num_stages")}
+    excluded = {*_shown_in_elements(d), *("num_ctas", "maxnreg", "flags", "target", "num_stages")}
     for change in d.summary.config:
         if change.name == NAMES[2] and d.a.tiles and d.b.tiles and d.a.tiles.k_steps:
             x, y = d.a.tiles.k_steps, d.b.tiles.k_steps or 0
-            of = f"{_ratio(x, y)} the k-steps" if x != y else "as many k-steps"
-            yield f"{_changed(change)}: {of} ({x} → {y})"
-        elif change.name not in told:
+            effect = f"{_ratio(x, y)} the k-steps" if x != y else "as many k-steps"
+            yield f"{_changed(change)}: {effect} ({x} → {y})"
+        elif change.name not in excluded:
             yield _changed(change)
     for name in ("target", "num_stages", "num_ctas", "maxnreg"):
         if (changed := d.config(name)) is not None:
@@ -564,8 +576,8 @@ def _flags(d: Delta) -> Iterator[str]:
     """nvcc's flags that can change code: paths and the extension's name cannot."""
     change = next((c for c in d.summary.config if c.name == "flags"), None)
     parts = []
-    for side, own in (("a", change and change.a), ("b", change and change.b)):
-        named = [str(flag) for flag in own] if isinstance(own, list) else []
+    for side, flags in (("a", change and change.a), ("b", change and change.b)):
+        named = [str(flag) for flag in flags] if isinstance(flags, list) else []
         named = [f for f in named if "/" not in f and not f.startswith("-DTORCH_EXTENSION_NAME")]
         parts += [f"{some(named, 6)} in {side} alone"] if named else []
     if parts:
@@ -578,19 +590,27 @@ def _types(d: Delta) -> Iterator[str]:
         for c in d.summary.arguments
         if c.name != "grid"
     )
-    for (left, right), names in by_key(kinds).items():
-        if left != right:
-            yield f"{some(names)} {left} → {right}"
+    for (a_type, b_type), names in by_key(kinds).items():
+        if a_type != b_type:
+            yield f"{some(names)} {a_type} → {b_type}"
 
 
 def _multiples(d: Delta) -> Iterator[str]:
-    left, right = ({p.name: p.multiple_of for p in s.parameters or ()} for s in (d.a, d.b))
-    both = (((left[n], right[n]), n) for n in left if right.get(n, left[n]) != left[n])
+    a_multiples, b_multiples = (
+        {p.name: p.multiple_of for p in s.parameters or ()} for s in (d.a, d.b)
+    )
+    both = (
+        ((a_multiples[n], b_multiples[n]), n)
+        for n in a_multiples
+        if b_multiples.get(n, a_multiples[n]) != a_multiples[n]
+    )
     for (x, y), names in by_key(both).items():
         are = "is" if len(names) == 1 else "are"
-        many = "multiples" if len(names) > 1 and min(x, y) == 1 else "a multiple"
-        where = f"{x} in a, of {y} in b" if min(x, y) > 1 else f"{max(x, y)} in {'ab'[y > x]} alone"
-        yield f"{some(names, 4)} {are} known to be {many} of {where}"
+        noun = "multiples" if len(names) > 1 and min(x, y) == 1 else "a multiple"
+        amounts = (
+            f"{x} in a, of {y} in b" if min(x, y) > 1 else f"{max(x, y)} in {'ab'[y > x]} alone"
+        )
+        yield f"{some(names, 4)} {are} known to be {noun} of {amounts}"
 
 
 def _source(d: Delta) -> Iterator[str]:
@@ -608,18 +628,18 @@ CAUSES = (_warps_and_tile, _settings, _types, _multiples, _flags, _source)
 def _accesses(d: Delta) -> Iterator[str]:
     """Loads, stores and asynchronous copies of global memory, with their width if it changed."""
     for kind in (LOAD, STORE, COPY):
-        sides = [_of(content, kind) for content in d.machine]
-        left, right = (sum(a.count for a in side) for side in sides)
-        if left == right or None in d.machine:
+        sides = [_accesses_of_kind(content, kind) for content in d.machine]
+        a_count, b_count = (sum(a.count for a in side) for side in sides)
+        if a_count == b_count or None in d.machine:
             continue
         name = _INSTRUCTIONS[d.stage, kind]
         if kind != COPY and d.stage == "ptx":
             name += ".global"
-        text = f"{left} → {right} {name}"
+        text = f"{a_count} → {b_count} {name}"
         widths = [sorted({a.width or 0 for a in side}) for side in sides]
         if all(w and all(w) for w in widths) and widths[0] != widths[1]:
-            before, after = (" or ".join(map(str, w)) for w in widths)
-            text += f" ({before} → {after} bytes wide)"
+            a_widths, b_widths = (" or ".join(map(str, w)) for w in widths)
+            text += f" ({a_widths} → {b_widths} bytes wide)"
         yield text
 
 
@@ -629,15 +649,15 @@ def _products(d: Delta) -> Iterator[str]:
         return
     for name in dict.fromkeys(p.opcode for content in (x, y) for p in content.products):
         by_side = [[p for p in content.products if p.opcode == name] for content in (x, y)]
-        before, after = (sum(p.count for p in side) for side in by_side)
+        a_count, b_count = (sum(p.count for p in side) for side in by_side)
         shapes = [
             dict.fromkeys("m{}n{}k{}".format(*p.shape) if p.shape else "another shape" for p in ps)
             for ps in by_side
         ]
-        text = f"{before} → {after} {name}"
+        text = f"{a_count} → {b_count} {name}"
         if all(shapes) and shapes[0] != shapes[1]:
             yield f"{text} ({some(list(shapes[0]))} → {some(list(shapes[1]))})"
-        elif before != after:
+        elif a_count != b_count:
             yield text
 
 

@@ -32,21 +32,25 @@ def pair(a: Listing, b: Listing) -> tuple[Pair, ...]:
     the most alike first. A single remaining function on each side is paired. A nested function is
     part of the outer one.
     """
-    left, right = apart(a.functions), apart(b.functions)
-    found = partners(left, right, (lambda f: f.name, lambda f: plain_name(f.name)))
-    taken = set(found.values())
-    ours = {i: opcodes(a, f) for i, f in enumerate(left) if i not in found}
-    others = {j: opcodes(b, f) for j, f in enumerate(right) if j not in taken}
-    enough = 0 if len(ours) == len(others) == 1 else ENOUGH
+    a_functions, b_functions = apart(a.functions), apart(b.functions)
+    matches = partners(a_functions, b_functions, (lambda f: f.name, lambda f: plain_name(f.name)))
+    used = set(matches.values())
+    a_opcodes = {i: opcodes(a, f) for i, f in enumerate(a_functions) if i not in matches}
+    b_opcodes = {j: opcodes(b, f) for j, f in enumerate(b_functions) if j not in used}
+    enough = 0 if len(a_opcodes) == len(b_opcodes) == 1 else ENOUGH
     scored = [
-        (likeness(x, y), -abs(i - j), i, j) for i, x in ours.items() for j, y in others.items()
+        (likeness(x, y), -abs(i - j), i, j)
+        for i, x in a_opcodes.items()
+        for j, y in b_opcodes.items()
     ]
     for score, _, i, j in sorted(scored, reverse=True):
-        if score >= enough and i not in found and j not in taken:
-            found[i] = j
-            taken.add(j)
-    out: list[Pair] = [(f, right[found[i]] if i in found else None) for i, f in enumerate(left)]
-    return (*out, *((None, function) for j, function in enumerate(right) if j not in taken))
+        if score >= enough and i not in matches and j not in used:
+            matches[i] = j
+            used.add(j)
+    out: list[Pair] = [
+        (f, b_functions[matches[i]] if i in matches else None) for i, f in enumerate(a_functions)
+    ]
+    return (*out, *((None, function) for j, function in enumerate(b_functions) if j not in used))
 
 
 def apart(functions: Sequence[Function]) -> list[Function]:
@@ -127,24 +131,24 @@ def diff_listings(
         g: Function | None = None,
     ) -> tuple[bool, Mapping[str, str]]:
         """Add the hunks of two inclusive spans; return if they are identical, and the names."""
-        left, right = (
+        a_forms, b_forms = (
             exact_forms(listing, span) if exact else canonical(listing, function, span, aliases)
             for listing, function, span, aliases in zip(
                 (a, b), (f, g), (x, y), meanings, strict=True
             )
         )
-        for forms, lines in zip((left, right), silent, strict=True):
+        for forms, lines in zip((a_forms, b_forms), silent, strict=True):
             lines.update(set(range(forms.first, forms.last + 1)) - {form.n for form in forms.forms})
-        build = Builder(left, right, a.texts(*x), b.texts(*y))
-        if len(left.forms) == len(right.forms) and numbered(left) == numbered(right):
-            parts.append(build.build([((0, 0, len(left.forms)), [])], {}))
-            both = zip(left.forms, right.forms, strict=True)
+        build = Builder(a_forms, b_forms, a.texts(*x), b.texts(*y))
+        if len(a_forms.forms) == len(b_forms.forms) and numbered(a_forms) == numbered(b_forms):
+            parts.append(build.build([((0, 0, len(a_forms.forms)), [])], {}))
+            both = zip(a_forms.forms, b_forms.forms, strict=True)
             return True, {n: m for x, y in both for n, m in zip(x.names, y.names, strict=True)}
         lines_of = (
-            [a.lines[form.n - 1] for form in left.forms],
-            [b.lines[form.n - 1] for form in right.forms],
+            [a.lines[form.n - 1] for form in a_forms.forms],
+            [b.lines[form.n - 1] for form in b_forms.forms],
         )
-        matching = match(left, right, lines_of, aliases=not only)
+        matching = match(a_forms, b_forms, lines_of, aliases=not only)
         moves = moved(lines_of[0], matching) if f is not None and not exact else {}
         stretches = changes(matching.blocks, moves, matching.a_keys, matching.b_keys)
         parts.append(build.build(stretches, moves))
@@ -161,10 +165,10 @@ def diff_listings(
             parts.append([Hunk(Op.DELETE, (x.first, x.last + 1), (0, 0))])
         elif y is not None:
             parts.append([Hunk(Op.INSERT, (0, 0), (y.first, y.last + 1))])
-    same = all(one.identical for one in pairs)
-    for left, right in () if only else _rests(a, b, functions):
-        if left[0] <= left[1] or right[0] <= right[1]:
-            same &= compare(left, right)[0]
+    same = all(function_pair.identical for function_pair in pairs)
+    for a_span, b_span in () if only else _rests(a, b, functions):
+        if a_span[0] <= a_span[1] or b_span[0] <= b_span[1]:
+            same &= compare(a_span, b_span)[0]
     quiet = frozenset(silent[0]), frozenset(silent[1])
     return ListingDiff(same, tuple(merged(_ordered(parts))), tuple(pairs), quiet)
 
@@ -177,8 +181,8 @@ def _ordered(parts: list[list[Hunk]]) -> list[Hunk]:
     alone = [part for begin, part in both if part and not begin]
     for part in sorted(alone, key=lambda part: part[0].b[0]):
         ends = [max((h.b[1] for h in p if h.b[0] < h.b[1]), default=0) for p in placed]
-        before = [k for k, end in enumerate(ends) if 0 < end <= part[0].b[0]]
-        placed.insert(max(before, key=lambda k: ends[k]) + 1 if before else 0, part)
+        preceding = [k for k, end in enumerate(ends) if 0 < end <= part[0].b[0]]
+        placed.insert(max(preceding, key=lambda k: ends[k]) + 1 if preceding else 0, part)
     out: list[Hunk] = []
     x = y = 1
     for part in placed:
@@ -196,17 +200,20 @@ def _rests(
     a: Listing, b: Listing, pairs: Sequence[Pair]
 ) -> Iterator[tuple[tuple[int, int], tuple[int, int]]]:
     """Yield lines outside of functions: before the first, between, after the last."""
-    left = sorted((x for x, _ in pairs if x), key=lambda f: f.first)
-    right = sorted((y for _, y in pairs if y), key=lambda f: f.first)
-    left_outside, right_outside = _outside(left, len(a.lines)), _outside(right, len(b.lines))
-    if not left or not right:
+    a_functions = sorted((x for x, _ in pairs if x), key=lambda f: f.first)
+    b_functions = sorted((y for _, y in pairs if y), key=lambda f: f.first)
+    left_outside, right_outside = (
+        _outside(a_functions, len(a.lines)),
+        _outside(b_functions, len(b.lines)),
+    )
+    if not a_functions or not b_functions:
         yield from zip_longest(left_outside, right_outside, fillvalue=(1, 0))
         return
     yield left_outside[0], right_outside[0]
-    before = {f.first: span for f, span in zip(left[1:], left_outside[1:], strict=False)}
-    behind = {f.first: span for f, span in zip(right[1:], right_outside[1:], strict=False)}
+    a_spans = {f.first: span for f, span in zip(a_functions[1:], left_outside[1:], strict=False)}
+    b_spans = {f.first: span for f, span in zip(b_functions[1:], right_outside[1:], strict=False)}
     for x, y in pairs:
-        yield before.get(x.first if x else 0, (1, 0)), behind.get(y.first if y else 0, (1, 0))
+        yield a_spans.get(x.first if x else 0, (1, 0)), b_spans.get(y.first if y else 0, (1, 0))
     yield left_outside[-1], right_outside[-1]
 
 

@@ -75,12 +75,12 @@ def changes(
     Within a change, lines of the same kind are paired.
     """
     # forms that moved get keys that match nothing
-    left, right = list(a_keys), list(b_keys)
+    a_rest, b_rest = list(a_keys), list(b_keys)
     for i, j in moved.items():
-        left[i], right[j] = _GONE, _COME
+        a_rest[i], b_rest[j] = _GONE, _COME
     x = y = 0
-    for i, j, size in [*blocks, (len(left), len(right), 0)]:
-        yield (i, j, size), list(_gap(x, y, left[x:i], right[y:j]))
+    for i, j, size in [*blocks, (len(a_rest), len(b_rest), 0)]:
+        yield (i, j, size), list(_gap(x, y, a_rest[x:i], b_rest[y:j]))
         x, y = i + size, j + size
 
 
@@ -88,11 +88,11 @@ _GONE, _COME = -1, -2
 _MANY = 4
 
 
-def _gap(x: int, y: int, left: list[int], right: list[int]) -> Iterator[Change]:
+def _gap(x: int, y: int, a_keys: list[int], b_keys: list[int]) -> Iterator[Change]:
     """The changes of a gap that begins at ``x`` and ``y``, by its keys."""
     i = j = 0
-    for i1, j1, size in [*refine([], left, right), (len(left), len(right), 0)]:
-        gone, come = left[i:i1], right[j:j1]
+    for i1, j1, size in [*refine([], a_keys, b_keys), (len(a_keys), len(b_keys), 0)]:
+        gone, come = a_keys[i:i1], b_keys[j:j1]
         if gone and come and _GONE not in gone and _COME not in come:
             yield from _replaced(x + i, x + i1, y + j, y + j1)
         else:
@@ -174,11 +174,11 @@ class Builder:
         """Add the lines before two equal ones: equal too, except surplus locations."""
         if x == self.x and y == self.y:
             return
-        ours, theirs = self.a.quiet, self.b.quiet
-        left = [n for n in range(self.x, x) if n in ours]
-        right = [m for m in range(self.y, y) if m in theirs]
-        if [ours[n] for n in left] == [theirs[m] for m in right]:
-            for n, m in zip(left, right, strict=True):
+        a_kinds, b_kinds = self.a.quiet, self.b.quiet
+        a_quiet = [n for n in range(self.x, x) if n in a_kinds]
+        b_quiet = [m for m in range(self.y, y) if m in b_kinds]
+        if [a_kinds[n] for n in a_quiet] == [b_kinds[m] for m in b_quiet]:
+            for n, m in zip(a_quiet, b_quiet, strict=True):
                 self._add(Op.EQUAL, n, m)
                 self._add(Op.EQUAL, n + 1, m + 1)
             self._add(Op.EQUAL, x, y)
@@ -186,7 +186,7 @@ class Builder:
         self._common(x, y)
         self._add(Op.REPLACE, x, y, True)
 
-    def _alike(self, x: int, y: int) -> bool:
+    def _same_text(self, x: int, y: int) -> bool:
         our_quiet, their_quiet = self.a.quiet.get(x), self.b.quiet.get(y)
         if our_quiet is not None or their_quiet is not None:
             return our_quiet == their_quiet
@@ -199,7 +199,11 @@ class Builder:
         ``least`` lines, as the locations of an MLIR text are; else two neighbours stay one change.
         """
         size = 0
-        while self.x + size < x and self.y + size < y and self._alike(self.x + size, self.y + size):
+        while (
+            self.x + size < x
+            and self.y + size < y
+            and self._same_text(self.x + size, self.y + size)
+        ):
             size += 1
         if size >= least:
             self._add(Op.EQUAL, self.x + size, self.y + size)
@@ -236,22 +240,22 @@ def rows(hunks: Sequence[Hunk]) -> Iterator[LinePair]:
     arriving = {hunk.b[0]: hunk for hunk in hunks if hunk.op is Op.MOVED}
     for hunk in hunks:
         if hunk.op is Op.MOVED:
-            for x, y in _beside(hunk):
+            for x, y in _line_pairs(hunk):
                 if x is not None:
                     yield Op.MOVED, x, None, y
             continue
         yield from _arrived(arriving, hunk.b[0])
-        yield from ((hunk.op, x, y, None) for x, y in _beside(hunk))
+        yield from ((hunk.op, x, y, None) for x, y in _line_pairs(hunk))
         yield from _arrived(arriving, hunk.b[1])
 
 
-def _beside(hunk: Hunk) -> Iterator[tuple[int | None, int | None]]:
+def _line_pairs(hunk: Hunk) -> Iterator[tuple[int | None, int | None]]:
     return zip_longest(range(*hunk.a), range(*hunk.b))
 
 
 def _arrived(arriving: dict[int, Hunk], line: int) -> Iterator[LinePair]:
     while (hunk := arriving.pop(line, None)) is not None:
-        for x, y in _beside(hunk):
+        for x, y in _line_pairs(hunk):
             if y is not None:
                 yield Op.MOVED, None, y, x
         line = hunk.b[1]
@@ -305,8 +309,8 @@ def _anchors(
     """Positions of elements that occur once in both, in the longest order common to both."""
     count = Counter(a[a0:a1])
     other_count = Counter(b[b0:b1])
-    where = {b[j]: j for j in range(b0, b1) if other_count[b[j]] == 1 and count.get(b[j]) == 1}
-    pairs = [(i, where[a[i]]) for i in range(a0, a1) if a[i] in where]
+    b_index = {b[j]: j for j in range(b0, b1) if other_count[b[j]] == 1 and count.get(b[j]) == 1}
+    pairs = [(i, b_index[a[i]]) for i in range(a0, a1) if a[i] in b_index]
     # the longest increasing subsequence of the positions in b
     ends: list[int] = []
     last_of_length: list[int] = []
@@ -347,8 +351,10 @@ def joined(blocks: Iterable[tuple[int, int, int]]) -> Blocks:
 
 
 def refine(blocks: Blocks, a: Sequence[int], b: Sequence[int]) -> Blocks:
-    more = [block for gap in gaps(blocks, len(a), len(b)) for block in _aligned(a, b, gap, True)]
-    return joined([*blocks, *more])
+    gap_blocks = [
+        block for gap in gaps(blocks, len(a), len(b)) for block in _aligned(a, b, gap, True)
+    ]
+    return joined([*blocks, *gap_blocks])
 
 
 Renaming = dict[str, str]
@@ -365,16 +371,16 @@ def renaming(a: Forms, b: Forms, pairs: Iterable[tuple[int, int]], fixed: Renami
     for i, j in pairs:
         votes.update(zip(a.forms[i].names, b.forms[j].names, strict=False))
     out = dict(fixed)
-    taken = set(fixed.values())
-    for _, alike in groupby(votes.most_common(), key=lambda vote: vote[1]):
-        free = [(x, y) for (x, y), _ in alike if x not in out and y not in taken]
+    used = set(fixed.values())
+    for _, tied in groupby(votes.most_common(), key=lambda vote: vote[1]):
+        free = [(x, y) for (x, y), _ in tied if x not in out and y not in used]
         agreeing = [(x, y) for x, y in free if class_of(a, x) == class_of(b, y)]
-        left, right = Counter(x for x, _ in agreeing), Counter(y for _, y in agreeing)
-        unique = [(x, y) for x, y in agreeing if left[x] == right[y] == 1]
+        a_counts, b_counts = Counter(x for x, _ in agreeing), Counter(y for _, y in agreeing)
+        unique = [(x, y) for x, y in agreeing if a_counts[x] == b_counts[y] == 1]
         for x, y in (*((x, y) for x, y in agreeing if x == y), *unique):
-            if x not in out and y not in taken:
+            if x not in out and y not in used:
                 out[x] = y
-                taken.add(y)
+                used.add(y)
     return out
 
 
@@ -404,10 +410,10 @@ def match(
     b_keys = [keys.setdefault(form.key, len(keys)) for form in b.forms]
     if not any(form.names for form in a.forms):
         return Match(align(a_keys, b_keys), a_keys, b_keys, a_keys, b_keys, {})
-    left, right = (a, lines[0], a_keys), (b, lines[1], b_keys)
-    blocks = align(_traced(*left, True), _traced(*right, True))
+    a_side, b_side = (a, lines[0], a_keys), (b, lines[1], b_keys)
+    blocks = align(_traced(*a_side, True), _traced(*b_side, True))
     if _size(blocks) < min(len(a_keys), len(b_keys)):
-        blocks = refine(blocks, _traced(*left, False), _traced(*right, False))
+        blocks = refine(blocks, _traced(*a_side, False), _traced(*b_side, False))
         blocks = refine(blocks, a_keys, b_keys)
     settled = _settle(a, b, a_keys, b_keys, blocks, aliases)
     complete = len(settled.a) == len(settled.b) == _size(settled.blocks)
@@ -424,28 +430,28 @@ def _as_written(a: Forms, b: Forms, match: Match) -> Match:
     Without it, where one line has two registers swapped, the line that defines one of them would
     be the changed one. Not for aliases, whose names alone say nothing.
     """
-    alike = sum(name == counterpart for name, counterpart in match.names.items())
-    if a.aliases or b.aliases or 2 * alike < len(match.names):
+    same_count = sum(name == counterpart for name, counterpart in match.names.items())
+    if a.aliases or b.aliases or 2 * same_count < len(match.names):
         return match
     numbers: dict[object, int] = {}
-    ours, theirs = (
+    a_numbers, b_numbers = (
         [numbers.setdefault((form.key, form.names), len(numbers)) for form in forms.forms]
         for forms in (a, b)
     )
-    blocks = align(ours, theirs)
+    blocks = align(a_numbers, b_numbers)
     if _size(blocks) <= _size(match.blocks):
         return match
     written = {name for form in b.forms for name in form.names}
     names = {n: n for form in a.forms for n in form.names if n in written}
-    return Match(blocks, ours, theirs, match.a_keys, match.b_keys, names)
+    return Match(blocks, a_numbers, b_numbers, match.a_keys, match.b_keys, names)
 
 
 def _settle(
     a: Forms, b: Forms, a_keys: list[int], b_keys: list[int], blocks: Blocks, aliases: bool
 ) -> Match:
     """Derive the renaming from the alignment, then the alignment from the renaming."""
-    meanings, others = a.aliases, b.aliases
-    by_meaning = {name[0] + meaning: name for name, meaning in reversed([*others.items()])}
+    meanings, other_meanings = a.aliases, b.aliases
+    by_meaning = {name[0] + meaning: name for name, meaning in reversed([*other_meanings.items()])}
     # of aliases of ``a``, each has at most one that means the same in ``b``
     fixed = {
         name: counterpart
@@ -457,14 +463,14 @@ def _settle(
     names = renaming(a, b, pairs, fixed)
     names = {name: other for name, other in names.items() if name not in barred}
     # a name's code is a number, an alias's its meaning: two aliases of one meaning are one
-    left: Codes = dict(meanings)
-    right: Codes = dict(others)
+    a_codes: Codes = dict(meanings)
+    b_codes: Codes = dict(other_meanings)
     for number, (x, y) in enumerate(names.items(), 1):
-        same = x in meanings and meanings[x] == others.get(y)
-        left[x] = right[y] = meanings[x] if same else number
+        same = x in meanings and meanings[x] == other_meanings.get(y)
+        a_codes[x] = b_codes[y] = meanings[x] if same else number
     numbers: dict[object, int] = {}
-    a_ids = _identities(a, a_keys, left, numbers, "a")
-    b_ids = _identities(b, b_keys, right, numbers, "b")
+    a_ids = _identities(a, a_keys, a_codes, numbers, "a")
+    b_ids = _identities(b, b_keys, b_codes, numbers, "b")
     agreeing = joined((i, j, 1) for i, j in pairs if a_ids[i] == b_ids[j])
     return Match(refine(agreeing, a_ids, b_ids), a_ids, b_ids, a_keys, b_keys, names)
 
@@ -530,7 +536,7 @@ def moved(lines: Sequence[Line], match: Match) -> dict[int, int]:
     those of the forms of ``a``."""
     outside = list(gaps(match.blocks, len(match.a), len(match.b)))
     places = by_key((match.b[j], j) for _, _, j0, j1 in outside for j in range(j0, j1))
-    waiting = {key: deque(own) for key, own in places.items()}
+    waiting = {key: deque(indices) for key, indices in places.items()}
     candidates: dict[int, int] = {}
     for i0, i1, _, _ in outside:
         for i in range(i0, i1):
@@ -555,9 +561,9 @@ def _independent(
     effort = MAX_LINES_SEEN
     out: dict[int, int] = {}
     for i, j in candidates.items():
-        behind = takewhile(lambda k, j=j: first[k] < j, range(i + 1, len(partner)))  # type: ignore[misc]
-        before = takewhile(lambda k, j=j: last[k] > j, range(i - 1, -1, -1))  # type: ignore[misc]
-        passed = [*islice(behind, MAX_PASSED), *islice(before, MAX_PASSED)]
+        following = takewhile(lambda k, j=j: first[k] < j, range(i + 1, len(partner)))  # type: ignore[misc]
+        preceding = takewhile(lambda k, j=j: last[k] > j, range(i - 1, -1, -1))  # type: ignore[misc]
+        passed = [*islice(following, MAX_PASSED), *islice(preceding, MAX_PASSED)]
         effort -= len(passed)
         if effort < 0:
             break

@@ -21,7 +21,7 @@ T = TypeVar("T")
 _NUMBER = re.compile(r"_\d+$")
 
 
-class Fate(StrEnum):
+class ChangeKind(StrEnum):
     SAME = "same"
     CHANGED = "changed"
     ADDED = "added"
@@ -50,8 +50,8 @@ def _settings(entry: RecordedVariant) -> str:
 
 
 def _compiled(entry: RecordedVariant) -> Hashable:
-    one = entry.variant
-    return _text(one.signature), _text(one.specialization), _settings(entry), one.target
+    variant = entry.variant
+    return _text(variant.signature), _text(variant.specialization), _settings(entry), variant.target
 
 
 KEYS: tuple[Key, ...] = (
@@ -75,40 +75,43 @@ source under another name, and a generated kernel that got another number in its
 
 def pair(a: Iterable[RecordedVariant], b: Iterable[RecordedVariant]) -> tuple[Pair, ...]:
     """Return every variant of both, in the order of the first; added ones come last."""
-    left, right = list(a), list(b)
-    found = partners(left, right, KEYS, _settings_alike)
-    taken = set(found.values())
+    a_entries, b_entries = list(a), list(b)
+    matches = partners(a_entries, b_entries, KEYS, _settings_alike)
+    used = set(matches.values())
     return (
-        *((entry, right[found[n]] if n in found else None) for n, entry in enumerate(left)),
-        *((None, entry) for n, entry in enumerate(right) if n not in taken),
+        *(
+            (entry, b_entries[matches[n]] if n in matches else None)
+            for n, entry in enumerate(a_entries)
+        ),
+        *((None, entry) for n, entry in enumerate(b_entries) if n not in used),
     )
 
 
 def partners(
-    left: Sequence[T],
-    right: Sequence[T],
+    a: Sequence[T],
+    b: Sequence[T],
     keys: Iterable[Callable[[T], Hashable | None]],
-    alike: Callable[[T, T], int] = lambda x, y: 0,
+    likeness: Callable[[T, T], int] = lambda x, y: 0,
 ) -> dict[int, int]:
-    """Return the places of ``left`` with those of ``right`` that share a key, the first key first.
+    """Return the places of ``a`` with those of ``b`` that share a key, the first key first.
 
-    Of several candidates the most ``alike`` wins, then the first.
+    Of several candidates the one of most ``likeness`` wins, then the first.
     """
     out: dict[int, int] = {}
     for key in keys:
-        taken = set(out.values())
+        used = set(out.values())
         waiting = by_key(
             (value, n)
-            for n, entry in enumerate(right)
-            if n not in taken and (value := key(entry)) is not None
+            for n, entry in enumerate(b)
+            if n not in used and (value := key(entry)) is not None
         )
-        for n, entry in enumerate(left if waiting else ()):
+        for n, entry in enumerate(a if waiting else ()):
             if n not in out and (candidates := waiting.get(key(entry))):
-                out[n] = max(candidates, key=lambda m, one=entry: (alike(one, right[m]), -m))  # type: ignore[misc]
+                out[n] = max(candidates, key=lambda m, a_entry=entry: (likeness(a_entry, b[m]), -m))  # type: ignore[misc]
                 candidates.remove(out[n])
     return out
 
 
 def _settings_alike(a: RecordedVariant, b: RecordedVariant) -> int:
-    theirs = b.variant.config
-    return sum(theirs.get(name, theirs) == value for name, value in a.variant.config.items())
+    b_config = b.variant.config
+    return sum(b_config.get(name, b_config) == value for name, value in a.variant.config.items())

@@ -49,8 +49,8 @@ def tiles_of(
     sizes = set(_tuned_for(kernels, kernel, variant))
     if len(sizes) == 1 and variant.config.get("choice") in TEMPLATES:
         operands, dtypes = sizes.pop()
-        found = _OPERANDS.search(operands)
-        a, b = ([int(d) for d in text.split("x")] for text in found.groups()) if found else ((), ())
+        match = _OPERANDS.search(operands)
+        a, b = ([int(d) for d in text.split("x")] for text in match.groups()) if match else ((), ())
         bytes_ = [element_bytes(dtype) for dtype in dtypes.split(", ")[-2:]]
         if len(a) > 1 and len(b) > 1 and a[-1] == b[-2]:
             blocks, steps = prod(a[:-2]) * -(-a[-2] // m) * -(-b[-1] // n), -(-a[-1] // k)
@@ -68,12 +68,12 @@ def _tuned_for(
     kernels: Iterable[Kernel], kernel: Kernel, variant: Variant
 ) -> Iterable[tuple[str, str]]:
     """Sizes and types of the operands in each round that a variant was in, or came of."""
-    for tuning in (tuning for each in kernels for tuning in each.autotune):
-        own = any(one.variant == variant.id for one in tuning.configurations)
-        if own or any(use.kernel == kernel.id for use in tuning.uses):
+    for tuning in (tuning for candidate in kernels for tuning in candidate.autotune):
+        tried = any(configuration.variant == variant.id for configuration in tuning.configurations)
+        if tried or any(use.kernel == kernel.id for use in tuning.uses):
             key = tuning.key if isinstance(tuning.key, Mapping) else {}
-            plain = tuning.operation in OPERATIONS
-            yield str(key.get("sizes")) if plain else "", str(key.get("dtypes"))
+            is_known = tuning.operation in OPERATIONS
+            yield str(key.get("sizes")) if is_known else "", str(key.get("dtypes"))
 
 
 def _count(
@@ -85,19 +85,19 @@ def _count(
         return None, None
     listing, facts = read
     flow = facts.flow
-    found = products(facts.code)
-    loops = {flow.loop_at(line) for product in found for line in product.lines}
+    found_products = products(facts.code)
+    loops = {flow.loop_at(line) for product in found_products for line in product.lines}
     work = sum(
         prod(product.shape or (0,))
         * product.count
         * warps
         / (4 if product.opcode in _WARP_GROUP else 1)
-        for product in found
+        for product in found_products
     )
-    turn, rest = divmod(work, step)
-    if len(loops) != 1 or rest or not turn or (None in loops and turn != steps):
+    turn, remainder = divmod(work, step)
+    if len(loops) != 1 or remainder or not turn or (None in loops and turn != steps):
         return None, None
     (loop,) = loops
-    every = [line.n for line in instructions(listing, facts.function)]
-    inside = 0 if loop is None else sum(loop.first <= n <= loop.last for n in every)
-    return inside / turn or None, len(every) + inside * (steps / turn - 1)
+    line_numbers = [line.n for line in instructions(listing, facts.function)]
+    inside = 0 if loop is None else sum(loop.first <= n <= loop.last for n in line_numbers)
+    return inside / turn or None, len(line_numbers) + inside * (steps / turn - 1)

@@ -50,8 +50,8 @@ class VariantRow(Struct, frozen=True):
     @property
     def at_most(self) -> str:
         """A mark before the tuner's time where it may be that of launching alone."""
-        us, most = self.time_us, self.overhead_us
-        return "≤ " if us is not None and most is not None and us <= most else ""
+        us, overhead_us = self.time_us, self.overhead_us
+        return "≤ " if us is not None and overhead_us is not None and us <= overhead_us else ""
 
     @property
     def spills(self) -> int | None:
@@ -98,38 +98,41 @@ def without_variant(kernel: Kernel) -> Iterator[VariantRow]:
 
     Of several tunings the one with a time counts.
     """
-    every = [
+    configurations = [
         (repr(sorted(configuration.config.items(), key=repr)), configuration, index == tuning.best)
         for tuning in kernel.autotune
         for index, configuration in enumerate(tuning.configurations)
     ]
-    compiled = {key for key, configuration, _ in every if configuration.variant}
-    alike = by_key(
+    compiled = {key for key, configuration, _ in configurations if configuration.variant}
+    rows_by_key = by_key(
         (key, candidate(kernel, configuration, best))
-        for key, configuration, best in every
+        for key, configuration, best in configurations
         if key not in compiled
     )
-    for rows in alike.values():
+    for rows in rows_by_key.values():
         timed = next((row for row in rows if row.time_us is not None), rows[0])
         sure = all(row.compiled is False for row in rows)
         won = any(row.winner for row in rows)
         yield replace(timed, winner=won or None, compiled=False if sure else None)
 
 
-def candidate(kernel: Kernel, one: Configuration, best: bool) -> VariantRow:
+def candidate(kernel: Kernel, configuration: Configuration, best: bool) -> VariantRow:
     """The row of a configuration without a variant."""
     return VariantRow(
         kernel,
         None,
-        one.config,
-        time_us=one.time_us,
-        reason=one.reason,
+        configuration.config,
+        time_us=configuration.time_us,
+        reason=configuration.reason,
         winner=best or None,
         # Certainly not compiled, or not known.
         compiled=None
-        if best or one.time_us is not None or not one.reason or _RAN.match(one.reason)
+        if best
+        or configuration.time_us is not None
+        or not configuration.reason
+        or _RAN.match(configuration.reason)
         else False,
-        maker=one.maker,
+        maker=configuration.maker,
     )
 
 

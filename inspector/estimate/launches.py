@@ -46,28 +46,30 @@ class LaunchEstimates:
         self._reader = reader
         self._known: dict[tuple[str, str], KeptEstimate | None] = {}
 
-    def known(self, kernel: Kernel, variant: Variant) -> float | None:
+    def stored_us(self, kernel: Kernel, variant: Variant) -> float | None:
         """The µs of a launch that was simulated before; None where there are none."""
-        kept = self._kept(kernel, variant)
-        return None if kept is None else kept.us
+        estimate = self._stored(kernel, variant)
+        return None if estimate is None else estimate.us
 
-    def missing(self, given: Evidence, pairs: Sequence[Launched]) -> list[Launched]:
+    def missing(self, times: Evidence, pairs: Sequence[Launched]) -> list[Launched]:
         """Launched variants that have no measured time and were not simulated.
 
         Those that take longest by their lower bounds come first.
         """
         if constants(self._reader, None)[1] is None:
             return []
-        found = []
+        untimed = []
         least: dict[int, float] = {}
         for kernel, variant in pairs:
             if variant.launches and variant.calls and at_hand(variant, Stage.PTX):
-                known = given.launch_time(kernel, variant)
-                measured = known is not None and known.measured
-                if not measured and self._kept(kernel, variant) is None:
-                    found.append((kernel, variant))
-                    least[id(variant)] = 0.0 if known is None else known.us * variant.launches
-        return sorted(found, key=lambda pair: -least[id(pair[1])])
+                launch_time = times.launch_time(kernel, variant)
+                measured = launch_time is not None and launch_time.measured
+                if not measured and self._stored(kernel, variant) is None:
+                    untimed.append((kernel, variant))
+                    least[id(variant)] = (
+                        0.0 if launch_time is None else launch_time.us * variant.launches
+                    )
+        return sorted(untimed, key=lambda pair: -least[id(pair[1])])
 
     def simulate(self, kernel: Kernel, variant: Variant) -> float | None:
         """The µs of a launch, which may take ten seconds; None where they cannot be estimated."""
@@ -75,33 +77,33 @@ class LaunchEstimates:
         us = None
         with suppress(PtxviewError):
             us = simulated(self._reader, frequent(kernel, variant), self._device())[0]
-        kept = KeptEstimate(us)
-        self._known[variant.hash, variant.symbol] = kept
+        estimate = KeptEstimate(us)
+        self._known[variant.hash, variant.symbol] = estimate
         if us is not None or time.monotonic() - began > MIN_KEPT_FAILURE_SECONDS:
-            self._reader.cache.put(self._key(kernel, variant), msgspec.json.encode(kept))
+            self._reader.cache.put(self._key(kernel, variant), msgspec.json.encode(estimate))
         return us
 
     def simulate_missing(
         self,
-        given: Evidence,
+        times: Evidence,
         pairs: Sequence[Launched],
         seconds: float,
         say: Callable[[str], object],
     ) -> int:
         """Simulate launches without a measured time until the time is over; how many are left."""
         until = time.monotonic() + seconds
-        missing = self.missing(given, pairs)
-        for done, (kernel, variant) in enumerate(missing):
+        missing = self.missing(times, pairs)
+        for count, (kernel, variant) in enumerate(missing):
             if time.monotonic() > until:
-                return len(missing) - done
-            say(f"estimating times: {done} of {len(missing)}, {kernel.called}")
+                return len(missing) - count
+            say(f"estimating times: {count} of {len(missing)}, {kernel.called}")
             self.simulate(kernel, variant)
         return 0
 
     def _device(self) -> Constants | None:
         return constants(self._reader, None)[1]
 
-    def _kept(self, kernel: Kernel, variant: Variant) -> KeptEstimate | None:
+    def _stored(self, kernel: Kernel, variant: Variant) -> KeptEstimate | None:
         identity = (variant.hash, variant.symbol)
         if identity not in self._known:
             self._known[identity] = None
@@ -153,8 +155,8 @@ def launch_evidence(
             ("lower bound", id(variant)), lambda: lower_bound_us(reader, kernel, variant)
         )
 
-    given = evidence(reader, with_window=with_window)
-    return replace(given, estimated=estimates.known, bound=bound)
+    recorded = evidence(reader, with_window=with_window)
+    return replace(recorded, estimated=estimates.stored_us, bound=bound)
 
 
 TENSOR_PEAKS = {
@@ -213,5 +215,5 @@ def peak_of(lines: Sequence[Line], peaks: Mapping[str, float]) -> float | None:
         match = _DOT.search(text)
         name = "fp8_tensor" if match is None else TENSOR_PEAKS.get(match[1], "fp8_tensor")
         rates.append(peaks.get(name))
-    known = [rate for rate in rates if rate is not None]
-    return max(known) if len(known) == len(rates) else None
+    known_rates = [rate for rate in rates if rate is not None]
+    return max(known_rates) if len(known_rates) == len(rates) else None

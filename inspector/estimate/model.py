@@ -91,8 +91,8 @@ class Simulation:
     def __init__(self, work: Work, machine: Machine) -> None:
         self.work, self.machine = work, machine
         self.mine = ceil(work.blocks / machine.sms)
-        each = max(1, len(work.steps) * work.warps)
-        waves = max(1, min(3, MAX_EVENTS // (each * work.resident)))
+        block_steps = max(1, len(work.steps) * work.warps)
+        waves = max(1, min(3, MAX_EVENTS // (block_steps * work.resident)))
         self.count = min(self.mine, work.resident * waves)
         cycle_share = 1 / min(machine.sms, work.blocks) / machine.clock_hz
         self.l2_rate = min(machine.port_bytes, machine.l2_bytes_per_s * cycle_share)
@@ -109,15 +109,15 @@ class Simulation:
         self.fetched: set[int] = set()
         self.spent: Spent = defaultdict(float)
 
-    def start(self, at: float) -> None:
+    def start(self, cycle: float) -> None:
         """Start the next block, when the one before has been started."""
         block, warps = len(self.left), self.work.warps
-        at = max(at, self.starting)
-        self.starting = at + max(self.machine.block_start, warps * self.machine.warp_start)
+        cycle = max(cycle, self.starting)
+        self.starting = cycle + max(self.machine.block_start, warps * self.machine.warp_start)
         self.left.append(warps)
         self.waiting.append([])
         for lane in range(warps):
-            begins, number = at + lane * self.machine.warp_start, block * warps + lane
+            begins, number = cycle + lane * self.machine.warp_start, block * warps + lane
             heapq.heappush(self.heap, (begins, number, 0, Warp(block, lane, number, begins)))
 
     def run(self) -> float:
@@ -127,43 +127,43 @@ class Simulation:
             self.start(0.0)
         steps, end = work.steps, len(work.steps)
         while heap:
-            at, number, pc, warp = heapq.heappop(heap)
+            cycle, number, pc, warp = heapq.heappop(heap)
             while pc < end and steps[pc][1] <= warp.lane:
                 pc += 1
             if pc >= end:
-                self._end(warp, at)
+                self._end(warp, cycle)
                 continue
             op, quarter = steps[pc][0], number % QUARTERS
-            ready, line = self._ready(op, warp, at, quarter)
-            if ready > at + 0.5:
-                self.spent[line] += ready - at
+            ready, line = self._ready(op, warp, cycle, quarter)
+            if ready > cycle + 0.5:
+                self.spent[line] += ready - cycle
                 heapq.heappush(heap, (ready, number, pc, warp))
                 continue
-            self.issue[quarter] = at + 1
+            self.issue[quarter] = cycle + 1
             if op.pipe is not None:
-                self.pipes[quarter][op.pipe[0]] = at + op.pipe[1]
-            after = self._run(op, warp, at, quarter)
-            self.spent[op.n] += after - at
+                self.pipes[quarter][op.pipe[0]] = cycle + op.pipe[1]
+            next_cycle = self._run(op, warp, cycle, quarter)
+            self.spent[op.n] += next_cycle - cycle
             if op.barrier and work.warps > 1:
-                self.waiting[warp.block].append((after, pc + 1, warp))
+                self.waiting[warp.block].append((next_cycle, pc + 1, warp))
                 self._meet(warp.block, op.n)
             else:
-                heapq.heappush(heap, (after, number, pc + 1, warp))
+                heapq.heappush(heap, (next_cycle, number, pc + 1, warp))
         return self._total()
 
-    def _ready(self, op: Op, warp: Warp, at: float, quarter: int) -> Result:
+    def _ready(self, op: Op, warp: Warp, cycle: float, quarter: int) -> Result:
         """When an instruction may issue, and what it waits for; that is then forgotten."""
-        ready = at, op.n
+        ready = cycle, op.n
         for k in op.wait:
             if warp.boards[k]:
                 ready = max(ready, max(warp.boards[k]))
                 warp.boards[k] = []
         if op.depends is not None:
-            name, left = op.depends
+            name, allowed = op.depends
             pending = warp.groups if name == "gsb0" else warp.boards[int(name[2])]
-            if len(pending) > left:
-                ready = max(ready, max(pending[: len(pending) - left]))
-                del pending[: len(pending) - left]
+            if len(pending) > allowed:
+                ready = max(ready, max(pending[: len(pending) - allowed]))
+                del pending[: len(pending) - allowed]
         if (place := op.n >> 3) not in self.fetched:
             self.fetched.add(place)
             self.fetching = max(ready[0], self.fetching) + self.machine.fetch
@@ -173,43 +173,43 @@ class Simulation:
             free = max(free, self.pipes[quarter].get(op.pipe[0], 0.0))
         return ready if ready[0] >= free else (free, op.n)
 
-    def _run(self, op: Op, warp: Warp, at: float, quarter: int) -> float:
+    def _run(self, op: Op, warp: Warp, cycle: float, quarter: int) -> float:
         """Issue an instruction; returns when the warp may go on."""
         machine, base = self.machine, op.base
-        done, read, after = at + 4, at + 10, at + op.stall
+        complete, read, next_cycle = cycle + 4, cycle + 10, cycle + op.stall
         if base in LOADS:
-            done, read = self._load(op, warp, at)
+            complete, read = self._load(op, warp, cycle)
             if base == "LDGSTS":
-                warp.copies = max(warp.copies, (done, op.n))
+                warp.copies = max(warp.copies, (complete, op.n))
         elif base in STORES:
-            read = self._store(op, at) + 12
-            done = read + machine.l2_latency * 1.5
+            read = self._store(op, cycle) + 12
+            complete = read + machine.l2_latency * 1.5
         elif base in SHARED:
-            self.l1 = max(at, self.l1) + op.waves
-            done, read = self.l1 + machine.shared_latency, self.l1 + 8
+            self.l1 = max(cycle, self.l1) + op.waves
+            complete, read = self.l1 + machine.shared_latency, self.l1 + 8
         elif base in self.latencies:
-            done = at + self.latencies[base]
+            complete = cycle + self.latencies[base]
         elif op.products:
-            begun = max(at, self.pipes[quarter].get("tensor", 0.0))
+            begun = max(cycle, self.pipes[quarter].get("tensor", 0.0))
             busy = self.pipes[quarter]["tensor"] = begun + op.products / machine.tensor_products
-            done = busy + machine.tensor_latency
+            complete = busy + machine.tensor_latency
             if base.endswith("GMMA"):
-                warp.products = max(warp.products, (done, op.n))
+                warp.products = max(warp.products, (complete, op.n))
                 if op.group:
                     warp.groups.append(warp.products)
             else:
-                after = max(after, begun + 1)
+                next_cycle = max(next_cycle, begun + 1)
         if op.write is not None:
-            copied = base == "LDGDEPBAR" and warp.copies[0] > done
-            warp.boards[op.write].append(warp.copies if copied else (done, op.n))
+            copied = base == "LDGDEPBAR" and warp.copies[0] > complete
+            warp.boards[op.write].append(warp.copies if copied else (complete, op.n))
         if op.read is not None:
             warp.boards[op.read].append((read, op.n))
-        return after
+        return next_cycle
 
-    def _load(self, op: Op, warp: Warp, at: float) -> tuple[float, float]:
+    def _load(self, op: Op, warp: Warp, cycle: float) -> tuple[float, float]:
         """When a load has its data, and when its registers are read."""
         machine, sectors = self.machine, op.sectors
-        begun = max(at, self.l1)
+        begun = max(cycle, self.l1)
         tags = max(op.tags, sectors / 4) if sectors else 0
         self.l1 = begun + tags + (op.waves if op.base == "LDGSTS" else 0)
         if not (fresh := sectors * op.fresh * 32):
@@ -221,9 +221,9 @@ class Simulation:
         first = warp.block < self.work.resident or op.memory > 0.5
         return moved + (machine.memory_latency if first else machine.l2_latency), begun + 12
 
-    def _store(self, op: Op, at: float) -> float:
+    def _store(self, op: Op, cycle: float) -> float:
         """Send a store on its way; returns when L1 takes it."""
-        begun = max(at, self.l1)
+        begun = max(cycle, self.l1)
         self.l1 = begun + max(op.tags, op.sectors / 4)
         moved = op.sectors * 32 * (1 + self.machine.partial_store * op.partial)
         self.l2 = max(begun, self.l2) + moved / self.l2_rate
@@ -237,20 +237,20 @@ class Simulation:
         waiting = self.waiting[block]
         if len(waiting) < self.left[block] or not waiting:
             return
-        at = max(each[0] for each in waiting) + self.machine.barrier
+        cycle = max(arrival[0] for arrival in waiting) + self.machine.barrier
         for since, pc, warp in waiting:
-            self.spent[line] += at - since
-            heapq.heappush(self.heap, (at, warp.number, pc, warp))
+            self.spent[line] += cycle - since
+            heapq.heappush(self.heap, (cycle, warp.number, pc, warp))
         waiting.clear()
 
-    def _end(self, warp: Warp, at: float) -> None:
+    def _end(self, warp: Warp, cycle: float) -> None:
         self.left[warp.block] -= 1
         if self.left[warp.block]:
             self._meet(warp.block)
             return
-        self.ends.append(at)
+        self.ends.append(cycle)
         if len(self.left) < self.count:
-            self.start(at + self.machine.block_start)
+            self.start(cycle + self.machine.block_start)
 
     def _total(self) -> float:
         """The end of the last block or store; blocks left out go on at the rate of the others.
@@ -261,8 +261,12 @@ class Simulation:
             raise ToolMissing("barriers that only some warps of a block come to are not modelled")
         ends = sorted(self.ends)
         total = max(ends[-1], self.last_store)
-        more = self.count - self.work.resident
-        rate = (ends[-1] - ends[-more - 1]) / more if more > 0 else ends[-1] / len(ends)
+        later_blocks = self.count - self.work.resident
+        rate = (
+            (ends[-1] - ends[-later_blocks - 1]) / later_blocks
+            if later_blocks > 0
+            else ends[-1] / len(ends)
+        )
         total += (self.mine - self.count) * max(rate, ends[-1] / len(ends) / 2)
         drained = self.last_store + self.machine.store_drain
         return max(total, drained) if self.work.stored else total

@@ -76,16 +76,16 @@ class Traffic(Observer):
     def _load(self, block: int, line: int, sectors: Array) -> None:
         row = self.lines.setdefault(line, LineTraffic())
         row.loaded += len(sectors)
-        at = np.searchsorted(self.starts, sectors, "right").astype(np.int64) - 1
-        for buffer in np.unique(at[at >= 0]).tolist():
-            index = (sectors[at == buffer] - self.starts[buffer]).astype(np.int64)
+        buffers = np.searchsorted(self.starts, sectors, "right").astype(np.int64) - 1
+        for buffer in np.unique(buffers[buffers >= 0]).tolist():
+            index = (sectors[buffers == buffer] - self.starts[buffer]).astype(np.int64)
             index = index[index <= self.sizes[buffer]]
             self.reach[buffer] = max(self.reach[buffer], int(index.max(initial=-1)) + 1)
             key = (block, buffer)
-            if (seen := self._touched.get(key)) is None:
-                seen = self._touched[key] = np.zeros(self.sizes[buffer] + 1, bool)
-            new = int((~seen[index]).sum())
-            seen[index] = True
+            if (touched := self._touched.get(key)) is None:
+                touched = self._touched[key] = np.zeros(self.sizes[buffer] + 1, bool)
+            new = int((~touched[index]).sum())
+            touched[index] = True
             row.new += new
             row.by_buffer[buffer] = row.by_buffer.get(buffer, 0) + new
             self.loaded[buffer] += new
@@ -103,7 +103,7 @@ class Traffic(Observer):
         for row in self.lines.values():
             if row.new:
                 row.memory = sum(n * share.get(b, 1) for b, n in row.by_buffer.items()) / row.new
-        loaded = sum(self.loaded[buffer] * each for buffer, each in share.items())
+        loaded = sum(self.loaded[buffer] * fraction for buffer, fraction in share.items())
         return loaded * scale * SECTOR, self.stored * scale * SECTOR
 
 
@@ -218,8 +218,8 @@ def decode(
         for access in executed[p].accesses if p in executed else ():
             if access.space == "shared" and access.wavefronts:
                 op.waves = access.wavefronts / access.requests
-    if "DEPBAR" in opcode and base != "LDGDEPBAR" and (found := _DEPBAR.search(line.text)):
-        op.depends = found[1], int(found[2], 0) if found[2] else 0
+    if "DEPBAR" in opcode and base != "LDGDEPBAR" and (match := _DEPBAR.search(line.text)):
+        op.depends = match[1], int(match[2], 0) if match[2] else 0
     return op
 
 
@@ -230,14 +230,14 @@ def _access(
     warps_run: int,
 ) -> None:
     """What executed PTX says of a load or store of global memory."""
-    known = [executed[p] for p in op.ptx if p in executed]
-    uses = [use for row in known if (use := row.use(GLOBAL)) is not None and use.requests]
+    rows = [executed[p] for p in op.ptx if p in executed]
+    uses = [use for row in rows if (use := row.use(GLOBAL)) is not None and use.requests]
     if uses:
         use = uses[0]
         op.sectors, op.tags = use.sectors / use.requests, use.tag_requests / use.requests
         op.requests = use.requests / warps_run
         op.partial = 1 - min(1.0, use.bytes_wanted / (32 * use.sectors))
-    elif known:
+    elif rows:
         op.sectors = 0.0
     loads = [traffic[p] for p in op.ptx if p in traffic]
     if loads and op.base in LOADS and loads[0].loaded:
@@ -281,44 +281,52 @@ class Path:
             copies.append(counted)
         out = []
         for counted in copies:
-            found = [0.0 if counted else 1.0]
-            for key, many in counted.items():
-                others = max((c[key] for c in copies if c is not counted), default=0)
+            trip_counts = [0.0 if counted else 1.0]
+            for key, own_count in counted.items():
+                other_count = max((c[key] for c in copies if c is not counted), default=0)
                 times = self.count.get(key[0], 0.0)
-                found.append((times % others if others > many else times) / many)
-            out.append(median(found[1:] or found))
+                trip_counts.append(
+                    (times % other_count if other_count > own_count else times) / own_count
+                )
+            out.append(median(trip_counts[1:] or trip_counts))
         return out
 
     def steps(self) -> list[Step]:
         """The steps from the first instruction to the end."""
         return self._region(range(len(self.bodies)), None, 1.0)
 
-    def _take(self, ops: Sequence[Op], more: int = 0) -> bool:
-        """Count a block's accesses as done, or a loop's ``more`` times; False, and nothing, where
+    def _take(self, ops: Sequence[Op], turns: int = 0) -> bool:
+        """Count a block's accesses as done, or a loop's ``turns`` times; False, and nothing, where
         a block has more of them than are to come.
 
         ptxas unrolls a loop into blocks of four turns, of two and of one, most of them passed by.
         """
         copies = Counter(op.ptx[0] for op in ops if op.base in ACCESSES and op.ptx)
-        left = {line: self.left.get(line, inf) for line in copies}
-        if not more and any(many > 1 and many > left[n] + 0.5 for n, many in copies.items()):
+        remaining = {line: self.left.get(line, inf) for line in copies}
+        if not turns and any(
+            copy_count > 1 and copy_count > remaining[n] + 0.5 for n, copy_count in copies.items()
+        ):
             return False
-        if not more and copies and max(left.values()) < 0.02:
+        if not turns and copies and max(remaining.values()) < 0.02:
             return False
-        self.left |= {n: left[n] - many * (more or 1) for n, many in copies.items()}
+        self.left |= {
+            n: remaining[n] - copy_count * (turns or 1) for n, copy_count in copies.items()
+        }
         return True
 
     def _region(self, blocks: Sequence[int], around: int | None, count: float) -> list[Step]:
         loops = self.flow.loops
         depth = 0 if around is None else loops[around].depth
-        of = {b: k for k, loop in enumerate(loops) if loop.depth == depth + 1 for b in loop.blocks}
+        loop_of_block = {
+            b: k for k, loop in enumerate(loops) if loop.depth == depth + 1 for b in loop.blocks
+        }
         out: list[Step] = []
-        done: set[int] = set()
+        emitted: set[int] = set()
         for block in blocks:
-            if block in done:
+            if block in emitted:
                 continue
-            if (k := of.get(block)) is not None and set(loops[k].blocks) <= set(blocks):
-                done.update(loops[k].blocks)
+            if (k := loop_of_block.get(block)) is not None and set(loops[k].blocks) <= set(blocks):
+                emitted.update(loops[k].blocks)
                 trips = min(MAX_TURNS, round(self.trips[k] / count))
                 body = self._region(loops[k].blocks, k, self.trips[k]) if trips else []
                 # An access that is off in the last turns asks for nothing then.
@@ -334,8 +342,8 @@ class Path:
             body_ops = self.bodies[block]
             if not self._take(body_ops):
                 continue
-            known = [self.count[p] for op in body_ops for p in op.ptx if p in self.count]
-            share = min(1.0, max(known) / count) if known else 1.0
+            counts = [self.count[p] for op in body_ops for p in op.ptx if p in self.count]
+            share = min(1.0, max(counts) / count) if counts else 1.0
             upto = ceil(share * self.warps - 0.02)
             if upto <= 0 and len(body_ops) > 1:
                 continue

@@ -41,18 +41,18 @@ def gather(reader: Reader, planned: PlannedLaunch) -> Work:
     Raises ``PtxviewError`` with the reason where it is not known or not modelled.
     """
     variant = planned.variant
-    if (own := reader.own(variant, Stage.SASS)) is None:
+    if (analysis := reader.kernel_analysis(variant, Stage.SASS)) is None:
         raise ToolMissing("its machine code is not known")
-    whole = reader.listing(variant, Stage.SASS)
-    lines = whole.between(own.function.first, own.function.last)
+    listing = reader.listing(variant, Stage.SASS)
+    lines = listing.between(analysis.function.first, analysis.function.last)
     clusters = variant.config.get("num_ctas") not in (None, 1)
     if clusters or any(line.base in UNMODELLED for line in lines):
         raise ToolMissing("clusters and copies by TMA are not modelled")
     wish = LaunchWish(call=planned.number, unsized=UNSIZED if planned.call.kind == "cuda" else 0)
-    chosen = choose_launch(reader, planned.kernel, variant, wish)
-    launch, program, inputs = chosen.launch, chosen.program, chosen.make()
+    call = choose_launch(reader, planned.kernel, variant, wish)
+    launch, program, inputs = call.launch, call.program, call.make()
     facts, traffic = Facts(program, values=False), Traffic(program, inputs.memory)
-    count = min(LANES // launch.threads, MAX_BLOCKS_OF_LOOPS if own.flow.loops else MAX_BLOCKS)
+    count = min(LANES // launch.threads, MAX_BLOCKS_OF_LOOPS if analysis.flow.loops else MAX_BLOCKS)
     count = max(1, min(count, launch.blocks))
     first = min(launch.blocks // 2, launch.blocks - count)  # in the middle, beside each other
     run = partial(
@@ -95,7 +95,7 @@ def gather(reader: Reader, planned: PlannedLaunch) -> Work:
     full = occupancy(device, launch.threads, resources.registers, shared)
     if full is None or not full.blocks:
         raise ToolMissing("its occupancy is not known")
-    path = Path(own.flow, ops, executed, count * warps, warps)
+    path = Path(analysis.flow, ops, executed, count * warps, warps)
     return Work(path.steps(), launch.blocks, warps, full.blocks, loaded, stored)
 
 
@@ -129,29 +129,29 @@ def constants(reader: Reader, device: str | None) -> tuple[str, Constants | None
 
 def estimates(
     reader: Reader,
-    found: Sequence[Found],
-    most: int,
+    selected: Sequence[Found],
+    call_limit: int,
     device: str | None,
     *,
     named: bool,
     say: Callable[[str], None],
 ) -> Session:
-    """Estimate the ``most`` frequent calls of each variant.
+    """Estimate the ``call_limit`` most frequent calls of each variant.
 
     Variants without a call that can be executed have a row only if they are ``named``.
     Raises ``UsageError``.
     """
-    name, known = constants(reader, device)
+    name, device_constants = constants(reader, device)
     # Of libraries without PTX nothing can be executed: they have a row only where they are named.
-    known_ptx = [each for each in found if named or Stage.PTX in each[1].stages]
-    planned = plan(known_ptx, most, kinds=("triton", "cuda"))
-    rows = [estimate(reader, each, known) for each in planned.launches]
-    for said in planned.left_out:
-        say(f"left out: {said}")
+    known_ptx = [pair for pair in selected if named or Stage.PTX in pair[1].stages]
+    planned = plan(known_ptx, call_limit, kinds=("triton", "cuda"))
+    rows = [estimate(reader, launch, device_constants) for launch in planned.launches]
+    for sentence in planned.left_out:
+        say(f"left out: {sentence}")
     if named:
         rows += [
             Timing(kernel.name, variant.id, -1, ESTIMATE, warnings=(NO_CALL,))
-            for kernel, variant in found
+            for kernel, variant in selected
             if variant.id not in {row.variant for row in rows}
         ]
     return Session(
@@ -161,26 +161,26 @@ def estimates(
     )
 
 
-def estimate(reader: Reader, planned: PlannedLaunch, known: Constants | None) -> Timing:
+def estimate(reader: Reader, planned: PlannedLaunch, device_constants: Constants | None) -> Timing:
     """The estimated time of one recorded launch; without one, its warning says why."""
-    bare = replace(untimed(reader, planned), stopwatch=ESTIMATE, cache=COLD)
+    untimed_row = replace(untimed(reader, planned), stopwatch=ESTIMATE, cache=COLD)
     try:
-        us, _ = simulated(reader, planned, known)
+        us, _ = simulated(reader, planned, device_constants)
     except PtxviewError as error:
-        return replace(bare, warnings=(error.message,))
-    low, high = (us * float(str((known or {})[bound])) for bound in ("low", "high"))
-    return replace(bare, median_us=us, low_us=low, high_us=high)
+        return replace(untimed_row, warnings=(error.message,))
+    low, high = (us * float(str((device_constants or {})[bound])) for bound in ("low", "high"))
+    return replace(untimed_row, median_us=us, low_us=low, high_us=high)
 
 
 def simulated(
-    reader: Reader, planned: PlannedLaunch, known: Constants | None
+    reader: Reader, planned: PlannedLaunch, device_constants: Constants | None
 ) -> tuple[float, Spent]:
     """A launch's µs, and where its warps' cycles go. Raises ``PtxviewError`` without them."""
-    if known is None:
+    if device_constants is None:
         raise ToolMissing("its device is unknown: name one with --device")
-    if (planned.variant.target or "").rstrip("af") != known["arch"]:
+    if (planned.variant.target or "").rstrip("af") != device_constants["arch"]:
         raise ToolMissing(f"it is compiled for {planned.variant.target}")
-    machine = convert(known, Machine)
+    machine = convert(device_constants, Machine)
     simulation = Simulation(gather(reader, planned), machine)
     return machine.floor_us + simulation.run() / machine.clock_hz * 1e6, simulation.spent
 
@@ -200,7 +200,7 @@ def by_line(reader: Reader, kernel: Kernel, variant: Variant, stage: Stage) -> d
     Raises ``PtxviewError`` without an estimate.
     """
     _, spent = simulated(reader, frequent(kernel, variant), constants(reader, None)[1])
-    whole, own = sum(spent.values()), {n: (n,) for n in spent}
-    links = own if stage is Stage.SASS else reader.links(variant, stage, Stage.SASS)
+    total, sass_lines = sum(spent.values()), {n: (n,) for n in spent}
+    links = sass_lines if stage is Stage.SASS else reader.links(variant, stage, Stage.SASS)
     lines = ((n, sum(spent.get(m, 0.0) for m in {*to})) for n, to in links.items())
-    return {n: 100 * cycles / whole for n, cycles in lines if cycles}
+    return {n: 100 * cycles / total for n, cycles in lines if cycles}

@@ -46,12 +46,12 @@ class Experiment(Struct, frozen=True):
     def base(self) -> ExperimentColumn:
         """The column to compare with: the recorded text compiled here if that gives other code,
         else the recorded variant."""
-        again = self.outcome.again.label
+        again = self.outcome.recompiled.label
         return next((one for one in self.columns[1:] if one.label == again), self.recorded)
 
     @property
     def tried(self) -> tuple[ExperimentColumn, ...]:
-        return tuple(one for one in self.columns[1:] if one.label != self.outcome.again.label)
+        return tuple(one for one in self.columns[1:] if one.label != self.outcome.recompiled.label)
 
 
 def experiment_of(outcome: TryOutcome, cache: DerivedCache) -> Experiment:
@@ -59,7 +59,9 @@ def experiment_of(outcome: TryOutcome, cache: DerivedCache) -> Experiment:
     target = request.variant.target or ""
     compilation = Compilation(request.name, request.stage.value, target, RECORDED)
     first = TriedColumn(RECORDED, compilation, request.variant, outcome.recorded_metadata)
-    beside = [] if outcome.same_compiler or outcome.again.variant is None else [outcome.again]
+    beside = (
+        [] if outcome.same_compiler or outcome.recompiled.variant is None else [outcome.recompiled]
+    )
     calls = [c for c in request.variant.calls if c.kind == "triton" and c.block is not None]
     call = max(calls, key=lambda c: c.count, default=None)
     made = [first, *(_with_call(one, call) for one in (*beside, *outcome.columns))]

@@ -58,20 +58,22 @@ class CompiledVariants:
 
     def __init__(self, recording: Recording) -> None:
         self._of: dict[tuple[str, str], list[Compilation]] = {}
-        for one in recording.compilations:
+        for compilation in recording.compilations:
             # Without a name: a file of which nothing was compiled.
-            for name in one.symbols or (one.kernel or "",) if one.hash else ():
-                self._of.setdefault((one.hash or "", name), []).append(one)
+            for name in (
+                compilation.symbols or (compilation.kernel or "",) if compilation.hash else ()
+            ):
+                self._of.setdefault((compilation.hash or "", name), []).append(compilation)
         self._spans: dict[tuple[str, str], list[tuple[str, tuple[int, int]]]] = {}
         for _, variant in recording.variants() if self._of else ():
             if variant.span is not None:
                 key = (variant.hash, _source(variant))
                 self._spans.setdefault(key, []).append((variant.symbol, variant.span))
 
-    def of(self, variant: Variant) -> list[Compilation]:
+    def compilations(self, variant: Variant) -> list[Compilation]:
         return self._of.get((variant.hash, variant.symbol)) or self._of.get((variant.hash, ""), [])
 
-    def said(self, variant: Variant, lines_of: Callable[[Stage], int]) -> Iterator[Finding]:
+    def findings(self, variant: Variant, lines_of: Callable[[Stage], int]) -> Iterator[Finding]:
         """Each message once: of a file's, those that no other kernel's lines are meant by.
 
         ``lines_of`` says how many lines a stage has: a recording may name others.
@@ -80,17 +82,17 @@ class CompiledVariants:
             message = CompilerMessage("error", variant.error.message, variant.error.tool or "")
             rule = NOT_LOADED if variant.error.at_load else _rule(message)
             yield Finding(rule, "warn", message.message)
-        seen: set[CompilerMessage] = set()
-        for message, own in self._messages(variant):
-            stage, n = own or _stage(message, variant)
+        yielded: set[CompilerMessage] = set()
+        for message, place in self._messages(variant):
+            stage, n = place or _stage(message, variant)
             spans = self._spans.get((variant.hash, _source(variant)), ()) if n is not None else ()
             named = [name for name, (first, last) in spans if n is not None and first <= n <= last]
             of_another = stage is Stage.SOURCE and named and variant.symbol not in named
-            if message in seen or of_another:
+            if message in yielded or of_another:
                 continue
-            seen.add(message)
-            there = stage is not None and n is not None and 0 < n <= lines_of(stage)
-            lines = {stage: (n,)} if there and stage is not None and n is not None else {}
+            yielded.add(message)
+            in_stage = stage is not None and n is not None and 0 < n <= lines_of(stage)
+            lines = {stage: (n,)} if in_stage and stage is not None and n is not None else {}
             text, severity = message.message, SEVERITIES.get(message.severity, "info")
             if stage is None and message.file is not None and message.line is not None:
                 text = f"{message.file}:{message.line}: {text}"
@@ -98,10 +100,10 @@ class CompiledVariants:
 
     def _messages(self, variant: Variant) -> Iterator[tuple[CompilerMessage, Place | None]]:
         """All that was said, with its place where the file was a stage's own text."""
-        for one in self.of(variant):
-            for message in one.messages:
-                of_stage = message.file == one.file and one.language in IR
-                yield message, (Stage(one.language), message.line) if of_stage else None
+        for compilation in self.compilations(variant):
+            for message in compilation.messages:
+                of_stage = message.file == compilation.file and compilation.language in IR
+                yield message, (Stage(compilation.language), message.line) if of_stage else None
         for message in variant.error.messages if variant.error is not None else ():
             yield message, None
 
@@ -148,12 +150,12 @@ def made_by(tools: Mapping[str, str], origin: Origin, variant: Variant) -> dict[
     Of ptxas it is the cubin's own note, which CUDA 13's writes, else the recording's where Triton
     has one assembler for all. The ISA is PTX's.
     """
-    own = {**variant.made_by}
+    versions = {**variant.made_by}
     if (version := variant.options.get("triton_version")) is not None:
-        own["triton"] = str(version)
+        versions["triton"] = str(version)
     out: dict[str, str] = {}
-    for name, of in (("torch", (Origin.INDUCTOR,)), ("triton", TRITON)):
-        if origin in of and (version := own.get(name) or tools.get(name)):
+    for name, origins in (("torch", (Origin.INDUCTOR,)), ("triton", TRITON)):
+        if origin in origins and (version := versions.get(name) or tools.get(name)):
             out[name] = version
     sass, ptx = variant.stages.get(Stage.SASS), variant.stages.get(Stage.PTX)
     try:
@@ -199,8 +201,8 @@ def by_cubin(variants: Sequence[Variant]) -> list[list[Variant]]:
 
 def _bounds(variant: Variant) -> dict[str, int]:
     try:
-        held = at_hand(variant, Stage.PTX)
-        return max_threads(decode(variant.stages[Stage.PTX].content.read())) if held else {}
+        is_available = at_hand(variant, Stage.PTX)
+        return max_threads(decode(variant.stages[Stage.PTX].content.read())) if is_available else {}
     except PtxviewError:
         return {}
 
@@ -217,12 +219,12 @@ _COUNTED = (Stage.TTIR, Stage.TTGIR, *MACHINE)
 class Measured(Struct, frozen=True):
     """A profiler's measurements of a variant.
 
-    ``told`` is a sentence a launch, ``findings`` are the profiler's own rules, ``samples`` are by
+    ``sentences`` has one a launch, ``findings`` are the profiler's own rules, ``samples`` are by
     line of SASS, empty where they cannot be placed there. ``us`` is the mean time of a launch,
     ``busiest`` the largest percentage of a peak and whose: ``memory`` or ``compute``.
     """
 
-    told: tuple[str, ...] = ()
+    sentences: tuple[str, ...] = ()
     findings: tuple[Finding, ...] = ()
     samples: Mapping[int, Samples] = field(default_factory=dict)
     us: float | None = None
@@ -258,8 +260,8 @@ class VariantFacts(Listings):
         """Read the resources of many variants side by side; yields how many cubins of how many."""
         cubins = by_cubin(variants)
         measured = side_by_side(lambda kernels: [*map(self.resources, kernels)], cubins)
-        for done, _ in enumerate(measured, 1):
-            yield done, len(cubins)
+        for count, _ in enumerate(measured, 1):
+            yield count, len(cubins)
 
     def _measure(self, variant: Variant) -> Resources:
         usage = Resources()
@@ -271,14 +273,14 @@ class VariantFacts(Listings):
                 usage = recorded.get(variant.symbol, usage)
         bounds = self.memo.once(("bounds", variant.hash), lambda: _bounds(variant))
         allowed = Resources(max_threads=bounds.get(variant.symbol))
-        known = merge(variant.known, usage, allowed)
-        if known.spill_store_bytes is not None and known.barriers is not None:
-            return known
+        merged = merge(variant.known, usage, allowed)
+        if merged.spill_store_bytes is not None and merged.barriers is not None:
+            return merged
         assembled = self.memo.once(
             ("spills", variant.hash),
             lambda: disassembly.assembled(variant, disassembly.assemblers(()), self.cache),
         )
-        return merge(known, assembled.get(variant.symbol, Resources()))
+        return merge(merged, assembled.get(variant.symbol, Resources()))
 
     def _in_cubin(self, variant: Variant, stage: Stage) -> Resources:
         """Resources by cuobjdump and by the spill records, if the stage is a cubin."""
@@ -296,8 +298,8 @@ class VariantFacts(Listings):
     def executed(self, variant: Variant) -> ExecutedFacts | None:
         """The last counts of a variant's PTX and recorded calls on this machine; None without."""
         with contextlib.suppress(PtxviewError, msgspec.DecodeError, ValueError, KeyError):
-            kept = self.cache.get(self._executed_key(variant))
-            return None if kept is None else msgspec.json.decode(kept, type=ExecutedFacts)
+            cached = self.cache.get(self._executed_key(variant))
+            return None if cached is None else msgspec.json.decode(cached, type=ExecutedFacts)
         return None
 
     def keep_executed(self, variant: Variant, facts: ExecutedFacts) -> None:
@@ -308,15 +310,15 @@ class VariantFacts(Listings):
     def _executed_key(self, variant: Variant) -> str:
         digest = content_digest(variant.stages[Stage.PTX].content)
         # Names are a stranger's: not every one of them can be encoded.
-        told = ascii((variant.symbol, variant.calls))
-        return self.cache.key("executed", __version__, digest, told)
+        call_text = ascii((variant.symbol, variant.calls))
+        return self.cache.key("executed", __version__, digest, call_text)
 
     def device(self, variant: Variant) -> Device | None:
         """The device of the figures; None for an unknown architecture."""
-        known = tables.devices().get(base_arch(self._chosen or variant.target or ""))
-        if known is None or self._chosen is not None:
-            return known
-        return known.recorded(self.recording.device)
+        described = tables.devices().get(base_arch(self._chosen or variant.target or ""))
+        if described is None or self._chosen is not None:
+            return described
+        return described.recorded(self.recording.device)
 
     def kernel(self, variant: Variant) -> Kernel:
         return self._kernels[id(variant)]
@@ -341,28 +343,33 @@ class VariantFacts(Listings):
         the upper half). One without a name is its number there. Empty of other stages."""
         if stage is Stage.PTX:
             of_ptx = self.context(variant).parameters
-            return {one.symbol: one.name for one in of_ptx if one.symbol and one.name}
+            return {
+                parameter.symbol: parameter.name
+                for parameter in of_ptx
+                if parameter.symbol and parameter.name
+            }
         file = variant.stages.get(Stage.SASS)
         if stage is not Stage.SASS or file is None:
             return {}
         in_cubin = kernel_parameters(file.content.read(), variant.symbol)
         if in_cubin is None or in_cubin.base is None:
             return {}
-        if sum(one.size for one in in_cubin.parameters) > MAX_PARAMETER_BYTES:
+        if sum(parameter.size for parameter in in_cubin.parameters) > MAX_PARAMETER_BYTES:
             return {}
-        names = {one.index: one.name for one in self.context(variant).parameters}
+        names = {parameter.index: parameter.name for parameter in self.context(variant).parameters}
         return {
-            hex(in_cubin.base + one.offset + byte): f"{names.get(one.ordinal) or one.ordinal}"
-            + (f"+{byte}" if byte else "")
-            for one in in_cubin.parameters
-            for byte in range(0, one.size, 4)
+            hex(
+                in_cubin.base + parameter.offset + byte
+            ): f"{names.get(parameter.ordinal) or parameter.ordinal}" + (f"+{byte}" if byte else "")
+            for parameter in in_cubin.parameters
+            for byte in range(0, parameter.size, 4)
         }
 
     def card(self, variant: Variant) -> Card:
         """Resources, limits and contents of a variant, its measurements, and its compilers."""
-        own = self.memo.once(("card", id(variant)), lambda: self._card(variant))
+        variant_card = self.memo.once(("card", id(variant)), lambda: self._card(variant))
         measured = self.measured(variant) or Measured()
-        return replace(own, measured=measured.told, made_by=self.made_by(variant))
+        return replace(variant_card, measured=measured.sentences, made_by=self.made_by(variant))
 
     def made_by(self, variant: Variant) -> dict[str, str]:
         origin = self.kernel(variant).origin
@@ -374,13 +381,16 @@ class VariantFacts(Listings):
         from inspector.analyse.card import card  # modules of the analysis delay the first row
 
         listings: dict[Stage, tuple[Listing, Function]] = {}
-        known: dict[Stage, FunctionFacts] = {}
+        analyses: dict[Stage, FunctionFacts] = {}
         for stage in _COUNTED:
             with contextlib.suppress(PtxviewError):  # the card does without that stage
-                if at_hand(variant, stage) and (own := self.function(variant, stage)) is not None:
-                    listings[stage] = (self.listing(variant, stage), own)
-                    if (facts := self.own(variant, stage)) is not None:
-                        known[stage] = facts
+                if (
+                    at_hand(variant, stage)
+                    and (function := self.function(variant, stage)) is not None
+                ):
+                    listings[stage] = (self.listing(variant, stage), function)
+                    if (analysis := self.kernel_analysis(variant, stage)) is not None:
+                        analyses[stage] = analysis
         subject = self._subject(variant)
         if subject.warps is None:
             block = self.context(variant).block  # .reqntid says it without a launch
@@ -394,7 +404,7 @@ class VariantFacts(Listings):
             tables.isa().cost,
             subject.launch,
             threads,
-            known,
+            analyses,
             subject.built_for,
         )
 
@@ -403,9 +413,13 @@ class VariantFacts(Listings):
         measured it; those of the code alone where what was ``counted`` when it was run is not
         wanted."""
         measured = self.measured(variant) or Measured()
-        return (*self.hints(variant, counted), *self._said(variant), *measured.findings)
+        return (
+            *self.hints(variant, counted),
+            *self._compiler_findings(variant),
+            *measured.findings,
+        )
 
-    def _said(self, variant: Variant) -> tuple[Finding, ...]:
+    def _compiler_findings(self, variant: Variant) -> tuple[Finding, ...]:
 
         def lines_of(stage: Stage) -> int:
             try:
@@ -413,11 +427,11 @@ class VariantFacts(Listings):
             except PtxviewError:
                 return 0
 
-        return tuple(self._compiled.said(variant, lines_of))
+        return tuple(self._compiled.findings(variant, lines_of))
 
     def failed_at(self, variant: Variant) -> tuple[Stage, int] | None:
         """The stage and the line of the first error of a compiler's that has one here."""
-        for finding in self._said(variant) if variant.uncompiled else ():
+        for finding in self._compiler_findings(variant) if variant.uncompiled else ():
             if finding.rule.endswith("-error"):
                 for stage, lines in finding.lines.items():
                     return stage, lines[0]
@@ -445,7 +459,7 @@ class VariantFacts(Listings):
             resources=self.resources(variant),
             listings=StagesAtHand(variant, lambda stage: self.listing(variant, stage)),
             functions=StagesAtHand(variant, lambda stage: self.function(variant, stage)),
-            facts=StagesAtHand(variant, lambda stage: self.own(variant, stage)),
+            facts=StagesAtHand(variant, lambda stage: self.kernel_analysis(variant, stage)),
             calls=variant.calls,
             device=self.device(variant),
             built_for=tables.devices().get(base_arch(variant.target or "")),
@@ -478,21 +492,21 @@ class VariantFacts(Listings):
 
         listing = self.listing(variant, stage)
         functions = functions_of(stage, listing, variant.symbol)
-        at = bisect_right(functions, n, key=lambda f: f.first) - 1
-        if at < 0 or functions[at].last < n:
+        index = bisect_right(functions, n, key=lambda f: f.first) - 1
+        if index < 0 or functions[index].last < n:
             return None
-        key = ("facts", variant.hash, stage, at)
+        key = ("facts", variant.hash, stage, index)
         scheduling = tables.table("scheduling")
-        return self.memo.once(key, lambda: FunctionFacts(listing, functions[at], scheduling))
+        return self.memo.once(key, lambda: FunctionFacts(listing, functions[index], scheduling))
 
-    def own(self, variant: Variant, stage: Stage) -> FunctionFacts | None:
+    def kernel_analysis(self, variant: Variant, stage: Stage) -> FunctionFacts | None:
         """The analysis of the kernel in PTX or SASS; None if the stage lacks it."""
-        own = self.function(variant, stage) if stage in MACHINE else None
-        return None if own is None else self.facts(variant, stage, own.first)
+        function = self.function(variant, stage) if stage in MACHINE else None
+        return None if function is None else self.facts(variant, stage, function.first)
 
     def code(self, variant: Variant, stage: Stage) -> FunctionFacts | None:
         """The same, but None also where reading the stage would run a compiler."""
-        return self.own(variant, stage) if at_hand(variant, stage) else None
+        return self.kernel_analysis(variant, stage) if at_hand(variant, stage) else None
 
 
 class StagesAtHand(Mapping[Stage, T]):

@@ -43,22 +43,22 @@ if TYPE_CHECKING:
 _WORDS = re.compile(r"(?<![\w$%.])(?:%[a-z_]\w*|\.[a-z]\w*|SR_\w+)")
 
 
-class Teller(VariantFacts):
+class AnnotationReader(VariantFacts):
     def line_annotations(
-        self, variant: Variant, stage: Stage, whole: bool = False
+        self, variant: Variant, stage: Stage, whole_file: bool = False
     ) -> LineAnnotations:
         """Annotate the lines of a stage. Raises ``PtxviewError`` where it cannot be read.
 
-        Counts are of the variant's own function; ``whole`` has those of every function of the file.
+        With ``whole_file`` counts are of every function, else of the variant's own.
         """
-        key = ("annotations", id(variant), stage, whole)
-        return self.memo.once(key, lambda: self._annotations(variant, stage, whole))
+        key = ("annotations", id(variant), stage, whole_file)
+        return self.memo.once(key, lambda: self._annotations(variant, stage, whole_file))
 
-    def _annotations(self, variant: Variant, stage: Stage, whole: bool) -> LineAnnotations:
+    def _annotations(self, variant: Variant, stage: Stage, whole_file: bool) -> LineAnnotations:
         notes = self._notes(variant, stage)
-        rolled, most = ({}, {}) if stage is Stage.SASS else self._rolled(variant, stage)
-        facts = self.own(variant, stage)
-        every = whole and stage in MACHINE
+        rolled, peak_counts = ({}, {}) if stage is Stage.SASS else self._rolled(variant, stage)
+        facts = self.kernel_analysis(variant, stage)
+        all_functions = whole_file and stage in MACHINE
         samples, measured = self.samples(variant, stage), self.measured(variant)
         sampled = total(measured.samples.values()).all if samples and measured else 0
         latest: list[_Function | None] = [None]
@@ -70,13 +70,13 @@ class Teller(VariantFacts):
                 last = latest[0] = self._function(variant, stage, n)
             return last
 
-        def at(n: int) -> Told:
-            here = function_at(n) if every else None
-            of = facts if here is None else here[1]
-            if of is not None and not of.function.first <= n <= of.function.last:
-                of = None
-            times = None if of is None else of.schedule
-            live = None if of is None else of.live.counts_at(n)
+        def annotation(n: int) -> Told:
+            function = function_at(n) if all_functions else None
+            analysis = facts if function is None else function[1]
+            if analysis is not None and not analysis.function.first <= n <= analysis.function.last:
+                analysis = None
+            times = None if analysis is None else analysis.schedule
+            live = None if analysis is None else analysis.live.counts_at(n)
             if live is not None and stage is Stage.SASS:
                 live = {name: live.get(name, 0) for name in CLASSES}
             return Told(
@@ -92,14 +92,14 @@ class Teller(VariantFacts):
             live = {name for r in rolled.values() for name in r.live}
             stalls = any(r.stall is not None for r in rolled.values())
         else:
-            most = {name: count for name, (count, _) in facts.live.peak.items()}
-            live = {name for name, count in most.items() if count}
+            peak_counts = {name: count for name, (count, _) in facts.live.peak.items()}
+            live = {name for name, count in peak_counts.items() if count}
             stalls = facts.schedule is not None
             peaks, virtually = _peaks(facts, stage)
             if stage is Stage.PTX:
-                most["virtual"] = virtually
+                peak_counts["virtual"] = virtually
         return LineAnnotations(
-            at=at,
+            at=annotation,
             words=lambda n: _words(function_at(n), n),
             registers=lambda n: self._registers(variant, stage, n),
             # SASS's in nvdisasm's order, PTX's by name.
@@ -111,7 +111,7 @@ class Teller(VariantFacts):
             allocated=self.resources(variant).registers,
             sampled=sampled,
             hottest=hottest(samples, sampled) if samples else (),
-            most=most,
+            most=peak_counts,
             upper=() if stage in MACHINE else tuple(sorted({*rolled, *notes, *samples})),
         )
 
@@ -131,15 +131,17 @@ class Teller(VariantFacts):
         """SASS's figures on the lines above it, and peaks of live registers; none without links."""
         try:
             links = self.links(variant, stage, Stage.SASS)
-            facts = self.own(variant, Stage.SASS)
+            facts = self.kernel_analysis(variant, Stage.SASS)
         except PtxviewError:
             return {}, {}
         if facts is None or facts.schedule is None:
             return {}, {}
-        most = {name: count for name, (count, _) in facts.live.peak.items()}
+        peak_counts = {name: count for name, (count, _) in facts.live.peak.items()}
         upper_lines = self.links(variant, Stage.SASS, stage)
         links = _within(facts.function, links, upper_lines)
-        return roll_up(links, facts.live.counts_at, facts.schedule.cycles, most.get("gpr")), most
+        return roll_up(
+            links, facts.live.counts_at, facts.schedule.cycles, peak_counts.get("gpr")
+        ), peak_counts
 
     def _notes(self, variant: Variant, stage: Stage) -> Mapping[int, tuple[Note, ...]]:
         """Notes by line: where a hint was seen, or what is linked with where it was seen."""
@@ -151,8 +153,8 @@ class Teller(VariantFacts):
         return out
 
     def _places(self, variant: Variant, stage: Stage, finding: Finding) -> Sequence[int]:
-        if own := finding.lines.get(stage):
-            return own
+        if stage_lines := finding.lines.get(stage):
+            return stage_lines
         for other, lines in finding.lines.items():
             try:
                 links = self.links(variant, other, stage) if lines else {}
@@ -169,25 +171,27 @@ class Teller(VariantFacts):
         """Of the instructions that became of an access, those that are one."""
         from inspector.analyse.accesses import accesses
 
-        if (own := self.own(variant, stage)) is None:
+        if (analysis := self.kernel_analysis(variant, stage)) is None:
             return set()
-        found = accesses(own.code)
-        return lines & {n for one in found if one.space != "constant" for n in one.lines}
+        all_accesses = accesses(analysis.code)
+        return lines & {
+            n for access in all_accesses if access.space != "constant" for n in access.lines
+        }
 
     def _function(self, variant: Variant, stage: Stage, n: int) -> _Function | None:
-        known = self.facts(variant, stage, n) if stage in MACHINE else None
-        if known is None:
+        analysis = self.facts(variant, stage, n) if stage in MACHINE else None
+        if analysis is None:
             return None
         listing = self.listing(variant, stage)
-        return listing, known, self._sentences(variant, stage, known.function)
+        return listing, analysis, self._sentences(variant, stage, analysis.function)
 
     def _registers(self, variant: Variant, stage: Stage, n: int) -> tuple[Register, ...]:
-        known = self.facts(variant, stage, n) if stage in MACHINE else None
-        if known is None:
+        analysis = self.facts(variant, stage, n) if stage in MACHINE else None
+        if analysis is None:
             return ()
         line = self.listing(variant, stage).lines[n - 1]
         names = dict.fromkeys((*line.defs, *line.uses))
-        return tuple(_register(known.chains, line, name) for name in names)
+        return tuple(_register(analysis.chains, line, name) for name in names)
 
     def _sentences(
         self, variant: Variant, stage: Stage, function: Function
@@ -197,8 +201,12 @@ class Teller(VariantFacts):
 
         listing, isa = self.listing(variant, stage), tables.isa()
         # The context is of the variant's own kernel; another function says what it says itself.
-        own = self.function(variant, stage)
-        context = self.context(variant) if own is not None and own.first == function.first else None
+        kernel_function = self.function(variant, stage)
+        context = (
+            self.context(variant)
+            if kernel_function is not None and kernel_function.first == function.first
+            else None
+        )
         if stage is Stage.PTX:
             return PtxReader(listing, function, isa, tables.ptx_templates(), context)
         return SassReader(listing, function, isa, tables.table("sass_sentences"), context)
@@ -233,18 +241,18 @@ def _within(
     parts: dict[int, tuple[int, ...]] = {}
     out: dict[int, tuple[int, ...]] = {}
     for upper in sorted(set().union(*uppers.values())):
-        every = links[upper]
-        if id(every) not in parts:
-            first = bisect_left(every, function.first)
-            parts[id(every)] = every[first : bisect_right(every, function.last)]
-        out[upper] = parts[id(every)]
+        linked = links[upper]
+        if id(linked) not in parts:
+            first = bisect_left(linked, function.first)
+            parts[id(linked)] = linked[first : bisect_right(linked, function.last)]
+        out[upper] = parts[id(linked)]
     return out
 
 
-def _words(of: _Function | None, n: int) -> Words:
-    if of is None:
+def _words(described: _Function | None, n: int) -> Words:
+    if described is None:
         return NO_WORDS
-    listing, facts, reader = of
+    listing, facts, reader = described
     line, chains = listing.lines[n - 1], facts.chains
     sentence = reader.sentence(n)
     definitions = {name: chains.definitions(n, name) for name in line.uses}
@@ -258,7 +266,7 @@ def _register(chains: Chains, line: Line, name: str) -> Register:
     defined = chains.definitions(line.n, name) if name in line.uses else ()
     if name in line.defs:
         defined = tuple(sorted({*defined, line.n}))
-    used = {n for at in defined for n in chains.uses(at, name)}
+    used = {n for definition in defined for n in chains.uses(definition, name)}
     return Register(name, defined, tuple(sorted(used)))
 
 
@@ -268,8 +276,8 @@ def _peaks(facts: FunctionFacts, stage: Stage) -> tuple[tuple[int, ...], int]:
     for n in range(facts.function.first, facts.function.last + 1):
         counts = facts.live.counts_at(n) or {}
         live[n] = counts.get("gpr", 0) if stage is Stage.SASS else virtual(counts)
-    most = max(live.values(), default=0)
-    return tuple(n for n, many in live.items() if many == most > 0), most
+    peak = max(live.values(), default=0)
+    return tuple(n for n, live_count in live.items() if live_count == peak > 0), peak
 
 
 LOOPS = 3  # loops that are listed: the innermost ones, of those the longest
@@ -294,7 +302,7 @@ class Region(Struct, frozen=True):
     live: int | None = None
 
 
-def regions(reader: Teller, variant: Variant, stage: Stage) -> tuple[Region, ...]:
+def regions(reader: AnnotationReader, variant: Variant, stage: Stage) -> tuple[Region, ...]:
     """Where to look first in a stage: by samples, then by code. Raises ``PtxviewError``."""
     annotations, listing = reader.line_annotations(variant, stage), reader.listing(variant, stage)
 
@@ -303,9 +311,9 @@ def regions(reader: Teller, variant: Variant, stage: Stage) -> tuple[Region, ...
         return next((line.source for line in lines if line.source is not None), None)
 
     shares = [(annotations.share(n) or 0.0, n) for n in annotations.hottest]
-    hot = sorted(shares, key=lambda one: (-one[0], one[1]))[:SAMPLED]
+    hot = sorted(shares, key=lambda share: (-share[0], share[1]))[:SAMPLED]
     out = [Region(n, n, "samples", source(n, n), round(percent, 2)) for percent, n in hot]
-    if (facts := reader.own(variant, stage)) is None:
+    if (facts := reader.kernel_analysis(variant, stage)) is None:
         return tuple(out)
     flow = facts.flow
     inner = [
@@ -315,8 +323,8 @@ def regions(reader: Teller, variant: Variant, stage: Stage) -> tuple[Region, ...
     ]
     inner.sort(key=lambda loop: (-loop.depth, loop.first - loop.last, loop.first))
     out += [
-        Region(one.first, one.last, "loop", source(one.first, one.last), depth=one.depth)
-        for one in inner[:LOOPS]
+        Region(loop.first, loop.last, "loop", source(loop.first, loop.last), depth=loop.depth)
+        for loop in inner[:LOOPS]
     ]
     for n in annotations.peaks[:1]:
         counts = annotations.at(n).live or {}

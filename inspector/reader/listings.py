@@ -94,20 +94,22 @@ class Listings:
             cubin = file.content.read()
             if file.text_from != DISASSEMBLED and not is_elf(cubin):  # a report has the text alone
                 return StageText(decode(cubin), file.text_from)
-            plain, annotated, command = disassemble(cubin, self.cache)
-            known = read_cubin(cubin)
-            if variant.locations_cubin is not None and (known is None or not known.has_lines):
+            plain_text, annotated, command = disassemble(cubin, self.cache)
+            parsed_cubin = read_cubin(cubin)
+            if variant.locations_cubin is not None and (
+                parsed_cubin is None or not parsed_cubin.has_lines
+            ):
                 with suppress(PtxviewError):
                     annotated = (
                         disassemble(variant.locations_cubin.read(), self.cache)[1] or annotated
                     )
-            return StageText(plain, command, annotated)
+            return StageText(plain_text, command, annotated)
         return StageText(decode(file.content.read()), file.text_from)
 
     def listing(self, variant: Variant, stage: Stage) -> Listing:
         """The lines of a stage. Raises ``PtxviewError`` with the reason if they are missing."""
-        of = _source_of(variant) if stage is Stage.SOURCE else ()
-        key = ("listing", variant.hash, of, stage)
+        source_key = _source_of(variant) if stage is Stage.SOURCE else ()
+        key = ("listing", variant.hash, source_key, stage)
 
         def read() -> Listing:
             text, path = self.text(variant, stage), variant.stages[stage].origin_path
@@ -123,12 +125,12 @@ class Listings:
         if ptx is None or ptx.costly or not any(line.ptx_line for line in sass.lines):
             return sass
         try:
-            above = self.listing(variant, Stage.PTX)
+            ptx_listing = self.listing(variant, Stage.PTX)
         except PtxviewError:
             return sass
-        wrong = misplaced(above)
+        wrong = misplaced(ptx_listing)
         lines = [
-            line._replace(source=above.lines[line.ptx_line - 1].source)
+            line._replace(source=ptx_listing.lines[line.ptx_line - 1].source)
             if line.ptx_line in wrong
             else line
             for line in sass.lines
@@ -168,12 +170,12 @@ class Listings:
         if a is b:
             return {}
         upper, lower = sorted((a, b), key=lambda s: s.rank)
-        of = (variant.hash, _source_of(variant), tuple(variant.stages))
+        stages_key = (variant.hash, _source_of(variant), tuple(variant.stages))
         relation = self.memo.once(
-            ("relation", *of, upper, lower), lambda: self._relate(variant, upper, lower)
+            ("relation", *stages_key, upper, lower), lambda: self._relate(variant, upper, lower)
         )
         turned = relation.forward if a is upper else relation.backward
-        return self.memo.once(("links", *of, a, b), turned)
+        return self.memo.once(("links", *stages_key, a, b), turned)
 
     def _relate(self, variant: Variant, upper: Stage, lower: Stage) -> Relation:
         if upper is Stage.SOURCE and variant.copied is not None and lower is Stage.OUTPUT_CODE:
@@ -193,19 +195,21 @@ class Listings:
         ptx = variant.stages.get(Stage.PTX)
         if lower is Stage.SASS and upper is not Stage.PTX and ptx and not ptx.costly:
             through = self.links(variant, Stage.PTX, upper)
-        left, right = self.listing(variant, upper), self.listing(variant, lower)
-        found = relate(left, right, (upper, lower), places, operations(), through)
+        upper_listing, lower_listing = self.listing(variant, upper), self.listing(variant, lower)
+        relation = relate(
+            upper_listing, lower_listing, (upper, lower), places, operations(), through
+        )
         generated = upper is Stage.SOURCE and variant.maker is not None
-        if generated and Stage.OUTPUT_CODE in variant.stages and not found.blocks:
+        if generated and Stage.OUTPUT_CODE in variant.stages and not relation.blocks:
             marks = marked(self.listing(variant, Stage.OUTPUT_CODE))
             if lower is not Stage.OUTPUT_CODE:
                 marks = composed(self.links(variant, lower, Stage.OUTPUT_CODE), marks)
-            found = Relation.from_links(marks).turned()
+            relation = Relation.from_links(marks).turned()
         if upper is Stage.OUTPUT_CODE and variant.fusion is not None:
             # Its definition and its launches belong to where it begins.
-            begin = beginning(right, self.function(variant, lower), found)
-            found = Relation((*found.blocks, (variant.fusion.calls, begin)))
-        return found
+            begin = beginning(lower_listing, self.function(variant, lower), relation)
+            relation = Relation((*relation.blocks, (variant.fusion.calls, begin)))
+        return relation
 
     def groups(self, variant: Variant, stage: Stage) -> SourceGroups:
         """Group the lines of a stage by source line. Raises ``PtxviewError`` without sources."""
@@ -216,13 +220,17 @@ class Listings:
         order = next(filter(None, linked), ())
         if root is not None and order:
             # Each line of the source that code was made of is its own.
-            own = {n: (n,) for n in order} if stage is root else self.links(variant, stage, root)
-            return SourceGroups(by_links(len(self.listing(variant, stage).lines), own), order)
+            root_lines = (
+                {n: (n,) for n in order} if stage is root else self.links(variant, stage, root)
+            )
+            return SourceGroups(
+                by_links(len(self.listing(variant, stage).lines), root_lines), order
+            )
         for below in low:
             with suppress(PtxviewError):
                 if named := places(self.listing(variant, below)):
-                    found = by_places(self.listing(variant, stage), named)
-                    return SourceGroups(found, range(1, len(named) + 1))
+                    grouped = by_places(self.listing(variant, stage), named)
+                    return SourceGroups(grouped, range(1, len(named) + 1))
         raise Unreadable("no line of this kernel says which source it comes from")
 
     def _linked(self, variant: Variant, a: Stage, b: Stage) -> Sequence[int]:
@@ -262,8 +270,10 @@ def _to_copy(variant: Variant, source: Listing, code: Listing) -> Relation:
     )
     return Relation(
         [
-            ((mine,), [its])
-            for mine, its in pairs
-            if source.lines[mine - 1].text.strip() == code.lines[its - 1].text.strip() != ""
+            ((source_line,), [copy_line])
+            for source_line, copy_line in pairs
+            if source.lines[source_line - 1].text.strip()
+            == code.lines[copy_line - 1].text.strip()
+            != ""
         ]
     )

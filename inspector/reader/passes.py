@@ -54,14 +54,14 @@ class PassList(Struct, frozen=True):
     failed: str | None = None
     remarks: tuple[str, ...] = ()
 
-    def one(self, asked: str) -> tuple[PassRun, ...]:
+    def find(self, word: str) -> tuple[PassRun, ...]:
         """The passes that a number, a name or an argument means; if any, those that changed it."""
-        if asked.isascii() and asked.isdecimal():
-            return tuple(p for p in self.passes if p.number == int(asked[:9]))
-        low = asked.lower()
+        if word.isascii() and word.isdecimal():
+            return tuple(p for p in self.passes if p.number == int(word[:9]))
+        low = word.lower()
         exact = [p for p in self.passes if low in (p.name.lower(), p.argument.lower())]
-        every = exact or [p for p in self.passes if low in f"{p.name} {p.argument}".lower()]
-        return tuple([p for p in every if p.changed] or every)
+        candidates = exact or [p for p in self.passes if low in f"{p.name} {p.argument}".lower()]
+        return tuple([p for p in candidates if p.changed] or candidates)
 
 
 def graph_passes(graph: Graph, count: Count) -> PassList:
@@ -115,15 +115,15 @@ def variant_passes(
         json.dumps(dict(job.options), sort_keys=True, default=str),
         job.text,
     )
-    if (kept := _read(cache.get(key))) is None:
+    if (pass_list := _read(cache.get(key))) is None:
         if say is not None:
             say(f"Triton {version} compiles {job.name} for {job.target}, for its passes")
-        made = compile_on(job, interpreter, seconds=seconds, go_on=go_on)
-        kept = _list(variant, job, made, count)
-        if made.failed is None:
+        stages = compile_on(job, interpreter, seconds=seconds, go_on=go_on)
+        pass_list = _list(variant, job, stages, count)
+        if stages.failed is None:
             # Not by msgspec: names may hold what was no UTF-8.
-            cache.put(key, zlib.compress(json.dumps(to_builtins(kept)).encode(), 1))
-    return replace(kept, remarks=(*remarks, *kept.remarks))
+            cache.put(key, zlib.compress(json.dumps(to_builtins(pass_list)).encode(), 1))
+    return replace(pass_list, remarks=(*remarks, *pass_list.remarks))
 
 
 def _job(variant: Variant) -> tuple[StageJob, tuple[str, ...]]:
@@ -144,42 +144,42 @@ def _job(variant: Variant) -> tuple[StageJob, tuple[str, ...]]:
             f"{begins} on, those that make {' and '.join(later)}"
         )
     if not job.target:
-        told = re.search(rb'ttg\.target\s*=\s*"cuda:(\d+)"', job.text)
-        job = replace(job, target=f"sm_{told[1].decode()}" if told else DEFAULT_TARGET)
-        if not told:
+        match = re.search(rb'ttg\.target\s*=\s*"cuda:(\d+)"', job.text)
+        job = replace(job, target=f"sm_{match[1].decode()}" if match else DEFAULT_TARGET)
+        if not match:
             remarks.append(f"no target is known of it: it is compiled for {DEFAULT_TARGET}")
     return job, tuple(remarks)
 
 
-def _list(variant: Variant, job: StageJob, made: StagesMade, count: Count) -> PassList:
+def _list(variant: Variant, job: StageJob, stages: StagesMade, count: Count) -> PassList:
     version = variant.options.get("triton_version")
     recorded = version if isinstance(version, str) else None
     remarks: list[str] = []
-    if recorded not in (None, made.triton):
+    if recorded not in (None, stages.triton):
         remarks.append(
-            f"it was compiled by Triton {recorded}, and is compiled again by {made.triton}: "
+            f"it was compiled by Triton {recorded}, and is compiled again by {stages.triton}: "
             "passes may be others"
         )
-    if made.unknown:
-        remarks.append(f"Triton {made.triton} knows no option {', '.join(made.unknown)}")
-    if (own := variant.stages.get(Stage.PTX)) is not None and made.failed is None:
-        same = own.content.read() == made.texts.get("ptx")
+    if stages.unknown:
+        remarks.append(f"Triton {stages.triton} knows no option {', '.join(stages.unknown)}")
+    if (recorded_ptx := variant.stages.get(Stage.PTX)) is not None and stages.failed is None:
+        same = recorded_ptx.content.read() == stages.texts.get("ptx")
         remarks.append(
             "the PTX of this compilation is the recorded one, byte for byte"
             if same
             else "the PTX of this compilation is not the recorded one"
         )
-    found: tuple[PassRun, ...] = ()
-    if (printed := made.passes) is not None:
-        found = passes_of(printed.printed, printed.mark, printed.timed, printed.arrivals)
+    runs: tuple[PassRun, ...] = ()
+    if (printed := stages.passes) is not None:
+        runs = passes_of(printed.printed, printed.mark, printed.timed, printed.arrivals)
         if printed.cut:
             remarks.append(
                 f"passes print more than {len(printed.printed):,} bytes: the last are left out "
                 "(PTXVIEW_MAX_BYTES)"
             )
-    passes = tuple(replace(p, lines=count(p)) if p.changed else p for p in found)
+    passes = tuple(replace(p, lines=count(p)) if p.changed else p for p in runs)
     return PassList(
-        job.target, made.triton, recorded, job.stage, passes, made.failed, tuple(remarks)
+        job.target, stages.triton, recorded, job.stage, passes, stages.failed, tuple(remarks)
     )
 
 

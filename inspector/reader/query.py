@@ -14,7 +14,7 @@ from pathlib import PurePath
 from msgspec import Struct
 
 from inspector.base.model import EDIT, Call, Graph, Kernel, Origin, Recording, Variant
-from inspector.base.text import UsageError, base_name, granted, meant, shown
+from inspector.base.text import UsageError, base_name, did_you_mean, granted, shown
 from inspector.reader.reader import Reader
 from inspector.reader.tables import table
 from inspector.recording.layout import SUFFIX
@@ -69,34 +69,38 @@ class Term(Struct, frozen=True):
     value: str = ""
 
     @property
-    def plain(self) -> bool:
+    def is_name(self) -> bool:
         """Whether it is part of a name."""
         return not self.relation and self.name not in FLAGS
 
-    def holds(self, of: Properties) -> bool:
+    def holds(self, properties: Properties) -> bool:
         """Whether a variant has the property; an unknown value never has."""
-        found = of("name" if self.plain else self.name)
-        if found is None:
+        value = properties("name" if self.is_name else self.name)
+        if value is None:
             return False
         if self.relation == ":":
-            texts = [found] if isinstance(found, str) else found
+            texts = [value] if isinstance(value, str) else value
             assert isinstance(texts, Collection)
-            whole = re.compile(rf"(?<![^\W_]){re.escape(self.value)}(?![^\W_])", re.IGNORECASE)
-            return any(whole.search(text) for text in texts)
+            whole_word = re.compile(rf"(?<![^\W_]){re.escape(self.value)}(?![^\W_])", re.IGNORECASE)
+            return any(whole_word.search(text) for text in texts)
         if self.relation:
-            assert isinstance(found, int | float)
-            return _OPERATORS[self.relation](found, float(self.value))
-        return self.name.lower() in found.lower() if isinstance(found, str) else bool(found)
+            assert isinstance(value, int | float)
+            return _OPERATORS[self.relation](value, float(self.value))
+        return self.name.lower() in value.lower() if isinstance(value, str) else bool(value)
 
 
 def offers(query: str) -> list[tuple[str, str]]:
     """What the last word of a query may become, each with its meaning: ``spill>``, ``op:``."""
     last = query[query.rfind(" ") + 1 :].lower()
-    every = {f"{name}>": said for name, said in NUMBERS.items()}
-    every |= {f"{name}:": said for name, said in WORDS.items()} | FLAGS
+    meanings = {f"{name}>": meaning for name, meaning in NUMBERS.items()}
+    meanings |= {f"{name}:": meaning for name, meaning in WORDS.items()} | FLAGS
     if last.startswith("hint:"):
-        every = {f"hint:{rule}": "" for rule in table("hints")}
-    return [(word, said) for word, said in every.items() if word.startswith(last) and word != last]
+        meanings = {f"hint:{rule}": "" for rule in table("hints")}
+    return [
+        (word, meaning)
+        for word, meaning in meanings.items()
+        if word.startswith(last) and word != last
+    ]
 
 
 def parse(query: str) -> tuple[Term, ...]:
@@ -127,7 +131,7 @@ def _term(word: str) -> Term:
         return Term(name.lower(), ":", value)
     if re.search("[<>=]", word) and re.match(r"[a-z]+[<>=!]", word, re.IGNORECASE):
         name = re.split("[<>=!]", word)[0]
-        if name.lower() in NUMBERS or meant(name, NUMBERS):
+        if name.lower() in NUMBERS or did_you_mean(name, NUMBERS):
             raise UsageError(
                 f"{shown(word)}: a comparison needs a number after it",
                 "Such as regs>128; the comparisons are > >= < <= = !=.",
@@ -136,8 +140,8 @@ def _term(word: str) -> Term:
 
 
 def _unknown(name: str) -> UsageError:
-    every = [*NUMBERS, *WORDS, *FLAGS]
-    hint = meant(name, every) or f"Known are {', '.join(every)}."
+    known_names = [*NUMBERS, *WORDS, *FLAGS]
+    hint = did_you_mean(name, known_names) or f"Known are {', '.join(known_names)}."
     return UsageError(f"there is no property {shown(name)}", hint)
 
 
@@ -151,21 +155,22 @@ def matching(
     terms: Sequence[Term],
     pairs: Sequence[tuple[Kernel, Variant]],
     measures: Measures | None = None,
-    told: Callable[[], object] = lambda: None,
+    on_progress: Callable[[], object] = lambda: None,
 ) -> Iterator[tuple[Kernel, Variant]]:
     """The variants for which all terms hold; what costs most to find out is asked last.
 
-    ``measures`` returns the ``time`` and the ``cost`` of a variant; ``told`` is called after each.
+    ``measures`` returns the ``time`` and the ``cost`` of a variant; ``on_progress`` is called
+    after each.
     """
     ordered = sorted(terms, key=lambda term: _SLOW.index(term.name) if term.name in _SLOW else -1)
 
     def fits(pair: tuple[Kernel, Variant]) -> bool:
-        of = partial(_property, reader, *pair, measures)
-        return all(term.holds(of) for term in ordered)
+        properties = partial(_property, reader, *pair, measures)
+        return all(term.holds(properties) for term in ordered)
 
-    for pair, held in zip(pairs, side_by_side(fits, pairs), strict=True):
-        told()
-        if held:
+    for pair, is_match in zip(pairs, side_by_side(fits, pairs), strict=True):
+        on_progress()
+        if is_match:
             yield pair
 
 
@@ -190,7 +195,7 @@ _RECORDED: Mapping[str, Callable[[Kernel, Variant], Value]] = {
     "launched": lambda _, variant: bool(variant.launches),
     "best": lambda _, variant: (variant.autotune or {}).get("winner") is True,
     "failed": lambda _, variant: variant.error is not None,
-    "changed": lambda kernel, _: any(EDIT in one.config for one in kernel.variants),
+    "changed": lambda kernel, _: any(EDIT in variant.config for variant in kernel.variants),
     "name": lambda kernel, _: " ".join(names(kernel)),
 }
 
@@ -206,8 +211,8 @@ def _property(
         case "regs" | "stack" | "spill" | "shared":
             resources = reader.resources(variant)
             figures = [getattr(resources, field) for field in _FIGURES[name]]
-            known = [figure for figure in figures if figure is not None]
-            return sum(known) if known else None
+            known_figures = [figure for figure in figures if figure is not None]
+            return sum(known_figures) if known_figures else None
         case "warps" | "stages":
             value = variant.config.get(f"num_{name}")
             return value if isinstance(value, int) else None
@@ -217,9 +222,11 @@ def _property(
             types = [a.dtype or a.type or "" for call in variant.calls for a in call.arguments]
             return [*types, *(text.lstrip("*") for text in variant.signature.values())]
         case "file":
-            places = [held.origin_path for held in variant.stages.values()]
-            made = [part.file for part in (kernel.fusion.made_from if kernel.fusion else ())]
-            return [PurePath(path).name for path in (*places, *made) if path]
+            places = [stage_file.origin_path for stage_file in variant.stages.values()]
+            source_names = [
+                part.file for part in (kernel.fusion.made_from if kernel.fusion else ())
+            ]
+            return [PurePath(path).name for path in (*places, *source_names) if path]
     return _READ[name](reader, variant) if name in _READ else _RECORDED[name](kernel, variant)
 
 
@@ -230,9 +237,16 @@ MIN_PREFIX_CHARS = 4
 
 
 def names(kernel: Kernel) -> tuple[str, ...]:
-    plain = kernel.demangled.split("(")[0].split("<")[0].split()[-1:]
-    own = (kernel.id, kernel.name, kernel.demangled, kernel.called, *plain, base_name(kernel.name))
-    return tuple(dict.fromkeys(own))
+    short_names = kernel.demangled.split("(")[0].split("<")[0].split()[-1:]
+    all_names = (
+        kernel.id,
+        kernel.name,
+        kernel.demangled,
+        kernel.called,
+        *short_names,
+        base_name(kernel.name),
+    )
+    return tuple(dict.fromkeys(all_names))
 
 
 def select(recording: Recording, selector: str | None) -> tuple[Found, ...]:
@@ -246,8 +260,8 @@ def select(recording: Recording, selector: str | None) -> tuple[Found, ...]:
             numbered = (f for f in everything if f[0].origin is Origin.INDUCTOR)
             return tuple(f for f in numbered if f[0].name.endswith(f"_{number}"))
         of_name = [f for f in everything if name in names(f[0])]
-        at = int(number) if len(number) < 19 else 0
-        return tuple(of_name[at - 1 : at]) if at > 0 else ()
+        position = int(number) if len(number) < 19 else 0
+        return tuple(of_name[position - 1 : position]) if position > 0 else ()
     exact = tuple(f for f in everything if selector in names(f[0]))
     low = selector.lower()
     is_prefix = len(low) >= MIN_PREFIX_CHARS and HEX.issuperset(low)
@@ -274,38 +288,38 @@ def select_one(recording: Recording, selector: str | None) -> Found:
     lines = "\n".join(f"  {choice(f, variants)}" for f in variants[:MAX_LISTED_VARIANTS])
     if len(variants) > MAX_LISTED_VARIANTS:
         lines += f"\n  … and {len(variants) - MAX_LISTED_VARIANTS:,} more: ptxview list shows them"
-    what = f"{selector} fits" if selector else f"{recording.path} holds"
-    raise UsageError(f"{what} {len(variants)} variants; name one of them:", lines)
+    subject = f"{selector} fits" if selector else f"{recording.path} holds"
+    raise UsageError(f"{subject} {len(variants)} variants; name one of them:", lines)
 
 
-def choice(found: Found, among: tuple[Found, ...] = ()) -> str:
+def choice(pair: Found, among: tuple[Found, ...] = ()) -> str:
     """How to name one variant, with what tells it from the others."""
-    kernel, variant = found
+    kernel, variant = pair
     config = " ".join(
         f"{k}={v}" for k, v in variant.config.items() if k != "flags" and v is not None
     )
     same = [f for f in among if f[1].hash == variant.hash]
     handle = variant.id if len(same) < 2 else kernel.called
-    apart, failed = " ".join(_apart(found, among)), "" if variant.error is None else "(failed)"
+    apart, failed = " ".join(_apart(pair, among)), "" if variant.error is None else "(failed)"
     parts = (f"{handle:<12} {kernel.called}", variant.target or "", config)
     return shown("  ".join((*parts, *filter(None, (apart, failed)))).rstrip())
 
 
-def _apart(found: Found, among: tuple[Found, ...]) -> Iterator[str]:
+def _apart(pair: Found, among: tuple[Found, ...]) -> Iterator[str]:
     """Types and assumptions of arguments that tell a variant from those with its settings."""
-    kernel, variant = found
-    alike = [
+    kernel, variant = pair
+    same_settings = [
         other
-        for of, other in among
-        if of.name == kernel.name
+        for other_kernel, other in among
+        if other_kernel.name == kernel.name
         and (other.config, other.target) == (variant.config, variant.target)
     ]
     for name, kind in variant.signature.items():
-        if len({other.signature.get(name) for other in alike}) > 1:
+        if len({other.signature.get(name) for other in same_settings}) > 1:
             yield f"{name}: {kind}"
-    for name, said in variant.specialization.items():
-        tag = granted(said)
-        if tag and any(granted(other.specialization.get(name)) != tag for other in alike):
+    for name, assumption in variant.specialization.items():
+        tag = granted(assumption)
+        if tag and any(granted(other.specialization.get(name)) != tag for other in same_settings):
             yield f"{name}{tag}"
 
 
@@ -324,11 +338,11 @@ def place(word: str, exists: Callable[[str], bool]) -> Selection:
     """
     if exists(word):
         return Selection(word, None)
-    at = word.rfind("::")
-    while at > 0:
-        if exists(word[:at]):
-            return Selection(word[:at], word[at + 2 :] or None)
-        at = word.rfind("::", 0, at)
+    position = word.rfind("::")
+    while position > 0:
+        if exists(word[:position]):
+            return Selection(word[:position], word[position + 2 :] or None)
+        position = word.rfind("::", 0, position)
     return Selection(None, word)
 
 
@@ -351,17 +365,21 @@ def select_calls(recording: Recording, selector: str) -> tuple[Call, ...]:
 def _nothing(recording: Recording, selector: str | None) -> tuple[str, str]:
     if not recording.kernels:
         return f"{recording.path} holds no kernels", "Did the program compile any?"
-    bare = [k for k in recording.kernels if selector in names(k)]
-    if bare or selector is None:
-        of = "; ".join(g.id for g in recording.graphs)
-        hint = f"Its graph's text can be shown: --stage output_code with one of {of}" if of else ""
+    uncompiled = [k for k in recording.kernels if selector in names(k)]
+    if uncompiled or selector is None:
+        graph_ids = "; ".join(g.id for g in recording.graphs)
+        hint = (
+            f"Its graph's text can be shown: --stage output_code with one of {graph_ids}"
+            if graph_ids
+            else ""
+        )
         return f"no compilation of {selector or 'any kernel'} was recorded", hint
-    known = [n for k in recording.kernels for n in names(k)]
+    known_names = [n for k in recording.kernels for n in names(k)]
     path, _, kernel = selector.rpartition(":")
     # Whether it is there is not asked: who may see our files need not see all of this machine.
     if kernel and (path.endswith(SUFFIX) or path == recording.path):
         return f"no kernel or variant is called {selector}", f"Did you mean {path}::{kernel}?"
-    near = difflib.get_close_matches(selector, dict.fromkeys(known), n=3, cutoff=0.4)
+    near = difflib.get_close_matches(selector, dict.fromkeys(known_names), n=3, cutoff=0.4)
     return (
         f"no kernel or variant is called {selector}",
         f"Did you mean {' or '.join(shown(n) for n in near)}?"

@@ -29,7 +29,7 @@ from inspector.listing import parse
 from inspector.listing.line import Listing
 from inspector.reader import tables
 from inspector.reader.facts import MACHINE, Measurements, VariantFacts, at_hand, by_cubin
-from inspector.reader.line_annotations import Teller
+from inspector.reader.line_annotations import AnnotationReader
 from inspector.reader.listings import decode
 from inspector.recording.layout import DerivedCache
 from inspector.system import files
@@ -76,7 +76,7 @@ class Summaries:
         self._reader = reader
         self._known: dict[Key, VariantSummary] = {}
 
-    def of(self, variant: Variant) -> VariantSummary | None:
+    def summary_of(self, variant: Variant) -> VariantSummary | None:
         return self._known.get((variant.hash, variant.symbol))
 
     def know(self, variant: Variant, summary: VariantSummary) -> None:
@@ -97,38 +97,40 @@ class Summaries:
         self, variants: Sequence[Variant], go_on: Callable[[], bool] = lambda: True
     ) -> Iterator[tuple[int, int]]:
         """Read summaries; yields how many are known, of how many. Stops once ``go_on`` says no."""
-        wanted = {(v.hash, v.symbol): v for v in variants}
-        left = [variant for key, variant in wanted.items() if not self._cached(key, variant)]
-        yield len(wanted) - len(left), len(wanted)
-        for _ in side_by_side(self._of_cubin, by_cubin(left)):
-            yield sum(key in self._known for key in wanted), len(wanted)
+        variants_by_key = {(v.hash, v.symbol): v for v in variants}
+        missing = [
+            variant for key, variant in variants_by_key.items() if not self._cached(key, variant)
+        ]
+        yield len(variants_by_key) - len(missing), len(variants_by_key)
+        for _ in side_by_side(self._of_cubin, by_cubin(missing)):
+            yield sum(key in self._known for key in variants_by_key), len(variants_by_key)
             if not go_on():
                 return
 
     def count_hints(self, variants: Sequence[Variant], seconds: float = COUNTING_SECONDS) -> int:
         """Count hints of short PTX, cached ones, then for ``seconds``; how many are left."""
-        most = MAX_COUNTED_LINES
+        line_limit = MAX_COUNTED_LINES
         variants = [v for v in variants if not v.uncompiled]
         if len(variants) > MAX_COUNTED_VARIANTS:
             return len(variants)
-        left = [v for v in variants if not self._cached((v.hash, v.symbol), v)]
-        left = [v for v in left if _text(v, Stage.PTX).count(b"\n") <= most]
+        uncounted = [v for v in variants if not self._cached((v.hash, v.symbol), v)]
+        uncounted = [v for v in uncounted if _text(v, Stage.PTX).count(b"\n") <= line_limit]
         until = time.monotonic() + seconds
 
         def count(cubin: list[Variant]) -> None:
             if time.monotonic() < until:
                 self._of_cubin(cubin)
 
-        list(side_by_side(count, by_cubin(left)))
-        known = (self.of(variant) for variant in left)
-        return sum(one is None or one.hints is None for one in known)
+        list(side_by_side(count, by_cubin(uncounted)))
+        summaries = (self.summary_of(variant) for variant in uncounted)
+        return sum(summary is None or summary.hints is None for summary in summaries)
 
     def _cached(self, key: Key, variant: Variant) -> bool:
         """Whether a summary is known, by now or from the cache."""
         if key not in self._known:
             with suppress(msgspec.DecodeError, ValueError):
-                held = self._reader.cache.get(self._key(variant)) or b""
-                self._known[key] = msgspec.json.decode(held, type=VariantSummary)
+                data = self._reader.cache.get(self._key(variant)) or b""
+                self._known[key] = msgspec.json.decode(data, type=VariantSummary)
         return key in self._known
 
     def _of_cubin(self, variants: Sequence[Variant]) -> None:
@@ -171,7 +173,7 @@ class Summaries:
     def _key(self, variant: Variant) -> str:
         """The digest of all that a summary depends on: stages, launches, device, rules, version."""
         reader = self._reader
-        told = (
+        inputs = (
             sorted(tables.table("hints").items()),
             variant.symbol,
             variant.calls,
@@ -182,7 +184,7 @@ class Summaries:
             reader.executed(variant),
         )
         # Names are a stranger's: not every one of them can be encoded.
-        parts: list[bytes | str] = ["rules", __version__, ascii(told)]
+        parts: list[bytes | str] = ["rules", __version__, ascii(inputs)]
         for stage in sorted(variant.stages, key=lambda s: s.rank):
             parts += [stage.value, _text(variant, stage)]
         return reader.cache.key(*parts)
@@ -195,27 +197,27 @@ def _text(variant: Variant, stage: Stage) -> bytes:
     return b""
 
 
-class GraphReader(Teller):
+class GraphReader(AnnotationReader):
     """Adds graphs, each thing when it is first asked for."""
 
     def graph_stages(self, graph: Graph) -> tuple[Stage, ...]:
         """What there is of a graph, in the order of lowering."""
-        more = (Stage.OPERATIONS,) if Stage.OUTPUT_CODE in graph.stages else ()
-        return tuple(sorted((*graph.stages, *more), key=lambda stage: stage.rank))
+        operations = (Stage.OPERATIONS,) if Stage.OUTPUT_CODE in graph.stages else ()
+        return tuple(sorted((*graph.stages, *operations), key=lambda stage: stage.rank))
 
     def graph_text(self, graph: Graph, stage: Stage) -> str:
         """The text of a stage. Raises ``PtxviewError`` where it cannot be had."""
         if stage is Stage.OPERATIONS:
             return "\n".join(row.text for row in self._rows(graph))
-        if (held := graph.stages.get(stage)) is None:
+        if (file := graph.stages.get(stage)) is None:
             why = "it was not recorded" if graph.error is None else graph.error.said
             raise Unreadable(f"there is no {stage.value} of graph {graph.id}: {why}")
-        return decode(held.content.read())
+        return decode(file.content.read())
 
     def graph_listing(self, graph: Graph, stage: Stage = Stage.OUTPUT_CODE) -> Listing:
         """The lines of a stage. Raises ``PtxviewError`` where it cannot be had."""
-        held = graph.stages.get(stage)
-        path = None if held is None else held.origin_path
+        file = graph.stages.get(stage)
+        path = None if file is None else file.origin_path
         return self.memo.once(
             ("graph listing", id(graph), stage),
             lambda: parse(stage, self.graph_text(graph, stage), path=path),
@@ -350,16 +352,23 @@ class Reader(GraphReader):
         if graph is None:
             return {}
         through = Stage.OUTPUT_CODE
-        own = {a, b}.difference(self.graph_stages(graph))
-        mine, whole = (of and of.stages.get(Stage.SOURCE) for of in (variant, graph))
-        if mine and whole and mine.origin_path != whole.origin_path and Stage.SOURCE in (a, b):
-            own.add(Stage.SOURCE)  # another file than the graph's
+        variant_stages = {a, b}.difference(self.graph_stages(graph))
+        variant_source, graph_source = (
+            owner and owner.stages.get(Stage.SOURCE) for owner in (variant, graph)
+        )
+        if (
+            variant_source
+            and graph_source
+            and variant_source.origin_path != graph_source.origin_path
+            and Stage.SOURCE in (a, b)
+        ):
+            variant_stages.add(Stage.SOURCE)  # another file than the graph's
         links = self.graph_links
-        if not own:
+        if not variant_stages:
             return links(graph, a, b)
-        if variant is None or len(own) == 2:
+        if variant is None or len(variant_stages) == 2:
             return {}
-        if a in own:
+        if a in variant_stages:
             return composed(self.links(variant, a, through), links(graph, through, b))
         return composed(links(graph, a, through), self.links(variant, through, b))
 
@@ -368,15 +377,15 @@ class Reader(GraphReader):
         source, by path; its own is the first."""
 
         def make() -> Mapping[str, Variant]:
-            held = variant.stages.get(Stage.SOURCE)
-            if held is None or held.origin_path is None or variant.fusion is None:
+            source_file = variant.stages.get(Stage.SOURCE)
+            if source_file is None or source_file.origin_path is None or variant.fusion is None:
                 return {}
             files = self.recording.user_files
-            out = {held.origin_path: variant}
-            for path in (made.file for made in variant.fusion.made_from if made.file in files):
-                source = replace(held, content=files[path], origin_path=path)
-                own = replace(variant, stages={**variant.stages, Stage.SOURCE: source})
-                out.setdefault(path, own)
+            out = {source_file.origin_path: variant}
+            for path in (part.file for part in variant.fusion.made_from if part.file in files):
+                source = replace(source_file, content=files[path], origin_path=path)
+                file_variant = replace(variant, stages={**variant.stages, Stage.SOURCE: source})
+                out.setdefault(path, file_variant)
             return out
 
         return self.memo.once(("sources", variant.hash, variant.symbol, id(variant)), make)
@@ -387,13 +396,22 @@ class Reader(GraphReader):
         """The lines of stage ``b`` that line ``n`` of stage ``a`` belongs to, and where ``b`` is
         the source its file. From a line of the source, those that are of no other come first; to
         it, the first of ``sources`` that has such lines."""
-        every = {} if variant is None or Stage.SOURCE not in (a, b) else self.sources(variant)
+        variants_by_path = (
+            {} if variant is None or Stage.SOURCE not in (a, b) else self.sources(variant)
+        )
         if a is Stage.SOURCE:
-            back = [self.links_of(own, graph, b, a) for own in every.values()]
+            back = [
+                self.links_of(file_variant, graph, b, a)
+                for file_variant in variants_by_path.values()
+            ]
             lines = self.links_of(variant, graph, a, b).get(n, ())
-            return "", tuple(sorted(lines, key=lambda at: sum(len(k.get(at, ())) for k in back)))
-        for path, own in every.items() or [("", variant)]:
-            if lines := self.links_of(own, graph, a, b).get(n, ()):
+            return "", tuple(
+                sorted(
+                    lines, key=lambda line_number: sum(len(k.get(line_number, ())) for k in back)
+                )
+            )
+        for path, file_variant in variants_by_path.items() or [("", variant)]:
+            if lines := self.links_of(file_variant, graph, a, b).get(n, ()):
                 return path, lines
         return "", ()
 
@@ -401,8 +419,8 @@ class Reader(GraphReader):
         """The kernel that a line of a graph's stage became, by its id."""
         rows, calls = self._rows(graph), self.graph_view(graph).calls
         links = self.graph_links(graph, stage, Stage.OPERATIONS)
-        own = (n,) if stage is Stage.OPERATIONS else links.get(n, ())
-        numbers = (number for at in own for number in rows[at - 1].calls)
+        line_numbers = (n,) if stage is Stage.OPERATIONS else links.get(n, ())
+        numbers = (number for line_number in line_numbers for number in rows[line_number - 1].calls)
         return next(filter(None, (calls[number - 1].kernel for number in numbers)), None)
 
     def keep_executed(self, variant: Variant, facts: ExecutedFacts) -> None:
@@ -417,16 +435,18 @@ class Reader(GraphReader):
         key = self.cache.key("opcodes", __version__, ascii(variant.symbol), *texts)
         with suppress(msgspec.DecodeError):
             return msgspec.json.decode(self.cache.get(key) or b"", type=tuple[str, ...])
-        found: dict[str, None] = {}
+        opcodes: dict[str, None] = {}
         with suppress(PtxviewError):
             for stage in stages:
-                lines, own = self.listing(variant, stage).lines, self.function(variant, stage)
-                of_it = lines if own is None else lines[own.first - 1 : own.last]
-                found |= {line.opcode: None for line in of_it if line.opcode}
-            self.cache.put(key, msgspec.json.encode(tuple(found)))
-            return tuple(found)
+                lines, function = self.listing(variant, stage).lines, self.function(variant, stage)
+                kernel_lines = (
+                    lines if function is None else lines[function.first - 1 : function.last]
+                )
+                opcodes |= {line.opcode: None for line in kernel_lines if line.opcode}
+            self.cache.put(key, msgspec.json.encode(tuple(opcodes)))
+            return tuple(opcodes)
         return None
 
     def hint_count(self, variant: Variant) -> int | None:
-        summary = self.summaries.of(variant)
+        summary = self.summaries.summary_of(variant)
         return None if summary is None else summary.hints

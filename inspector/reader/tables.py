@@ -93,17 +93,17 @@ def schema(command: str) -> Schema | None:
     tables = table("json")
     if (root := tables["commands"].get(command)) is None:
         return None
-    left, found = [root], dict[str, Schema]()
-    while left:
-        for name in _TOKEN.findall(left.pop()):
-            if name in tables and name not in found:
-                found[name] = _definition(tables[name])
-                left += [text for text, _ in fields(tables[name]).values()]
+    texts, definitions = [root], dict[str, Schema]()
+    while texts:
+        for name in _TOKEN.findall(texts.pop()):
+            if name in tables and name not in definitions:
+                definitions[name] = _definition(tables[name])
+                texts += [text for text, _ in fields(tables[name]).values()]
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "$id": f"{command}.json",
         **expression(root),
-        "$defs": found,
+        "$defs": definitions,
     }
 
 
@@ -117,19 +117,19 @@ def fields(members: Mapping[str, Any]) -> dict[str, tuple[str, str]]:
 
 
 def _definition(members: Mapping[str, object]) -> Schema:
-    known = {
-        name: expression(text) | ({"description": said} if said else {})
-        for name, (text, said) in fields(members).items()
+    properties = {
+        name: expression(text) | ({"description": description} if description else {})
+        for name, (text, description) in fields(members).items()
     }
-    if "=" in known:
-        return known["="]
-    rest = known.pop("*", False)
+    if "=" in properties:
+        return properties["="]
+    additional = properties.pop("*", False)
     return {
         **({"description": members["_"]} if "_" in members else {}),
         "type": "object",
-        "properties": {name.removesuffix("?"): value for name, value in known.items()},
-        "required": [name for name in known if not name.endswith("?")],
-        "additionalProperties": rest,
+        "properties": {name.removesuffix("?"): value for name, value in properties.items()},
+        "required": [name for name in properties if not name.endswith("?")],
+        "additionalProperties": additional,
     }
 
 
@@ -140,28 +140,28 @@ def expression(text: str) -> Schema:
 
 def _alternatives(tokens: Iterator[str], end: str) -> Schema:
     """One or several types up to the token ``end``."""
-    found = []
+    schemas = []
     size: Schema = {}
     for token in tokens:
         if token == end:
             break
         if token == "[":
-            found.append(_alternatives(tokens, "]"))
+            schemas.append(_alternatives(tokens, "]"))
         elif token == "{":
-            found.append({"type": "object", "additionalProperties": _alternatives(tokens, "}")})
+            schemas.append({"type": "object", "additionalProperties": _alternatives(tokens, "}")})
         elif token == ";":
             count = int(next(tokens))
             size = {"minItems": count, "maxItems": count}
         elif token == "any":
-            found.append({})
+            schemas.append({})
         elif token in SCALARS:
-            found.append({"type": token})
+            schemas.append({"type": token})
         elif token.isdecimal() or token.startswith("'"):
-            found.append({"const": int(token) if token.isdecimal() else token[1:-1]})
+            schemas.append({"const": int(token) if token.isdecimal() else token[1:-1]})
         elif token != "|":
-            found.append({"$ref": f"#/$defs/{token}"})
-    one: Schema = found[0] if len(found) == 1 else {"anyOf": found}
+            schemas.append({"$ref": f"#/$defs/{token}"})
+    union: Schema = schemas[0] if len(schemas) == 1 else {"anyOf": schemas}
     for key, several in (("type", "type"), ("const", "enum")):
-        if len(found) > 1 and all(list(each) == [key] for each in found):
-            one = {several: [each[key] for each in found]}
-    return {"type": "array", "items": one, **size} if end == "]" else one
+        if len(schemas) > 1 and all(list(alternative) == [key] for alternative in schemas):
+            union = {several: [alternative[key] for alternative in schemas]}
+    return {"type": "array", "items": union, **size} if end == "]" else union

@@ -17,7 +17,7 @@ from inspector.base.text import base_name, shown
 from inspector.diff.beside import loud
 from inspector.diff.compare import Compared
 from inspector.diff.matching import Op
-from inspector.diff.recordings import Fate
+from inspector.diff.recordings import ChangeKind
 from inspector.measure.launch_time import LaunchTime
 from inspector.report import diff_text, jsons
 from inspector.report.tables import UNKNOWN, grid
@@ -355,7 +355,7 @@ def many_compared(value: Value, members: str, a: str, b: str) -> Value:
     changed = [
         {**one, "resources": [c for c in one["resources"] if c["a"] != c["b"]]}
         for one in value[members]
-        if one.get("state") != Fate.SAME.value and one.get("identical") is not True
+        if one.get("state") != ChangeKind.SAME.value and one.get("identical") is not True
     ]
     questions = []
     both = next((one for one in changed if one["a"] and one["b"]), None)

@@ -54,10 +54,10 @@ def sentence(verdict: Verdict) -> str:
     """Return one sentence on the value and the limit."""
     figure = FIGURES.get(verdict.what)
     if verdict.outcome is Outcome.UNKNOWN:
-        return f"{figure.title if figure else verdict.what} cannot be judged: {verdict.said}"
+        return f"{figure.title if figure else verdict.what} cannot be judged: {verdict.reason}"
     if figure is None:
         kept = "absent" if verdict.outcome is Outcome.KEPT else "forbidden"
-        return f"{verdict.what}: {verdict.said or kept}"
+        return f"{verdict.what}: {verdict.reason or kept}"
     unit = figure.unit
     if figure.name == "fp64":  # counted in the stage of the first one
         unit = "" if verdict.place.stage is None else f"of {verdict.place.stage.value.upper()}"

@@ -295,8 +295,8 @@ def _of_compiler(trial: Experiment) -> str:
         ", ".join(f"{name} {version}".strip() for name, version in versions.items())
         for versions in (outcome.versions, outcome.recorded_versions)
     )
-    if outcome.alike is None:
-        why = outcome.again.compilation.failed
+    if outcome.same_stages is None:
+        why = outcome.recompiled.compilation.failed
         return f"The recorded {stage} does not compile here ({here}): {why}"
     whose = "the edit's" if request.text is not None else "the options'"
     if outcome.same_compiler:
@@ -305,15 +305,16 @@ def _of_compiler(trial: Experiment) -> str:
         )
         return (
             f"The compiler here ({here}) makes of the recorded {stage} the machine code that was "
-            f"recorded, instruction for instruction{_texts(outcome.alike)}: {tried} is {whose}."
+            f"recorded, instruction for instruction{_texts(outcome.same_stages)}: "
+            f"{tried} is {whose}."
         )
-    first = next((one.value for one, same in outcome.alike.items() if not same), "")
+    first = next((one.value for one, same in outcome.same_stages.items() if not same), "")
     if not first:
         return f"There is nothing recorded after {stage} to hold the compiler against."
     recorded = f"; it was recorded with {there}" if there else ""
     return (
         f"The compiler here ({here}{recorded}) makes another {first} of the recorded {stage}: "
-        f"the column “{outcome.again.label}” is what it made here, and "
+        f"the column “{outcome.recompiled.label}” is what it made here, and "
         f"what differs from that is {whose}."
     )
 
@@ -339,11 +340,13 @@ def trial_json(trial: Experiment, differences: Iterable[Difference]) -> dict[str
         "file": None if request.text is None else request.name,
         "columns": [_column_json(trial, n, one) for n, one in enumerate(trial.columns)],
         "compiler": {
-            "same": None if outcome.alike is None or not outcome.alike else outcome.same_compiler,
+            "same": None
+            if outcome.same_stages is None or not outcome.same_stages
+            else outcome.same_compiler,
             "stages": None
-            if outcome.alike is None
-            else {stage.value: same for stage, same in outcome.alike.items()},
-            "failed": outcome.again.compilation.failed,
+            if outcome.same_stages is None
+            else {stage.value: same for stage, same in outcome.same_stages.items()},
+            "failed": outcome.recompiled.compilation.failed,
             "versions": dict(outcome.versions),
         },
         "remarks": list(outcome.remarks),

@@ -20,7 +20,7 @@ from inspector.diff.beside import BesideRow, PassChange, Sign, folded, loud
 from inspector.diff.compare import Compared, Files, Paired
 from inspector.diff.explanation import TUNER, FigureChange, Summary
 from inspector.diff.listings import FunctionPair, ListingDiff
-from inspector.diff.recordings import Fate, RecordedVariant
+from inspector.diff.recordings import ChangeKind, RecordedVariant
 from inspector.diff.variants import VariantRow
 from inspector.listing.line import Line
 from inspector.report.jsons import SCHEMA, members, ordered, plain
@@ -135,8 +135,8 @@ def recordings_json(
         "a": {"path": paths[0]},
         "b": {"path": paths[1]},
         "versions": changes_json(versions),
-        "identical": all(state is Fate.SAME for state in states),
-        "counts": {fate.value: states.count(fate) for fate in Fate},
+        "identical": all(state is ChangeKind.SAME for state in states),
+        "counts": {fate.value: states.count(fate) for fate in ChangeKind},
         "pairs": [_pair(one) for one in pairs],
     }
 
@@ -498,7 +498,12 @@ def absent(row: VariantRow) -> str:
 
 # -- two recordings, two files --------------------------------------------------------------------
 
-STATE_STYLES = {Fate.SAME: "dim", Fate.CHANGED: "yellow", Fate.ADDED: "green", Fate.REMOVED: "red"}
+STATE_STYLES = {
+    ChangeKind.SAME: "dim",
+    ChangeKind.CHANGED: "yellow",
+    ChangeKind.ADDED: "green",
+    ChangeKind.REMOVED: "red",
+}
 PAIR_HEADS = ("state", "kernel", "a", "b", "resources")
 
 
@@ -506,9 +511,9 @@ def versions_said(versions: Iterable[FigureChange]) -> str:
     return ", ".join(f"{change.name} {change.a} → {change.b}" for change in versions)
 
 
-def pair_rows(pairs: Iterable[Paired]) -> Iterator[tuple[Fate, str, str, str, str]]:
+def pair_rows(pairs: Iterable[Paired]) -> Iterator[tuple[ChangeKind, str, str, str, str]]:
     for a, b, state, figures in pairs:
-        if state is not Fate.SAME:
+        if state is not ChangeKind.SAME:
             said = deltas(figures) if a is not None and b is not None else taken(figures)
             ids = [UNKNOWN if one is None else shown(one.variant.id) for one in (a, b)]
             yield state, kernel(a, b), ids[0], ids[1], said or "its code alone"
@@ -557,8 +562,12 @@ def functions(
 
 def counts(pairs: Iterable[Paired]) -> str:
     states = [state for _, _, state, _ in pairs]
-    words = {Fate.CHANGED: "changed", Fate.ADDED: "added", Fate.REMOVED: "removed"}
-    words[Fate.SAME] = "the same"
+    words = {
+        ChangeKind.CHANGED: "changed",
+        ChangeKind.ADDED: "added",
+        ChangeKind.REMOVED: "removed",
+    }
+    words[ChangeKind.SAME] = "the same"
     parts = [f"{states.count(f)} {word}" for f, word in words.items() if f in states]
     return f"{plural(len(states), 'variant')}: {', '.join(parts)}" if parts else "no variants"
 

@@ -43,13 +43,13 @@ _DROP_PREFIX = ("-gencode=", "--generate-code=", "-arch=", "--gpu-architecture="
                 "--gpu-code=", "-MF=", "--dependency-output=", "-o=")  # fmt: skip
 
 
-def again(argv: Sequence[str], source: str, arch: str, out: Path) -> list[str]:
+def lineinfo_command(argv: Sequence[str], source: str, arch: str, out: Path) -> list[str]:
     """The same command for one architecture (``90a``), with ``-cubin -lineinfo --keep``."""
     words: list[str] = []
-    given = iter(argv)
-    for word in given:
+    arguments = iter(argv)
+    for word in arguments:
         if word in _DROP_PAIR:
-            next(given, None)
+            next(arguments, None)
         elif word not in _DROP_ONE and not word.startswith(_DROP_PREFIX) and word != source:
             words.append(word)
     return [
@@ -61,40 +61,49 @@ def again(argv: Sequence[str], source: str, arch: str, out: Path) -> list[str]:
 
 
 def rerun(
-    found: Found, argv: tuple[str, ...], cache: DerivedCache, say: Callable[[str], None]
+    built: BuiltCubin, argv: tuple[str, ...], cache: DerivedCache, say: Callable[[str], None]
 ) -> Compiled:
     """Run nvcc again for one cubin of a build, or take the cached result for the same content.
 
     It has a cubin, and ``printed`` holds for the built one, if their machine code is the same.
     """
-    own = found.source or Path()
-    source = next((w for w in argv if w.endswith(SOURCES) and Path(w).name == own.name), str(own))
-    arch, built = found.arch.removeprefix("sm_"), read_cubin(found.cubin)
-    code = json.dumps(sorted((n, c.hex()) for n, c in built.code.items())) if built else ""
+    build_source = built.source or Path()
+    source = next(
+        (w for w in argv if w.endswith(SOURCES) and Path(w).name == build_source.name),
+        str(build_source),
+    )
+    arch, machine_code = built.arch.removeprefix("sm_"), read_cubin(built.cubin)
+    code = (
+        json.dumps(sorted((n, c.hex()) for n, c in machine_code.code.items()))
+        if machine_code
+        else ""
+    )
     key = cache.key("nvcc", "\0".join(argv), arch, files.read(Path(source)), code)
     keys = [cache.key(key, name) for name in ("ptx", "cubin", "said")]
-    text, lines, said = map(cache.get, keys)
+    text, lines, printed = map(cache.get, keys)
     command = argv
-    if text is None or said is None:
-        say(f"nvcc again for {own.name}, for its PTX (sm_{arch})")
+    if text is None or printed is None:
+        say(f"nvcc again for {build_source.name}, for its PTX (sm_{arch})")
         with tempfile.TemporaryDirectory(prefix="ptxview-") as folder:
-            command = tuple(again(argv, source, arch, Path(folder)))
+            command = tuple(lineinfo_command(argv, source, arch, Path(folder)))
             try:
                 # It runs in the build's folder, and looks for the host's compiler on PATH.
                 env = {**os.environ, "PATH": os.pathsep.join(path_folders())}
-                build_folder = found.directory if found.directory.is_dir() else None
-                done = run_tool(command, cwd=build_folder, env=env, seconds=900)
+                build_folder = built.directory if built.directory.is_dir() else None
+                finished = run_tool(command, cwd=build_folder, env=env, seconds=900)
             except PtxviewError as error:
                 return Compiled(command=command, failed=error.message)
             ptx = next(iter(sorted(Path(folder).glob("*.ptx"))), None)
-            if done.status != 0 or ptx is None:
-                return Compiled(command=command, failed=f"nvcc failed: {done.complaint}")
-            text, said = files.read(ptx), done.err
+            if finished.status != 0 or ptx is None:
+                return Compiled(command=command, failed=f"nvcc failed: {finished.complaint}")
+            text, printed = files.read(ptx), finished.err
             cubin = files.read(Path(folder) / "again.cubin")
-        lines = cubin if same_code(built, read_cubin(cubin)) else b""
-        for name, data in zip(keys, (text, lines, said), strict=True):
+        lines = cubin if same_code(machine_code, read_cubin(cubin)) else b""
+        for name, data in zip(keys, (text, lines, printed), strict=True):
             cache.put(name, data)
-    return Compiled(text, lines or None, command=command, printed=said.decode("utf-8", "replace"))
+    return Compiled(
+        text, lines or None, command=command, printed=printed.decode("utf-8", "replace")
+    )
 
 
 def architectures(argv: Sequence[str]) -> list[str]:
@@ -133,18 +142,18 @@ class Build(Struct, frozen=True):
 
 def parse_ninja(text: str) -> tuple[Build, ...]:
     """The builds of a file, with their commands expanded. What cannot be read is left out."""
-    left = LEAST + TIMES * len(text)
+    remaining_chars = LEAST + TIMES * len(text)
 
     def expand(text: str, values: Mapping[str, str]) -> str:
-        def one(reference: re.Match[str]) -> str:
-            nonlocal left
-            found = reference[1] or values.get(reference[2] or reference[3] or "", "")
-            left -= len(found)
-            return found if left >= 0 else ""
+        def replacement(reference: re.Match[str]) -> str:
+            nonlocal remaining_chars
+            text_of_name = reference[1] or values.get(reference[2] or reference[3] or "", "")
+            remaining_chars -= len(text_of_name)
+            return text_of_name if remaining_chars >= 0 else ""
 
-        nonlocal left
-        left -= len(text)
-        return _REFERENCE.sub(one, text) if left >= 0 else ""
+        nonlocal remaining_chars
+        remaining_chars -= len(text)
+        return _REFERENCE.sub(replacement, text) if remaining_chars >= 0 else ""
 
     variables: dict[str, str] = {}
     rules: dict[str, dict[str, str]] = {}
@@ -164,22 +173,24 @@ def parse_ninja(text: str) -> tuple[Build, ...]:
             # A rule's command is expanded for each build.
             block[name.strip()] = value if block is rule else expand(value, variables)
     builds = []
-    for found, own in ((_EDGE.match(text), own) for text, own in edges):
-        if found is not None:
+    for edge_match, edge_variables in (
+        (_EDGE.match(text), edge_variables) for text, edge_variables in edges
+    ):
+        if edge_match is not None:
             # Names after a bar are implicit: they order the build and are not part of the command.
             outputs, inputs = (
                 tuple(expand(word, variables) for word in _WORD.findall(names.partition("|")[0]))
-                for names in (found[1], found[3])
+                for names in (edge_match[1], edge_match[3])
             )
             files_of = {"in": shlex.join(inputs), "out": shlex.join(outputs)}
-            command = rules.get(found[2], {}).get("command", "")
+            command = rules.get(edge_match[2], {}).get("command", "")
             with suppress(ValueError):
-                argv = shlex.split(expand(command, ChainMap(files_of, own, variables)))
+                argv = shlex.split(expand(command, ChainMap(files_of, edge_variables, variables)))
                 builds.append(Build("".join(outputs[:1]), inputs, tuple(argv)))
     return tuple(builds)
 
 
-class Found(Struct, frozen=True):
+class BuiltCubin(Struct, frozen=True):
     """One cubin of a build, with its source and the command that made it, if they are known."""
 
     object: Path
@@ -194,20 +205,20 @@ class Found(Struct, frozen=True):
 class LaterPtx(Struct, frozen=True):
     """PTX that nvcc makes when it is first read; with ``lines``, the cubin with line numbers."""
 
-    found: Found
+    built: BuiltCubin
     argv: tuple[str, ...]
     cache: DerivedCache
     lines: bool = False
 
     def read(self) -> bytes:
-        code = rerun(self.found, self.argv, self.cache, lambda text: None)
+        code = rerun(self.built, self.argv, self.cache, lambda text: None)
         data = code.cubin if self.lines else code.ptx
         if data is None:
             raise Unreadable(code.failed or "the machine code differs with -lineinfo")
         return data
 
 
-def read_folder(directory: Path, cache: DerivedCache) -> Iterator[Found | str]:
+def read_folder(directory: Path, cache: DerivedCache) -> Iterator[BuiltCubin | str]:
     """Every cubin of a build folder, and a sentence for each file that could not be read."""
     builds: tuple[Build, ...] = ()
     problems: list[str] = []
@@ -239,13 +250,13 @@ def read_folder(directory: Path, cache: DerivedCache) -> Iterator[Found | str]:
     yield from problems
     for path in object_files:
         real = path.resolve()
-        made = (b for b in builds if (directory / b.output).resolve() == real and b.cuda)
-        yield from read_object(path, next(made, None), directory, cache)
+        matching_builds = (b for b in builds if (directory / b.output).resolve() == real and b.cuda)
+        yield from read_object(path, next(matching_builds, None), directory, cache)
 
 
 def read_object(
     path: Path, build: Build | None, directory: Path, cache: DerivedCache
-) -> Iterator[Found | str]:
+) -> Iterator[BuiltCubin | str]:
     """Every cubin of one object or library, with the PTX for it if the file has that."""
     try:
         device_images = images(path, cache)
@@ -261,7 +272,7 @@ def read_object(
             # gives the number alone.
             number = re.sub(r"\D", "", image.arch)
             exact = next((a for a in real if re.sub(r"\D", "", a) == number), None)
-            yield Found(
+            yield BuiltCubin(
                 path,
                 f"sm_{exact}" if exact else image.arch,
                 image.data,
@@ -280,7 +291,7 @@ def _real_source(path: Path) -> Path | None:
     return None
 
 
-def why_not(built: Found) -> str | None:
+def why_not(built: BuiltCubin) -> str | None:
     """Why no PTX can be made, in one sentence; None if it can."""
     if built.source is None or not built.argv:
         return "no PTX: the object does not carry it, and the nvcc command of the build is unknown"
@@ -313,12 +324,12 @@ def harmless(argv: tuple[str, ...], nvcc_path: Path, source: Path) -> tuple[str,
     return (*out, str(source))
 
 
-def event_of(built: Found, cache: DerivedCache) -> Event:
+def event_of(built: BuiltCubin, cache: DerivedCache) -> Event:
     """The event of one cubin in a folder that is opened; nvcc runs only when its PTX is read."""
     event = _facts(built, BytesContent) | {"cubin": BytesContent(built.cubin)}
     if built.source is not None:
-        beside = _real_source(built.directory / built.source.name)
-        if (real := _real_source(built.source) or beside) is not None:
+        sibling = _real_source(built.directory / built.source.name)
+        if (real := _real_source(built.source) or sibling) is not None:
             event["source_blob"] = FileContent(real, real.parent)
     tool = find("nvcc")
     reason = why_not(built)
@@ -338,7 +349,7 @@ def event_of(built: Found, cache: DerivedCache) -> Event:
 
 
 def recorded_event(
-    built: Found, blob: Callable[[bytes], str], cache: DerivedCache, say: Callable[[str], None]
+    built: BuiltCubin, blob: Callable[[bytes], str], cache: DerivedCache, say: Callable[[str], None]
 ) -> list[Event]:
     """The events of one cubin of a build that has just been recorded: its PTX, its spills."""
     figures: list[Event] = []
@@ -350,8 +361,8 @@ def recorded_event(
         reason = code.failed
         event["ptx_command"] = list(code.command)
         if code.ptx is not None:
-            said = "the build's nvcc command again, with -lineinfo"
-            event |= {"ptx": blob(code.ptx), "ptx_from": said}
+            origin = "the build's nvcc command again, with -lineinfo"
+            event |= {"ptx": blob(code.ptx), "ptx_from": origin}
         if code.cubin is not None:
             event["lineinfo_cubin"] = blob(code.cubin)
             digest = str(event["sha256"])
@@ -368,7 +379,7 @@ def ptxas_event(digest: str, symbol: str, resources: Resources) -> Event:
     return {"event": "ptxas", "hash": digest, "symbol": symbol, **figures}
 
 
-def _facts(built: Found, blob: Callable[[bytes], str | Content]) -> Event:
+def _facts(built: BuiltCubin, blob: Callable[[bytes], str | Content]) -> Event:
     ptx: Event = {}
     if built.embedded_ptx is not None:
         ptx = {"ptx": blob(built.embedded_ptx), "ptx_from": f"carried by {built.object.name}"}

@@ -56,30 +56,32 @@ _NOT_CONFIG = frozenset(
 )
 
 
-def from_file(path: Path, inside: Path, beside: Sequence[str]) -> Iterator[dict[str, object]]:
+def from_file(path: Path, inside: Path, scripts: Sequence[str]) -> Iterator[dict[str, object]]:
     """The tuning that a ``.best_config`` of Inductor's or a ``.autotune.json`` of Triton's holds.
 
     The file is in the folder ``inside``, which was opened. A ``.best_config`` has the winner
-    without its time: ``time_taken_ms`` is how long tuning took. ``beside`` are the names of the
+    without its time: ``time_taken_ms`` is how long tuning took. ``scripts`` are the names of the
     Python files in its folder.
     """
     stored = as_map(_json(path, inside, None, str(path)))
-    event = _best(beside, stored) if path.name.endswith(BEST_CONFIG) else _timings(path, stored)
+    event = _best(scripts, stored) if path.name.endswith(BEST_CONFIG) else _timings(path, stored)
     if event is None:
         yield _problem(path, "holds no tuning: half-written, or foreign")
     else:
         yield {"event": "autotune", "from_cache": True, "kept": True, **event}
 
 
-def _json(path: Path, root: Path, allowance: files.Allowance | None, what: str) -> object:
+def _json(path: Path, root: Path, allowance: files.Allowance | None, description: str) -> object:
     """The content of a file of JSON. Raises ``Unreadable``."""
     try:
-        return files.parsed(files.read(path, files.limits().line, inside=root), allowance, what)
+        return files.parsed(
+            files.read(path, files.limits().line, inside=root), allowance, description
+        )
     except ValueError:
         raise Unreadable("is no JSON: truncated, or half-written") from None
 
 
-def _best(beside: Sequence[str], stored: Mapping[str, object]) -> dict[str, object] | None:
+def _best(scripts: Sequence[str], stored: Mapping[str, object]) -> dict[str, object] | None:
     config = {k: v for k, v in stored.items() if k not in _NOT_CONFIG}
     if not isinstance(stored.get("num_warps"), int):
         return None
@@ -87,7 +89,7 @@ def _best(beside: Sequence[str], stored: Mapping[str, object]) -> dict[str, obje
     milliseconds = as_seconds(stored.get("time_taken_ms"))
     return {
         "by": "inductor",
-        "file": beside[0] if len(beside) == 1 else None,
+        "file": scripts[0] if len(scripts) == 1 else None,
         "method": "coordinate descent" if stored.get("found_by_coordesc") is True else None,
         "seconds": None if milliseconds is None else milliseconds / 1000,
         "configurations": [{"config": config, "cache_key": stored.get("triton_cache_hash")}],
@@ -194,17 +196,17 @@ def _folder(
         stem, suffix = os.path.splitext(name)  # noqa: PTH122  a Path for each takes ten times as long
         if suffix in KNOWN:
             by_stem.setdefault(stem, []).append(name)
-    own = [n for n in names if not n.startswith(GROUP)]
-    tunings = [n for n in own if n.endswith((BEST_CONFIG, TIMINGS))]
-    metadata = [n for n in own if n.endswith(".json") and not n.endswith(TIMINGS)]
-    if by_stem and not metadata and not tunings and len(own) < len(names):
+    entry_names = [n for n in names if not n.startswith(GROUP)]
+    tunings = [n for n in entry_names if n.endswith((BEST_CONFIG, TIMINGS))]
+    metadata = [n for n in entry_names if n.endswith(".json") and not n.endswith(TIMINGS)]
+    if by_stem and not metadata and not tunings and len(entry_names) < len(names):
         yield _problem(directory, "Triton's metadata is missing: a half-written entry")
     if "build.ninja" in names:
         yield {"event": "build_folder", "directory": str(directory)}
     reads: list[tuple[str, Iterator[Event]]] = []
     for name in metadata if by_stem else ():
-        beside = by_stem.get(name.removesuffix(".json"), [])
-        reads.append((name, _triton(directory, name, beside, root, allowance)))
+        file_names = by_stem.get(name.removesuffix(".json"), [])
+        reads.append((name, _triton(directory, name, file_names, root, allowance)))
     scripts = [n for n in names if n.endswith(".py")]
     reads += ((name, from_file(directory / name, root, scripts)) for name in tunings)
     for name in names:
@@ -223,16 +225,16 @@ def _folder(
 
 
 def _triton(
-    directory: Path, name: str, beside: list[str], root: Path, allowance: files.Allowance
+    directory: Path, name: str, file_names: list[str], root: Path, allowance: files.Allowance
 ) -> Iterator[Event]:
-    """``beside``: the files of the metadata's own name."""
+    """``file_names``: the files of the metadata's own name."""
     metadata = _json(directory / name, root, allowance, name)
     if not isinstance(metadata, dict) or not isinstance(metadata.get("hash"), str):
-        if beside:
+        if file_names:
             yield _problem(directory / name, "is not Triton's metadata: half-written, or foreign")
         return
     contents: dict[str, FileContent] = {}
-    for file in (directory / file_name for file_name in beside):
+    for file in (directory / file_name for file_name in file_names):
         try:
             size = file.stat().st_size
         except OSError as error:
@@ -266,15 +268,15 @@ def _tile(content: FileContent) -> str | None:
         lines = content.read().decode("utf-8", "replace").split("\n")
     except (OSError, PtxviewError):
         return None
-    found = set()
+    tiles = set()
     for a, times, b in (
         line.rpartition(" : ")[2].partition(" * ") for line in lines if "dot" in line
     ):
         sides = [re.search(r"<(\d+)x(\d+)x[a-z]", side) for side in (a, b) if times]
         if len(sides) == 2 and None not in sides:
             (m, k), (_, n) = (side.groups() for side in sides if side is not None)
-            found.add(f"{m}·{n}·{k}")
-    return found.pop() if len(found) == 1 else None
+            tiles.add(f"{m}·{n}·{k}")
+    return tiles.pop() if len(tiles) == 1 else None
 
 
 def _inductor(path: Path, root: Path) -> Iterator[Event]:
@@ -285,8 +287,8 @@ def _inductor(path: Path, root: Path) -> Iterator[Event]:
 def objects(directory: Path, say: Callable[[str], None]) -> list[Path]:
     """The files of a build folder that hold device code: objects, else libraries. ``say`` is called
     with a sentence for each file that was left out. Raises ``Unreadable``."""
-    entries, more = files.names(directory)
-    if more:
+    entries, truncated = files.names(directory)
+    if truncated:
         say(files.more_names(directory, files.limits()))
     for suffixes in ((".o", ".obj"), (".so",), (".fatbin", ".cubin")):
         matches = []
@@ -377,19 +379,19 @@ def _binaries(file: files.File, root: Path, names: list[str]) -> Iterator[_Binar
     path = file.path
     if path.suffix == ".cubin":
         data = file.whole()
-        whole = {"cubin": FileContent(path, root)} if read_cubin(data) is not None else {}
-        found: Iterable[_Binary] = [_Binary(path.stem, path, data, whole)]
+        contents = {"cubin": FileContent(path, root)} if read_cubin(data) is not None else {}
+        kernel_binaries: Iterable[_Binary] = [_Binary(path.stem, path, data, contents)]
     elif path.suffix == ".fatbin":
-        found = _of_fatbin(images(path), path.stem, path)
+        kernel_binaries = _of_fatbin(images(path), path.stem, path)
     else:
-        found = _embedded(file)
-    for binary in found:
-        beside: dict[str, Content] = {  # the texts that go by the kernel's name
+        kernel_binaries = _embedded(file)
+    for binary in kernel_binaries:
+        texts: dict[str, Content] = {  # the texts that go by the kernel's name
             kind: FileContent(path.with_name(f"{binary.stem}.{kind}"), root)
             for kind in ("ptx", "ttir", "ttgir", "llir")
             if f"{binary.stem}.{kind}" in names
         }
-        yield replace(binary, contents={**binary.contents, **beside})
+        yield replace(binary, contents={**binary.contents, **texts})
 
 
 def _embedded(file: files.File) -> Iterator[_Binary]:
@@ -400,19 +402,19 @@ def _embedded(file: files.File) -> Iterator[_Binary]:
         return file.take(size)
 
     allowance = files.Allowance()
-    for one in binaries(read):
-        allowance.take(one.size, f"{one.name} of {file.path}")
-        data = read(one.offset, one.size)
+    for entry in binaries(read):
+        allowance.take(entry.size, f"{entry.name} of {file.path}")
+        data = read(entry.offset, entry.size)
         if read_cubin(data) is not None:
-            yield _Binary(one.name, file.path, data, {"cubin": BytesContent(data)})
+            yield _Binary(entry.name, file.path, data, {"cubin": BytesContent(data)})
         elif data.startswith(FATBIN_MAGIC):
-            yield from _of_fatbin(images_of(data, f"{one.name}.fatbin"), one.name, file.path)
+            yield from _of_fatbin(images_of(data, f"{entry.name}.fatbin"), entry.name, file.path)
 
 
-def _of_fatbin(found: Sequence[Image], stem: str, path: Path) -> Iterator[_Binary]:
+def _of_fatbin(device_images: Sequence[Image], stem: str, path: Path) -> Iterator[_Binary]:
     """A binary for each architecture that a fat binary has machine code of, with its PTX."""
-    texts = [image for image in found if image.is_ptx]
-    for image in found:
+    texts = [image for image in device_images if image.is_ptx]
+    for image in device_images:
         if image.is_ptx or read_cubin(image.data) is None:
             continue
         same = [text for text in texts if text.arch == image.arch] or texts[:1]
@@ -452,6 +454,6 @@ def _generated_file(cubin: bytes) -> str | None:
     if (match := re.search(rb"\0(c[a-z2-7]{51}\.py)\0", cubin)) is None:
         return None
     name = match[1].decode()
-    folders = (found[1] for found in re.finditer(rb"\0(/[^\0]{1,4096})(?=\0)", cubin))
+    folders = (folder_match[1] for folder_match in re.finditer(rb"\0(/[^\0]{1,4096})(?=\0)", cubin))
     folder = next((f for f in folders if f.endswith(b"/" + name[1:3].encode())), None)
     return name if folder is None else f"{folder.decode('utf-8', 'surrogateescape')}/{name}"

@@ -101,10 +101,10 @@ def death_of(
 def triton_environment(folder: Path, as_recorded: bool = True) -> dict[str, str]:
     """The environment of a child that runs Triton: no GPU, and new caches in ``folder``.
     ``as_recorded`` leaves out the user's settings of Triton and LLVM."""
-    ours = _NOT_PASSED_ON if as_recorded else re.compile("PTXVIEW_")
+    excluded = _NOT_PASSED_ON if as_recorded else re.compile("PTXVIEW_")
     for name in ("triton", "inductor", "work"):
         (folder / name).mkdir()
-    return {k: v for k, v in os.environ.items() if not ours.match(k)} | {
+    return {k: v for k, v in os.environ.items() if not excluded.match(k)} | {
         "TRITON_CACHE_DIR": str(folder / "triton"),
         "TORCHINDUCTOR_CACHE_DIR": str(folder / "inductor"),
         "TMPDIR": str(folder / "work"),  # Triton leaves PTX there that ptxas has refused
@@ -126,8 +126,8 @@ def _cause_of(printed: str) -> str | None:
     if row is None:
         return None
     # glibc's line of an assertion: the program, the folder and the signature say nothing to a user.
-    before, mark, condition = row.strip().partition(": Assertion `")
-    words = before.split(": ", 2)
+    prefix, mark, condition = row.strip().partition(": Assertion `")
+    words = prefix.split(": ", 2)
     if mark and len(words) == 3:
         return f"{words[1].rpartition('/')[2]}{mark}{condition}"[:300]
     return row.strip()[:300]
@@ -135,13 +135,13 @@ def _cause_of(printed: str) -> str | None:
 
 def _bad_ir(printed: str, name: str, rows: Sequence[str]) -> CompilerMessage | None:
     """LLVM's complaint about a text that it cannot read: the line follows the sentence."""
-    said, mark, number = printed.partition("failed to parse IR: ")[2].partition("lineno: ")
+    sentence, mark, number = printed.partition("failed to parse IR: ")[2].partition("lineno: ")
     digits = number.split("\n", 1)[0].strip()[:9]
     if not mark or not digits.isdecimal():
         return None
     n = int(digits)
     text = rows[n - 1] if 0 < n <= len(rows) else None
-    return CompilerMessage("error", said.strip()[:500], "triton", name, n, text=text)
+    return CompilerMessage("error", sentence.strip()[:500], "triton", name, n, text=text)
 
 
 _NOT_FOR_IT = re.compile(r"Value '\w+' is not defined for option 'gpu-name'|Unsupported \.version")
@@ -220,11 +220,11 @@ def compile_cuda(
     target: str,
     options: Sequence[str],
     *,
-    more: Sequence[str] = (),
+    extra_options: Sequence[str] = (),
     seconds: float = 600,
     go_on: GoOn | None = None,
 ) -> Compiled:
-    """CUDA C++ for one target with nvcc; ``more`` are further options. Raises ``ToolMissing``."""
+    """CUDA C++ for one target with nvcc; ``extra_options`` follow. Raises ``ToolMissing``."""
     tool = need("nvcc")
     path = source.path.absolute()
     if not PLAIN.fullmatch(str(path)):
@@ -237,14 +237,20 @@ def compile_cuda(
     with tempfile.TemporaryDirectory(prefix="ptxview-") as name:
         folder = Path(name)
         words = [
-            *(*options, *more, f"-gencode=arch=compute_{arch},code=sm_{arch}", "-cubin", *lines),
+            *(
+                *options,
+                *extra_options,
+                f"-gencode=arch=compute_{arch},code=sm_{arch}",
+                "-cubin",
+                *lines,
+            ),
             *("-Xptxas", "-v", "-MD", "-MF", str(folder / "read")),
             *("--keep", "--keep-dir", str(folder)),
         ]
         path_list = os.pathsep.join([str(tool.path.parent), *path_folders()])
         env = {**os.environ, "PATH": path_list, "TMPDIR": str(folder)}  # it leaves files there
-        made = _compiled(tool, words, path, source, folder, env, seconds, go_on)
-        return replace(made, read=_included(folder / "read", tool))
+        compiled = _compiled(tool, words, path, source, folder, env, seconds, go_on)
+        return replace(compiled, read=_included(folder / "read", tool))
 
 
 def _included(listed: Path, tool: Tool) -> tuple[str, ...]:
@@ -253,11 +259,11 @@ def _included(listed: Path, tool: Tool) -> tuple[str, ...]:
         text = files.text(listed)
     except (PtxviewError, OSError):
         return ()
-    known = ("/usr/", str(tool.path.parents[1]), os.path.realpath(tool.path.parents[1]))
+    system_folders = ("/usr/", str(tool.path.parents[1]), os.path.realpath(tool.path.parents[1]))
     return tuple(
         p
         for p in text.replace("\\\n", " ").split()[1:]
-        if Path(p).is_absolute() and not p.startswith(known) and "/site-packages/" not in p
+        if Path(p).is_absolute() and not p.startswith(system_folders) and "/site-packages/" not in p
     )
 
 
@@ -275,13 +281,13 @@ def compile_ptx(
     *,
     seconds: float = 600,
     go_on: GoOn | None = None,
-    by: Sequence[Tool] = (),
+    ptxas_tools: Sequence[Tool] = (),
 ) -> Compiled:
-    """PTX for one target with the newest ptxas that knows it, or with one of those in ``by``.
+    """PTX for one target with the newest ptxas that knows it, or with one of ``ptxas_tools``.
     OptiX's is not given to ptxas. Raises ``ToolMissing``."""
     if _OPTIX_CALL.search(source.data):
         return Compiled(source.data, failed=FOR_OPTIX)
-    tools = tuple(by) or assemblers()
+    tools = tuple(ptxas_tools) or assemblers()
     if not tools:
         raise ToolMissing(
             "ptxas was not found; it is needed for the machine code of PTX",
@@ -294,10 +300,10 @@ def compile_ptx(
         file = Path(name) / "input.ptx"
         file.write_bytes(source.data)
         for tool in tools:
-            made = _compiled(tool, words, file, source, file.parent, None, seconds, go_on)
-            if made.failed is None or not _NOT_FOR_IT.search(made.printed):
-                return made
-            best = best or made
+            compiled = _compiled(tool, words, file, source, file.parent, None, seconds, go_on)
+            if compiled.failed is None or not _NOT_FOR_IT.search(compiled.printed):
+                return compiled
+            best = best or compiled
     assert best is not None
     return best
 
@@ -324,7 +330,7 @@ def _compiled(
     named = f"{tool.name} {tool.version}" if tool.version else tool.name
     began = time.monotonic()
     try:
-        done = run_tool(argv, env=env, seconds=seconds, go_on=go_on)
+        finished = run_tool(argv, env=env, seconds=seconds, go_on=go_on)
     except Unreadable as error:
         why = f"{tool.path.name} {error.message.partition(' ')[2]}"
         return Compiled(None, None, time.monotonic() - began, named, argv, why)
@@ -334,18 +340,18 @@ def _compiled(
     text = None if ptx is None else files.read(ptx)
     if ptx is not None and text is not None:
         texts.setdefault(ptx.name, ("ptx", text.decode("utf-8", "replace")))
-    printed = (done.err + done.out).decode("utf-8", "replace")
+    printed = (finished.err + finished.out).decode("utf-8", "replace")
     messages = tuple(
         m if m.file is not None else replace(m, file=source.name)
         for m in _messages(printed, tool.name, texts, reads_files=True)
     )
-    cubin = files.read(out) if done.status == 0 and out.is_file() else None
+    cubin = files.read(out) if finished.status == 0 and out.is_file() else None
     failed: str | None = None
-    if done.status < 0:
-        failed = f"{tool.name} was ended by signal {-done.status}"
+    if finished.status < 0:
+        failed = f"{tool.name} was ended by signal {-finished.status}"
     elif cubin is None:
         last = next((r for r in reversed(printed.splitlines()) if r.strip()), "")
-        failed = first_error(messages) or last or f"{tool.name} ended with status {done.status}"
+        failed = first_error(messages) or last or f"{tool.name} ended with status {finished.status}"
     return Compiled(text, cubin, took, named, argv, failed, messages, printed)
 
 
@@ -359,77 +365,90 @@ def assembled(recording: Recording, cache: DerivedCache, device: str | None = No
     Where it cannot be assembled, its variants say why they have no SASS; a ``Compilation`` of the
     recording has what ptxas said. One that holds anything else is given back as it is.
     """
-    every = [v for _, v in recording.variants()]
-    file = every[0].stages.get(Stage.PTX) if every else None
-    if file is None or any(len(v.stages) > 1 or v.hash != every[0].hash for v in every):
+    variants = [v for _, v in recording.variants()]
+    file = variants[0].stages.get(Stage.PTX) if variants else None
+    if file is None or any(len(v.stages) > 1 or v.hash != variants[0].hash for v in variants):
         return recording
     source = CompilerInput(Path(recording.path), recording.path, "ptx", file.content.read())
     if not re.search(r"^[^\S\n]*\.version\s", source.text, flags=re.MULTILINE):
         return _without(recording, "it is a part of a module: it has no .version")
-    if (own := own_target(source.data)) is None:
+    if (file_target := own_target(source.data)) is None:
         return _without(recording, "it has no .target")
-    for target in dict.fromkeys(filter(None, (device, own))):
+    for target in dict.fromkeys(filter(None, (device, file_target))):
         try:
-            made = _made(source, target, cache, UNASKED_SECONDS if device is None else SECONDS)
+            compiled = _assemble_cached(
+                source, target, cache, UNASKED_SECONDS if device is None else SECONDS
+            )
         except PtxviewError as error:
             return _without(recording, f"{error.message}. {error.hint}".rstrip(". "))
-        if device is None and made.cubin is None and (made.seconds or 0) >= UNASKED_SECONDS:
-            made = replace(made, failed=f"{made.failed}: --device {own} gives it {SECONDS:.0f} s")
-        if made.failed == FOR_OPTIX:
-            made = replace(made, messages=(CompilerMessage("note", FOR_OPTIX, "ptxas"),))
-        if made.failed is None or target == own:
-            return _with(recording, source, target, made)
+        if device is None and compiled.cubin is None and (compiled.seconds or 0) >= UNASKED_SECONDS:
+            compiled = replace(
+                compiled,
+                failed=f"{compiled.failed}: --device {file_target} gives it {SECONDS:.0f} s",
+            )
+        if compiled.failed == FOR_OPTIX:
+            compiled = replace(compiled, messages=(CompilerMessage("note", FOR_OPTIX, "ptxas"),))
+        if compiled.failed is None or target == file_target:
+            return _with(recording, source, target, compiled)
     return recording
 
 
-def _made(source: CompilerInput, target: str, cache: DerivedCache, seconds: float) -> Compiled:
+def _assemble_cached(
+    source: CompilerInput, target: str, cache: DerivedCache, seconds: float
+) -> Compiled:
     """What ptxas makes of it, from the cache where it has been made before."""
     version = next((f"{t.path} {t.version}" for t in assemblers()), "")
     keys = [cache.key("assembled", version, target, source.data, n) for n in ("cubin", "printed")]
     cubin, printed = map(cache.get, keys)
     if cubin is not None and printed is not None and version:
         return Compiled(source.data, cubin, printed=printed.decode("utf-8", "replace"))
-    made = compile_ptx(source, target, (), seconds=seconds)
+    compiled = compile_ptx(source, target, (), seconds=seconds)
     # What has something to say says it again.
-    if made.cubin is not None and not made.messages:
-        cache.put(keys[0], made.cubin)
-        cache.put(keys[1], made.printed.encode())
-    return made
+    if compiled.cubin is not None and not compiled.messages:
+        cache.put(keys[0], compiled.cubin)
+        cache.put(keys[1], compiled.printed.encode())
+    return compiled
 
 
-def _with(recording: Recording, source: CompilerInput, target: str, made: Compiled) -> Recording:
-    figures = from_ptxas(made.printed) if made.cubin is not None else {}
+def _with(
+    recording: Recording, source: CompilerInput, target: str, compiled: Compiled
+) -> Recording:
+    figures = from_ptxas(compiled.printed) if compiled.cubin is not None else {}
     tried = Compilation(
         source.name,
         "ptx",
         target,
         hash=next(v.hash for _, v in recording.variants()),
-        symbols=made.symbols,
-        seconds=made.seconds,
-        tool=made.tool,
-        failed=made.failed,
-        messages=made.messages,
+        symbols=compiled.symbols,
+        seconds=compiled.seconds,
+        tool=compiled.tool,
+        failed=compiled.failed,
+        messages=compiled.messages,
     )
 
-    def variant(one: Variant) -> Variant:
-        if made.cubin is None:
-            return replace(one, missing={**one.missing, Stage.SASS: f"ptxas: {made.failed}"})
+    def with_sass(variant: Variant) -> Variant:
+        if compiled.cubin is None:
+            return replace(
+                variant, missing={**variant.missing, Stage.SASS: f"ptxas: {compiled.failed}"}
+            )
         return replace(
-            one,
+            variant,
             target=target,
             stages={
-                **one.stages,
-                Stage.SASS: StageFile(BytesContent(made.cubin), None, "nvdisasm -c"),
+                **variant.stages,
+                Stage.SASS: StageFile(BytesContent(compiled.cubin), None, "nvdisasm -c"),
             },
-            missing={s: why for s, why in one.missing.items() if s is not Stage.SASS},
-            known=figures.get(one.symbol, Resources()),
+            missing={s: why for s, why in variant.missing.items() if s is not Stage.SASS},
+            known=figures.get(variant.symbol, Resources()),
         )
 
-    return replace(_changed(recording, variant), compilations=(tried,))
+    return replace(_changed(recording, with_sass), compilations=(tried,))
 
 
 def _without(recording: Recording, why: str) -> Recording:
-    return _changed(recording, lambda one: replace(one, missing={**one.missing, Stage.SASS: why}))
+    return _changed(
+        recording, lambda variant: replace(variant, missing={**variant.missing, Stage.SASS: why})
+    )
 
 
 def _changed(recording: Recording, change: Callable[[Variant], Variant]) -> Recording:
@@ -537,12 +556,12 @@ def compile_on(
     the target is unknown or it takes longer than ``seconds``, ``Stopped`` where ``go_on`` says no.
     What the compiler refuses raises nothing.
     """
-    made, died = _by_child(job, python, seconds, go_on, only=False)
+    stages, died = _by_child(job, python, seconds, go_on, only=False)
     if died and job.watch:
         # Once more, for what it prints until then.
-        told, _ = _by_child(job, python, seconds, go_on, only=True)
-        made = replace(made, passes=told.passes)
-    return made
+        printed_stages, _ = _by_child(job, python, seconds, go_on, only=True)
+        stages = replace(stages, passes=printed_stages.passes)
+    return stages
 
 
 def _by_child(
@@ -555,9 +574,13 @@ def _by_child(
         path = folder / f"input.{'ttir' if job.stage == 'source' else job.stage}"
         path.write_bytes(job.text)
         mark = f"ptxview-{secrets.token_hex(16)}"
-        asked, results, said = folder / "job.json", folder / "results.jsonl", folder / "said"
+        job_file, results, output_file = (
+            folder / "job.json",
+            folder / "results.jsonl",
+            folder / "said",
+        )
         watched = {n: folder / f"passes.{n}" for n in ("printed", "timed", "arrivals")}
-        wanted = {
+        fields = {
             "stage": job.stage,
             "path": path,
             "file": job.name,
@@ -566,21 +589,21 @@ def _by_child(
             "gluon": job.gluon,
             "until": job.until,
             "folder": folder,
-            "said": said,
+            "said": output_file,
             "most": files.limits().one,
             "watch": {**watched, "mark": mark, "only": only} if job.watch else None,
             "at_source": job.at_source,
         }
-        asked.write_text(json.dumps(wanted, default=str), "utf-8")
-        argv = by_probes(python, "ahead.remaining", asked, results)
+        job_file.write_text(json.dumps(fields, default=str), "utf-8")
+        argv = by_probes(python, "ahead.remaining", job_file, results)
         env = {**triton_environment(folder), **job.environment}
         ended = run_tool(argv, env=env, seconds=seconds, go_on=go_on)
         if ended.status == NO_TRITON:
             raise no_triton(python, job.name)
-        made = _stages_of(job, path.name, results, said, ended)
+        stages = _stages_of(job, path.name, results, output_file, ended)
         if job.watch:
-            made = replace(made, passes=_printed(watched, mark))
-        return made, ended.status < 0
+            stages = replace(stages, passes=_printed(watched, mark))
+        return stages, ended.status < 0
 
 
 def by_probes(python: str, module: str, job: Path, results: Path) -> list[str]:
@@ -594,36 +617,38 @@ def _printed(places: Mapping[str, Path], mark: str) -> PassesPrinted:
         files.read(place) if place.is_file() else b"" for place in places.values()
     )
     try:
-        arrivals = tuple((int(at), float(when)) for at, when in json.loads(listed or b"[]"))
+        arrivals = tuple((int(offset), float(when)) for offset, when in json.loads(listed or b"[]"))
     except (ValueError, TypeError):
         arrivals = ()
     return PassesPrinted(printed, timed, arrivals, mark, len(printed) >= files.limits().one)
 
 
-def _stages_of(job: StageJob, file: str, results: Path, said: Path, ended: Finished) -> StagesMade:
+def _stages_of(
+    job: StageJob, file: str, results: Path, output_file: Path, ended: Finished
+) -> StagesMade:
     """What the child has told of the text in its ``file``, and where it died, of what."""
     records = [r for r in files.records(results) if isinstance(r, dict)] if results.exists() else []
-    told: dict[str, object] = {}
+    fields: dict[str, object] = {}
     texts: dict[str, bytes] = {}
     seconds: dict[str, float] = {}
     for record in records:
-        told |= {k: v for k, v in record.items() if k != "stage"}
+        fields |= {k: v for k, v in record.items() if k != "stage"}
         stage = str(record.get("stage"))
         if "failed" in record:
-            told["failed_at"] = stage
+            fields["failed_at"] = stage
         elif stage in STAGES and isinstance(took := record.get("seconds"), int | float):
             texts[stage] = files.read(results.with_name(f"made.{stage}"))
             seconds[stage] = float(took)
-    printed = files.read(said) if said.is_file() else ended.err
-    metadata, unknown = told.get("metadata"), told.get("unknown")
-    failed = str(told["failed"]) if "failed" in told else None
-    failed_at = str(told["failed_at"]) if failed else None
-    messages = messages_from(told.get("messages"))
-    if failed is None and (ended.status != 0 or "metadata" not in told):
-        failed_at = str(told.get("begin") or job.stage)
+    printed = files.read(output_file) if output_file.is_file() else ended.err
+    metadata, unknown = fields.get("metadata"), fields.get("unknown")
+    failed = str(fields["failed"]) if "failed" in fields else None
+    failed_at = str(fields["failed_at"]) if failed else None
+    messages = messages_from(fields.get("messages"))
+    if failed is None and (ended.status != 0 or "metadata" not in fields):
+        failed_at = str(fields.get("begin") or job.stage)
         text = (printed + b"\n" + ended.err).decode("utf-8", "replace")
-        own = job.text.decode("utf-8", "surrogateescape")
-        failed, messages = death_of(text, ended.status, file, job.name, own)
+        source_text = job.text.decode("utf-8", "surrogateescape")
+        failed, messages = death_of(text, ended.status, file, job.name, source_text)
     elif any(m.message.startswith(_SIGNAL) for m in messages):
         # A pass that aborts inside a pipeline with a reproducer does not end its process (Triton
         # 3.7): MLIR goes on, and why it aborted stands nowhere but in what was printed.
@@ -634,7 +659,7 @@ def _stages_of(job: StageJob, file: str, results: Path, said: Path, ended: Finis
         )
         failed = first_error(messages)
     return StagesMade(
-        str(told.get("triton") or ""),
+        str(fields.get("triton") or ""),
         texts,
         seconds,
         metadata if isinstance(metadata, dict) else {},
@@ -650,8 +675,8 @@ def believed(options: Mapping[str, object]) -> dict[str, object]:
     """Options that a recording names, without those of ptxas that would name files."""
     out = dict(options)
     if words := str(out.get("ptx_options") or "").split():
-        kept = [word for word in words if _PTXAS_OPTION.fullmatch(word)]
-        out["ptx_options"] = " ".join(kept) or None
+        allowed = [word for word in words if _PTXAS_OPTION.fullmatch(word)]
+        out["ptx_options"] = " ".join(allowed) or None
     return out
 
 
@@ -697,5 +722,5 @@ def options_of(variant: Variant) -> dict[str, object]:
     out = believed({**variant.options, **config})
     if (file := variant.stages.get(Stage.TTGIR)) is not None:
         head = file.content.read()[: 1 << 16].decode("utf-8", "replace")
-        out |= {f"num_{what}": int(n) for what, n in _WARPS.findall(head)}
+        out |= {f"num_{kind}": int(n) for kind, n in _WARPS.findall(head)}
     return out

@@ -87,7 +87,7 @@ _DTYPES = {
 _EMULATED = (75, 80, 86, 87, 89, 90, 100, 103, 110, 120, 121)
 
 
-class GivenKernels(Struct, frozen=True):
+class KernelOptions(Struct, frozen=True):
     """How kernels are to be compiled where no call says so: types and constants by argument.
     ``signature`` is None where a program's own calls are to say it."""
 
@@ -109,12 +109,12 @@ def signature_of(text: str) -> dict[str, str]:
                 "divisible by 16.",
             )
         if not _TYPES.fullmatch(kind):
-            bare = kind.lstrip("*").partition(":")[0].removeprefix("torch.")
-            meant = _DTYPES.get(bare)
+            base_type = kind.lstrip("*").partition(":")[0].removeprefix("torch.")
+            triton_type = _DTYPES.get(base_type)
             raise UsageError(
                 f"{kind} is not a type of Triton's",
-                f"Triton writes {kind.replace(bare, meant).replace('torch.', '')}."
-                if meant
+                f"Triton writes {kind.replace(base_type, triton_type).replace('torch.', '')}."
+                if triton_type
                 else "Types are i1 i8 i16 i32 i64 u8 … fp16 bf16 fp32 fp64, and * of each.",
             )
         out[name] = kind
@@ -144,7 +144,7 @@ class AheadJob(Struct, frozen=True):
 
     source: CompilerInput
     columns: tuple[tuple[str, tuple[str, ...]], ...]
-    given: GivenKernels
+    kernel_options: KernelOptions
     python: str
     limit: float
 
@@ -158,17 +158,17 @@ def compile_by_triton(job: AheadJob, writer: Writer, go_on: GoOn) -> str | None:
     with tempfile.TemporaryDirectory(prefix="ptxview-") as name:
         folder = Path(name)
         (folder / "done").touch()
-        asked, path = folder / "job.json", job.source.path.absolute()
-        asked.write_text(json.dumps(_asked(job, path, folder)), "utf-8")
-        own_calls = job.given.signature is None
+        job_file, path = folder / "job.json", job.source.path.absolute()
+        job_file.write_text(json.dumps(_job_fields(job, path, folder)), "utf-8")
+        own_calls = job.kernel_options.signature is None
         argv = [job.python, *([str(path)] if own_calls else ["-m", MAIN])]
-        env = _environment(job, writer.folder, asked, folder)
-        before = _compiled(writer.folder)
+        env = _environment(job, writer.folder, job_file, folder)
+        compiled_before = _compiled(writer.folder)
         for _ in range(MAX_DEATHS):
             try:
                 ended = run_tool(argv, env=env, seconds=job.limit, go_on=go_on)
             except Unreadable:
-                if _compiled(writer.folder) == before:
+                if _compiled(writer.folder) == compiled_before:
                     raise Unreadable(
                         f"{job.source.name} took longer than {job.limit:g} s, and launched nothing",
                         "Give it more with --limit, or say how to compile its kernels with "
@@ -178,28 +178,28 @@ def compile_by_triton(job: AheadJob, writer: Writer, go_on: GoOn) -> str | None:
             if ended.status >= 0 or not (folder / "doing").exists():
                 break
             _died(job, path.name, writer, folder, ended)
-        return _ended(job, ended, writer.folder, before, own_calls)
+        return _ended(job, ended, writer.folder, compiled_before, own_calls)
 
 
-def _asked(job: AheadJob, path: Path, folder: Path) -> dict[str, object]:
+def _job_fields(job: AheadJob, path: Path, folder: Path) -> dict[str, object]:
     columns = [
         {"target": target, "options": shlex.join(options), "settings": settings(options)}
         for target, options in job.columns
     ]
-    signature = job.given.signature
+    signature = job.kernel_options.signature
     return {
         "file": job.source.name,
         "path": str(path),
         "language": job.source.language,
         "columns": columns,
-        "kernels": list(job.given.names),
+        "kernels": list(job.kernel_options.names),
         "signature": None if signature is None else dict(signature),
-        "constexprs": dict(job.given.constexprs),
+        "constexprs": dict(job.kernel_options.constexprs),
         **{name: str(folder / name) for name in ("done", "doing", "said")},
     }
 
 
-def _environment(job: AheadJob, recording: Path, asked: Path, folder: Path) -> dict[str, str]:
+def _environment(job: AheadJob, recording: Path, job_file: Path, folder: Path) -> dict[str, str]:
     env = triton_environment(folder, as_recorded=False)
     python_path = env.get("PYTHONPATH")
     first = [str(PROBES), *([python_path] if python_path else [])]
@@ -209,7 +209,7 @@ def _environment(job: AheadJob, recording: Path, asked: Path, folder: Path) -> d
     return env | {
         "PYTHONPATH": os.pathsep.join(first),
         "PTXVIEW_RECORDING": str(recording),
-        "PTXVIEW_COMPILE": str(asked),
+        "PTXVIEW_COMPILE": str(job_file),
         "PTXVIEW_TARGET": f"sm_{device}",
         "TORCHINDUCTOR_COMPILE_THREADS": "1",
     }
@@ -217,14 +217,16 @@ def _environment(job: AheadJob, recording: Path, asked: Path, folder: Path) -> d
 
 def _died(job: AheadJob, file: str, writer: Writer, folder: Path, ended: Finished) -> None:
     """Record a compilation that ended its process; it is not tried again."""
-    doing, said = folder / "doing", folder / "said"
+    doing, output_file = folder / "doing", folder / "said"
     read = files.parsed(files.read(doing))
     fields = read if isinstance(read, dict) else {}
     parts = [str(p) for p in fields.get("parts", [])]
     doing.unlink()
-    with (folder / "done").open("a") as done:
-        done.write(f"{fields.get('key')}\n")
-    printed = files.text(said) if said.is_file() else ended.err.decode("utf-8", "replace")
+    with (folder / "done").open("a") as done_file:
+        done_file.write(f"{fields.get('key')}\n")
+    printed = (
+        files.text(output_file) if output_file.is_file() else ended.err.decode("utf-8", "replace")
+    )
     failed, messages = death_of(printed, ended.status, file, job.source.name, job.source.text)
     config: dict[str, object] = {}  # of a kernel as the child noted it
     with suppress(ValueError, SyntaxError, TypeError):
@@ -258,7 +260,7 @@ def _compiled(folder: Path) -> int:
 
 
 def _ended(
-    job: AheadJob, ended: Finished, folder: Path, before: int, own_calls: bool
+    job: AheadJob, ended: Finished, folder: Path, compiled_before: int, own_calls: bool
 ) -> str | None:
     """What is to be said of a child that has ended, or raised."""
     rows = [r.strip() for r in ended.err.decode("utf-8", "replace").splitlines() if r.strip()]
@@ -268,9 +270,9 @@ def _ended(
     if not own_calls and ended.status == NO_TRITON:
         raise no_triton(job.python, name)
     if not own_calls and ended.status == DOES_NOT_FIT:
-        said = [e for e in read_events(folder).events if e.get("event") == "refused"]
-        raise UsageError(str(said[-1].get("text")) if said else last)
-    if _compiled(folder) > before:
+        refusals = [e for e in read_events(folder).events if e.get("event") == "refused"]
+        raise UsageError(str(refusals[-1].get("text")) if refusals else last)
+    if _compiled(folder) > compiled_before:
         return None if ended.status == 0 else f"{name} ended with status {ended.status}: {last}"
     if "No module named 'triton'" in last:
         raise ToolMissing(
@@ -317,7 +319,7 @@ class CompileRequest(Struct, frozen=True):
     inputs: tuple[CompilerInput, ...]
     targets: tuple[str, ...] = ()
     options: tuple[tuple[str, ...], ...] = ((),)
-    given: GivenKernels = field(default_factory=GivenKernels)
+    kernel_options: KernelOptions = field(default_factory=KernelOptions)
     out: Path | None = None
     python: str | None = None
     limit: float = 600.0
@@ -332,23 +334,24 @@ class CompileOutcome(Struct, frozen=True):
     failed: int
 
 
-def language_of(path: str, asked: str | None) -> str:
+def language_of(path: str, language_option: str | None) -> str:
     """The language of a file: the one asked for, else what its name says. Raises ``UsageError``
     where neither says one."""
-    language = asked or LANGUAGES.get(Path(path).suffix.lower())
+    language = language_option or LANGUAGES.get(Path(path).suffix.lower())
     if language is None:
-        what = (
+        problem = (
             "standard input has no name" if path == "-" else f"{path} has no ending that is known"
         )
         raise UsageError(
-            f"{what}: give the language of it", "--language cuda, ptx, ttir, ttgir, llir or triton"
+            f"{problem}: give the language of it",
+            "--language cuda, ptx, ttir, ttgir, llir or triton",
         )
     return language
 
 
-def read_input(path: str, asked: str | None) -> CompilerInput:
+def read_input(path: str, language_option: str | None) -> CompilerInput:
     """A file to compile. Raises ``Unreadable`` if it is missing or empty."""
-    language = language_of(path, asked)
+    language = language_of(path, language_option)
     real = Path(path)
     if real.is_dir():
         raise Unreadable(f"{path} is a folder", "Give a file, or several.")
@@ -370,10 +373,10 @@ def checked(source: CompilerInput) -> CompilerInput:
     return source
 
 
-def targets_of(source: CompilerInput, asked: Sequence[str]) -> tuple[str, ...]:
+def targets_of(source: CompilerInput, target_options: Sequence[str]) -> tuple[str, ...]:
     """The targets of a file: those asked for, else the one that it names itself, else sm_90."""
-    if asked:
-        return tuple(asked)
+    if target_options:
+        return tuple(target_options)
     if source.language == "ptx":
         return (own_target(source.data) or DEFAULT_TARGET,)
     if source.language == "ttgir" and (match := _TTGIR_TARGET.search(source.text)):
@@ -413,7 +416,7 @@ def compile_files(request: CompileRequest, say: Say, go_on: GoOn = lambda: True)
             python = toolchain.interpreter(request.python)
             say(
                 f"running {source.name} for its calls"
-                if request.given.signature is None
+                if request.kernel_options.signature is None
                 else f"{source.name} through Triton"
             )
             columns = tuple(
@@ -421,12 +424,12 @@ def compile_files(request: CompileRequest, say: Say, go_on: GoOn = lambda: True)
                 for target in targets_of(source, request.targets)
                 for options in request.options
             )
-            job = AheadJob(source, columns, request.given, python, request.limit)
-            if (said := compile_by_triton(job, writer, go_on)) is not None:
-                say(said)
-                writer.event(event="problem", time=time.time(), where=source.name, text=said)
+            job = AheadJob(source, columns, request.kernel_options, python, request.limit)
+            if (problem := compile_by_triton(job, writer, go_on)) is not None:
+                say(problem)
+                writer.event(event="problem", time=time.time(), where=source.name, text=problem)
         recording = open_path(folder)
-        failed = sum(one.failed is not None for one in recording.compilations)
+        failed = sum(compilation.failed is not None for compilation in recording.compilations)
         writer.event(event="end", time=time.time(), exit_status=int(failed > 0))
         writer.close()
         if pack_to is None:
@@ -444,24 +447,24 @@ def compile_files(request: CompileRequest, say: Say, go_on: GoOn = lambda: True)
         raise
 
 
-def with_before(now: Recording, before: Recording) -> Recording:
+def with_before(current: Recording, previous: Recording) -> Recording:
     """A recording with the variants of an earlier one beside those that took their places. Their
     configuration says so: ``edit=before``. What is the same code is there once."""
-    earlier = {kernel.id: kernel.variants for kernel in before.kernels}
+    variants_by_kernel = {kernel.id: kernel.variants for kernel in previous.kernels}
 
-    def kernel(one: Kernel) -> Kernel:
-        made = {variant.hash for variant in one.variants}
-        kept = (
+    def with_previous(kernel: Kernel) -> Kernel:
+        hashes = {variant.hash for variant in kernel.variants}
+        previous_variants = (
             replace(v, config={**v.config, EDIT: BEFORE})
-            for v in earlier.get(one.id, ())
-            if v.hash not in made and v.config.get(EDIT) != BEFORE
+            for v in variants_by_kernel.get(kernel.id, ())
+            if v.hash not in hashes and v.config.get(EDIT) != BEFORE
         )
-        return replace(one, variants=(*one.variants, *kept))
+        return replace(kernel, variants=(*kernel.variants, *previous_variants))
 
     return replace(
-        now,
-        kernels=tuple(kernel(one) for one in now.kernels),
-        compilations=(*now.compilations, *before.compilations),
+        current,
+        kernels=tuple(with_previous(kernel) for kernel in current.kernels),
+        compilations=(*current.compilations, *previous.compilations),
     )
 
 
@@ -480,37 +483,44 @@ def _compiled_alone(
         for target in targets_of(source, request.targets)
         for options in request.options
     ]
-    every = [word for options in request.options for word in options]
-    more = {
-        s.name: _for_torch(s, request.python, every) for s in request.inputs if s.language == "cuda"
+    option_words = [word for options in request.options for word in options]
+    torch_options = {
+        s.name: _for_torch(s, request.python, option_words)
+        for s in request.inputs
+        if s.language == "cuda"
     }
 
     def run(job: _Job) -> Compiled | StagesMade | PtxviewError:
         source, target, options = job
         try:
             if source.language in ("ttir", "ttgir", "llir"):
-                chosen = settings(options)
-                stages = StageJob(source.data, source.language, source.name, target, chosen)
+                triton_options = settings(options)
+                stages = StageJob(source.data, source.language, source.name, target, triton_options)
                 python = toolchain.interpreter(request.python)
                 return compile_on(stages, python, seconds=request.limit, go_on=go_on)
             if source.language == "ptx":
                 return compile_ptx(source, target, options, seconds=request.limit, go_on=go_on)
             return compile_cuda(
-                source, target, options, more=more[source.name], seconds=request.limit, go_on=go_on
+                source,
+                target,
+                options,
+                extra_options=torch_options[source.name],
+                seconds=request.limit,
+                go_on=go_on,
             )
         except PtxviewError as error:
             return error
 
-    with closing(side_by_side(run, jobs)) as compiled:
-        for number, (job, made) in enumerate(zip(jobs, compiled, strict=True), 1):
-            if isinstance(made, PtxviewError):
-                raise made
-            told = "" if made.failed is None else f": {made.failed}"
-            say(f"{number} of {len(jobs)}: {job[0].name} for {job[1]}{told}")
-            if isinstance(made, Compiled):
-                yield from _events(job, made, writer)
+    with closing(side_by_side(run, jobs)) as outcomes:
+        for number, (job, outcome) in enumerate(zip(jobs, outcomes, strict=True), 1):
+            if isinstance(outcome, PtxviewError):
+                raise outcome
+            failure = "" if outcome.failed is None else f": {outcome.failed}"
+            say(f"{number} of {len(jobs)}: {job[0].name} for {job[1]}{failure}")
+            if isinstance(outcome, Compiled):
+                yield from _events(job, outcome, writer)
             else:
-                yield from _events_of_ir(job, made, writer)
+                yield from _events_of_ir(job, outcome, writer)
 
 
 def _for_torch(source: CompilerInput, python: str | None, options: Sequence[str]) -> list[str]:
@@ -521,13 +531,13 @@ def _for_torch(source: CompilerInput, python: str | None, options: Sequence[str]
     """
     if not _TORCH.search(source.data):
         return []
-    found = toolchain.versions(toolchain.interpreter(python))
-    folder, own = found.get("torch_folder"), found.get("include_folder")
+    versions = toolchain.versions(toolchain.interpreter(python))
+    folder, include_folder = versions.get("torch_folder"), versions.get("include_folder")
     if folder is None:
         return []
     include = Path(folder) / "include"
     places = [include, include / "torch" / "csrc" / "api" / "include"]
-    places += [Path(own)] if own else []
+    places += [Path(include_folder)] if include_folder else []
     if not (include / "c10" / "cuda" / "impl" / "cuda_cmake_macros.h").exists():
         places.append(CPU_BUILD)  # what torch's CPU wheels leave out
     out = [f"-I{place}" for place in places]
@@ -540,10 +550,10 @@ def _for_torch(source: CompilerInput, python: str | None, options: Sequence[str]
     return [*dict.fromkeys(out), "--expt-relaxed-constexpr"]  # as torch builds extensions
 
 
-def _events(job: _Job, made: Compiled, writer: Writer) -> Iterator[Event]:
+def _events(job: _Job, compiled: Compiled, writer: Writer) -> Iterator[Event]:
     source, target, options = job
     digest = None
-    code = made.cubin or made.ptx or (source.data if source.language == "cuda" else None)
+    code = compiled.cubin or compiled.ptx or (source.data if source.language == "cuda" else None)
     if code is not None:
         digest = hashlib.sha256(code).hexdigest()
     event: Event = {
@@ -553,7 +563,7 @@ def _events(job: _Job, made: Compiled, writer: Writer) -> Iterator[Event]:
         "arch": target,
         "flags": list(options),
         "sha256": digest,
-        "why": made.failed,
+        "why": compiled.failed,
     }
     if source.language == "cuda":
         event |= {
@@ -561,60 +571,66 @@ def _events(job: _Job, made: Compiled, writer: Writer) -> Iterator[Event]:
             "source_blob": writer.blob(source.data),
             "directory": str(Path.cwd()),
             "ptx_from": "nvcc, on the way to the machine code",
-            "ptx_command": list(made.command),
+            "ptx_command": list(compiled.command),
         }
     else:
         event |= {"origin": "file", "ptx_from": f"the file {source.name}"}
-    for key, data in (("ptx", made.ptx), ("cubin", made.cubin), ("lineinfo_cubin", made.cubin)):
+    for key, data in (
+        ("ptx", compiled.ptx),
+        ("cubin", compiled.cubin),
+        ("lineinfo_cubin", compiled.cubin),
+    ):
         if data is not None:
             event[key] = writer.blob(data)
     yield event
-    if made.cubin is not None and digest is not None:
-        for symbol, figures in from_ptxas(made.printed).items():
+    if compiled.cubin is not None and digest is not None:
+        for symbol, figures in from_ptxas(compiled.printed).items():
             yield ptxas_event(digest, symbol, figures)
     yield {
-        **_told(job, made),
+        **_compiled_event(job, compiled),
         "hash": digest,
-        "symbols": list(made.symbols),
-        "seconds": made.seconds,
-        "tool": made.tool,
-        "command": list(made.command),
-        "read": list(made.read),
-        "failed": made.failed,
+        "symbols": list(compiled.symbols),
+        "seconds": compiled.seconds,
+        "tool": compiled.tool,
+        "command": list(compiled.command),
+        "read": list(compiled.read),
+        "failed": compiled.failed,
     }
 
 
-def _events_of_ir(job: _Job, made: StagesMade, writer: Writer) -> Iterator[Event]:
+def _events_of_ir(job: _Job, stages: StagesMade, writer: Writer) -> Iterator[Event]:
     source, target, options = job
     named = kernels_of(Stage(source.language), BytesContent(source.data))
-    name = str(made.metadata.get("name") or (*named, source.name)[0])
-    digest = hashlib.sha256(repr((source.data, target, options, made.triton)).encode()).hexdigest()
-    failed = None if made.failed is None else first_error(made.messages) or made.failed
+    name = str(stages.metadata.get("name") or (*named, source.name)[0])
+    digest = hashlib.sha256(
+        repr((source.data, target, options, stages.triton)).encode()
+    ).hexdigest()
+    failed = None if stages.failed is None else first_error(stages.messages) or stages.failed
     # LLVM IR has no shared memory and no warps.
-    known = made.metadata if source.language != "llir" else {}
-    texts = {**made.texts, source.language: source.data}
+    launch_metadata = stages.metadata if source.language != "llir" else {}
+    texts = {**stages.texts, source.language: source.data}
     yield {
         "event": "triton",
         "time": time.time(),
         "name": name,
         "hash": digest,
         "failed": failed,
-        "metadata": {"target": {"arch": int(re.sub(r"\D", "", target))}, **known},
+        "metadata": {"target": {"arch": int(re.sub(r"\D", "", target))}, **launch_metadata},
         "files": {stage: writer.blob(data) for stage, data in texts.items()},
         "paths": {source.language: source.name},
     }
     yield {
-        **_told(job, made),
+        **_compiled_event(job, stages),
         "kernel": name,
         "hash": digest,
         "symbols": [name] if failed is None else [],
-        "seconds": sum(made.seconds.values()) or None,
-        "tool": f"triton {made.triton}".strip(),
+        "seconds": sum(stages.seconds.values()) or None,
+        "tool": f"triton {stages.triton}".strip(),
         "failed": failed,
     }
 
 
-def _told(job: _Job, made: Compiled | StagesMade) -> Event:
+def _compiled_event(job: _Job, outcome: Compiled | StagesMade) -> Event:
     source, target, options = job
     return {
         "event": "compiled",
@@ -623,5 +639,5 @@ def _told(job: _Job, made: Compiled | StagesMade) -> Event:
         "language": source.language,
         "target": target,
         "options": shlex.join(options),
-        "messages": [message_event(message) for message in made.messages],
+        "messages": [message_event(message) for message in outcome.messages],
     }

@@ -23,7 +23,13 @@ from inspector.recording.calls import MAX_WHOLE_CUBIN_BYTES
 from inspector.recording.facts import as_text, message_event
 from inspector.recording.layout import BytesContent, DerivedCache, Writer, read_events, standing
 from inspector.sources import disassembly
-from inspector.sources.builds import Found, ptxas_event, read_folder, read_object, recorded_event
+from inspector.sources.builds import (
+    BuiltCubin,
+    ptxas_event,
+    read_folder,
+    read_object,
+    recorded_event,
+)
 from inspector.sources.compilers import GoOn, Say, StageJob, StagesMade, compile_on, job_of
 from inspector.sources.disassembly import carries_device_code
 from inspector.sources.opening import carried, open_path
@@ -51,38 +57,48 @@ def of_triton(
         if error.stage in AGAIN and error.kind and all(m.line is None for m in error.messages)
     ]
     for variant in unplaced[:MAX_KERNELS]:
-        made = _again(variant, python, say, go_on)
-        if made is not None and made.failed is not None:
-            yield {"event": "triton_said", "hash": variant.hash, **_words(made, variant, writer)}
+        stages = _recompile(variant, python, say, go_on)
+        if stages is not None and stages.failed is not None:
+            yield {
+                "event": "triton_said",
+                "hash": variant.hash,
+                **_message_fields(stages, variant, writer),
+            }
 
 
 def unfinished(writer: Writer, python: str, say: Say, go_on: GoOn) -> Iterator[Event]:
     """An event for each compile in whose midst its process ended, if it was of the compiler's
     doing: one that comes to its end here was interrupted by something else."""
     try:
-        left = standing(writer.folder)
+        entries = standing(writer.folder)
     except Unreadable:
         return
-    for event, file in left[:MAX_KERNELS]:
+    for event, file in entries[:MAX_KERNELS]:
         if event.get("event") == "triton_failed":
             folder, name = as_text(event.get("folder")), as_text(event.get("name")) or ""
             texts: dict[str, bytes] = {}  # that Triton had written into its cache by then
             for stage in FILES if folder is not None else ():
                 with contextlib.suppress(PtxviewError, OSError):
                     texts[stage] = files.read(Path(str(folder)) / f"{name[:150]}.{stage}")
-            held = {stage: BytesContent(text) for stage, text in texts.items()}
-            made = variants.from_triton({**event, "files": held, "failed": "?"}, carried, {}, None)
-            words = None if made is None else _again(made.variant, python, say, go_on, "cubin")
-            if words is not None and words.failed is not None and made is not None:
+            contents = {stage: BytesContent(text) for stage, text in texts.items()}
+            decoded = variants.from_triton(
+                {**event, "files": contents, "failed": "?"}, carried, {}, None
+            )
+            stages = (
+                None
+                if decoded is None
+                else _recompile(decoded.variant, python, say, go_on, "cubin")
+            )
+            if stages is not None and stages.failed is not None and decoded is not None:
                 stored = {stage: writer.blob(text) for stage, text in texts.items()}
-                known = {k: v for k, v in event.items() if k != "folder"}
-                said = _words(words, made.variant, writer)
-                yield {**known, "files": stored, "kind": None, **said}
+                event_fields = {k: v for k, v in event.items() if k != "folder"}
+                message_fields = _message_fields(stages, decoded.variant, writer)
+                yield {**event_fields, "files": stored, "kind": None, **message_fields}
         with contextlib.suppress(OSError):
             file.unlink()
 
 
-def _again(
+def _recompile(
     variant: Variant, python: str, say: Say, go_on: GoOn, until: str | None = None
 ) -> StagesMade | None:
     """The stage that failed, once more; None where it cannot be had."""
@@ -102,20 +118,22 @@ def _again(
         return None
 
 
-def _words(made: StagesMade, variant: Variant, writer: Writer) -> Event:
+def _message_fields(stages: StagesMade, variant: Variant, writer: Writer) -> Event:
     source = variant.stages.get(Stage.SOURCE)
-    own = None if source is None else source.origin_path
-    messages = _at_home(made.messages, own)
+    kernel_file = None if source is None else source.origin_path
+    messages = _at_home(stages.messages, kernel_file)
     return {
-        "stage": {"cubin": "sass"}.get(made.failed_at or "", made.failed_at),
+        "stage": {"cubin": "sass"}.get(stages.failed_at or "", stages.failed_at),
         "tool": "triton",
-        "message": next((m.message for m in messages if m.severity == "error"), made.failed),
+        "message": next((m.message for m in messages if m.severity == "error"), stages.failed),
         "messages": [message_event(m) for m in messages],
-        "log": writer.blob(made.printed[-20_000:]) if made.printed.strip() else None,
+        "log": writer.blob(stages.printed[-20_000:]) if stages.printed.strip() else None,
     }
 
 
-def _at_home(messages: Sequence[CompilerMessage], own: str | None) -> tuple[CompilerMessage, ...]:
+def _at_home(
+    messages: Sequence[CompilerMessage], kernel_file: str | None
+) -> tuple[CompilerMessage, ...]:
     """Errors of what Triton's own library says, at the line of the program that called it.
 
     MLIR prints the chain of calls as notes behind the error: the innermost one in the kernel's file
@@ -123,13 +141,13 @@ def _at_home(messages: Sequence[CompilerMessage], own: str | None) -> tuple[Comp
     """
     out: list[CompilerMessage] = []
     homes: dict[tuple[str | None, int | None], CompilerMessage] = {}
-    for at, message in enumerate(messages):
-        if message.severity != "error" or own is None or _same(message.file, own):
+    for index, message in enumerate(messages):
+        if message.severity != "error" or kernel_file is None or _same(message.file, kernel_file):
             out.append(message)
             continue
         place = message.file, message.line
-        notes = itertools.takewhile(lambda m: m.severity == "note", messages[at + 1 :])
-        home = next((n for n in notes if _same(n.file, own)), homes.get(place, message))
+        notes = itertools.takewhile(lambda m: m.severity == "note", messages[index + 1 :])
+        home = next((n for n in notes if _same(n.file, kernel_file)), homes.get(place, message))
         out.append(
             replace(message, file=home.file, line=home.line, column=home.column, text=home.text)
         )
@@ -139,8 +157,8 @@ def _at_home(messages: Sequence[CompilerMessage], own: str | None) -> tuple[Comp
     return tuple(out)
 
 
-def _same(file: str | None, own: str) -> bool:
-    return file is not None and PurePath(file).name == PurePath(own).name
+def _same(file: str | None, kernel_file: str) -> bool:
+    return file is not None and PurePath(file).name == PurePath(kernel_file).name
 
 
 def complete(
@@ -174,20 +192,20 @@ def complete(
     # Before the builds are kept: a build may have such a module, and its events name it.
     _take_kernels_out(writer, events)
 
-    def events_of(item: Found | str) -> list[Event]:
+    def events_of(item: BuiltCubin | str) -> list[Event]:
         still()
-        where, text = "extension", item
+        location, text = "extension", item
         try:
             if not isinstance(item, str):
-                where = str(item.object)
+                location = str(item.object)
                 return recorded_event(item, writer.blob, cache, say)
         except (PtxviewError, OSError) as error:
             still()  # the failure of a tool that was stopped is no problem of the recording
             text = str(error)
-        return [{"event": "problem", "where": where, "text": text}]
+        return [{"event": "problem", "where": location, "text": text}]
 
-    with closing(side_by_side(events_of, list(_builds(list(events), cache)))) as each:
-        for event in itertools.chain.from_iterable(each):
+    with closing(side_by_side(events_of, list(_builds(list(events), cache)))) as event_lists:
+        for event in itertools.chain.from_iterable(event_lists):
             writer.event(**event)
     still()
     if assemblers := disassembly.versions(versions.get("triton_folder")):
@@ -206,15 +224,15 @@ def _take_kernels_out(writer: Writer, events: Sequence[Mapping[str, object]]) ->
     """Keep, of modules with hundreds of kernels, those that were launched: 60 MB of torch's and
     NVIDIA's libraries become one. What cannot be taken apart stays whole."""
     launched: dict[str, dict[str, None]] = {}
-    others: set[object] = set()
+    other_uses: set[object] = set()
     for event in events:
         module, name = event.get("module"), event.get("name")
         if event.get("event") == "driver_launch" and isinstance(module, str):
             launched.setdefault(module, {})[str(name)] = None
         else:
             files_of = event.get("files")
-            others.update(files_of.values() if isinstance(files_of, dict) else ())
-            others.update(v for v in event.values() if isinstance(v, str) and len(v) == 64)
+            other_uses.update(files_of.values() if isinstance(files_of, dict) else ())
+            other_uses.update(v for v in event.values() if isinstance(v, str) and len(v) == 64)
     for module, names in launched.items():
         path = writer.stored(module)
         try:
@@ -222,7 +240,7 @@ def _take_kernels_out(writer: Writer, events: Sequence[Mapping[str, object]]) ->
                 continue
             cubin = files.read(path)
             codes = {name: only(cubin, name) for name in names}
-            if module in others or not all(codes.values()):
+            if module in other_uses or not all(codes.values()):
                 continue
             for name, code in codes.items():
                 digest = writer.blob(code or b"")
@@ -232,19 +250,19 @@ def _take_kernels_out(writer: Writer, events: Sequence[Mapping[str, object]]) ->
             writer.event(event="problem", where="driver", text=str(error))
 
 
-def _builds(events: list[Event], cache: DerivedCache) -> Iterator[Found | str]:
+def _builds(events: list[Event], cache: DerivedCache) -> Iterator[BuiltCubin | str]:
     """Every cubin of the builds and libraries that the program made or loaded, once each. Builds
     for the emulated device were recorded when nvcc made them."""
     recorded = [e for e in events if e.get("event") == "device_code"]
-    seen = {e.get(field) for e in recorded for field in ("cubin", "lineinfo_cubin")}
-    for item in _held(events, cache):
+    digests = {e.get(field) for e in recorded for field in ("cubin", "lineinfo_cubin")}
+    for item in _all_cubins(events, cache):
         digest = None if isinstance(item, str) else hashlib.sha256(item.cubin).hexdigest()
-        if digest is None or digest not in seen:
-            seen.add(digest)
+        if digest is None or digest not in digests:
+            digests.add(digest)
             yield item
 
 
-def _held(events: list[Event], cache: DerivedCache) -> Iterator[Found | str]:
+def _all_cubins(events: list[Event], cache: DerivedCache) -> Iterator[BuiltCubin | str]:
     """Cubins of build folders before those of libraries: only folders have the commands."""
     for folder in filter(Path.is_dir, map(Path, _named(events, "extension", "directory"))):
         yield from read_folder(folder, cache)
@@ -272,10 +290,10 @@ def _measure(
         if k.origin in (Origin.TRITON, Origin.INDUCTOR) and v.known.barriers is None
     ]
 
-    def one(variant: Variant) -> list[dict[str, object]]:
+    def ptxas_events(variant: Variant) -> list[dict[str, object]]:
         still()
         figures = disassembly.of_variant(variant, tools, cache)
         still()
         return [ptxas_event(variant.hash, symbol, res) for symbol, res in figures.items()]
 
-    return [event for events in side_by_side(one, todo) for event in events]
+    return [event for events in side_by_side(ptxas_events, todo) for event in events]

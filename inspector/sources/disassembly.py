@@ -55,13 +55,13 @@ def disassemble(cubin: bytes, cache: DerivedCache) -> tuple[str, str | None, str
         for options in (ANNOTATED, ("-c", "-hex"), PLAIN):
             try:
                 text = _run(tool, options, cubin, cache)
-                plain = text if options is PLAIN else plain_of(text)
-                plain = _run(tool, PLAIN, cubin, cache) if plain is None else plain
+                plain_text = text if options is PLAIN else plain_of(text)
+                plain_text = _run(tool, PLAIN, cubin, cache) if plain_text is None else plain_text
             except _Refused as error:
                 complaint = complaint or str(error)
                 continue
             annotated = None if options is PLAIN else text
-            return plain, annotated, f"nvdisasm {tool.version or '?'} -c"
+            return plain_text, annotated, f"nvdisasm {tool.version or '?'} -c"
     for tool in every("cuobjdump"):
         with suppress(_Refused):
             text = _run(tool, ("-sass",), cubin, cache)
@@ -78,17 +78,17 @@ def plain_of(annotated: str) -> str | None:
         if line.lstrip().startswith("//## "):
             continue
         match = _ENCODING.search(line)
-        rest = line if match is None else line[: match.start()]
-        if match is not None and not rest:
+        code = line if match is None else line[: match.start()]
+        if match is not None and not code:
             half = False
             continue
         # Every instruction has its encoding; without it a line has an unknown form. Without a
         # second word the encoding has 64 bits (before sm_70), and -c may align such lines in
         # another way.
-        if half or (_CODE.match(line) if match is None else not rest.lstrip().startswith("/*")):
+        if half or (_CODE.match(line) if match is None else not code.lstrip().startswith("/*")):
             return None
         half = match is not None
-        out.append(rest)
+        out.append(code)
     return None if half else "\n".join(out)
 
 
@@ -102,10 +102,10 @@ def _run(tool: Tool, options: tuple[str, ...], cubin: bytes, cache: DerivedCache
         with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
             file.write(cubin)
             file.flush()
-            done = run_tool([tool.path, *options, file.name])
-        refused = _FAILED + (done.complaint or f"status {done.status}").encode()
-        output = refused if done.status != 0 or not done.out else done.out
-        if done.status >= 0:  # a tool that was killed may succeed the next time
+            finished = run_tool([tool.path, *options, file.name])
+        refused = _FAILED + (finished.complaint or f"status {finished.status}").encode()
+        output = refused if finished.status != 0 or not finished.out else finished.out
+        if finished.status >= 0:  # a tool that was killed may succeed the next time
             cache.put(key, output)
     if output.startswith(_FAILED):
         raise _Refused(output.removeprefix(_FAILED).decode("utf-8", "replace"))
@@ -159,7 +159,7 @@ def images(path: Path, cache: DerivedCache | None = None) -> tuple[Image, ...]:
                 "ptxview reads what nvcc, ptxas or Triton made.",
             )
         tool, allowance = need("cuobjdump"), files.Allowance()
-        found: list[Image] = []
+        device_images: list[Image] = []
         with tempfile.TemporaryDirectory(prefix="ptxview-") as folder:
             # A link with a plain name: odd names, or one that begins with a dash, do no harm.
             ending = path.suffix if re.fullmatch(r"\.[A-Za-z0-9]{1,10}", path.suffix) else ""
@@ -171,10 +171,10 @@ def images(path: Path, cache: DerivedCache | None = None) -> tuple[Image, ...]:
                 if match := _NAMED.search(file.name):
                     data = files.read(file, follow=False)
                     allowance.take(len(data), f"{file.name} of {path}")
-                    found.append(Image(match[1], data, match[2] == "ptx"))
-    if not found:
+                    device_images.append(Image(match[1], data, match[2] == "ptx"))
+    if not device_images:
         raise Unreadable(f"cuobjdump found no device code in {path}")
-    return tuple(found)
+    return tuple(device_images)
 
 
 def images_of(data: bytes, name: str) -> tuple[Image, ...]:
@@ -200,8 +200,8 @@ def arch_of(cubin: files.File) -> str | None:
 
 
 def _number(path: Path) -> tuple[int, str]:
-    found = re.search(r"\.([0-9]{1,9})\.", path.name)
-    return (int(found[1]) if found else 0, path.name)
+    match = re.search(r"\.([0-9]{1,9})\.", path.name)
+    return (int(match[1]) if match else 0, path.name)
 
 
 # Triton's own options, by version: 3.9 gives the register allocator's level, all give lines
@@ -219,8 +219,8 @@ _REFUSED = b"\0ptxas would not"
 
 def assemblers(folders: Iterable[str | None]) -> list[Path]:
     """Every ptxas in folders of triton packages, then those that the toolchain finds."""
-    own = (path for folder in folders if folder for path in _of_triton(folder))
-    return list(dict.fromkeys((*own, *(tool.path for tool in every("ptxas")))))
+    triton_tools = (path for folder in folders if folder for path in _of_triton(folder))
+    return list(dict.fromkeys((*triton_tools, *(tool.path for tool in every("ptxas")))))
 
 
 def _of_triton(folder: str) -> list[Path]:
@@ -271,10 +271,10 @@ def assembled(variant: Variant, tools: Sequence[Path], cache: DerivedCache) -> d
         return {}
     try:
         text, cubin = ptx.content.read(), sass.content.read()
-        made = reproduction(text, cubin, variant.target, tools, cache)
+        reproduced = reproduction(text, cubin, variant.target, tools, cache)
     except (PtxviewError, OSError):
         return {}
-    return {} if made is None else from_ptxas(made[2])
+    return {} if reproduced is None else from_ptxas(reproduced[2])
 
 
 def same_code(built: Cubin | None, other: Cubin | None) -> bool:
@@ -339,14 +339,14 @@ def _assemble(
             file.write_bytes(ptx)
             argv: list[str | Path] = [tool, "-v", *options, f"--gpu-name={target}", file, "-o", out]
             try:
-                done = run_tool(argv, seconds=300)
+                finished = run_tool(argv, seconds=300)
             except PtxviewError:
                 return None
-            if done.status != 0 or not out.is_file():
-                if done.status > 0:  # an assembler that was killed may succeed the next time
+            if finished.status != 0 or not out.is_file():
+                if finished.status > 0:  # an assembler that was killed may succeed the next time
                     cache.put(names[1], _REFUSED)
                 return None
-            messages, cubin = done.err + done.out, files.read(out)
+            messages, cubin = finished.err + finished.out, files.read(out)
         for name, data in zip(names, (messages, cubin), strict=True):
             cache.put(name, data)
     return messages.decode("utf-8", "replace"), cubin

@@ -29,7 +29,7 @@ from inspector.recording.layout import (
 )
 from inspector.recording.layout import problems as kept_problems
 from inspector.sources import caches, traces
-from inspector.sources.builds import Found, event_of, read_folder, read_object
+from inspector.sources.builds import BuiltCubin, event_of, read_folder, read_object
 from inspector.sources.caches import scan
 from inspector.sources.disassembly import FATBIN_MAGIC, arch_of, carries_device_code, images
 from inspector.system import files
@@ -76,10 +76,10 @@ def newest() -> Path:
 
 def is_there(path: Path) -> bool:
     """Whether there is something to open at a path, or of a run that was to make it."""
-    return standing(path).exists()
+    return path_or_unfinished(path).exists()
 
 
-def standing(path: Path) -> Path:
+def path_or_unfinished(path: Path) -> Path:
     """A path, or the folder of a run that was to make it and has not, or not yet."""
     if path.exists() or path.suffix != SUFFIX:
         return path
@@ -89,7 +89,7 @@ def standing(path: Path) -> Path:
 def open_path(path: Path) -> Recording:
     """The content of a path as a recording. Raises ``Unreadable`` if it does not exist, cannot be
     read, is damaged or of no known kind."""
-    folder = standing(path)
+    folder = path_or_unfinished(path)
     if not folder.exists():
         raise Unreadable(f"{path} does not exist", f"Give {KINDS}.")
     if not folder.is_dir() and not folder.is_file():
@@ -101,8 +101,8 @@ def open_path(path: Path) -> Recording:
         raise Unreadable(f"{path} cannot be read: {error.strerror or error}") from None
     if folder == path:
         return recording
-    said = f"{path} was not made, or not yet: what its run recorded is read from {folder}"
-    return replace(recording, problems=(said, *recording.problems))
+    problem = f"{path} was not made, or not yet: what its run recorded is read from {folder}"
+    return replace(recording, problems=(problem, *recording.problems))
 
 
 def _open(path: Path) -> Recording:
@@ -112,18 +112,18 @@ def _open(path: Path) -> Recording:
         events = read_events(path if path.absolute() == real else real)
         events = replace(events, problems=(*events.problems, *kept_problems(path)))
         return replace(_assembled(str(path), events), real=str(real))
-    inner, said = _inside(path)
+    inner, archive_problems = _inside(path)
     if inner != path and is_recording(inner):
         recording = _open(inner)
     else:
         try:
             recording = Assembly(carried).recording(str(path), _found_in(inner, path))
         except Unreadable as error:
-            reasons = (error.message.replace(str(inner), str(path)), *said[:3])
+            reasons = (error.message.replace(str(inner), str(path)), *archive_problems[:3])
             raise Unreadable("; ".join(reasons), error.hint) from None
     if inner == path:
         return recording
-    problems = (*said, *recording.problems)
+    problems = (*archive_problems, *recording.problems)
     return replace(recording, path=str(path), real=str(path.resolve()), problems=problems)
 
 
@@ -132,15 +132,15 @@ def _inside(path: Path) -> tuple[Path, Sequence[str]]:
     is to be said of it; any other path as it is."""
     if not path.is_file() or not unpacking.is_archive(path):
         return path, ()
-    held = unpacking.unpacked(path)
-    return _inner(held.folder, path), held.problems
+    archive = unpacking.unpacked(path)
+    return _inner(archive.folder, path), archive.problems
 
 
 def _assembled(name: str, events: Events) -> Recording:
     problems, ordered = list(events.problems), list(events.events)
     # The assembly frees events once they are variants: no other reference may keep them.
-    bare = replace(events, events=())
-    assembly = Assembly(partial(bare.blob, say=problems.append))
+    without_events = replace(events, events=())
+    assembly = Assembly(partial(without_events.blob, say=problems.append))
     assembly.problems = problems
     return assembly.recording(name, ordered)
 
@@ -151,15 +151,15 @@ def open_paths(paths: Sequence[Path]) -> Recording:
     if len(paths) == 1:
         return open_path(paths[0])
     parts = []
-    for path in map(standing, paths):
+    for path in map(path_or_unfinished, paths):
         if not is_recording(path):
             raise Unreadable(
                 f"{path} is not a recording" if path.exists() else f"{path} does not exist",
                 "Several paths are read as one where each is a recording of ptxview run's.",
             )
         parts.append(read_events(path))
-    machines, whole = merged(parts)
-    return replace(_assembled(" + ".join(map(str, paths)), whole), machines=machines)
+    machines, merged_events = merged(parts)
+    return replace(_assembled(" + ".join(map(str, paths)), merged_events), machines=machines)
 
 
 def _inner(folder: Path, path: Path) -> Path:
@@ -193,8 +193,8 @@ def _found_in(path: Path, packed: Path) -> list[dict[str, object]]:
         reasons = dict.fromkeys(f"{e.get('where')} {e.get('text')}" for e in events_found)
         # A reason that a limit was met comes first.
         listed = "; ".join(sorted(reasons, key=lambda text: files.VARIABLE not in text)[:3])
-        said = f"{path} holds nothing that ptxview knows"
-        raise Unreadable(f"{said}: {listed}" if listed else said, f"Give {KINDS}.")
+        message = f"{path} holds nothing that ptxview knows"
+        raise Unreadable(f"{message}: {listed}" if listed else message, f"Give {KINDS}.")
     return events_found
 
 
@@ -204,20 +204,20 @@ def raw_events(path: Path) -> tuple[list[dict[str, object]], Blob]:
     if is_recording(path):
         events = read_events(path)
         return list(events.events), events.blob
-    inner, said = _inside(path)
+    inner, archive_problems = _inside(path)
     if inner != path and is_recording(inner):
         return raw_events(inner)
     problems: list[dict[str, object]] = [
-        {"event": "problem", "where": str(path), "text": text} for text in said
+        {"event": "problem", "where": str(path), "text": text} for text in archive_problems
     ]
     return [*_found_in(inner, path), *problems], carried
 
 
-def _renamed(event: dict[str, object], real: str, said: str) -> dict[str, object]:
+def _renamed(event: dict[str, object], real: str, shown_path: str) -> dict[str, object]:
     """An event of an unpacked file, with paths as they are within the archive."""
-    out = {k: v.replace(real, said) if isinstance(v, str) else v for k, v in event.items()}
+    out = {k: v.replace(real, shown_path) if isinstance(v, str) else v for k, v in event.items()}
     if paths := as_map(event.get("paths")):
-        out["paths"] = {kind: str(path).replace(real, said) for kind, path in paths.items()}
+        out["paths"] = {kind: str(path).replace(real, shown_path) for kind, path in paths.items()}
     return out
 
 
@@ -227,8 +227,8 @@ def open_text(data: bytes, name: str, stage: Stage) -> Recording:
 
 
 def _file_event(path: str, stage: Stage, content: Content) -> dict[str, object]:
-    said = {"stage": stage.value, "path": path, "blob": content}
-    return {"event": "file", **said, "symbols": kernels_of(stage, content)}
+    fields = {"stage": stage.value, "path": path, "blob": content}
+    return {"event": "file", **fields, "symbols": kernels_of(stage, content)}
 
 
 def carried(value: object) -> Content | None:
@@ -273,15 +273,15 @@ def _folder(path: Path, allowance: files.Allowance) -> Iterable[dict[str, object
     if not any_event:
         for entry in files.names(path)[0]:  # the scan has said if there are more
             file = path / entry.name
-            known = entry.name.endswith((*TEXT_STAGES, ".cubin", *traces.ENDINGS))
-            if known and not (entry.is_symlink() and files.leads_out(file, path)):
+            is_readable = entry.name.endswith((*TEXT_STAGES, ".cubin", *traces.ENDINGS))
+            if is_readable and not (entry.is_symlink() and files.leads_out(file, path)):
                 try:
                     yield from _file(file, path)
                 except Unreadable as error:
                     yield _event(error.message, cache, file)
 
 
-def _event(item: Found | str, cache: DerivedCache, path: Path) -> dict[str, object]:
+def _event(item: BuiltCubin | str, cache: DerivedCache, path: Path) -> dict[str, object]:
     """The event of a cubin of a build, or of what could not be read of it."""
     if isinstance(item, str):
         return {"event": "problem", "where": str(path), "text": item.removeprefix(f"{path} ")}
@@ -340,13 +340,13 @@ def _binary(file: files.File, head: bytes) -> Iterable[dict[str, object]]:
         return
     cache = kept_cache()
     if path.suffix in (".so", ".o", ".obj") and (path.parent / "build.ninja").is_file():
-        built = [i for i in read_folder(path.parent, cache) if isinstance(i, Found)]
-        if found := [event_of(item, cache) for item in built if item.object == path]:
-            yield from found
+        built = [i for i in read_folder(path.parent, cache) if isinstance(i, BuiltCubin)]
+        if build_events := [event_of(item, cache) for item in built if item.object == path]:
+            yield from build_events
             return
-    own = list(caches.of_library(file))
-    yield from own
-    if own and not carries_device_code(file):
+    library_events = list(caches.of_library(file))
+    yield from library_events
+    if library_events and not carries_device_code(file):
         return
     images(path, cache)  # raises with one sentence if something is wrong
     for item in read_object(path, None, path.parent, cache):

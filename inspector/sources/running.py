@@ -134,7 +134,7 @@ class RunOutcome(Struct, frozen=True):
     path: Path
     recording: Recording | None
     seconds: float
-    after: float
+    completion_seconds: float
 
 
 def prepare(request: RunRequest) -> tuple[Path, Path | None]:
@@ -219,20 +219,20 @@ def environment(folder: Path, request: RunRequest, target: str | None) -> dict[s
 class Run:
     """A run whose recording has begun; the caller starts its program, ``argv`` in ``env``."""
 
-    def __init__(self, request: RunRequest, here: Sequence[str] | None = None) -> None:
-        """Begin the recording, of a program to be started or of this one, whose words are ``here``.
+    def __init__(self, request: RunRequest, this_argv: Sequence[str] | None = None) -> None:
+        """Begin the recording, of a program to be started or of this one: ``this_argv``.
         Raises ``RunFailed`` if that is not possible."""
         self.argv, self._python = (
-            command_of(request) if here is None else (list(here), sys.executable)
+            command_of(request) if this_argv is None else (list(this_argv), sys.executable)
         )
         folder, self._pack_to = prepare(request)
         self._asked_for = request.out is not None
         target = request.target
-        if target is None and here is None and not toolchain.gpu_present():
+        if target is None and this_argv is None and not toolchain.gpu_present():
             target = DEFAULT_TARGET
         self._mode = "gpu" if target is None else "target"
         self._hurries = False
-        self._watches = here is not None
+        self._watches = this_argv is not None
         self._began = time.monotonic()
         recorded = {n: os.environ.get(n, "")[:MAX_VARIABLE_CHARS] for n in ENVIRONMENT}
         try:
@@ -260,7 +260,7 @@ class Run:
         # Another may be at the driver: torch.profiler, or a tool of NVIDIA's.
         tool = request.kind == "command" and Path(request.words[0]).name in NVIDIA_TOOLS
         profiled = tool or any(name == "PTXVIEW_PROFILE" for name, _ in request.environment)
-        if target is None and request.driver and here is None and not profiled:
+        if target is None and request.driver and this_argv is None and not profiled:
             if (library := toolchain.driver_library()) is None:
                 self._writer.event(event="problem", where="driver", text=NO_DRIVER)
             else:

@@ -143,33 +143,33 @@ def from_torch_trace(path: Path, inside: Path | None = None) -> Iterator[dict[st
     skipped: Counter[str] = Counter()
     record_line = kind = None
     position = start = 0
-    kept: list[bytes] | None = None  # the payload, of a record that is read with it
+    payload_rows: list[bytes] | None = None  # the payload, of a record that is read with it
     for row in chain(rows, (b"",)):
         if row[:1] == b"\t":
             position += len(row)
-            if kept is not None:
-                kept.append(row[1:])
+            if payload_rows is not None:
+                payload_rows.append(row[1:])
                 if position - start > MAX_PAYLOAD_BYTES:
-                    kept = None
+                    payload_rows = None
             continue
         if record_line is not None and kind is not None and is_read(kind):
-            found = _record(record_line)
-            if found is None:
+            parsed_record = _record(record_line)
+            if parsed_record is None:
                 skipped[DAMAGED] += 1
             else:
-                process, record = found
+                process, record = parsed_record
                 has_payload = position > start
                 payload = Payload(path, inside, start, position - start) if has_payload else None
                 if payload is not None:
                     yield from graphs.take(record, payload, kind)
-                yield from compiles.take(record, payload, b"".join(kept or ()), process)
+                yield from compiles.take(record, payload, b"".join(payload_rows or ()), process)
         elif kind is not None:
             skipped[kind if kind in skipped or len(skipped) < MAX_KINDS else OTHERS] += 1
         elif record_line is not None and record_line.strip():
             skipped[DAMAGED] += 1
         position += len(row)
         start, record_line, kind = position, row, _kind_of(row)
-        kept = [] if kind is not None and kind.startswith(READ) else None
+        payload_rows = [] if kind is not None and kind.startswith(READ) else None
     yield from graphs.finish()
     if skipped:
         yield {"event": "problem", "where": str(path), "text": _skipped(skipped)}
@@ -374,8 +374,8 @@ class CompileRecords:
         mark = _parsed(text)
         phase, about = mark.get("ph"), as_map(mark.get("args"))
         if phase == "i" and mark.get("name") == "automatic_dynamic":
-            told = {"kind": "automatic_dynamic", "stack": [], "said": short(about)}
-            yield {"event": "symbol", **ids, **told}
+            fields = {"kind": "automatic_dynamic", "stack": [], "said": short(about)}
+            yield {"event": "symbol", **ids, **fields}
         key = (process, str(about.get("compile_id")), str(mark.get("tid")))
         if phase not in ("B", "E") or (phase == "E" and key not in self._marks):
             return
@@ -396,8 +396,8 @@ class CompileRecords:
             frame = as_map(item)
             file, code = frame.get("filename"), str(frame.get("loc") or "")[:MAX_VALUE_CHARS]
             file = self._names.get(file) if type(file) is int else file
-            where = {name: frame.get(name) for name in ("line", "name")}
-            out.append({"file": file, **where, "code": code})
+            location = {name: frame.get(name) for name in ("line", "name")}
+            out.append({"file": file, **location, "code": code})
         return out
 
 
@@ -549,20 +549,20 @@ def _launched(entry: Mapping[str, object], launches: dict[str, _Launches], first
     metadata = as_map(entry.get("compilation_metadata"))
     if (digest := as_text(metadata.get("hash"))) is None:
         return
-    known = launches.setdefault(digest, _Launches(as_int(entry.get("pid")) or 0))
+    kernel_launches = launches.setdefault(digest, _Launches(as_int(entry.get("pid")) or 0))
     arguments = as_map(entry.get("extracted_args"))
-    known.names = known.names or tuple(arguments)
+    kernel_launches.names = kernel_launches.names or tuple(arguments)
     described = [_argument(name, as_map(value)) for name, value in arguments.items()]
     grid = entry.get("grid")
     blocks = [n for n in grid if as_int(n) is not None] if isinstance(grid, list) else []
     identity = json.dumps((blocks, described))
-    known.counts[identity] += as_int(as_map(entry.get("ptxview")).get("count")) or 1
-    if identity in known.calls or len(known.calls) >= DISTINCT:
+    kernel_launches.counts[identity] += as_int(as_map(entry.get("ptxview")).get("count")) or 1
+    if identity in kernel_launches.calls or len(kernel_launches.calls) >= DISTINCT:
         return
     warps, warp = as_int(metadata.get("num_warps")), as_int(metadata.get("warp_size")) or 32
-    known.calls[identity] = {
+    kernel_launches.calls[identity] = {
         "event": "call",
-        "pid": known.pid,
+        "pid": kernel_launches.pid,
         "kind": "triton",
         "subject": digest,
         "name": as_text(entry.get("name")) or "",
@@ -600,24 +600,37 @@ def _alignment(address: object) -> int | None:
 
 def _counted(launches: Mapping[str, _Launches]) -> Iterator[Event]:
     numbers = count()
-    for digest, known in launches.items():
+    for digest, kernel_launches in launches.items():
         counts: dict[str, int] = {}
-        for (identity, call), number in zip(known.calls.items(), numbers, strict=False):
-            counts[str(number)] = known.counts[identity]
+        for (identity, call), number in zip(kernel_launches.calls.items(), numbers, strict=False):
+            counts[str(number)] = kernel_launches.counts[identity]
             yield call | {"id": number}
-        others = known.counts.total() - sum(counts.values())
-        subject = {"kind": "triton", "subject": digest, "others": others, "benchmarks": 0}
-        yield {"event": "calls", "pid": known.pid, "counts": counts, "subjects": [subject]}
+        uncounted = kernel_launches.counts.total() - sum(counts.values())
+        subject = {"kind": "triton", "subject": digest, "others": uncounted, "benchmarks": 0}
+        yield {
+            "event": "calls",
+            "pid": kernel_launches.pid,
+            "counts": counts,
+            "subjects": [subject],
+        }
 
 
 def _name_constants(compiled: list[Event], launches: Mapping[str, _Launches]) -> None:
     """Constants by name: a compilation has their places among the arguments, a launch the names."""
     # Of what was compiled and never launched, as a tuner does: as another variant's launch says.
-    of_name = {str(c["name"]): known for known in launches.values() for c in known.calls.values()}
+    of_name = {
+        str(c["name"]): kernel_launches
+        for kernel_launches in launches.values()
+        for c in kernel_launches.calls.values()
+    }
     none = _Launches(0)
     for event in compiled:
-        own = launches.get(str(event["hash"]), none)
-        names = own.names if own is not none else of_name.get(str(event["name"]), none).names
+        event_launches = launches.get(str(event["hash"]), none)
+        names = (
+            event_launches.names
+            if event_launches is not none
+            else of_name.get(str(event["name"]), none).names
+        )
         named: Event = {}
         for place, value in as_map(as_map(event["metadata"]).get("src_constants")).items():
             index = re.fullmatch(r"\((\d+),\)", place)
@@ -625,7 +638,7 @@ def _name_constants(compiled: list[Event], launches: Mapping[str, _Launches]) ->
                 named[names[int(index[1])]] = value
         if named:
             event["constexprs"] = named
-        for call in own.calls.values():
+        for call in event_launches.calls.values():
             arguments = call["arguments"]
             for argument in arguments if isinstance(arguments, list) else []:
                 if argument["name"] in named:

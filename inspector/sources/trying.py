@@ -106,17 +106,17 @@ class TriedColumn(Struct, frozen=True):
 class TryOutcome(Struct, frozen=True):
     """A request with its columns in order.
 
-    ``again`` is the recorded text by the same way, ``alike`` the stages that it made and whether
-    each is as recorded: None where nothing could be made. ``recording`` has the recorded variant
-    and those that were tried, as one kernel; ``remarks`` are sentences on what is to be known of
-    them; ``versions`` are the compilers that were used here.
+    ``recompiled`` is the recorded text by the same way, ``same_stages`` the stages that it made and
+    whether each is as recorded: None where nothing could be made. ``recording`` has the recorded
+    variant and those that were tried, as one kernel; ``remarks`` are sentences on what is to be
+    known of them; ``versions`` are the compilers that were used here.
     """
 
     request: TryRequest
     recording: Recording
     columns: tuple[TriedColumn, ...]
-    again: TriedColumn
-    alike: Mapping[Stage, bool] | None
+    recompiled: TriedColumn
+    same_stages: Mapping[Stage, bool] | None
     remarks: tuple[str, ...] = ()
     recorded_metadata: Mapping[str, object] = field(default_factory=dict)
     versions: Mapping[str, str] = field(default_factory=dict)
@@ -133,8 +133,8 @@ class TryOutcome(Struct, frozen=True):
         Texts may differ where that is the same: an operation whose place is not written in the text
         gets the place at which it was read.
         """
-        alike = self.alike or {}
-        return alike.get(Stage.SASS, bool(alike) and all(alike.values()))
+        same_stages = self.same_stages or {}
+        return same_stages.get(Stage.SASS, bool(same_stages) and all(same_stages.values()))
 
     @property
     def recorded_versions(self) -> dict[str, str]:
@@ -147,20 +147,20 @@ class TryOutcome(Struct, frozen=True):
 
     @property
     def failed(self) -> int:
-        return sum(one.variant is None for one in self.columns)
+        return sum(column.variant is None for column in self.columns)
 
 
 def begin_of(
-    kernel: Kernel, variant: Variant, settings: Sequence[TrySetting], asked: Stage | None
+    kernel: Kernel, variant: Variant, settings: Sequence[TrySetting], requested_stage: Stage | None
 ) -> Stage:
     """The stage from which options are tried: the one asked for, else the latest that has them.
     Raises ``UsageError`` where an option cannot be honoured from there."""
-    wants_triton = any(one.triton or one.target for one in settings)
-    there = [stage for stage in STAGES if stage in variant.stages]
-    if not there:
+    wants_triton = any(setting.triton or setting.target for setting in settings)
+    available_stages = [stage for stage in STAGES if stage in variant.stages]
+    if not available_stages:
         reasons = ", ".join(dict.fromkeys(variant.missing.get(s, "") for s in STAGES))
         raise UsageError(f"{kernel.demangled} has no stage to begin from: {reasons}")
-    stage = asked or (there[0] if wants_triton else there[-1])
+    stage = requested_stage or (available_stages[0] if wants_triton else available_stages[-1])
     if stage not in variant.stages:
         why = variant.missing.get(stage, "it was not recorded")
         raise UsageError(f"there is no {stage.value} of {kernel.demangled}: {why}")
@@ -170,7 +170,7 @@ def begin_of(
 
 def check(kernel: Kernel, stage: Stage, settings: Sequence[TrySetting]) -> None:
     """Raise ``UsageError`` for an option that nothing after a stage honours."""
-    for name in dict.fromkeys(name for one in settings for name in one.triton):
+    for name in dict.fromkeys(name for setting in settings for name in setting.triton):
         flag = f"--{name.replace('_', '-')}"
         if name == "maxnreg" and stage is Stage.PTX:
             continue  # ptxas has it, too
@@ -202,23 +202,27 @@ def try_stage(
     metadata = _recorded_metadata(request)
     trial = _Trial(request, metadata, recorded, go_on)
     say(f"{request.name} through {'ptxas' if stage is Stage.PTX else 'Triton and ptxas'}")
-    wanted = [(AS_RECORDED, None), *((one, request.text) for one in request.settings)]
-    again, *columns = trial.by_ptxas(wanted) if stage is Stage.PTX else trial.by_triton(wanted)
-    alike = None if again.variant is None else _alike(variant, again.variant, stage)
-    tried = [one.variant for one in columns]
-    if alike is not None and not alike.get(Stage.SASS, all(alike.values())):
-        tried.insert(0, again.variant)
-    variants = (variant, *(one for one in tried if one is not None))
+    requests = [(AS_RECORDED, None), *((setting, request.text) for setting in request.settings)]
+    recompiled, *columns = (
+        trial.by_ptxas(requests) if stage is Stage.PTX else trial.by_triton(requests)
+    )
+    same_stages = (
+        None if recompiled.variant is None else _same_stages(variant, recompiled.variant, stage)
+    )
+    tried = [column.variant for column in columns]
+    if same_stages is not None and not same_stages.get(Stage.SASS, all(same_stages.values())):
+        tried.insert(0, recompiled.variant)
+    variants = (variant, *(tried_variant for tried_variant in tried if tried_variant is not None))
     kernel = replace(request.kernel, variants=variants, autotune=())
     return TryOutcome(
         request,
         replace(request.recording, kernels=(kernel,), graphs=(), compilations=()),
         tuple(columns),
-        again,
-        alike,
+        recompiled,
+        same_stages,
         tuple(dict.fromkeys(trial.remarks)),
         metadata,
-        _versions((again, *columns)),
+        _versions((recompiled, *columns)),
     )
 
 
@@ -227,27 +231,27 @@ def _recorded_metadata(request: TryRequest) -> dict[str, object]:
     if request.kernel.origin not in TRITON or not path.exists():
         return {}
     for event in raw_events(path)[0]:
-        told = as_map(event.get("metadata"))
-        hashes = (event.get("hash"), told.get("hash"))
+        metadata = as_map(event.get("metadata"))
+        hashes = (event.get("hash"), metadata.get("hash"))
         if event.get("event") == "triton" and request.variant.hash in hashes:
-            return told
+            return metadata
     return {}
 
 
-def _alike(recorded: Variant, again: Variant, stage: Stage) -> dict[Stage, bool]:
+def _same_stages(recorded: Variant, recompiled: Variant, first_stage: Stage) -> dict[Stage, bool]:
     """Of each stage after one that both have, whether it is byte for byte, or in machine code, the
     same."""
     out: dict[Stage, bool] = {}
-    for one in (*STAGES, Stage.SASS):
-        pair = [v.stages.get(one) for v in (recorded, again)]
-        if one.rank <= stage.rank or None in pair:
+    for stage in (*STAGES, Stage.SASS):
+        pair = [v.stages.get(stage) for v in (recorded, recompiled)]
+        if stage.rank <= first_stage.rank or None in pair:
             continue
         a, b = (file.content.read() for file in pair if file is not None)
-        out[one] = same_code(read_cubin(a), read_cubin(b)) if one is Stage.SASS else a == b
+        out[stage] = same_code(read_cubin(a), read_cubin(b)) if stage is Stage.SASS else a == b
     return out
 
 
-Wanted = tuple[TrySetting, bytes | None]
+ColumnRequest = tuple[TrySetting, bytes | None]
 """Options, and the text that they are for: None is the recorded one."""
 
 
@@ -263,17 +267,17 @@ class _Trial:
 
     # -- Triton ------------------------------------------------------------------------------
 
-    def by_triton(self, wanted: Sequence[Wanted]) -> list[TriedColumn]:
+    def by_triton(self, requests: Sequence[ColumnRequest]) -> list[TriedColumn]:
         """The columns by what follows the stage in Triton's compiler, then by ptxas for options of
         its own."""
         python = toolchain.interpreter(self.request.python)
 
-        def run(item: Wanted) -> TriedColumn:
+        def run(item: ColumnRequest) -> TriedColumn:
             setting, text = item
-            made = self._child(python, replace(setting, ptxas=()), text)
-            return self._again_by_ptxas(made, setting, text) if setting.ptxas else made
+            column = self._child(python, replace(setting, ptxas=()), text)
+            return self._again_by_ptxas(column, setting, text) if setting.ptxas else column
 
-        return list(side_by_side(run, wanted))
+        return list(side_by_side(run, requests))
 
     def _child(self, python: str, setting: TrySetting, text: bytes | None) -> TriedColumn:
         request = self.request
@@ -281,45 +285,49 @@ class _Trial:
         job = job_of(request.variant, request.stage.value)
         options = {**job.options, **setting.triton}
         if not job.target:  # a single file
-            own = CompilerInput(Path(name), name, request.stage.value, job.text)
-            job = replace(job, target=targets_of(own, ())[0])
+            source = CompilerInput(Path(name), name, request.stage.value, job.text)
+            job = replace(job, target=targets_of(source, ())[0])
         if setting.target is not None:
             job = replace(job, target=setting.target)
             # Triton sets these by the target where nobody does.
             for name in ("max_num_imprecise_acc_default", "ptx_version"):
                 options.pop(name, None)
         job = replace(job, name=name, options=options, text=job.text if text is None else text)
-        made = compile_on(job, python, seconds=request.limit, go_on=self.go_on)
-        unknown = [option for option in made.unknown if option in setting.triton]
-        failed = f"Triton {made.triton} has no option {unknown[0]}" if unknown else made.failed
-        if made.unknown and not unknown:
+        outcome = compile_on(job, python, seconds=request.limit, go_on=self.go_on)
+        unknown = [option for option in outcome.unknown if option in setting.triton]
+        failed = (
+            f"Triton {outcome.triton} has no option {unknown[0]}" if unknown else outcome.failed
+        )
+        if outcome.unknown and not unknown:
             self.remarks.append(
-                f"Triton {made.triton} has not all options that were recorded: "
-                f"{', '.join(made.unknown)}"
+                f"Triton {outcome.triton} has not all options that were recorded: "
+                f"{', '.join(outcome.unknown)}"
             )
-        symbol = str(made.metadata.get("name") or request.variant.symbol)
-        one = Compilation(
+        symbol = str(outcome.metadata.get("name") or request.variant.symbol)
+        compilation = Compilation(
             name,
             request.stage.value,
             job.target,
             shlex.join(f"{name}={value}" for name, value in setting.triton.items()),
             symbols=() if failed else (symbol,),
-            seconds=sum(made.seconds.values()) if made.seconds else None,
-            tool=f"triton {made.triton}".strip(),
+            seconds=sum(outcome.seconds.values()) if outcome.seconds else None,
+            tool=f"triton {outcome.triton}".strip(),
             failed=failed,
-            messages=made.messages,
+            messages=outcome.messages,
         )
         # LLVM IR says nothing of warps, shared memory and scratch.
-        known = _OF_LLVM if request.stage is Stage.LLIR else ()
-        metadata = {k: v for k, v in self.metadata.items() if k in known} | dict(made.metadata)
+        recorded_names = _OF_LLVM if request.stage is Stage.LLIR else ()
+        metadata = {k: v for k, v in self.metadata.items() if k in recorded_names} | dict(
+            outcome.metadata
+        )
         stages = {
             Stage(stage): StageFile(BytesContent(data), None, "Triton")
-            for stage, data in made.texts.items()
+            for stage, data in outcome.texts.items()
             if stage != "cubin"
         }
-        code = made.texts.get("cubin", b"")
+        code = outcome.texts.get("cubin", b"")
         stages[Stage.SASS] = StageFile(BytesContent(code), None, "nvdisasm -c")
-        ptx = made.texts.get("ptx", b"")
+        ptx = outcome.texts.get("ptx", b"")
         variant = Variant(
             id="",
             hash=hashlib.sha256(code).hexdigest(),
@@ -329,21 +337,21 @@ class _Trial:
             stages=stages,
             known=Resources(dynamic_shared_bytes=as_int(metadata.get("shared"))),
         )
-        return self._column(setting, text, one, variant, metadata)
+        return self._column(setting, text, compilation, variant, metadata)
 
     # -- ptxas -------------------------------------------------------------------------------
 
-    def by_ptxas(self, wanted: Sequence[Wanted]) -> list[TriedColumn]:
+    def by_ptxas(self, requests: Sequence[ColumnRequest]) -> list[TriedColumn]:
         variant = self.request.variant
-        by, options = self._assembler(variant, self.recorded)
+        ptxas_tools, options = self._assembler(variant, self.recorded)
 
-        def run(item: Wanted) -> TriedColumn:
+        def run(item: ColumnRequest) -> TriedColumn:
             setting, text = item
             data = self.recorded if text is None else text
             target = setting.target or own_target(data) or variant.target or "sm_90"
-            return self._assembled(data, target, setting, text, by, options, self.metadata)
+            return self._assembled(data, target, setting, text, ptxas_tools, options, self.metadata)
 
-        return list(side_by_side(run, wanted))
+        return list(side_by_side(run, requests))
 
     def _assembler(self, variant: Variant, ptx: bytes) -> tuple[tuple[Tool, ...], tuple[str, ...]]:
         """The assembler that made a variant's machine code, with its options; else none."""
@@ -353,18 +361,18 @@ class _Trial:
         if self.request.kernel.origin in TRITON:
             versions = toolchain.versions(toolchain.interpreter(self.request.python))
             folder = versions.get("triton_folder")
-        own = disassembly.assemblers([folder]) if folder else []
-        tools = dict.fromkeys((*own, *(tool.path for tool in assemblers())))
+        triton_tools = disassembly.assemblers([folder]) if folder else []
+        tools = dict.fromkeys((*triton_tools, *(tool.path for tool in assemblers())))
         try:
             code = sass.content.read()
-            found = disassembly.reproduction(
+            reproduced = disassembly.reproduction(
                 ptx, code, variant.target, list(tools), kept_cache(), self._likeliest()
             )
         except PtxviewError:
-            found = None
-        if found is None:
+            reproduced = None
+        if reproduced is None:
             return (), ()
-        path, words, _ = found
+        path, words, _ = reproduced
         tool = Tool("ptxas", path, version_of(path), "")
         return (tool,), tuple(word for word in words if word != "-lineinfo")
 
@@ -373,11 +381,11 @@ class _Trial:
         options = self.request.variant.options
         version = re.match(r"(\d{1,3})\.(\d{1,3})", str(options.get("triton_version") or ""))
         level = version is not None and (int(version[1]), int(version[2])) >= (3, 9)
-        plain = options.get("enable_fp_fusion") is False
-        likely = {"--regAllocOptLevel=2": level, "--fmad=false": plain}
+        without_fusion = options.get("enable_fp_fusion") is False
+        likely = {"--regAllocOptLevel=2": level, "--fmad=false": without_fusion}
         return sorted(
             disassembly.OPTIONS,
-            key=lambda words: sum((word in words) != given for word, given in likely.items()),
+            key=lambda words: sum((word in words) != expected for word, expected in likely.items()),
         )
 
     def _assembled(
@@ -386,7 +394,7 @@ class _Trial:
         target: str,
         setting: TrySetting,
         text: bytes | None,
-        by: Sequence[Tool],
+        ptxas_tools: Sequence[Tool],
         options: Sequence[str],
         metadata: Mapping[str, object],
         upper: Mapping[Stage, StageFile] | None = None,
@@ -397,30 +405,32 @@ class _Trial:
         words = [*options, *setting.ptxas]
         words += [] if maxnreg is None else [f"--maxrregcount={maxnreg}"]
         source = CompilerInput(Path(name), name if upper is None else "ptx", "ptx", data)
-        made = compile_ptx(source, target, words, seconds=request.limit, go_on=self.go_on, by=by)
+        compiled = compile_ptx(
+            source, target, words, seconds=request.limit, go_on=self.go_on, ptxas_tools=ptxas_tools
+        )
         shown = " ".join(setting.label.split()[1 if setting.target else 0 :])
         symbol = request.variant.symbol
-        failed = made.failed
-        if symbol not in made.symbols and len(made.symbols) == 1:
-            symbol = made.symbols[0]
-        elif symbol not in made.symbols:
+        failed = compiled.failed
+        if symbol not in compiled.symbols and len(compiled.symbols) == 1:
+            symbol = compiled.symbols[0]
+        elif symbol not in compiled.symbols:
             failed = failed or f"it has no kernel {symbol}"
-        one = Compilation(
+        compilation = Compilation(
             name,
             request.stage.value,
             target,
             shown,
-            symbols=made.symbols,
-            seconds=made.seconds,
-            tool=made.tool,
+            symbols=compiled.symbols,
+            seconds=compiled.seconds,
+            tool=compiled.tool,
             failed=failed,
-            messages=made.messages,
+            messages=compiled.messages,
         )
-        figures = from_ptxas(made.printed).get(symbol, Resources())
+        figures = from_ptxas(compiled.printed).get(symbol, Resources())
         shared = request.variant.known.dynamic_shared_bytes
         if upper is not None:
             shared = as_int(metadata.get("shared"))
-        code = made.cubin or b""
+        code = compiled.cubin or b""
         stages = {
             **(upper or {}),
             Stage.PTX: StageFile(BytesContent(data), None, f"the file {name}"),
@@ -435,81 +445,89 @@ class _Trial:
             stages=stages,
             known=merge(figures, Resources(dynamic_shared_bytes=shared)),
         )
-        return self._column(setting, text, one, variant, metadata)
+        return self._column(setting, text, compilation, variant, metadata)
 
     def _again_by_ptxas(
-        self, made: TriedColumn, setting: TrySetting, text: bytes | None
+        self, column: TriedColumn, setting: TrySetting, text: bytes | None
     ) -> TriedColumn:
         """A column of Triton's with options for ptxas: its PTX is assembled once more."""
-        if (variant := made.variant) is None:
-            return replace(made, label=self._label(setting, text))
+        if (variant := column.variant) is None:
+            return replace(column, label=self._label(setting, text))
         ptx = variant.stages[Stage.PTX].content.read()
-        by, options = self._assembler(variant, ptx)
+        ptxas_tools, options = self._assembler(variant, ptx)
         upper: dict[Stage, StageFile] = dict(variant.stages)
         del upper[Stage.PTX], upper[Stage.SASS]
-        target = variant.target or made.compilation.target
-        again = self._assembled(ptx, target, setting, text, by, options, made.metadata, upper)
-        a, b = made.compilation.seconds, again.compilation.seconds
-        whole = None if a is None or b is None else a + b
-        return replace(again, compilation=replace(again.compilation, seconds=whole))
+        target = variant.target or column.compilation.target
+        assembled = self._assembled(
+            ptx, target, setting, text, ptxas_tools, options, column.metadata, upper
+        )
+        a, b = column.compilation.seconds, assembled.compilation.seconds
+        total_seconds = None if a is None or b is None else a + b
+        return replace(assembled, compilation=replace(assembled.compilation, seconds=total_seconds))
 
     # -- both --------------------------------------------------------------------------------
 
     def _label(self, setting: TrySetting, text: bytes | None) -> str:
-        own = setting.label
-        return own or AGAIN if text is None else f"{EDITED} {own}".rstrip()
+        label = setting.label
+        return label or AGAIN if text is None else f"{EDITED} {label}".rstrip()
 
     def _column(
         self,
         setting: TrySetting,
         text: bytes | None,
         compilation: Compilation,
-        made: Variant,
+        product: Variant,
         metadata: Mapping[str, object],
     ) -> TriedColumn:
         """The product as a variant beside the recorded one; its configuration says so. Its hash is
         of what it was tried with, too: the same machine code may be there twice."""
         request = self.request
-        own, stage = request.variant, request.stage
-        what = self._label(setting, text)
+        recorded, stage = request.variant, request.stage
+        label = self._label(setting, text)
         if compilation.failed is not None:
-            return TriedColumn(what, compilation)
-        above = (Stage.SOURCE, Stage.OUTPUT_CODE)
-        stages: dict[Stage, StageFile] = {s: f for s, f in own.stages.items() if s in above}
+            return TriedColumn(label, compilation)
+        source_stages = (Stage.SOURCE, Stage.OUTPUT_CODE)
+        stages: dict[Stage, StageFile] = {
+            s: f for s, f in recorded.stages.items() if s in source_stages
+        }
         if text is None:
-            stages |= {s: f for s, f in own.stages.items() if s in STAGES and s.rank <= stage.rank}
+            stages |= {
+                s: f for s, f in recorded.stages.items() if s in STAGES and s.rank <= stage.rank
+            }
         stages |= {
             s: replace(f, content=BytesContent(f.content.read()), origin_path=None)
-            for s, f in made.stages.items()
+            for s, f in product.stages.items()
         }
         if text is not None and stage is not Stage.PTX:
             stages[stage] = StageFile(BytesContent(text), None, f"the file {request.name}")
         reason = f"the {stage.value} was {EDITED}: this is not made of it"
         missing = {s: reason for s in STAGES if s not in stages and s.rank < stage.rank}
-        missing |= {s: w for s, w in own.missing.items() if s not in stages and s not in missing}
-        config = dict(own.config)
-        config |= {n: v for n, v in made.config.items() if n in config or n in setting.triton}
+        missing |= {
+            s: w for s, w in recorded.missing.items() if s not in stages and s not in missing
+        }
+        config = dict(recorded.config)
+        config |= {n: v for n, v in product.config.items() if n in config or n in setting.triton}
         config |= dict(setting.triton)
         if setting.ptxas:
             config["ptxas_options"] = " ".join(setting.ptxas)
         config[EDIT] = f"{EDITED} {stage.value}" if text is not None else TRIED
         if text is None and not setting.label:
             config[EDIT] = AGAIN
-        digest = hashlib.sha256(f"{what}\0{made.hash}\0".encode("utf-8", "surrogateescape"))
-        for one in STAGES:
-            if one in stages:
-                digest.update(stages[one].content.read())
+        digest = hashlib.sha256(f"{label}\0{product.hash}\0".encode("utf-8", "surrogateescape"))
+        for text_stage in STAGES:
+            if text_stage in stages:
+                digest.update(stages[text_stage].content.read())
         variant = replace(
-            own,
+            recorded,
             id=digest.hexdigest()[:8],
             hash=digest.hexdigest(),
-            symbol=made.symbol,
+            symbol=product.symbol,
             cache_key=None,
-            target=made.target,
+            target=product.target,
             config=config,
             stages={s: stages[s] for s in Stage if s in stages},
             locations_cubin=None,
-            known=made.known,
+            known=product.known,
             ptxas=None,
             autotune=None,
             ranks=(),
@@ -520,16 +538,16 @@ class _Trial:
             calls=(),
             error=None,
         )
-        return TriedColumn(what, compilation, variant, metadata)
+        return TriedColumn(label, compilation, variant, metadata)
 
 
 def _versions(columns: Sequence[TriedColumn]) -> dict[str, str]:
     """Which compilers were used here, for where they are not the recording's."""
     versions: dict[str, str] = {}
-    for one in columns:
-        name, _, version = (one.compilation.tool or "").partition(" ")
+    for column in columns:
+        name, _, version = (column.compilation.tool or "").partition(" ")
         versions |= {name: version} if name else {}
-        cubin = None if one.variant is None else _cubin_of(one.variant)
+        cubin = None if column.variant is None else _cubin_of(column.variant)
         if cubin is not None and cubin.ptxas is not None:
             versions.setdefault("ptxas", cubin.ptxas)
     return versions

@@ -137,7 +137,7 @@ def test_an_unedited_stage_gives_the_recorded_code(
     assert value["compiler"]["same"] is True and value["compiler"]["stages"]["sass"] is True
     after = (*STAGES, "sass")[STAGES.index(stage) + 1 :]
     assert tuple(value["compiler"]["stages"]) == after
-    made = outcome(recorded, "product", Stage(stage), None).again.variant
+    made = outcome(recorded, "product", Stage(stage), None).recompiled.variant
     assert made is not None
     for name, same in value["compiler"]["stages"].items():
         if name != "sass":

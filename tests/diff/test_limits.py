@@ -33,13 +33,13 @@ max-registers = 64
 """)
     assert rules.baseline == "base.ptxview"
     assert [selector for selector, _ in rules.kernels] == ["matmul*", "matmul_small"]
-    everywhere = rules.of([False, False])
+    everywhere = rules.limits_for([False, False])
     assert everywhere.bounds == {"registers": 128, "spills": 0, "occupancy": 50}
     assert everywhere.allowed == {"registers": Allowance(2), "time": Allowance(5, True)}
-    large = rules.of([True, False])
+    large = rules.limits_for([True, False])
     assert large.bounds == {"registers": 255, "spills": 0, "occupancy": 50}
     assert large.forbidden == {"bank-conflicts", "spills"}
-    assert rules.of([True, True]).bounds["registers"] == 64
+    assert rules.limits_for([True, True]).bounds["registers"] == 64
 
 
 @pytest.mark.parametrize(

@@ -41,7 +41,7 @@ from inspector.recording.layout import REPORTS, BytesContent, DerivedCache, kept
 from inspector.report import jsons, tables
 from inspector.report.words import as_json
 from inspector.sources import traces
-from inspector.sources.builds import again, architectures, harmless, parse_ninja
+from inspector.sources.builds import architectures, harmless, lineinfo_command, parse_ninja
 from inspector.sources.disassembly import plain_of
 from inspector.sources.opening import open_path
 from inspector.system import printing
@@ -164,7 +164,7 @@ def _analyse(recording: Recording, stage: Stage, folder: Path, device: str | Non
             reader.card(variant)
             for finding in reader.findings(variant):
                 assert finding.text
-            annotations = reader.line_annotations(variant, stage, whole=True)
+            annotations = reader.line_annotations(variant, stage, whole_file=True)
             for line in reader.listing(variant, stage).lines:
                 annotations.at(line.n)
                 annotations.words(line.n)
@@ -339,7 +339,7 @@ def _ninja(data: bytes, folder: Path) -> None:
         architectures(build.argv)
         source = Path("/nowhere/x.cu")
         harmless(build.argv, Path("/usr/bin/nvcc"), source)
-        again(build.argv, str(source), "90", folder)
+        lineinfo_command(build.argv, str(source), "90", folder)
 
 
 def _tools(data: bytes, _: Path) -> None:

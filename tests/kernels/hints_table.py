@@ -60,7 +60,7 @@ def subject(reader: Reader, kernel: Kernel, variant: Variant) -> HintSubject:
             continue
     arch = (variant.target or "").rstrip("af")
     device = Device.of(arch, _table("devices")[arch])
-    facts = {stage: reader.own(variant, stage) for stage in listings}
+    facts = {stage: reader.kernel_analysis(variant, stage) for stage in listings}
     resources, calls = reader.resources(variant), variant.calls
     return HintSubject(kernel, variant, resources, listings, functions, calls, device, facts=facts)
 

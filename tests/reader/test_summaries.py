@@ -48,14 +48,14 @@ def test_summaries_equal_list_and_cuobjdump(recorded: Path, cache: DerivedCache)
         for one in kernel["variants"]
     }
     for variant in variants:
-        summary = reader.summaries.of(variant)
+        summary = reader.summaries.summary_of(variant)
         assert summary is not None
         listed = said[variant.hash]
         assert summary.resources.registers == listed["resources"]["registers"]
         assert summary.resources.static_shared_bytes == listed["resources"]["static_shared_bytes"]
         assert listed["hints"] in (None, summary.hints)
     for variant in variants[:: len(variants) // 4]:
-        summary = reader.summaries.of(variant)
+        summary = reader.summaries.summary_of(variant)
         assert summary is not None and summary.instructions is not None
         printed = re.findall(
             r"(?m)^\s+/\*[0-9a-f]{4}\*/ .*;", reader.text(variant, Stage.SASS).text
@@ -99,4 +99,4 @@ def test_what_was_derived_is_kept_and_only_of_the_same_content(
 def figures(recording: Recording, cache: DerivedCache) -> list[object]:
     """The summary of each variant."""
     reader = Reader(recording, cache)
-    return [reader.summaries.of(variant) for variant in everything(reader)]
+    return [reader.summaries.summary_of(variant) for variant in everything(reader)]

@@ -59,7 +59,7 @@ class ExecutedFacts(Struct, frozen=True):
     the lanes that came to them, ``active`` those that ran them."""
 
     ran: int
-    launched: int
+    launched: int = field(name="of")
     instructions: int
     threads: int
     active: int

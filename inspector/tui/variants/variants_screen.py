@@ -494,7 +494,7 @@ def _in_rounds(
 
 
 def _row(reads: Reader, kernel: Kernel, variant: Variant, code: bool) -> VariantRow:
-    summary = reads.summaries.of(variant)
+    summary = reads.summaries.summary_of(variant)
     row = VariantRow(
         kernel,
         variant,
@@ -627,7 +627,7 @@ class VariantsScreen(ToolScreen[Left]):
         own = {(v.hash, v.symbol): v for _, v in before.recording.variants()}
         for _, variant in self.scope.variants:
             earlier = own.get((variant.hash, variant.symbol))
-            summary = None if earlier is None else before.summaries.of(earlier)
+            summary = None if earlier is None else before.summaries.summary_of(earlier)
             if summary is not None and told_alike(earlier, variant):
                 self.reads.summaries.know(variant, summary)
 

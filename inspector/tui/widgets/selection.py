@@ -40,8 +40,8 @@ class Selection:
         except UsageError as error:
             self.say(f"⚠ {error.message}: {error.hint}")
             return
-        words = " ".join(term.name for term in terms if term.plain)
-        wanted = tuple(term for term in terms if not term.plain)
+        words = " ".join(term.name for term in terms if term.is_name)
+        wanted = tuple(term for term in terms if not term.is_name)
         reads = self.reads()
 
         def found(chosen: Chosen) -> None:
