@@ -347,7 +347,7 @@ def print_beside(of: Compared | PassChange, max_rows: int | None = None, rest: s
 
 def takes_small(parser: argparse.ArgumentParser, of: str, lines: str | None = None) -> None:
     """Add ``--brief`` and, where ``lines`` is its help, ``--lines``."""
-    takes(parser, {"--brief": flag(f"{of} in short, bounded, and what to ask next")})
+    takes(parser, {"--brief": flag(f"bounded summary of {of}, with next commands")})
     if lines is not None:
         takes(parser, {"--lines": option("A[:B]", lines, type=span)})
 
