@@ -411,7 +411,7 @@ def _annotated(
         [
             Text(shown("  ".join(what))),
             *(Text(f"  {label and label.ljust(card.LABEL)}{text}") for label, text in rows),
-            *map(card.hint, reader.findings(variant)),
+            *card.hints(reader.findings(variant)),
             Text(),
             *([Text(said, "dim")] if said else []),
             Text(card.heading(annotations), "dim"),

@@ -196,7 +196,7 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
         if launched.fault is not None:
             _labelled(report.fault_rows(told, launched.fault), "red")
         _labelled(report.summary(told), "dim")
-        printing.rows(map(card.hint, found))
+        printing.rows(card.hints(found))
         _print_lines(chosen, stage, listed, args.bars, launched.inputs.at)
     if launched.spent is not None:
         more = f"--budget {2 * args.budget}"
