@@ -69,7 +69,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     )
     takes_small(
         parser,
-        "the kernel, or with --lines the text and hints of these,",
+        "the kernel, or of --lines with their hints",
         "these lines of the stage alone (40:80)",
     )
 
