@@ -272,7 +272,8 @@ class Call(Struct, frozen=True):
     first, as ``at::_ops`` names them (``square``, ``pow_Tensor_Scalar``).
 
     ``shares`` are pairs of tensors that overlap in memory. ``failed`` is the error that such a call
-    raised, None if none did: what raised is not counted, so that ``count`` may be 0.
+    raised, None if none did: what raised is not counted, so that ``count`` may be 0. Where a GPU's
+    error came later, it is that of the launch, or of each that may have caused it, and says so.
 
     Counts are reported while they grow: where the program was killed, up to an eighth of the true
     count is missing. A launch of Triton's into a CUDA graph counts once, and the graph's replays
@@ -301,6 +302,7 @@ class Timeline(Struct, frozen=True):
     ``content`` is for ``inspector.recording.gpu_times.read_timeline``. ``variants`` are kernel and
     variant ids by the number of a launch in it, ``tuning`` the numbers of an autotuner's launches.
     ``first_launches`` are the times, since 1970, at which a launch was first seen, in order.
+    ``marks`` are ids of graphs and classes of optimizers by the number of their marks.
     """
 
     process: int
@@ -308,6 +310,7 @@ class Timeline(Struct, frozen=True):
     variants: Mapping[int, tuple[str, str]] = field(default_factory=dict)
     tuning: frozenset[int] = frozenset()
     first_launches: tuple[float, ...] = ()
+    marks: Mapping[int, str] = field(default_factory=dict)
 
 
 class Copied(Struct, frozen=True):

@@ -35,6 +35,7 @@ from inspector.commands.common import (
     takes,
     takes_small,
 )
+from inspector.measure.launch_time import BOUND
 from inspector.measure.ncu.attach import Profiled
 from inspector.measure.ncu.report import is_report
 from inspector.reader import reader
@@ -48,6 +49,7 @@ from inspector.system import printing
 
 if TYPE_CHECKING:
     from inspector.analyse.graph_view import GraphView
+    from inspector.analyse.hints.subject import Finding
     from inspector.report.costs import Costs
     from inspector.report.profile import Name
 
@@ -143,31 +145,41 @@ def _known_costs(profiled: Profiled) -> Costs:
     return costs(profiled.reader.recording, launch_evidence(profiled.reader))
 
 
-def _estimated_costs(profiled: Profiled, seconds: float, say: Callable[[str], object]) -> Costs:
-    """Kernels by what they cost, with hints; launches without a time are simulated for a time."""
-    from inspector.estimate.launches import LaunchEstimates, launch_evidence
+HINT_SECONDS = 10.0
+"""Within which hints are counted of as many of the costliest kernels as there is time for."""
+
+
+def _estimated_costs(profiled: Profiled, wait_for_all: bool, say: Callable[[str], object]) -> Costs:
+    """Kernels by what they cost, with hints; launches without a time are simulated."""
+    from inspector.estimate.launches import ESTIMATE_SECONDS, LaunchEstimates, launch_evidence
     from inspector.report.costs import costs
 
     reader = profiled.reader
     estimates = LaunchEstimates(reader)
     say("reading times")
-    given = launch_evidence(reader, estimates, math.inf, with_window=True)
-    unestimated = estimates.simulate_missing(given, reader.recording.variants(), seconds, say)
+    evidence = launch_evidence(reader, estimates, with_window=True)
+    seconds = math.inf if wait_for_all else ESTIMATE_SECONDS
+    unestimated = estimates.simulate_missing(evidence, reader.recording.variants(), seconds, say)
     say("counting hints")
-    return replace(costs(reader.recording, given), unestimated=unestimated)
+    deadline = time.monotonic() + (math.inf if wait_for_all else HINT_SECONDS)
+
+    def hints(variant: Variant) -> Sequence[Finding] | None:
+        return reader.hints(variant) if time.monotonic() < deadline else None
+
+    found = costs(reader.recording, replace(evidence, hints=hints))
+    return replace(found, unestimated=unestimated)
 
 
 def _costs(profiled: Profiled, as_json: bool, wait: bool) -> int:
-    from inspector.estimate.launches import ESTIMATE_SECONDS
     from inspector.report import costs
 
     with printing.progress("reading times") as say:
-        found = _estimated_costs(profiled, math.inf if wait else ESTIMATE_SECONDS, say)
+        found = _estimated_costs(profiled, wait, say)
     if as_json:
         return print_json(costs.document(found))
     out = printing.out()
     out.print(shown(tables.heading(profiled.reader.recording)))
-    out.print(shown(costs.title(found)))
+    printing.rows(tables.folded(costs.title(found), out.width))
     printing.rows(line.text for line in costs.lines(found, out.width))
     for text in costs.footnotes(found):
         printing.narrate(text)
@@ -204,7 +216,7 @@ def _timeline(rec: Recording, as_json: bool) -> int:
         return Exit.OK
     out = printing.out()
     out.print(shown(tables.heading(rec)))
-    out.print(timeline.heading(window))
+    printing.rows(tables.folded(timeline.heading(window), out.width))
     printing.rows(timeline.gap_rows(window, rec, out.width))
     drawn = timeline.lines(timeline.named(window_streams(window), rec), out.width)
     out.print()
@@ -297,14 +309,16 @@ def _brief(reader: Reader, as_json: bool) -> int:
 
 def print_kernels(reader: Reader, out: Console, seconds: float = reader.COUNTING_SECONDS) -> None:
     """The table of kernels, when every figure is known. Counts of hints are in it once all are
-    known: they are counted for ``seconds``."""
+    known: they are counted for ``seconds``. Times are in it if any is more than a lower bound."""
     from inspector.estimate.launches import launch_evidence
 
     left = _read(reader, out if out.is_terminal else None, seconds)
-    given = launch_evidence(reader)
+    times = launch_evidence(reader).launch_times(reader.recording)
+    if all(time.source == BOUND for time in times.values()):
+        times = {}
 
     def launch_cell(kernel: Kernel, variant: Variant) -> str:
-        time = given.launch_time(kernel, variant)
+        time = times.get((kernel.id, variant.id))
         return "" if time is None else time.figure
 
     table = tables.kernels(

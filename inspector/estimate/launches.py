@@ -139,13 +139,12 @@ class LaunchEstimates:
 def launch_evidence(
     reader: Reader,
     estimates: LaunchEstimates | None = None,
-    seconds: float = 0,
     *,
     with_window: bool = False,
 ) -> Evidence:
     """All that is known of a reader's launches: measured, estimated before, or a lower bound.
 
-    Nothing is simulated. Hints are looked for until ``seconds`` are over.
+    Nothing is simulated, and no hints are looked for.
     """
     estimates = LaunchEstimates(reader) if estimates is None else estimates
 
@@ -154,7 +153,7 @@ def launch_evidence(
             ("lower bound", id(variant)), lambda: lower_bound_us(reader, kernel, variant)
         )
 
-    given = evidence(reader, seconds, with_window=with_window)
+    given = evidence(reader, with_window=with_window)
     return replace(given, estimated=estimates.known, bound=bound)
 
 

@@ -15,6 +15,10 @@ _INTEGERS = "u16 s16 u32 s32 u64 s64"
 _SCALARS = f"b8 b16 b32 b64 u8 s8 {_INTEGERS}"
 _SPACES = "global shared local param const shared::cta shared::cluster param::entry param::func"
 _ORDERS = "weak volatile relaxed acquire release acq_rel mmio sc cta cluster gpu sys"
+_CACHED_LOADS = "ca cg cs lu cv"
+_CACHED_STORES = "wb cg cs wt"
+"""Levels of caches to use, which change no value."""
+_ACCESSED = f"v2 v4 v8 {_SCALARS} f32 f64 f16 bf16 b128"
 _COMPARISONS = (
     "eq ne lt le gt ge lo ls hi hs equ neu ltu leu gtu geu num nan and or xor ftz b16 b32 b64 "
     f"{_INTEGERS} {_HALVES} {_SINGLES}"
@@ -57,9 +61,9 @@ _TEXTS: Mapping[str, str] = {
     "cvta": f"to {_SPACES} u32 u64",
     "mapa": "shared::cluster u32 u64",
     # Memory
-    "ld": f"{_SPACES} {_ORDERS} nc unified v2 v4 v8 {_SCALARS} {_SINGLES} f16 bf16 b128",
+    "ld": f"{_SPACES} {_ORDERS} {_CACHED_LOADS} nc unified {_ACCESSED}",
     "ldu": f"global v2 v4 {_SCALARS} {_SINGLES} b128",
-    "st": f"{_SPACES} {_ORDERS} v2 v4 v8 {_SCALARS} {_SINGLES} f16 bf16 b128",
+    "st": f"{_SPACES} {_ORDERS} {_CACHED_STORES} {_ACCESSED}",
     "atom": _ATOMIC,
     "red": _ATOMIC,
     "ldmatrix": _MATRICES,

@@ -1,6 +1,5 @@
 """Everything that tells how long launches of a recording take, and hints, in the order of trust."""
 
-import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -32,6 +31,10 @@ def _nothing(kernel: Kernel, variant: Variant) -> float | None:
     return None
 
 
+def no_hints(variant: Variant) -> None:
+    """Look for no hints."""
+
+
 class Evidence(Struct, frozen=True):
     """Where times and facts of a recording's variants come from.
 
@@ -44,7 +47,7 @@ class Evidence(Struct, frozen=True):
     profile: Profile | None
     measured: Callable[[Variant], Measured | None]
     device: Callable[[Variant], Device | None]
-    hints: Callable[[Variant], Sequence[Finding] | None]
+    hints: Callable[[Variant], Sequence[Finding] | None] = no_hints
     estimated: Estimate = _nothing
     bound: Estimate = _nothing
     works: Mapping[tuple[str, str], GpuWork] = field(default_factory=dict)
@@ -79,25 +82,21 @@ class Evidence(Struct, frozen=True):
         return None
 
 
-def evidence(reader: Reader, seconds: float, *, with_window: bool = True) -> Evidence:
-    """What is known of a reader's recording; hints are looked for until ``seconds`` are over.
+def evidence(reader: Reader, *, with_window: bool = True) -> Evidence:
+    """What is known of a reader's recording, without hints.
 
     Without ``with_window`` what the GPU did in the run is left out, which takes longest to read.
     """
-    rec, until = reader.recording, time.monotonic() + seconds
+    rec = reader.recording
     profile = None
     with suppress(PtxviewError):
         profile = profiles(Path(rec.path), rec, reader.cache)[1]
-
-    def hints(variant: Variant) -> Sequence[Finding] | None:
-        return reader.hints(variant) if time.monotonic() < until else None
 
     return Evidence(
         times(rec.path),
         profile,
         reader.measured,
         reader.device,
-        hints,
         works={} if profile is None else works_by_variant(rec, profile.kernels),
         window=gpu_window(rec) if with_window else None,
     )

@@ -11,7 +11,16 @@ from msgspec import Struct
 
 from inspector.base.model import Recording, Timeline
 from inspector.base.text import PtxviewError
-from inspector.recording.gpu_times import COPY, MARK, SET, Span, Spans, Window, read_timeline
+from inspector.recording.gpu_times import (
+    COPY,
+    MARK,
+    OPTIMIZER,
+    SET,
+    Span,
+    Spans,
+    Window,
+    read_timeline,
+)
 
 if TYPE_CHECKING:
     import numpy as np
@@ -29,6 +38,46 @@ class Gap(Struct, frozen=True):
     after: Span
 
 
+class Steps(Struct, frozen=True):
+    """Steps of a program, from each mark of one number to the next.
+
+    ``number`` is that of the marks: a step of an optimizer or a call of a graph, of the class or
+    with the id ``name``. ``starts`` are ns since the window began, with the end of the last step.
+    """
+
+    number: int
+    name: str | None
+    starts: tuple[int, ...]
+
+    @property
+    def count(self) -> int:
+        return len(self.starts) - 1
+
+    @property
+    def us(self) -> float:
+        """The median time of a step."""
+        return median(end - start for start, end in pairwise(self.starts)) / 1e3
+
+    @property
+    def is_optimizers(self) -> bool:
+        return self.number >= OPTIMIZER
+
+    @property
+    def kind(self) -> str:
+        """``step of AdamW``, ``call of graph 0/0``."""
+        if self.is_optimizers:
+            return f"step of {self.name or 'an optimizer'}"
+        if self.name is None:
+            return "call of a graph"
+        named = self.name if self.name.startswith("graph") else f"graph {self.name}"
+        return f"call of {named}"
+
+
+def optimizer_of(mark: int) -> int | None:
+    """The optimizer that a mark's number is of, from 0; None of a call of a graph."""
+    return mark - OPTIMIZER if mark >= OPTIMIZER else None
+
+
 class GpuWindow(Struct, frozen=True):
     """A part of the program's run, as the GPU saw it.
 
@@ -36,8 +85,7 @@ class GpuWindow(Struct, frozen=True):
     compiling and first launches are left out where the program went on without them. ``spans`` and
     ``marks`` are in the order of time, in ns since the part began; ``busy_us`` is the time in which
     any span ran, on the busiest device. ``launches`` are kernels that ran, ``attributed`` those of
-    known variants. ``step_us`` is the median time between calls of the compiled graph that is
-    called once a step, None where none was called twice; ``steps`` is how many there are.
+    known variants. ``steps`` are there where an optimizer or a compiled graph marked two or more.
     """
 
     timeline: Timeline
@@ -48,8 +96,7 @@ class GpuWindow(Struct, frozen=True):
     launches: int
     attributed: int
     gaps: tuple[Gap, ...]
-    steps: int
-    step_us: float | None
+    steps: Steps | None
 
     @property
     def busy_percent(self) -> float | None:
@@ -95,7 +142,6 @@ def steady_part(timeline: Timeline, window: Window) -> GpuWindow:
         part["start"] -= begin
         part["end"] -= begin
     is_kernel = ~np.isin(spans["launch"], (COPY, SET))
-    steps, step_us = step_time(marks)
     return GpuWindow(
         timeline=timeline,
         seconds=(end - begin) / 1e9,
@@ -105,8 +151,7 @@ def steady_part(timeline: Timeline, window: Window) -> GpuWindow:
         launches=int(is_kernel.sum()),
         attributed=int(np.isin(spans["launch"], list(timeline.variants)).sum()),
         gaps=longest_gaps(Spans(spans)),
-        steps=steps,
-        step_us=step_us,
+        steps=steps_of(timeline, marks),
     )
 
 
@@ -180,25 +225,21 @@ def longest_gaps(spans: Spans) -> tuple[Gap, ...]:
     )
 
 
-def step_starts(marks: NDArray[np.void]) -> list[int]:
-    """When steps begin, in ns, with the end of the last; [] where there are none.
+def steps_of(timeline: Timeline, marks: NDArray[np.void]) -> Steps | None:
+    """The steps that a process's marks tell; None where there are none.
 
-    A step goes from one call of a graph to its next: of the graphs that are called twice or more,
-    the one that is called least often is called once a step; of several the first.
+    A step goes from one mark to the next of the same number: of the first optimizer that stepped
+    twice or more. Without optimizers, of the graphs that are called twice or more, the one that is
+    called least often is called once a step; of several the first.
     """
     numbers = marks["bytes"].tolist()
-    counts = Counter(numbers)
-    least = min((count for count in counts.values() if count > 1), default=None)
-    if least is None:
-        return []
-    first = next(number for number in numbers if counts[number] == least)
+    repeated = {number: count for number, count in Counter(numbers).items() if count > 1}
+    optimizers = [number for number in repeated if number >= OPTIMIZER]
+    if not repeated:
+        return None
+    first = min(optimizers, default=None)
+    if first is None:
+        least = min(repeated.values())
+        first = next(number for number in numbers if repeated.get(number) == least)
     starts: list[int] = marks["start"][marks["bytes"] == first].tolist()
-    return starts
-
-
-def step_time(marks: NDArray[np.void]) -> tuple[int, float | None]:
-    """How many steps there are, and the median time of one in µs."""
-    starts = step_starts(marks)
-    if not starts:
-        return 0, None
-    return len(starts) - 1, median(end - start for start, end in pairwise(starts)) / 1e3
+    return Steps(first, timeline.marks.get(first), tuple(starts))

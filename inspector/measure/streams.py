@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from inspector.measure.gpu_window import GpuWindow, idle_before, step_starts
+from inspector.measure.gpu_window import GpuWindow, idle_before
 from inspector.measure.profile.trace import Profile
 from inspector.recording.gpu_times import COPY, MARK, SET
 
@@ -103,7 +103,7 @@ def window_streams(window: GpuWindow) -> Streams:
         spans["launch"] * COPY_KIND_LIMIT + spans["copy_kind"], return_inverse=True
     )
     places, lane = np.unique(spans["device"] * STREAM_LIMIT + spans["stream"], return_inverse=True)
-    starts = step_starts(window.marks.columns)
+    starts = () if window.steps is None else window.steps.starts
     idle, _ = idle_before(spans["start"], spans["end"], spans["device"])
     return Streams(
         start=np.ascontiguousarray(spans["start"]),
@@ -115,7 +115,7 @@ def window_streams(window: GpuWindow) -> Streams:
         lanes=[Lane(*divmod(place, STREAM_LIMIT)) for place in places.tolist()],
         length=round(window.seconds * 1e9),
         first=_median_step(starts) or _busiest_stretch(spans["start"], spans["end"]),
-        steps=window.steps,
+        steps=max(len(starts) - 1, 0),
     )
 
 
@@ -143,7 +143,7 @@ def _busiest_stretch(start: Column, end: Column) -> Stretch:
 def launch_work(window: GpuWindow, launch: int, copy_kind: int) -> Work:
     """What a launch number of a window stands for."""
     if launch == MARK:
-        return Work("mark", "call of a graph")
+        return Work("mark", "a moment of the program")
     if launch == SET:
         return Work("set", "set memory")
     if launch == COPY:

@@ -137,10 +137,12 @@ def observed_often(original: Callable[..., Any], counter: Any, unless: Any, name
         counter: Its ``before`` and ``after`` are the hooks. A call whose key is in its ``known``
             is counted here, and they are not called: the first number of the count grows by one,
             and from the second number on ``counter.grown(count)`` is called. A call that raises
-            goes to ``counter.failed(args, error)``.
+            goes to ``counter.failed(args, error)``. ``counter.counted(count)`` of each call that
+            does not is one of C's functions, which neither fails nor has a frame.
         unless: While this container holds anything, the hooks are called for every call.
     """
     with_hooks = observed(original, counter.before, counter.after, name)
+    note = counter.counted
 
     def call(*args: Any, **kwargs: Any) -> Any:
         count = None
@@ -168,6 +170,7 @@ def observed_often(original: Callable[..., Any], counter: Any, unless: Any, name
                 count[0] += 1
             else:
                 add_to(count, 1)
+            note(count)
             if count[0] >= count[1]:
                 _call(name, counter.grown, count)
         return result

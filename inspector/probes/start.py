@@ -14,6 +14,7 @@ HEURISTICS = f"{INDUCTOR}.runtime.triton_heuristics"
 
 PROBES = (
     ("torch", "compiles.libraries", "attach"),
+    ("torch", "calls.lost_context", "attach"),
     (TRITON, "compiles.triton_compiles", "attach"),
     (TUNER, "calls.subjects", "attach"),
     ("torch._dynamo.convert_frame", "compiles.inductor_graphs", "attach"),
@@ -26,6 +27,7 @@ PROBES = (
     (f"{INDUCTOR}.graph", "calls.subjects", "attach"),
     (f"{INDUCTOR}.runtime.benchmarking", "calls.graphs", "attach_benchmarks"),
     (HEURISTICS, "compiles.triton_compiles", "attach_launchers"),
+    ("torch.optim.optimizer", "driver.marks", "attach_optimizers"),
     ("torch.utils.cpp_extension", "compiles.libraries", "attach_builds"),
     ("torch._ops", "compiles.libraries", "attach_ops"),
     # Packages whose modules are waited for here: a missing module is reported.

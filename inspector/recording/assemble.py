@@ -50,6 +50,7 @@ from inspector.recording.facts import (
     figures_of,
     merge,
 )
+from inspector.recording.gpu_times import OPTIMIZER
 from inspector.recording.origins import Origins, frame_of, joined
 from inspector.recording.torch_compiles import TorchCompiles
 from inspector.recording.variants import Key, VariantOfKernel, key_of
@@ -471,12 +472,33 @@ class Assembly:
             for variant in kernel.variants:
                 for process, number in self._driver.launch_keys(variant):
                     variants.setdefault(process, {})[number] = kernel.id, variant.id
+        ids = self._graphs_by_path()
         for process, digest in self._driver.times.timelines.items():
             content = self._blob(digest)
             if content is not None:
                 tuning, first_launches = self._driver.first_launches(process)
-                of_process = variants.get(process, {})
-                yield Timeline(process[0], content, of_process, tuning, first_launches)
+                names = self._driver.times.marks.get(process[0], {})
+                yield Timeline(
+                    process=process[0],
+                    content=content,
+                    variants=variants.get(process, {}),
+                    tuning=tuning,
+                    first_launches=first_launches,
+                    marks={
+                        number: name if number >= OPTIMIZER else ids[name]
+                        for number, name in names.items()
+                        if number >= OPTIMIZER or name in ids
+                    },
+                )
+
+    def _graphs_by_path(self) -> Mapping[str, str]:
+        """The ids of graphs by the paths of their code."""
+        paths = {}
+        for graph in self._graphs.values():
+            code = graph.made.stages.get(Stage.OUTPUT_CODE)
+            if code is not None and code.origin_path is not None:
+                paths[code.origin_path] = graph.made.id
+        return paths
 
     def _unseen(self) -> Iterable[str]:
         """A sentence for each kernel that was not captured, and each process that was not watched,
@@ -509,7 +531,9 @@ class Assembly:
             for ref, g in self._refs.items()
         }
         of_kernels = {k: kernel.variants for k, kernel in kernels.items()}
-        for key, placed in self._tunings.place(of_kernels, files, graphs).items():
+        for key, placed in self._tunings.place(
+            of_kernels, files, graphs, self._driver.candidate_time
+        ).items():
             variants = kernels[key].variants
             tunings = autotune.with_gpu_times(placed, variants, self._driver.times_by_grid)
             own = (replace(v, autotune=autotune.of_variant(v, tunings)) for v in variants)

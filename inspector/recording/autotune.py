@@ -36,6 +36,7 @@ class _Heard(Struct, frozen=True):
     compiled: tuple[tuple[str | None, str | None], ...]
     kept: bool = False
     files: tuple[str | None, ...] = ()
+    candidates: tuple[int | None, ...] = ()
     node: str | None = None
     graph: GraphRef = (None, None, None, None)
 
@@ -175,11 +176,13 @@ class Tunings:
         kernels: Mapping[Key, tuple[Variant, ...]],
         files: Mapping[str, Key],
         graphs: Mapping[GraphRef, tuple[str, Mapping[str, str]]],
+        candidate_time: Callable[[int, int], GpuTime | None],
     ) -> dict[Key, tuple[Tuning, ...]]:
         """The tunings of each kernel, with its variants' ids; variants must have theirs.
 
         ``files``: the kernel in each of Inductor's files, by the file's name. ``graphs``: their
-        ids, and of each the ids of its kernels by name.
+        ids, and of each the ids of its kernels by name. ``candidate_time``: that of a candidate
+        without a kernel of its own, by the process's id and the candidate's number.
         """
         tunings_of: dict[Key, list[tuple[Tuning, bool]]] = {}
         for name, heard in self._heard.items():
@@ -188,6 +191,7 @@ class Tunings:
                 of_kernel = tunings_of.setdefault(key, [])
                 linked = _linked(heard, kernels[key], self._configured)
                 linked = replace(linked, uses=self._uses(name, heard, graphs))
+                linked = _with_candidate_times(linked, heard, candidate_time)
                 of_kernel.append((linked, heard.tuning.from_cache))
         for key, trials in self._trials().items():
             if key in kernels and (fused := self._fused(key, trials, kernels[key])) is not None:
@@ -231,6 +235,21 @@ class Tunings:
         return tuple(ChoiceUse(graph, heard.node, *one) for one in written)
 
 
+def _with_candidate_times(
+    tuning: Tuning, heard: _Heard, candidate_time: Callable[[int, int], GpuTime | None]
+) -> Tuning:
+    """A tuning with the times of those candidates that launch a library's kernels."""
+    pid = heard.graph[0]
+    if pid is None or not any(heard.candidates):
+        return tuning
+    configurations = list(tuning.configurations)
+    for index, number in enumerate(heard.candidates[: len(configurations)]):
+        if number is not None:
+            time = candidate_time(pid, number)
+            configurations[index] = replace(configurations[index], gpu_time=time)
+    return replace(tuning, configurations=tuple(configurations))
+
+
 def with_gpu_times(
     tunings: Sequence[Tuning],
     variants: Iterable[Variant],
@@ -253,7 +272,7 @@ def with_gpu_times(
         replace(
             tuning,
             configurations=tuple(
-                replace(one, gpu_time=times.get((one.variant, repr(tuning.key))))
+                replace(one, gpu_time=one.gpu_time or times.get((one.variant, repr(tuning.key))))
                 for one in tuning.configurations
             ),
         )
@@ -340,6 +359,7 @@ def _heard(event: Event) -> _Heard | None:
         compiled=tuple((as_text(c.get("hash")), as_text(c.get("cache_key"))) for c in entries),
         kept=event.get("kept") is True,
         files=tuple(as_text(c.get("file")) for c in entries),
+        candidates=tuple(as_int(c.get("candidate")) for c in entries),
         node=as_text(event.get("node")),
         graph=graph_of(event),
     )

@@ -73,6 +73,39 @@ class _Subject(Struct):
         return {process for process, _, _ in self.calls} | set(self.others)
 
 
+class _LostContext(Struct):
+    """A CUDA context that was lost after ``launches`` launches that are not known to have ended.
+
+    ``complete``: no earlier launch is unknown to have ended. ``calls`` are numbers, the latest
+    first, of the last distinct ones.
+    """
+
+    error: str
+    launches: int
+    complete: bool = True
+    calls: tuple[int, ...] = ()
+
+    def failure(self) -> str:
+        """What is said of each candidate."""
+        if self.launches == 1 and self.complete:
+            return f"{self.error} (raised by a later call)"
+        return f"perhaps, as one of {self.candidates()} before the error: {self.error}"
+
+    def candidates(self) -> str:
+        return f"{'' if self.complete else 'at least '}{counted(self.launches, 'launch')}"
+
+    def problem(self) -> str:
+        """A sentence on what may have failed."""
+        if not self.launches:
+            may = "no launch of a Triton kernel was pending: a kernel of another library failed"
+        else:
+            may = (
+                f"{self.candidates()} of Triton kernels, not known to have ended, may have failed, "
+                "unless a kernel of another library or of a CUDA graph did"
+            )
+        return f"calls: the CUDA context was lost ({self.error}): {may}"
+
+
 class Calls:
     """Collects the events of calls of all processes.
 
@@ -86,6 +119,7 @@ class Calls:
         self._cuda: dict[str, list[_Subject]] = {}
         self._counts: dict[tuple[Process, int], int] = {}
         self._failures: dict[tuple[Process, int], str] = {}
+        self._lost: dict[Process, _LostContext] = {}
         self._open: set[Process] = set()
         self._failed = False
         self._said: list[str] = []
@@ -127,6 +161,12 @@ class Calls:
         for text, error in as_map(event.get("failed")).items():
             if text.isdecimal() and len(text) < 10 and isinstance(error, str):
                 self._failures[process, int(text)] = error
+        if (lost := event.get("lost")) is not None:
+            context = decoded(as_map(lost), _LostContext, self._said.append)
+            if context is not None:
+                self._lost[process] = context
+                for number in context.calls:
+                    self._failures.setdefault((process, number), context.failure())
         subjects = event.get("subjects")
         for row in subjects if isinstance(subjects, list) else []:
             counts = as_map(row)
@@ -180,6 +220,7 @@ class Calls:
     def problems(self) -> Iterable[str]:
         """Sentences on malformed calls, and on those of which only a count was kept."""
         yield from self._said
+        yield from (lost.problem() for lost in self._lost.values())
         for (kind, _), subject in self._subjects.items():
             others = sum(subject.others.values())
             if others and subject.calls:
@@ -304,6 +345,16 @@ def maker_of(libraries: Iterable[str]) -> str | None:
     return None
 
 
+EMPTIES = "zero_"
+"""ATen's operator by which Inductor's and Triton's stopwatches empty the cache."""
+
+
+def _outermost_operator(event: Event) -> str | None:
+    """The operator that the program called for a launch; None where it is not known."""
+    operators = event.get("operators")
+    return str(operators[-1]) if isinstance(operators, list) and operators else None
+
+
 class DriverLaunches:
     """Collects the events of all processes."""
 
@@ -325,6 +376,7 @@ class DriverLaunches:
         self._targets: dict[str, str | None] = {}
         self.began = False
         self._tells_tuning = False
+        self._candidates: dict[tuple[int, int], dict[LaunchKey, Event]] = {}
 
     def take(self, event: Event) -> None:
         """Take in an event of any kind; those that are not about this are ignored."""
@@ -379,6 +431,9 @@ class DriverLaunches:
         launches = self._kernels.setdefault((module, symbol), _Launches(symbol, module, paths))
         launches.calls[process, number] = event
         self._tells_tuning |= event.get("tuning") is True
+        candidate = as_int(event.get("candidate"))
+        if candidate is not None:
+            self._candidates.setdefault((process[0], candidate), {})[process, number] = event
 
     def _told(self, event: Event, process: Process) -> None:
         for text, value in as_map(event.get("counts")).items():
@@ -460,6 +515,18 @@ class DriverLaunches:
             grid = as_three(launches.calls[key].get("grid"))
             by_grid.setdefault(grid, {})[key] = executed[key]
         return [self.times.of(counts) for counts in by_grid.values()]
+
+    def candidate_time(self, pid: int, number: int) -> GpuTime | None:
+        """The time of a call of a tuner's candidate that launches a library's kernels.
+
+        Before each call the tuner overwrites memory to empty the cache, by ``EMPTIES``. Where no
+        such launch is known, operators could not be told, nor which launches are the candidate's.
+        """
+        launches = self._candidates.get((pid, number), {})
+        outermost = {key: _outermost_operator(event) for key, event in launches.items()}
+        if EMPTIES not in outermost.values():
+            return None
+        return self.times.of_call(key for key, name in outermost.items() if name != EMPTIES)
 
     def launch_keys(self, variant: Variant) -> Iterable[LaunchKey]:
         """The processes and numbers of a variant's launches."""

@@ -26,6 +26,8 @@ FORMATS = (1, 2)
 """Of 1 there are no times."""
 BEGAN, MODULE, ENTRY, REFUSED, COUNTS, FRAME, LEFT, TIMES = range(1, 9)
 OTHERS, IN_GRAPH, BY_OPERATOR, TUNING = 1, 2, 4, 8
+CANDIDATE_SHIFT = 8
+"""Above the flags of a tuner's launch is the number of the candidate that it is of."""
 
 _RECORD = struct.Struct("<IIQ")
 _TIMELINE = struct.Struct("<16xQq")  # of the head: its end, and what makes UTC of it
@@ -237,6 +239,7 @@ class _Decoder:
             "by_operator": bool(flags & BY_OPERATOR),
             "in_graph": bool(flags & IN_GRAPH),
             "tuning": bool(flags & TUNING),
+            "candidate": flags >> CANDIDATE_SHIFT or None,
             "libraries": libraries,
             "operators": operators,
         }

@@ -28,6 +28,10 @@ MAX_SPANS = 200_000
 COPY, SET, MARK = -2, -3, -4
 """Launch numbers of spans without a kernel, as ``activity.c`` has it; -1 is an unknown kernel."""
 
+OPTIMIZER = 1 << 31
+"""Numbers of an optimizer's marks begin here, as ``probes/driver/marks.py`` has it; those below are
+calls of graphs."""
+
 _HEAD = struct.Struct("<IIQQqQQ")
 _SPAN = {
     "start": "<u8",
@@ -139,16 +143,26 @@ class GpuTimes:
         self._times: dict[LaunchKey, LaunchTimes] = {}
         self._lost: dict[Process, int] = {}
         self.timelines: dict[Process, str] = {}
+        self.marks: dict[int, dict[int, str]] = {}
+        """Paths of graphs and classes of optimizers, by process id and their marks' number."""
 
     def take(self, event: Event) -> None:
         """Take in an event of any kind; those that are not about this are ignored."""
         process = self._processes.of(event)
         if process is None:
             return
-        if event.get("event") == "timeline" and (blob := as_text(event.get("blob"))) is not None:
-            self.timelines[process] = blob
-        if event.get("event") != "driver_times":
-            return
+        match event.get("event"):
+            case "timeline" if (blob := as_text(event.get("blob"))) is not None:
+                self.timelines[process] = blob
+            case "mark":
+                mark = as_int(event.get("number"))
+                name = as_text(event.get("name"))
+                if mark is not None and name is not None:
+                    self.marks.setdefault(process[0], {})[mark] = name
+            case "driver_times":
+                self._take_times(process, event)
+
+    def _take_times(self, process: Process, event: Event) -> None:
         self._lost[process] = as_int(event.get("lost")) or 0
         for number, value in as_map(event.get("times")).items():
             times = _launch_times(value)
@@ -167,6 +181,30 @@ class GpuTimes:
             mean_us=mean / 1e3,
             shortest_us=min(times.shortest for times, _ in rows) / 1e3,
             quartiles_us=_quartiles_us(rows),
+        )
+
+    def of_call(self, keys: Iterable[LaunchKey]) -> GpuTime | None:
+        """The time of calls that launch these kernels, each as often in every call.
+
+        What was launched less than half as often as the others prepared the calls. Quartiles of
+        several kernels are summed.
+        """
+        rows = [self._times[key] for key in keys if key in self._times]
+        most = max((times.timed for times in rows), default=0)
+        rows = [times for times in rows if times.timed * 2 >= most]
+        if not rows:
+            return None
+        calls = min(times.timed for times in rows)
+        per_call = [(round(times.timed / calls), times) for times in rows]
+        low, middle, high = (
+            sum(count * times.quartiles[index] for count, times in per_call) / 1e3
+            for index in range(3)
+        )
+        return GpuTime(
+            timed=calls,
+            mean_us=sum(count * times.sum / times.timed for count, times in per_call) / 1e3,
+            shortest_us=sum(count * times.shortest for count, times in per_call) / 1e3,
+            quartiles_us=(low, middle, high),
         )
 
     def problems(self) -> Iterable[str]:

@@ -10,7 +10,7 @@ from inspector.analyse.hints.subject import Finding
 from inspector.base.model import Kernel, Recording, Variant
 from inspector.base.text import microseconds, plural, shown, time_span
 from inspector.measure.evidence import Evidence
-from inspector.measure.gpu_window import GpuWindow
+from inspector.measure.gpu_window import GpuWindow, Steps
 from inspector.measure.launch_time import BOUND, MEANINGS, PROFILED, RUN, LaunchTime
 from inspector.measure.profile.trace import GpuWork
 from inspector.measure.time.results import ESTIMATE
@@ -144,11 +144,15 @@ def costs(rec: Recording, given: Evidence) -> Costs:
             row,
             share=_share(row.total_us, whole),
             step_share=_share(_per_step_us(row), step_us),
-            hint=None if row.variant is None else worst(given.hints(row.variant)),
         )
         for row in launched
     ]
     shared.sort(key=lambda row: [-(x or 0) for x in (row.total_us, row.step_share, row.us)])
+    # In this order, for there may be time for the hints of the costliest rows only.
+    shared = [
+        row if row.variant is None else replace(row, hint=worst(given.hints(row.variant)))
+        for row in shared
+    ]
     worked = None if given.profile is None else busy(given.profile.overhead)
     return Costs(tuple(shared), tuple(idle), steps or None, worked, given.window)
 
@@ -323,13 +327,14 @@ def title(found: Costs) -> str:
         return "no launch was recorded"
     if not timed:
         return f"no GPU time of {plural(many, 'kernel')} was recorded: {HOW_TO_TIME}"
-    parts = [f"GPU time of {timed} of {plural(many, 'launched kernel')}"]
+    launched = any(row.launches is not None for row in found.rows)
+    parts = [f"GPU time of {timed} of {plural(many, 'launched kernel' if launched else 'kernel')}"]
     window = found.window
     if window is not None and window.busy_percent is not None:
         length = time_span(window.seconds * 1e6)
         parts.append(f"GPU busy {window.busy_percent:.0f} % of {length}")
-        if window.step_us is not None:
-            parts.append(f"a step {time_span(window.step_us)}")
+        if window.steps is not None:
+            parts.append(f"{time_span(window.steps.us)} a {shown(window.steps.kind)}")
     return " · ".join(parts)
 
 
@@ -351,6 +356,12 @@ def footnotes(found: Costs) -> list[str]:
     if found.unestimated:
         launches = plural(found.unestimated, "kernel")
         out.append(f"{launches} not estimated yet: list --by cost --estimate waits for all")
+    unread = sum(row.hint is None for row in found.rows if row.variant is not None)
+    if 0 < unread < len(found.rows):
+        out.append(
+            f"hints of {plural(unread, 'kernel')} not counted yet: list --by cost --estimate "
+            "waits for all"
+        )
     if any(row.at_most for row in found.rows):
         out.append("≤: launches by which max-autotune chose are among a library's")
     if found.steps and any(row.step_share is not None for row in found.rows):
@@ -381,9 +392,19 @@ def window_json(window: GpuWindow | None) -> dict[str, object] | None:
         "busy_percent": window.busy_percent,
         "launches": window.launches,
         "timed": window.attributed,
-        "steps": window.steps,
-        "step_us": window.step_us,
+        **_steps_json(window.steps),
         "gaps": [gap.us for gap in window.gaps],
+    }
+
+
+def _steps_json(steps: Steps | None) -> dict[str, object]:
+    if steps is None:
+        return {"steps": 0, "step_us": None, "step_kind": None, "step_name": None}
+    return {
+        "steps": steps.count,
+        "step_us": steps.us,
+        "step_kind": "optimizer" if steps.is_optimizers else "graph",
+        "step_name": steps.name,
     }
 
 

@@ -214,6 +214,21 @@ def wrapped(label: str, text: str, width: int) -> Iterator[tuple[str, str]]:
         yield " " * len(label) if n else label, part
 
 
+def folded(sentence: str, width: int) -> Iterator[Text]:
+    """Yield a text in lines of at most ``width`` cells, which end where it has `` · ``."""
+    line = ""
+    for part in sentence.split(SEPARATOR):
+        longer = f"{line}{SEPARATOR}{part}" if line else part
+        if line and cell_len(longer) > width:
+            yield Text(line)
+            longer = part
+        line = longer
+    yield Text(line)
+
+
+SEPARATOR = " · "
+"""Between the parts of a sentence of figures."""
+
 DIGITS = 4
 """Hexadecimal digits of a variant's id in a label; more where two share them."""
 

@@ -17,7 +17,7 @@ from rich.text import Text
 
 from inspector.base.model import Recording
 from inspector.base.text import counted, plural, shown
-from inspector.measure.gpu_window import Gap, GpuWindow
+from inspector.measure.gpu_window import Gap, GpuWindow, optimizer_of
 from inspector.measure.streams import Lane, Streams, Work, launch_work
 from inspector.report.compiles import CompileLine
 from inspector.report.costs import window_json
@@ -250,23 +250,31 @@ def heading(window: GpuWindow) -> str:
     """A recorded window in one line."""
     columns = window.spans.columns
     lanes = set(zip(columns["device"].tolist(), columns["stream"].tolist(), strict=True))
-    parts = [f"{time(window.seconds * 1e6)} of the run"]
-    if window.busy_percent is not None:
-        parts.append(f"GPU busy {window.busy_percent:.0f} %")
-    if window.step_us is not None:
-        parts.append(f"{plural(window.steps, 'step')} of {time(window.step_us)}")
+    length = time(window.seconds * 1e6)
+    busy = window.busy_percent
+    parts = [f"{length} of the run" if busy is None else f"GPU busy {busy:.0f} % of {length}"]
+    if window.steps is not None:
+        kind = shown(window.steps.kind)
+        count = plural(window.steps.count, "step")
+        parts.append(f"{count} of {time(window.steps.us)} ({kind})")
     parts.append(counted(window.launches, "launch"))
     parts.append(plural(len(lanes), "stream"))
     return " · ".join(parts)
 
 
 def gap_rows(window: GpuWindow, rec: Recording, width: int) -> Iterator[Text]:
-    """The longest gaps, and what ran before and after them."""
+    """The longest gaps: when and where they began, and what ran before and after them."""
     namer = kernel_names(rec)
-    rows = [(time(gap.us), *_sides(window, gap, namer)) for gap in window.gaps]
+    several = len(set(window.spans.columns["device"].tolist())) > 1
+    rows = []
+    for gap in window.gaps:
+        device = f"GPU {gap.after.device}" if several else ""
+        start = moment(gap.after.start - round(gap.us * 1e3))
+        rows.append((start, time(gap.us), *_sides(window, gap, namer), device))
     if rows:
-        heads = ("idle", "after", "before")
-        yield from grid(heads, rows, width, ("idle",), (("after", 24), ("before", 24)))
+        heads = ("start", "idle", "after", "before", "device" if several else "")
+        gives = (("after", 24), ("before", 24), ("start", 0))
+        yield from grid(heads, rows, width, ("start", "idle"), gives)
 
 
 def _sides(window: GpuWindow, gap: Gap, namer: Mapping[str, str]) -> tuple[str, str]:
@@ -332,7 +340,7 @@ def span_rows(
     rows = []
     for index in indexes:
         idle = int(streams.idle[index])
-        row = [time((int(streams.start[index]) - origin) / 1e3), time(idle / 1e3) if idle else ""]
+        row = [moment(int(streams.start[index]) - origin), time(idle / 1e3) if idle else ""]
         row += [time(span_us(streams, index)), timeline.name(index)]
         if several:
             row.append(lane_label(streams.lanes[int(streams.lane[index])], streams.lanes))
@@ -344,6 +352,11 @@ def span_rows(
         yield CompileLine(line, kernel=timeline.work(index).kernel)
 
 
+def moment(ns: int) -> str:
+    """When a span began, exactly enough to tell neighbours apart: ``1,645,123.46 µs``."""
+    return f"{ns / 1e3:,.2f} µs"
+
+
 def span_us(streams: Streams, index: int) -> float:
     return int(streams.end[index] - streams.start[index]) / 1e3
 
@@ -352,7 +365,7 @@ def describe(timeline: Named, index: int) -> str:
     """A span in one line: what it is, when it began, how long it took, the gap before it."""
     streams = timeline.streams
     lane = streams.lanes[int(streams.lane[index])]
-    parts = [f"at {time(int(streams.start[index]) / 1e3)}", time(span_us(streams, index))]
+    parts = [f"at {moment(int(streams.start[index]))}", time(span_us(streams, index))]
     idle = int(streams.idle[index])
     parts.append(f"after {time(idle / 1e3)} idle" if idle else "no gap before it")
     if lane.stream is not None:
@@ -380,6 +393,7 @@ def _spans_json(window: GpuWindow) -> Iterator[dict[str, object]]:
     for span in merge(window.spans, window.marks, key=attrgetter("start")):
         work = launch_work(window, span.launch, span.copy_kind)
         is_mark = work.kind == "mark"
+        optimizer = optimizer_of(span.bytes) if is_mark else None
         yield {
             "kind": work.kind,
             "kernel": work.kernel,
@@ -389,7 +403,8 @@ def _spans_json(window: GpuWindow) -> Iterator[dict[str, object]]:
             "device": None if is_mark else span.device,
             "stream": None if is_mark else span.stream,
             "bytes": span.bytes if work.kind in ("copy", "set") else None,
-            "graph": span.bytes if is_mark else None,
+            "graph": span.bytes if is_mark and optimizer is None else None,
+            "optimizer": optimizer,
         }
 
 

@@ -106,7 +106,7 @@ def test_a_family_has_the_numbers_that_its_places_allow(word: str, known: bool) 
     assert (SMALL.word(word) is not None) == known
 
 
-def test_what_is_far_is_not_meant() -> None:
+def test_only_words_that_are_close_are_suggested() -> None:
     assert closest("xyzzy", ["ld", "add", "%tid"]) == ()
     assert closest("HGMA", ["HMMA", "hgmma", "HGMMA"]) == ("HGMMA", "HMMA", "hgmma")
 

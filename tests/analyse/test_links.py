@@ -77,7 +77,7 @@ def pairs(links: Links) -> set[tuple[int, int]]:
     return {(a, b) for a, others in links.items() for b in others}
 
 
-def test_column_before_line() -> None:
+def test_lines_link_by_column_before_line() -> None:
     upper = listing(("tt.addptr", at(7, 24)), ("tt.load", at(7, 16)))
     lower = listing(("mad.wide.s32", at(7, 24)), ("ld.global.b32", at(7, 16)))
     assert ttir_to_ptx(upper, lower) == {1: (1,), 2: (2,)}

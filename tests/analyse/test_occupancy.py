@@ -85,7 +85,7 @@ def answers(program: Path, device: Device, asked: list[tuple[int, ...]]) -> list
 
 
 @pytest.mark.parametrize("arch", DEVICES)
-def test_as_nvidias_calculator(arch: str, calculator: Path) -> None:
+def test_occupancy_is_that_of_nvidias_calculator(arch: str, calculator: Path) -> None:
     device = DEVICES[arch]
     asked = cases(device)
     theirs = answers(calculator, device, list(asked))

@@ -184,7 +184,7 @@ def test_annotations_are_workflow_commands(tmp_path: Path, free: Path) -> None:
     assert said.endswith("kernels: 3 of a graph, at most 2 allowed [a, b.py:7]")
 
 
-def test_junit_and_markdown(tmp_path: Path) -> None:
+def test_junit_and_markdown_hold_each_check(tmp_path: Path) -> None:
     path = tmp_path / "junit.xml"
     words = ("check", SAMPLE, "--max-registers", "40", "--min-occupancy", "10")
     done = call(*words, "--junit", path, "--markdown")

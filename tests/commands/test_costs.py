@@ -11,16 +11,28 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from inspector.base.model import ChoiceUse, Configuration, Kernel, Origin, Recording, Tuning
+from inspector.base.model import (
+    ChoiceUse,
+    Configuration,
+    Kernel,
+    Origin,
+    Recording,
+    Tuning,
+    Variant,
+)
 from inspector.base.text import microseconds
 from inspector.estimate import launches
 from inspector.export.collected import collect
 from inspector.measure.time.planning import PlannedLaunch
 from inspector.measure.time.take import store
+from inspector.reader.reader import Reader
+from inspector.recording.layout import kept_cache
+from inspector.report import costs as table_of_costs
 from inspector.report import tunings
 from inspector.report.tables import titles
 from inspector.sources.opening import open_path
-from tests.helpers.ptxview import REPOSITORY, SAMPLE, call, variants_of
+from tests.helpers import ncu_data
+from tests.helpers.ptxview import REPOSITORY, SAMPLE, call, saved, variants_of
 from tests.measure.time.test_results import session, taken
 
 
@@ -156,6 +168,31 @@ def test_an_estimate_is_simulated_once_and_replaces_no_measured_time(
         assert (rows["square"]["us"], rows["square"]["source"]) == (30.0, "estimate")
         assert sorted(simulated) == ["rowsum", "square"]
     assert "≈ 30.0" in call("list", path).text
+
+
+def test_ncus_times_are_those_of_its_report(tmp_path: Path) -> None:
+    """Of the five launches of the report three are of machine code in the recording."""
+    report = saved(tmp_path / "details.csv", ncu_data.text("details"))
+    document = call("list", SAMPLE, "--by", "cost", "--json", "--ncu", report).json
+    rows = [row for row in document["costs"] if row["source"] == "ncu"]
+    durations = [float(us) for us in ncu_data.column("gpu__time_duration.sum")]
+    expected = sorted((durations[launch] for launch in (0, 1, 3)), reverse=True)
+    assert [row["us"] for row in rows] == pytest.approx(expected, abs=0.005)
+    assert [row["total_us"] for row in rows] == [row["us"] * row["launches"] for row in rows]
+    text = call("list", SAMPLE, "--by", "cost", "--ncu", report).text
+    assert len(re.findall(r"  31\.1 .*  ncu  ", text)) == 1
+    assert "GPU time of 3 of 11 launched kernels" in text
+
+
+def test_a_time_that_was_taken_replaces_ncus(tmp_path: Path) -> None:
+    path = tmp_path / "copy.ptxview"
+    shutil.copy(SAMPLE, path)
+    report = saved(tmp_path / "details.csv", ncu_data.text("details"))
+    row = replace(taken([1.5] * 60), kernel="square_kernel", variant="780c582c")
+    store(path, session(row))
+    costs = call("list", path, "--by", "cost", "--json", "--ncu", report).json["costs"]
+    found = {row["variant"]: (row["source"], row["us"]) for row in costs}
+    assert found["780c582c"] == ("time", 1.5) and found["a4fe74f3"][0] == "ncu"
 
 
 def test_a_time_that_was_taken_orders_the_rows(tmp_path: Path) -> None:
@@ -309,3 +346,23 @@ def test_the_number_of_a_title_selects_its_kernel() -> None:
     assert [one["variant"] for one in shown["functions"]] == ["ba6e6b76"]
     missing = call("show", path, "#77")
     assert missing.status == 2 and "#77" in missing.said
+
+
+def test_hints_are_counted_of_the_costliest_kernels_while_there_is_time() -> None:
+    recording = open_path(LOOP)
+    reader = Reader(recording, kept_cache())
+    asked: list[str] = []
+
+    def hints_of_two(variant: Variant) -> list[Any] | None:
+        asked.append(variant.id)
+        return [] if len(asked) <= 2 else None
+
+    evidence = replace(launches.launch_evidence(reader), hints=hints_of_two)
+    found = table_of_costs.costs(recording, evidence)
+    assert asked == [row.variant.id for row in found.rows if row.variant is not None]
+    assert [row.hint for row in found.rows[:3]] == ["", "", None]
+    unread = len(found.rows) - 2
+    assert any(
+        text.startswith(f"hints of {unread} kernels not counted yet")
+        for text in table_of_costs.footnotes(found)
+    )

@@ -98,22 +98,19 @@ def timed(recording: Path, days: float, us: float) -> None:
     keep(recording, stored_session(Session(then.isoformat(), {"name": "NVIDIA H200"}, (row,))))
 
 
-def test_the_newest_time_is_in_the_list_without_the_mark_of_a_bound(
+def test_lower_bounds_are_in_the_list_beside_other_times_and_not_alone(
     recording: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def figure() -> str:
-        """The µs of the variant that is timed."""
+    def listed() -> str:
         assert main(["list", str(recording)]) == 0
-        (row,) = (line for line in capsys.readouterr().out.split("\n") if "780c582c" in line)
-        match = re.search(r"(?:[≥≈] )?\d+\.\d\d(?= )", row)
-        assert match is not None, row
-        return match[0]
+        return capsys.readouterr().out
 
-    assert figure().startswith("≥ ")
-    timed(recording, 3.1, 1.38)
-    assert figure() == "1.38"
-    timed(recording, 0, 1.36)
-    assert figure() == "1.36"
+    assert "≥ " not in listed() and "µs" not in listed()
+    for days, us in ((3.1, 1.38), (0, 1.36)):
+        timed(recording, days, us)
+        (row,) = (line for line in listed().split("\n") if "780c582c" in line)
+        assert re.search(rf"  {us}(?= )", row), row
+        assert "≥ " in listed().replace(row, "")
 
 
 def test_list_and_show_have_the_time_as_json_and_null_elsewhere(

@@ -64,6 +64,12 @@ def gather(table, index, out, by_t, by_o, D: tl.constexpr):
     tl.store(out + row * by_o + d, tl.load(table + tl.load(index + row) * by_t + d))
 
 
+@triton.jit
+def backwards(src, dst, some, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(dst + at, tl.load(src + at, at < n) + tl.load(some), at < n)
+
+
 n = 100
 x, out = torch.randn(n, device="cuda"), torch.empty(n, device="cuda")
 plain[(4,)](x, out, n, BLOCK=32)
@@ -74,6 +80,9 @@ result = torch.empty(33, 128, device="cuda", dtype=torch.bfloat16)[:, :64]
 gather[(33,)](table, index, result, table.stride(0), result.stride(0), D=64)
 small = torch.randn(n + 4, device="cuda").to(torch.float8_e4m3fn)[4:]
 plain[(4,)](small.to(torch.float16), out, n, BLOCK=32)
+both = torch.randn(200, device="cuda")
+backwards[(1,)](both[40:140], both[8:], both[2:3].view(torch.int32), n, BLOCK=128)
+backwards[(1,)](both[40:140], both[40:140], both[50:51].view(torch.int32), n, BLOCK=128)
 """
 
 
@@ -145,6 +154,38 @@ def test_inputs_are_of_the_recorded_kind(
         assert low is None or low <= other.pop("low") <= other.pop("high") <= high
         assert other == one
     assert "out: agrees" in done.out and "index: the same" in done.out
+
+
+@pytest.mark.parametrize("number", [0, 1])
+def test_arguments_that_shared_memory_share_it_in_the_script(
+    recording: Path, forked: Run, number: int
+) -> None:
+    """Partly, and as one tensor with another of other values within."""
+    events: Any = read_events(recording).events
+    recorded = [e for e in events if e["event"] == "call" and e["name"] == "backwards"][number]
+    assert recorded["shares"]
+    script = script_of(recording, "backwards", "--call", str(number), "--check-with", "none")
+    done = ok(forked(script))
+    (again,) = done.of("call")
+    assert again["shares"] == recorded["shares"]
+    layouts = [
+        [[a.get(key) for key in ("shape", "strides", "alignment", "dtype")] for a in e["arguments"]]
+        for e in (recorded, again)
+    ]
+    assert layouts[0] == layouts[1]
+
+
+def test_a_given_array_has_memory_of_its_own_in_the_script(
+    recording: Path, forked: Run, tmp_path: Path
+) -> None:
+    script = script_of(recording, "backwards", "--call", "1", "--check-with", "none")
+    (tmp_path / "script.py").write_text(script)
+    np.savez(tmp_path / "src.npz", src=np.ones(100, np.float32))
+    words = f"import sys; sys.argv += ['--inputs', {str(tmp_path / 'src.npz')!r}]\n"
+    done = ok(forked(words + script.partition('"""')[2].partition('"""')[2]))
+    assert "src is given, and has memory of its own here" in done.out
+    (again,) = done.of("call")
+    assert [pair[:2] for pair in again["shares"]] == [["dst", "some"]]
 
 
 REFERENCE = """

@@ -73,7 +73,7 @@ def test_recording_of_a_program_without_kernels_opens(asked: tuple[Done, Path]) 
 
 
 @needs("bash")
-def test_reader_that_goes_is_the_programs_affair(tmp_path: Path) -> None:
+def test_a_closed_pipe_ends_the_program_as_without_ptxview(tmp_path: Path) -> None:
     path = script(tmp_path, "import sys\nwhile True: sys.stdout.write('x' * 4096)")
     shell = " ".join(f"'{w}'" for w in command(["run", "-o", tmp_path / "rec", path]))
     done = finished(["bash", "-c", f"{shell} | head -c 3; exit ${{PIPESTATUS[0]}}"])

@@ -278,6 +278,48 @@ def test_the_table_of_variants_has_the_gpus_times_of_each_round(folder: TunedFol
     assert all("chosen: " in row.round for row in rows)
 
 
+FILL, COPY = ["fill__Scalar", "zero_"], ["copy_"]
+LIBRARY_LAUNCHES: dict[str, list[tuple[list[str], int, int]]] = {
+    "one kernel": [(FILL, 205, 900), (["mm_out"], 105, 2000)],
+    "with what splits its sums": [
+        *[(FILL, 205, 900), (COPY, 1, 5000), (["mm_out"], 105, 1500)],
+        (["mm_out"], 104, 500),
+    ],
+    "twice the same kernel": [(FILL, 205, 900), (["mm_out"], 210, 750), (["mm_out"], 105, 500)],
+    "in the middle of a window": [(FILL, 30, 900), (["mm_out"], 15, 2000)],
+    "operators are unknown": [([], 205, 900), ([], 105, 2000)],
+    "never launched": [(FILL, 205, 900)],
+}
+"""What a library's candidate launches while it is measured: operators, innermost first, launches
+and ns of each, as InductorBenchmarker's rounds on an H200."""
+
+
+@pytest.mark.parametrize("launches", LIBRARY_LAUNCHES)
+def test_a_librarys_candidate_has_the_time_of_a_call(launches: str, folder: TunedFolder) -> None:
+    """Two candidates that launch the same kernels are told apart; one of Triton's has none."""
+    for candidate, slower in ((1, 1), (2, 3)):
+        for n, (operators, count, ns) in enumerate(LIBRARY_LAUNCHES[launches]):
+            number = 10 * candidate + n
+            fields = {"grid": [n + 1, 1, 1], "operators": operators, "candidate": candidate}
+            folder.launch(number, NAME, [count, 0, 0], tuning=True, **fields)
+            us = ns * slower
+            folder.event("driver_times", times={str(number): [count, us * count, us, us, us, us]})
+    rows = [
+        {"config": {"choice": name}, "maker": maker, "candidate": number, "times_ms": [0.02]}
+        for name, maker, number in (("mm", "ATen", 1), ("mm_2", "ATen", 2), ("t", "Triton", None))
+    ]
+    folder.event(
+        "autotune", name="mm(8x8)", by="inductor", operation="mm", key={"sizes": "8x8"},
+        configurations=rows, winner=1, tuning=3,
+    )  # fmt: skip
+    (found,) = folder.rounds()
+    expected = None if launches in ("operators are unknown", "never launched") else 2.0
+    first, second, third = found["candidates"]
+    assert first["gpu_us"] == expected and third["gpu_us"] is None
+    assert second["gpu_us"] == (expected and pytest.approx(3 * expected))
+    assert ("best candidate by GPU time of the 2 timed of 3" in folder.text()) is bool(expected)
+
+
 def gpu_time(us: float) -> GpuTime:
     return GpuTime(100, us, us - 0.1, (us - 0.1, us, us + 0.1))
 

@@ -69,7 +69,7 @@ def _content(listing: Listing, span: tuple[int, int]) -> int:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_itself(name: str) -> None:
+def test_a_text_differs_in_nothing_from_itself(name: str) -> None:
     listing = original(name)
     diff = diff_listings(listing, parse(SPECIMENS[name][0], text_of(name)))
     assert diff.identical and [h.op for h in diff.hunks] == [Op.EQUAL]
@@ -79,7 +79,7 @@ def test_itself(name: str) -> None:
 @pytest.mark.parametrize("name", NAMES)
 @settings(max_examples=6, deadline=None, suppress_health_check=list(HealthCheck))
 @given(seed=seeds)
-def test_renamed(name: str, seed: int) -> None:
+def test_renamed_registers_and_labels_are_no_difference(name: str, seed: int) -> None:
     stage = SPECIMENS[name][0]
     text = renamed(stage, text_of(name), random.Random(seed))
     other = parse(stage, text)
@@ -96,7 +96,9 @@ def test_renamed(name: str, seed: int) -> None:
 @pytest.mark.parametrize("name", NAMES)
 @settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data(), seed=seeds, also=st.booleans())
-def test_one_change(name: str, data: st.DataObject, seed: int, also: bool) -> None:
+def test_one_change_is_one_difference(
+    name: str, data: st.DataObject, seed: int, also: bool
+) -> None:
     """One change, alone or on top of a renaming."""
     stage = SPECIMENS[name][0]
     kinds = sorted({kind for kind, _ in possible(name)})
@@ -140,7 +142,7 @@ def test_two_registers_that_changed_places_in_one_line_are_that_line() -> None:
 @pytest.mark.parametrize("name", NAMES)
 @settings(max_examples=5, deadline=None, suppress_health_check=list(HealthCheck))
 @given(text=st.text(), seed=seeds)
-def test_damaged(name: str, text: str, seed: int) -> None:
+def test_every_line_of_damaged_texts_is_in_the_diff(name: str, text: str, seed: int) -> None:
     """Nothing raises, and every line is somewhere."""
     rng = random.Random(seed)
     stage = SPECIMENS[name][0]

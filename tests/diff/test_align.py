@@ -33,12 +33,12 @@ def holds(blocks: Blocks, a: list[int], b: list[int]) -> int:
 
 
 @given(sequences, sequences)
-def test_longest(a: list[int], b: list[int]) -> None:
+def test_alignment_is_a_longest_common_subsequence(a: list[int], b: list[int]) -> None:
     assert holds(align(a, b, anchors=False), a, b) == longest(a, b)
 
 
 @given(sequences, sequences)
-def test_with_anchors(a: list[int], b: list[int]) -> None:
+def test_anchors_keep_the_order_of_lines(a: list[int], b: list[int]) -> None:
     """Anchors may cost length, never order; what is unique in both and in order is matched."""
     blocks = align(a, b)
     holds(blocks, a, b)

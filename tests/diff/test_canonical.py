@@ -50,7 +50,7 @@ def same(a: Listing, b: Listing) -> bool:
         ),
     ],
 )
-def test_ptx(a: str, b: str, expected: bool) -> None:
+def test_ptx_is_equal_up_to_names_of_registers_and_labels(a: str, b: str, expected: bool) -> None:
     assert same(ptx(a), ptx(b)) is expected
 
 
@@ -72,11 +72,11 @@ def test_ptx(a: str, b: str, expected: bool) -> None:
         ("CALL.REL.NOINC `(f)\nFADD R4, R4, R4", "CALL.REL.NOINC `(f)\nFADD R6, R6, R6", False),
     ],
 )
-def test_sass(a: str, b: str, expected: bool) -> None:
+def test_sass_is_equal_up_to_names_of_registers(a: str, b: str, expected: bool) -> None:
     assert same(sass(a), sass(b)) is expected
 
 
-def test_sass_addresses() -> None:
+def test_sass_jumps_are_compared_by_the_instruction_they_reach() -> None:
     """A jump to an address goes to the instruction, wherever it stands."""
     a = sass("NOP\nFADD R2, R3, R4\nBRA 0x10")
     text = a.text.replace("/*0010*/", "/*0110*/").replace("/*0020*/", "/*0120*/")
@@ -131,7 +131,7 @@ def test_mlir_names_in_regions_beside_each_other() -> None:
     assert same(parse(Stage.TTIR, text), parse(Stage.TTIR, head + tail.replace("%1", "%2")))
 
 
-def test_llvm_metadata() -> None:
+def test_llvm_attributes_and_metadata_are_compared_by_content() -> None:
     def llvm(attribute: str, number: int, dbg: int) -> Listing:
         return parse(
             Stage.LLIR,
@@ -157,7 +157,7 @@ def test_llvm_metadata() -> None:
         ("_ZN50_INTERNAL_5f8a3c2e_9_k_cu_1b2c3d4eE", "_ZN49_INTERNAL_0f8a3c2e_9_k_cu_1b2c3dffE"),
     ],
 )
-def test_digests_in_names(a: str, b: str) -> None:
+def test_digests_in_names_are_no_difference(a: str, b: str) -> None:
     assert plain(a) == plain(b) != plain(a.replace("cu", "cx").replace("foo", "bar"))
 
 
@@ -188,7 +188,7 @@ def ops(a: Listing, b: Listing) -> list[tuple[str, tuple[int, int], tuple[int, i
 MOVING = "mov.u32 %r1, %tid.x;\nmov.u32 %r2, %ctaid.x;\n{}\nst.global.b32 [%r7], %r5;"
 
 
-def test_moved() -> None:
+def test_independent_lines_that_change_places_are_moved() -> None:
     one, two, three = "add.s32 %r3, %r1, 5;", "mul.lo.s32 %r4, %r2, 7;", "xor.b32 %r5, %r3, %r4;"
     a = ptx(MOVING.format("\n".join((one, two, three))))
     b = ptx(MOVING.format("\n".join((two, one, three))))
@@ -209,7 +209,7 @@ def test_moved() -> None:
         ("@%p1 bra $L__BB0_1;", "add.s32 %r5, %r1, 5;"),
     ],
 )
-def test_not_merely_moved(lines: tuple[str, str]) -> None:
+def test_dependent_lines_that_change_places_are_not_moved(lines: tuple[str, str]) -> None:
     a = ptx(MOVING.format("\n".join(lines)))
     b = ptx(MOVING.format("\n".join(reversed(lines))))
     assert ops(a, b) and "moved" not in {f[0] for f in ops(a, b)}
@@ -222,7 +222,7 @@ def test_surplus_locations_are_quiet() -> None:
     assert [(h.op.value, h.quiet) for h in diff.hunks if h.op is not Op.EQUAL] == [("delete", True)]
 
 
-def test_sources() -> None:
+def test_python_is_compared_without_spacing_and_comments() -> None:
     def python(text: str) -> Listing:
         return parse(Stage.SOURCE, text, path="a.py")
 
@@ -234,7 +234,7 @@ def test_sources() -> None:
     assert not diff_listings(s, python("import torch\ns = 'a # b'\n")).identical
 
 
-def test_within_a_line() -> None:
+def test_differences_within_a_line_leave_out_renamed_registers() -> None:
     a = "\tmad.wide.s32 \t%rd11, %r19, 4, %rd10;  // here"
     b = "\tmad.wide.s32 \t%rd21, %r29, 8, %rd20;"
     left, right = intra_line(a, b, {"%rd11": "%rd21", "%r19": "%r29", "%rd10": "%rd20"})

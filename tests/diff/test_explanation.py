@@ -87,7 +87,9 @@ SAID: list[tuple[VariantSide, VariantSide, str]] = [
 
 
 @pytest.mark.parametrize(("a", "b", "sentence"), SAID, ids=[said[:40] for *_, said in SAID])
-def test_said(a: VariantSide, b: VariantSide, sentence: str) -> None:
+def test_each_difference_is_explained_by_its_sentence(
+    a: VariantSide, b: VariantSide, sentence: str
+) -> None:
     found = told(a, b)
     assert [text for text in found if sentence in text], found
 

@@ -78,7 +78,7 @@ CASES = {
 
 
 @pytest.mark.parametrize(("a", "b", "expected"), CASES.values(), ids=CASES)
-def test_pairs(
+def test_variants_of_two_recordings_pair_by_kernel_and_settings(
     a: list[RecordedVariant],
     b: list[RecordedVariant],
     expected: list[tuple[str | None, str | None]],

@@ -26,7 +26,7 @@ def integers(low: int, high: int, count: int) -> Array:
 
 
 @pytest.mark.parametrize("chunk", CHUNKS)
-def test_histogram(chunk: int) -> None:
+def test_atomics_of_all_threads_fill_a_histogram(chunk: int) -> None:
     x, out = integers(0, 1000, 5000), np.zeros(64, np.int32)
     launch(CONTROL, (8,), 256, [x, out, x.size], "histogram", chunk=chunk)
     assert np.array_equal(out, np.bincount(x & 63, minlength=64))
@@ -52,7 +52,7 @@ def test_loops_in_loops_that_lanes_leave_one_by_one() -> None:
     assert out.tolist() == [steps(int(v)) for v in x]
 
 
-def test_votes_and_shuffles() -> None:
+def test_votes_and_shuffles_give_the_warps_values() -> None:
     x, out = integers(0, 200, 256), np.zeros(256, np.uint32)
     launch(CONTROL, (2,), 128, [x, out], "votes")
     expected = []

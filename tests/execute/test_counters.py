@@ -47,7 +47,7 @@ def both(number: int, kind: str, names: tuple[str, ...]) -> tuple[list[int], lis
 
 
 @pytest.mark.parametrize("number", range(len(NAMES)), ids=NAMES)
-def test_global_memory(number: int) -> None:
+def test_global_accesses_count_as_ncu_counts_them(number: int) -> None:
     """Lanes, tag requests, sectors and the least of them, of every kind of access."""
     for kind in ("global load", "global store", "global atomic"):
         mine, theirs = both(number, kind, GLOBAL)
@@ -58,7 +58,7 @@ def test_global_memory(number: int) -> None:
 
 
 @pytest.mark.parametrize("number", range(len(NAMES)), ids=NAMES)
-def test_shared_memory(number: int) -> None:
+def test_shared_accesses_count_as_ncu_counts_them(number: int) -> None:
     """Wavefronts and the least of them; ptxas loads of a tile what will be stored."""
     for kind in ("shared load", "shared store", "shared atomic"):
         mine, theirs = both(number, kind, SHARED)
@@ -81,7 +81,7 @@ def test_a_column_of_a_tile_and_a_padded_one() -> None:
 
 
 @pytest.mark.parametrize("name", ["matmul_sm90", "matmul_sm80"])
-def test_what_copies_write(name: str) -> None:
+def test_asynchronous_copies_write_as_ncu_counts_them(name: str) -> None:
     """``cp.async``: the least wavefronts are ncu's; of collisions ncu tells more than banks do."""
     number = NAMES.index(name)
     mine, theirs = ours(number)["copied"], counters.counted()[number]["copy"]

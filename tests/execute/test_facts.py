@@ -59,7 +59,7 @@ def test_a_guard_that_is_off_is_counted_apart() -> None:
     assert sum(x.threads - x.active for x in loads) == 8 * 1280 - 7810
 
 
-def test_operations_and_intensity() -> None:
+def test_operations_and_bytes_of_a_product_are_counted() -> None:
     made = programs.matmul("fp16", 80)
     program = Program(made.ptx)
     facts = Facts(program)
@@ -81,7 +81,7 @@ def values_of(facts: Facts, opcode: str) -> list[tuple[object, ...]]:
     ]
 
 
-def test_values_of_registers() -> None:
+def test_the_range_of_a_registers_values_is_kept() -> None:
     x = np.array([0.25] * 60 + [np.inf, np.nan, -4.0, 9.0], np.float32)
     program = Program(CONTROL, "logarithms")
     facts = counted(program, (1,), (64,), [x, np.zeros(64, np.float32)], values=True)
@@ -131,7 +131,7 @@ def test_a_trace_goes_back() -> None:
     assert program.code.names[register].startswith("%r")
 
 
-def test_requested_steps() -> None:
+def test_a_trace_finds_the_first_nan() -> None:
     x = np.full(64, 0.25, np.float32)
     x[5], x[7] = 1.0, -1.0
     out = np.zeros(64, np.float32)

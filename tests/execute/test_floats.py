@@ -251,7 +251,7 @@ def test_coarse_reciprocals_look_at_the_upper_word(given: int, wanted: int) -> N
     assert run("rcp.approx.ftz.f64", "f64 = f64", given) == wanted
 
 
-def test_coarse_rsqrt() -> None:
+def test_rsqrt_approx_ftz_f64_is_as_coarse_as_the_isa_says() -> None:
     rows = [(1 << 63,), (double(-1.0),), (1,), (double(3.0),)]
     zero, negative, subnormal, three = run_all("rsqrt.approx.ftz.f64", "f64 = f64", rows)
     assert zero == 1 << 63 | DOUBLE_INF

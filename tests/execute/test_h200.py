@@ -36,7 +36,7 @@ def rows(name: str) -> list[list[str]]:
     return [line.split() for line in (FOLDER / name).read_text("utf-8").splitlines()]
 
 
-def test_every_instruction() -> None:
+def test_every_instruction_gives_the_h200s_bits() -> None:
     """557 instructions on 4,096 sets of operands, many of them at an edge of their type."""
     kept = rows("instructions.txt")
     chosen = [(row[0], row[1], row[2]) for row in kept]
@@ -54,7 +54,7 @@ def test_every_instruction() -> None:
 
 
 @pytest.mark.parametrize("piece", range(EDGE_PIECES))
-def test_edge_values(piece: int) -> None:
+def test_edge_values_give_the_h200s_bits(piece: int) -> None:
     """Forms that are no approximations on every combination of their operands' edge values."""
     table, bounds = edge_values.read_forms(), tables.table("approximate")
     forms = [
@@ -77,7 +77,7 @@ def test_edge_values(piece: int) -> None:
 @pytest.mark.parametrize(
     "piece", [0, *(pytest.param(n, marks=pytest.mark.nightly) for n in range(1, PROGRAMS // PIECE))]
 )
-def test_random_programs(piece: int) -> None:
+def test_random_programs_leave_the_h200s_memory(piece: int) -> None:
     """Threads that part, loops, every kind of memory, atomics, votes, calls."""
     chosen, different = random_ptx.instructions(), []
     kept = rows("programs.txt")[piece * PIECE : (piece + 1) * PIECE]

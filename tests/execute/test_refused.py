@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
 from inspector.execute import LaunchError, Memory, Program, execute
+from inspector.reader.tables import table
 from tests.execute import programs
 from tests.execute.programs import launch
 
@@ -66,6 +69,27 @@ def test_what_cannot_be_run_is_said_before_anything_is_written(
 def test_a_word_that_is_not_known_is_refused_by_name(body: str, word: str) -> None:
     (obstacle,) = Program(kernel(body)).cannot()
     assert obstacle.reason == f".{word} of {body.split('.')[0]} is not emulated"
+
+
+CACHING = re.compile(r"\.(ca|cg|cs|lu|cv|wb|wt|L[12]::\w+)")
+
+
+@pytest.mark.parametrize("opcode", ["ld", "ld.global.nc", "ldu", "st"])
+def test_where_a_value_is_cached_does_not_change_it(opcode: str) -> None:
+    qualifiers = table("ptx_instructions_memory")[opcode]["qualifiers"]
+    words = [w for w in qualifiers if CACHING.fullmatch(w)]
+    assert words or opcode == "ldu"
+    for word in words:
+        full = opcode if "." in opcode else f"{opcode}.global"
+        text = f"{full}{word}.b32"
+        policy = ", %rd2" if word == ".L2::cache_hint" else ""
+        load = "ld.global.b32 %r1, [%rd1];" if opcode == "st" else f"{text} %r1, [%rd1]{policy};"
+        to = text if opcode == "st" else "st.global.b32"
+        store = f"{to} [%rd1 + 4], %r1{policy if opcode == 'st' else ''};"
+        memory, values = Memory(), np.array([7, 0], np.uint32)
+        body = f"mov.b64 %rd2, 0;\n{load}\n{store}"
+        execute(Program(kernel(body)), (1,), (1,), [memory.add("a", values)], memory=memory)
+        assert values.tolist() == [7, 7], word
 
 
 @pytest.mark.parametrize(

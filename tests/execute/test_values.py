@@ -36,7 +36,7 @@ def test_square_is_exact_up_to_its_one_rounding(cc: int) -> None:
 
 
 @pytest.mark.parametrize("cc", ARCHITECTURES)
-def test_softmax(cc: int) -> None:
+def test_a_softmax_of_every_architecture_is_exact_to_ulps(cc: int) -> None:
     x, out = some(ROWS, COLUMNS), np.full((ROWS, COLUMNS), np.nan, np.float32)
     made = programs.softmax(cc)
     launch(made.ptx, (ROWS,), made.threads, [out, x, COLUMNS, COLUMNS, COLUMNS], shared=made.shared)
@@ -46,7 +46,7 @@ def test_softmax(cc: int) -> None:
 
 
 @pytest.mark.parametrize("cc", ARCHITECTURES)
-def test_layer_norm(cc: int) -> None:
+def test_a_layer_norm_of_every_architecture_is_exact_to_ulps(cc: int) -> None:
     x, out = some(ROWS, COLUMNS), np.full((ROWS, COLUMNS), np.nan, np.float32)
     weight, bias = some(COLUMNS, seed=1), some(COLUMNS, seed=2)
     made = programs.layer_norm(cc)
@@ -74,7 +74,7 @@ def test_gelu_by_the_error_function(cc: int) -> None:
 @pytest.mark.parametrize(
     ("kind", "cc"), [*PRODUCTS, *(pytest.param(*one, marks=pytest.mark.nightly) for one in OTHERS)]
 )
-def test_matmul(kind: str, cc: int) -> None:
+def test_a_product_on_tensor_cores_is_exact_to_its_types(kind: str, cc: int) -> None:
     """mma.sync on sm_75 to sm_89 and sm_120, wgmma on sm_90; fp32 as tf32 where there is it."""
     m, n, k = 128, 64, 96
     a, b = some(m, k), some(k, n, seed=1)

@@ -33,7 +33,7 @@ async def test_a_page_draws_a_step_with_a_title_on_each_bar(folder: Path, tmp_pa
             "[bar.querySelector('title').textContent, bar.getBoundingClientRect().width])"
         )
         (copy, copy_width), (kernel, kernel_width), _ = bars
-        assert copy.startswith("at 200.0 µs · 2.00 µs") and copy.endswith("copy host to device")
+        assert copy.startswith("at 200.00 µs · 2.00 µs") and copy.endswith("copy host to device")
         assert "20.0 µs · after 8.00 µs idle" in kernel and "triton" in kernel
         assert kernel_width == pytest.approx(10 * copy_width, rel=0.01)
         text = await tab.value("document.querySelector('#costs').innerText")
@@ -44,10 +44,8 @@ async def test_a_page_draws_a_step_with_a_title_on_each_bar(folder: Path, tmp_pa
 def test_markdown_has_a_line_on_the_window(folder: Path, tmp_path: Path) -> None:
     assert call("export", folder, "-o", tmp_path / "x.md").status == 0
     (line,) = [t for t in (tmp_path / "x.md").read_text().split("\n") if "GPU busy" in t]
-    assert (
-        line
-        == "430.0 µs of the run · GPU busy 26 % · 4 steps of 100.0 µs · 10 launches · 2 streams"
-    )
+    steps = "4 steps of 100.0 µs (call of a graph)"
+    assert line == f"GPU busy 26 % of 430.0 µs · {steps} · 10 launches · 2 streams"
 
 
 def test_a_recording_without_a_timeline_is_exported_without_one(tmp_path: Path) -> None:

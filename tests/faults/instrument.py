@@ -76,10 +76,10 @@ class _Instrument(ast.NodeTransformer):
         return node
 
 
-def instrument(folder: Path) -> list[Function]:
+def instrument(folder: Path, elsewhere: Sequence[str] = ELSEWHERE) -> list[Function]:
     """Make ``folder/inspector`` with instrumented probes, beside all else as it is.
 
-    Returns the functions by number.
+    Returns the functions by number; those in the folders ``elsewhere`` stay as they are.
     """
     copy = folder / "inspector"
     copy.mkdir(parents=True)
@@ -91,7 +91,7 @@ def instrument(folder: Path) -> list[Function]:
     found: list[Function] = []
     for path in sorted((HOUSE / "probes").rglob("*.py")):
         place = path.relative_to(HOUSE / "probes")
-        if place.parts[0] not in ELSEWHERE:
+        if place.parts[0] not in elsewhere:
             text = path.read_text()
             tree = _Instrument(".".join(place.with_suffix("").parts), found).visit(ast.parse(text))
             at = _after_future(tree.body)

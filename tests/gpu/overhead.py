@@ -421,10 +421,10 @@ def threads_markdown(measured: dict[str, Any]) -> str:
     """Which thread has the CPU time: mean ms a step in each state, threads with 1 % or more."""
     means: dict[str, dict[str, float]] = {}
     for state, blocks in measured["blocks"].items():
-        names = {name for block in blocks["threads"] for name in block}
+        threads = {name for block in blocks["threads"] for name in block}
         means[state] = {
             name: statistics.fmean(block.get(name, 0) for block in blocks["threads"])
-            for name in names
+            for name in threads
         }
     total = max(sum(row.values()) for row in means.values())
     names = sorted({n for row in means.values() for n, ms in row.items() if ms > total / 100})

@@ -49,10 +49,14 @@ def steps(count: int) -> list[SpanFields]:
     return spans
 
 
-def recorded(folder: Path, symbol: bytes, timeline: bytes) -> Path:
-    """A recording of one kernel of the driver's, with a timeline of its process."""
+def recorded(
+    folder: Path, symbol: bytes, timeline: bytes, events: Sequence[dict[str, object]] = ()
+) -> Path:
+    """A recording of one kernel of the driver's, with a timeline of its process, number 7."""
     writer = Writer(folder)
     writer.event(event="recording", schema=1, time=1.0, command=["python"], mode="gpu")
+    for event in events:
+        writer.event(**event)
     writer.close()
     (folder / NAME).write_bytes(whole(symbol))
     (folder / TIMELINE_NAME).write_bytes(timeline)

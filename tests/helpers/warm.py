@@ -255,6 +255,7 @@ def end(error: BaseException | None) -> NoReturn:
             print(error.code, file=sys.stderr)
     elif error is not None:
         assert error.__traceback__ is not None
+        sys.last_value = error
         sys.excepthook(type(error), error, error.__traceback__.tb_next)
         status = 1
     threading._shutdown()  # type: ignore[attr-defined]

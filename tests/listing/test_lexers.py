@@ -12,7 +12,7 @@ def tokens(text: str, stage: Stage) -> list[tuple[_TokenType, str]]:
     return [(kind, value) for kind, value in lexer_for(stage).get_tokens(text)]
 
 
-def test_sass(nvdisasm: Disassembler) -> None:
+def test_sass_is_coloured_without_losing_text(nvdisasm: Disassembler) -> None:
     text = nvdisasm("nested.cubin", "-c")
     found = tokens(text, Stage.SASS)
     assert "".join(value for _, value in found) == text
@@ -20,7 +20,7 @@ def test_sass(nvdisasm: Disassembler) -> None:
     assert Error not in {kind for kind, _ in found}
 
 
-def test_mlir() -> None:
+def test_mlir_is_coloured_without_losing_text() -> None:
     text = read_sample("matmul_sm90.ttgir")
     found = tokens(text, Stage.TTGIR)
     assert "".join(value for _, value in found) == text

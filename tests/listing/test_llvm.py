@@ -44,7 +44,9 @@ def body(*lines: str) -> list[Line]:
         ("unreachable ; %1 in a comment", "unreachable", "", ""),
     ],
 )
-def test_instructions(text: str, opcode: str, defs: str, uses: str) -> None:
+def test_an_llvm_instruction_has_its_opcode_and_values(
+    text: str, opcode: str, defs: str, uses: str
+) -> None:
     (line,) = body(f"  {text}")
     assert line.kind is Kind.INSTRUCTION
     assert (line.opcode, line.defs, line.uses) == (opcode, tuple(defs.split()), tuple(uses.split()))
@@ -63,7 +65,9 @@ def test_instructions(text: str, opcode: str, defs: str, uses: str) -> None:
         ("!dbg !DILocation(line: 8, column: 9, scope: !2)", KERNEL),
     ],
 )
-def test_locations(mark: str, expected: Location | None) -> None:
+def test_an_llvm_line_has_the_location_of_its_metadata(
+    mark: str, expected: Location | None
+) -> None:
     assert body(f"  %2 = add i32 %0, 1, {mark}")[0].source == expected
 
 
@@ -96,7 +100,7 @@ def test_branches_labels_and_switches() -> None:
     assert {line.kind for line in lines[4:]} == {Kind.INSTRUCTION}
 
 
-def test_functions() -> None:
+def test_llvm_functions_have_their_lines() -> None:
     text = (
         "declare void @no(i32)\ndefine ptx_kernel void @yes(ptr %0, i32 %n) !dbg !2 {\n"
         '  call void @no(i32 1)\n}\ndefine internal void @"a b"() {\n}\n' + METADATA

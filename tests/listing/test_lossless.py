@@ -104,7 +104,7 @@ def test_long_lines_are_linear(name: str, piece: str) -> None:
     assert large < 10 * small * 4 + 0.125, (small, large)
 
 
-def test_unknown_is_shown() -> None:
+def test_unknown_text_is_kept_as_an_unknown_line() -> None:
     for stage in (Stage.TTIR, Stage.LLIR, Stage.PTX, Stage.SASS):
         line = parse(stage, "?? what is this").lines[0]
         assert (line.kind, line.text) == (Kind.UNKNOWN, "?? what is this")

@@ -36,7 +36,9 @@ def lines_of(text: str) -> list[Line]:
         ("callsite(", None),
     ],
 )
-def test_locations(location: str, expected: Location | None) -> None:
+def test_an_mlir_line_has_the_location_that_its_aliases_lead_to(
+    location: str, expected: Location | None
+) -> None:
     text = (
         "#forward = loc(#a)\n#self = loc(callsite(#self at #self))\n"
         f"  %0 = tt.x %1 : i32 loc({location})\n"
@@ -81,7 +83,7 @@ def test_blocks_branches_and_calls() -> None:
 
 @pytest.mark.parametrize("stage", ["ttir", "ttgir"])
 @pytest.mark.parametrize("kernel", ["matmul_sm90", "gelu_sm90", "layer_norm_sm90"])
-def test_real_kernels(kernel: str, stage: str) -> None:
+def test_every_line_of_real_mlir_is_known(kernel: str, stage: str) -> None:
     listing = parse_mlir(read_sample(f"{kernel}.{stage}"), stage)
     assert listing.language == stage
     assert Kind.UNKNOWN not in {line.kind for line in listing.lines}

@@ -65,7 +65,9 @@ def one(text: str) -> Line:
         ("brandnew.thing.v7 %r1, %r2;", "brandnew.thing.v7", "%r1", "%r2"),
     ],
 )  # fmt: skip
-def test_opcode_and_registers(text: str, opcode: str, defs: str, uses: str) -> None:
+def test_a_ptx_line_has_its_opcode_and_registers_in_any_layout(
+    text: str, opcode: str, defs: str, uses: str
+) -> None:
     for layout in (text, f"\t{text}", f"\t{text}   // a note", f"{text}\r", f"/* x */ {text}"):
         line = one(layout)
         assert line.kind is Kind.INSTRUCTION
@@ -73,7 +75,7 @@ def test_opcode_and_registers(text: str, opcode: str, defs: str, uses: str) -> N
         assert (line.defs, line.uses) == (tuple(defs.split()), tuple(uses.split())), layout
 
 
-def test_branches_and_calls() -> None:
+def test_ptx_branches_and_calls_have_their_targets() -> None:
     line = one("@%p1 bra $L__BB0_2;")
     assert (line.base, line.targets, line.uses) == ("bra", ("$L__BB0_2",), ("%p1",))
     assert one("bra.uni DONE;").targets == ("DONE",)
@@ -93,7 +95,7 @@ def test_an_unfinished_statement_does_not_swallow_the_next() -> None:
     assert lines[2].kind is Kind.UNKNOWN
 
 
-def test_directives() -> None:
+def test_ptx_directives_and_data_are_no_instructions() -> None:
     text = (
         '.version 8.7\n.target sm_90a, debug\n.address_size 64\n\t.pragma "nounroll";\n'
         ".global .align 4 .b8 table[8] = {1, 2,\n 3, 4,\n 5, 6, 7, 8};\n"
@@ -166,12 +168,12 @@ def test_functions_and_their_locations() -> None:
         ('.file 2 "b.cu"', ""),
     ],
 )
-def test_file_names(line: str, file: str) -> None:
+def test_locations_name_the_file_of_their_number(line: str, file: str) -> None:
     text = f".entry a() {{\n.loc 1 2 3 // note\nret;\n}}\n{line}"
     assert parse_ptx(text).lines[2].source == Location(file, 2, 3)
 
 
-def test_inlined_frames() -> None:
+def test_a_line_of_inlined_functions_has_all_frames() -> None:
     """Three functions deep: cube(x[i]) in poly in the kernel, and square in cube."""
     listing = parse_ptx(read_sample("nested.ptx"))
     by_text = {line.text.strip(): line for line in listing.lines}

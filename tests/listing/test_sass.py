@@ -10,7 +10,7 @@ def one(instruction: str) -> Line:
     return parse_sass(f"        /*0010*/                   {instruction} ;").lines[0]
 
 
-def test_branches() -> None:
+def test_sass_branches_have_their_targets() -> None:
     assert one("@!P0 BRA `(.L_x_0)").targets == (".L_x_0",)
     assert one("@!P0 BRA !P1, `(.L_x_0)").uses == ("P0", "P1")
     assert one("BRA 0x150").targets == ("0x150",)
@@ -57,14 +57,14 @@ ANNOTATED = """\t.section\t.text.a,"ax",@progbits
 """
 
 
-def test_control_words() -> None:
+def test_control_words_are_read_from_the_encoding() -> None:
     """Bits 105 to 125 of the instruction: stall, yield, barriers, wait mask, reuse."""
     control = parse_sass(PLAIN, ANNOTATED).lines[8].control
     bits = 0x044FE200078E00FF >> 41
     assert control == Control(bits & 15, bool(bits & 16), None, None, wait=4, reuse=1)
 
 
-def test_functions_and_kinds() -> None:
+def test_sass_has_functions_and_kinds_of_lines() -> None:
     listing = parse_sass(PLAIN)
     assert [(f.name, f.first, f.last, f.entry) for f in listing.functions] == [
         ("a", 3, 11, True), ("b", 13, 16, False),
@@ -78,7 +78,7 @@ def test_functions_and_kinds() -> None:
     assert {line.control for line in listing.lines} == {None}
 
 
-def test_cuobjdump_text() -> None:
+def test_every_line_of_cuobjdumps_text_is_known() -> None:
     listing = parse_sass(read_sample("extension_cuobjdump.sass"))
     assert [f.name[4:8] for f in listing.functions] == ["gelu", "squa"]
     assert Kind.UNKNOWN not in {line.kind for line in listing.lines}

@@ -26,7 +26,7 @@ total = 3
 '''
 
 
-def test_python() -> None:
+def test_python_lines_have_kinds_calls_and_names() -> None:
     lines = parse_python(PYTHON, "/m.py").lines
     kinds = [line.kind for line in lines]
     assert [i for i, kind in enumerate(kinds, 1) if kind is Kind.COMMENT] == [9]
@@ -45,7 +45,7 @@ def test_python() -> None:
     assert [(f.name, f.first, f.last) for f in listing.functions] == [("kernel", 6, 15)]
 
 
-def test_output_code() -> None:
+def test_inductors_code_is_read_as_python() -> None:
     listing = parse(Stage.OUTPUT_CODE, read_sample("../analyse/forward.py"))
     assert listing.language == "output_code"
     assert "call" in {function.name for function in listing.functions}
@@ -72,7 +72,7 @@ __device__ float twice(float v) { return v * 2; }
 """
 
 
-def test_cuda() -> None:
+def test_cuda_lines_have_kinds_and_calls() -> None:
     lines = parse_cuda(CUDA, "/k.cu").lines
     assert [line.kind for line in lines[:4]] == [Kind.COMMENT, *[Kind.DIRECTIVE] * 3]
     assert [line.kind for line in lines[4:7]] == [Kind.COMMENT] * 2 + [Kind.INSTRUCTION]
@@ -81,7 +81,7 @@ def test_cuda() -> None:
     assert [line.kind for line in lines[11:14]] == [Kind.INSTRUCTION] * 3
 
 
-def test_cuda_functions() -> None:
+def test_cuda_functions_have_their_lines() -> None:
     listing = parse_cuda(CUDA)
     assert [(f.name, f.first, f.last, f.entry) for f in listing.functions] == [
         ("add", 7, 15, True),

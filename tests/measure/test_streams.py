@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from inspector.base.model import Timeline
 from inspector.measure.gpu_window import GpuWindow, busy_ns, idle_before, steady_part
 from inspector.measure.streams import MAX_FIRST_SPANS, Lane, Stretch, window_streams
-from inspector.recording.gpu_times import MARK, read_timeline
+from inspector.recording.gpu_times import MARK, OPTIMIZER, read_timeline
 from inspector.recording.layout import BytesContent
 from tests.helpers.gpu_timeline import US, SpanFields, steps, timeline_file
 
@@ -62,10 +62,39 @@ def test_a_gap_is_a_time_in_which_a_device_did_nothing(seed: int) -> None:
 
 def test_steps_are_from_one_call_of_the_graph_to_the_next() -> None:
     window = window_of(steps(5))
-    assert (window.steps, window.step_us, window.launches, window.attributed) == (4, 100, 10, 5)
+    assert (window.launches, window.attributed) == (10, 5) and window.steps is not None
+    assert (window.steps.count, window.steps.us, window.steps.kind) == (4, 100, "call of a graph")
     assert window.busy_us == 5 * 22
     assert [gap.us for gap in window.gaps] == [70] * 4 + [8]
     assert (window.gaps[0].before.launch, window.gaps[0].after.bytes) == (0, 4096)
+
+
+def marks(number: int, *times_us: int) -> list[SpanFields]:
+    return [(us * US, us * US, MARK, 0, 0, number, 0) for us in times_us]
+
+
+FORWARD, BACKWARD = marks(0, 0, 10, 20, 100, 110), marks(1, 50, 150)
+FIRST, SECOND = marks(OPTIMIZER, 60, 160, 260), marks(OPTIMIZER + 1, 70, 80, 90, 170)
+
+
+@pytest.mark.parametrize(
+    ("marked", "kind", "us"),
+    [
+        (FORWARD + BACKWARD, "call of graph 0/0_backward", 100),
+        (FORWARD + BACKWARD + FIRST, "step of AdamW", 100),
+        (SECOND + FIRST, "step of AdamW", 100),
+        (SECOND + FIRST[:1], "step of an optimizer", 10),
+        (BACKWARD + FIRST[:1], "call of graph 0/0_backward", 100),
+        (BACKWARD[:1] + FIRST[:1], None, None),
+    ],
+)
+def test_steps_of_the_first_optimizer_come_before_calls_of_graphs(
+    marked: list[SpanFields], kind: str | None, us: float | None
+) -> None:
+    work: list[SpanFields] = [(0, 300 * US, 0, 7, 0, 0, 0)]
+    names = {1: "0/0_backward", OPTIMIZER: "AdamW"}
+    steps = window_of([*work, *marked], marks=names).steps
+    assert (steps and steps.kind, steps and steps.us) == (kind, us)
 
 
 def test_the_part_with_most_work_between_first_launches_counts() -> None:

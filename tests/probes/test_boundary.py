@@ -219,6 +219,8 @@ class LaunchCounter:
         self.counts: dict[Any, list[int]] = {}
         self.known = (1, key or (lambda args: args[0]), self.counts)
         self.hooks: list[str] = []
+        self.noted: list[list[int]] = []
+        self.counted = self.noted.append
 
     def before(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[int]:
         self.hooks.append("before")
@@ -240,6 +242,7 @@ def test_frequent_calls_are_counted_by_their_keys_without_hooks() -> None:
     assert [call(7) for _ in range(4)] == [14] * 4
     assert counter.counts == {7: [4, 3]}
     assert counter.hooks == ["before", "grown 3", "grown 4"]
+    assert counter.noted == [[4, 3]] * 3
 
 
 def test_frequent_calls_have_their_hooks_while_the_container_holds_anything() -> None:

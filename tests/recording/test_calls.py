@@ -95,6 +95,38 @@ def test_a_call_that_raised_is_kept_with_its_error() -> None:
     assert (begun.launches, begun.calls[0].count) == (0, 0)
 
 
+LOST = {"error": "CUDA error: device-side assert triggered", "launches": 2, "calls": [1]}
+
+
+def test_candidates_of_a_lost_context_are_marked_as_such() -> None:
+    calls = (call(0), call(1, grid=[5, 1, 1]), told({"0": 9, "1": 2}, lost=LOST))
+    recording = read(*calls)
+    ((_, variant),) = recording.variants()
+    good, suspect = variant.calls
+    assert (good.failed, suspect.count) == (None, 2)
+    assert suspect.failed == f"perhaps, as one of 2 launches before the error: {LOST['error']}"
+    (problem,) = (text for text in recording.problems if "context was lost" in text)
+    assert "2 launches of Triton kernels" in problem and "another library" in problem
+
+
+def test_the_only_candidate_of_a_lost_context_is_the_failed_one() -> None:
+    lost = told({"0": 1}, lost={**LOST, "launches": 1, "calls": [0]})
+    ((_, variant),) = read(call(0), lost).variants()
+    assert variant.calls[0].failed == f"{LOST['error']} (raised by a later call)"
+
+
+def test_a_context_that_is_lost_without_launches_is_another_librarys() -> None:
+    recording = read(call(0), told({"0": 1}, lost={"error": "x", "launches": 0}))
+    (problem,) = (text for text in recording.problems if "context was lost" in text)
+    assert "no launch of a Triton kernel was pending" in problem
+
+
+@pytest.mark.parametrize("lost", [3, [], {}, {"error": 3}, {"error": "x", "launches": "many"}])
+def test_a_malformed_lost_context_marks_no_call(lost: object) -> None:
+    ((_, variant),) = read(call(0), told({"0": 1}, lost=lost)).variants()
+    assert variant.calls[0].failed is None
+
+
 def test_calls_that_share_memory_otherwise_stay_apart() -> None:
     shared = call(1, shares=[["x", "y", 64]])
     ((_, variant),) = read(call(0), shared, call(2, shares=[["x", "y", 64]])).variants()

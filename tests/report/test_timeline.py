@@ -18,6 +18,7 @@ from inspector.report.timeline import (
     lane_bars,
     named,
     picture,
+    span_rows,
 )
 from tests.helpers.gpu_timeline import US, SpanFields, steps
 from tests.measure.test_streams import window_of
@@ -92,6 +93,14 @@ def test_labels_of_the_axis_are_at_their_times(view: View, labels: list[str]) ->
         column = (float(number) * units[unit] - view.begin) / view.length * view.columns
         assert line[int(column) :].startswith(f"╷{label}")
     assert len(line) <= view.columns
+
+
+def test_neighbours_late_in_a_window_have_different_starts() -> None:
+    late = 1_645_000 * US
+    spans = [(at, at + 300, 0, 7, 0, 0, 0) for at in (0, late + 10, late + 1300, late + 2500)]
+    _, *rows = span_rows(timeline_of(spans), range(4), 80)
+    starts = [row.text.plain.partition(" µs")[0].strip() for row in rows]
+    assert starts == ["0.00", "1,645,000.01", "1,645,001.30", "1,645,002.50"]
 
 
 def test_a_picture_has_the_longest_bars_and_says_what_it_leaves_out() -> None:

@@ -2,8 +2,7 @@
 
 Floats are drawn from a normal distribution and integers evenly from the range that was recorded
 (zeros where none was), each tensor's from the seed and its own name, so that they are the same
-every time. A tensor that was within another's memory is there again; where two overlapped in part,
-each has its own, and a remark says so.
+every time. Tensors that overlapped do so again.
 """
 
 import itertools
@@ -16,6 +15,7 @@ import numpy as np
 from msgspec import Struct, field
 from numpy.typing import NDArray
 
+from inspector.analyse.argument_memory import ALIGNED, memory_blocks
 from inspector.base.budget import Budget
 from inspector.base.model import Argument, Share
 from inspector.base.text import UsageError, words
@@ -27,8 +27,6 @@ from inspector.listing.ptx_statement import PtxVariable
 
 Array = NDArray[Any]
 
-ALIGNED = 512
-"""Where torch's allocator begins every block, and the largest alignment that is recorded."""
 PIECE = 1 << 22
 """Elements that are drawn at once."""
 SCRATCH = ("global_scratch", "profile_scratch")
@@ -110,8 +108,9 @@ def make_inputs(
         maker.out.arguments = [maker.given(name, parameter) for name, parameter in each]
     else:
         pairs = list(zip(passed, program.parameters, strict=False))
-        # What others lie within is made before them.
-        ordered = sorted(pairs, key=_bytes_spanned) if wish.shares else pairs
+        maker.allocate_shared(passed)
+        order = {name: n for n, name in enumerate(maker.shared)}
+        ordered = sorted(pairs, key=lambda pair: order.get(pair[0].name, 0))
         own = {id(a): maker.recorded(a, p) for a, p in ordered}
         maker.out.arguments = [
             *(own[id(a)] for a, _ in pairs),
@@ -126,7 +125,16 @@ class _Maker:
     def __init__(self, wish: InputWish) -> None:
         self.wish = wish
         self.out = LaunchInputs(Memory(Budget(wish.most_bytes)))
-        self._made: dict[str, Array] = {}
+        self.shared: dict[str, Array] = {}
+        """The memory of a tensor that shares it, in the order in which tensors are to be filled."""
+
+    def allocate_shared(self, arguments: Sequence[Argument]) -> None:
+        """Allocate the memory of the tensors that overlapped."""
+        for block in memory_blocks(arguments, self.wish.shares):
+            names = " and ".join(member.name for member in block.members)
+            memory = self._memory(names, block.size_bytes, block.start_bytes)
+            for member in block.members:
+                self.shared[member.name] = memory[member.offset_bytes :]
 
     def recorded(self, one: Argument, parameter: PtxVariable) -> LaunchArgument:
         given, pointer = self.wish.given.get(one.name), (one.type or "").startswith("*")
@@ -201,12 +209,13 @@ class _Maker:
         alignment = one.alignment if one.alignment is not None else ALIGNED
         if alignment % stored.itemsize:
             raise _not_made(one.name, f"{dtype} at a multiple of {alignment} bytes alone")
-        within = self._within(one.name, count * stored.itemsize)
-        if within is not None and given is not None:
+        memory = self.shared.get(one.name)
+        if memory is not None and given is not None:
             self.out.remarks.append(f"{one.name} is given, and has memory of its own here")
-        elif within is not None:
-            return self._buffer(one.name, within.view(stored), dtype, shape, strides)
-        flat = self._memory(one.name, count * stored.itemsize, alignment).view(stored)
+        size = count * stored.itemsize
+        if memory is None or given is not None:
+            memory = self._memory(one.name, size, alignment)
+        flat = memory[:size].view(stored)
         if given is not None:
             steps = tuple(n * stored.itemsize for n in strides)
             if count != given.size:
@@ -216,27 +225,11 @@ class _Maker:
             self._fill(flat, one, dtype)
         return self._buffer(one.name, flat, dtype, shape, strides)
 
-    def _within(self, name: str, size: int) -> Array | None:
-        """The part of an earlier tensor's memory that a tensor has in common with it."""
-        for pair in self.wish.shares:
-            sign = 1 if pair.second == name else -1
-            other = self._made.get(pair.first if pair.second == name else pair.second)
-            if name not in (pair.first, pair.second) or other is None or not size:
-                continue
-            start = sign * pair.offset_bytes
-            if start >= 0 and start + size <= other.nbytes:
-                return other.view(np.uint8)[start : start + size]
-            self.out.remarks.append(
-                f"{pair.first} and {pair.second} shared memory, and have their own here"
-            )
-        return None
-
     def _buffer(
         self, name: str, flat: Array, dtype: str, shape: Sequence[int], strides: Sequence[int]
     ) -> LaunchArgument:
         if not flat.size:
             return 0
-        self._made[name] = flat
         at, size, add = flat.ctypes.data, flat.nbytes, self.out.memory.add_raw
         return add(name, at, size, dtype=dtype, shape=shape, strides=strides, owner=flat)
 
@@ -316,17 +309,6 @@ def _scalar(
     if not isinstance(value, int):
         raise _not_made(name, f"{value!r} is not an integer")
     return (value & ((1 << 8 * size) - 1)).to_bytes(size, "little")
-
-
-def _bytes_spanned(passed: tuple[Argument, PtxVariable]) -> int:
-    """A key that sorts the largest tensor first."""
-    one, _ = passed
-    if one.shape is None or one.strides is None or len(one.shape) != len(one.strides):
-        return 0
-    size = np.dtype(_STORED.get(one.dtype or "", "uint8")).itemsize
-    if one.dtype in _PLAIN:
-        size = np.dtype(one.dtype).itemsize
-    return -_extent(one.shape, one.strides) * size
 
 
 def _not_made(name: str, why: str) -> UsageError:

@@ -2,12 +2,13 @@
 
 import re
 import shlex
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import pairwise
 
 from msgspec import Struct
 
-from inspector.base.model import Argument
+from inspector.analyse.argument_memory import memory_blocks
+from inspector.base.model import Argument, Share
 from inspector.base.text import UsageError, by_key, words
 from inspector.export.repro.python_source import CutSource, is_jitted, python_literal
 
@@ -55,6 +56,7 @@ class RecordedCall(Struct, frozen=True, kw_only=True):
 
     kernel: str
     arguments: tuple[Argument, ...]
+    shares: tuple[Share, ...] = ()
     call: int | None = None
     calls: int = 0
     count: int | None = None
@@ -218,9 +220,10 @@ def _arguments(launch: TritonLaunch) -> str:
     groups = by_key(
         (re.sub(r"\A(\w{1,400})\[\d{1,4}\]\Z", r"\1", one.name), one) for one in launch.arguments
     )
+    shared = shared_names(launch)
     rows = []
     for name, several in groups.items():
-        values = [_value(one, launch) for one in several]
+        values = [_value(one, launch, shared) for one in several]
         text = values[0] if name == several[0].name else f"({', '.join(values)},)"
         rows.append(f"        {python_literal(name)}: {text},")
     given = "given" if launch.inputs is None else "{**kept(), **given}"
@@ -229,6 +232,7 @@ def _arguments(launch: TritonLaunch) -> str:
             "def make_inputs(device, seed, given):",
             '    """The kernel\'s arguments by name, and the tensors among them."""',
             f"    make = Inputs(device, seed, {given})",
+            *shared_tensors(launch),
             "    return {",
             *rows,
             "    }, make.made",
@@ -236,9 +240,10 @@ def _arguments(launch: TritonLaunch) -> str:
     )
 
 
-def _value(one: Argument, launch: TritonLaunch) -> str:
+def _value(one: Argument, launch: TritonLaunch, shared: Collection[str]) -> str:
     if one.shape is not None and one.dtype:
-        text, block = tensor_text(one), _DESCRIPTOR.match(one.type or "")
+        text = f"shared[{python_literal(one.name)}]" if one.name in shared else tensor_text(one)
+        block = _DESCRIPTOR.match(one.type or "")
         return text if block is None else f"TensorDescriptor.from_tensor({text}, [{block[1]}])"
     if one.type == "constexpr":
         # Recordings hold a type or a function by its name alone.
@@ -258,6 +263,33 @@ def _value(one: Argument, launch: TritonLaunch) -> str:
 
 def _number(one: Argument) -> str:
     return f"make.number({python_literal(one.name)}, {python_literal(one.value)})"
+
+
+def shared_names(call: RecordedCall) -> set[str]:
+    """Names of the arguments that share memory with others."""
+    blocks = memory_blocks(call.arguments, call.shares)
+    return {member.name for block in blocks for member in block.members}
+
+
+def shared_tensors(call: RecordedCall) -> list[str]:
+    """Lines that make the tensors which shared memory, as views of one allocation."""
+    arguments = {one.name: one for one in call.arguments}
+    lines: list[str] = []
+    for block in memory_blocks(call.arguments, call.shares):
+        names = " and ".join(member.name for member in block.members)
+        on_host = isinstance(call, ExtensionCall)
+        device = _device(arguments[block.members[0].name]) if on_host else ""
+        made = f"make.block({block.size_bytes}, {block.start_bytes}{device})"
+        lines += [f"    block = {made}  # {harmless(names)} share memory, as in the recorded call"]
+        for member in block.members:
+            within = f"{device}, within=block[{member.offset_bytes}:]"
+            text = tensor_text(arguments[member.name], within)
+            lines.append(f"    shared[{python_literal(member.name)}] = {text}")
+    return ["    shared = {}", *lines] if lines else []
+
+
+def _device(one: Argument) -> str:
+    return ', device="cpu"' if one.device == "cpu" else ""
 
 
 def tensor_text(one: Argument, more: str = "") -> str:
@@ -483,14 +515,15 @@ def _sources(call: ExtensionCall) -> str:
 def _call_arguments(call: ExtensionCall) -> str:
     places: Places = {}
     named: dict[str, Places] = {}
+    shared = shared_names(call)
     for one in call.arguments:
         if (match := _PLACE.fullmatch(one.name)) is None:
             raise UsageError(f"an argument of the name {one.name} cannot be given")
         path = tuple(int(n) for n in re.findall(r"\[(\d+)\]", match["within"]))
         if match["number"] is not None:
-            places[int(match["number"]), *path] = _argument_value(one)
+            places[int(match["number"]), *path] = _argument_value(one, shared)
         else:
-            named.setdefault(match["name"], {})[path] = _argument_value(one)
+            named.setdefault(match["name"], {})[path] = _argument_value(one, shared)
     args = [f"        {text}," for text in _items(places)]
     given = [f"        {python_literal(name)}: {_list(of)}," for name, of in named.items()]
     return "\n".join(
@@ -498,6 +531,7 @@ def _call_arguments(call: ExtensionCall) -> str:
             "def make_inputs(device, seed, given):",
             '    """The call\'s arguments by place and by name, and the tensors among them."""',
             "    make = Inputs(device, seed, given)",
+            *shared_tensors(call),
             "    by_place = [",
             *args,
             "    ]",
@@ -523,9 +557,11 @@ def _call_arguments(call: ExtensionCall) -> str:
     )
 
 
-def _argument_value(one: Argument) -> str:
+def _argument_value(one: Argument, shared: Collection[str]) -> str:
+    if one.name in shared:
+        return f"shared[{python_literal(one.name)}]"
     if one.shape is not None and one.dtype:
-        return tensor_text(one, ', device="cpu"' if one.device == "cpu" else "")
+        return tensor_text(one, _device(one))
     if isinstance(one.value, str) and re.fullmatch(r"torch\.\w{1,40}", one.value):
         return one.value
     return _number(one) if isinstance(one.value, int | float) else repr(one.value)

@@ -1,6 +1,6 @@
 // The timeline of a step: a row a stream, a bar a kernel.
 
-const SVG = 'http://www.w3.org/2000/svg', TIMELINE_WIDTH = 1000, LANE_HEIGHT = 26, LABEL_WIDTH = 90, AXIS_HEIGHT = 18, TICKS = 8;
+const SVG = 'http://www.w3.org/2000/svg', TIMELINE_WIDTH = 1000, LANE_HEIGHT = 26, LABEL_WIDTH = 120, AXIS_HEIGHT = 18, TICKS = 8;
 function draw(name, attributes, ...children) {
   const element = document.createElementNS(SVG, name);
   for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, value);

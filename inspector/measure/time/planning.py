@@ -9,6 +9,7 @@ from typing import Any
 from msgspec import Struct, to_builtins
 from msgspec.structs import replace
 
+from inspector.analyse.argument_memory import memory_blocks
 from inspector.base.model import Argument, Call, Content, Kernel, Origin, Recording, Stage, Variant
 from inspector.base.text import PtxviewError, Unreadable, base_name, plural
 from inspector.listing.cubin import kernel_parameters
@@ -119,7 +120,15 @@ def job_of(launch: PlannedLaunch, cubin: bytes, needs: LaunchNeeds) -> dict[str,
         "cooperative": needs.cooperative,
         "sizes": [p.size for p in signature.parameters],
         "scratch": [bytes_each * prod(call.grid) * wide for bytes_each in needs.scratch],
+        **_arguments(call),
+    }
+
+
+def _arguments(call: Call) -> dict[str, object]:
+    """A call's arguments as a job has them, and the memory that some of them share."""
+    return {
         "arguments": [to_builtins(a) for a in call.arguments],
+        "memory": [to_builtins(b) for b in memory_blocks(call.arguments, call.shares)],
     }
 
 
@@ -251,8 +260,7 @@ def job_of_call(
     Raises ``PtxviewError`` if the call cannot be run.
     """
     call = repeated.call
-    arguments = [to_builtins(a) for a in call.arguments]
-    job: dict[str, object] = {"kind": call.kind, "name": call.name, "arguments": arguments}
+    job: dict[str, object] = {"kind": call.kind, "name": call.name, **_arguments(call)}
     if call.kind == "graph":
         if repeated.code is None:
             raise PtxviewError("the code of this graph was not recorded")

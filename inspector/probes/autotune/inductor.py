@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import base64
+import itertools
 import json
 import math
 import re
@@ -19,6 +20,7 @@ from types import FunctionType
 from typing import Any
 
 from .. import private_names
+from ..calls import subjects
 from ..hooks import (
     After,
     Args,
@@ -271,6 +273,9 @@ _writers: weakref.WeakKeyDictionary[Any, tuple[int, int]] = per_recording(
     weakref.WeakKeyDictionary()
 )
 """The tuning and the place in it of the choice that each function writes the code of."""
+_candidates: weakref.WeakKeyDictionary[Any, int] = per_recording(weakref.WeakKeyDictionary())
+candidate_numbers = itertools.count(1)
+"""By which launches of candidates are told apart, unique in this process."""
 _reasons: weakref.WeakKeyDictionary[Any, str] = per_recording(weakref.WeakKeyDictionary())
 _watched: weakref.WeakSet[type] = weakref.WeakSet()
 _SETTING = re.compile(r"(\w{1,64})=('[^']{0,200}'|\[[^\]]{0,200}\]|\([^)]{0,200}\)|[^,]{1,200})")
@@ -315,7 +320,9 @@ def attach_selection(module: Any) -> None:
     for name in PARAMETERS:
         private_names.wrap(f"{CACHE}.{name}", *_selecting(name))
     private_names.wrap(f"{CACHE}.lookup", _before_lookup, _looked_up, inherited=True)
-    private_names.wrap(f"{CACHE}.benchmark_choice", _choice, _fails("failed when it was measured"))
+    failed = _fails("failed when it was measured")
+    private_names.wrap(f"{CACHE}.benchmark_choice", _choice, failed)
+    private_names.wrap(f"{CACHE}.benchmark_choice", _candidate_begins, _candidate_ends)
 
 
 def _selecting(name: str) -> tuple[Before, After]:
@@ -384,6 +391,17 @@ def _choice(args: Args, kwargs: Kwargs) -> Any:
     """The choice that a method is called for, which may come after its class."""
     given = [arg for arg in args[:2] if not isinstance(arg, type)]
     return given[0] if given else kwargs["choice"]
+
+
+def _candidate_begins(args: Args, kwargs: Kwargs) -> None:
+    """Have launches of a library's kernels be this candidate's: several may launch one kernel."""
+    choice = _choice(args, kwargs)
+    if maker(choice) != "Triton":
+        subjects.compare_candidate(_candidates.setdefault(choice, next(candidate_numbers)))
+
+
+def _candidate_ends(token: None, result: Any, error: BaseException | None) -> None:
+    subjects.compare_candidate(0)
 
 
 def _fails(how: str) -> After:
@@ -457,6 +475,7 @@ def _tell_selection(selection: Selection) -> None:
                 # The file of the kernel that was compiled to be measured.
                 "file": getattr(getattr(choice, "bmreq", None), "module_path", None),
                 "maker": maker(choice),
+                "candidate": _candidates.get(choice),
                 "times_ms": None if known is None else [known],
                 "reason": _no_time(selection, choice) if known is None else None,
             }

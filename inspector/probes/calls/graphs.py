@@ -5,7 +5,7 @@ from contextlib import suppress
 from typing import Any
 
 from .. import private_names
-from ..driver import subscriber
+from ..driver import marks
 from ..hooks import observed
 from ..writer import problem
 from . import subjects
@@ -60,15 +60,16 @@ def attach_graphs(module: Any) -> None:
 class _Graph:
     """A compiled graph that was called in this recording, and where its calls have their sizes."""
 
-    __slots__ = ("epoch", "number", "sizes", "subject")
+    __slots__ = ("epoch", "path", "sizes", "subject")
 
-    def __init__(self, number: int, path: str, inputs: Any) -> None:
-        self.number, self.epoch = number, subjects.epoch
+    def __init__(self, path: str, inputs: Any) -> None:
+        self.path = path
+        self.epoch = subjects.epoch
         self.subject = subjects.subject("graph", "", path, {})
         self.sizes = [n for n, value in enumerate(inputs) if isinstance(value, int)]
 
 
-_graphs: dict[str, _Graph] = {}  # by torch's key, in the order of their first calls
+_graphs: dict[str, _Graph] = {}  # by torch's key
 
 
 def _graph_begins(compiled: Any, inputs: Any) -> Token:
@@ -78,9 +79,8 @@ def _graph_begins(compiled: Any, inputs: Any) -> Token:
         path = _path(key)
         if not path:
             return None
-        number = len(_graphs) if graph is None else graph.number
-        graph = _graphs[key] = _Graph(number, path, inputs)
-    subscriber.mark(graph.number)
+        graph = _graphs[key] = _Graph(path, inputs)
+    marks.graph_called(key, graph.path)
     # By its sizes alone, once enough calls were described.
     sizes = tuple([inputs[n] for n in graph.sizes if isinstance(inputs[n], int)])
     return graph.subject, _find(graph.subject, sizes, inputs, {})

@@ -21,6 +21,7 @@ from typing import Any
 from .. import hooks, private_names
 from ..driver import subscriber
 from ..writer import emit, problem
+from . import lost_context
 from .overlaps import shared_memory
 
 # torch's allocator begins every block at a multiple of 512 bytes, and in the host's memory, where
@@ -181,6 +182,8 @@ epoch = 0
 
 tuning_depths: dict[int, int] = {}
 """How many benchmarks of an autotuner are under way in a thread, by its identifier; none is 0."""
+_tuned_candidates: dict[int, int] = {}
+"""The candidate whose benchmarks a thread's are, but of those that their own kernel tells of."""
 _said: set[str] = hooks.per_recording(set())
 _grown: dict[int, Entry] = {}
 """Entries to be written by ``grown``, by their calls' numbers."""
@@ -338,6 +341,7 @@ def _rest(subject: Subject) -> dict[str, Any]:
 
 def finish() -> None:
     """Write every count as it is when the process or the recording ends."""
+    lost_context.look()
     subjects = list(_all.values())
     counts = {e[2]: e[0] for s in subjects for e in list(s.calls.values())}
     rest = [_rest(s) for s in subjects if s.others[0] or s.benchmarks[0]]
@@ -356,7 +360,7 @@ def is_tuning() -> bool:
 def _begin_comparing(args: tuple[Any, ...], kwargs: dict[str, Any]) -> int:
     thread = threading.get_ident()
     tuning_depths[thread] = tuning_depths.get(thread, 0) + 1
-    subscriber.tuning(tuning_depths[thread])
+    _tell_driver()
     return epoch
 
 
@@ -369,7 +373,23 @@ def _end_comparing(begun: int, result: Any, error: BaseException | None) -> None
         tuning_depths[thread] = depth
     else:
         tuning_depths.pop(thread, None)
-    subscriber.tuning(depth)
+    _tell_driver()
+
+
+def compare_candidate(number: int) -> None:
+    """Have what benchmarks of this thread launch be a candidate's, by its number; 0: of none."""
+    thread = threading.get_ident()
+    if number:
+        _tuned_candidates[thread] = number
+    else:
+        _tuned_candidates.pop(thread, None)
+    _tell_driver()
+
+
+def _tell_driver() -> None:
+    thread = threading.get_ident()
+    candidate = _tuned_candidates.get(thread, 0)
+    subscriber.tuning(is_under_way=thread in tuning_depths, candidate=candidate)
 
 
 BENCHMARKS = {
@@ -416,8 +436,10 @@ def begin() -> None:
         known.quick.clear()  # a launcher may hold it
     _all.clear()
     _grown.clear()
+    lost_context.begin()
     tuning_depths.clear()
-    subscriber.tuning(0)
+    _tuned_candidates.clear()
+    subscriber.tuning(is_under_way=False)
 
 
 os.register_at_fork(after_in_child=_child_begins)

@@ -13,7 +13,7 @@ from typing import Any
 
 from .. import hooks, private_names
 from ..hooks import guarded
-from . import subjects
+from . import lost_context, subjects
 from .subjects import Entry, Item, Subject
 
 ABSENT = object()
@@ -54,6 +54,7 @@ class Counter:
         self._key: Callable[[Any], Any] = itemgetter(0, 1, 2)
         self._arity = 0
         self.known = hooks.NOTHING_KNOWN
+        self.counted = lost_context.pending.append
 
     def before(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Token:
         """The entry that a launch with these arguments counts for once it has succeeded."""
@@ -74,15 +75,16 @@ class Counter:
         """Count a launch that did not raise, and record one that did."""
         subject, entry, args = token
         if error is None:
+            self.counted(entry)
             subjects.add(subject, entry)
         elif entry is not subject.benchmarks:
             self.failed(args, error)
 
     def failed(self, args: tuple[Any, ...], error: BaseException) -> None:
         """Record a launch that raised, by its own arguments."""
-        entry = None
-        if isinstance(error, Exception):
-            entry = self.subject.entry_of_failed(*self._described(args))
+        if not isinstance(error, Exception) or lost_context.told_by_launch(error):
+            return
+        entry = self.subject.entry_of_failed(*self._described(args))
         if entry is not None:
             self.subject.failed(entry, error)
 

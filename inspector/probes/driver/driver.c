@@ -111,7 +111,7 @@ typedef struct {
   int32_t module, device;
   uint32_t grid[3], block[3], shared, cluster[3], flags, frames, parameters, bytes, text;
 } EntryHead;   /* frames: u64 each; parameters' sizes: u16 each; their bytes; the symbol */
-enum { OTHERS = 1, IN_GRAPH = 2, BY_OPERATOR = 4, TUNING = 8 };
+enum { OTHERS = 1, IN_GRAPH = 2, BY_OPERATOR = 4, TUNING = 8, CANDIDATE_SHIFT = 8 };
 typedef struct { int32_t module; uint32_t dims[7]; uint32_t texts[3]; } RefusedHead;
 typedef struct { uint32_t sampled, counts; uint64_t lost[6]; } CountsHead;
 typedef struct { uint64_t entry, count, replayed, varied, captured; } Count;
@@ -570,7 +570,7 @@ static void push_entry(int number, int in_graph) {
     .shared = entry->dims[6], .frames = (uint32_t)depth, .parameters = (uint32_t)entry->parameters,
     .bytes = (uint32_t)bytes, .text = (uint32_t)text,
     .flags = (entry->others ? OTHERS : 0) | (in_graph ? IN_GRAPH : 0) | (by_operator ? BY_OPERATOR : 0)
-      | (entry->tuning ? TUNING : 0),
+      | (entry->tuning ? TUNING | (uint32_t)(entry->tuning - 1) << CANDIDATE_SHIFT : 0),
   };
   memcpy(head.grid, entry->dims, sizeof head.grid);
   memcpy(head.block, entry->dims + 3, sizeof head.block);
@@ -620,7 +620,7 @@ static uint16_t *place_of(const Asked *a, int device, int operator, int tunes) {
 static int entry_of(const Asked *a, const char *symbol, int device, int in_graph) {
   Asked others = {.f = a->f};   /* all launches of a kernel that are not told apart */
   int operator = by_operator ? operators_now() : 0, same = 0;
-  int tunes = tuning > 0;
+  int tunes = tuning;
   uint16_t *place = place_of(a, device, operator, tunes);
   if (*place) return *place - 1;
   uint16_t *rest = place_of(&others, device, 0, tunes);
@@ -952,8 +952,9 @@ EXPORT void ptxview_driver_prepare(const char *cupti) {
   snprintf(cupti_path, sizeof cupti_path, "%s", cupti);
 }
 
-/* Whether an autotuner measures: launches of this thread from now on are its own. */
-EXPORT void ptxview_driver_tuning(int depth) { tuning = depth; }
+/* Whether an autotuner measures: launches of this thread from now on are its own (1), or those of a
+ * candidate (1 and its number), and are counted and timed apart. */
+EXPORT void ptxview_driver_tuning(int own) { tuning = own; }
 
 /* The driver calls this at the end of cuInit. */
 EXPORT int InitializeInjection(void) {

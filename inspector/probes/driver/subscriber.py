@@ -121,10 +121,20 @@ def tell() -> None:
         _state["library"].ptxview_driver_tell()
 
 
-def tuning(depth: int) -> None:
-    """Have this thread's launches count as an autotuner's while ``depth`` is above zero."""
+def tuning(*, is_under_way: bool, candidate: int = 0) -> None:
+    """Have this thread's launches count as an autotuner's from now on, or as the program's.
+
+    Args:
+        is_under_way: Whether an autotuner measures.
+        candidate: The number of the candidate whose launches they are; 0 of none that is known.
+    """
     if _state["library"] is not None:
-        _state["library"].ptxview_driver_tuning(depth)
+        _state["library"].ptxview_driver_tuning(1 + candidate if is_under_way else 0)
+
+
+def is_loaded() -> bool:
+    """Whether the library is in this process."""
+    return _state["library"] is not None
 
 
 def mark(number: int) -> None:

@@ -160,6 +160,9 @@ def attach(torch: Any) -> None:
     """Give torch its CUDA device; called right after ``import torch``."""
     asked = current()
     low = torch._C
+    # What torch asks for at the first use: what fails here leaves torch without the device.
+    properties()
+    generators = tuple(torch.ops.ptxview_target.default_generator(i) for i in range(asked.devices))
 
     def set_device(index: int) -> None:
         if not 0 <= index < asked.devices:
@@ -179,9 +182,7 @@ def attach(torch: Any) -> None:
         shim.set_device(device_index)
 
     def init() -> None:
-        torch.cuda.default_generators = tuple(
-            torch.ops.ptxview_target.default_generator(i) for i in range(asked.devices)
-        )
+        torch.cuda.default_generators = generators
         torch.cuda._get_device_properties = properties
 
     bad_forks: list[bool] = []  # CUDA cannot be used after a fork once it has been initialised

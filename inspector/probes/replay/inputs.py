@@ -2,7 +2,7 @@
 
 Values are new: floats are drawn from a normal distribution, integers evenly from the range that
 was recorded (zeros where none was), each from the same seed every time. Tensors that shared memory
-in the program do not share it here.
+in the program share it here.
 """
 
 import importlib.util
@@ -59,30 +59,35 @@ def tensor(
     Its address is a multiple of the recorded alignment and, if that is below ``most`` (the
     largest alignment that is recorded), of no larger power of two. Raises ``NotRebuilt``.
     """
-    name, shape = description["name"], description["shape"]
+    dtype, count, size = _layout(torch, description)
+    offset = 0
+    alignment = description["alignment"]
+    if alignment is not None and alignment < most:
+        if alignment % size:
+            raise NotRebuilt(
+                f"{description['name']}: {description['dtype']} at a multiple of {alignment} bytes "
+                "alone"
+            )
+        offset = alignment // size
+    memory = torch.empty(count + offset, dtype=dtype, device=device)
+    flat = memory[offset:]
+    fill(torch, flat, description, warnings)
+    return torch.as_strided(memory, description["shape"], description["strides"], offset), flat
+
+
+def _layout(torch: Any, description: dict[str, Any]) -> tuple[Any, int, int]:
+    """The dtype of a recorded layout, the elements that it spans, and the bytes of each."""
+    name, shape, strides = description["name"], description["shape"], description["strides"]
     dtype = getattr(torch, str(description["dtype"]), None)
     if not isinstance(dtype, torch.dtype):
         raise NotRebuilt(f"{name}: this torch has no dtype {description['dtype']}")
-    strides = description["strides"]
     if strides is None or len(strides) != len(shape):
         raise NotRebuilt(f"{name}: its strides were not recorded")
     if 0 not in shape and min(strides, default=0) < 0:
         raise NotRebuilt(f"{name}: negative strides")
     steps = ((n - 1) * stride for n, stride in zip(shape, strides, strict=True))
     count = 0 if 0 in shape else 1 + sum(steps)
-    size = torch.empty((), dtype=dtype).element_size()
-    offset = 0
-    alignment = description["alignment"]
-    if alignment is not None and alignment < most:
-        if alignment % size:
-            raise NotRebuilt(
-                f"{name}: {description['dtype']} at a multiple of {alignment} bytes alone"
-            )
-        offset = alignment // size
-    memory = torch.empty(count + offset, dtype=dtype, device=device)
-    flat = memory[offset:]
-    fill(torch, flat, description, warnings)
-    return torch.as_strided(memory, shape, strides, offset), flat
+    return dtype, count, torch.empty((), dtype=dtype).element_size()
 
 
 def fill(torch: Any, flat: Any, description: dict[str, Any], warnings: list[str]) -> None:
@@ -147,11 +152,39 @@ class Memory:
         self.warnings: list[str] = []
         self.named: list[tuple[str, Any]] = []
         self._kept: list[Any] = []
+        self._shared: dict[str, Any] = {}
         self._before: list[tuple[Any, Any]] = []
         self._torch, self._device, self._most = torch, device, most
 
+    def share(self, call: dict[str, Any]) -> None:
+        """Make the tensors of a call that shared memory, as views of common blocks."""
+        arguments = {argument["name"]: argument for argument in call["arguments"]}
+        for block in call["memory"]:
+            members = [(arguments[m["name"]], m["offset_bytes"]) for m in block["members"]]
+            device = self._device
+            if call.get("kind", "triton") != "triton":
+                device = str(members[0][0].get("device") or device)
+            size = block["size_bytes"] + 2 * BLOCK
+            memory = self._torch.empty(size, dtype=self._torch.uint8, device=device)
+            memory = memory[-memory.data_ptr() % BLOCK + block["start_bytes"] :]
+            for argument, offset in members:
+                self._shared[argument["name"]] = self._view(argument, memory[offset:])
+
+    def _view(self, argument: dict[str, Any], memory: Any) -> Any:
+        """A tensor of a recorded kind at the beginning of a block's bytes."""
+        dtype, count, size = _layout(self._torch, argument)
+        if memory.storage_offset() % size:
+            raise NotRebuilt(f"{argument['name']}: {argument['dtype']} between its elements")
+        flat = memory[: count * size].view(dtype)
+        fill(self._torch, flat, argument, self.warnings)
+        self._kept.append(flat)
+        self.named.append((argument["name"], flat))
+        return flat.as_strided(argument["shape"], argument["strides"], flat.storage_offset())
+
     def _made(self, argument: dict[str, Any], device: str) -> Any:
         """A tensor of a recorded kind."""
+        if argument["name"] in self._shared:
+            return self._shared[argument["name"]]
         rebuilt, flat = tensor(self._torch, argument, device, self._most, self.warnings)
         self._kept.append(rebuilt)
         self.named.append((argument["name"], flat))
@@ -196,7 +229,8 @@ class Memory:
         """
         for argument in arguments:
             low = argument.get("alignment")
-            if low is not None and low < ALIGNED_FOR_CODE:
+            shared = argument["name"] in self._shared
+            if low is not None and low < ALIGNED_FOR_CODE and not shared:
                 self.warnings.append(
                     f"{argument['name']} was at a multiple of {low} bytes alone; "
                     "here it is better aligned"

@@ -391,6 +391,7 @@ def repeatable(session: Session, recorded: dict[str, Any]) -> tuple[Any, Memory]
         if time.monotonic() - began > IDLE_SECONDS:
             session.warm()
         return call, memory
+    memory.share(recorded)
     if kind != "triton":
         return repeated(torch, recorded, memory), memory
     values = memory.parameters(recorded)

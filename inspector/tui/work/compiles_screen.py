@@ -21,7 +21,7 @@ from inspector.estimate.launches import Launched, LaunchEstimates
 from inspector.measure.evidence import Evidence
 from inspector.reader.reader import Reader
 from inspector.reader.tables import table
-from inspector.report import compiles, costs, tunings
+from inspector.report import compiles, costs, tables, tunings
 from inspector.tui.widgets.notice import following, in_thread, label, visible
 from inspector.tui.widgets.tool_screen import ChoiceList, Overlay
 
@@ -168,7 +168,8 @@ class CostScreen(LinesScreen):
 
         def make(width: int) -> Iterator[compiles.CompileLine]:
             found = self.shown
-            yield compiles.CompileLine(Text(costs.title(found)))
+            for line in tables.folded(costs.title(found), width):
+                yield compiles.CompileLine(line)
             yield from costs.lines(found, width)
             if self.progress:
                 yield compiles.CompileLine(Text(self.progress, "yellow"))

@@ -46,7 +46,9 @@ def kernel(code: str) -> Flow:
     ],
     ids=["condition", "unused label", "table", "ends", "scopes", "one line", "several lines"],
 )  # fmt: skip
-def test_blocks_of_ptx(code: str, blocks: list[tuple[int, int, tuple[int, ...]]]) -> None:
+def test_ptx_is_split_into_blocks_at_labels_and_jumps(
+    code: str, blocks: list[tuple[int, int, tuple[int, ...]]]
+) -> None:
     flow = kernel(code)
     assert [(block.first, block.last, block.successors) for block in flow.blocks] == blocks
     for block in flow.blocks:

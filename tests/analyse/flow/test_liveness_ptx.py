@@ -72,7 +72,9 @@ def test_live_registers_are_those_that_a_path_reads(program: Program) -> None:
         "classes", "blocks", "one line", "several lines", "vector", "two results",
     ],
 )  # fmt: skip
-def test_live_registers(code: str, live: dict[int, str], classes: str) -> None:
+def test_live_registers_of_a_line_are_those_read_later(
+    code: str, live: dict[int, str], classes: str
+) -> None:
     listing = body(*code.split("|"))
     found = FunctionFacts(listing, listing.functions[0]).live
     assert sorted(found.classes) == sorted(classes.split())

@@ -154,7 +154,7 @@ def launched(blocks: int, **resources: int) -> HintSubject:
         (3380, set()),
     ],
 )
-def test_waves(blocks: int, wanted: set[str]) -> None:
+def test_a_last_wave_that_leaves_sms_idle_is_a_hint(blocks: int, wanted: set[str]) -> None:
     assert rules(launched(blocks)) == wanted
 
 

@@ -56,16 +56,16 @@ def sentence(line: str, context: Context | None = None, before: str = "") -> str
 
 
 @pytest.mark.parametrize(("line", "said"), SENTENCES["ptx"].items())
-def test_a_sentence(line: str, said: str) -> None:
+def test_a_ptx_instruction_reads_as_its_sentence(line: str, said: str) -> None:
     assert sentence(line + ";") == said
 
 
 @pytest.mark.parametrize(("line", "said"), SENTENCES["directive"].items())
-def test_a_directive(line: str, said: str) -> None:
+def test_a_ptx_directive_reads_as_its_sentence(line: str, said: str) -> None:
     assert sentence(line) == said
 
 
-def test_labels_and_jumps() -> None:
+def test_labels_and_jumps_name_each_others_lines() -> None:
     body = "$L__BB0_1:\nadd.s32 %r1, %r1, 1;\n@%p1 bra $L__BB0_1;\nbra.uni $L__BB0_2;\n$L__BB0_2:"
     listing = parse(Stage.PTX, f"{HEAD}{body}\nret;\n}}\n")
     said = [reader(listing).sentence(n) for n in range(10, 15)]
@@ -111,7 +111,7 @@ ROW = Context(block=(128, 1, 1), grid=(1823, 1, 1), language="triton")
 
 
 @pytest.mark.parametrize(("line", "said"), SENTENCES["launch"].items())
-def test_in_a_launch(line: str, said: str) -> None:
+def test_values_of_the_launch_are_put_into_the_sentence(line: str, said: str) -> None:
     listing = parse(Stage.PTX, f"{HEAD}{BEFORE}{line}\nret;\n}}\n")
     context = replace(ROW, parameters=of_header(listing, listing.functions[0]).parameters)
     assert reader(listing, context).sentence(len(listing.lines) - 3) == said
@@ -129,7 +129,7 @@ def test_lane_is_said_only_where_x_alone_numbers_the_threads() -> None:
 
 
 @given(st.integers(0, 0xFFFF), st.integers(0, 2**32 - 1), st.integers(0, 2**32 - 1))
-def test_byte_picks(selector: int, a: int, b: int) -> None:
+def test_bytes_picked_by_prmt_are_those_of_the_isa(selector: int, a: int, b: int) -> None:
     out = 0
     said = byte_picks("A", "B", selector).partition(": ")[2].split(", ")
     for text in said:
@@ -224,7 +224,7 @@ TEXT = (DATA / "listing/matmul_sm90.ptx").read_text().split("\n")[10:120]
 
 @settings(max_examples=60, deadline=None)
 @given(st.text(max_size=200))
-def test_any_text(text: str) -> None:
+def test_no_text_makes_sentences_raise(text: str) -> None:
     _read(HEAD + text + "\n}\n")
     _read(text)
 

@@ -33,7 +33,9 @@ PARAMETERS = Context(
     ("target", "block", "grid", "parameters"),
     [("sm_75", 0, 0xC, 0x160), ("sm_90a", 0, 0xC, 0x210), ("sm_120", 0x360, 0x370, 0x380)],
 )  # fmt: skip
-def test_constant_banks(target: str, block: int, grid: int, parameters: int) -> None:
+def test_constant_banks_name_parameters_and_sizes_of_the_launch(
+    target: str, block: int, grid: int, parameters: int
+) -> None:
     def read(offset: int, width: str = "") -> str | None:
         return say(f"LDC{width} R2, c[0x0][{hex(offset)}]", target, PARAMETERS)
 
@@ -104,7 +106,9 @@ def test_every_table_of_three_bits() -> None:
 
 
 @given(st.integers(0, 255), st.tuples(*[st.sampled_from([None, 0, 1])] * 3))
-def test_known_inputs(table: int, known: tuple[int | None, ...]) -> None:
+def test_a_formula_leaves_out_inputs_with_known_values(
+    table: int, known: tuple[int | None, ...]
+) -> None:
     restricted = wording.restrict(table, known)
     formula = wording.formula(restricted)
     for name, value in zip("abc", known, strict=True):

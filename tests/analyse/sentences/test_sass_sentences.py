@@ -33,7 +33,7 @@ def say(text: str, target: str = "sm_90", context: Context | None = None) -> str
 
 
 @pytest.mark.parametrize("target", CONSTRUCTS)
-def test_what_nvdisasm_prints(target: str) -> None:
+def test_every_construct_that_nvdisasm_prints_has_its_sentence(target: str) -> None:
     listing = constructs(target)
     reader = SassReader(listing, None, ISA, TEMPLATES)
     for opcode, pattern in SENTENCES["constructs"][target].items():
@@ -53,5 +53,5 @@ def test_every_instruction_has_a_sentence(target: str) -> None:
 
 
 @pytest.mark.parametrize(("line", "sentence"), SENTENCES["sass"].items())
-def test_sentence(line: str, sentence: str) -> None:
+def test_a_sass_instruction_reads_as_its_sentence(line: str, sentence: str) -> None:
     assert say(line) == sentence

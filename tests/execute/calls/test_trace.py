@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import ctypes
 import io
 import json
 import re
@@ -379,6 +380,7 @@ SHARED = [
     ("a part", replace(X, shape=(8,)), [Share("x", "y", 32)], (0, 32)),
     ("a part, told from it", replace(X, shape=(8,)), [Share("y", "x", -32)], (0, 32)),
     ("the larger", replace(X, shape=(128,)), [Share("y", "x", 64)], (64, 0)),
+    ("another part", X, [Share("x", "y", 128)], (0, 128)),
 ]
 
 
@@ -399,8 +401,13 @@ def test_inputs_share_memory_as_the_programs_did(
     assert abs(first - second) >= 256
 
 
-def test_inputs_that_overlapped_in_part_are_said_to_be_apart() -> None:
+def test_indices_keep_their_range_in_memory_that_floats_share() -> None:
     program = Program(kernel("", parameters=".param .u64 x, .param .u64 y"))
-    wish = InputWish(shares=[Share("x", "y", 128)])
-    made = make_inputs(program, ["x", "y"], [X, replace(X, name="y")], wish)
-    assert made.remarks == ["x and y shared memory, and have their own here"]
+    indices = Argument("x", "*i32", None, "int32", (16,), (1,), 512, low=3, high=5)
+    wish = InputWish(shares=[Share("x", "y")])
+    made = make_inputs(program, ["x", "y"], [indices, replace(X, name="y")], wish)
+    first, second = (made.tensor(name) for name in "xy")
+    assert first is not None and second is not None and first.address == second.address
+    values = np.frombuffer(ctypes.string_at(first.address, 256), np.int32)
+    assert set(values[:16]) <= {3, 4, 5}
+    assert np.isfinite(values[16:].view(np.float32)).all() and values[16:].any()

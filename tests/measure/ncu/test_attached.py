@@ -202,7 +202,7 @@ def test_a_launch_has_sixteen_registers_where_the_code_needs_fewer() -> None:
     assert one([few], registers=16, grid=(5, 1, 1)).key is None
 
 
-def test_beside_a_recording(recording: Path) -> None:
+def test_a_report_beside_a_recording_is_attached(recording: Path) -> None:
     assert files.of_recording(recording) == Report(())
     (details,) = write(recording.parent / "pages", "details")
     shutil.copy(details, recording.with_name("lecture.ptxview.ncu.csv"))

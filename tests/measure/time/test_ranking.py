@@ -86,7 +86,7 @@ def timed(capsys: pytest.CaptureFixture[str], script: str, *words: str) -> Any:
     return json.loads(capsys.readouterr().out)
 
 
-def test_sizes_are_parsed() -> None:
+def test_a_sweep_is_the_sizes_it_names() -> None:
     assert sweep("N=256:1024:256") == ("N", [256, 512, 768, 1024])
     assert len(sweep("N=256:12672:128")[1]) == 98 and sweep("N=256:12672:128")[1][-1] == 12672
     assert sweep("N=1:10:4")[1] == [1, 5, 9]

@@ -201,7 +201,7 @@ assert type(back) is Kept
     ok(forked(KERNEL + text))
 
 
-def test_graphs(forked: Run) -> None:
+def test_calls_of_a_graph_are_recorded_with_its_inputs(forked: Run) -> None:
     text = """
 import pytest
 import torch
@@ -220,7 +220,7 @@ f(x.cpu(), i.cpu())
 
 
 @pytest.mark.nightly
-def test_extensions(forked: Run) -> None:
+def test_calls_of_an_extensions_functions_are_recorded(forked: Run) -> None:
     text = (
         f"BINDINGS = {BINDINGS!r}"
         + '''
@@ -314,3 +314,83 @@ assert launched == [(2, 1, 1, 3)] * 3, launched
     assert (held["in_ptr0"]["low"], held["in_ptr0"]["high"]) == (3, 102)
     assert (held["XBLOCK"]["value"], held["xnumel"]["value"]) == (64, 100)
     assert counts(done) == {0: 3} and not done.of("problem")
+
+
+LATE = """
+import os, sys
+launch(100)
+del os.environ["PTXVIEW_TARGET"]  # from now on as on a GPU, which raises later
+error = RuntimeError("CUDA error: an illegal memory access was encountered\\nmore")
+"""
+ERROR = "RuntimeError: CUDA error: an illegal memory access was encountered"
+WAYS = {
+    "uncaught": "raise error",
+    "as a cause": """
+try:
+    raise error
+except RuntimeError as cause:
+    raise ValueError("wrapped") from cause
+""",
+    "caught, and asked at the end": """
+def query(stream):
+    raise error
+torch.cuda.Stream.query = query
+""",
+}
+
+
+@pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
+def test_an_error_that_a_later_call_raises_names_the_launches_before(forked: Run, way: str) -> None:
+    done = forked(KERNEL + LATE + "launch(200)\nlaunch(100)\n" + way)
+    (lost,) = (e["lost"] for e in done.of("calls") if "lost" in e)
+    assert lost == {"error": ERROR, "launches": 3, "complete": True, "calls": [0, 1]}
+    assert counts(done) == {0: 2, 1: 1}
+
+
+def test_a_launch_that_is_refused_after_an_error_is_not_the_one_that_failed(forked: Run) -> None:
+    text = """
+from ptxview_probes.calls import subjects, triton_launches
+def refused(*args): raise error
+facts = triton_launches.Counter(lambda: subjects.subject("triton", "r", "r", {}), 3, [])
+try:
+    triton_launches.counted(refused, facts)(7, 1, 1)
+except RuntimeError:
+    pass
+"""
+    done = ok(forked(KERNEL + LATE + text))
+    (lost,) = (e["lost"] for e in done.of("calls") if "lost" in e)
+    assert (lost["launches"], lost["calls"]) == (1, [0])
+    assert not any("failed" in e for e in done.of("calls"))
+
+
+ENDS = {
+    "no error": "",
+    "another error": "raise ValueError('no kernel failed')",
+    "launches raise at once": 'os.environ["CUDA_LAUNCH_BLOCKING"] = "1"\nraise error',
+}
+
+
+@pytest.mark.parametrize("end", ENDS.values(), ids=ENDS)
+def test_no_launch_is_named_where_none_may_have_failed(forked: Run, end: str) -> None:
+    assert not any("lost" in e for e in forked(KERNEL + LATE + end).of("calls"))
+
+
+@pytest.mark.parametrize(("devices", "candidates"), [(1, [1]), (2, [0, 1])])
+def test_launches_before_a_synchronisation_have_ended(
+    forked: Run, devices: int, candidates: list[int]
+) -> None:
+    """With several devices nobody knows which was waited for."""
+    text = f"""
+from ptxview_probes.calls import lost_context
+import ptxview_probes.private_names
+torch.version.cuda = "13.0"
+torch._C._cuda_synchronize = lambda: None
+torch.cuda.device_count = lambda: {devices}
+lost_context.attach(torch)
+torch._C._cuda_synchronize()
+launch(200)
+raise error
+"""
+    done = forked(KERNEL + LATE + text)
+    (lost,) = (e["lost"] for e in done.of("calls") if "lost" in e)
+    assert sorted(lost["calls"]) == candidates

@@ -168,8 +168,9 @@ def failures(events: list[dict[str, Any]]) -> dict[int, str]:
 
 
 def test_a_launch_that_raises_is_written_before_it_and_marked_after_it(
-    events: list[dict[str, Any]],
+    events: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv("CUDA_LAUNCH_BLOCKING", "1")
     kernel = Kernel()
     written: list[int] = []
 
@@ -382,12 +383,12 @@ def test_a_thread_that_tunes_leaves_launches_of_others_alone() -> None:
 def test_a_tuner_that_ends_after_another_recording_began_counts_none_of_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    depths: list[int] = []
-    monkeypatch.setattr(subscriber, "tuning", depths.append)
+    tuning_states: list[dict[str, Any]] = []
+    monkeypatch.setattr(subscriber, "tuning", lambda **state: tuning_states.append(state))
     kernel = Kernel()
     subjects.comparing(subjects.begin)()
     kernel(aligned(64), aligned(64))
-    assert kernel.counts == [1] and depths[-1] == 0
+    assert kernel.counts == [1] and not tuning_states[-1]["is_under_way"]
 
 
 @pytest.mark.parametrize("fast", [None, type("Launcher", (), {"__globals__": {}})])

@@ -457,17 +457,49 @@ def test_launches_of_an_autotuner_are_timed_apart_and_by_its_thread_alone(
         one = kernel({gelu!r}, 0x10)
         driver.stand_get_function(one, ctypes.c_void_p(0x10))
         launch(one, (7, 2), (64, 4))
-        subscriber.tuning(1)
+        subscriber.tuning(is_under_way=True)
         driver.stand_duration(ctypes.c_uint64(40))
         for _ in range(3): launch(one, (7, 2), (64, 4))
         other = threading.Thread(target=lambda: launch(one, (7, 2), (64, 4)))
         other.start(), other.join()
-        subscriber.tuning(0)
+        subscriber.tuning(is_under_way=False)
     """)
     assert done.status == 0, done.err
     assert {key: row[:2] for key, row in times(done).items()} == {
         (gelu, (7, 2, 1), False): [2, 540],
         (gelu, (7, 2, 1), True): [3, 120],
+    }
+
+
+def test_launches_of_one_kernel_are_told_apart_by_the_candidate_that_is_measured(
+    drive: Drive, gelu: str
+) -> None:
+    done = drive(f"""
+        {BEGIN}
+        from inspector.probes.calls import subjects
+        load(0x10, cubin({GELU!r}))
+        one = kernel({gelu!r}, 0x10)
+        driver.stand_get_function(one, ctypes.c_void_p(0x10))
+        benchmark = subjects.comparing(lambda: launch(one))
+        for candidate, ns in ((5, 500), (0, 600), (70000, 700), (5, 800)):
+            driver.stand_duration(ctypes.c_uint64(ns))
+            subjects.compare_candidate(candidate)
+            benchmark()
+            subjects.compare_candidate(0)
+        driver.stand_duration(ctypes.c_uint64(900))
+        launch(one)
+    """)
+    assert done.status == 0, done.err
+    rows: dict[str, list[int]] = {}
+    for event in done.of("driver_times"):
+        rows |= event["times"]
+    launched = done.of("driver_launch")
+    found = {(e.get("tuning"), e.get("candidate")): rows[str(e["id"])][:2] for e in launched}
+    assert found == {
+        (True, 5): [2, 1300],
+        (True, None): [1, 600],
+        (True, 70000): [1, 700],
+        (None, None): [1, 900],
     }
 
 

@@ -97,3 +97,39 @@ for function in guarded, remainder, shifted, cast:
     names = ("guarded", "remainder", "shifted", "cast")
     expected = [f"{name} True" for name in names]
     assert ok(forked(HEAD + text, values="ptx", inductor=True)).out.splitlines() == expected
+
+
+def test_integers_are_counted_in_bins_as_a_gpu_counts_them(forked: Run) -> None:
+    program = """
+import torch
+values = torch.arange(-3, 60)
+def expected(bins, low, high):
+    counts = [0] * bins
+    for value in values.tolist():
+        if low <= value <= high:
+            counts[min((value - low) * bins // (high - low), bins - 1)] += 1
+    return counts
+for dtype in (torch.int32, torch.int64, torch.int8, torch.int16):
+    on_device = values.to("cuda", dtype)
+    for bins, low, high in ((49, 0, 49), (8, 0, 7), (5, 3, 40), (1, 0, 9)):
+        counts = torch.histc(on_device, bins, low, high)
+        assert counts.dtype == dtype and counts.is_cuda
+        assert counts.tolist() == expected(bins, low, high), (dtype, bins, low, high)
+    assert torch.histc(on_device, 4).tolist() == expected(4, -3, 59)
+assert torch.histc(torch.full((3,), 7, device="cuda"), 2).tolist() == [0, 3]
+assert torch.histc(torch.zeros(0, device="cuda", dtype=torch.int32), 2).tolist() == [0, 0]
+floats = torch.linspace(-1, 1, 50, device="cuda")
+assert torch.equal(torch.histc(floats, 7).cpu(), torch.histc(floats.cpu(), 7))
+"""
+    ok(forked(program))
+
+
+def test_a_type_that_the_cpus_kernel_lacks_is_refused_with_the_reason(forked: Run) -> None:
+    program = """
+import torch
+try:
+    torch.histc(torch.zeros(3, device="cuda", dtype=torch.bool))
+except NotImplementedError as error:
+    print(error)
+"""
+    assert "emulated device computes aten::histc by the CPU's kernel" in ok(forked(program)).out

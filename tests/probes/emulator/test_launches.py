@@ -9,7 +9,7 @@ import pytest
 from tests.probes.conftest import Run, ok
 
 
-def test_launches_have_values(forked: Run) -> None:
+def test_emulated_launches_leave_the_values_of_a_gpu(forked: Run) -> None:
     done = ok(forked("launches.py"))
     assert done.out.split()[-1] == "done"
     names = {e["name"] for e in done.of("triton")}
@@ -41,7 +41,7 @@ def program(inside: str = "pass", before: str = "", after: str = "") -> str:
 
 
 @pytest.mark.parametrize("arch", ["sm_80", "sm_100", "sm_120"])
-def test_every_architecture_compiles(forked: Run, arch: str) -> None:
+def test_a_kernel_compiles_and_runs_for_every_architecture(forked: Run, arch: str) -> None:
     after = (
         "print(k.asm['ptx'].split('.target ')[1].split()[0], torch.cuda.get_device_capability(), "
         "torch.equal(out, x * x))"

@@ -17,7 +17,7 @@ def read(name, tensor):
 
 
 @pytest.mark.parametrize("arch", ["sm_90", "sm_100"])
-def test_tensor_descriptors(forked: Run, arch: str) -> None:
+def test_tensor_descriptors_copy_tiles_on_the_emulated_device(forked: Run, arch: str) -> None:
     assert ok(forked("descriptors.py", arch=arch)).out == "done\n"
 
 

@@ -9,7 +9,10 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec import convert, to_builtins
 
+from inspector.analyse.argument_memory import memory_blocks
+from inspector.base.model import Argument, Share
 from inspector.probes.replay.inputs import Memory, NotRebuilt, scalar, tensor
 
 ALIGNED = 64  # what this machine's allocator begins blocks at
@@ -160,3 +163,49 @@ def test_what_overflowed_is_named() -> None:
     assert held.overflowed() == []
     dict(held.named)["y"][3] = float("inf")
     assert held.overflowed() == ["y"]
+
+
+def planned(*arguments: dict[str, Any], shares: list[Share]) -> dict[str, Any]:
+    """The job of a launch, as ``time`` plans it."""
+    recorded = convert(arguments, tuple[Argument, ...])
+    blocks = [to_builtins(block) for block in memory_blocks(recorded, shares)]
+    told = {"arguments": list(arguments), "sizes": [8] * len(arguments), "scratch": []}
+    return {**told, "memory": blocks}
+
+
+def addresses(job: dict[str, Any]) -> tuple[Memory, list[int]]:
+    held = Memory(torch, "cpu", 512)
+    held.share(job)
+    return held, [int.from_bytes(value, "little") for value in held.parameters(job)]
+
+
+LONG = {**X, "shape": [100], "alignment": 32}
+
+
+@pytest.mark.parametrize("apart", [0, 64, -96, 396])
+def test_tensors_that_shared_memory_share_it_at_their_distance(apart: int) -> None:
+    other = {**LONG, "name": "y", "alignment": (32 + apart) & -(32 + apart) or 512}
+    _, (x, y) = addresses(planned(LONG, other, shares=[Share("x", "y", apart)]))
+    assert y - x == apart
+    assert x % 64 == 32 and y % other["alignment"] == 0
+
+
+def test_tensors_of_one_chain_share_one_block_and_others_have_their_own() -> None:
+    middle, last, alone = ({**LONG, "name": name} for name in ("y", "z", "w"))
+    shares = [Share("x", "y", 320), Share("z", "y", -320)]
+    _, (x, w, y, z) = addresses(planned(LONG, alone, middle, last, shares=shares))
+    assert (y - x, z - y) == (320, 320) and abs(w - x) >= 400
+
+
+def test_indices_keep_their_range_whatever_shares_their_memory() -> None:
+    index = said(
+        name="i", type="*i32", dtype="int32", shape=[8], strides=[1], alignment=64, low=3, high=5
+    )
+    for arguments in ((X, index), (index, X)):
+        held, _ = addresses(planned(*arguments, shares=[Share("x", "i")]))
+        assert {3, 4, 5} >= set(dict(held.named)["i"].tolist())
+
+
+def test_pairs_that_do_not_overlap_by_their_layouts_have_their_own_memory() -> None:
+    far = planned(X, {**X, "name": "y"}, shares=[Share("x", "y", 1 << 40)])
+    assert far["memory"] == []

@@ -130,13 +130,14 @@ def test_graphs_and_functions_are_called_and_what_fails_fails_alone(
     }
     for name, text in codes.items():
         (tmp_path / f"{name}.py").write_text(text)
-    graph = {"kind": "graph", "name": "0/0", "code": str(tmp_path / "good.py")}
+    graph = {"kind": "graph", "name": "0/0", "code": str(tmp_path / "good.py"), "memory": []}
     function = {
         "kind": "extension",
         "name": "squares.square",
         "module": "squares",
         "function": "square",
         "library": str(tmp_path / "squares.py"),
+        "memory": [],
     }
     said = child(
         None,

@@ -73,7 +73,7 @@ async def test_keys_go_through_kernels_gaps_and_time(folder: Path) -> None:
         assert "at 0.00 µs · 2.00 µs · no gap before it · GPU 0 stream 7 · copy" in text_of(ui)
         await settle(ui, "right_square_bracket")
         assert view.chosen == 1
-        assert "at 10.0 µs · 20.0 µs · after 8.00 µs idle · GPU 0 stream 7" in text_of(ui)
+        assert "at 10.00 µs · 20.0 µs · after 8.00 µs idle · GPU 0 stream 7" in text_of(ui)
         await settle(ui, "g")
         assert (view.chosen, streams.idle[view.chosen]) == (3, 70 * US)
         await settle(ui, "G", "left_square_bracket")

@@ -198,7 +198,11 @@ inline void run_elsewhere(const c10::OperatorHandle& op, torch::jit::Stack* stac
     op.redispatchBoxed(c10::DispatchKeySet(key), stack);
   } catch (const c10::NotImplementedError& error) {
     if (meta) refuse_absent(name, call.absent);
-    if (std::string(error.what_without_backtrace()).rfind("Could not run", 0) != 0) throw;
+    const std::string why = error.what_without_backtrace();
+    TORCH_CHECK_NOT_IMPLEMENTED(why.find(" not implemented for '") == std::string::npos, why,
+                                " (ptxview: the emulated device computes ", name,
+                                " by the CPU's kernel; a GPU's may take this type)");
+    if (why.rfind("Could not run", 0) != 0) throw;
     TORCH_CHECK_NOT_IMPLEMENTED(false, "ptxview: ", name, " runs on a GPU only: it has no CPU kernel to give its values here");
   }
   borrowed.reset();

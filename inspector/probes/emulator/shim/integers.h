@@ -4,6 +4,7 @@
 #include <ATen/ScalarOps.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/full_like.h>
+#include <ATen/ops/ones_like.h>
 #include <ATen/ops/result_type.h>
 #include <ATen/ops/where.h>
 #include <ATen/ops/zeros_like.h>
@@ -128,6 +129,26 @@ inline void convert_as_device(const c10::FunctionSchema& schema, torch::jit::Sta
   const at::Tensor source = arguments[1].toTensor();
   if (at::isIntegralType(to, false) && at::isFloatingType(source.scalar_type()))
     arguments[1] = converted_on_device(source, to);
+}
+
+// Counts of integers, in bins by integer division as the CUDA kernel has it; the CPU counts floats only.
+inline at::Tensor histogram_of_integers(const at::Tensor& values, int64_t bins, int64_t low, int64_t high) {
+  TORCH_CHECK(bins > 0, "bins must be > 0");
+  const at::Tensor flat = values.reshape(-1).to(at::kLong);
+  if (low == high && flat.numel()) {
+    low = flat.min().item<int64_t>();
+    high = flat.max().item<int64_t>();
+  }
+  if (low == high) {
+    low -= 1;
+    high += 1;
+  }
+  TORCH_CHECK(low < high, "max must be larger than min");
+  const at::Tensor inside = flat.ge(low).logical_and(flat.le(high));
+  const at::Tensor kept = flat.masked_select(inside);
+  const at::Tensor bin = (kept - low).mul(bins).floor_divide(high - low).clamp_max(bins - 1);
+  const at::Tensor counts = flat.new_zeros({bins}).scatter_add(0, bin, at::ones_like(bin));
+  return counts.to(values.scalar_type());
 }
 
 }  // namespace ptxview

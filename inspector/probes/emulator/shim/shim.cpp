@@ -61,6 +61,16 @@ void answer_no(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   stack->emplace_back(false);
 }
 
+void count_in_bins(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  const c10::IValue* arguments = stack->data() + stack->size() - op.schema().arguments().size();
+  const Tensor values = arguments[0].toTensor();
+  if (!at::isIntegralType(values.scalar_type(), false)) return run_elsewhere(op, stack);
+  const Tensor counts = histogram_of_integers(values, arguments[1].toInt(), arguments[2].toScalar().toLong(),
+                                              arguments[3].toScalar().toLong());
+  torch::jit::drop(*stack, op.schema().arguments().size());
+  stack->emplace_back(counts);
+}
+
 TORCH_LIBRARY_IMPL(_, CUDA, library) {
   library.fallback(torch::CppFunction::makeFromBoxedFunction<&run_elsewhere>());
 }
@@ -73,6 +83,7 @@ TORCH_LIBRARY_IMPL(aten, CUDA, library) {
   for (const char* name : {"_use_cudnn_ctc_loss", "_use_cudnn_ctc_loss.Tensor", "_use_miopen_ctc_loss",
                            "_use_miopen_ctc_loss.Tensor"})
     library.impl(name, torch::CppFunction::makeFromBoxedFunction<&answer_no>());
+  library.impl("histc", torch::CppFunction::makeFromBoxedFunction<&count_in_bins>());
   library.impl("record_stream", [](Tensor&, c10::Stream) {});
   library.impl("_fused_rms_norm_backward", rms_norm_backward);
   library.impl("_fused_sdp_choice", [](const Tensor& q, const Tensor& k, const Tensor& v, const OptTensor& mask,
