@@ -334,7 +334,7 @@ def test_every_module_says_what_it_is() -> None:
 
 # The drawing, compared with the contract and the code.
 
-DRAWING = (ROOT / "docs" / "architecture.md").read_text("utf-8")
+DRAWING = (ROOT / "docs" / "contributing" / "architecture.md").read_text("utf-8")
 EVERYWHERE = ("base",)
 """Rooms that all above them import: the drawing leaves those arrows out."""
 PATH = re.compile(r"`(inspector/[\w./]+|tests/[\w./]+)`")

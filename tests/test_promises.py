@@ -1,4 +1,4 @@
-"""What docs/promises.md promises is held by the tests that it names."""
+"""What docs/contributing/promises.md promises is held by the tests that it names."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ import re
 from pathlib import Path
 
 TESTS = Path(__file__).resolve().parent
+PROMISES = TESTS.parent / "docs" / "contributing" / "promises.md"
 ROWS = [
     line.strip("|").split("|")
-    for line in (TESTS.parent / "docs" / "promises.md").read_text("utf-8").splitlines()
+    for line in PROMISES.read_text("utf-8").splitlines()
     if line.startswith("|") and "::" in line
 ]
 NAMED = re.compile(r"`(test_\w+)::(\w+)`")

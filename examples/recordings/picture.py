@@ -10,6 +10,7 @@ from inspector.commands.common import open_reader
 from inspector.tui.app.app import PtxviewApp
 
 HERE = Path(__file__).parent
+PICTURE = HERE.parents[1] / "docs" / "interface.svg"
 
 
 async def main() -> None:
@@ -24,7 +25,7 @@ async def main() -> None:
         for _ in range(12):
             await pilot.press("j")
         await pilot.pause(1)
-        (HERE / "lecture-h200.svg").write_text(app.export_screenshot(title="ptxview"))
+        PICTURE.write_text(app.export_screenshot(title="ptxview"))
 
 
 if __name__ == "__main__":

@@ -349,7 +349,7 @@ def print_beside(
 
 def takes_small(parser: argparse.ArgumentParser, subject: str, lines: str | None = None) -> None:
     """Add ``--brief`` and, where ``lines`` is its help, ``--lines``."""
-    takes(parser, {"--brief": flag(f"{subject} in short, bounded, and what to ask next")})
+    takes(parser, {"--brief": flag(f"bounded summary of {subject}, with next commands")})
     if lines is not None:
         takes(parser, {"--lines": option("A[:B]", lines, type=span)})
 

@@ -69,7 +69,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     )
     takes_small(
         parser,
-        "the kernel, or with --lines the text and hints of these,",
+        "the kernel, or of --lines with their hints",
         "these lines of the stage alone (40:80)",
     )
 
@@ -430,7 +430,7 @@ def _annotated(
         [
             Text(shown("  ".join(title))),
             *(Text(f"  {label and label.ljust(card.LABEL)}{text}") for label, text in rows),
-            *map(card.hint, reader.findings(variant)),
+            *card.hints(reader.findings(variant)),
             Text(),
             *([Text(legend, "dim")] if legend else []),
             Text(card.heading(annotations), "dim"),

@@ -198,7 +198,7 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
         if launched.fault is not None:
             _labelled(report.fault_rows(traced, launched.fault), "red")
         _labelled(report.summary(traced), "dim")
-        printing.rows(map(card.hint, findings))
+        printing.rows(card.hints(findings))
         _print_lines(call, stage, listed, args.bars, launched.inputs.at)
     if launched.spent is not None:
         option = f"--budget {2 * args.budget}"

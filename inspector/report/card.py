@@ -1,10 +1,11 @@
 """The card of a variant and its annotated listing, as text and as JSON."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from rich.text import Text
 
 from inspector.analyse.card import Card, Estimate, StageContent
+from inspector.analyse.hints.rules import pages
 from inspector.analyse.hints.subject import Finding
 from inspector.analyse.line_annotations import LineAnnotations, Samples, Told
 from inspector.base.model import Note, Stage
@@ -292,6 +293,13 @@ def peak(one: Told, annotations: LineAnnotations) -> str:
     many = plural(live if of is None else of, "allocated register")
     where = "the kernel's peak" if one.rolled is None else "its SASS holds the kernel's peak"
     return f"{where}: {many if of is None else f'{live} of {many}'} live"
+
+
+def hints(findings: Sequence[Finding]) -> Iterator[Text]:
+    """The hints of a kernel, and where their rules are explained."""
+    yield from map(hint, findings)
+    if explained := pages(findings):
+        yield Text(f"    see {', '.join(explained)}", "dim")
 
 
 def hint(finding: Finding) -> Text:

@@ -173,7 +173,7 @@ def footnotes(session: Session) -> Iterator[str]:
     """What the table's figures are, then warnings and failures, each with whose it is."""
     watches = list(dict.fromkeys(t.stopwatch for t in session.rows if t.stopwatch))
     if watches == [ESTIMATE]:
-        yield f"≈: {LESSONS[ESTIMATE]} (docs/measured.md)"
+        yield f"≈: {LESSONS[ESTIMATE]} (docs/explanation/accuracy.md)"
         for said in dict.fromkeys(said for t in session.rows for said in t.warnings):
             those = dict.fromkeys(named(t) for t in session.rows if said in t.warnings)
             yield shown(f"{some(list(those))}: {said}")

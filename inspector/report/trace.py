@@ -298,7 +298,7 @@ def legend() -> str:
     told = "\n".join(f"  {c.head:<{size}}  {c.meaning}" for c in COLUMNS)
     return (
         f"columns, where a line has something in them:\n{told}\n"
-        "docs/trace.md says where ncu's can differ."
+        "docs/guide/trace-and-step.md says where ncu's can differ."
     )
 
 

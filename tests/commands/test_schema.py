@@ -2,7 +2,7 @@
 
 Every test that reads a command's JSON holds it against the schema too (tests/helpers/schemas.py).
 To give a command a schema, add its tables to inspector/reference/json.toml, its section to
-docs/json.md, and a line of what it prints to ``LINES``.
+docs/reference/json.md, and a line of what it prints to ``LINES``.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from jsonschema import Draft202012Validator
 from inspector.commands.cli import COMMANDS
 from inspector.reader.tables import names, schema
 from inspector.report import profile, timings
-from tests.helpers import json_page
+from tests.helpers.pages import DOCS
 from tests.helpers.profile_traces import Made
 from tests.helpers.ptxview import REPOSITORY, SAMPLE, Done, call
 from tests.helpers.schemas import hold, validator
@@ -154,6 +154,5 @@ def test_a_member_that_no_schema_names_is_refused(command: str, tmp_path: Path) 
 
 
 def test_the_documented_fields_are_those_of_the_schemas() -> None:
-    text = json_page.PAGE.read_text("utf-8")
-    assert set(re.findall(r"<!-- fields of (\w+) -->", text)) == set(names())
-    assert json_page.page(text) == text, "python -m tests.helpers.json_page writes it"
+    text = (DOCS / "reference" / "json.md").read_text("utf-8")
+    assert set(re.findall(r"<!-- generated: fields (\w+) -->", text)) == set(names())

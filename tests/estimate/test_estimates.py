@@ -11,7 +11,7 @@ from tests.helpers.ptxview import SAMPLE, call
 
 RECORDED = str(SAMPLE)
 MEASURED = {"780c582c": 1.38, "a4fe74f3": 3.78, "ed6dc2ce": 4.13}
-"""µs by CUPTI of three kernels of the recording on an H200 (docs/timing.md)."""
+"""µs by CUPTI of three kernels of the recording on an H200 (docs/guide/time-and-profile.md)."""
 
 
 def rows(*words: str) -> list[dict[str, Any]]:

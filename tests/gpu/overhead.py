@@ -403,7 +403,7 @@ def summarise(measured: dict[str, Any]) -> dict[str, dict[str, Any]]:
 
 
 def markdown(measured: dict[str, Any], summary: dict[str, dict[str, Any]]) -> str:
-    """The table of docs/measured.md."""
+    """The table of docs/explanation/accuracy.md."""
     heads = "".join(f" {title}, ms a step | ratio (95 %) |" for title in FIGURES.values())
     lines = [f"| state |{heads}", "|---|" + "---:|" * 2 * len(FIGURES)]
     for name, row in summary.items():

@@ -3,8 +3,8 @@
 Each pair gets a new virtual environment, one at a time, by pip; without a named Triton, the
 one that torch's wheel asks for, or the newest. Three programs run in it through ``ptxview run
 --target sm_90``, and their recordings are compared with what they make: kernels with all of their
-stages, linked lines, tunings, graphs, no problem. Prints a row of the table in docs/measured.md as
-soon as it is known, and each difference below it.
+stages, linked lines, tunings, graphs, no problem. Prints a row of the table in
+docs/explanation/accuracy.md as soon as it is known, and each difference below it.
 
 An install takes a minute or two, 4 GB to download and 6 GB of disk, a row three minutes on two
 cores. Exits with 1 where a version that runs is not recorded whole.

@@ -4,7 +4,11 @@ Each is a small pure function of a subject and the thresholds of ``reference/hin
 no finding where it does not apply, and none where what it needs is not known.
 """
 
+from collections.abc import Iterable
+
 from inspector.analyse.hints.access import (
+    DIVERGENCE,
+    REPEATED,
     bank_conflicts,
     narrow_access,
     narrow_rows,
@@ -53,6 +57,15 @@ HINTS = (
 
 RULES = tuple(h.__name__.replace("_", "-") for h in HINTS if h is not narrow_rows)
 """The names of what hints say, which are those of their functions: narrow rows are accesses too."""
+PAGE = "docs/reference/hints.md"
+"""Explains each rule, below an anchor of its name."""
+
+
+def pages(findings: Iterable[Finding]) -> tuple[str, ...]:
+    """Where the rules of findings are explained; a profiler's rules have no page here."""
+    documented = {*RULES, DIVERGENCE, REPEATED}
+    rules = dict.fromkeys(finding.rule for finding in findings)
+    return tuple(f"{PAGE}#{rule}" for rule in rules if rule in documented)
 
 
 def hints(subject: HintSubject, thresholds: Thresholds) -> tuple[Finding, ...]:

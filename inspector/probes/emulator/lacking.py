@@ -12,7 +12,10 @@ from typing import Any
 
 from . import say
 
-LACKED = "the emulated device has no {}; run this part of the program on a GPU"
+LACKED = (
+    "the emulated device has no {}; run this part of the program on a GPU "
+    "(docs/guide/without-a-gpu.md#not-emulated)"
+)
 DECLARED = re.compile(r"^def (_(?:cuda|cudnn|nccl|gds|graph_pool)\w+)\(", re.MULTILINE)
 """``def _cuda_getCurrentBlasHandle() -> _int: ...``"""
 UNDECLARED = ("_cuda_record_untuned_enable", "_cuda_tunableop_get_rotating_buffer_size")
