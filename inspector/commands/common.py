@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from inspector.measure.ncu.report import Report
     from inspector.reader.reader import Reader
 
-LARGE_CUBIN_BYTES = 8 << 20
-"""Bytes of a cubin from which on it is said that one has to wait: about a second for each MB."""
 MAX_UNASKED_LINES = 50_000
 """Lines that are printed on a terminal without a question."""
 MAX_INPUT_BYTES = 64 << 20
@@ -62,8 +60,6 @@ def open_profiled(
     from inspector.sources.opening import newest, open_path, open_paths
 
     location = Path(path) if path is not None else newest()
-    if location.suffix.lower() in (".cubin", ".fatbin") and location.is_file():
-        _announce(location, location.stat().st_size)
     report_paths = [Path(r) for r in reports]
     if other_paths:
         recording = open_paths([location, *map(Path, other_paths)])
@@ -75,23 +71,16 @@ def open_profiled(
     return profiled(recording, device, files.of_recording(location, report_paths))
 
 
-def _announce(path: Path, size: int) -> None:
-    """Say what is waited for where a file has much machine code."""
-    if size >= LARGE_CUBIN_BYTES:
-        say(
-            f"{path} has {size / 1e6:.0f} MB of machine code: nvdisasm lists it and every function "
-            "is read, which takes about a second for each MB"
-        )
-
-
 def confirmed(count: int) -> bool:
-    """Whether to print so many lines: asked on a terminal, never for a pipe or a file."""
-    if count <= MAX_UNASKED_LINES or not (printing.to_terminal() and printing.at_terminal()):
+    """Whether to print so many lines: asked on a terminal, never for a pipe or a file. Where nobody
+    can answer, nothing is printed on it."""
+    if count <= MAX_UNASKED_LINES or not printing.to_terminal():
         return True
-    reply = printing.answer(f"ptxview: print {count:,} lines on this terminal? [y/N] ") or ""
-    if reply.strip().lower() in ("y", "yes"):
-        return True
-    say("nothing was printed: --lines 1:200 prints a part, and | less -R pages all")
+    if printing.at_terminal():
+        reply = printing.answer(f"ptxview: print {count:,} lines on this terminal? [y/N] ") or ""
+        if reply.strip().lower() in ("y", "yes"):
+            return True
+    say(f"{count:,} lines were not printed: --lines 1:200 prints a part, and | less -R pages all")
     return False
 
 

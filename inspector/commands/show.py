@@ -319,7 +319,9 @@ def _graph(reader: Reader, graph: Graph, args: argparse.Namespace) -> int:
     if lines is not None:
         text = "".join(f"{line_text}\n" for line_text in listing.texts(*lines))
     if stage is Stage.OPERATIONS:
-        printing.lines([shown(line_text) for line_text in text.split("\n")])
+        rows = text.split("\n")
+        if common.confirmed(len(rows)):
+            printing.lines(map(shown, rows))
         return Exit.OK
     return _print(text, stage, graph.stages[stage].origin_path, lines[0] if lines else 1)
 
@@ -396,7 +398,10 @@ def _print_beside(
     stage, name, other = titles
     other_lines = {line.n: line for line in listing.lines}
     out, heads = printing.out(), (f"{stage.value}: {name}", other.value)
-    out.print(tables.beside(lines, other_lines, links, out.width, heads))
+    table = tables.beside(lines, other_lines, links, out.width, heads)
+    if not common.confirmed(table.row_count):
+        return Exit.OK
+    out.print(table)
     if not links:
         printing.narrate(f"No line of {stage.value} says that it belongs to one of {other.value}.")
     return Exit.OK
@@ -564,7 +569,7 @@ def _print_brief_kernel(
     from inspector.report import brief
 
     listing = reader.listing(variant, stage)
-    reader.summaries.count_hints([variant])
+    reader.summaries.read_now(variant)
     findings = reader.findings(variant)
     time = launch_evidence(reader).launch_time(kernel, variant)
     resources = reader.resources(variant)

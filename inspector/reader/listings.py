@@ -23,7 +23,7 @@ from inspector.analyse.links import (
     relate,
 )
 from inspector.base.model import Stage, Variant
-from inspector.base.text import PtxviewError, Unreadable, base_name
+from inspector.base.text import PtxviewError, Unreadable, base_name, shown
 from inspector.listing import parse
 from inspector.listing.cubin import is_elf, read_cubin
 from inspector.listing.line import Function, Listing
@@ -31,8 +31,11 @@ from inspector.listing.ptx import misplaced
 from inspector.reader.tables import operations
 from inspector.recording.layout import DerivedCache
 from inspector.sources.disassembly import disassemble
+from inspector.system.printing import narrate
 
 DISASSEMBLED = "nvdisasm -c"
+LARGE_CUBIN_BYTES = 8 << 20
+"""Bytes of a cubin from which on it is said that one has to wait."""
 LOW = (Stage.PTX, Stage.LLIR, Stage.TTGIR, Stage.TTIR, Stage.SASS)
 """Stages whose links say which lines of the source became code, the best first."""
 
@@ -74,6 +77,16 @@ class Memo:
                 self._kept.pop(key, None)
 
 
+def _announce(variant: Variant, size: int) -> None:
+    """Say what is waited for where there is much machine code."""
+    if size >= LARGE_CUBIN_BYTES:
+        name = shown(base_name(variant.symbol))
+        narrate(
+            f"ptxview: the cubin of {name} has {size / 1e6:.0f} MB of machine code: nvdisasm lists "
+            "it and every line is read, which takes a second or two for each MB"
+        )
+
+
 class Listings:
     """Texts, listings and links of variants, each computed once. Thread-safe."""
 
@@ -92,6 +105,7 @@ class Listings:
             raise Unreadable(f"there is no {stage.value} of {variant.symbol}: {why}")
         if stage is Stage.SASS:
             cubin = file.content.read()
+            _announce(variant, len(cubin))
             if file.text_from != DISASSEMBLED and not is_elf(cubin):  # a report has the text alone
                 return StageText(decode(cubin), file.text_from)
             plain_text, annotated, command = disassemble(cubin, self.cache)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -31,7 +33,7 @@ from inspector.reader import tables
 from inspector.reader.facts import MACHINE, Measurements, VariantFacts, at_hand, by_cubin
 from inspector.reader.line_annotations import AnnotationReader
 from inspector.reader.listings import decode
-from inspector.recording.layout import DerivedCache
+from inspector.recording.layout import DerivedCache, content_digest
 from inspector.system import files
 from inspector.system.process import side_by_side
 
@@ -44,6 +46,8 @@ MAX_COUNTED_VARIANTS = 1000
 """Larger lists count no hints: even looking into the cache reads every stage."""
 MAX_COUNTED_LINES = 100_000
 """Lines of PTX of a variant whose hints a list counts: about two seconds of analysis."""
+MAX_COUNTED_CUBIN_BYTES = 2 << 20
+"""Bytes of a cubin whose hints a list counts: nvdisasm takes a second or two for each MB."""
 
 Key = tuple[str, str]  # A variant's hash and its symbol
 
@@ -108,21 +112,20 @@ class Summaries:
                 return
 
     def count_hints(self, variants: Sequence[Variant], seconds: float = COUNTING_SECONDS) -> int:
-        """Count hints of short PTX, cached ones, then for ``seconds``; how many are left."""
-        line_limit = MAX_COUNTED_LINES
+        """Count hints: cached ones, then of small code for ``seconds``; how many are left."""
         variants = [v for v in variants if not v.uncompiled]
         if len(variants) > MAX_COUNTED_VARIANTS:
             return len(variants)
         uncounted = [v for v in variants if not self._cached((v.hash, v.symbol), v)]
-        uncounted = [v for v in uncounted if _text(v, Stage.PTX).count(b"\n") <= line_limit]
+        small = [cubin for cubin in by_cubin(uncounted) if _is_small(cubin[0])]
         until = time.monotonic() + seconds
 
         def count(cubin: list[Variant]) -> None:
             if time.monotonic() < until:
-                self._of_cubin(cubin)
+                self._of_cubin(cubin, until)
 
-        list(side_by_side(count, by_cubin(uncounted)))
-        summaries = (self.summary_of(variant) for variant in uncounted)
+        list(side_by_side(count, small))
+        summaries = (self.summary_of(variant) for variant in chain.from_iterable(small))
         return sum(summary is None or summary.hints is None for summary in summaries)
 
     def _cached(self, key: Key, variant: Variant) -> bool:
@@ -133,9 +136,12 @@ class Summaries:
                 self._known[key] = msgspec.json.decode(data, type=VariantSummary)
         return key in self._known
 
-    def _of_cubin(self, variants: Sequence[Variant]) -> None:
-        """Read the kernels of one cubin; nothing else is kept of them, there may be thousands."""
-        for variant in variants:
+    def _of_cubin(self, variants: Sequence[Variant], until: float = math.inf) -> None:
+        """Read the kernels of one cubin, the first of them whatever the time; nothing else is kept
+        of them, there may be thousands."""
+        for index, variant in enumerate(variants):
+            if index and time.monotonic() >= until:
+                break
             try:
                 summary = self._summary(variant)
             except Exception as error:  # a fault in one variant is no reason to read no other
@@ -186,8 +192,20 @@ class Summaries:
         # Names are a stranger's: not every one of them can be encoded.
         parts: list[bytes | str] = ["rules", __version__, ascii(inputs)]
         for stage in sorted(variant.stages, key=lambda s: s.rank):
-            parts += [stage.value, _text(variant, stage)]
+            parts += [stage.value, self._digest(variant, stage)]
         return reader.cache.key(*parts)
+
+    def _digest(self, variant: Variant, stage: Stage) -> str:
+        """The digest of a stage's content, read once for all kernels of a cubin; "" without one."""
+
+        content = variant.stages[stage].content
+
+        def read() -> str:
+            with suppress(PtxviewError):
+                return content_digest(content) if at_hand(variant, stage) else ""
+            return ""
+
+        return self._reader.memo.once(("digest", variant.hash, id(content)), read)
 
 
 def _text(variant: Variant, stage: Stage) -> bytes:
@@ -195,6 +213,13 @@ def _text(variant: Variant, stage: Stage) -> bytes:
     with suppress(PtxviewError):
         return variant.stages[stage].content.read() if at_hand(variant, stage) else b""
     return b""
+
+
+def _is_small(variant: Variant) -> bool:
+    """Whether a list may wait for the hints of a variant's cubin."""
+    if len(_text(variant, Stage.SASS)) > MAX_COUNTED_CUBIN_BYTES:
+        return False
+    return _text(variant, Stage.PTX).count(b"\n") <= MAX_COUNTED_LINES
 
 
 class GraphReader(AnnotationReader):

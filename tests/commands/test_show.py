@@ -10,6 +10,7 @@ import pytest
 
 from inspector.commands import common
 from inspector.system import printing
+from tests.helpers.hostile import on_pty
 from tests.helpers.ptxview import LECTURE, MATMUL, SQUARE, Done, call, printed, tool
 
 CUBINS = sorted(LECTURE.glob("triton/*/*.cubin"))
@@ -19,6 +20,14 @@ TEXTS = [
     for stage in ("ttir", "ttgir", "llir", "ptx")
     if list(folder.glob(f"*.{stage}"))
 ]
+
+ENTRY = """.version 8.0
+.target sm_90
+.address_size 64
+.visible .entry kernel() {
+ret;
+}
+"""
 
 
 def hash_of(folder: Path) -> str:
@@ -139,8 +148,40 @@ def test_many_lines_are_printed_on_a_terminal_only_if_wanted(
     assert all("658,517 lines" in prompt for prompt in asked)
 
 
-def test_a_large_cubin_is_said_to_take_time(tmp_path: Path) -> None:
+@pytest.mark.parametrize("view", [(), ("-a",), ("--beside", "sass")], ids=" ".join)
+def test_many_lines_are_not_printed_on_a_terminal_where_nobody_answers(
+    tmp_path: Path, view: tuple[str, ...]
+) -> None:
+    text = ENTRY.replace("ret;", "// comment\n" * 60_000 + "ret;")
+    path = tmp_path / "large.ptx"
+    path.write_text(text)
+    sent = on_pty("show", path, *view).said
+    assert "lines were not printed: --lines" in sent
+    assert sent.count("// comment") < 10
+    assert on_pty("show", path, *view, "--lines", "5:200").said.count("// comment") > 100
+    assert call("show", path, *view).out.count(b"// comment") >= 60_000, "a pipe gets everything"
+
+
+def test_a_large_cubin_is_said_to_take_time_where_it_is_disassembled(tmp_path: Path) -> None:
     path = tmp_path / "large.cubin"
     path.write_bytes(CUBINS[0].read_bytes() + b"\0" * (9 << 20))
-    assert "MB of machine code" in call("show", path).said
+    assert "9 MB of machine code" in call("show", path, "--stage", "sass").said
+    assert call("show", path, "--brief", "--json").json["hints"] is not None
+
+
+def test_a_list_does_not_wait_for_the_hints_of_a_large_cubin(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    path = tmp_path / "large.cubin"
+    path.write_bytes(CUBINS[0].read_bytes() + b"\0" * (9 << 20))
+    done = call("list", path, "--json")
+    (kernel,) = done.json["kernels"]
+    (variant,) = kernel["variants"]
+    assert variant["hints"] is None
+    assert variant["resources"]["registers"] is not None
+    assert "machine code" not in done.said
+    path.write_bytes(CUBINS[0].read_bytes())
+    (kernel,) = call("list", path, "--json").json["kernels"]
+    assert kernel["variants"][0]["hints"] is not None
     assert "MB of machine code" not in call("show", CUBINS[0]).said
