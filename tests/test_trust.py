@@ -34,7 +34,7 @@ from inspector.recording.layout import (
 from inspector.sources.opening import open_path
 from inspector.system import toolchain
 from inspector.tui.app.app import PtxviewApp
-from inspector.tui.keys.command_table import TABLE, Where
+from inspector.tui.keys.command_table import TABLE, KeyContext
 from inspector.tui.main.main_screen import file_name
 from inspector.tui.work.work_screen import TimingScreen, TimingState
 from tests.helpers.ptxview import (
@@ -369,7 +369,7 @@ async def test_no_key_runs_what_a_recording_names(
         await _rest(ui)
         screen = app.screen
         assert isinstance(screen, TimingScreen) and screen.state is TimingState.ASKING
-        for key in sorted(k.keys.split(",")[0] for k in TABLE if k.where is Where.TIMING):
+        for key in sorted(k.keys.split(",")[0] for k in TABLE if k.where is KeyContext.TIMING):
             if key not in ("y", "n", "escape"):
                 await ui.press(key)
         assert screen.state is TimingState.ASKING and not stranger.mark.exists()

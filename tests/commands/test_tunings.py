@@ -14,7 +14,7 @@ from inspector.listing.cubin import read_cubin
 from inspector.reader.reader import Reader
 from inspector.recording.layout import DerivedCache
 from inspector.report import tunings
-from inspector.tui.variants.variants_screen import columns, recorded, whole_scope
+from inspector.tui.variants.variants_screen import columns, recorded, recording_scope
 from tests.commands.test_costs import MM, round_of
 from tests.helpers.ptxview import call
 from tests.helpers.samples import DATA
@@ -92,7 +92,7 @@ def folder(tmp_path: Path) -> TunedFolder:
 def variant_rows(recording: Recording) -> tuple[VariantRow, ...]:
     """The rows of the interface's table of variants."""
     reader = Reader(recording, DerivedCache(Path("/dev/null/none")))
-    return recorded(reader, whole_scope(recording))
+    return recorded(reader, recording_scope(recording))
 
 
 def marks(text: str) -> list[str]:

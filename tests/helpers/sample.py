@@ -378,11 +378,17 @@ async def settle(pilot: Pilot[None], *keys: str) -> MainScreen:
                 [w for w in pilot.app.workers if w.group in GROUPS]
             )
         await pilot.pause()
-        if screen.kernels._asked:  # it asks for figures once the keys have been answered: now
+        if (
+            screen.kernels._read_scheduled
+        ):  # it asks for figures once the keys have been answered: now
             screen.kernels._read_visible()
             await pilot.pause()
         idle = not [w for w in pilot.app.workers if not w.is_finished]
-        if idle and not screen.kernels._asked and all(p.settled for p in screen.panes.panes):
+        if (
+            idle
+            and not screen.kernels._read_scheduled
+            and all(p.settled for p in screen.panes.panes)
+        ):
             break
     await pilot.pause()
     return screen

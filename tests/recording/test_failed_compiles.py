@@ -11,7 +11,7 @@ from inspector.reader.reader import Reader
 from inspector.recording.assemble import Assembly
 from inspector.recording.layout import BytesContent, DerivedCache
 from inspector.report import jsons, tables
-from inspector.tui.variants.variants_screen import recorded, whole_scope
+from inspector.tui.variants.variants_screen import recorded, recording_scope
 
 
 def test_the_reason_is_a_problem_of_the_recording() -> None:
@@ -52,7 +52,7 @@ def test_a_kernel_that_the_device_refuses_says_why_it_never_ran() -> None:
     assert [one["failed"] for one in listed] == [REFUSED["error"]]
     assert tables.never_ran(rec) == [f"matmul {variant.id} never ran: {REFUSED['error']}"]
     cache = DerivedCache(Path("/dev/null/none"))
-    (row,) = recorded(Reader(rec, cache), whole_scope(rec))
+    (row,) = recorded(Reader(rec, cache), recording_scope(rec))
     assert row.reason == f"failed: {REFUSED['error']}"
 
 

@@ -75,12 +75,12 @@ class PtxviewApp(App[None]):
         return self.main
 
     def _light(self) -> bool:
-        asked = self.config.theme
-        if asked == "auto" and self.memory is not None:
-            asked = self.memory.theme or asked
+        theme = self.config.theme
+        if theme == "auto" and self.memory is not None:
+            theme = self.memory.theme or theme
         # COLORFGBG is how rxvt and Konsole tell the ground's colour.
         light = os.environ.get("COLORFGBG", "").rpartition(";")[2] in ("7", "15")
-        return light if asked == "auto" else asked == "light"
+        return light if theme == "auto" else theme == "light"
 
     def on_mount(self) -> None:
         self.set_keymap(dict(self.keys))
@@ -98,9 +98,9 @@ class PtxviewApp(App[None]):
             return
         if main.output is not None:
             main.output.look()
-        if live.told != self._last_told:
-            self._last_told = live.told
-            main.title_bar.tell(told=live.told)
+        if live.state_text != self._last_told:
+            self._last_told = live.state_text
+            main.title_bar.tell(program_state=live.state_text)
         while live.news:
             title, text, bad = live.news.pop(0)
             self.notify(text, title=title, severity="error" if bad else "information", timeout=12)
@@ -120,9 +120,9 @@ class PtxviewApp(App[None]):
         if reads is None:
             return
         main, live, recording = self.main, self.live, reads.recording
-        if live is not None and live.send is None and not live.said:
+        if live is not None and live.send is None and not live.idle_text:
             status = recording.exit_status
-            live.said = "" if status is None else ending(status, recording.seconds)
+            live.idle_text = "" if status is None else ending(status, recording.seconds)
         self.reads = reads
         if main.empty and (recording.kernels or recording.graphs):
             await main.fill(reads)
@@ -137,14 +137,14 @@ class PtxviewApp(App[None]):
         self.exit()
 
     async def action_quit(self) -> None:
-        from inspector.tui.panes.pane_screen import Leaving
+        from inspector.tui.panes.pane_screen import QuitDialog
 
         if self.live is None or not self.live.running:
             self.leave()
-        elif not isinstance(self.screen, Leaving):
-            self.push_screen(Leaving(), self._left)
+        elif not isinstance(self.screen, QuitDialog):
+            self.push_screen(QuitDialog(), self._quit_chosen)
 
-    def _left(self, choice: Choice | None) -> None:
+    def _quit_chosen(self, choice: Choice | None) -> None:
         if self.live is not None and choice in (Choice.END, Choice.LEAVE):
             self.live.choice = choice
             if choice is Choice.END:
@@ -175,13 +175,13 @@ class PtxviewApp(App[None]):
         from inspector.tui.find.finder import palette
 
         main = self.main if self.screen is self.main else None
-        found = palette(self.screen, main, self.keys)
-        found.field.value = text
-        self.push_screen(found, self._run)
+        finder = palette(self.screen, main, self.keys)
+        finder.field.value = text
+        self.push_screen(finder, self._run)
 
-    def _run(self, chosen: Entry | None) -> None:
-        if chosen is not None and chosen.run is not None:
-            self.call_later(chosen.run)  # once the list is gone
+    def _run(self, entry: Entry | None) -> None:
+        if entry is not None and entry.run is not None:
+            self.call_later(entry.run)  # once the list is gone
 
     def action_problems(self) -> None:
         from inspector.tui.find.finder import problems_text
@@ -208,16 +208,16 @@ class PtxviewApp(App[None]):
         timeout: float | None = None,
         markup: bool = False,
     ) -> None:
-        said, head = lines_shown(message), shown(title)
-        super().notify(said, title=head, severity=severity, timeout=timeout, markup=False)
+        text, head = lines_shown(message), shown(title)
+        super().notify(text, title=head, severity=severity, timeout=timeout, markup=False)
 
     def panic(self, *renderables: RenderableType) -> None:
-        what = f"{type(self._exception).__name__}: {self._exception}"
-        said = Text(
-            f"ptxview: the interface failed ({what}). The recording is untouched; "
+        cause = f"{type(self._exception).__name__}: {self._exception}"
+        text = Text(
+            f"ptxview: the interface failed ({cause}). The recording is untouched; "
             "PTXVIEW_TRACEBACK=1 shows where it happened, for a report."
         )
-        super().panic(*(renderables if os.environ.get("PTXVIEW_TRACEBACK") else (said,)))
+        super().panic(*(renderables if os.environ.get("PTXVIEW_TRACEBACK") else (text,)))
 
 
 def run_tui(opener: Opener, name: str, live: Live | None = None) -> None:

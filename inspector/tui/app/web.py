@@ -59,8 +59,8 @@ class WebServer(Server):
         # A unique name: a cookie of another port would overwrite it.
         self.cookie = f"ptxview-{secrets.token_hex(8)}"
 
-    def knows(self, given: str | None) -> bool:
-        return given is not None and secrets.compare_digest(given.encode(), self.token.encode())
+    def knows(self, token: str | None) -> bool:
+        return token is not None and secrets.compare_digest(token.encode(), self.token.encode())
 
     async def _make_app(self) -> web.Application:
         app = web.Application(middlewares=[self._guard()])
@@ -77,9 +77,11 @@ class WebServer(Server):
             inside = request.path.startswith(f"{self.place}/")
             if self.knows(request.query.get("token")):
                 # From now on by the cookie: the address must not keep the token.
-                rest = request.rel_url.without_query_params("token").query_string
-                where = "./" if inside else f".{self.place}/"
-                answer: web.StreamResponse = web.HTTPFound(f"{where}?{rest}" if rest else where)
+                query = request.rel_url.without_query_params("token").query_string
+                location = "./" if inside else f".{self.place}/"
+                answer: web.StreamResponse = web.HTTPFound(
+                    f"{location}?{query}" if query else location
+                )
                 answer.set_cookie(
                     self.cookie, self.token, httponly=True, samesite="Strict", path=f"{self.place}/"
                 )
@@ -114,8 +116,8 @@ class WebServer(Server):
 
     def announce(self) -> None:
         host = f"[{self.host}]" if ":" in self.host else self.host
-        where = f"http://{host}:{self.port}/?token={self.token}"
-        narrate(f"ptxview: {where}   (Ctrl-C ends it)")
+        address = f"http://{host}:{self.port}/?token={self.token}"
+        narrate(f"ptxview: {address}   (Ctrl-C ends it)")
         if not loopback(self.host):
             narrate(
                 "ptxview: anyone with this address reads the recording and can save files as you "

@@ -138,7 +138,7 @@ def _kinds(listing: Listing, texts: Sequence[str]) -> Iterator[Fold | None]:
 def regions(listing: Listing) -> dict[Fold, tuple[Region, ...]]:
     """What can be folded, of each kind ascending and apart; the last line is never a mark."""
     texts = texts_of(listing)
-    found: dict[Fold, list[Region]] = {kind: [] for kind in Fold}
+    regions_by_kind: dict[Fold, list[Region]] = {kind: [] for kind in Fold}
     last = 0
     for kind, group in groupby(_kinds(listing, texts)):
         first, last = last + 1, last + sum(1 for _ in group)
@@ -146,18 +146,20 @@ def regions(listing: Listing) -> dict[Fold, tuple[Region, ...]]:
         while kind is Fold.DEBUG and not texts[end - 1].strip():
             end -= 1
         if kind is not None and end - first >= (kind is not Fold.MARKS):
-            found[kind].append(Region(first, end, kind))
-    functions = found[Fold.FUNCTION]
-    for one in sorted(listing.functions, key=lambda f: (f.first, -f.last)):
-        if one.last > one.first and not (functions and one.first <= functions[-1].last):
-            functions.append(Region(one.first, min(one.last, len(texts)), Fold.FUNCTION))
-    return {kind: tuple(each) for kind, each in found.items()}
+            regions_by_kind[kind].append(Region(first, end, kind))
+    functions = regions_by_kind[Fold.FUNCTION]
+    for function in sorted(listing.functions, key=lambda f: (f.first, -f.last)):
+        if function.last > function.first and not (
+            functions and function.first <= functions[-1].last
+        ):
+            functions.append(Region(function.first, min(function.last, len(texts)), Fold.FUNCTION))
+    return {kind: tuple(kind_regions) for kind, kind_regions in regions_by_kind.items()}
 
 
 def region_at(regions: Sequence[Region], n: int) -> Region | None:
     """The one of ascending regions that line ``n`` is in."""
-    at = bisect_right(regions, n, key=lambda region: region.first) - 1
-    return regions[at] if at >= 0 and n <= regions[at].last else None
+    index = bisect_right(regions, n, key=lambda region: region.first) - 1
+    return regions[index] if index >= 0 and n <= regions[index].last else None
 
 
 class RowMap:
@@ -171,7 +173,7 @@ class RowMap:
         self.closed: list[Region] = []
         shown: list[int] = []
         first = 1
-        for region in sorted(closed, key=lambda one: (one.first, -one.last)):
+        for region in sorted(closed, key=lambda region: (region.first, -region.last)):
             if region.first >= first:
                 self.closed.append(region)
                 shown += range(first, region.first + (region.kind is not Fold.MARKS))
@@ -186,8 +188,8 @@ class RowMap:
         return region_at(self.closed, n)
 
     def marks(self, n: int) -> Region | None:
-        above = self.fold(n - 1)
-        return above if above is not None and above.kind is Fold.MARKS else None
+        fold = self.fold(n - 1)
+        return fold if fold is not None and fold.kind is Fold.MARKS else None
 
     def shown(self, n: int) -> int:
         region = self.fold(n)
@@ -216,7 +218,7 @@ class Folding:
     def kinds(self) -> frozenset[Fold]:
         return frozenset() if self.as_it_is else LEVELS[self.level % len(LEVELS)]
 
-    def know(self, regions: Mapping[Fold, tuple[Region, ...]]) -> None:
+    def set_regions(self, regions: Mapping[Fold, tuple[Region, ...]]) -> None:
         self.regions, self._flipped = regions, set()
 
     def flip(self, region: Region) -> None:
@@ -225,24 +227,32 @@ class Folding:
     def deeper(self) -> str:
         self.level = (self.level + 1) % len(LEVELS)
         self._flipped = set()
-        kinds = ", ".join(kind.value for kind in Fold if kind in self.kinds)
-        said = f"Folded: {kinds}." if kinds else "Nothing is folded."
-        return said.replace("the function", "functions")
+        folded = ", ".join(kind.value for kind in Fold if kind in self.kinds)
+        sentence = f"Folded: {folded}." if folded else "Nothing is folded."
+        return sentence.replace("the function", "functions")
 
-    def turn(self) -> str:
+    def toggle_verbatim(self) -> str:
         self.as_it_is = not self.as_it_is
         self._flipped = set()
         if self.as_it_is:
             return "The file as it is, line by line; w again folds it for reading."
         return "For reading: marks and debug sections are folded, names are short."
 
-    def at(self, n: int) -> Region | None:
-        around = [found for each in self.regions.values() if (found := region_at(each, n))]
+    def region_at_line(self, n: int) -> Region | None:
+        around = [
+            region
+            for kind_regions in self.regions.values()
+            if (region := region_at(kind_regions, n))
+        ]
         return min(around, key=lambda region: region.last - region.first, default=None)
 
     def rows(self, lines: int) -> RowMap:
-        every = (region for each in self.regions.values() for region in each)
-        closed = (one for one in every if (one.kind in self.kinds) != (one in self._flipped))
+        all_regions = (region for kind_regions in self.regions.values() for region in kind_regions)
+        closed = (
+            region
+            for region in all_regions
+            if (region.kind in self.kinds) != (region in self._flipped)
+        )
         return RowMap(lines, closed)
 
 
@@ -253,8 +263,8 @@ Marks = Mapping[int, tuple[str, Style]]
 class MarkedBar(ScrollBarRender):
     """The usual bar with the marks drawn over it."""
 
-    def __init__(self, *args: Any, marks: Callable[[int], Marks], **more: Any) -> None:
-        super().__init__(*args, **more)
+    def __init__(self, *args: Any, marks: Callable[[int], Marks], **options: Any) -> None:
+        super().__init__(*args, **options)
         self.marks = marks
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
@@ -262,9 +272,9 @@ class MarkedBar(ScrollBarRender):
             if isinstance(bar, Segments):
                 rows = list(bar.segments)
                 for y, (sign, style) in self.marks(len(rows)).items():
-                    held = rows[y].style or Style()
-                    ground = held.color if held.reverse else held.bgcolor
-                    drawn = Style(color=style.color, bgcolor=ground, bold=True, meta=held.meta)
+                    bar_style = rows[y].style or Style()
+                    ground = bar_style.color if bar_style.reverse else bar_style.bgcolor
+                    drawn = Style(color=style.color, bgcolor=ground, bold=True, meta=bar_style.meta)
                     rows[y] = Segment(sign, drawn)
                 bar = Segments(rows, new_lines=True)
             yield bar
@@ -291,33 +301,35 @@ def lanes_shown(flow: FlowLanes | None, width: int) -> int:
 
 def meets(lines: tuple[int, ...], first: int, last: int) -> bool:
     """Whether one of ascending ``lines`` is among ``first`` to ``last``."""
-    at = bisect_left(lines, first)
-    return at < len(lines) and lines[at] <= last
+    index = bisect_left(lines, first)
+    return index < len(lines) and lines[index] <= last
 
 
-def cells(flow: FlowLanes, shown: int, n: int, cursor: int, again: bool) -> tuple[FlowCell, ...]:
+def cells(
+    flow: FlowLanes, shown: int, n: int, cursor: int, continued: bool
+) -> tuple[FlowCell, ...]:
     """What is beside line ``n``, outermost lane first; ``again``: a further row of the line."""
     row = [(" ", BRANCH)] * (shown + 1)
     for lane in range(shown):
         arrow = flow.arrow_at(lane, n)
-        if arrow is None or (again and n == arrow.last):
+        if arrow is None or (continued and n == arrow.last):
             continue
         signs = _HEAVY if arrow.loops else _THIN
         kind = _kind(arrow, cursor)
-        at = shown - 1 - lane
-        if again or not arrow.ends_at(n):
-            row[at] = signs["pass"], kind
+        column = shown - 1 - lane
+        if continued or not arrow.ends_at(n):
+            row[column] = signs["pass"], kind
             continue
         corner = "top" if n == arrow.first else "bottom" if n == arrow.last else "join"
         corner = "join" if arrow.first == arrow.last else corner
-        row[at] = signs[corner], kind
-        for right in range(at + 1, shown):
+        row[column] = signs[corner], kind
+        for right in range(column + 1, shown):
             crossed = row[right][0] not in (" ", "─", "━")
             row[right] = signs["cross" if crossed else "across"], kind
         foot = "▸" if n == arrow.target else signs["across"]
         if row[shown][0] != "▸":
             row[shown] = foot, kind
-    if not again and row[shown][0] == " ":
+    if not continued and row[shown][0] == " ":
         for arrow in flow.ends(n):
             # Its lane has no room.
             row[shown] = "▹" if n == arrow.target else "╶", _kind(arrow, cursor)
@@ -330,15 +342,15 @@ def _kind(arrow: Arrow, cursor: int) -> str:
 
 def arrow_at(flow: FlowLanes, shown: int, n: int, cell: int) -> Arrow | None:
     """The arrow that is drawn in a cell beside line ``n``, else one that ends on the line."""
-    own = None if cell >= shown else flow.arrow_at(shown - 1 - cell, n)
-    return own or next(iter(flow.ends(n)), None)
+    arrow = None if cell >= shown else flow.arrow_at(shown - 1 - cell, n)
+    return arrow or next(iter(flow.ends(n)), None)
 
 
 def along(arrow: Arrow, n: int) -> int:
     """To the target of an arrow; from there to the next line that branches to it, round the end."""
     if n != arrow.target:
         return arrow.target
-    return next((at for at in arrow.sources if at > n), arrow.sources[0])
+    return next((source for source in arrow.sources if source > n), arrow.sources[0])
 
 
 LIVE, STALL, NOTES, SAMPLES, CYCLES = "live", "stall", "notes", "samples", "cycles"
@@ -396,20 +408,20 @@ class Gutter(Struct, frozen=True, dict=True):
     """The columns of one listing; ``run``: ``StageFigures``, where its kernel was run."""
 
     annotations: LineAnnotations = NOTHING
-    wanted: tuple[str, ...] = ()
+    selected: tuple[str, ...] = ()
     run: Any = None
 
     @property
     def columns(self) -> tuple[str, ...]:
         """The columns that are wanted and there, and have cells of their own."""
-        return tuple(c for c in self.there if c in self.wanted and c != NOTES)
+        return tuple(c for c in self.available if c in self.selected and c != NOTES)
 
     @property
     def width(self) -> int:
         return sum(map(_width, self.columns))
 
     @property
-    def there(self) -> tuple[str, ...]:
+    def available(self) -> tuple[str, ...]:
         annotations = self.annotations
         classes = tuple(f"{LIVE}:{name}" for name in annotations.classes)
         return (
@@ -436,35 +448,42 @@ class Gutter(Struct, frozen=True, dict=True):
 
     def parts(self, n: int) -> tuple[tuple[str, bool], ...]:
         """Columns of line ``n`` without the lane's value, and whether each is at its largest."""
-        told = self.annotations.at(n)
+        annotation = self.annotations.at(n)
         return tuple(
-            (f"{self._cell(c, told, n)[: _width(c) - 1]:>{_width(c) - 1}} ", self._loud(c, told, n))
+            (
+                f"{self._cell(c, annotation, n)[: _width(c) - 1]:>{_width(c) - 1}} ",
+                self._loud(c, annotation, n),
+            )
             for c in self.columns
             if c != VALUE
         )
 
     def figure(self, column: str, n: int) -> float | None:
         """The figure of a column on line ``n``; None if unknown."""
-        told, (kind, _, one) = self.annotations.at(n), column.partition(":")
+        annotation, (kind, _, register_class) = self.annotations.at(n), column.partition(":")
         if kind == CYCLES:
             return self.annotations.estimated.get(n)
         if kind == STALL:
-            return told.cycles()
+            return annotation.cycles()
         if kind == SAMPLES:
-            return None if told.samples is None else told.samples.all
-        counts = told.counts()
+            return None if annotation.samples is None else annotation.samples.all
+        counts = annotation.counts()
         if kind != LIVE or counts is None:
             return None
         # PTX's own registers are virtual ones.
-        allocated = self.annotations.machine or told.live is None
-        return counts.get(one or "gpr", 0) if one or allocated else virtual(counts)
+        allocated = self.annotations.machine or annotation.live is None
+        return (
+            counts.get(register_class or "gpr", 0)
+            if register_class or allocated
+            else virtual(counts)
+        )
 
-    def _most(self, column: str, told: Told) -> int:
-        allocated = self.annotations.machine or told.live is None
-        one = column.partition(":")[2] or ("gpr" if allocated else "virtual")
-        return self.annotations.most.get(one, 0)
+    def _maximum(self, column: str, annotation: Told) -> int:
+        allocated = self.annotations.machine or annotation.live is None
+        register_class = column.partition(":")[2] or ("gpr" if allocated else "virtual")
+        return self.annotations.most.get(register_class, 0)
 
-    def _loud(self, column: str, told: Told, n: int) -> bool:
+    def _loud(self, column: str, annotation: Told, n: int) -> bool:
         """Whether a figure is as large as any of its kind, or has a tenth of the samples."""
         if self.run is not None and column in RUN:
             return bool(self.run.hot(n))
@@ -472,13 +491,13 @@ class Gutter(Struct, frozen=True, dict=True):
             return n in self.annotations.hottest
         if column in (STALL, CYCLES):
             return False
-        if most := self._most(column, told):
-            return self.figure(column, n) == most
-        if column != LIVE or told.live is None:
-            return column == LIVE and told.rolled is not None and told.rolled.peak
+        if maximum := self._maximum(column, annotation):
+            return self.figure(column, n) == maximum
+        if column != LIVE or annotation.live is None:
+            return column == LIVE and annotation.rolled is not None and annotation.rolled.peak
         return n in self.annotations.peaks
 
-    def _cell(self, column: str, told: Told, n: int) -> str:
+    def _cell(self, column: str, annotation: Told, n: int) -> str:
         if self.run is not None and column in RUN:
             return str(self.run.cell(column, n))
         share, figure = self.annotations.share(n), self.figure(column, n)
@@ -487,20 +506,20 @@ class Gutter(Struct, frozen=True, dict=True):
         if figure is None or column in (STALL, CYCLES):
             text = "" if figure is None else f"{figure:g}"
             return f"{figure:.1f}" if column == CYCLES and figure else text
-        most = self._most(column, told)
-        eighths = min(len(BARS) - 1, int(figure * len(BARS) / most)) if most else 0
-        return f"{figure:g}{BARS[eighths] if most and figure else ' '}"
+        maximum = self._maximum(column, annotation)
+        eighths = min(len(BARS) - 1, int(figure * len(BARS) / maximum)) if maximum else 0
+        return f"{figure:g}{BARS[eighths] if maximum and figure else ' '}"
 
     def sign(self, n: int) -> str:
-        if NOTES not in self.wanted:
+        if NOTES not in self.selected:
             return " "
-        held = {note.severity for note in self.annotations.at(n).notes}
-        return next((SEVERITY_SIGNS[s] for s in _ORDER if s in held), " ")
+        severities = {note.severity for note in self.annotations.at(n).notes}
+        return next((SEVERITY_SIGNS[s] for s in _ORDER if s in severities), " ")
 
     def ranked(self, column: str, lines: int) -> tuple[int, ...]:
-        told = ((n, self.figure(column, n)) for n in range(1, lines + 1))
-        figures = ((n, figure) for n, figure in told if figure is not None)
-        return ranked(figures, column.startswith(LIVE), MAX_RANKED_LINES)
+        figures = ((n, self.figure(column, n)) for n in range(1, lines + 1))
+        known_figures = ((n, figure) for n, figure in figures if figure is not None)
+        return ranked(known_figures, column.startswith(LIVE), MAX_RANKED_LINES)
 
 
 MAX_RANKED_LINES = 200
@@ -516,36 +535,42 @@ MAX_MATCHES_PER_LINE = 200
 
 
 def code_strip(text: str, spans: Spans, dark: bool) -> Strip:
-    plain = token_style(Token, dark)
-    segments, at = [], 0
+    token_default = token_style(Token, dark)
+    segments, position = [], 0
     for start, end, token in spans:
-        if end > start >= at:
-            segments.append(Segment(text[at:start], plain))
+        if end > start >= position:
+            segments.append(Segment(text[position:start], token_default))
             segments.append(Segment(text[start:end], token_style(token, dark)))
-            at = end
-    return Strip([one for one in (*segments, Segment(text[at:], plain)) if one.text])
+            position = end
+    return Strip(
+        [
+            segment
+            for segment in (*segments, Segment(text[position:], token_default))
+            if segment.text
+        ]
+    )
 
 
 def mark_matches(strip: Strip, text: str, pattern: re.Pattern[str], style: Style) -> Strip:
-    found = islice((m for m in pattern.finditer(text) if m[0]), MAX_MATCHES_PER_LINE)
-    cuts = [(cell_len(text[: match.start()]), cell_len(text[: match.end()])) for match in found]
+    matches = islice((m for m in pattern.finditer(text) if m[0]), MAX_MATCHES_PER_LINE)
+    cuts = [(cell_len(text[: match.start()]), cell_len(text[: match.end()])) for match in matches]
     return styled(strip, cuts, style)
 
 
 def styled(strip: Strip, cells: Iterable[tuple[int, int]], style: Style) -> Strip:
-    at, parts = 0, []
+    cell, parts = 0, []
     for start, end in cells:
         loud = [Segment(s.text, (s.style or Style()) + style) for s in strip.crop(start, end)]
-        parts += [strip.crop(at, start), Strip(loud)]
-        at = end
-    return Strip.join([*parts, strip.crop(at, strip.cell_length)]) if parts else strip
+        parts += [strip.crop(cell, start), Strip(loud)]
+        cell = end
+    return Strip.join([*parts, strip.crop(cell, strip.cell_length)]) if parts else strip
 
 
-def with_ends(strip: Strip, code: Strip, left: int, room: int, style: Style) -> Strip:
+def with_ends(strip: Strip, code: Strip, offset: int, room: int, style: Style) -> Strip:
     """Mark the ends of a row of ``code`` from cell ``left`` at which it goes on."""
-    if code.cell_length > left + room and room > 2:
+    if code.cell_length > offset + room and room > 2:
         strip = Strip.join([strip.crop(0, room - 1), Strip([Segment("›", style)], 1)])
-    if left and code.cell_length and room > 2:
+    if offset and code.cell_length and room > 2:
         strip = Strip.join([Strip([Segment("‹", style)], 1), strip.crop(1, room)])
     return strip
 
@@ -560,12 +585,12 @@ def breaks(text: str, room: int) -> tuple[int, ...]:
         return (0,)
     if text.isascii():
         return tuple(range(0, max(1, len(text)), room))[:MAX_ROWS_PER_LINE]
-    out, at = [0], 0
+    out, cell = [0], 0
     for char in text:
         wide = cell_len(char)
-        if at + wide - out[-1] > room:
-            out.append(at)
-        at += wide
+        if cell + wide - out[-1] > room:
+            out.append(cell)
+        cell += wide
     return tuple(out[:MAX_ROWS_PER_LINE])
 
 
@@ -582,7 +607,7 @@ def place_words(location: Location | None) -> tuple[str, ...]:
     if not location.line:
         return ("no source line", "no line")
     frames = named_frames(location)[:2]
-    words = [f"{file}:{at}" if file else at for file, at in frames]
+    words = [f"{file}:{line_number}" if file else line_number for file, line_number in frames]
     return (*((" ← ".join(words),) if len(words) > 1 else ()), words[0], frames[0][1])
 
 
@@ -595,7 +620,7 @@ class CodeRows:
 
     def __init__(self, view: Any) -> None:
         self.source: Highlighter | None = None
-        self.gutter = Gutter(wanted=CHOICES[0])
+        self.gutter = Gutter(selected=CHOICES[0])
         self.pattern: re.Pattern[str] | None = None
         self.register: re.Pattern[str] | None = None
         self.flow_width = 0
@@ -615,34 +640,34 @@ class CodeRows:
         return "" if self.source is None else self.source.text(n)
 
     def row(self, n: int, part: Part, width: int) -> Strip:
-        view, (left, right) = self._view, part
-        again = right is not None and left > 0
-        fold, marks, chosen = view.map.fold(n), view.map.marks(n), view.chosen
+        view, (offset, end) = self._view, part
+        continued = end is not None and offset > 0
+        fold, marks, selection = view.map.fold(n), view.map.marks(n), view.selected_lines
         first, last = n if marks is None else marks.first, n if fold is None else fold.last
         linked = meets(view.linked, first, last)
         current = meets(view.current, first, last)
-        here, tint = first <= view.cursor <= last, view.tint_of(n)
-        focused = here and view.has_focus
+        at_cursor, tint = first <= view.cursor <= last, view.tint_of(n)
+        focused = at_cursor and view.has_focus
         grounds = {
-            "chosen": chosen is not None and chosen[0] <= last and first <= chosen[1],
+            "chosen": selection is not None and selection[0] <= last and first <= selection[1],
             "cursor": focused,
             "current": current,
             f"{'lit' if tint < 0 else 'tint'}-{abs(tint)}": tint,
             "linked": linked,
         }
-        ground = next((name for name, there in grounds.items() if there), None)
+        ground = next((name for name, applies in grounds.items() if applies), None)
         line = view.rich_style + (self._part(ground) if ground else Style())
-        sign = "▸" if focused else "▐" if linked else "▹" if here else view.signs.get(n, " ")
+        sign = "▸" if focused else "▐" if linked else "▹" if at_cursor else view.signs.get(n, " ")
         quiet = line + self._part("gutter")
         start = [Segment(CURRENT if current else sign, line + self._part("mark"))]
-        if again:
+        if continued:
             blank = " " * (1 + self.gutter.width + self.lettered)
             start.append(Segment(f"{WRAPPED:>{self.digits}}{blank}", quiet))
         else:
             start += self._columns(n, tint, line, quiet)
         if view.flow is not None and self.flow_width:
-            own = view.cursor if view.has_focus else 0
-            flow = cells(view.flow, self.flow_width - 1, n, own, again)
+            cursor = view.cursor if view.has_focus else 0
+            flow = cells(view.flow, self.flow_width - 1, n, cursor, continued)
             start += [Segment(sign, line + self._part(kind)) for sign, kind in flow]
         room = max(0, width - self.margin)
         code = self._code(n)
@@ -653,14 +678,14 @@ class CodeRows:
             head = code.crop(0, max(0, room - len(tail))) if heading else ()
             shown = Strip([*head, Segment(tail, quiet)]).crop(0, room)
         else:
-            shown = code.crop(left, left + room if right is None else right)
+            shown = code.crop(offset, offset + room if end is None else end)
         shown = shown.extend_cell_length(room).apply_style(line)
-        if fold is None and right is None:
-            shown = with_ends(shown, code, left, room, quiet)
-        if fold is None and not again and not view.folding.as_it_is:
+        if fold is None and end is None:
+            shown = with_ends(shown, code, offset, room, quiet)
+        if fold is None and not continued and not view.folding.as_it_is:
             # Where it is from at the right end, where that is free.
-            free = room - max(0, code.cell_length - left) - 2
-            if words := next((one for one in view.places(n) if cell_len(one) <= free), ""):
+            free = room - max(0, code.cell_length - offset) - 2
+            if words := next((place for place in view.places(n) if cell_len(place) <= free), ""):
                 shown = Strip([*shown.crop(0, room - cell_len(words)), Segment(words, quiet)], room)
         return Strip([*start, *shown], max(width, self.margin))
 
@@ -680,10 +705,10 @@ class CodeRows:
         assert self.source is not None
         text, spans = self.source.text(n), self.source.spans(n)
         if self.pattern is not None and not self.pattern.search(text):
-            own = self.source.own_text(n)
-            if own != text and self.pattern.search(own):
+            own_text = self.source.own_text(n)
+            if own_text != text and self.pattern.search(own_text):
                 # The match is in a part that reading mode hides.
-                text, spans = own, self.source.tokens(own)
+                text, spans = own_text, self.source.tokens(own_text)
         strip = code_strip(text, spans, self._view.app.current_theme.dark)
         if self.register is not None:
             strip = mark_matches(strip, text, self.register, self._part("register"))

@@ -50,7 +50,7 @@ from inspector.tui.code.code_rows import (
     title,
 )
 from inspector.tui.code.highlight import IR, SEARCH_LINES, Highlighter
-from inspector.tui.keys.command_table import Where, bindings
+from inspector.tui.keys.command_table import KeyContext, bindings
 from inspector.tui.widgets.notice import Notice, in_thread, label, notice_row
 
 # Only rows in view are drawn and measured: a million lines cost what a page does. Rows are lines
@@ -76,7 +76,7 @@ _PARTS = (
 class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
     """A listing with a cursor, linked lines, matches and folds; or a notice instead of one."""
 
-    BINDINGS = bindings(Where.PANE)
+    BINDINGS = bindings(KeyContext.PANE)
 
     COMPONENT_CLASSES: ClassVar = {
         *(f"code--{name}" for name in _PARTS.split()),
@@ -120,8 +120,8 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
         self.lit, self.rows.lettered = 0, False
         self.flow: FlowLanes | None = None
         self.rows.flow_width = 0
-        self.folding.know({})
-        self.chosen_from: int | None = None
+        self.folding.set_regions({})
+        self.selection_start: int | None = None
         self._width, self.map = width, RowMap(self.lines)
         self.register: Register | None = None
         self.signs: dict[int, str] = {}
@@ -133,10 +133,10 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
 
     @property
     def looks(self) -> dict[str, Any]:
-        wanted = self.rows.gutter.wanted
+        selected = self.rows.gutter.selected
         return {
             "level": self.folding.level,
-            "gutter": None if wanted == CHOICES[0] else wanted,
+            "gutter": None if selected == CHOICES[0] else selected,
             "verbatim": self.folding.as_it_is,
             "wrapped": self.wrapped,
         }
@@ -160,22 +160,22 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
     ) -> None:
         self.folding.level, self.folding.as_it_is = level, verbatim
         if gutter is not None:
-            self.rows.gutter = replace(self.rows.gutter, wanted=gutter)
+            self.rows.gutter = replace(self.rows.gutter, selected=gutter)
         self.wrapped = wrapped
 
     def action_columns(self) -> None:
-        gutter, many = self.rows.gutter, len(self.choices)
-        at = self.choices.index(gutter.wanted) if gutter.wanted in self.choices else -1
-        for n in range(at + 1, at + 1 + many):
-            self.columns(wanted=self.choices[n % many])
+        gutter, choice_count = self.rows.gutter, len(self.choices)
+        index = self.choices.index(gutter.selected) if gutter.selected in self.choices else -1
+        for n in range(index + 1, index + 1 + choice_count):
+            self.columns(selected=self.choices[n % choice_count])
             if self.rows.gutter.columns != gutter.columns:
                 return
         self.say("No column is known for this listing.", warning=True)
 
     def jump_among(self, lines: tuple[int, ...], step: int, otherwise: str) -> None:
         if lines:
-            at = bisect_left(lines, self.cursor + (step > 0)) - (step < 0)
-            self.jump(lines[at % len(lines)])
+            index = bisect_left(lines, self.cursor + (step > 0)) - (step < 0)
+            self.jump(lines[index % len(lines)])
         else:
             self.say(otherwise, warning=True)
 
@@ -185,35 +185,37 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
     def action_largest(self, column: str) -> None:
         gutter, lines = self.rows.gutter, self.lines
 
-        def ranked(found: tuple[int, ...]) -> None:
+        def ranked(ranked_lines: tuple[int, ...]) -> None:
             if gutter is not self.rows.gutter:
                 return
-            if not found:
+            if not ranked_lines:
                 self.say(f"No line of this listing has any {title(column)}.", warning=True)
                 return
             # Where one went on by oneself, it begins again with the largest.
-            again = self._largest == (column, self.cursor) and self.cursor in found
-            at = (found.index(self.cursor) + 1) % len(found) if again else 0
-            self._largest = column, found[at]
-            self.jump(found[at])
-            figure = gutter.figure(column, found[at]) or 0
-            place = f"number {at + 1} of {len(found)}" if at else "the most of any line"
-            many = plural(int(figure), COLUMNS[column].unit)
-            self.say(f"{many}, {place}; again goes to the next largest.")
+            continued = self._largest == (column, self.cursor) and self.cursor in ranked_lines
+            index = (ranked_lines.index(self.cursor) + 1) % len(ranked_lines) if continued else 0
+            self._largest = column, ranked_lines[index]
+            self.jump(ranked_lines[index])
+            figure = gutter.figure(column, ranked_lines[index]) or 0
+            place = (
+                f"number {index + 1} of {len(ranked_lines)}" if index else "the most of any line"
+            )
+            amount = plural(int(figure), COLUMNS[column].unit)
+            self.say(f"{amount}, {place}; again goes to the next largest.")
 
-        if column in gutter.there:
+        if column in gutter.available:
             in_thread(self, lambda: gutter.ranked(column, lines), ranked, "rank")
         else:
             self.say(f"No {title(column)} are known for this listing.", warning=True)
 
     def action_cycles(self) -> None:
-        if CYCLES in self.rows.gutter.there:
+        if CYCLES in self.rows.gutter.available:
             self.action_largest(CYCLES)
         else:
             self.post_message(self.Simulate())
 
     def action_fold(self) -> None:
-        region = self.map.fold(self.cursor) or self.folding.at(self.cursor)
+        region = self.map.fold(self.cursor) or self.folding.region_at_line(self.cursor)
         if region is None:
             self.say("Nothing to fold here.", warning=True)
             return
@@ -242,9 +244,9 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
         screen.panes.leave(self, self.cursor)
         self.go(n)
 
-    def action_move(self, by: int) -> None:
+    def action_move(self, rows: int) -> None:
         if self.lines:
-            row = self.map.row(self.cursor) + by
+            row = self.map.row(self.cursor) + rows
             self.go(self.map.line(max(0, min(row, self.map.rows - 1))))
 
     def action_page(self, pages: float) -> None:
@@ -262,12 +264,12 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
         if not self.wrapped:
             self.scroll_to(x=max(0, self.scroll_offset.x + cells), animate=False, force=True)
 
-    def unchoose(self) -> bool:
-        chosen, self.chosen_from = self.chosen_from is not None, None
-        if chosen:
+    def clear_selection(self) -> bool:
+        had_selection, self.selection_start = self.selection_start is not None, None
+        if had_selection:
             self.refresh()
             self.post_message(self.Moved(self))
-        return chosen
+        return had_selection
 
     def action_match(self, step: int) -> None:
         text = "Nothing is searched for: / searches."
@@ -281,30 +283,30 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
 
     def action_definition(self) -> None:
         defined = () if self.register is None else self.register.defined
-        others = tuple(n for n in defined if n != self.cursor)
-        if defined and not others and self.register is not None:
+        definitions = tuple(n for n in defined if n != self.cursor)
+        if defined and not definitions and self.register is not None:
             self.say(f"{label(self.register.name)} is assigned on this line.")
         else:
-            self._jump_to_register(others, -1, "defines")
+            self._jump_to_register(definitions, -1, "defines")
 
-    def _jump_to_register(self, lines: tuple[int, ...], step: int, what: str) -> None:
+    def _jump_to_register(self, lines: tuple[int, ...], step: int, verb: str) -> None:
         missing = "No register is selected: r selects one of this line's."
         if self.register is not None:
-            missing = f"No line is known that {what} {label(self.register.name)}."
+            missing = f"No line is known that {verb} {label(self.register.name)}."
         self.jump_among(lines, step, missing)
 
     def action_choose(self) -> None:
-        if not self.unchoose() and self.lines:
-            self.chosen_from = self.cursor
+        if not self.clear_selection() and self.lines:
+            self.selection_start = self.cursor
             self.refresh()
             self.say("Selecting lines from here: y copies them, Esc cancels.")
 
     def action_verbatim(self) -> None:
-        said = self.folding.turn()
+        sentence = self.folding.toggle_verbatim()
         if self.source is not None:
             self.source.as_it_is(self.folding.as_it_is)
             self.fold()
-            self.say(said)
+            self.say(sentence)
 
     def on_click(self, event: events.Click) -> None:
         offset = event.get_content_offset(self)
@@ -332,10 +334,10 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
         return 0 if self.source is None else len(self.source.texts)
 
     @property
-    def chosen(self) -> tuple[int, int] | None:
-        if self.chosen_from is None:
+    def selected_lines(self) -> tuple[int, int] | None:
+        if self.selection_start is None:
             return None
-        ends = sorted((self.chosen_from, self.cursor))
+        ends = sorted((self.selection_start, self.cursor))
         fold = self.map.fold(ends[1])
         return ends[0], ends[1] if fold is None else fold.last
 
@@ -343,8 +345,8 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
         self.virtual_size = Size(self._width + self.rows.margin, self.map.rows)
         if self.wrapped:
             # The last line must be able to come to the top, however many rows it takes.
-            more = max(1, self.size.height) - 1 if self.lines else 0
-            self.virtual_size = Size(0, self.map.rows + more)
+            overscroll_rows = max(1, self.size.height) - 1 if self.lines else 0
+            self.virtual_size = Size(0, self.map.rows + overscroll_rows)
         self._laid = (None, [])
         self.refresh_marks()
         if self.modes != self._modes:
@@ -402,18 +404,18 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
         begin = self.map.row(first)
         end = min(self.map.row(last), begin + height - 1 - 2 * margin)
         low = self._top_for(min(end + margin, self.map.rows - 1))
-        wanted = begin - margin if begin - margin < top else max(top, low)
+        new_top = begin - margin if begin - margin < top else max(top, low)
         # Rows of several rows each: the margin must not push out what is to be seen.
-        wanted = min(max(wanted, self._top_for(end)), begin)
-        if wanted != top:
-            self.scroll_to(y=max(0, wanted), animate=False, force=True)
+        new_top = min(max(new_top, self._top_for(end)), begin)
+        if new_top != top:
+            self.scroll_to(y=max(0, new_top), animate=False, force=True)
 
     def nearest(self, lines: tuple[int, ...]) -> int:
         """The first of ``lines`` in view, else the one that the least scrolling brings there."""
         first, last = self.span()
         top, bottom = self.map.line(first), self.map.line(last)
-        at = bisect_left(lines, top)
-        near = lines[max(0, at - 1) : at + 1]
+        index = bisect_left(lines, top)
+        near = lines[max(0, index - 1) : index + 1]
         return min(near, key=lambda n: top - n if n < top else max(0, n - bottom))
 
     def render_line(self, y: int) -> Strip:
@@ -449,10 +451,10 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
             # MLIR is parsed as a whole: the thread that looks for its branches has done so.
             return place_words(source.new_place(n))
         # Between a mark and what it is about, there may be blanks and comments.
-        at = n
-        while self.map.marks(at) is None:
-            at -= 1
-            if at < max(1, n - SEARCH_LINES + 1) or not source.is_silent(at):
+        line_number = n
+        while self.map.marks(line_number) is None:
+            line_number -= 1
+            if line_number < max(1, n - SEARCH_LINES + 1) or not source.is_silent(line_number):
                 return ()
         return place_words(source.new_place(n))
 
@@ -499,9 +501,9 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
     def marks(self, height: int) -> Marks:
         if not self.lines or not height:
             return {}
-        annotations, many = self.rows.gutter.annotations, max(self.map.rows, height)
+        annotations, row_count = self.rows.gutter.annotations, max(self.map.rows, height)
         # The most wanted last: one row has room for one.
-        wanted: tuple[tuple[str, str, Collection[int]], ...] = (
+        mark_groups: tuple[tuple[str, str, Collection[int]], ...] = (
             ("▴", "peak", annotations.peaks),
             ("▪", "peak", annotations.hottest),
             ("▐", "link", self.linked),
@@ -510,23 +512,23 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
             ("◂", "mark", (self.cursor,)),
         )
         marks: dict[int, tuple[str, Style]] = {}
-        for sign, name, lines in wanted:
+        for sign, name, lines in mark_groups:
             rows = (self.map.row(n) for n in lines if n <= self.lines)
             mark = sign, self.part(name)
-            marks |= {((row + 1) * height - 1) // many: mark for row in rows}
+            marks |= {((row + 1) * height - 1) // row_count: mark for row in rows}
         return marks
 
     @property
     def pattern(self) -> re.Pattern[str] | None:
         return self.rows.pattern
 
-    def show(self, source: Highlighter, width: int, top: int, at: int) -> None:
+    def show(self, source: Highlighter, width: int, top: int, line_number: int) -> None:
         """Put the cursor on line ``at``; the kernel's first, ``top``, stays in view if it can."""
         self.rows.source, self.notice = source, None
         source.as_it_is(self.folding.as_it_is)
         self._begin(width)
         self.columns(annotations=NOTHING, run=None)
-        self.cursor = max(1, min(at, self.lines))
+        self.cursor = max(1, min(line_number, self.lines))
         self.untouched = True
         self._top = top
         self._to_top()
@@ -610,11 +612,11 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
         if self.source is not None:
             self.flow = flow
             self._fit_flow()
-        self.folding.know(regions)
+        self.folding.set_regions(regions)
         self.fold()
 
     def fold(self) -> None:
-        at = self.map.row(self.cursor) - self.scroll_offset.y
+        cursor_offset = self.map.row(self.cursor) - self.scroll_offset.y
         self.map = self.folding.rows(self.lines)
         hidden = self.map.fold(self.cursor)
         if hidden is not None and hidden.kind is Fold.MARKS:
@@ -624,7 +626,7 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
         if self.untouched:
             self._to_top()
         else:
-            top = max(0, self.map.row(self.cursor) - at)
+            top = max(0, self.map.row(self.cursor) - cursor_offset)
             self.scroll_to(y=top, animate=False, force=True)
             self.reveal(self.cursor, self.cursor)
 

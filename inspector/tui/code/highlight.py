@@ -88,7 +88,7 @@ class Highlighter:
     A thread fills them in.
     """
 
-    def __init__(self, listing: Listing, lexer: Lexer | None, whole: tuple[Spans, ...] | None):
+    def __init__(self, listing: Listing, lexer: Lexer | None, spans: tuple[Spans, ...] | None):
         self.listing = listing
         self.texts = texts_of(listing)
         self.verbatim = False
@@ -96,7 +96,7 @@ class Highlighter:
         self.names: Mapping[str, str] = {}
         self.kernel = range(0)
         self._lexer = lexer
-        self._whole = whole
+        self._all_spans = spans
         self.tokens = lru_cache(maxsize=4096)(self._find)
 
     def text(self, n: int) -> str:
@@ -146,21 +146,32 @@ class Highlighter:
         code = self.listing.language == Stage.SASS.value or line.opcode is not None
         if line.source is None or not code:
             return None
-        before = (lines[at - 1] for at in range(n - 1, max(0, n - SEARCH_LINES), -1))
-        above = next((one for one in before if one.kind is Kind.INSTRUCTION), None)
-        return None if above is not None and above.source == line.source else line.source
+        earlier_lines = (
+            lines[line_number - 1] for line_number in range(n - 1, max(0, n - SEARCH_LINES), -1)
+        )
+        instruction = next(
+            (
+                earlier_line
+                for earlier_line in earlier_lines
+                if earlier_line.kind is Kind.INSTRUCTION
+            ),
+            None,
+        )
+        return (
+            None if instruction is not None and instruction.source == line.source else line.source
+        )
 
     def spans(self, n: int) -> Spans:
-        return self._whole[n - 1] if self._whole is not None else self.tokens(self.text(n))
+        return self._all_spans[n - 1] if self._all_spans is not None else self.tokens(self.text(n))
 
     def _find(self, text: str) -> Spans:
         if self._lexer is None or len(text) > MAX_CHARS:
             return ()
         try:
-            found = self._lexer.get_tokens_unprocessed(text + "\n")
+            tokens = self._lexer.get_tokens_unprocessed(text + "\n")
             spans = (
                 (start, min(start + len(value), len(text)), token)
-                for start, token, value in found
+                for start, token, value in tokens
                 if value and start < len(text) and token is not Token.Text
             )
             return _with_names(text, spans) if self.abridged and "…" in text else tuple(spans)
@@ -199,14 +210,14 @@ def highlighter_for(listing: Listing, stage: Stage, path: str | None) -> Highlig
         from inspector.listing.lexers import lexer_for
 
         lexer = lexer_for(stage, path)
-        whole = None
+        spans = None
         if stage in (Stage.SOURCE, Stage.OUTPUT_CODE) and len(listing.lines) <= MAX_LINES_AT_ONCE:
             texts = [visible(text) for text in texts_of(listing)]
             if max(map(len, texts), default=0) <= MAX_CHARS:
-                whole = _whole_text(texts, lexer)
+                spans = _whole_text(texts, lexer)
     except Exception:  # without colours the text can still be read
         return Highlighter(listing, None, None)
-    return Highlighter(listing, lexer, whole)
+    return Highlighter(listing, lexer, spans)
 
 
 _LABEL = re.compile(r"\s*([\w$.^%]+):|\s*(\^\w+)\(")
@@ -227,12 +238,14 @@ def label_of(text: str) -> str | None:
 
 
 def target_line(listing: Listing, n: int, target: str) -> int | None:
-    bare = target.lstrip("%")
-    found = [o.n for o in listing.lines if bare in o.text and label_of(o.text) == bare]
-    own = next((f for f in listing.functions if f.first <= n <= f.last), None)
-    inside = [m for m in found if own is not None and own.first <= m <= own.last]
+    name = target.lstrip("%")
+    label_lines = [o.n for o in listing.lines if name in o.text and label_of(o.text) == name]
+    function = next((f for f in listing.functions if f.first <= n <= f.last), None)
+    inside = [
+        m for m in label_lines if function is not None and function.first <= m <= function.last
+    ]
     named = [f.first for f in listing.functions if f.name == target]
-    return next(iter((*inside, *found, *named)), None)
+    return next(iter((*inside, *label_lines, *named)), None)
 
 
 def labels(listing: Listing) -> tuple[int, ...]:
@@ -270,7 +283,7 @@ def named_frames(location: Location) -> list[tuple[str, str]]:
 def place(location: Location | None) -> str:
     if location is None:
         return "no source location"
-    return " ← ".join(f"{file}:{at}" for file, at in named_frames(location))
+    return " ← ".join(f"{file}:{line_number}" for file, line_number in named_frames(location))
 
 
 def location_of(listing: Listing, n: int) -> Location | None:
@@ -278,5 +291,9 @@ def location_of(listing: Listing, n: int) -> Location | None:
     machine = listing.language in (Stage.PTX.value, Stage.SASS.value)
     searches = machine and any(f.first < n < f.last for f in listing.functions)
     lines = listing.lines[n - 1 : n + (_SEARCH_LINES if searches else 0)]
-    said = (one for one in lines if one.source is not None or one.kind is Kind.INSTRUCTION)
-    return next((one.source for one in said), None)
+    candidates = (
+        candidate
+        for candidate in lines
+        if candidate.source is not None or candidate.kind is Kind.INSTRUCTION
+    )
+    return next((candidate.source for candidate in candidates), None)

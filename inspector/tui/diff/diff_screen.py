@@ -29,7 +29,7 @@ from inspector.tui.diff.diff_view import (
     Layout,
     laid_out,
 )
-from inspector.tui.keys.command_table import SHARED, Where, bindings_of
+from inspector.tui.keys.command_table import SHARED, KeyContext, bindings_of
 from inspector.tui.panes.pane import PATIENCE_SECONDS
 from inspector.tui.widgets.notice import Notice, cut, following, in_thread, label, shorten
 from inspector.tui.widgets.subject import TreeSubject, digit, resolve
@@ -66,7 +66,7 @@ def load(reads: Reader, request: DiffRequest) -> DiffOutcome:
     )
     outcome = laid_out(comparison, sources)
     try:
-        return replace(outcome, at=_landing(reads, request, (a, b), stage, outcome.beside))
+        return replace(outcome, place=_landing(reads, request, (a, b), stage, outcome.side_by_side))
     except PtxviewError:  # a stage that has no links
         return outcome
 
@@ -75,20 +75,22 @@ def _landing(
     reads: Reader, request: DiffRequest, pair: tuple[Variant, Variant], stage: Stage, layout: Layout
 ) -> DiffPlace | None:
     """The place in ``stage`` that is linked with the kept one, or with the nearest line to it."""
-    kept = request.at
-    if kept is None or kept.stage is stage:
-        return kept
-    for side, (variant, n) in enumerate(zip(pair, kept[1:], strict=True)):
-        links = {} if n is None else reads.links(variant, kept.stage, stage)
+    place = request.place
+    if place is None or place.stage is stage:
+        return place
+    for side, (variant, n) in enumerate(zip(pair, place[1:], strict=True)):
+        links = {} if n is None else reads.links(variant, place.stage, stage)
         compared = {row.b if side else row.a for row in layout.rows}
         near = sorted((abs(line - (n or 0)), line) for line in links)
-        linked = (m for far, at in near if far <= SEARCH_RADIUS_LINES for m in links[at])
+        linked = (
+            m for far, line_number in near if far <= SEARCH_RADIUS_LINES for m in links[line_number]
+        )
         if line := next((m for m in linked if m in compared), None):
             return DiffPlace(stage, None, line) if side else DiffPlace(stage, line, None)
     return None
 
 
-def told(subject: TreeSubject, other: TreeSubject) -> str:
+def compared_names(subject: TreeSubject, other: TreeSubject) -> str:
     return label(diff_text.told(*subject.pair, *other.pair))
 
 
@@ -97,37 +99,40 @@ class DiffBar(LineWidget):
 
     stages: tuple[Stage, ...] = ()
     stage: Stage | None = None
-    told = ""
+    names_text = ""
 
     def render(self) -> Content:
         width = self.size.width
         words = [f"{digit(s)} {s}" for s in self.stages]
-        if sum(len(word) + 2 for word in words) + len(self.told) + 8 > width:
+        if sum(len(word) + 2 for word in words) + len(self.names_text) + 8 > width:
             words = [digit(s) if s is not self.stage else str(s) for s in self.stages]
-        left = Content.styled(" diff ", "bold")
+        left_content = Content.styled(" diff ", "bold")
         for stage, word in zip(self.stages, words, strict=True):
-            left += stage_tab(stage, word, "bold underline" if stage is self.stage else "")
-        said = shorten(self.told, width - left.cell_length - 1)
-        return ends(left, Content.styled(said, "bold $accent"), width - 1)
+            left_content += stage_tab(stage, word, "bold underline" if stage is self.stage else "")
+        names = shorten(self.names_text, width - left_content.cell_length - 1)
+        return ends(left_content, Content.styled(names, "bold $accent"), width - 1)
 
 
 class DiffHeads(Widget):
     """The names of a and b, above their columns or one above the other."""
 
     pair: tuple[TreeSubject, TreeSubject]
-    beside = True
+    side_by_side = True
 
-    def show(self, a: TreeSubject, b: TreeSubject, beside: bool) -> None:
-        self.pair, self.beside = (a, b), beside
-        self.styles.height = 1 if beside else 2
+    def show(self, a: TreeSubject, b: TreeSubject, side_by_side: bool) -> None:
+        self.pair, self.side_by_side = (a, b), side_by_side
+        self.styles.height = 1 if side_by_side else 2
         self.refresh()
 
     def render(self) -> Content:
         width = self.size.width
-        half = (width - 2) // 2 if self.beside else width
+        half = (width - 2) // 2 if self.side_by_side else width
         a, b = self.pair
-        first, second = (padded(cut(text, half - 4), half - 3) for text in (told(a, b), told(b, a)))
-        rule = ("│", "$quiet") if self.beside else "\n"
+        first, second = (
+            padded(cut(text, half - 4), half - 3)
+            for text in (compared_names(a, b), compared_names(b, a))
+        )
+        rule = ("│", "$quiet") if self.side_by_side else "\n"
         style = "bold $accent"
         return Content.assemble((" a ", style), first, rule, (" b ", style), second)
 
@@ -136,7 +141,7 @@ class DiffSummary(Widget):
     """Explanation, hints gained and lost, and differing figures, cut to a few rows."""
 
     comparison: Compared | None = None
-    wanted = True
+    enabled = True
 
     def show(self, comparison: Compared | None) -> None:
         self.comparison = comparison
@@ -144,9 +149,9 @@ class DiffSummary(Widget):
 
     def fit(self) -> None:
         size = self.screen.size
-        many = sum(1 for _ in self._lines(size.width - 2))
-        self.display = self.wanted and many > 0 and size.height >= 12
-        self.styles.height = min(many, max(2, min(12, size.height // 4)))
+        line_count = sum(1 for _ in self._lines(size.width - 2))
+        self.display = self.enabled and line_count > 0 and size.height >= 12
+        self.styles.height = min(line_count, max(2, min(12, size.height // 4)))
         self.refresh()
 
     def _lines(self, width: int) -> Iterator[tuple[str, str]]:
@@ -164,15 +169,15 @@ class DiffSummary(Widget):
                 yield (head if not n else " " * len(head)) + part, style
 
     def render(self) -> Content:
-        lines, most = list(self._lines(self.size.width - 2)), max(1, self.size.height)
-        if len(lines) > most:
-            over = f"… {len(lines) - most + 1} more lines: i shows all"
-            lines[most - 1 :] = [(over, "$quiet")]
+        lines, max_lines = list(self._lines(self.size.width - 2)), max(1, self.size.height)
+        if len(lines) > max_lines:
+            over = f"… {len(lines) - max_lines + 1} more lines: i shows all"
+            lines[max_lines - 1 :] = [(over, "$quiet")]
         rows = [Content.styled(f" {text}", style) for text, style in lines]
         return Content("\n").join(rows)
 
 
-def where(view: DiffView) -> Iterator[str]:
+def location_parts(view: DiffView) -> Iterator[str]:
     comparison, row = view.comparison, view.row
     if comparison is None or row is None:
         return
@@ -210,25 +215,35 @@ class DiffSearching(SearchScreen[None]):
         return had
 
     def follow(self) -> None:
-        view, at, many = self.view, self.view.change(), len(self.view.shown.changes)
-        left, found, matches = "  ".join(where(view)), "", view.matches
+        view, change_number, change_count = (
+            self.view,
+            self.view.change(),
+            len(self.view.shown.changes),
+        )
+        location, match_text, matches = "  ".join(location_parts(view)), "", view.matches
         if view.pattern is not None and view.cursor in matches:
-            found = f"match {matches.index(view.cursor) + 1} of {len(matches)}"
+            match_text = f"match {matches.index(view.cursor) + 1} of {len(matches)}"
         elif view.pattern is not None:
             missing = f"nothing matches “{shorten(label(view.pattern.pattern), 24)}”"
-            found = plural(len(matches), "match") if matches else missing
-        change = f"change {at} of {many}" if at > 0 else f"{-at} of {plural(many, 'change')} above"
-        change = change if many else "identical"
-        self.status.show(left, " · ".join(one for one in (found, change if left else "") if one))
+            match_text = plural(len(matches), "match") if matches else missing
+        change = (
+            f"change {change_number} of {change_count}"
+            if change_number > 0
+            else f"{-change_number} of {plural(change_count, 'change')} above"
+        )
+        change = change if change_count else "identical"
+        self.status.show(
+            location, " · ".join(text for text in (match_text, change if location else "") if text)
+        )
 
     def action_again(self, step: int) -> None:
         view = self.view
         if view.pattern is None:
             view.action_change(step)
         elif view.matches:
-            after = bisect_right(view.matches, view.cursor)
-            at = after if step > 0 else bisect_left(view.matches, view.cursor) - 1
-            view.reach(view.matches[at % len(view.matches)])
+            next_index = bisect_right(view.matches, view.cursor)
+            index = next_index if step > 0 else bisect_left(view.matches, view.cursor) - 1
+            view.reach(view.matches[index % len(view.matches)])
 
 
 class DiffScreen(DiffSearching):
@@ -236,7 +251,7 @@ class DiffScreen(DiffSearching):
 
     BINDINGS = bindings_of(SHARED)
     AUTO_FOCUS = "DiffView"
-    wheres: ClassVar = (Where.DIFF,)
+    contexts: ClassVar = (KeyContext.DIFF,)
 
     def __init__(
         self,
@@ -268,7 +283,7 @@ class DiffScreen(DiffSearching):
         if self.fixed:
             return
         self.reads = reads
-        a, b = (resolve(reads.recording, one) for one in (self.request.a, self.request.b))
+        a, b = (resolve(reads.recording, subject) for subject in (self.request.a, self.request.b))
         self.request = replace(self.request, a=a, b=b)
 
     def _ask(self, **changes: Any) -> None:
@@ -287,8 +302,8 @@ class DiffScreen(DiffSearching):
     def _compared(self, outcome: DiffOutcome | Notice) -> None:
         self.settled = True
         self.view.show(outcome)
-        own = self.view.comparison
-        self.summary.show(own if isinstance(own, Compared) else None)
+        comparison = self.view.comparison
+        self.summary.show(comparison if isinstance(comparison, Compared) else None)
         self._tell()
 
     @property
@@ -297,39 +312,45 @@ class DiffScreen(DiffSearching):
         return self.request.stage or (None if comparison is None else comparison.stage)
 
     def _tell(self) -> None:
-        request, many = self.request, len(self.view.shown.changes)
-        said = "" if self.view.place is None else plural(many, "change") if many else "identical"
-        said = said if self.settled else "◔"
-        parts = " · ".join(part for part in ("exact" * request.exact, said) if part)
+        request, change_count = self.request, len(self.view.shown.changes)
+        state_text = (
+            ""
+            if self.view.place is None
+            else plural(change_count, "change")
+            if change_count
+            else "identical"
+        )
+        state_text = state_text if self.settled else "◔"
+        parts = " · ".join(part for part in ("exact" * request.exact, state_text) if part)
         stages = shared_stages(request.a, request.b)
-        self.bar.tell(stages=stages, stage=self.stage, told=parts)
-        self.heads.show(request.a, request.b, self.view.beside)
+        self.bar.tell(stages=stages, stage=self.stage, names_text=parts)
+        self.heads.show(request.a, request.b, self.view.side_by_side)
 
     @on(DiffView.Moved)
     def _moved(self, message: DiffView.Moved) -> None:
         message.stop()
         self.follow()
-        if self.heads.beside is not self.view.beside:
+        if self.heads.side_by_side is not self.view.side_by_side:
             self._tell()
 
     def action_stage(self, stage: str) -> None:
-        self._ask(stage=Stage(stage), at=self.view.place or self.request.at)
+        self._ask(stage=Stage(stage), place=self.view.place or self.request.place)
 
-    def action_next_stage(self, by: int) -> None:
+    def action_next_stage(self, step: int) -> None:
         if stages := shared_stages(self.request.a, self.request.b):
-            self.action_stage(following(stages, self.stage, by).value)
+            self.action_stage(following(stages, self.stage, step).value)
 
     def action_exchange(self) -> None:
-        asked, here = self.request, self.view.place
-        at = None if here is None else DiffPlace(here.stage, here.b, here.a)
-        self._ask(a=asked.b, b=asked.a, stage=self.stage, at=at)
+        request, current = self.request, self.view.place
+        place = None if current is None else DiffPlace(current.stage, current.b, current.a)
+        self._ask(a=request.b, b=request.a, stage=self.stage, place=place)
 
     def action_exact(self) -> None:
-        at = self.view.place or self.request.at
-        self._ask(exact=not self.request.exact, stage=self.stage, at=at)
+        place = self.view.place or self.request.place
+        self._ask(exact=not self.request.exact, stage=self.stage, place=place)
 
     def action_words(self) -> None:
-        self.summary.wanted = not self.summary.wanted
+        self.summary.enabled = not self.summary.enabled
         self.summary.fit()
 
     def action_figures(self) -> None:

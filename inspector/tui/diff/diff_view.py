@@ -24,7 +24,7 @@ from inspector.diff.compare import Compared
 from inspector.report.diff_text import SIGNS
 from inspector.tui.code.code_rows import code_strip, mark_matches, styled, with_ends
 from inspector.tui.code.highlight import Highlighter, width_of
-from inspector.tui.keys.command_table import Where, bindings
+from inspector.tui.keys.command_table import KeyContext, bindings
 from inspector.tui.widgets.notice import Notice, notice_row, visible
 from inspector.tui.widgets.subject import TreeSubject
 
@@ -70,7 +70,7 @@ class DiffRequest(Struct, frozen=True):
     b: TreeSubject
     stage: Stage | None
     exact: bool = False
-    at: DiffPlace | None = None
+    place: DiffPlace | None = None
 
 
 class Layout(Struct, frozen=True):
@@ -81,24 +81,24 @@ class Layout(Struct, frozen=True):
     changes: tuple[Span, ...] = ()
 
     @classmethod
-    def of(cls, rows: Iterable[BesideRow]) -> Layout:
-        every = tuple(rows)
+    def from_rows(cls, rows: Iterable[BesideRow]) -> Layout:
+        all_rows = tuple(rows)
         folds, changes, first = [], [], 0
-        for equal, run in groupby(every, lambda row: row.sign is Sign.EQUAL):
+        for equal, run in groupby(all_rows, lambda row: row.sign is Sign.EQUAL):
             last = first + len(tuple(run))
             begin = first + CONTEXT_ROWS * (first > 0)
-            end = last - CONTEXT_ROWS * (last < len(every))
+            end = last - CONTEXT_ROWS * (last < len(all_rows))
             if not equal:
                 changes.append((first, last))
             elif end - begin >= MIN_FOLDED_ROWS:
                 folds.append((begin, end))
             first = last
-        return cls(every, tuple(folds), tuple(changes))
+        return cls(all_rows, tuple(folds), tuple(changes))
 
     def find(self, a: int | None, b: int | None) -> int | None:
-        found = (i for i, row in enumerate(self.rows) if a is not None and row.a == a)
-        other = (i for i, row in enumerate(self.rows) if b is not None and row.b == b)
-        return next(found, next(other, None))
+        in_a = (i for i, row in enumerate(self.rows) if a is not None and row.a == a)
+        in_b = (i for i, row in enumerate(self.rows) if b is not None and row.b == b)
+        return next(in_a, next(in_b, None))
 
 
 class DiffOutcome(Struct, frozen=True):
@@ -106,38 +106,40 @@ class DiffOutcome(Struct, frozen=True):
 
     comparison: Compared | PassChange
     sources: tuple[Highlighter, ...]
-    beside: Layout
+    side_by_side: Layout
     unified: Layout
     width: int
-    at: DiffPlace | None = None
+    place: DiffPlace | None = None
 
 
 def laid_out(comparison: Compared | PassChange, sources: tuple[Highlighter, ...]) -> DiffOutcome:
-    beside = Layout.of(comparison.rows())
+    side_by_side = Layout.from_rows(comparison.rows())
     width = max(width_of(source.texts) for source in sources)
-    return DiffOutcome(comparison, sources, beside, Layout.of(unified(beside.rows)), width)
+    return DiffOutcome(
+        comparison, sources, side_by_side, Layout.from_rows(unified(side_by_side.rows)), width
+    )
 
 
 def unified(rows: Iterable[BesideRow]) -> Iterator[BesideRow]:
     """One column of lines: a changed line is above what it became, which ``other`` names."""
     for _, run in groupby(rows, lambda row: row.sign in (Sign.UNLIKE, Sign.DELETED)):
-        after: list[BesideRow] = []
+        inserted: list[BesideRow] = []
         for row in run:
             if row.sign is Sign.UNLIKE:
                 yield BesideRow(Sign.DELETED, row.a)
-                after.append(BesideRow(Sign.INSERTED, None, row.b))
+                inserted.append(BesideRow(Sign.INSERTED, None, row.b))
             elif row.sign is Sign.CHANGED:
                 yield BesideRow(Sign.CHANGED, row.a, None, row.b)
                 yield BesideRow(Sign.CHANGED, None, row.b, row.a)
             else:
                 yield row
-        yield from after
+        yield from inserted
 
 
 def moved_spans(raw: str, text: str, spans: Sequence[Span]) -> list[Span]:
     """Translate characters of a line to those of its ``text`` as it is shown."""
     lost = len(visible(raw)) - len(text)
-    ends = [[max(0, len(visible(raw[:at])) - lost) for at in span] for span in spans]
+    ends = [[max(0, len(visible(raw[:position])) - lost) for position in span] for span in spans]
     return [(first, last) for first, last in ends]
 
 
@@ -150,7 +152,7 @@ _PARTS = (
 class DiffView(ScrollView, can_focus=True, inherit_bindings=False):
     """Rows of two listings with a cursor, folds and matches; or a notice instead of them."""
 
-    BINDINGS = bindings(Where.DIFF)
+    BINDINGS = bindings(KeyContext.DIFF)
     COMPONENT_CLASSES: ClassVar = {f"diff--{name}" for name in _PARTS.split()}
 
     class Moved(Message):
@@ -161,9 +163,9 @@ class DiffView(ScrollView, can_focus=True, inherit_bindings=False):
         self.outcome: DiffOutcome | None = None
         self.notice: Notice | None = None
         self.cursor = 0
-        self.wanted: bool | None = None
+        self.side_by_side_wish: bool | None = None
         """Side by side, in one column, or as the width says: None."""
-        self.beside = True
+        self.side_by_side = True
         self.pattern: re.Pattern[str] | None = None
         self.matches: tuple[int, ...] = ()
         self.shown = Layout()
@@ -194,8 +196,8 @@ class DiffView(ScrollView, can_focus=True, inherit_bindings=False):
             self.show_notice(outcome)
         else:
             self.outcome = outcome
-            self._lay(outcome.at)
-            if outcome.at is None:
+            self._lay(outcome.place)
+            if outcome.place is None:
                 self._sideways_to_mark()
         self.post_message(self.Moved())
 
@@ -213,22 +215,26 @@ class DiffView(ScrollView, can_focus=True, inherit_bindings=False):
         pattern, self.matches = self.pattern, ()
         if pattern is not None and self.outcome is not None:
             a, b = (
-                {n for n in range(1, len(each.texts) + 1) if pattern.search(each.text(n))}
-                for each in self.outcome.sources
+                {n for n in range(1, len(source.texts) + 1) if pattern.search(source.text(n))}
+                for source in self.outcome.sources
             )
             self.matches = tuple(
                 index
                 for index, row in enumerate(self.shown.rows)
-                if row.b in b or (row.a in a and (self.beside or row.sign is not Sign.EQUAL))
+                if row.b in b or (row.a in a and (self.side_by_side or row.sign is not Sign.EQUAL))
             )
 
     def _fits(self) -> bool:
-        return self.size.width >= MIN_BESIDE_CELLS if self.wanted is None else self.wanted
+        return (
+            self.size.width >= MIN_BESIDE_CELLS
+            if self.side_by_side_wish is None
+            else self.side_by_side_wish
+        )
 
     def _lay(self, place: DiffPlace | None) -> None:
-        self.beside = self._fits()
+        self.side_by_side = self._fits()
         if self.outcome is not None:
-            self.shown = self.outcome.beside if self.beside else self.outcome.unified
+            self.shown = self.outcome.side_by_side if self.side_by_side else self.outcome.unified
         self._match()
         row = None if place is None else self.shown.find(place.a, place.b)
         first = self.shown.changes[0][0] if self.shown.changes else 0
@@ -245,7 +251,7 @@ class DiffView(ScrollView, can_focus=True, inherit_bindings=False):
 
     def _open(self, row: int) -> None:
         if fold := _stretch_at(self._shut, row):
-            self._close(tuple(one for one in self._shut if one != fold))
+            self._close(tuple(span for span in self._shut if span != fold))
 
     def _measure(self) -> None:
         width, over = self.scrollable_content_region.width, 0
@@ -255,24 +261,24 @@ class DiffView(ScrollView, can_focus=True, inherit_bindings=False):
         self.virtual_size = Size(width + over + 2 * (over > 0), len(self._visible))
         self.refresh()
 
-    def at(self) -> int:
+    def visible_index(self) -> int:
         fold = _stretch_at(self._shut, self.cursor)
         return bisect_left(self._visible, self.cursor if fold is None else fold[0])
 
     def _center(self) -> None:
-        top = max(0, self.at() - max(1, self.size.height) // 3)
+        top = max(0, self.visible_index() - max(1, self.size.height) // 3)
         self.scroll_to(self.scroll_offset.x, top, animate=False, force=True)
 
     def _reveal(self) -> None:
-        at, top, height = self.at(), self.scroll_offset.y, max(1, self.size.height)
+        index, top, height = self.visible_index(), self.scroll_offset.y, max(1, self.size.height)
         margin = min(MARGIN_ROWS, max(0, (height - 1) // 3))
-        if at - margin < top:
-            self.scroll_to(y=max(0, at - margin), animate=False, force=True)
-        elif at + margin >= top + height:
-            self.scroll_to(y=at + margin - height + 1, animate=False, force=True)
+        if index - margin < top:
+            self.scroll_to(y=max(0, index - margin), animate=False, force=True)
+        elif index + margin >= top + height:
+            self.scroll_to(y=index + margin - height + 1, animate=False, force=True)
 
     def on_resize(self) -> None:
-        if self._fits() != self.beside:
+        if self._fits() != self.side_by_side:
             self._lay(self.place)
         self._measure()
         self._reveal()
@@ -291,22 +297,22 @@ class DiffView(ScrollView, can_focus=True, inherit_bindings=False):
         self._open(row)
         self.go(row)
 
-    def go_visible(self, at: int) -> None:
+    def go_visible(self, index: int) -> None:
         if self._visible:
-            self.go(self._visible[max(0, min(at, len(self._visible) - 1))])
+            self.go(self._visible[max(0, min(index, len(self._visible) - 1))])
 
     def change(self) -> int:
         """The number from 1 of the change under the cursor, negative of the one before, else 0."""
-        at = bisect_right(self.shown.changes, self.cursor, key=lambda one: one[0])
-        return at if _stretch_at(self.shown.changes, self.cursor) else -at
+        number = bisect_right(self.shown.changes, self.cursor, key=lambda change: change[0])
+        return number if _stretch_at(self.shown.changes, self.cursor) else -number
 
-    def action_move(self, by: int) -> None:
-        self.go_visible(self.at() + by)
+    def action_move(self, step: int) -> None:
+        self.go_visible(self.visible_index() + step)
 
     def action_page(self, pages: float) -> None:
         rows = max(1, int((self.size.height - 1) * abs(pages))) * (1 if pages > 0 else -1)
         self.scroll_to(y=self.scroll_offset.y + rows, animate=False, force=True)
-        self.go_visible(self.at() + rows)
+        self.go_visible(self.visible_index() + rows)
 
     def action_edge(self, side: int) -> None:
         self.go_visible(0 if side < 0 else self.virtual_size.height - 1)
@@ -317,9 +323,9 @@ class DiffView(ScrollView, can_focus=True, inherit_bindings=False):
     def action_change(self, step: int) -> None:
         if not self.shown.changes:
             return
-        here = self.change()
-        at = abs(here) if step > 0 else abs(here) - 1 - (here > 0)
-        self.go(self.shown.changes[at % len(self.shown.changes)][0])
+        current = self.change()
+        number = abs(current) if step > 0 else abs(current) - 1 - (current > 0)
+        self.go(self.shown.changes[number % len(self.shown.changes)][0])
         self._center()
         self._sideways_to_mark()
 
@@ -338,16 +344,16 @@ class DiffView(ScrollView, can_focus=True, inherit_bindings=False):
             self.post_message(self.Moved())
 
     def action_unfold_all(self) -> None:
-        above = self.at() - self.scroll_offset.y
+        cursor_offset = self.visible_index() - self.scroll_offset.y
         self._close(() if self._shut else self.shown.stretches)
         fold = _stretch_at(self._shut, self.cursor)
         self.cursor = self.cursor if fold is None else fold[0]
-        self.scroll_to(y=max(0, self.at() - above), animate=False, force=True)
+        self.scroll_to(y=max(0, self.visible_index() - cursor_offset), animate=False, force=True)
         self._reveal()
         self.post_message(self.Moved())
 
     def action_turn(self) -> None:
-        self.wanted = not self.beside
+        self.side_by_side_wish = not self.side_by_side
         self._lay(self.place)
         self.post_message(self.Moved())
 
@@ -364,28 +370,28 @@ class DiffView(ScrollView, can_focus=True, inherit_bindings=False):
         if not self._visible:
             loud, quiet = self._part("notice"), self._part("hint")
             return notice_row(self.notice, y, width, base, loud, quiet)
-        at = self.scroll_offset.y + y
-        if at >= len(self._visible):
+        visible_row = self.scroll_offset.y + y
+        if visible_row >= len(self._visible):
             return Strip.blank(width, base)
-        index = self._visible[at]
+        index = self._visible[visible_row]
         row = self.shown.rows[index]
         fold = _stretch_at(self._shut, index)
-        here = index == self.cursor if fold is None else fold[0] <= self.cursor < fold[1]
+        at_cursor = index == self.cursor if fold is None else fold[0] <= self.cursor < fold[1]
         if fold is not None:
-            line = base + (self._part("cursor") if here else Style())
-            said = f"… {fold[1] - fold[0]} equal lines".center(width - 1)
-            mark = Segment("▸" if here else " ", line + self._part("mark"))
-            text = Segment(said, line + self._part("fold"))
+            line = base + (self._part("cursor") if at_cursor else Style())
+            fold_text = f"… {fold[1] - fold[0]} equal lines".center(width - 1)
+            mark = Segment("▸" if at_cursor else " ", line + self._part("mark"))
+            text = Segment(fold_text, line + self._part("fold"))
             return Strip([mark, text]).adjust_cell_length(width, line)
-        if not self.beside:
+        if not self.side_by_side:
             side = int(row.a is None or (row.sign is Sign.EQUAL and row.b is not None))
             numbers = " ".join(self._number(n) for n in (row.a, row.b))
-            return self._drawn(row, side, numbers, ONE_COLUMN[row.sign][side], here, width)
+            return self._drawn(row, side, numbers, ONE_COLUMN[row.sign][side], at_cursor, width)
         half, (a, b) = (width - 1) // 2, SIGNS[row.sign]
-        left = self._drawn(row, 0, self._number(row.a), a, here, half)
-        right = self._drawn(row, 1, self._number(row.b), b, here, width - 1 - half, " ")
+        left_half = self._drawn(row, 0, self._number(row.a), a, at_cursor, half)
+        right_half = self._drawn(row, 1, self._number(row.b), b, at_cursor, width - 1 - half, " ")
         rule = Strip([Segment("│", base + self._part("gutter"))], 1)
-        return Strip.join([left, rule, right])
+        return Strip.join([left_half, rule, right_half])
 
     def _drawn(
         self,
@@ -393,17 +399,17 @@ class DiffView(ScrollView, can_focus=True, inherit_bindings=False):
         side: int,
         numbers: str,
         sign: str,
-        here: bool,
+        at_cursor: bool,
         width: int,
         pointer: str = "▸",
     ) -> Strip:
         """Draw a line of one side: pointer, numbers, sign, code, and where it moved to."""
-        ground = "cursor" if here else GROUNDS.get(sign[0])
+        ground = "cursor" if at_cursor else GROUNDS.get(sign[0])
         line = self.rich_style + (self._part(ground) if ground else Style())
         loud = self._part(LOUD[sign[0]]) if sign[0] in LOUD else Style()
         quiet = line + self._part("gutter")
         start = [
-            Segment(pointer if here else " ", line + self._part("mark")),
+            Segment(pointer if at_cursor else " ", line + self._part("mark")),
             Segment(f"{numbers} ", quiet),
             Segment(f"{sign} ", line + loud),
         ]
@@ -413,9 +419,9 @@ class DiffView(ScrollView, can_focus=True, inherit_bindings=False):
         room = max(0, width - len(numbers) - len(sign) - 3 - len(tail))
         code = Strip.blank(room, line)
         if n is not None:
-            left, whole = self.scroll_offset.x, self._code(row, side)
-            code = whole.crop(left, left + room).extend_cell_length(room).apply_style(line)
-            code = with_ends(code, whole, left, room, quiet)
+            offset, full_code = self.scroll_offset.x, self._code(row, side)
+            code = full_code.crop(offset, offset + room).extend_cell_length(room).apply_style(line)
+            code = with_ends(code, full_code, offset, room, quiet)
         end = Segment(tail, line + self._part("moved"))
         return Strip([*start, *code, end]).adjust_cell_length(width, line)
 
@@ -429,8 +435,8 @@ class DiffView(ScrollView, can_focus=True, inherit_bindings=False):
 
     def _room(self) -> int:
         width = self.scrollable_content_region.width
-        beside, one_column = (width - 1) // 2 - self._digits - 4, width - 2 * self._digits - 6
-        return max(0, beside if self.beside else one_column)
+        half, one_column = (width - 1) // 2 - self._digits - 4, width - 2 * self._digits - 6
+        return max(0, half if self.side_by_side else one_column)
 
     def _spans(self, row: BesideRow, side: int) -> list[Span]:
         outcome, n, other = self.outcome, (row.a, row.b)[side], (row.b, row.a)[side]
@@ -461,5 +467,5 @@ class DiffView(ScrollView, can_focus=True, inherit_bindings=False):
 
 
 def _stretch_at(stretches: tuple[Span, ...], row: int) -> Span | None:
-    at = bisect_right(stretches, row, key=lambda one: one[0]) - 1
-    return stretches[at] if at >= 0 and row < stretches[at][1] else None
+    index = bisect_right(stretches, row, key=lambda stretch: stretch[0]) - 1
+    return stretches[index] if index >= 0 and row < stretches[index][1] else None

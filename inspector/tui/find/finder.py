@@ -32,17 +32,17 @@ from inspector.tui.keys.command_table import (
     TASKS,
     TITLES,
     Command,
-    Where,
+    KeyContext,
     command,
+    commands_in,
     shown,
-    there,
 )
 from inspector.tui.main.bars import banner
 from inspector.tui.main.main_screen import MainScreen
 from inspector.tui.main.settings import config_path
-from inspector.tui.tree.rows import TreeEntry, TreeKind, TreeRow, every
+from inspector.tui.tree.rows import TreeEntry, TreeKind, TreeRow, walk_entries
 from inspector.tui.widgets.notice import cut, in_thread, label, shorten
-from inspector.tui.widgets.selection import Chosen, Completion, Selection, completed
+from inspector.tui.widgets.selection import Completion, MatchingIds, Selection, completed
 from inspector.tui.widgets.subject import digit
 from inspector.tui.widgets.tool_screen import ToolScreen
 
@@ -76,7 +76,7 @@ class Entry(Struct, frozen=True, eq=False):
 
     lead: str
     text: str
-    more: str = ""
+    note: str = ""
     detail: str = ""
     words: str = ""
     digest: str = ""
@@ -110,9 +110,9 @@ def _fit(entry: Entry, words: Sequence[str]) -> tuple[Score, Spans] | None:
         elif word not in entry.words:
             return None
         scores.append(score)
-    worst, whole = max(scores), " ".join(words)
-    if text.startswith(whole):
-        worst = EXACT if text == whole else min(worst, BEGINNING)
+    worst, text_words = max(scores), " ".join(words)
+    if text.startswith(text_words):
+        worst = EXACT if text == text_words else min(worst, BEGINNING)
     return (worst, sum(scores), entry.near), tuple(sorted(spans))
 
 
@@ -127,20 +127,25 @@ def rank(
     words = query.casefold().split()
     if not words:
         return [Match(entry) for entry in entries]
-    found = [
-        (fit[0], 0, Match(one, fit[1]))
-        for one in entries
-        if not one.heading and (fit := _fit(one, words))
+    scored = [
+        (fit[0], 0, Match(entry, fit[1]))
+        for entry in entries
+        if not entry.heading and (fit := _fit(entry, words))
     ]
     splits = ((words[-1], words[:-1]), (words[0], words[1:])) if len(words) > 1 else ()
-    split = ((s, rest) for word, rest in splits for s in stages if word[1:] and s.startswith(word))
-    stage, others = next(split, ("", []))
-    for one in entries if stage else ():
-        fit = _fit(one, others)
-        if fit and one.also is not None and (staged := one.also(stage)):
-            found.append((fit[0], -1, Match(staged)))
-    found.sort(key=lambda one: (one[0][2] if nearest else 0, *one[:2]))
-    return [match for _, _, match in found]
+    split = (
+        (s, remaining)
+        for word, remaining in splits
+        for s in stages
+        if word[1:] and s.startswith(word)
+    )
+    stage, other_words = next(split, ("", []))
+    for entry in entries if stage else ():
+        fit = _fit(entry, other_words)
+        if fit and entry.also is not None and (staged := entry.also(stage)):
+            scored.append((fit[0], -1, Match(staged)))
+    scored.sort(key=lambda entry: (entry[0][2] if nearest else 0, *entry[:2]))
+    return [match for _, _, match in scored]
 
 
 def row(match: Match, lead_cells: int, width: int) -> Content:
@@ -155,10 +160,10 @@ def row(match: Match, lead_cells: int, width: int) -> Content:
     name = Content.styled(shorten(entry.text, room), "bold" if entry.beneath else "")
     for first, last in match.spans if name.plain == entry.text else ():
         name = name.stylize("bold underline $accent", first, last)
-    more = cut(f"  {entry.more}", room - name.cell_length) if entry.more else ""
+    note = cut(f"  {entry.note}", room - name.cell_length) if entry.note else ""
     lead = f"{cut(entry.lead, lead_cells):<{lead_cells}} "
-    gap = " " * (room - name.cell_length - cell_len(more))
-    return Content.assemble((lead, "$quiet"), name, (more, "$quiet"), gap, (detail, "$quiet"))
+    gap = " " * (room - name.cell_length - cell_len(note))
+    return Content.assemble((lead, "$quiet"), name, (note, "$quiet"), gap, (detail, "$quiet"))
 
 
 class Finder(ModalScreen[Entry | None]):
@@ -198,14 +203,14 @@ class Finder(ModalScreen[Entry | None]):
         self.lead, self.closes, self.nearest, self.does = lead, closes, nearest, "goes there"
         self.opened = [entry for entry in entries if entry.beneath][:1]
         self.matches: list[Match] = []
-        self.words, self.chosen = "", cast(Chosen, None)
+        self.words, self.matching_ids = "", cast(MatchingIds, None)
         self.selection = None if reads is None else Selection(self, reads, self._select, self._say)
         suggester = None if reads is None else Completion()
         self.field = Input(placeholder=hint, compact=True, suggester=suggester)
         self.options = OptionList()
         self.options.can_focus = False
-        self.whole = Static(markup=False)
-        self.frame = Vertical(self.field, self.options, self.whole)
+        self.full_text = Static(markup=False)
+        self.frame = Vertical(self.field, self.options, self.full_text)
         self.frame.border_title = Content(heading)
 
     def compose(self) -> ComposeResult:
@@ -213,49 +218,56 @@ class Finder(ModalScreen[Entry | None]):
 
     def on_mount(self) -> None:
         for n, find in enumerate(self.later):
-            in_thread(self, find, self._found, f"later {n}")
+            in_thread(self, find, self._add_entries, f"later {n}")
 
     def on_resize(self) -> None:
         self.call_after_refresh(self.show, self.entry)
 
     @property
     def entry(self) -> Entry | None:
-        at = self.options.highlighted
-        return None if at is None or at >= len(self.matches) else self.matches[at].entry
+        index = self.options.highlighted
+        return None if index is None or index >= len(self.matches) else self.matches[index].entry
 
-    def _found(self, entries: list[Entry]) -> None:
+    def _add_entries(self, entries: list[Entry]) -> None:
         self.entries += entries
         self.show(self.entry if self.options.highlighted else None)
 
-    def show(self, at: Entry | None = None) -> None:
-        width, chosen = max(20, self.options.scrollable_content_region.width), self.chosen
+    def show(self, highlighted: Entry | None = None) -> None:
+        width, matching_ids = (
+            max(20, self.options.scrollable_content_region.width),
+            self.matching_ids,
+        )
         searched = bool(self.field.value.strip())
         # What is searched for is found beneath closed rows, too.
-        there = [
+        candidates = [
             entry
-            for one in self.entries
+            for top_entry in self.entries
             for entry in (
-                *(() if searched and one.beneath else (one,)),
-                *(one.beneath if searched or one in self.opened else ()),
+                *(() if searched and top_entry.beneath else (top_entry,)),
+                *(top_entry.beneath if searched or top_entry in self.opened else ()),
             )
-            if chosen is None or entry.subject in chosen
+            if matching_ids is None or entry.subject in matching_ids
         ]
-        found = rank(there, self.words, self.stages, self.nearest)
+        matches = rank(candidates, self.words, self.stages, self.nearest)
         if self.selection is not None and (typed := self.field.value).split(" ")[-1]:
-            found += [Match(Entry("property", *one, why="Tab takes it.")) for one in offers(typed)]
-        self.matches = found[:MAX_ROWS] or [Match(Entry("", "Nothing fits.", heading=True))]
+            matches += [
+                Match(Entry("property", *offer, why="Tab takes it.")) for offer in offers(typed)
+            ]
+        self.matches = matches[:MAX_ROWS] or [Match(Entry("", "Nothing fits.", heading=True))]
         self.options.set_options(
             Option(row(m, self.lead, width), disabled=m.entry.heading) for m in self.matches
         )
         rows = [i for i, m in enumerate(self.matches) if not m.entry.heading]
-        own = [i for i in rows if self.matches[i].entry is at]
-        self.options.highlighted = next(iter(own + rows), None)
-        if not own:
+        highlighted_rows = [i for i in rows if self.matches[i].entry is highlighted]
+        self.options.highlighted = next(iter(highlighted_rows + rows), None)
+        if not highlighted_rows:
             self.options.scroll_home(animate=False)
-        many = sum(len(one.beneath) or not one.heading for one in self.entries)
-        count = f"{len(found)} of {many}" if searched else f"{many}"
+        entry_count = sum(
+            len(top_entry.beneath) or not top_entry.heading for top_entry in self.entries
+        )
+        count = f"{len(matches)} of {entry_count}" if searched else f"{entry_count}"
         self.frame.border_subtitle = Content(f"{count} · Enter {self.does}, Esc closes")
-        self._show_whole()
+        self._show_full_text()
 
     @on(Input.Changed)
     def _typed(self, event: Input.Changed) -> None:
@@ -267,22 +279,22 @@ class Finder(ModalScreen[Entry | None]):
         else:
             self._select(event.value, event.value, None)
 
-    def _select(self, query: str, words: str, chosen: Chosen) -> None:
-        self.words, self.chosen = words, chosen
+    def _select(self, query: str, words: str, matching_ids: MatchingIds) -> None:
+        self.words, self.matching_ids = words, matching_ids
         self.show()
 
     def _say(self, text: str) -> None:
         if text:
-            self.whole.update(Content.styled(label(text), "bold $warning"))
+            self.full_text.update(Content.styled(label(text), "bold $warning"))
         else:
-            self._show_whole()
+            self._show_full_text()
 
     @on(OptionList.OptionHighlighted)
-    def _show_whole(self) -> None:
+    def _show_full_text(self) -> None:
         entry = self.entry or Entry("", "")
-        said = "  ".join(part for part in (entry.more, entry.detail) if part)
-        text = Content.assemble((entry.text, "bold"), "  ", (said, "$quiet"))
-        self.whole.update("" if entry.heading else text)
+        details = "  ".join(part for part in (entry.note, entry.detail) if part)
+        text = Content.assemble((entry.text, "bold"), "  ", (details, "$quiet"))
+        self.full_text.update("" if entry.heading else text)
 
     @on(OptionList.OptionSelected)
     def action_choose(self) -> None:
@@ -300,9 +312,9 @@ class Finder(ModalScreen[Entry | None]):
             self.dismiss(None)
 
     async def action_move(self, how: str) -> None:
-        whole = completed(self.field.value) if how == "tab" and self.selection else None
-        if whole is not None:
-            self.field.value, self.field.cursor_position = whole, len(whole)
+        completion = completed(self.field.value) if how == "tab" and self.selection else None
+        if completion is not None:
+            self.field.value, self.field.cursor_position = completion, len(completion)
             return
         how = "cursor_down" if how == "tab" else how
         await self.options.run_action(how)
@@ -319,23 +331,23 @@ OWN_KEYS = (
 def _kernel_entry(screen: MainScreen, entry: TreeEntry) -> Entry:
     row = entry.row
     kernel, variant = row.subject.kernel, row.subject.variant
-    above = screen.kernels.entry(row.key[:-1])
-    more, detail = "", f"×{row.count}" if row.count else ""
-    if row.kind is TreeKind.VARIANT and above is not None:
-        more = f"{'★ ' if row.winner else ''}of {above.row.text}"
+    parent = screen.kernels.entry(row.key[:-1])
+    note, detail = "", f"×{row.count}" if row.count else ""
+    if row.kind is TreeKind.VARIANT and parent is not None:
+        note = f"{'★ ' if row.winner else ''}of {parent.row.text}"
     elif kernel is not None and row.leaf:
-        more = kernel.origin.value
+        note = kernel.origin.value
     if row.leaf and variant is not None:
         detail = label(variant.id)
-    own = row.leaf and row.subject.key[:2] == screen.panes.subject.key[:2]
+    is_active = row.leaf and row.subject.key[:2] == screen.panes.subject.key[:2]
     return Entry(
         row.kind.value,
         row.text,
-        more,
+        note,
         detail,
         entry.words,
         entry.digest,
-        near=1 if own else 4 if row.kind is TreeKind.VARIANT else 3,
+        near=1 if is_active else 4 if row.kind is TreeKind.VARIANT else 3,
         run=partial(_go, screen, row),
         subject=row.subject.key[:2],
         also=None if row.kind is TreeKind.GRAPH else partial(_at_stage, screen, row),
@@ -343,16 +355,16 @@ def _kernel_entry(screen: MainScreen, entry: TreeEntry) -> Entry:
 
 
 def _at_stage(screen: MainScreen, row: TreeRow, stage: str) -> Entry | None:
-    wanted, variant = Stage(stage), row.subject.variant
-    if not row.subject.has(wanted):
+    target, variant = Stage(stage), row.subject.variant
+    if not row.subject.has(target):
         return None
     return Entry(
-        wanted.value,
+        target.value,
         row.text,
         f"its {TITLES[stage]}",
         "" if variant is None else label(variant.id),
         near=2,
-        run=partial(_go, screen, row, wanted),
+        run=partial(_go, screen, row, target),
         subject=row.subject.key[:2],
     )
 
@@ -360,7 +372,7 @@ def _at_stage(screen: MainScreen, row: TreeRow, stage: str) -> Entry | None:
 def _go(screen: MainScreen, row: TreeRow, stage: Stage | None = None) -> None:
     """Go to the subject of a row, and to a stage of it; the history has the way back."""
     panes = screen.panes
-    panes.history.leave(panes.here())
+    panes.history.leave(panes.current_place())
     if screen.kernels.go_to(row.key):
         panes.show(row.subject)
         _show_stage(screen, stage)
@@ -369,9 +381,9 @@ def _go(screen: MainScreen, row: TreeRow, stage: Stage | None = None) -> None:
 
 
 def _show_stage(screen: MainScreen, stage: Stage | None) -> None:
-    there = next((p for p in screen.panes.panes if stage is not None and p.stage is stage), None)
-    screen.focus_pane(there)
-    if there is None and stage is not None:
+    pane = next((p for p in screen.panes.panes if stage is not None and p.stage is stage), None)
+    screen.focus_pane(pane)
+    if pane is None and stage is not None:
         screen.panes.choose(stage)
 
 
@@ -386,9 +398,9 @@ def _labels(screen: MainScreen, stage: Stage, listing: Listing) -> list[Entry]:
 _SCOPE = re.compile(r"( *)(?:class|(?:async )?def) (\w+)")
 
 
-def _made_from(screen: MainScreen, recording: Recording) -> list[Entry]:
+def _fusion_entries(screen: MainScreen, recording: Recording) -> list[Entry]:
     """The lines of the program that generated kernels were made from, with what they are in."""
-    own, named, out = screen.panes.subject.kernel, titles(recording), []
+    active_kernel, named, out = screen.panes.subject.kernel, titles(recording), []
 
     @cache
     def lines(file: str) -> list[str]:
@@ -396,19 +408,19 @@ def _made_from(screen: MainScreen, recording: Recording) -> list[Entry]:
         return [] if text is None else text.read().decode("utf-8", "replace").split("\n")
 
     for kernel in recording.kernels:
-        for made in kernel.fusion.made_from if kernel.fusion and kernel.variants else ():
+        for source_line in kernel.fusion.made_from if kernel.fusion and kernel.variants else ():
             scope, depth = "", 1_000
-            for line in reversed(lines(made.file)[: made.line]):
-                if (at := _SCOPE.match(line)) and len(at[1]) < depth:
-                    scope, depth = f"{at[2]} {scope}", len(at[1])
-            place = f"{PurePath(made.file).name}:{made.line}"
+            for line in reversed(lines(source_line.file)[: source_line.line]):
+                if (scope_match := _SCOPE.match(line)) and len(scope_match[1]) < depth:
+                    scope, depth = f"{scope_match[2]} {scope}", len(scope_match[1])
+            place = f"{PurePath(source_line.file).name}:{source_line.line}"
             entry = Entry(
                 "line",
                 label(f"{place} {'.'.join(scope.split())}"),
                 label(f"of {named.get(kernel.id, kernel.called)}"),
-                words=f"{scope} {made.code} {kernel.name}".casefold(),
-                near=0 if kernel is own else 3,
-                run=partial(screen.to_made, kernel, made),
+                words=f"{scope} {source_line.code} {kernel.name}".casefold(),
+                near=0 if kernel is active_kernel else 3,
+                run=partial(screen.to_fusion_source, kernel, source_line),
             )
             out.append(entry)
     return out
@@ -418,23 +430,23 @@ def _hints(screen: MainScreen, reads: Reader, variant: Variant) -> list[Entry]:
     return [
         Entry(
             "hint",
-            one.rule,
-            f"{SEVERITY_SIGNS.get(one.severity, '·')} {label(one.text)}",
-            ", ".join(f"{stage} {lines[0]}" for stage, lines in one.lines.items() if lines),
-            one.text.casefold(),
-            run=partial(screen.to_hint, one)
-            if any(one.lines.values())
+            finding.rule,
+            f"{SEVERITY_SIGNS.get(finding.severity, '·')} {label(finding.text)}",
+            ", ".join(f"{stage} {lines[0]}" for stage, lines in finding.lines.items() if lines),
+            finding.text.casefold(),
+            run=partial(screen.to_hint, finding)
+            if any(finding.lines.values())
             else partial(screen.action_understand, "hints"),
         )
-        for one in reads.findings(variant)
+        for finding in reads.findings(variant)
     ]
 
 
-def _wheres(screen: Screen[object]) -> tuple[Where, ...]:
+def _contexts(screen: Screen[object]) -> tuple[KeyContext, ...]:
     if not isinstance(screen, ToolScreen):
         return ()
-    own = (Where.SCREEN,) if getattr(screen, "empty", False) else screen.wheres
-    return tuple(sorted(own, key=lambda where: where is not screen.footer.where))
+    contexts = (KeyContext.SCREEN,) if getattr(screen, "empty", False) else screen.contexts
+    return tuple(sorted(contexts, key=lambda context: context is not screen.footer.context))
 
 
 def _words(command: Command) -> str:
@@ -443,22 +455,27 @@ def _words(command: Command) -> str:
 
 def palette(screen: Screen[object], main: MainScreen | None, keys: Mapping[str, str]) -> Finder:
     """Return the palette of a screen: commands, stages and kernels; the rest comes from threads."""
-    own = _wheres(screen)
+    contexts = _contexts(screen)
     commands = [
         Entry(
             "command",
-            one.title,
-            one.help,
-            shown(one, keys),
-            _words(one),
-            near=1 if one.where is own[0] else 2,
-            run=partial(screen.run_action, f"run('{one.id}')"),
+            command.title,
+            command.help,
+            shown(command, keys),
+            _words(command),
+            near=1 if command.context is contexts[0] else 2,
+            run=partial(screen.run_action, f"run('{command.id}')"),
         )
-        for one in sorted(
-            there(own), key=lambda one: (not one.footer, one.where is not own[0], not one.help)
+        for command in sorted(
+            commands_in(contexts),
+            key=lambda command: (
+                not command.footer,
+                command.context is not contexts[0],
+                not command.help,
+            ),
         )
         # Stages are entries of their own.
-        if Where.SCREEN not in own or not one.id.removeprefix("stage.").isdigit()
+        if KeyContext.SCREEN not in contexts or not command.id.removeprefix("stage.").isdigit()
     ]
     hint = "a kernel, an id, settings, a label, a hint, a stage, a command"
     if main is None or main.empty:
@@ -478,14 +495,16 @@ def palette(screen: Screen[object], main: MainScreen | None, keys: Mapping[str, 
     ]
     kinds = (TreeKind.GRAPH, TreeKind.KERNEL, TreeKind.VARIANT)
     kernels = [
-        _kernel_entry(main, one) for one in every(main.kernels.entries) if one.row.kind in kinds
+        _kernel_entry(main, entry)
+        for entry in walk_entries(main.kernels.entries)
+        if entry.row.kind in kinds
     ]
     later = [
         partial(_labels, main, pane.stage, pane.view.source.listing)
         for pane in sorted(main.panes.panes, key=lambda pane: pane is not main.panes.active)
         if pane.stage is not None and pane.view.source is not None and pane.settled
     ]
-    later.append(partial(_made_from, main, main.reads.recording))
+    later.append(partial(_fusion_entries, main, main.reads.recording))
     if subject.variant is not None:
         later.append(partial(_hints, main, main.reads, subject.variant))
     every_one, names = [*commands, *stages, *kernels], [stage.value for stage in Stage]
@@ -496,32 +515,36 @@ def help_entries(
     screen: Screen[object], recording: Recording, keys: Mapping[str, str], problems: Sequence[str]
 ) -> list[Entry]:
     """Every command by its task, what works here first; the signs; how keys are bound."""
-    own = _wheres(screen)
-    usable, order = {one.id for one in there(own)}, [*TASKS]
+    contexts = _contexts(screen)
+    usable, order = {command.id for command in commands_in(contexts)}, [*TASKS]
     tasks: dict[str, list[Entry]] = {}
-    commands = sorted(TABLE, key=lambda one: order.index(one.id) if one.id in TASKS else -1)
-    for where in dict.fromkeys((*own, Where.SCREEN, *Where)):
-        for one in (one for one in commands if one.where is where):
+    commands = sorted(
+        TABLE, key=lambda command: order.index(command.id) if command.id in TASKS else -1
+    )
+    for context in dict.fromkeys((*contexts, KeyContext.SCREEN, *KeyContext)):
+        for listed in (listed for listed in commands if listed.context is context):
             entry = Entry(
-                shown(one, keys),
-                one.title,
-                one.help,
-                one.id,
-                _words(one),
-                near=0 if where is own[0] else 1 if one.id in usable else 2,
-                run=partial(screen.run_action, f"run('{one.id}')") if one.id in usable else None,
+                shown(listed, keys),
+                listed.title,
+                listed.help,
+                listed.id,
+                _words(listed),
+                near=0 if context is contexts[0] else 1 if listed.id in usable else 2,
+                run=partial(screen.run_action, f"run('{listed.id}')")
+                if listed.id in usable
+                else None,
             )
-            tasks.setdefault(TASKS.get(one.id, where.value), []).append(entry)
+            tasks.setdefault(TASKS.get(listed.id, context.value), []).append(entry)
     tasks["Signs"] = [Entry(sign, meaning, words=sign, near=3) for sign, meaning in MARKS]
     tasks[f"Your own keys, in {label(str(config_path()))}"] = [
         *(Entry("", text, meaning, near=3) for text, meaning in OWN_KEYS),
         *(Entry("⚠", problem, near=3) for problem in problems),
     ]
-    said = banner(recording)
+    condition = banner(recording)
     return [
-        *([Entry("", f"This recording was {said}.", heading=True)] if said else []),
+        *([Entry("", f"This recording was {condition}.", heading=True)] if condition else []),
         *(
-            Entry("▸", task, " ".join(one.lead for one in beneath), beneath=tuple(beneath))
+            Entry("▸", task, " ".join(entry.lead for entry in beneath), beneath=tuple(beneath))
             for task, beneath in tasks.items()
         ),
     ]

@@ -17,7 +17,7 @@ from textual.keys import KEY_NAME_REPLACEMENTS, Keys, _character_to_key, key_to_
 from inspector.reader.tables import table
 
 
-class Where(Enum):
+class KeyContext(Enum):
     """Which widget has the action; its value heads the section of the help."""
 
     SCREEN = "Everywhere"
@@ -41,7 +41,7 @@ class Command(Struct, frozen=True):
     id: str
     keys: str
     shown: str
-    where: Where
+    context: KeyContext
     action: str
     title: str
     help: str
@@ -78,18 +78,18 @@ def parse_key(text: str) -> str | None:
     match = _KEY.fullmatch(text)
     if match is None or (len(match[2]) == 1 and not match[2].isprintable()):
         return None
-    held, last = set(match[1].lower().split("+")), match[2]
+    modifiers, last = set(match[1].lower().split("+")), match[2]
     if len(last) > 1:
         last = last.lower()
         character = key_to_character(_REPLACED.get(last, last))
         if last not in _NAMES and (character is None or _character_to_key(character) != last):
             return None
     else:
-        if "shift" in held and last.isalpha():
-            held.discard("shift")
+        if "shift" in modifiers and last.isalpha():
+            modifiers.discard("shift")
             last = last.upper()
-        last = _character_to_key(last.lower() if "ctrl" in held else last)
-    return "+".join([*(one for one in MODIFIERS if one in held), last])
+        last = _character_to_key(last.lower() if "ctrl" in modifiers else last)
+    return "+".join([*(modifier for modifier in MODIFIERS if modifier in modifiers), last])
 
 
 def shown_key(key: str) -> str:
@@ -112,14 +112,14 @@ def _key_shown(keys: str) -> str:
 def _commands(data: Mapping[str, Any]) -> Iterator[Command]:
     for row in data["commands"]:
         if isinstance(row, list):
-            where, name, keys, *words = row
-            yield Command(name, keys, _key_shown(keys), Where[where.upper()], *words)
+            context, name, keys, *words = row
+            yield Command(name, keys, _key_shown(keys), KeyContext[context.upper()], *words)
             continue
         for name, keys, action, title in data[row["moves"]]:
             words = title.format(unit=row.get("unit")).capitalize()
             keys = row.get("page_down", keys) if name == "page.down" else keys
-            where = Where[row["where"].upper()]
-            yield Command(row["prefix"] + name, keys, _key_shown(keys), where, action, words, "")
+            context = KeyContext[row["where"].upper()]
+            yield Command(row["prefix"] + name, keys, _key_shown(keys), context, action, words, "")
 
 
 _DATA = table("commands")
@@ -134,52 +134,57 @@ TITLES: dict[str, str] = _DATA["stages"]
 SHARED, BARE, BESIDE = (tuple[str, ...](_DATA[name]) for name in ("shared", "bare", "beside"))
 
 ALSO = {
-    Where.DIFF: SHARED,
-    Where.VARIANTS: BARE,
-    Where.TIMING: BARE,
-    Where.STEP: BESIDE,
-    Where.PASSES: BARE,
-    Where.TRYING: BARE,
+    KeyContext.DIFF: SHARED,
+    KeyContext.VARIANTS: BARE,
+    KeyContext.TIMING: BARE,
+    KeyContext.STEP: BESIDE,
+    KeyContext.PASSES: BARE,
+    KeyContext.TRYING: BARE,
 }
 """Commands of the main screen on the screens over it."""
 
 
-def bindings(where: Where) -> list[BindingType]:
+def bindings(context: KeyContext) -> list[BindingType]:
     """The key bindings of the widget that has these actions."""
-    return bindings_of(tuple(command.id for command in TABLE if command.where is where))
+    return bindings_of(tuple(command.id for command in TABLE if command.context is context))
 
 
 def of_screen(names: tuple[str, ...]) -> tuple[str, ...]:
     """Those of these commands that a screen has itself, and not the pane in it."""
-    return tuple(c.id for c in TABLE if c.id in names and c.where is Where.SCREEN)
+    return tuple(c.id for c in TABLE if c.id in names and c.context is KeyContext.SCREEN)
 
 
 def bindings_of(names: tuple[str, ...]) -> list[BindingType]:
     """With priority: else keys that arrive together would all go to the widget in focus."""
     return [
-        Binding(one.keys, one.action, one.title, show=False, priority=True, id=one.id)
-        for one in TABLE
-        if one.id in names
+        Binding(
+            command.keys, command.action, command.title, show=False, priority=True, id=command.id
+        )
+        for command in TABLE
+        if command.id in names
     ]
 
 
-def there(wheres: tuple[Where, ...]) -> tuple[Command, ...]:
-    names = {name for where in wheres for name in ALSO.get(where, ())}
-    return tuple(c for c in TABLE if c.where in wheres or c.id in names)
+def commands_in(contexts: tuple[KeyContext, ...]) -> tuple[Command, ...]:
+    names = {name for context in contexts for name in ALSO.get(context, ())}
+    return tuple(c for c in TABLE if c.context in contexts or c.id in names)
 
 
 def footer(
-    where: Where, shown: Callable[[Command], str] = lambda one: one.shown
+    context: KeyContext,
+    shown: Callable[[Command], str] = lambda listed_command: listed_command.shown,
 ) -> tuple[tuple[str, str, str], ...]:
     """(key, word, command id), the last kept longest; ``shown`` gives a command's key or ""."""
-    alone = where in ALSO
-    chosen = [c for c in there((where,) if alone else (where, Where.SCREEN)) if c.footer]
+    alone = context in ALSO
+    commands = [
+        c for c in commands_in((context,) if alone else (context, KeyContext.SCREEN)) if c.footer
+    ]
     if alone:
-        chosen.sort(key=lambda c: (c.id != "help", c.where is not where))
-    if where is Where.TREE:
-        chosen = [c for c in chosen if c.id != "filter"]  # "/" says it already
-    out = [(key, c.footer, c.id) for c in chosen if (key := shown(c))]
-    if ALSO.get(where) is not BARE:
+        commands.sort(key=lambda c: (c.id != "help", c.context is not context))
+    if context is KeyContext.TREE:
+        commands = [c for c in commands if c.id != "filter"]  # "/" says it already
+    out = [(key, c.footer, c.id) for c in commands if (key := shown(c))]
+    if ALSO.get(context) is not BARE:
         out.insert(2, ("1-7", "stage", "stage.next"))
     return tuple(out)
 
@@ -188,13 +193,17 @@ def command(name: str) -> Command:
     return next(c for c in TABLE if c.id == name)
 
 
-def places(command: Command) -> frozenset[Where]:
+def places(command: Command) -> frozenset[KeyContext]:
     """Where the key of a command does something: two commands cannot share a key in one place."""
-    own = {Where.PANE, Where.TREE} if command.where is Where.SCREEN else {command.where}
-    return frozenset(own | {where for where, names in ALSO.items() if command.id in names})
+    contexts = (
+        {KeyContext.PANE, KeyContext.TREE}
+        if command.context is KeyContext.SCREEN
+        else {command.context}
+    )
+    return frozenset(contexts | {context for context, names in ALSO.items() if command.id in names})
 
 
-def rebind(wanted: Mapping[str, tuple[str, ...]]) -> tuple[dict[str, str], tuple[str, ...]]:
+def rebind(requested: Mapping[str, tuple[str, ...]]) -> tuple[dict[str, str], tuple[str, ...]]:
     """The keys of each command that changed, and what could not be done.
 
     A key that is asked for is taken from the command that has it; of two the first gets it.
@@ -202,40 +211,44 @@ def rebind(wanted: Mapping[str, tuple[str, ...]]) -> tuple[dict[str, str], tuple
     commands = {c.id: c for c in TABLE}
     problems: list[str] = []
     keys: dict[str, list[str]] = {}
-    owners: dict[tuple[str, Where], str] = {}
+    owners: dict[tuple[str, KeyContext], str] = {}
 
-    def owner_of(key: str, one: Command) -> str | None:
-        return next((owners[key, w] for w in places(one) if (key, w) in owners), None)
+    def owner_of(key: str, command: Command) -> str | None:
+        return next((owners[key, w] for w in places(command) if (key, w) in owners), None)
 
-    for name, asked in wanted.items():
+    for name, requested_keys in requested.items():
         keys[name] = []
-        for key in dict.fromkeys(asked):
+        for key in dict.fromkeys(requested_keys):
             if other := owner_of(key, commands[name]):
                 problems.append(
                     f"{shown_key(key)} is bound twice, to {other} and to {name}: {other} has it"
                 )
             else:
                 keys[name].append(key)
-                owners.update({(key, where): name for where in places(commands[name])})
-        if asked and not keys[name]:
+                owners.update({(key, context): name for context in places(commands[name])})
+        if requested_keys and not keys[name]:
             del keys[name]
     lost: dict[tuple[str, str], list[str]] = {}
-    for one in commands.values():
-        taken = {key: owner for key in one.keys.split(",") if (owner := owner_of(key, one))}
-        if one.id not in keys and taken:
-            keys[one.id] = [key for key in one.keys.split(",") if key not in taken]
-            rest = ", ".join(map(shown_key, keys[one.id])) or "no key"
-            for item in taken.items():
-                lost.setdefault(item, []).append(f"{one.id}, which has {rest} left")
+    for command in commands.values():
+        lost_keys = {
+            key: owner for key in command.keys.split(",") if (owner := owner_of(key, command))
+        }
+        if command.id not in keys and lost_keys:
+            keys[command.id] = [key for key in command.keys.split(",") if key not in lost_keys]
+            remaining = ", ".join(map(shown_key, keys[command.id])) or "no key"
+            for item in lost_keys.items():
+                lost.setdefault(item, []).append(f"{command.id}, which has {remaining} left")
     problems += [
-        f"{shown_key(key)} is {name} now, and not {'; nor '.join(others)}"
-        for (key, name), others in lost.items()
+        f"{shown_key(key)} is {name} now, and not {'; nor '.join(replacements)}"
+        for (key, name), replacements in lost.items()
     ]
-    return {name: ",".join(own) or UNBOUND for name, own in keys.items()}, tuple(problems)
+    return {name: ",".join(command_keys) or UNBOUND for name, command_keys in keys.items()}, tuple(
+        problems
+    )
 
 
-def shown(one: Command, changed: Mapping[str, str]) -> str:
-    keys = changed.get(one.id)
+def shown(command: Command, changed: Mapping[str, str]) -> str:
+    keys = changed.get(command.id)
     if keys is None:
-        return one.shown
+        return command.shown
     return "" if keys == UNBOUND else shown_key(keys.split(",")[0])

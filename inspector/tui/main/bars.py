@@ -52,16 +52,16 @@ class VariantCard(LineWidget):
         if variant is None:
             return
 
-        def show(**found: object) -> None:
+        def show(**values: object) -> None:
             if subject == self.subject:
-                self.tell(**found)
+                self.tell(**values)
 
         def analyse(variant: Variant = variant) -> tuple[Card, int]:
             return reads.card(variant), len(reads.findings(variant))
 
         read = partial(reads.resources, variant)
-        in_thread(self, read, lambda found: show(resources=found), "resources")
-        in_thread(self, analyse, lambda found: show(card=found[0], hints=found[1]), "card")
+        in_thread(self, read, lambda answer: show(resources=answer), "resources")
+        in_thread(self, analyse, lambda answer: show(card=answer[0], hints=answer[1]), "card")
 
     def _parts(self, short: bool) -> list[tuple[str, str]]:
         variant, graph = self.subject.variant, self.subject.graph
@@ -73,12 +73,12 @@ class VariantCard(LineWidget):
             return parts
         resources, measured = self.resources or variant.known, ""
         time = self.times.launch(self.subject.kernel, variant)
-        taken = self.times.latest(self.subject.kernel, variant)
+        measurement = self.times.latest(self.subject.kernel, variant)
         if time is not None:
             measured = time.text
-        if time is not None and time.source == TIMED and taken is not None:
-            cache = "" if taken.timing.cache == COLD else f" {taken.timing.cache} L2"
-            when = "" if short else f" {age(taken.taken)}"
+        if time is not None and time.source == TIMED and measurement is not None:
+            cache = "" if measurement.timing.cache == COLD else f" {measurement.timing.cache} L2"
+            when = "" if short else f" {age(measurement.taken)}"
             measured = f"{time.text}{cache} measured{when}"
         # Theoretical: how much of an SM's warps fit, not how many were active.
         full = None if self.card is None else self.card.occupancy
@@ -94,7 +94,7 @@ class VariantCard(LineWidget):
             ("" if short else f"barriers {figure(resources.barriers)}", ""),
         ]
         few = 1 if variant.error is not None and short else len(figures)
-        return [*parts, *(one for one in figures[:few] if one[0])]
+        return [*parts, *(part for part in figures[:few] if part[0])]
 
     def _failure(self, error: Failure | None, short: bool) -> list[tuple[str, str]]:
         """Why it was not compiled, loaded or launched, as much as there is room for."""
@@ -102,11 +102,13 @@ class VariantCard(LineWidget):
         if error is None:
             return []
         if variant is None or variant.uncompiled:
-            said = label(f"✗ did not compile: {error.said}")
-            taken = min(len(self.subject.name), 30) + len(" 1a1a1a1a  sm_90a    ") + 4
-            return [(cut(said, max(17, self.size.width - taken)) if short else said, "bold $error")]
-        why, done = refused(error), "launched" if error.stage == LAUNCH else "loaded"
-        return [(f"✗ not {done}: {why}" if why else f"✗ not {done}", "bold $error")]
+            message = label(f"✗ did not compile: {error.said}")
+            used = min(len(self.subject.name), 30) + len(" 1a1a1a1a  sm_90a    ") + 4
+            return [
+                (cut(message, max(17, self.size.width - used)) if short else message, "bold $error")
+            ]
+        why, milestone = refused(error), "launched" if error.stage == LAUNCH else "loaded"
+        return [(f"✗ not {milestone}: {why}" if why else f"✗ not {milestone}", "bold $error")]
 
     def render(self) -> Content:
         width = self.size.width - 2
@@ -127,9 +129,9 @@ class VariantCard(LineWidget):
         config = {} if self.subject.variant is None else dict(self.subject.variant.config)
         if config.get("num_ctas") == 1:
             del config["num_ctas"]
-        more = label(configuration(config, (*OWN, *(key for key in config if key not in OWN))))
-        if more and width - used > 12:
-            line.append(("  " + cut(more, width - used - 2), "dim"))
+        settings = label(configuration(config, (*OWN, *(key for key in config if key not in OWN))))
+        if settings and width - used > 12:
+            line.append(("  " + cut(settings, width - used - 2), "dim"))
         return Content.assemble(*line)
 
 
@@ -152,9 +154,9 @@ def recording_name(recording: Recording) -> str:
     if recording.machines:
         return label(" + ".join(recording.machines))
     name = recording.path.rstrip("/\\").replace("\\", "/").rpartition("/")[2]
-    if own := _UNNAMED.fullmatch(name):
-        month = calendar.month_abbr[int(own["month"])]
-        name = f"{own['program']} {int(own['day'])} {month} {own['hour']}:{own['minute']}"
+    if parts := _UNNAMED.fullmatch(name):
+        month = calendar.month_abbr[int(parts["month"])]
+        name = f"{parts['program']} {int(parts['day'])} {month} {parts['hour']}:{parts['minute']}"
     return label(name.removesuffix(".ptxview") or recording.path)
 
 
@@ -178,7 +180,7 @@ class TitleBar(LineWidget):
 
     def __init__(self, recording: Recording) -> None:
         super().__init__()
-        self.told = ""
+        self.program_state = ""
         self.modes: tuple[tuple[str, str], ...] = ()
         """What is on, in a word or two, each with the command that ends it."""
         self.renew(recording)
@@ -191,7 +193,13 @@ class TitleBar(LineWidget):
     def render(self) -> Content:
         recording, width = self.recording, self.size.width - 2
         keys = getattr(self.app, "keys", {})
-        warnings = [self.told] if self.told else [] if recording.complete else ["unfinished"]
+        warnings = (
+            [self.program_state]
+            if self.program_state
+            else []
+            if recording.complete
+            else ["unfinished"]
+        )
         if not warnings and recording.exit_status and recording.seconds is not None:
             warnings.append(ending(recording.exit_status, recording.seconds))
         if self._differences:
@@ -209,15 +217,15 @@ class TitleBar(LineWidget):
             for word, id_ in self.modes
         ]
         name, banner_text = recording_name(recording), banner(recording)
-        said = [name, banner_text or device_name(recording), counts(recording)]
+        facts = [name, banner_text or device_name(recording), counts(recording)]
         for last in (warning, "!" if warnings else ""):
             right = Content(" ").join([*on, *([Content.styled(last, style)] if last else [])])
-            for chosen in (said, said[:2], [banner_text or name]):
-                text = " · ".join(part for part in chosen if part)
+            for shown_facts in (facts, facts[:2], [banner_text or name]):
+                text = " · ".join(part for part in shown_facts if part)
                 used = len("ptxview  ") + len(text)
                 if used + (right.cell_length + 2 if right else 0) <= width:
-                    left = Content.assemble(" ", ("ptxview", "bold"), f"  {text}")
-                    return ends(left, right, width + 1)
+                    left_content = Content.assemble(" ", ("ptxview", "bold"), f"  {text}")
+                    return ends(left_content, right, width + 1)
         if len(banner_text) > width:
             banner_text = f"{label(recording.target or '')}, no GPU"
         return Content.assemble(" ", (shorten(banner_text or name, width), "bold"))
@@ -248,26 +256,26 @@ def watched_text(recording: Recording, live: Live) -> Content:
     status = live.status if live.status is not None else recording.exit_status
     ended = ("The program has ended.\n", "")
     if live.killed_by is not None:
-        ended = f"The program was {live.told}.\n", "bold $warning"
+        ended = f"The program was {live.state_text}.\n", "bold $warning"
     elif status:
         ended = f"The program ended with status {status}.\n", "bold $warning"
     problems = [(f"! {label(problem)}\n", "$warning") for problem in recording.problems[:3]]
-    said = f"{COMPILED_NOTHING} ptxview doctor lists the tools of this machine."
+    sentence = f"{COMPILED_NOTHING} ptxview doctor lists the tools of this machine."
     if recording.uncaptured:
-        makers = ", ".join(dict.fromkeys(one.by for one in recording.uncaptured))
+        makers = ", ".join(dict.fromkeys(failure.by for failure in recording.uncaptured))
         count = plural(len(recording.uncaptured), "kernel")
-        said = f"None was captured of {count} that it made with {label(makers)}."
-    return Content.assemble(("No kernels here.  ", "bold"), ended, *problems, (said, "$quiet"))
+        sentence = f"None was captured of {count} that it made with {label(makers)}."
+    return Content.assemble(("No kernels here.  ", "bold"), ended, *problems, (sentence, "$quiet"))
 
 
 def empty_text(recording: Recording) -> Content:
-    warnings = [f"This recording was {said}.\n"] if (said := banner(recording)) else []
+    warnings = [f"This recording was {condition}.\n"] if (condition := banner(recording)) else []
     looked = f"Looked at: {label(recording.path)}\n"
     if recording.command:
         looked += f"Command: {label(' '.join(recording.command))}\n"
     if recording.exit_status:
-        by = ended_by(recording.exit_status)
-        how = f"was {by}" if by else f"ended with status {recording.exit_status}"
+        end_cause = ended_by(recording.exit_status)
+        how = f"was {end_cause}" if end_cause else f"ended with status {recording.exit_status}"
         warnings.append(f"The program {how}.\n")
     if not recording.complete:
         warnings.append("The recording is unfinished: the program was killed, or still runs.\n")

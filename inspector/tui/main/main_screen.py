@@ -42,21 +42,21 @@ from inspector.system import files
 from inspector.system.process import run_program
 from inspector.system.toolchain import which
 from inspector.tui.code.highlight import labels, target_line
-from inspector.tui.keys.command_table import Where, bindings, command, shown
+from inspector.tui.keys.command_table import KeyContext, bindings, command, shown
 from inspector.tui.main.bars import EmptyState, TitleBar, VariantCard
 from inspector.tui.main.settings import PaneView, View
 from inspector.tui.panes.pane import Pane
 from inspector.tui.panes.pane_screen import PaneScreen
-from inspector.tui.panes.panes import MAX_PANES, Panes, after
+from inspector.tui.panes.panes import MAX_PANES, Panes, next_layout
 from inspector.tui.program.live import Live
 from inspector.tui.program.output_view import OutputView
 from inspector.tui.tree.kernel_tree import KernelTree
-from inspector.tui.tree.rows import Order, TreeKind, every
+from inspector.tui.tree.rows import Order, TreeKind, walk_entries
 from inspector.tui.widgets.notice import following, in_thread, label
-from inspector.tui.widgets.subject import RecordingTimes, TreeSubject, resolve, told_alike
+from inspector.tui.widgets.subject import RecordingTimes, TreeSubject, resolve, same_but_launches
 
 if TYPE_CHECKING:
-    from inspector.tui.variants.variants_screen import Left, Scope
+    from inspector.tui.variants.variants_screen import Scope, ScreenResult
 
 
 WIDTH_CELLS = 160
@@ -80,8 +80,8 @@ def file_name(subject: TreeSubject, stage: Stage, ending: str) -> str:
     kernel = "" if subject.kernel is None else subject.kernel.name
     name = re.sub(r"[^A-Za-z0-9_.-]+", "_", kernel or subject.name).strip("._-")[:MAX_NAME_CHARS]
     ident = "" if subject.variant is None else f"-{subject.variant.id}"
-    own = re.sub(r"[^A-Za-z0-9_-]+", "_", ident)[:MAX_NAME_CHARS]
-    return f"{name or 'kernel'}{own}{_ENDINGS.get(stage, f'.{stage.value}')}{ending}"
+    ident_part = re.sub(r"[^A-Za-z0-9_-]+", "_", ident)[:MAX_NAME_CHARS]
+    return f"{name or 'kernel'}{ident_part}{_ENDINGS.get(stage, f'.{stage.value}')}{ending}"
 
 
 def save(path: Path, data: bytes) -> Path:
@@ -128,7 +128,7 @@ def editor(path: Path, n: int, waits: bool = False) -> list[str]:
     named, words = os.environ.get("VISUAL") or os.environ.get("EDITOR") or "", []
     with contextlib.suppress(ValueError):
         words = shlex.split(named)
-    words = words or [one for one in ("vi", "nano") if which(one)][:1]
+    words = words or [program for program in ("vi", "nano") if which(program)][:1]
     if not words:
         raise UsageError("No editor was found: set EDITOR, as in EDITOR=vim.")
     if Path(words[0]).name not in GOTO_EDITORS:
@@ -165,10 +165,10 @@ def frames(location: Location | None) -> Content:
 class MainScreen(PaneScreen[None]):
     """Passes what was chosen in the tree to the panes, and what happens there to the lines."""
 
-    BINDINGS = bindings(Where.SCREEN)
+    BINDINGS = bindings(KeyContext.SCREEN)
     AUTO_FOCUS = ""
     VERTICAL_BREAKPOINTS = HEIGHTS
-    wheres: ClassVar = (Where.SCREEN, Where.PANE, Where.TREE)
+    contexts: ClassVar = (KeyContext.SCREEN, KeyContext.PANE, KeyContext.TREE)
 
     def __init__(self, reads: Reader, live: Live | None = None) -> None:
         times = RecordingTimes(reads.recording.path)
@@ -182,7 +182,7 @@ class MainScreen(PaneScreen[None]):
         self.title_bar = TitleBar(reads.recording)
         self.output = OutputView(live) if live is not None and live.send is not None else None
         self.footer.watched = self.output is not None
-        self.footer.where = Where.TREE
+        self.footer.context = KeyContext.TREE
         self.empty = self.footer.bare = not (reads.recording.kernels or reads.recording.graphs)
 
     def compose(self) -> ComposeResult:
@@ -202,9 +202,9 @@ class MainScreen(PaneScreen[None]):
 
     def begin(self, focus: bool = True) -> None:
         app: Any = self.app
-        known = app.memory.view(self.reads.recording.path) if app.memory is not None else None
-        if known is not None and not self.empty:
-            self.restore(known)
+        saved_view = app.memory.view(self.reads.recording.path) if app.memory is not None else None
+        if saved_view is not None and not self.empty:
+            self.restore(saved_view)
         if focus:
             self.focus_first()
         self.fit()
@@ -222,7 +222,7 @@ class MainScreen(PaneScreen[None]):
 
     def renew(self, reads: Reader) -> None:
         self.reads = reads
-        recording, before = reads.recording, self.panes.subject
+        recording, old_subject = reads.recording, self.panes.subject
         self.title_bar.renew(recording)
         if self.empty:
             self.query_one(EmptyState).tell(recording, self.live if self.output else None)
@@ -231,10 +231,10 @@ class MainScreen(PaneScreen[None]):
         self.times.path = Path(recording.path)
         self.panes.renew(reads)
         now, self.card.reads = self.panes.subject, reads
-        if now != before or not told_alike(before.variant, now.variant):
+        if now != old_subject or not same_but_launches(old_subject.variant, now.variant):
             self.card.show(now)
         self.kernels.renew(reads)
-        self.mark(tuple(resolve(recording, one) for one in self.marked))
+        self.mark(tuple(resolve(recording, subject) for subject in self.marked))
         self.read_times()
 
     @property
@@ -257,9 +257,9 @@ class MainScreen(PaneScreen[None]):
         self.tree_wanted, self.tree_width = view.tree, view.tree_width
         self.panes.beside, self.panes.mapped = view.beside, view.mapped
         self.panes.count = min(len(view.panes), MAX_PANES) or self.panes.count
-        for pane, own in zip(self.panes.panes, view.panes, strict=False):
-            pane.preferred = next((s for s in Stage if s.value == own.stage), None)
-            pane.view.look(own.level, own.gutter, own.verbatim, own.wrapped)
+        for pane, pane_view in zip(self.panes.panes, view.panes, strict=False):
+            pane.preferred = next((s for s in Stage if s.value == pane_view.stage), None)
+            pane.view.look(pane_view.level, pane_view.gutter, pane_view.verbatim, pane_view.wrapped)
         self.panes.arrange_as(view.layout, view.shares)
         self.kernels.find(view.subject)
 
@@ -270,8 +270,8 @@ class MainScreen(PaneScreen[None]):
         narrow, in_tree = width < NARROW_CELLS, self.focused is self.kernels
         self.kernels.display = in_tree or (self.tree_wanted and not narrow)
         self.panes.display = not (narrow and in_tree)
-        wanted = self.tree_width or max(24, min(46, width // 5 + 6))
-        cells = max(MIN_TREE_CELLS, min(wanted, width - MIN_PANES_CELLS))
+        tree_cells = self.tree_width or max(24, min(46, width // 5 + 6))
+        cells = max(MIN_TREE_CELLS, min(tree_cells, width - MIN_PANES_CELLS))
         self.kernels.styles.width = "1fr" if narrow else cells
 
     on_resize = fit
@@ -297,15 +297,19 @@ class MainScreen(PaneScreen[None]):
     def about(self) -> str:
         """Which variant is taken of several, while one chooses among them."""
         subject, choosing = self.panes.subject, self.focused is self.kernels
-        return label(subject.taken) if choosing and subject.taken != subject.key[1] else ""
+        return (
+            label(subject.description) if choosing and subject.description != subject.key[1] else ""
+        )
 
     def on_descendant_focus(self) -> None:
         self.changed()
-        self.footer.tell(where=Where.TREE if self.focused is self.kernels else Where.PANE)
+        self.footer.tell(
+            context=KeyContext.TREE if self.focused is self.kernels else KeyContext.PANE
+        )
         self.fit()
 
-    def home_of(self, where: Where) -> DOMNode:
-        return self.kernels if where is Where.TREE else super().home_of(where)
+    def home_of(self, context: KeyContext) -> DOMNode:
+        return self.kernels if context is KeyContext.TREE else super().home_of(context)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         if self.empty:
@@ -313,7 +317,7 @@ class MainScreen(PaneScreen[None]):
         return super().check_action(action, parameters)
 
     async def action_run(self, name: str) -> None:
-        if not self.empty or command(name).where is Where.SCREEN:
+        if not self.empty or command(name).context is KeyContext.SCREEN:
             await super().action_run(name)
 
     @on(KernelTree.Selected)
@@ -330,12 +334,12 @@ class MainScreen(PaneScreen[None]):
 
     @on(KernelTree.Ordered)
     def _ordered(self) -> None:
-        order, (read, many) = self.kernels.order, self.kernels.read_so_far
+        order, (read, total) = self.kernels.order, self.kernels.read_so_far
         compiled, word = order is Order.COMPILED, order.value
         self.footer.tell(words={"tree.order": "order" if compiled else f"by {word}"})
-        said = "In the order of compilation" if compiled else f"Sorted by {word}"
-        unread = order in (Order.REGISTERS, Order.SPILLS) and read < many
-        self.say(f"{said} ({read} of {many} read)." if unread else f"{said}.")
+        sentence = "In the order of compilation" if compiled else f"Sorted by {word}"
+        unread = order in (Order.REGISTERS, Order.SPILLS) and read < total
+        self.say(f"{sentence} ({read} of {total} read)." if unread else f"{sentence}.")
 
     def action_toggle_tree(self) -> None:
         self.tree_wanted = not self.tree_wanted
@@ -365,21 +369,21 @@ class MainScreen(PaneScreen[None]):
             modes.append((f"filter {label(text)}", "tree.clear"))
         self.title_bar.tell(modes=tuple(modes))
 
-    def action_step(self, by: int) -> None:
-        self.kernels.step(by)
+    def action_step(self, step: int) -> None:
+        self.kernels.step(step)
 
-    def action_widen(self, by: int) -> None:
-        most = self.size.width - MIN_PANES_CELLS
-        self.tree_width = max(MIN_TREE_CELLS, min(self.kernels.size.width + by, most))
+    def action_widen(self, cells: int) -> None:
+        max_cells = self.size.width - MIN_PANES_CELLS
+        self.tree_width = max(MIN_TREE_CELLS, min(self.kernels.size.width + cells, max_cells))
         self.fit()
 
     def action_stage(self, stage: str) -> None:
-        panes, here, wanted = self.panes, self.panes.here(), Stage(stage)
-        moved = not self.view.untouched or here.path
-        if here.stage is not wanted:
-            panes.choose(wanted)
-            panes.carry(panes.active, here if moved else None)
-        elif wanted is Stage.SOURCE:
+        panes, place, target = self.panes, self.panes.current_place(), Stage(stage)
+        moved = not self.view.untouched or place.path
+        if place.stage is not target:
+            panes.choose(target)
+            panes.carry(panes.active, place if moved else None)
+        elif target is Stage.SOURCE:
             panes.next_file()
 
     @on(Panes.Changed)
@@ -389,23 +393,23 @@ class MainScreen(PaneScreen[None]):
         for pane in panes.panes:
             files = () if pane.request is None else pane.request.files
             if pane is not panes.active and len(files) > 1 and not panes.linked_lines(pane):
-                panes.carry(pane, panes.here())
+                panes.carry(pane, panes.current_place())
 
     def action_graph_stage(self) -> None:
-        subject, here = self.panes.subject, self.panes.active.stage
-        there = [stage for stage in GRAPH_STAGES if subject.has(stage)]
+        subject, current = self.panes.subject, self.panes.active.stage
+        available = [stage for stage in GRAPH_STAGES if subject.has(stage)]
         # The operations are shown first, and come last in the order of lowering.
-        order = [*there[-1:], *there[:-1]] or [Stage.OPERATIONS]
-        self.panes.choose(following(order, here))
+        order = [*available[-1:], *available[:-1]] or [Stage.OPERATIONS]
+        self.panes.choose(following(order, current))
 
-    def action_next_stage(self, by: int) -> None:
-        if there := self.panes.subject.stages():
-            self.panes.choose(following(there, self.panes.active.stage, by))
+    def action_next_stage(self, step: int) -> None:
+        if stages := self.panes.subject.stages():
+            self.panes.choose(following(stages, self.panes.active.stage, step))
 
-    def action_next_pane(self, by: int) -> None:
-        here = self.kernels if self.focused is self.kernels else self.panes.active
+    def action_next_pane(self, step: int) -> None:
+        focused = self.kernels if self.focused is self.kernels else self.panes.active
         stop = following(
-            [*([self.kernels] if self.tree_wanted else []), *self.panes.panes], here, by
+            [*([self.kernels] if self.tree_wanted else []), *self.panes.panes], focused, step
         )
         if isinstance(stop, Pane):
             self.focus_pane(stop)
@@ -413,23 +417,23 @@ class MainScreen(PaneScreen[None]):
             self.focus_tree()
 
     def action_pane_more(self) -> None:
-        self.panes.more()
+        self.panes.add_pane()
 
-    def action_widen_pane(self, by: int) -> None:
-        if not self.panes.widen(by) and self.kernels.display:
-            self.action_widen(-by)
+    def action_widen_pane(self, cells: int) -> None:
+        if not self.panes.widen(cells) and self.kernels.display:
+            self.action_widen(-cells)
 
     def action_layout(self) -> None:
-        chosen = after(self.panes.arrangement)
+        arrangement = next_layout(self.panes.arrangement)
         self.panes.display = True
-        self.panes.lay_out(chosen)
+        self.panes.lay_out(arrangement)
         if self.focused is not self.kernels:
             self.panes.activate(self.panes.active)
-        said = f"Layout: {chosen.title}."
-        if lacks := chosen.lacks(self.panes.subject):
-            said += f" There is no {' and no '.join(map(str, lacks))} of this."
+        sentence = f"Layout: {arrangement.title}."
+        if lacks := arrangement.lacks(self.panes.subject):
+            sentence += f" There is no {' and no '.join(map(str, lacks))} of this."
         key = shown(command("layout"), getattr(self.app, "keys", {}))
-        self.say(f"{said} {key} goes on to {after(chosen).title}.")
+        self.say(f"{sentence} {key} goes on to {next_layout(arrangement).title}.")
 
     def action_map(self) -> None:
         self.panes.map(not self.panes.mapped)
@@ -462,37 +466,39 @@ class MainScreen(PaneScreen[None]):
         if kernel is None:
             self.warn("No kernel of the recording is launched for this line.")
         else:
-            self.panes.history.leave(self.panes.here())
+            self.panes.history.leave(self.panes.current_place())
             self._to_line(kernel)
 
-    def to_made(self, kernel: Kernel, made: MadeFrom) -> None:
+    def to_fusion_source(self, kernel: Kernel, source_line: MadeFrom) -> None:
         """Go to a line of the program that a kernel was made from."""
-        self.panes.history.leave(self.panes.here())
-        own = representative(kernel.variants)
-        if self.kernels.find((kernel.id, own.id)) and self.kernels.row is not None:
+        self.panes.history.leave(self.panes.current_place())
+        variant = representative(kernel.variants)
+        if self.kernels.find((kernel.id, variant.id)) and self.kernels.row is not None:
             self.panes.show(self.kernels.row.subject)
             self.panes.display = True
-            self.panes.to(Stage.SOURCE, made.line, made.file)
+            self.panes.to(Stage.SOURCE, source_line.line, source_line.file)
 
     def action_label(self, step: int) -> None:
         view, source = self.view, self.view.source
 
-        def go(found: tuple[int, ...]) -> None:
+        def go(lines: tuple[int, ...]) -> None:
             if source is view.source:
-                view.jump_among(found, step, "This listing has no labels.")
+                view.jump_among(lines, step, "This listing has no labels.")
 
         if source is not None:
             in_thread(self, lambda: labels(source.listing), go, "target")
 
-    def action_history(self, by: int) -> None:
-        place = self.panes.history.go(self.panes.here(), by)
+    def action_history(self, step: int) -> None:
+        place = self.panes.history.go(self.panes.current_place(), step)
         if place is None:
-            self.warn("There is nothing to go back to." if by < 0 else "This is the last place.")
+            self.warn("There is nothing to go back to." if step < 0 else "This is the last place.")
             return
         if place.subject != self.panes.subject:
-            found, row = self.kernels.find(place.subject.key), self.kernels.row
-            whole = row.subject if found and row else resolve(self.reads.recording, place.subject)
-            self.panes.show(whole)
+            in_tree, row = self.kernels.find(place.subject.key), self.kernels.row
+            subject = (
+                row.subject if in_tree and row else resolve(self.reads.recording, place.subject)
+            )
+            self.panes.show(subject)
         self.panes.to(place.stage, place.n, place.path)
 
     def action_frames(self) -> None:
@@ -503,12 +509,12 @@ class MainScreen(PaneScreen[None]):
             self.app.push_screen(Overlay(f"Line {self.line.n} comes from", text))
 
     def action_clear(self) -> None:
-        if not self.view.unchoose():
+        if not self.view.clear_selection():
             self.find(None)
 
     def mark(self, marked: tuple[TreeSubject, ...]) -> None:
         self.marked = marked
-        self.kernels.mark(tuple(one.key[:2] for one in marked))
+        self.kernels.mark(tuple(subject.key[:2] for subject in marked))
 
     def action_mark(self) -> None:
         subject = self.panes.subject
@@ -517,7 +523,10 @@ class MainScreen(PaneScreen[None]):
             return
         self.mark(TreeSubject(subject.kernel, subject.variant).marked_in(self.marked))
         both = zip("AB", self.marked, strict=False)
-        names = [f"{letter} {label(one.name)} {one.key[1]}" for letter, one in both]
+        names = [
+            f"{letter} {label(marked_subject.name)} {marked_subject.key[1]}"
+            for letter, marked_subject in both
+        ]
         hint = "D compares them" if len(names) > 1 else "d marks another, then D compares them"
         self.say(f"Marked: {', '.join(names)}. {hint}." if names else "Nothing is marked.")
 
@@ -530,14 +539,18 @@ class MainScreen(PaneScreen[None]):
     def action_edited(self) -> None:
         kernel, variant = self.panes.subject.kernel, self.panes.subject.variant
 
-        def settings(one: Variant) -> dict[str, object]:
-            return {name: value for name, value in one.config.items() if name != EDIT}
+        def settings(candidate: Variant) -> dict[str, object]:
+            return {name: value for name, value in candidate.config.items() if name != EDIT}
 
-        of = () if kernel is None else kernel.variants
-        alike = [one for one in of if variant and settings(one) == settings(variant)]
-        alike.sort(key=lambda one: one.config.get(EDIT) != BEFORE)
-        if len(alike) > 1 and alike[0].config.get(EDIT) == BEFORE:
-            self._compare(*(TreeSubject(kernel, one) for one in alike[:2]))
+        kernel_variants = () if kernel is None else kernel.variants
+        same_settings = [
+            candidate
+            for candidate in kernel_variants
+            if variant and settings(candidate) == settings(variant)
+        ]
+        same_settings.sort(key=lambda candidate: candidate.config.get(EDIT) != BEFORE)
+        if len(same_settings) > 1 and same_settings[0].config.get(EDIT) == BEFORE:
+            self._compare(*(TreeSubject(kernel, candidate) for candidate in same_settings[:2]))
         else:
             self.warn("This variant has not changed since it was last compiled.")
 
@@ -557,16 +570,22 @@ class MainScreen(PaneScreen[None]):
 
         def scope() -> Scope:
             entry = self.kernels.entry(key)
-            above = row if entry is None else entry.row
-            name = above.subject.name if above.kind is TreeKind.KERNEL else above.text
-            below = [one.row.subject for one in every((entry,) if entry else ()) if one.row.leaf]
+            parent_row = row if entry is None else entry.row
+            name = (
+                parent_row.subject.name if parent_row.kind is TreeKind.KERNEL else parent_row.text
+            )
+            below = [
+                descendant.row.subject
+                for descendant in walk_entries((entry,) if entry else ())
+                if descendant.row.leaf
+            ]
             return scope_of(name, below)
 
         table = VariantsScreen(self.reads, self.marked, row.subject.variant, self.times, scope)
-        self.app.push_screen(table, self._left)
+        self.app.push_screen(table, self._variants_closed)
 
-    def _left(self, left: Left | None) -> None:
-        marked, read = left or (self.marked, None)
+    def _variants_closed(self, result: ScreenResult | None) -> None:
+        marked, read = result or (self.marked, None)
         self.mark(marked)
         if read is not None:
             key = read.key[:2]
@@ -594,16 +613,16 @@ class MainScreen(PaneScreen[None]):
         reads = self.reads
 
         def read() -> tuple[StoredTimes, dict[tuple[str, str], LaunchTime]]:
-            given = launch_evidence(reads)
-            return given.times, given.launch_times(reads.recording)
+            evidence = launch_evidence(reads)
+            return evidence.times, evidence.launch_times(reads.recording)
 
-        def known(found: tuple[StoredTimes, dict[tuple[str, str], LaunchTime]]) -> None:
-            stored, self.times.launches = found
+        def show(answer: tuple[StoredTimes, dict[tuple[str, str], LaunchTime]]) -> None:
+            stored, self.times.launches = answer
             if len(stored.sessions) >= len(self.times.stored.sessions):
                 self.times.stored = stored
             self.timed()
 
-        in_thread(self, read, known, "times")
+        in_thread(self, read, show, "times")
 
     def action_step_block(self) -> None:
         from inspector.tui.step.step_screen import StepScreen
@@ -633,15 +652,17 @@ class MainScreen(PaneScreen[None]):
 
         def screen() -> CostScreen:
             estimates = LaunchEstimates(reads)
-            given = launch_evidence(reads, estimates, with_window=True)
-            return CostScreen(reads, costs(reads.recording, given), given, estimates)
+            evidence = launch_evidence(reads, estimates, with_window=True)
+            return CostScreen(reads, costs(reads.recording, evidence), evidence, estimates)
 
         def back(place: UserFrame | str | None) -> None:
             self.read_times()  # estimates may have been made there
             self._to_line(place)
 
         push = self.app.push_screen
-        in_thread(self, screen, lambda made: push(made, back), "cost", failed=self.fail)
+        in_thread(
+            self, screen, lambda cost_screen: push(cost_screen, back), "cost", failed=self.fail
+        )
 
     def action_compiles(self) -> None:
         from inspector.report.compiles import none_known
@@ -659,12 +680,12 @@ class MainScreen(PaneScreen[None]):
             if not self.kernels.find(next(named, ("",))):
                 self.warn("Nothing that can be read was recorded of it.")
         elif place is not None:
-            mine = self.panes.subject
-            for subject in (mine, *(TreeSubject(*pair) for pair in recording.variants())):
+            current = self.panes.subject
+            for subject in (current, *(TreeSubject(*pair) for pair in recording.variants())):
                 source = subject.file(Stage.SOURCE)
                 if source is not None and source.origin_path == place.file:
-                    self.panes.history.leave(self.panes.here())
-                    if subject is not mine and self.kernels.find(subject.key):
+                    self.panes.history.leave(self.panes.current_place())
+                    if subject is not current and self.kernels.find(subject.key):
                         self.panes.show(subject)
                     self.panes.display = True
                     self.panes.to(Stage.SOURCE, place.line)
@@ -690,8 +711,8 @@ class MainScreen(PaneScreen[None]):
             return
         subject = request.subject
         file = None if subject.variant is None else subject.variant.stages.get(stage)
-        own = file.origin_path if stage is Stage.SOURCE and file is not None else None
-        if own is not None and (path := whole_path(own)) is not None:
+        origin = file.origin_path if stage is Stage.SOURCE and file is not None else None
+        if origin is not None and (path := whole_path(origin)) is not None:
             self._edit(path, view.cursor)
             return
         text = "\n".join(view.source.texts).encode("utf-8", "surrogateescape")
@@ -750,15 +771,15 @@ class MainScreen(PaneScreen[None]):
         text = partial(text_of, self.reads, subject, variant, stage)
         self._save(file_name(subject, stage, ".txt"), text, "The annotated listing")
 
-    def _save(self, name: str, text: Callable[[], str], what: str) -> None:
+    def _save(self, name: str, text: Callable[[], str], title: str) -> None:
         def write() -> Path:
             try:
                 return save(Path.cwd() / name, text().encode("utf-8", "surrogateescape"))
             except OSError as error:
                 why = error.strerror or error
-                raise PtxviewError(f"{what} could not be saved: {why}.") from None
+                raise PtxviewError(f"{title} could not be saved: {why}.") from None
 
         def saved(path: Path) -> None:
-            self.say(f"{what} is in {label(str(path))}.")
+            self.say(f"{title} is in {label(str(path))}.")
 
         in_thread(self, write, saved, "export", failed=self.fail)

@@ -42,9 +42,9 @@ class Config(Struct, frozen=True):
     @property
     def warning(self) -> str:
         """All that is wrong in one text, or ""."""
-        more = len(self.problems) - MAX_PROBLEMS_SHOWN
+        hidden_count = len(self.problems) - MAX_PROBLEMS_SHOWN
         lines = [f"• {p}" for p in self.problems[:MAX_PROBLEMS_SHOWN]]
-        return "\n".join([*lines, f"• and {more} more"] if more > 0 else lines)
+        return "\n".join([*lines, f"• and {hidden_count} more"] if hidden_count > 0 else lines)
 
 
 def read_config(path: Path) -> Config:
@@ -57,26 +57,26 @@ def read_config(path: Path) -> Config:
     import tomllib  # who has set nothing does not wait for it, nor for the table of commands
 
     try:
-        said = tomllib.loads(data.decode("utf-8"))
+        settings = tomllib.loads(data.decode("utf-8"))
     except (ValueError, RecursionError) as error:
         return Config(problems=(f"it is not TOML: {shown(str(error))}",))
-    return parse_config(said)
+    return parse_config(settings)
 
 
-def parse_config(said: Mapping[str, object]) -> Config:
+def parse_config(settings: Mapping[str, object]) -> Config:
     from inspector.tui.keys.command_table import TABLE, parse_key, rebind
 
     problems = [
-        f"there is no setting {shown(name)}" for name in said if name not in ("keys", "theme")
+        f"there is no setting {shown(name)}" for name in settings if name not in ("keys", "theme")
     ]
-    theme, keys = said.get("theme", "auto"), said.get("keys", {})
+    theme, keys = settings.get("theme", "auto"), settings.get("keys", {})
     if theme not in THEMES:
         problems.append(f"theme is {shown(str(theme))}; it can be {', '.join(THEMES)}")
         theme = "auto"
     if not isinstance(keys, dict):
         problems.append("keys is not a table")
         keys = {}
-    chosen: dict[str, tuple[str, ...]] = {}
+    bindings: dict[str, tuple[str, ...]] = {}
     ids = {c.id for c in TABLE}
     for name, value in _flat(keys):
         texts = value if isinstance(value, list) else [value]
@@ -89,15 +89,15 @@ def parse_config(said: Mapping[str, object]) -> Config:
         elif None in bound:
             problems.append(f"{name}: {shown(str(value))} is not a key")
         else:
-            chosen[name] = tuple(key for key in bound if key is not None)
-    changed, clashes = rebind(chosen)
+            bindings[name] = tuple(key for key in bound if key is not None)
+    changed, clashes = rebind(bindings)
     return Config(changed, str(theme), (*problems, *clashes))
 
 
-def _flat(table: Mapping[str, object], above: str = "") -> Iterator[tuple[str, object]]:
+def _flat(table: Mapping[str, object], prefix: str = "") -> Iterator[tuple[str, object]]:
     """``stage.next = "x"`` without quotes is a table in a table to TOML."""
     for name, value in table.items():
-        full = f"{above}{name}"
+        full = f"{prefix}{name}"
         if isinstance(value, dict):
             yield from _flat(value, f"{full}.")
         else:

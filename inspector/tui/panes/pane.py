@@ -24,9 +24,9 @@ from inspector.reader.reader import Reader
 from inspector.tui.code.code_rows import CYCLES, Fold, Region, regions
 from inspector.tui.code.code_view import CodeView
 from inspector.tui.code.highlight import Highlighter, highlighter_for, width_of
-from inspector.tui.keys.command_table import command, shown, there
+from inspector.tui.keys.command_table import command, commands_in, shown
 from inspector.tui.widgets.notice import Notice, attempt, in_thread, label, shorten
-from inspector.tui.widgets.subject import TreeSubject, digit, told_alike
+from inspector.tui.widgets.subject import TreeSubject, digit, same_but_launches
 from inspector.tui.widgets.tool_screen import LineWidget, clickable, ends, stage_tab
 
 SEARCH_LINES = 200
@@ -86,21 +86,21 @@ def load(reads: Reader, request: ListingRequest) -> LoadedListing | Notice:
     source = highlighter_for(listing, stage, file.origin_path if file else None)
     answer = attempt(lambda: _start(reads, request))
     top = answer if isinstance(answer, int) else 1
-    at = attempt(lambda: _failed_at(reads, subject, stage))
-    if not isinstance(at, int) or not 0 < at <= len(listing.lines):
+    line_number = attempt(lambda: _failed_at(reads, subject, stage))
+    if not isinstance(line_number, int) or not 0 < line_number <= len(listing.lines):
         # Declarations come before the first instruction.
         near = listing.lines[top - 1 : top - 1 + SEARCH_LINES]
-        at = next((line.n for line in near if line.kind is Kind.INSTRUCTION), top)
-    return source, width_of(source.texts), top, at
+        line_number = next((line.n for line in near if line.kind is Kind.INSTRUCTION), top)
+    return source, width_of(source.texts), top, line_number
 
 
 def missing(subject: TreeSubject, stage: Stage, complete: bool = True) -> Notice:
     """Why there is no such stage, so far if not ``complete``, and which there are."""
-    there = "   ".join(f"{digit(other)} {other}" for other in subject.stages())
+    available = "   ".join(f"{digit(other)} {other}" for other in subject.stages())
     return Notice(
         "∅" if complete else "◔",
         f"No {stage} here{'' if complete else ' yet'}. {subject.why_missing(stage, complete)}",
-        f"Available:   {there}" if there else "There is no other stage either.",
+        f"Available:   {available}" if available else "There is no other stage either.",
     )
 
 
@@ -124,8 +124,10 @@ class PaneTitle(LineWidget):
         subject, stage = self.subject, self.stage = request.subject, request.stage
         self.busy = busy
         # A graph's source is a file of the user's, too.
-        own = stage is Stage.SOURCE or (stage is Stage.OUTPUT_CODE and subject.variant is not None)
-        file = subject.file(stage) if own else None
+        by_kernel = stage is Stage.SOURCE or (
+            stage is Stage.OUTPUT_CODE and subject.variant is not None
+        )
+        file = subject.file(stage) if by_kernel else None
         path = "" if file is None else file.origin_path or ""
         self.path = path.replace("\\", "/").rpartition("/")[2]
         if len(request.files) > 1:
@@ -135,10 +137,10 @@ class PaneTitle(LineWidget):
     def _tabs(self, words: bool) -> Iterator[Content]:
         graph = self.stage if self.stage in GRAPH_STAGES else Stage.OPERATIONS
         for stage in (*KERNEL_STAGES, graph):
-            there = self.subject.has(stage)
-            if there or stage is self.stage or (digit(stage) < "8" and not words):
+            exists = self.subject.has(stage)
+            if exists or stage is self.stage or (digit(stage) < "8" and not words):
                 style = "bold underline" if stage is self.stage else ""
-                if not there:
+                if not exists:
                     style = "dim" if words else "dim strike"
                 text = f"{digit(stage)} {stage}" if words else digit(stage)
                 yield stage_tab(stage, text, style, " " if words else "")
@@ -149,24 +151,27 @@ class PaneTitle(LineWidget):
             return Content("")
         head = Content.styled(f" {self.stage}{' ◔' if self.busy else ''}", "bold")
         keys = getattr(self.app, "keys", {})
-        own = {one.id for one in there(getattr(self.screen, "wheres", ()))}
+        usable = {
+            usable_command.id
+            for usable_command in commands_in(getattr(self.screen, "contexts", ()))
+        }
         for word, name in self.modes:
             # Where a block is run, w is something else: there folds are all that can be changed.
-            ends_it = command(name if name in own else "fold.level")
+            ends_it = command(name if name in usable else "fold.level")
             mode = Content.styled(f"[{word} {shown(ends_it, keys)}]", "bold")
             head = Content.assemble(head, " ", clickable(mode, f"screen.run({ends_it.id!r})"))
         variant = self.subject.variant
-        what = label(self.path or self.subject.name)
+        name_text = label(self.path or self.subject.name)
         tail = "" if self.path or variant is None else f"  {variant.id}"
         right = Content("")
-        for words, least in ((True, len(what) + len(tail) + 4), (False, 16)):
+        for words, least in ((True, len(name_text) + len(tail) + 4), (False, 16)):
             tabs = Content.assemble(*self._tabs(words))
             if len(head) + len(tabs) + least <= width:
                 right = tabs
                 break
         room = width - len(head) - len(right) - 3
-        tail = tail if len(what) + len(tail) <= room else ""
-        middle = f"  {shorten(what, room - len(tail))}{tail}" if room > 4 else ""
+        tail = tail if len(name_text) + len(tail) <= room else ""
+        middle = f"  {shorten(name_text, room - len(tail))}{tail}" if room > 4 else ""
         return ends(Content.assemble(head, middle), right, width - 1)
 
     def on_click(self) -> None:
@@ -231,26 +236,28 @@ class Pane(Vertical):
         if not path and now is not None and now.subject == subject:
             path = now.path
         path = path if path in files else next(iter(files), "")
-        own = replace(subject, variant=files.get(path, variant))
-        return ListingRequest(own, stage, path, tuple(files))
+        file_subject = replace(subject, variant=files.get(path, variant))
+        return ListingRequest(file_subject, stage, path, tuple(files))
 
     def renew(self, reads: Reader, subject: TreeSubject) -> None:
         self.reads = reads
         if self.request is None:
             return
-        settled, before, stage = self.settled, self.request.subject, self.request.stage
+        settled, old_subject, stage = self.settled, self.request.subject, self.request.stage
         request = self.request = self._asking(subject, stage)
         if not settled:
             return  # a thread is reading what there was: if that is nothing, this is read next
         self.title_line.show(request)
-        there = self.view.source is not None
-        if there and before.file(stage) == subject.file(stage):
+        has_listing = self.view.source is not None
+        if has_listing and old_subject.file(stage) == subject.file(stage):
             self._shown = request
-            if subject != before or not told_alike(before.variant, subject.variant):
+            if subject != old_subject or not same_but_launches(
+                old_subject.variant, subject.variant
+            ):
                 self._annotate(request)
         else:
             # It may have come, or been compiled again; if not, the reason may be another.
-            self._shown, self._goal = None, (request, self.view.cursor) if there else None
+            self._shown, self._goal = None, (request, self.view.cursor) if has_listing else None
             self._start(request)
 
     def _start(self, request: ListingRequest) -> None:
@@ -269,21 +276,21 @@ class Pane(Vertical):
             self.view.show_notice(Notice("◔", text))
 
     def _loaded(self, loaded: LoadedListing | Notice) -> None:
-        asked, request = self._reading, self.request
+        finished, request = self._reading, self.request
         self._reading = None
-        assert asked is not None and request is not None
-        if asked != request or (isinstance(loaded, Notice) and asked is not request):
+        assert finished is not None and request is not None
+        if finished != request or (isinstance(loaded, Notice) and finished is not request):
             self._start(request)  # another choice was made, or it has come in the meantime
             return
-        self._shown = asked
-        self.title_line.show(asked)
+        self._shown = finished
+        self.title_line.show(finished)
         if isinstance(loaded, Notice):
             self.view.show_notice(loaded)
         else:
             self.view.show(*loaded)
-            self._annotate(asked)
+            self._annotate(finished)
             self._find_folds(loaded[0])
-            if self._goal is not None and self._goal[0] == asked:
+            if self._goal is not None and self._goal[0] == finished:
                 self.view.go(self._goal[1])
             self._goal = None
         self.post_message(self.Shown(self))
@@ -300,8 +307,8 @@ class Pane(Vertical):
         self.title_line.modes = (*modes, *self.view.modes)
         self.title_line.refresh()
         rows = self.view.rows
-        before = rows.margin - rows.gutter.width - rows.flow_width
-        self.heads.update(" " * before + rows.gutter.heads)
+        indent = rows.margin - rows.gutter.width - rows.flow_width
+        self.heads.update(" " * indent + rows.gutter.heads)
         self.heads.set_class(bool(rows.gutter.columns and self.view.lines), "-there")
 
     def _annotate(self, request: ListingRequest) -> None:
@@ -314,13 +321,13 @@ class Pane(Vertical):
             lines = range(0) if function is None else range(function.first, function.last + 1)
             return reads.parameter_names(variant, stage), lines
 
-        def named(found: tuple[Mapping[str, str], range]) -> None:
+        def named(answer: tuple[Mapping[str, str], range]) -> None:
             if request == self.request and self.settled:
-                self.view.named(*found)
+                self.view.named(*answer)
 
-        def annotated(found: LineAnnotations) -> None:
+        def annotated(annotations: LineAnnotations) -> None:
             if request == self.request and self.settled:
-                self.view.columns(annotations=found)
+                self.view.columns(annotations=annotations)
                 self.post_message(CodeView.Moved(self.view))
 
         if stage in (Stage.PTX, Stage.SASS):
@@ -337,7 +344,7 @@ class Pane(Vertical):
         if request is None or kernel is None or variant is None:
             return
 
-        def found(percent: dict[int, float]) -> None:
+        def show(percent: dict[int, float]) -> None:
             if request == self.request and self.settled:
                 view.columns(annotations=replace(view.rows.gutter.annotations, estimated=percent))
                 view.action_largest(CYCLES)
@@ -347,7 +354,7 @@ class Pane(Vertical):
 
         view.say("The call is simulated.")
         work = partial(by_line, reads, kernel, variant, request.stage)
-        in_thread(self, work, found, "simulate", failed=failed)
+        in_thread(self, work, show, "simulate", failed=failed)
 
     def _find_folds(self, source: Highlighter) -> None:
         listing = source.listing
@@ -356,8 +363,8 @@ class Pane(Vertical):
             flow = attempt(lambda: FlowLanes(arrows(listing)))
             return regions(listing), flow if isinstance(flow, FlowLanes) else None
 
-        def show(found: Foldable) -> None:
+        def show(answer: Foldable) -> None:
             if source is self.view.source:
-                self.view.foldable(*found)
+                self.view.foldable(*answer)
 
         in_thread(self, find, show, "fold")

@@ -39,11 +39,19 @@ from inspector.system.printing import page
 from inspector.tui.code.code_rows import SEVERITY_SIGNS, Gutter, title
 from inspector.tui.code.code_view import CodeView
 from inspector.tui.code.highlight import Highlighter, location_of, place
-from inspector.tui.keys.command_table import Where
+from inspector.tui.keys.command_table import KeyContext
 from inspector.tui.panes.pane import Pane
 from inspector.tui.panes.panes import Panes
 from inspector.tui.program.live import Choice
-from inspector.tui.widgets.notice import Notice, cancelled, cut, following, in_thread, label, plain
+from inspector.tui.widgets.notice import (
+    Notice,
+    cancelled,
+    cut,
+    following,
+    in_thread,
+    label,
+    replace_surrogates,
+)
 from inspector.tui.widgets.subject import UNKNOWN, RecordingTimes, TreeSubject
 from inspector.tui.widgets.tool_screen import ChoiceList, ResultType, SearchScreen
 
@@ -59,7 +67,7 @@ HEADINGS = {"profile": "Profile", "explain": "Reference"}
 
 def answer(
     reads: Reader,
-    what: str,
+    kind: str,
     subject: TreeSubject,
     stage: Stage | None,
     n: int,
@@ -71,13 +79,13 @@ def answer(
     Called in a thread. ``times`` are lines about a launch's time, ``width`` the columns there are.
     """
     variant = subject.variant
-    if what == "profile":
+    if kind == "profile":
         return _profile(reads.recording, max(60, min(140, width)))
     if variant is None:
         return Notice("∅", "No compilation of it was recorded.")
-    if what == "hints":
+    if kind == "hints":
         return reads.findings(variant) or Content(NO_HINTS)
-    if what == "card":
+    if kind == "card":
         width = max(40, min(78, width))
         rows = _times(times, width) + list(card_report.lines(reads.card(variant), width))
         return Content("\n".join(label(row) for row in rows))
@@ -99,22 +107,24 @@ def _profile(recording: Recording, width: int) -> Content | Notice:
         return Notice("∅", f"There is no profile: {shown(why)}.")
     console, written = page(width)
     tables = profile_report.whole(profile, len(windows), recording.mode, width, MAX_PROFILE_ROWS)
-    for part in (*tables, *(Text(f"! {shown(said)}") for said in problems)):
+    for part in (*tables, *(Text(f"! {shown(problem)}") for problem in problems)):
         console.print(part)
     return Content.from_rich_text(Text.from_ansi(written()))
 
 
 def _times(times: Sequence[str], width: int) -> list[str]:
-    said = times or (f"{UNKNOWN} not measured; t takes the time",)
-    lines = [line for one in said for line in textwrap.wrap(one, width - card_report.LABEL)]
+    times_shown = times or (f"{UNKNOWN} not measured; t takes the time",)
+    lines = [
+        line for time in times_shown for line in textwrap.wrap(time, width - card_report.LABEL)
+    ]
     heads = ("time", *[""] * len(lines))
     return [f"{head:<{card_report.LABEL}}{row}" for head, row in zip(heads, lines, strict=False)]
 
 
 def _explained(words: Sequence[Explained]) -> Content:
     parts: list[tuple[str, str]] = []
-    for one in words:
-        entry = one.entry
+    for word in words:
+        entry = word.entry
         kind = "" if entry.kind == "instruction" else f"  {entry.kind}"
         since = f"since {entry.since}" if entry.since else ""
         parts += [
@@ -123,7 +133,7 @@ def _explained(words: Sequence[Explained]) -> Content:
             (f"{entry.summary}\n", ""),
         ]
         parts += [(f"  {operand}\n", "$secondary") for operand in entry.operands]
-        for name, meaning in one.qualifiers.items():
+        for name, meaning in word.qualifiers.items():
             parts += [(f"  {label(name)}  ", "bold $accent"), (f"{meaning or UNKNOWN}\n", "")]
         parts.append(("  ".join(p for p in (entry.reference, since) if p) + "\n\n", "$quiet"))
     return Content.assemble(*parts)
@@ -140,7 +150,7 @@ class HintList(ChoiceList[Finding | None]):
         self.findings = findings
 
     @on(OptionList.OptionSelected)
-    def _chosen(self, message: OptionList.OptionSelected) -> None:
+    def _hint_selected(self, message: OptionList.OptionSelected) -> None:
         self.dismiss(self.findings[message.option_index])
 
 
@@ -163,16 +173,16 @@ class ColumnList(ChoiceList[tuple[str, ...]]):
     BINDINGS: ClassVar = [Binding("escape,q,C", "done", show=False, priority=True)]
 
     def __init__(self, gutter: Gutter) -> None:
-        rows = ((title(c), c, c in gutter.wanted) for c in gutter.there)
+        rows = ((title(c), c, c in gutter.selected) for c in gutter.available)
         self.columns = SelectionList[str](*rows)
         super().__init__("Columns", self.columns, "Space chooses, Esc closes")
         self.offered = gutter
 
     def action_done(self) -> None:
-        there, wanted = self.offered.there, self.offered.wanted
+        available, selected = self.offered.available, self.offered.selected
         # What this listing has nothing for stays as it was wanted.
-        kept = sorted(set(wanted) - set(there))
-        self.dismiss((*(c for c in there if c in self.columns.selected), *kept))
+        unavailable = sorted(set(selected) - set(available))
+        self.dismiss((*(c for c in available if c in self.columns.selected), *unavailable))
 
 
 LEAVING = (
@@ -182,7 +192,7 @@ LEAVING = (
 )
 
 
-class Leaving(ChoiceList[Choice]):
+class QuitDialog(ChoiceList[Choice]):
     """Stay, leave it running, end it."""
 
     BINDINGS: ClassVar = [
@@ -192,13 +202,13 @@ class Leaving(ChoiceList[Choice]):
 
     def __init__(self) -> None:
         rows = [
-            Content.assemble((key, "bold $primary"), f"  {title}  ", (what, "$quiet"))
-            for _, key, title, what in LEAVING
+            Content.assemble((key, "bold $primary"), f"  {title}  ", (explanation, "$quiet"))
+            for _, key, title, explanation in LEAVING
         ]
         super().__init__("The program is still running", OptionList(*rows))
 
     @on(OptionList.OptionSelected)
-    def _chosen(self, message: OptionList.OptionSelected) -> None:
+    def _option_selected(self, message: OptionList.OptionSelected) -> None:
         self.dismiss(LEAVING[message.option_index][0])
 
     def action_choose(self, value: str) -> None:
@@ -223,11 +233,11 @@ def _span(lines: tuple[int, ...], word: str) -> str:
     return f"{word} at {lines[0]}" if lines else ""
 
 
-class Said(NamedTuple):
+class LineTexts(NamedTuple):
     """All annotations of one line."""
 
     words: Words = NO_WORDS
-    told: Told = NOTHING_TOLD
+    annotation: Told = NOTHING_TOLD
     registers: tuple[Register, ...] = ()
 
 
@@ -236,7 +246,7 @@ class ReadingLine(Widget):
 
     def __init__(self) -> None:
         super().__init__()
-        self.said = Said()
+        self.texts = LineTexts()
         self.register: str | None = None
         self._view: CodeView | None = None
 
@@ -246,25 +256,25 @@ class ReadingLine(Widget):
         self._view = view
         n, gutter = view.cursor, view.rows.gutter
 
-        def read() -> Said:
-            told = gutter.annotations
-            return Said(told.words(n), told.at(n), told.registers(n))
+        def read() -> LineTexts:
+            annotations = gutter.annotations
+            return LineTexts(annotations.words(n), annotations.at(n), annotations.registers(n))
 
-        def show(said: Said) -> None:
+        def show(texts: LineTexts) -> None:
             if view is self._view and view.cursor == n and view.rows.gutter is gutter:
-                self.said = said
-                names = [one.name for one in self.said.registers]
+                self.texts = texts
+                names = [register.name for register in self.texts.registers]
                 if self.register not in names:
                     self.register = names[0] if names else None
                 self._light_up()
 
         if view.lines:
-            in_thread(self, read, show, "words", failed=lambda _: show(Said()))
+            in_thread(self, read, show, "words", failed=lambda _: show(LineTexts()))
         else:
-            show(Said())
+            show(LineTexts())
 
     def next_register(self) -> bool:
-        names = [one.name for one in self.said.registers]
+        names = [register.name for register in self.texts.registers]
         if names:
             self.register = following(names, self.register)
             self._light_up()
@@ -277,27 +287,29 @@ class ReadingLine(Widget):
 
     @property
     def looked_at(self) -> Register | None:
-        return next((one for one in self.said.registers if one.name == self.register), None)
+        return next(
+            (register for register in self.texts.registers if register.name == self.register), None
+        )
 
     def parts(self) -> list[tuple[str, str]]:
-        words, told, _ = self.said
+        words, annotation, _ = self.texts
         out = [(words.sentence, "$foreground")] if words.sentence else []
         out += [
             (f"{SEVERITY_SIGNS.get(n.severity, '·')} {n.rule}: {n.text}", "$warning")
-            for n in told.notes
+            for n in annotation.notes
         ]
         out += [(wait, "$secondary") for wait in words.waits]
-        if (one := self.looked_at) is not None and (one.defined or one.used):
-            places = (_span(one.defined, "defined"), _span(one.used, "used"))
-            out.append((f"{one.name}: {', '.join(p for p in places if p)}", "$accent"))
-        rolled = told.rolled
+        if (register := self.looked_at) is not None and (register.defined or register.used):
+            places = (_span(register.defined, "defined"), _span(register.used, "used"))
+            out.append((f"{register.name}: {', '.join(p for p in places if p)}", "$accent"))
+        rolled = annotation.rolled
         if rolled is not None and rolled.live.get("gpr"):
-            most = "up to " if rolled.instructions > 1 else ""
+            limit = "up to " if rolled.instructions > 1 else ""
             peak = ", the kernel's peak" if rolled.peak else ""
-            live = f"{most}{plural(rolled.live['gpr'], 'live register')}{peak}"
+            live = f"{limit}{plural(rolled.live['gpr'], 'live register')}{peak}"
             stall = "" if rolled.stall is None else f" · {plural(rolled.stall, 'stall cycle')}"
-            many = plural(rolled.instructions, "SASS instruction")
-            out.append((f"{many} · {live}{stall}", "$quiet"))
+            instruction_count = plural(rolled.instructions, "SASS instruction")
+            out.append((f"{instruction_count} · {live}{stall}", "$quiet"))
         return [(label(text), style) for text, style in out]
 
     def render(self) -> Content:
@@ -309,8 +321,10 @@ class ReadingLine(Widget):
         ]
         if not roomy:
             wrapped = Content("   ").join(rows).wrap(width)
-            more = [wrapped[height - 1].truncate(width - 1) + "…"] if len(wrapped) > height else []
-            rows = wrapped[: height - len(more)] + more
+            last_row = (
+                [wrapped[height - 1].truncate(width - 1) + "…"] if len(wrapped) > height else []
+            )
+            rows = wrapped[: height - len(last_row)] + last_row
         return Content("\n").join(Content.assemble(" ", row) for row in rows)
 
 
@@ -322,11 +336,11 @@ def stacked(parts: list[tuple[str, str]], width: int, height: int) -> list[tuple
     wrapped = [textwrap.wrap(text, max(8, width), subsequent_indent="  ") for text, _ in parts]
     allowed = [max(1, len(rows)) for rows in wrapped]
     while sum(allowed) > height:
-        longest = max(range(len(allowed)), key=lambda at: (allowed[at], at))
+        longest = max(range(len(allowed)), key=lambda index: (allowed[index], index))
         allowed[longest] -= 1
-    for rows, many in zip(wrapped, allowed, strict=True):
-        if many < len(rows):
-            rows[many - 1 :] = [cut(rows[many - 1], width - 1).removesuffix("…") + "…"]
+    for rows, max_rows in zip(wrapped, allowed, strict=True):
+        if max_rows < len(rows):
+            rows[max_rows - 1 :] = [cut(rows[max_rows - 1], width - 1).removesuffix("…") + "…"]
     return [
         (cut(row, width), style)
         for (_, style), rows in zip(parts, wrapped, strict=True)
@@ -344,7 +358,7 @@ OWN_LINES = (Stage.SOURCE, Stage.OUTPUT_CODE, *GRAPH_STAGES)
 
 
 def _place_of(view: CodeView) -> tuple[object, ...]:
-    return (view, view.source, view.cursor, view.pattern, view.chosen_from)
+    return (view, view.source, view.cursor, view.pattern, view.selection_start)
 
 
 class PaneScreen(SearchScreen[ResultType]):
@@ -354,14 +368,14 @@ class PaneScreen(SearchScreen[ResultType]):
         super().__init__()
         self.reads, self.panes, self.times = reads, panes, times
         self.reading = ReadingLine()
-        self._wanted: re.Pattern[str] | None = None
+        self._pattern: re.Pattern[str] | None = None
 
     @property
     def view(self) -> CodeView:
         return self.panes.active.view
 
-    def home_of(self, where: Where) -> DOMNode:
-        return self.view if where is Where.PANE else self
+    def home_of(self, context: KeyContext) -> DOMNode:
+        return self.view if context is KeyContext.PANE else self
 
     def warn(self, text: str) -> None:
         self.say(text, warning=True)
@@ -377,16 +391,16 @@ class PaneScreen(SearchScreen[ResultType]):
     @on(Panes.Changed)
     def changed(self) -> None:
         view = self.view
-        stage, left, right = self.panes.active.stage, "", []
+        stage, location, right = self.panes.active.stage, "", []
         if view.source is not None and view.lines:
-            own = stage in OWN_LINES
-            place_ = "" if own else place(location_of(view.source.listing, view.cursor))
-            left = f"{stage} {view.cursor}/{view.lines}  {self.about or place_}"
-        if view.chosen is not None:
-            right.append(f"lines {view.chosen[0]} to {view.chosen[1]}, y copies")
+            has_own_lines = stage in OWN_LINES
+            place_ = "" if has_own_lines else place(location_of(view.source.listing, view.cursor))
+            location = f"{stage} {view.cursor}/{view.lines}  {self.about or place_}"
+        if view.selected_lines is not None:
+            right.append(f"lines {view.selected_lines[0]} to {view.selected_lines[1]}, y copies")
         if view.pattern is not None:
-            at = bisect_right(view.matches, view.cursor)
-            on = f"{at} of " if view.cursor in view.matches[at - 1 : at] else ""
+            index = bisect_right(view.matches, view.cursor)
+            on = f"{index} of " if view.cursor in view.matches[index - 1 : index] else ""
             counts = ", ".join((f"{on}{len(view.matches)}", *self._matches()))
             right.append(f"/{label(view.pattern.pattern)}/  {counts}")
         for pane in self.panes.panes:
@@ -395,12 +409,12 @@ class PaneScreen(SearchScreen[ResultType]):
                 right.append(f"nothing links {stage} and {pane.stage}")
             elif pane is not self.panes.active and lines:
                 right.append(f"▐ {len(lines)} in {pane.stage}")
-        self.status.show(left, "   ".join(right) if left else "", place=_place_of(view))
+        self.status.show(location, "   ".join(right) if location else "", place=_place_of(view))
         self.reading.follow(view)
 
     def find(self, pattern: re.Pattern[str] | None, typing: bool = False) -> None:
         """Find the lines that have a pattern, in a thread; the next search ends this one."""
-        self._wanted = pattern
+        self._pattern = pattern
         views = [(p.view, p.view.source) for p in self.panes.panes if p.view.source is not None]
         if pattern is None:
             for view, _ in views:
@@ -411,14 +425,14 @@ class PaneScreen(SearchScreen[ResultType]):
         def work() -> list[tuple[int, ...]]:
             return [tuple(matches(source, pattern)) for _, source in views]
 
-        def found(lines: list[tuple[int, ...]]) -> None:
-            if pattern is self._wanted:
-                for (view, source), own in zip(views, lines, strict=True):
+        def show_matches(lines: list[tuple[int, ...]]) -> None:
+            if pattern is self._pattern:
+                for (view, source), view_lines in zip(views, lines, strict=True):
                     if view.source is source:
-                        view.find(pattern, own)
+                        view.find(pattern, view_lines)
                 self._reach(typing)
 
-        in_thread(self.panes, work, found, "search", failed=self.fail)
+        in_thread(self.panes, work, show_matches, "search", failed=self.fail)
 
     def _reach(self, typing: bool) -> None:
         """Go to the first match from where the search began, if it has not ended."""
@@ -459,7 +473,7 @@ class PaneScreen(SearchScreen[ResultType]):
     def _search_again(self, message: Pane.Shown) -> None:
         view = message.pane.view
         if view.pattern is not None and view.source is not None:
-            self.find(self._wanted or view.pattern, typing=True)
+            self.find(self._pattern or view.pattern, typing=True)
 
     def action_stage(self, stage: str) -> None:
         self.panes.choose(Stage(stage))
@@ -475,14 +489,14 @@ class PaneScreen(SearchScreen[ResultType]):
     def action_choose_columns(self) -> None:
         from inspector.tui.panes.pane_screen import ColumnList
 
-        if self.view.rows.gutter.there:
+        if self.view.rows.gutter.available:
             self.app.push_screen(ColumnList(self.view.rows.gutter), self.show_columns)
         else:
             self.warn("There are no columns for this listing.")
 
-    def show_columns(self, wanted: tuple[str, ...] | None) -> None:
-        if wanted is not None:
-            self.view.columns(wanted=wanted)
+    def show_columns(self, selected: tuple[str, ...] | None) -> None:
+        if selected is not None:
+            self.view.columns(selected=selected)
 
     @property
     def line(self) -> Line | None:
@@ -492,43 +506,45 @@ class PaneScreen(SearchScreen[ResultType]):
     def copy_lines(self, first: int, last: int) -> None:
         source = self.view.source
         if source is not None:
-            self.app.copy_to_clipboard(plain("\n".join(source.texts[first - 1 : last])))
-            said = f"Line {first} is" if first == last else f"Lines {first} to {last} are"
-            self.say(f"{said} on the clipboard.")
+            self.app.copy_to_clipboard(
+                replace_surrogates("\n".join(source.texts[first - 1 : last]))
+            )
+            lines_are = f"Line {first} is" if first == last else f"Lines {first} to {last} are"
+            self.say(f"{lines_are} on the clipboard.")
 
     def action_copy(self) -> None:
-        first, last = self.view.chosen or (self.view.cursor, self.view.cursor)
-        self.view.unchoose()
+        first, last = self.view.selected_lines or (self.view.cursor, self.view.cursor)
+        self.view.clear_selection()
         self.copy_lines(first, last)
 
     def action_register(self) -> None:
         if not self.reading.next_register():
             self.warn("This line has no register that is known.")
 
-    def action_understand(self, what: str) -> None:
+    def action_understand(self, kind: str) -> None:
         from inspector.tui.panes.pane_screen import answer
 
         subject, width = self.panes.subject, self.app.size.width - FRAME_CELLS
         device = str((self.reads.recording.device or {}).get("name") or "")
         times = self.times.lines(*subject.pair, device) if subject.variant else []
         stage, n = self.panes.active.stage, self.view.cursor
-        work = partial(answer, self.reads, what, subject, stage, n, times, width)
-        then = partial(self._answered, what, subject)
+        work = partial(answer, self.reads, kind, subject, stage, n, times, width)
+        then = partial(self._answered, kind, subject)
         in_thread(self, work, then, "understand", failed=then)
 
     def _answered(
-        self, what: str, subject: TreeSubject, found: Content | tuple[Finding, ...] | Notice
+        self, kind: str, subject: TreeSubject, result: Content | tuple[Finding, ...] | Notice
     ) -> None:
         from inspector.tui.panes.pane_screen import HEADINGS, HintList
         from inspector.tui.widgets.tool_screen import Overlay
 
-        heading = HEADINGS.get(what) or f"{label(subject.name)} {subject.key[1]}"
-        if isinstance(found, Notice):
-            heading, found = "", Content(f"{found.message}\n{found.hint}".strip())
-        if isinstance(found, tuple):
-            self.app.push_screen(HintList(heading, found), self.to_hint)
+        heading = HEADINGS.get(kind) or f"{label(subject.name)} {subject.key[1]}"
+        if isinstance(result, Notice):
+            heading, result = "", Content(f"{result.message}\n{result.hint}".strip())
+        if isinstance(result, tuple):
+            self.app.push_screen(HintList(heading, result), self.to_hint)
         else:
-            self.app.push_screen(Overlay(heading, found, wide=what == "profile"))
+            self.app.push_screen(Overlay(heading, result, wide=kind == "profile"))
 
     def to_hint(self, finding: Finding | None) -> None:
         shown = [pane.stage for pane in self.panes.panes if pane.stage is not None]

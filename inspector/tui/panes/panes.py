@@ -25,14 +25,14 @@ class Layout(Struct, frozen=True):
     title: str
     stages: tuple[tuple[Stage, ...], ...] = ()
 
-    def of(self, subject: TreeSubject) -> tuple[Stage, ...]:
+    def stages_of(self, subject: TreeSubject) -> tuple[Stage, ...]:
         return tuple(
             next((stage for stage in choices if subject.has(stage)), choices[0])
             for choices in self.stages
         )
 
     def lacks(self, subject: TreeSubject) -> tuple[Stage, ...]:
-        return tuple(stage for stage in self.of(subject) if not subject.has(stage))
+        return tuple(stage for stage in self.stages_of(subject) if not subject.has(stage))
 
 
 LAYOUTS = {
@@ -51,7 +51,7 @@ LAYOUTS = {
 }
 
 
-def after(now: Layout | None) -> Layout:
+def next_layout(now: Layout | None) -> Layout:
     return following([*LAYOUTS.values()], now)
 
 
@@ -97,12 +97,12 @@ class History:
             self._back.append(place)
             del self._back[:-MAX_PLACES]
 
-    def go(self, here: VisitedPlace, by: int) -> VisitedPlace | None:
-        source, other = (self._back, self._ahead) if by < 0 else (self._ahead, self._back)
+    def go(self, current: VisitedPlace, step: int) -> VisitedPlace | None:
+        source, other = (self._back, self._ahead) if step < 0 else (self._ahead, self._back)
         while source:
             place = source.pop()
-            if place != here:
-                other.append(here)
+            if place != current:
+                other.append(current)
                 return place
         return None
 
@@ -139,7 +139,7 @@ class Panes(Container):
     def compose(self) -> ComposeResult:
         yield from self._all
 
-    def more(self) -> None:
+    def add_pane(self) -> None:
         self._keep_stages()
         if self.count == MAX_PANES:
             self._to_front(self.active)
@@ -167,14 +167,14 @@ class Panes(Container):
 
     def renew(self, reads: Reader) -> None:
         self.reads = reads
-        before, subject = self.subject, resolve(reads.recording, self.subject)
+        old_subject, subject = self.subject, resolve(reads.recording, self.subject)
         self.subject = subject
         # What was missing may exist now.
         self._links = {pair: links for pair, links in self._links.items() if links}
         for pane in self.panes:
             shown = pane.request
             pane.renew(reads, resolve(reads.recording, shown.subject) if shown else TreeSubject())
-        if subject == before:
+        if subject == old_subject:
             return
         for pane in self.panes:
             if pane.view.source is not None:
@@ -186,17 +186,23 @@ class Panes(Container):
             self._links = {}
         self.subject = subject
         if self.arrangement is not None and self.arrangement.stages:
-            for pane, own in zip(self.panes, self.arrangement.of(subject), strict=False):
-                pane.show(subject, own)
+            for pane, chosen_stage in zip(
+                self.panes, self.arrangement.stages_of(subject), strict=False
+            ):
+                pane.show(subject, chosen_stage)
             return
-        taken: tuple[Stage, ...] = ()
+        used: tuple[Stage, ...] = ()
         for index, pane in enumerate(self.panes):
             stage = pane.preferred
             if stage is None or not subject.has(stage):
-                wanted = (other.preferred for other in self.panes[index + 1 :])
-                later = tuple(one for one in wanted if one is not None and subject.has(one))
-                stage = subject.default(index, taken + later)
-            taken += (stage,)
+                preferences = (other.preferred for other in self.panes[index + 1 :])
+                later = tuple(
+                    preferred
+                    for preferred in preferences
+                    if preferred is not None and subject.has(preferred)
+                )
+                stage = subject.default(index, used + later)
+            used += (stage,)
             pane.show(subject, stage)
 
     def choose(self, stage: Stage, path: str = "") -> None:
@@ -213,20 +219,20 @@ class Panes(Container):
 
     def carry(self, pane: Pane, place: VisitedPlace | None) -> None:
         """Go in a pane to the line that a place in another stage of its subject belongs to."""
-        asked, variant, graph = pane.request, self.subject.variant, self.subject.graph
-        if asked is None or place is None or place.stage is None:
+        request, variant, graph = pane.request, self.subject.variant, self.subject.graph
+        if request is None or place is None or place.stage is None:
             return
         if place.path and variant is not None:
             variant = self.reads.sources(variant).get(place.path)
 
-        def go(found: tuple[str, tuple[int, ...]]) -> None:
-            path, lines = found
+        def go(answer: tuple[str, tuple[int, ...]]) -> None:
+            path, lines = answer
             # Where a pane that follows shows the file already, links lead to its lines.
-            if lines and pane.request == asked and (pane is self.active or path != asked.path):
-                pane.show(self.subject, asked.stage, path)
+            if lines and pane.request == request and (pane is self.active or path != request.path):
+                pane.show(self.subject, request.stage, path)
                 pane.go(lines[0])
 
-        work = partial(self.reads.lines_at, variant, graph, place.stage, place.n, asked.stage)
+        work = partial(self.reads.lines_at, variant, graph, place.stage, place.n, request.stage)
         in_thread(self, work, go, "carry", failed=lambda _: None)
 
     def _keep_stages(self) -> None:
@@ -251,19 +257,19 @@ class Panes(Container):
         if len(shares) == MAX_PANES:
             self.shares = [*shares]
 
-    def here(self) -> VisitedPlace:
+    def current_place(self) -> VisitedPlace:
         path = "" if self.active.request is None else self.active.request.path
         return VisitedPlace(self.subject, self.active.stage, self.active.view.cursor, path)
 
     def jump(self, stage: Stage, n: int) -> None:
-        self.history.leave(self.here())
+        self.history.leave(self.current_place())
         self.to(stage, n)
 
     def to(self, stage: Stage | None, n: int, path: str = "") -> None:
-        there = next((p for p in self.panes if p.stage is stage and p.display), None)
-        if stage is not None and there is not None:
-            self.activate(there)
-            there.show(self.subject, stage, path)
+        pane = next((p for p in self.panes if p.stage is stage and p.display), None)
+        if stage is not None and pane is not None:
+            self.activate(pane)
+            pane.show(self.subject, stage, path)
         elif stage is not None:
             self.choose(stage, path)
         self.active.go(n)
@@ -275,13 +281,13 @@ class Panes(Container):
 
     def fit(self) -> None:
         width, height = self.size.width, self.size.height
-        beside = self.beside if self.beside is not None else width >= MIN_COLUMNS_BESIDE
+        side_by_side = self.beside if self.beside is not None else width >= MIN_COLUMNS_BESIDE
         alone = self.zoomed or (self.screen.size.width < 80 and self.beside is None)
-        three = self.count == MAX_PANES and beside and width < MIN_COLUMNS_OF_THREE
-        above = 2 if three else 1 if beside else self.count
-        alone = alone or (above > 1 and height < MIN_ROWS_ABOVE * above)
+        three = self.count == MAX_PANES and side_by_side and width < MIN_COLUMNS_OF_THREE
+        stacked = 2 if three else 1 if side_by_side else self.count
+        alone = alone or (stacked > 1 and height < MIN_ROWS_ABOVE * stacked)
         grid = three and not alone
-        self.set_class(beside, "-beside")
+        self.set_class(side_by_side, "-beside")
         self.set_class(grid, "-grid")
         shares = self.shares
         if grid:
@@ -292,19 +298,21 @@ class Panes(Container):
             pane.set_class(pane is self.active, "-active")
             pane.zoomed = self.zoomed and pane is self.active and self.count > 1
             pane.show_modes()
-            pane.styles.width = f"{shares[index]}fr" if beside and not (three or alone) else "1fr"
-            pane.styles.height = f"{shares[index]}fr" if not (beside or alone) else "1fr"
+            pane.styles.width = (
+                f"{shares[index]}fr" if side_by_side and not (three or alone) else "1fr"
+            )
+            pane.styles.height = f"{shares[index]}fr" if not (side_by_side or alone) else "1fr"
         self.on_descendant_focus()
 
-    def widen(self, by: int) -> bool:
+    def widen(self, cells: int) -> bool:
         """Give the active pane more of the room, and its neighbour less; False if it has none."""
-        at, many = self._all.index(self.active), sum(pane.display for pane in self._all)
-        if many < 2:
+        index, visible_count = self._all.index(self.active), sum(pane.display for pane in self._all)
+        if visible_count < 2:
             return False
-        other = at - 1 if at + 1 == many else at + 1
-        by = max(MIN_SHARE - self.shares[at], min(by, self.shares[other] - MIN_SHARE))
-        self.shares[at] += by
-        self.shares[other] -= by
+        other = index - 1 if index + 1 == visible_count else index + 1
+        cells = max(MIN_SHARE - self.shares[index], min(cells, self.shares[other] - MIN_SHARE))
+        self.shares[index] += cells
+        self.shares[other] -= cells
         self.fit()
         return True
 
@@ -338,9 +346,11 @@ class Panes(Container):
             pane = self.active
             if pane.request == a and pane.settled and pane.view.untouched:
                 # Begin where something lights up: on the kernel's first line that is linked.
-                here = pane.view.cursor
-                near = (n for n in range(here, here + LINKED_SEARCH_LINES) if n in links)
-                pane.view.go(next(near, here))
+                line_number = pane.view.cursor
+                near = (
+                    n for n in range(line_number, line_number + LINKED_SEARCH_LINES) if n in links
+                )
+                pane.view.go(next(near, line_number))
                 pane.view.untouched = True
             self.follow(move=True)
 
@@ -355,17 +365,17 @@ class Panes(Container):
     def _moved(self, message: CodeView.Moved) -> None:
         message.stop()
         if message.view.has_focus and message.view is not self.active.view:
-            self.active = self._of(message.view)
+            self.active = self._pane_of(message.view)
             self.fit()
         if message.view is self.active.view:
             self.follow(move=True)
 
-    def _of(self, view: CodeView) -> Pane:
+    def _pane_of(self, view: CodeView) -> Pane:
         return next(pane for pane in self.panes if pane.view is view)
 
     def leave(self, view: CodeView, n: int) -> None:
         """Remember line ``n`` of a view as a place to go back to."""
-        self.history.leave(VisitedPlace(self.subject, self._of(view).stage, n))
+        self.history.leave(VisitedPlace(self.subject, self._pane_of(view).stage, n))
 
     def _links_to(self, pane: Pane, leader: Pane) -> Links | None:
         both = leader.request, pane.request
@@ -424,14 +434,14 @@ class Panes(Container):
 
     def align(self, view: CodeView) -> None:
         """Bring the lines of the other panes beside the linked ones of a view."""
-        leader, (first, last) = self._of(view), view.span()
-        at = view.map.row(view.cursor)
-        here = at if first <= at <= last else (first + last) // 2
+        leader, (first, last) = self._pane_of(view), view.span()
+        cursor_row = view.map.row(view.cursor)
+        target_row = cursor_row if first <= cursor_row <= last else (first + last) // 2
         for pane in self.panes:
             if pane is leader or not pane.settled:
                 continue
             same, links = leader.request == pane.request, self._links_to(pane, leader) or {}
-            for row in sorted(range(first, last + 1), key=lambda r: abs(r - here)):
+            for row in sorted(range(first, last + 1), key=lambda r: abs(r - target_row)):
                 n = view.map.line(row)
                 lines = (n,) if same else links.get(n)
                 if lines:

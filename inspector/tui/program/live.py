@@ -36,7 +36,7 @@ _SEQUENCE = re.compile(
 _UNFINISHED = re.compile(r"\x1b(?:\[[0-?]*[ -/]*|[\]PX^_][^\x07\x1b]{0,4096}\x1b?|[ -/]*)$")
 
 
-def _kept(line: str) -> str:
+def _visible_part(line: str) -> str:
     """What is shown of a line: a progress bar writes it again after each carriage return."""
     return line.rstrip("\r").rpartition("\r")[2].expandtabs()[:MAX_LINE_CHARS]
 
@@ -75,8 +75,8 @@ class TerminalText:
 
     def lines(self) -> list[str]:
         text = codecs.getincrementaldecoder("utf-8")("replace").decode(self.data)
-        plain = _SEQUENCE.sub("", _UNFINISHED.sub("", text))
-        *ended, last = map(_kept, plain.split("\n"))
+        plain_text = _SEQUENCE.sub("", _UNFINISHED.sub("", text))
+        *ended, last = map(_visible_part, plain_text.split("\n"))
         return [*ended, last] if last else ended
 
 
@@ -87,15 +87,17 @@ TAKES_SCREEN = (b"\x1b[?1049h", b"\x1b[?1047h", b"\x1b[?47h")
 
 
 def ending(status: int, seconds: float | None, killed_by: int | None = None) -> str:
-    said = ended_by(status) or f"exit {status}"
+    outcome = ended_by(status) or f"exit {status}"
     if killed_by is not None:
-        names = {one.value: one.name for one in signal.Signals}  # those of real time have none
-        said = f"ended by {names.get(killed_by, f'signal {killed_by}')}"
+        names = {
+            signal_number.value: signal_number.name for signal_number in signal.Signals
+        }  # those of real time have none
+        outcome = f"ended by {names.get(killed_by, f'signal {killed_by}')}"
     if seconds is None:
-        return said
-    minutes, rest = divmod(round(seconds), 60)
-    took = f"{minutes} min {rest} s" if minutes else f"{rest} s"
-    return f"{said} after {seconds:.1f} s" if seconds < 10 else f"{said} after {took}"
+        return outcome
+    minutes, remaining_seconds = divmod(round(seconds), 60)
+    took = f"{minutes} min {remaining_seconds} s" if minutes else f"{remaining_seconds} s"
+    return f"{outcome} after {seconds:.1f} s" if seconds < 10 else f"{outcome} after {took}"
 
 
 class ProgramState(Enum):
@@ -143,7 +145,7 @@ class Live:
         self._tail = b""
         self.news: list[tuple[str, str, bool]] = []
         """What is to be shown in the corner: a title, a text, whether it is bad."""
-        self.said = ""
+        self.idle_text = ""
         """What the title says where there is no program."""
 
     @property
@@ -151,13 +153,13 @@ class Live:
         return self.state in (ProgramState.RUNNING, ProgramState.ENDING)
 
     @property
-    def told(self) -> str:
+    def state_text(self) -> str:
         if self.state is ProgramState.RUNNING:
             return f"◔ running {int(time.monotonic() - self.began)} s"
         if self.state is ProgramState.ENDED and self.status is not None:
             seconds = None if self.ended is None else self.ended - self.began
             return ending(self.status, seconds, self.killed_by)
-        return f"◔ {self.state.value}" if self.state.value else self.said
+        return f"◔ {self.state.value}" if self.state.value else self.idle_text
 
     def feed(self, data: bytes) -> None:
         self._raw.feed(data)

@@ -115,9 +115,9 @@ class StageFigures(Struct, dict=True):
 
     @cached_property
     def _hot(self) -> frozenset[int]:
-        counts = {one.n: one.executed for one in self.lines.values() if one.executed}
-        most = max(counts.values(), default=0)
-        hot = frozenset(n for n, count in counts.items() if count == most)
+        counts = {line.n: line.executed for line in self.lines.values() if line.executed}
+        maximum = max(counts.values(), default=0)
+        hot = frozenset(n for n, count in counts.items() if count == maximum)
         return hot if len(hot) < len(counts) else frozenset()
 
     def hottest(self) -> list[ExecutedLine]:
@@ -125,8 +125,10 @@ class StageFigures(Struct, dict=True):
 
         def heat(line: ExecutedLine) -> tuple[int, ...]:
             of_global, shared = line.use(GLOBAL), line.use(SHARED)
-            asked = (of_global.sectors if of_global else 0) + (shared.wavefronts if shared else 0)
-            return -line.executed, -asked, line.n
+            memory_requests = (of_global.sectors if of_global else 0) + (
+                shared.wavefronts if shared else 0
+            )
+            return -line.executed, -memory_requests, line.n
 
         ran = (line for line in self.lines.values() if line.executed)
         return sorted(ran, key=heat)[:MAX_HOT_LINES]
@@ -147,17 +149,17 @@ class SteppedKernel(Struct):
     block_facts: Facts
     blocks: int
     launched: TracedLaunch | None = None
-    whole: bool = True
+    shows_launch: bool = True
     uncounted: str = ""
     links: dict[Stage, Links] = field(default_factory=dict)
     texts: dict[Stage, Sequence[str]] = field(default_factory=dict)
-    _made: dict[Stage, StageFigures] = field(default_factory=dict)
+    _figures: dict[Stage, StageFigures] = field(default_factory=dict)
 
     @property
     def counted(self) -> TracedLaunch | None:
         """The launch that the counts are of; None where they are of the block alone."""
         launched = self.launched
-        return launched if self.whole and launched is not None and launched.ran else None
+        return launched if self.shows_launch and launched is not None and launched.ran else None
 
     @property
     def sample(self) -> str:
@@ -170,34 +172,34 @@ class SteppedKernel(Struct):
         self.launched = launched
         ended = launched.fault or launched.spent
         self.uncounted = "" if ended is None else ended.message
-        self._made.clear()
+        self._figures.clear()
 
     def other(self) -> None:
-        self.whole = not self.whole
-        self._made.clear()
+        self.shows_launch = not self.shows_launch
+        self._figures.clear()
 
     def link(self, stage: Stage, links: Links, texts: Sequence[str] = ()) -> None:
         self.links[stage], self.texts[stage] = links, texts
-        self._made.pop(stage, None)
+        self._figures.pop(stage, None)
 
     def figures(self, stage: Stage | None) -> StageFigures | None:
         if stage is None or (stage is not Stage.PTX and stage not in self.links):
             return None
-        if stage not in self._made:
+        if stage not in self._figures:
             facts = self.block_facts if self.counted is None else self.counted.facts
             links = self.links.get(stage) if stage is not Stage.PTX else None
             tied = {} if links is None else _reversed(links)
             lines = {line.n: line for line in facts.lines(None if links is None else tied)}
             texts, total = self.texts.get(stage, ()), facts.totals().instructions
-            self._made[stage] = StageFigures(self.stepper, links, tied, lines, texts, total)
-        return self._made[stage]
+            self._figures[stage] = StageFigures(self.stepper, links, tied, lines, texts, total)
+        return self._figures[stage]
 
     def ptx_lines(self, stage: Stage | None, n: int) -> tuple[int, ...]:
         if stage is not Stage.PTX:
             return self.links.get(stage, {}).get(n, ()) if stage else ()
         lines = sorted({row.line for row in self.stepper.program.code.instructions})
-        at = bisect_left(lines, n)
-        return (lines[at],) if at < len(lines) else ()
+        index = bisect_left(lines, n)
+        return (lines[index],) if index < len(lines) else ()
 
 
 def _reversed(links: Links) -> dict[int, tuple[int, ...]]:
@@ -225,20 +227,20 @@ class RunningBlock(Struct):
     def run(self, reads: Reader, kernel: Kernel, variant: Variant) -> BlockRun:
         """Run it. Raises ``UsageError`` where the recording does not hold a launch whole."""
         try:
-            chosen = choose_launch(reads, kernel, variant, LaunchWish())
-            self.trace = Trace(chosen.program, most_steps=MAX_STEPS, most_bytes=MAX_BYTES)
+            launch = choose_launch(reads, kernel, variant, LaunchWish())
+            self.trace = Trace(launch.program, most_steps=MAX_STEPS, most_bytes=MAX_BYTES)
             traced = trace_block(
-                chosen.program,
-                chosen.launch,
-                chosen.make(),
+                launch.program,
+                launch.launch,
+                launch.make(),
                 self.block,
                 budget=BUDGET,
                 trace=self.trace,
-                facts=Facts(chosen.program, values=False),
+                facts=Facts(launch.program, values=False),
                 stop=self.stop.is_set,
             )
-            names, unnamed = chosen.register_names()
-            return chosen, traced, Stepper(traced, names, chosen.source), unnamed
+            names, unnamed = launch.register_names()
+            return launch, traced, Stepper(traced, names, launch.source), unnamed
         except UsageError as error:
             path = shlex.quote(reads.recording.path)
             by_hand = f"In a terminal:\n\n    ptxview step {path} {variant.id} …"
@@ -269,28 +271,28 @@ class StepLine(LineWidget):
     place: StepPlace | None = None
 
     def render(self) -> Content:
-        at, width = self.place, self.size.width - 2
-        if at is None:
+        place, width = self.place, self.size.width - 2
+        if place is None:
             return Content("")
-        values = "  ".join(map(report.said, at.values))
-        head = f" {at.line}  "
+        values = "  ".join(map(report.said, place.values))
+        head = f" {place.line}  "
         room = max(16, width - len(head) - len(values) - 2) if values else width - len(head)
-        text = cut(label(report.statement(at.statement)), room)
+        text = cut(label(report.statement(place.statement)), room)
         values = cut(values, width - len(head) - len(text) - 2)
-        style = "$secondary" if at.runs else "dim"
+        style = "$secondary" if place.runs else "dim"
         first = [(head, "bold $accent"), (text, "bold"), (f"  {values}", style)]
         if self.size.height < 2:
             return Content.assemble(*first)
-        who, strip, share = report.lanes_said(at)
+        who, strip, share = report.lanes_said(place)
         if len(who) + len(strip) + len(share) + 5 > width:
-            who = f"lane {at.lane}" + ("" if at.runs else " does not run it")
+            who = f"lane {place.lane}" + ("" if place.runs else " does not run it")
         share = share if len(who) + len(strip) + len(share) + 5 <= width else ""
-        second = [(f"\n {who}  ", "" if at.runs else "$warning"), (strip, "$accent")]
+        second = [(f"\n {who}  ", "" if place.runs else "$warning"), (strip, "$accent")]
         return Content.assemble(*first, *second, (f"  {share}", "$quiet"))
 
 
 def coordinates(block: Triple) -> str:
-    used = max((n for n, at in enumerate(block) if at), default=0)
+    used = max((n for n, index in enumerate(block) if index), default=0)
     return ",".join(map(str, block[: used + 1]))
 
 
@@ -300,17 +302,17 @@ def register_rows(stepper: Stepper, width: int) -> Iterator[tuple[str, str]]:
     if place is None:
         return
     now = {value.register for value in place.values}
-    rest = [value for value in stepper.live() if value.register not in now]
-    rest.sort(key=lambda value: value.name is None)
-    both = [*place.values, *rest]
-    register = max([REGISTER, *(len(v.register) for v in both)])
-    sizes = min(NAME, max([0, *(len(v.name or "") for v in both)])), register
+    others_live = [value for value in stepper.live() if value.register not in now]
+    others_live.sort(key=lambda value: value.name is None)
+    shown_values = [*place.values, *others_live]
+    register = max([REGISTER, *(len(v.register) for v in shown_values)])
+    sizes = min(NAME, max([0, *(len(v.name or "") for v in shown_values)])), register
     if place.values:
         yield "this step gave\n", "bold $primary"
         yield from _rows(place.values, sizes, width, "$secondary" if place.runs else "dim")
         yield "\n", ""
-    yield f"{len(rest) or 'no'} {'more ' if place.values else ''}live\n", "bold $primary"
-    yield from _rows(rest, sizes, width, "")
+    yield f"{len(others_live) or 'no'} {'more ' if place.values else ''}live\n", "bold $primary"
+    yield from _rows(others_live, sizes, width, "")
 
 
 def _rows(
@@ -328,26 +330,26 @@ def _rows(
 def lanes_text(strip: LaneStrip, lane: int, width: int, height: int = 99) -> list[tuple[str, str]]:
     """The chosen lane's warp in numbers, then the block as levels, as many warps as have room."""
     cells, signs, first = report.lane_cells(strip), report.levels(strip), lane // WARP * WARP
-    above = [*_head(strip, lane)]
+    head = [*_head(strip, lane)]
     if strip.values is not None:
         size = max(map(len, cells[first : first + WARP]), default=1)
         per = report.lanes_per_row(size + 1, width - NUMBERS)
         padded = [f"{label(cell):>{size}} " for cell in cells[: first + WARP]]
-        above += [*_grid(strip, padded, lane, first, len(padded), per), ("\n", "")]
-    most = max(3, height - sum(text.count("\n") for text, _ in above))
+        head += [*_grid(strip, padded, lane, first, len(padded), per), ("\n", "")]
+    max_rows = max(3, height - sum(text.count("\n") for text, _ in head))
     warps = -(-len(signs) // WARP)
-    top = max(0, min(lane // WARP - most // 2, warps - most))
-    last = min(WARP * (top + most), len(signs))
-    return [*above, *_grid(strip, signs, lane, WARP * top, last, WARP)]
+    top = max(0, min(lane // WARP - max_rows // 2, warps - max_rows))
+    last = min(WARP * (top + max_rows), len(signs))
+    return [*head, *_grid(strip, signs, lane, WARP * top, last, WARP)]
 
 
 def _grid(
     strip: LaneStrip, cells: Sequence[str], lane: int, first: int, last: int, per: int
 ) -> Parts:
     """Cells of lanes in rows; the chosen one reversed, those that did not run dim."""
-    for at in range(first, last, per):
-        yield f"{at:>{NUMBERS - 2}}  ", "$quiet"
-        for n in range(at, min(at + per, last)):
+    for row_start in range(first, last, per):
+        yield f"{row_start:>{NUMBERS - 2}}  ", "$quiet"
+        for n in range(row_start, min(row_start + per, last)):
             style = "" if strip.active[n] else "dim"
             yield cells[n], f"{style} reverse".strip() if n == lane else style
         yield "\n", ""
@@ -355,28 +357,28 @@ def _grid(
 
 def _head(strip: LaneStrip, lane: int) -> Parts:
     yield f"{report.strip_head(strip)}\n", "bold"
-    warp, own = divmod(lane, WARP)
+    warp, lane_in_warp = divmod(lane, WARP)
     ran = strip.active[lane]
     value = "" if strip.values is None else f": {report.number(strip.values[lane], strip.kind)}"
     idle = "" if ran else ", which did not run it"
     yield (
-        f"lane {lane} (warp {warp}, lane {own}{idle}){value}\n",
+        f"lane {lane} (warp {warp}, lane {lane_in_warp}{idle}){value}\n",
         "$secondary" if ran else "$warning",
     )
     yield "\n" if strip.values is None else f"{_range(strip)}\n\n", "$quiet"
 
 
 def _range(strip: LaneStrip) -> str:
-    plain = [(v[0] if isinstance(v, tuple) else v) for v in strip.values or ()]
-    ran = [(v, n) for n, (v, on) in enumerate(zip(plain, strip.active, strict=True)) if on]
+    values = [(v[0] if isinstance(v, tuple) else v) for v in strip.values or ()]
+    ran = [(v, n) for n, (v, on) in enumerate(zip(values, strip.active, strict=True)) if on]
     numbers = [(v, n) for v, n in ran if not math.isnan(v)]
     if not numbers:
         return "no number" if ran else "no lane ran it"
-    (low, a), (high, b) = min(numbers), max(numbers, key=lambda one: (one[0], -one[1]))
+    (low, a), (high, b) = min(numbers), max(numbers, key=lambda value: (value[0], -value[1]))
     least, greatest = (report.number(v, strip.kind) for v in (low, high))
-    said = f"least {least} at {a}, greatest {greatest} at {b}"
-    said = said if low < high else "one value in all that ran it"
-    return said + (f", NaN in {len(ran) - len(numbers)}" if len(ran) > len(numbers) else "")
+    text = f"least {least} at {a}, greatest {greatest} at {b}"
+    text = text if low < high else "one value in all that ran it"
+    return text + (f", NaN in {len(ran) - len(numbers)}" if len(ran) > len(numbers) else "")
 
 
 class LaneGrid(ModalScreen[int | None]):
@@ -398,12 +400,12 @@ class LaneGrid(ModalScreen[int | None]):
         super().__init__()
         self.heading, self.strips, self.lane = heading, strips, lane
         self.threads = len(strips[0].active)
-        self.which, self.typed = 0, ""
+        self.strip_index, self.typed = 0, ""
         self.text = Static(markup=False)
         self.frame = VerticalScroll(self.text)
         self.frame.border_title = Content(heading)
-        more = "Tab the next register, " if len(strips) > 1 else ""
-        keys = f"arrows or a number, Enter chooses, {more}Esc closes"
+        next_hint = "Tab the next register, " if len(strips) > 1 else ""
+        keys = f"arrows or a number, Enter chooses, {next_hint}Esc closes"
         self.frame.border_subtitle = Content(keys)
 
     def compose(self) -> ComposeResult:
@@ -411,7 +413,7 @@ class LaneGrid(ModalScreen[int | None]):
 
     def _show(self) -> None:
         width, height = self.size.width - 6, self.size.height - 3
-        parts = lanes_text(self.strips[self.which], self.lane, width, height)
+        parts = lanes_text(self.strips[self.strip_index], self.lane, width, height)
         text = Content.assemble(*parts)
         self.text.update(text)
         widest = max(line.cell_length for line in text.split("\n"))
@@ -429,13 +431,13 @@ class LaneGrid(ModalScreen[int | None]):
                 self._show()
                 return
 
-    def action_move(self, by: int) -> None:
+    def action_move(self, step: int) -> None:
         self.typed = ""
-        self.lane = max(0, min(self.lane + by, self.threads - 1))
+        self.lane = max(0, min(self.lane + step, self.threads - 1))
         self._show()
 
     def action_register(self) -> None:
-        self.which = (self.which + 1) % len(self.strips)
+        self.strip_index = (self.strip_index + 1) % len(self.strips)
         self._show()
 
     def action_done(self) -> None:

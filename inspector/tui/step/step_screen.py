@@ -20,7 +20,7 @@ from inspector.execute.calls.tracing import TracedLaunch, Triple, parse_place, t
 from inspector.reader.reader import Reader
 from inspector.report.trace import percent
 from inspector.tui.code.code_rows import WARPS
-from inspector.tui.keys.command_table import BESIDE, Where, bindings, bindings_of, of_screen
+from inspector.tui.keys.command_table import BESIDE, KeyContext, bindings, bindings_of, of_screen
 from inspector.tui.panes.pane import Pane
 from inspector.tui.panes.pane_screen import PaneScreen
 from inspector.tui.panes.panes import Panes
@@ -52,10 +52,10 @@ WITHOUT_BLOCK = ("escape", "search", "next_pane", "zoom", "turn")
 class StepScreen(PaneScreen[None]):
     """One block of a variant's recorded call, step by step."""
 
-    BINDINGS = [*bindings(Where.STEP), *bindings_of(of_screen(BESIDE))]  # noqa: RUF012
+    BINDINGS = [*bindings(KeyContext.STEP), *bindings_of(of_screen(BESIDE))]  # noqa: RUF012
     AUTO_FOCUS = ""
     VERTICAL_BREAKPOINTS = [(0, "-low"), (8, "-short"), (14, "-tall"), (30, "-high")]  # noqa: RUF012
-    wheres: ClassVar = (Where.STEP,)
+    contexts: ClassVar = (KeyContext.STEP,)
 
     def __init__(
         self,
@@ -80,7 +80,7 @@ class StepScreen(PaneScreen[None]):
         self._news: tuple[str, bool] | None = None
         self._typed: dict[str, str] = {}
         self._turned = False
-        self.bar = SubjectBar("step", subject.name, subject.taken)
+        self.bar = SubjectBar("step", subject.name, subject.description)
         for pane, stage in zip(panes.panes, stages_with_ptx(stages, subject), strict=False):
             pane.preferred = stage
             pane.view.choices = CHOICES
@@ -106,8 +106,8 @@ class StepScreen(PaneScreen[None]):
         return self.kernel.stepper
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        own = f"action_{action}" in vars(StepScreen)
-        if own and self._kernel is None and action not in WITHOUT_BLOCK:
+        own_action = f"action_{action}" in vars(StepScreen)
+        if own_action and self._kernel is None and action not in WITHOUT_BLOCK:
             return False
         return super().check_action(action, parameters)
 
@@ -155,35 +155,37 @@ class StepScreen(PaneScreen[None]):
             self.say(f"◔ Running block {coordinates(running.block)}{far} · {end}")
 
     def _was_run(self, run: BlockRun) -> None:
-        self.running, before = None, self._kernel
-        chosen, traced, stepper, unnamed = run
+        self.running, old_kernel = None, self._kernel
+        launch_choice, traced, stepper, unnamed = run
         facts, ended = traced.facts, traced.ended
-        if not traced.trace.steps and before is None:
+        if not traced.trace.steps and old_kernel is None:
             self._not_run(Notice("∅", ended or "The block ended before its first step."))
             return
         assert facts is not None
         self.block, self._cut = traced.block, ended is not None and traced.fault is None
-        self._kernel = kernel = SteppedKernel(stepper, facts, chosen.launch.blocks)
-        if before is not None:
-            kernel.links, kernel.texts = before.links, before.texts
-            stepper.lane = before.stepper.lane
-        if before is not None and before.launched is not None:
-            kernel.count(before.launched)
+        self._kernel = kernel = SteppedKernel(stepper, facts, launch_choice.launch.blocks)
+        if old_kernel is not None:
+            kernel.links, kernel.texts = old_kernel.links, old_kernel.texts
+            stepper.lane = old_kernel.stepper.lane
+        if old_kernel is not None and old_kernel.launched is not None:
+            kernel.count(old_kernel.launched)
         elif ended is None:
-            launch = partial(trace_launch, chosen.program, chosen.launch, chosen.make)
+            launch = partial(
+                trace_launch, launch_choice.program, launch_choice.launch, launch_choice.make
+            )
             work = partial(launch, stop=self._leaving.is_set)
             in_thread(self, work, self._was_counted, "count", failed=self._not_counted)
         else:
             kernel.uncounted = ended
         self.fit()
         self._find_ties()
-        self._came(None)
-        said = "Inputs are new ones of the recorded kind. n steps, u runs to the cursor."
+        self._stepped(None)
+        sentence = "Inputs are new ones of the recorded kind. n steps, u runs to the cursor."
         if remarks := stepper.inputs.remarks:
-            said = f"Inputs are new ones of the recorded kind; {label('; '.join(remarks))}."
+            sentence = f"Inputs are new ones of the recorded kind; {label('; '.join(remarks))}."
         if unnamed:
-            said = f"Values have no names from the source: {label(unnamed)}"
-        self._news = said if ended is None else label(ended), ended is not None
+            sentence = f"Values have no names from the source: {label(unnamed)}"
+        self._news = sentence if ended is None else label(ended), ended is not None
         self._tell_news()
 
     def _not_run(self, notice: Notice) -> None:
@@ -227,8 +229,8 @@ class StepScreen(PaneScreen[None]):
                 texts = tuple(line.text for line in self.reads.listing(variant, stage).lines)
                 return self.reads.links(variant, stage, Stage.PTX), texts
 
-            def tied(found: tuple[Links, tuple[str, ...]]) -> None:
-                self.kernel.link(stage, *found)
+            def tied(answer: tuple[Links, tuple[str, ...]]) -> None:
+                self.kernel.link(stage, *answer)
                 self._stand()
 
             # Without them the pane still reads well.
@@ -246,7 +248,7 @@ class StepScreen(PaneScreen[None]):
                 pane.view.stand(() if figures is None else figures.current())
         self.panes.follow(move=False)
 
-    def _came(self, answer: StepAnswer | None) -> None:
+    def _stepped(self, answer: StepAnswer | None) -> None:
         self._stand()
         self._tell()
         self.registers.update(Content.assemble(*register_rows(self.stepper, WIDTH - 4)))
@@ -257,13 +259,13 @@ class StepScreen(PaneScreen[None]):
     def _tell(self) -> None:
         kernel, place = self.kernel, self.stepper.place()
         self.step_line.tell(place=place)
-        of = f" of {kernel.blocks:,}" if kernel.blocks > 1 else ""
-        kept = " kept" if self._cut else ""
-        told = [] if place is None else [f"step {place.step:,} of {place.steps:,}{kept}"]
-        told.append(f"lane {self.stepper.lane}")
+        block_count = f" of {kernel.blocks:,}" if kernel.blocks > 1 else ""
+        kept_note = " kept" if self._cut else ""
+        facts = [] if place is None else [f"step {place.step:,} of {place.steps:,}{kept_note}"]
+        facts.append(f"lane {self.stepper.lane}")
         if any(WARPS in pane.view.rows.gutter.columns for pane in self.panes.panes if pane.display):
-            told.append(f"counts: {kernel.sample}")
-        self.bar.tell(right=" · ".join(told), part=f"block {coordinates(self.block)}{of}")
+            facts.append(f"counts: {kernel.sample}")
+        self.bar.tell(right=" · ".join(facts), part=f"block {coordinates(self.block)}{block_count}")
 
     @on(Panes.Changed)
     def changed(self) -> None:
@@ -290,7 +292,7 @@ class StepScreen(PaneScreen[None]):
     def _went(self, answer: StepAnswer) -> None:
         self.looking, self._news = False, None
         if answer.understood and answer.shows_place:
-            self._came(answer)
+            self._stepped(answer)
         elif answer.note:
             self.warn(cut(label(answer.note), self.size.width))
 
@@ -319,31 +321,31 @@ class StepScreen(PaneScreen[None]):
             self.panes.to(Stage.PTX, place.line)
             self._stand()
 
-    def action_lane(self, by: int) -> None:
-        if 0 <= self.stepper.lane + by < self.stepper.threads:
-            self._choose_lane(self.stepper.lane + by)
+    def action_lane(self, step: int) -> None:
+        if 0 <= self.stepper.lane + step < self.stepper.threads:
+            self._choose_lane(self.stepper.lane + step)
 
     def _choose_lane(self, lane: int | None) -> None:
         if lane is not None and lane != self.stepper.lane:
             self.stepper.run(f"lane {lane}")
-            self._came(None)
+            self._stepped(None)
 
     def action_lanes(self) -> None:
         stage, n, lines = self._ptx_lines()
         stepper, names = self.stepper, self.view.rows.text(n) if lines else ""
-        each = [(line, strip) for line in lines for strip in stepper.strips(line)]
+        line_strips = [(line, strip) for line in lines for strip in stepper.strips(line)]
         if stage is not Stage.PTX:  # what is named on the line comes first, and the last one first
-            each.sort(
-                key=lambda one: (
-                    one[1].name is None or one[1].name not in names,
-                    one[1].values is None,
-                    -one[0],
+            line_strips.sort(
+                key=lambda pair: (
+                    pair[1].name is None or pair[1].name not in names,
+                    pair[1].values is None,
+                    -pair[0],
                 )
             )
-        if each:
-            text = " ".join(stepper.program.statement(each[0][0]).split())
+        if line_strips:
+            text = " ".join(stepper.program.statement(line_strips[0][0]).split())
             heading = label(f"{stage} {n} · {text}" if stage is Stage.PTX else f"{stage} {n}")
-            strips = tuple(strip for _, strip in each)
+            strips = tuple(strip for _, strip in line_strips)
             self.app.push_screen(LaneGrid(heading, strips, stepper.lane), self._choose_lane)
         elif lines:
             self.warn(f"Line {n} has not run by this step.")
@@ -363,30 +365,30 @@ class StepScreen(PaneScreen[None]):
         if figures is None or not hottest:
             self.warn("Nothing was counted on these lines.")
             return
-        at = (self._hot[1] + 1 if self._hot[0] is stage else 0) % len(hottest)
-        self._hot, line = (stage, at), hottest[at]
+        index = (self._hot[1] + 1 if self._hot[0] is stage else 0) % len(hottest)
+        self._hot, line = (stage, index), hottest[index]
         self.view.jump(line.n)
-        more = "" if at + 1 == len(hottest) else "; H goes to the next"
+        next_hint = "" if index + 1 == len(hottest) else "; H goes to the next"
         share = percent(line.executed / figures.total)
-        said = f"{stage} {line.n}: {share} of the instructions that warps executed"
-        self.call_after_refresh(self.say, f"{said}, of {self.kernel.sample}{more}.")
+        sentence = f"{stage} {line.n}: {share} of the instructions that warps executed"
+        self.call_after_refresh(self.say, f"{sentence}, of {self.kernel.sample}{next_hint}.")
 
     def action_facts(self) -> None:
         self.kernel.other()
         self._stand()
         self._tell()
-        why = self.kernel.uncounted if self.kernel.whole else ""
-        more = f"; no more could be: {label(why)}" if why else ""
-        self.say(f"Counts are of {self.kernel.sample}{more}.")
+        why = self.kernel.uncounted if self.kernel.shows_launch else ""
+        reason = f"; no more could be: {label(why)}" if why else ""
+        self.say(f"Counts are of {self.kernel.sample}{reason}.")
 
     def action_ask(self, kind: str) -> None:
         begin = {"parts": f"{self.stepper.lane} ", "block": ",".join(map(str, self.block))}
         typed = begin.get(kind, self._typed.get(kind, ""))
-        self.ask(kind, typed, partial(self._asked, kind))
+        self.ask(kind, typed, partial(self._prompt_closed, kind))
         if kind == "parts":
             self.prompt.input.action_end()
 
-    def _asked(self, kind: str, text: str | None) -> None:
+    def _prompt_closed(self, kind: str, text: str | None) -> None:
         if not text:
             return
         self._typed[kind] = text
@@ -399,8 +401,8 @@ class StepScreen(PaneScreen[None]):
             self.warn(f"{label(str(error))}.")
 
     def searched(self, text: str | None) -> None:
-        before = None if self.origin is None else self.origin[2]
-        if before and before.pattern == text and self.view.cursor in self.view.matches:
+        old_pattern = None if self.origin is None else self.origin[2]
+        if old_pattern and old_pattern.pattern == text and self.view.cursor in self.view.matches:
             self.view.action_match(1)  # asked for what was looked for before: the next one
         else:
             super().searched(text)
@@ -410,14 +412,14 @@ class StepScreen(PaneScreen[None]):
         if running is not None and not running.stop.is_set():
             running.stop.set()
             self._glance()
-        elif view.unchoose() or not view.pattern:
+        elif view.clear_selection() or not view.pattern:
             if running is None:
                 self.action_back()
         else:
             self.find(None)
 
-    def action_next_pane(self, by: int) -> None:
-        self.panes.activate(following(self.panes.panes, self.panes.active, by))
+    def action_next_pane(self, step: int) -> None:
+        self.panes.activate(following(self.panes.panes, self.panes.active, step))
 
     def action_zoom(self) -> None:
         self._turned = True
@@ -427,12 +429,12 @@ class StepScreen(PaneScreen[None]):
         self._turned = True
         super().action_turn()
 
-    def show_columns(self, wanted: tuple[str, ...] | None) -> None:
-        if wanted is not None:
+    def show_columns(self, selected: tuple[str, ...] | None) -> None:
+        if selected is not None:
             for pane in self.panes.panes:
-                pane.view.columns(wanted=wanted)
+                pane.view.columns(selected=selected)
             self._tell()
 
     def action_columns(self) -> None:
         self.view.action_columns()
-        self.show_columns(self.view.rows.gutter.wanted)
+        self.show_columns(self.view.rows.gutter.selected)

@@ -16,7 +16,7 @@ from textual.strip import Strip
 from inspector.base.model import Resources, Variant
 from inspector.reader.reader import Reader
 from inspector.report.tables import apart
-from inspector.tui.keys.command_table import Where, bindings
+from inspector.tui.keys.command_table import KeyContext, bindings
 from inspector.tui.tree.rows import (
     Key,
     Order,
@@ -24,12 +24,12 @@ from inspector.tui.tree.rows import (
     TreeKind,
     TreeRow,
     entry_of,
-    every,
     fitness,
     ordered,
     orders,
+    recording_tree,
     rows,
-    whole_tree,
+    walk_entries,
 )
 from inspector.tui.widgets.notice import (
     Notice,
@@ -42,7 +42,7 @@ from inspector.tui.widgets.notice import (
     shorten,
 )
 from inspector.tui.widgets.row_list import RowList
-from inspector.tui.widgets.selection import Chosen, Selection
+from inspector.tui.widgets.selection import MatchingIds, Selection
 from inspector.tui.widgets.subject import (
     UNKNOWN,
     UNREAD,
@@ -74,7 +74,7 @@ def shorten_variant(text: str, width: int) -> str:
 class KernelTree(RowList[TreeRow], can_focus=True, inherit_bindings=False):
     """Origins, graphs, kernels and variants, with registers, warps and spills."""
 
-    BINDINGS = bindings(Where.TREE)
+    BINDINGS = bindings(KeyContext.TREE)
     empty_text = " nothing matches the filter"
 
     @dataclass
@@ -89,25 +89,27 @@ class KernelTree(RowList[TreeRow], can_focus=True, inherit_bindings=False):
     class Ordered(Message):
         """The order has changed, or more figures decide it."""
 
-    def __init__(self, reads: Reader, times: RecordingTimes, told: Callable[[str], object]) -> None:
+    def __init__(
+        self, reads: Reader, times: RecordingTimes, notify: Callable[[str], object]
+    ) -> None:
         """``told`` is given how a filter fares, or what is wrong with it."""
         super().__init__()
         self.reads, self.times = reads, times
         self.order = Order.COMPILED
         self.query_text = self.words = ""
-        self.chosen: Chosen = None
-        self.selection = Selection(self, lambda: self.reads, self._select, told)
+        self.matching_ids: MatchingIds = None
+        self.selection = Selection(self, lambda: self.reads, self._select, notify)
         self.marked: tuple[Key, ...] = ()
         # By kernel and variant: two kernels of one object file share its hash.
         self._resources: dict[Key, Resources | None] = {}
-        self._asked = False
+        self._read_scheduled = False
         self._last: TreeRow | None = None
         """Where the cursor was, while a filter shows nothing."""
         self._folds: dict[Key, bool] = {}
         self._plant()
 
     def _plant(self) -> None:
-        self._tree = whole_tree(self.reads.recording)
+        self._tree = recording_tree(self.reads.recording)
         texts = (row.text for row in rows(self._tree) if row.kind is TreeKind.KERNEL)
         self._shortened = cache(partial(apart, tuple(dict.fromkeys(texts))))
         self._sort()
@@ -120,49 +122,53 @@ class KernelTree(RowList[TreeRow], can_focus=True, inherit_bindings=False):
         self.go(next((i for i, r in enumerate(self.rows) if r.subject.kernel is not None), 0))
 
     def _rebuild(self) -> None:
-        here = self._last = self.row or self._last
-        self.rows = rows(self.entries, self.words, self._folds, self.chosen)
+        cursor_row = self._last = self.row or self._last
+        self.rows = rows(self.entries, self.words, self._folds, self.matching_ids)
         # The last line of the view says what is filtered: the last row must come above it.
         self.virtual_size = Size(0, len(self.rows) + bool(self.query_text))
-        if here is not None:
-            there = {row.key: index for index, row in enumerate(self.rows)}
+        if cursor_row is not None:
+            index_by_key = {row.key: index for index, row in enumerate(self.rows)}
             # Its own row, one of the same subject where it came under a graph, or a row above.
-            alike = (r.key for r in self.rows if r.subject == here.subject and r.kind is here.kind)
-            above = (here.key[:end] for end in range(len(here.key) - 1, 0, -1))
-            keys = (here.key, *alike, *above)
-            self.cursor = next((there[key] for key in keys if key in there), 0)
+            similar = (
+                r.key
+                for r in self.rows
+                if r.subject == cursor_row.subject and r.kind is cursor_row.kind
+            )
+            ancestors = (cursor_row.key[:end] for end in range(len(cursor_row.key) - 1, 0, -1))
+            keys = (cursor_row.key, *similar, *ancestors)
+            self.cursor = next((index_by_key[key] for key in keys if key in index_by_key), 0)
         self.refresh()
         self._ask()
 
     def renew(self, reads: Reader) -> None:
         self.reads = reads
         # One that has come to have so many rows that it would begin folded stays as it is.
-        own = (entry.row for entry in every(self._tree) if entry.row.count)
-        self._folds = {row.key: row.open for row in own} | self._folds
+        group_rows = (entry.row for entry in walk_entries(self._tree) if entry.row.count)
+        self._folds = {row.key: row.open for row in group_rows} | self._folds
         self._plant()
-        before, selected = self.cursor, self.row
+        old_cursor, selected = self.cursor, self.row
         self._rebuild()
         if selected is None:
             self.on_mount()
-        elif moved := self.cursor - before:
+        elif moved := self.cursor - old_cursor:
             self.scroll_to(y=self.scroll_offset.y + moved, animate=False, force=True)
-        if self.chosen is not None:
+        if self.matching_ids is not None:
             self.selection.look(self.query_text)
 
     def filter(self, text: str) -> None:
         self.selection.look(text)
 
-    def _select(self, query: str, words: str, chosen: Chosen) -> None:
-        self.query_text, self.words, self.chosen = query, words, chosen
-        before = self._last
+    def _select(self, query: str, words: str, matching_ids: MatchingIds) -> None:
+        self.query_text, self.words, self.matching_ids = query, words, matching_ids
+        last_row = self._last
         self._rebuild()
         self.post_message(self.Filtered())
-        if (words or chosen is not None) and self.rows:
+        if (words or matching_ids is not None) and self.rows:
             fits = [fitness(row, words) for row in self.rows]
             best = max(fits)
             if not fits[self.cursor] or fits[self.cursor] < best:
                 self.go(fits.index(best))
-            elif before is None or self.rows[self.cursor].subject != before.subject:
+            elif last_row is None or self.rows[self.cursor].subject != last_row.subject:
                 self.go(self.cursor)
 
     def mark(self, marked: tuple[Key, ...]) -> None:
@@ -185,19 +191,21 @@ class KernelTree(RowList[TreeRow], can_focus=True, inherit_bindings=False):
 
     def find(self, key: tuple[str, ...]) -> bool:
         """Go to the first row of a subject; without the graph's id, of a variant."""
-        every, many = self._every(), len(key)
-        return self._show(r for r in every if r.subject.key[:many] == key and (many > 2 or r.leaf))
+        all_rows, key_length = self._all_rows(), len(key)
+        return self._show(
+            r for r in all_rows if r.subject.key[:key_length] == key and (key_length > 2 or r.leaf)
+        )
 
     def go_to(self, key: Key) -> bool:
-        if all(row.key != key for row in self._every()):
+        if all(row.key != key for row in self._all_rows()):
             self.filter("")
-        return self._show(row for row in self._every() if row.key == key)
+        return self._show(row for row in self._all_rows() if row.key == key)
 
-    def _every(self) -> tuple[TreeRow, ...]:
-        return rows(self.entries, self.words, None, self.chosen)
+    def _all_rows(self) -> tuple[TreeRow, ...]:
+        return rows(self.entries, self.words, None, self.matching_ids)
 
-    def _show(self, found: Iterator[TreeRow]) -> bool:
-        key = next((row.key for row in found), None)
+    def _show(self, matches: Iterator[TreeRow]) -> bool:
+        key = next((row.key for row in matches), None)
         if key is None:
             return False
         if all(row.key != key for row in self.rows):
@@ -206,11 +214,13 @@ class KernelTree(RowList[TreeRow], can_focus=True, inherit_bindings=False):
         self.go(next(i for i, row in enumerate(self.rows) if row.key == key))
         return True
 
-    def step(self, by: int) -> None:
-        shown, here = self._every(), self.row
-        at = next((i for i, row in enumerate(shown) if here and row.key == here.key), 0)
-        others = (shown[at:] + shown[:at])[1:]
-        self._show(row for row in others[::by] if row.leaf)
+    def step(self, direction: int) -> None:
+        shown, cursor_row = self._all_rows(), self.row
+        index = next(
+            (i for i, row in enumerate(shown) if cursor_row and row.key == cursor_row.key), 0
+        )
+        other_rows = (shown[index:] + shown[:index])[1:]
+        self._show(row for row in other_rows[::direction] if row.leaf)
 
     def entry(self, key: Key) -> TreeEntry | None:
         return entry_of(self.entries, key)
@@ -220,50 +230,52 @@ class KernelTree(RowList[TreeRow], can_focus=True, inherit_bindings=False):
         self._ask()
 
     def _ask(self) -> None:
-        if not self._asked and self.is_mounted:
-            self._asked = True
+        if not self._read_scheduled and self.is_mounted:
+            self._read_scheduled = True
             self.set_timer(READ_DELAY_SECONDS, self._read_visible)
 
     def _read_visible(self) -> None:
-        self._asked = False
+        self._read_scheduled = False
         top = self.scroll_offset.y
         shown = [row.subject for row in self.rows[top : top + max(1, self.size.height)]]
-        if any(one.variant is not None for one in shown):
+        if any(subject.variant is not None for subject in shown):
             in_thread(self, lambda: self._read(shown), self._were_read, "figures")
 
-    def _read(self, wanted: Sequence[TreeSubject]) -> Read:
-        found = []
-        for subject in wanted:
+    def _read(self, subjects: Sequence[TreeSubject]) -> Read:
+        resources = []
+        for subject in subjects:
             if subject.variant is not None and not cancelled():
                 answer = attempt(partial(self.reads.resources, subject.variant))
-                found.append((subject.key[:2], None if isinstance(answer, Notice) else answer))
-        return found
+                resources.append((subject.key[:2], None if isinstance(answer, Notice) else answer))
+        return resources
 
-    def read_every(self) -> None:
+    def read_all(self) -> None:
         both, reads = self.reads.recording.variants(), self.reads
 
         def read() -> Read:
-            attempt(lambda: list(reads.figures([one for _, one in both])))  # tools side by side
+            attempt(
+                lambda: list(reads.figures([variant for _, variant in both]))
+            )  # tools side by side
             return self._read([TreeSubject(*pair) for pair in both])
 
-        def sort(found: Read) -> None:
-            self._were_read(found)
+        def sort(resources: Read) -> None:
+            self._were_read(resources)
             self.reorder()
             self.post_message(self.Ordered())
 
         in_thread(self, read, sort, "order")
 
-    def _were_read(self, found: Read) -> None:
-        self._resources.update(found)
+    def _were_read(self, resources: Read) -> None:
+        self._resources.update(resources)
         self.refresh()
 
     def action_order(self) -> None:
         timed = bool(self.times.stored) or bool(self.times.launches)
-        there = orders(self.reads.recording, timed)
-        self.order = following(there, self.order)
+        available = orders(self.reads.recording, timed)
+        self.order = following(available, self.order)
         self.reorder()
         if self.order in (Order.REGISTERS, Order.SPILLS):
-            self.read_every()
+            self.read_all()
         self.post_message(self.Ordered())
 
     @property
@@ -285,27 +297,27 @@ class KernelTree(RowList[TreeRow], can_focus=True, inherit_bindings=False):
         if not self.query_text or y == 0 or y != self.size.height - 1:
             return super().render_line(y)
         width, base = self.scrollable_content_region.width, self.rich_style
-        there = {r.subject.kernel.id for r in self.rows if r.subject.kernel is not None}
-        many = f"{len(there)} of {len(self.reads.recording.kernels)}"
-        said = shorten(f" {many}  Esc  /{label(self.query_text)}", width)
-        return Strip([Segment(said, base + self.part("warning"))]).extend_cell_length(width, base)
+        shown_kernels = {r.subject.kernel.id for r in self.rows if r.subject.kernel is not None}
+        kernel_count = f"{len(shown_kernels)} of {len(self.reads.recording.kernels)}"
+        text = shorten(f" {kernel_count}  Esc  /{label(self.query_text)}", width)
+        return Strip([Segment(text, base + self.part("warning"))]).extend_cell_length(width, base)
 
     def draw_row(self, index: int, width: int, base: Style) -> Strip:
-        row, chosen = self.rows[index], index == self.cursor
-        if chosen:
+        row, at_cursor = self.rows[index], index == self.cursor
+        if at_cursor:
             base += self.part("cursor" if self.has_focus else "cursor-blurred")
-        many, figures, warned = self._figures_of(row)
+        warps, figures, warned = self._figures_of(row)
         time = self.times.launch(row.subject.kernel, row.subject.variant) if row.leaf else None
         measured = "" if time is None or self.order is Order.TIME else f"{time.text}  "
-        lead = ("›" if chosen else " ") + "  " * row.depth + self._sign(row)
+        lead = ("›" if at_cursor else " ") + "  " * row.depth + self._sign(row)
         room = width - cell_len(lead) - cell_len(figures) - 1
         if room < MIN_NAME_CELLS:
             figures = re.sub(r"(?<!\d)(\d+) failed +", r"✗\1 ", figures)
             room = width - cell_len(lead) - cell_len(figures) - 1
-        for more in (measured, f"{many:<3} " if many else ""):
-            if cell_len(row.text + more) <= room:
-                figures = more + figures
-                room -= cell_len(more)
+        for extra in (measured, f"{warps:<3} " if warps else ""):
+            if cell_len(row.text + extra) <= room:
+                figures = extra + figures
+                room -= cell_len(extra)
         text = self._fitted(row, room)
         gap = " " * max(0, width - cell_len(lead + text + figures))
         style = self.part(_STYLES[row.kind]) if row.kind in _STYLES else Style()
@@ -324,8 +336,8 @@ class KernelTree(RowList[TreeRow], can_focus=True, inherit_bindings=False):
             return cut(row.text, room)
         if row.short:
             return shorten_variant(row.short, room)
-        own = self._shortened(room) if row.kind is TreeKind.KERNEL and room > 0 else {}
-        return own.get(row.text) or shorten(row.text, room)
+        short_names = self._shortened(room) if row.kind is TreeKind.KERNEL and room > 0 else {}
+        return short_names.get(row.text) or shorten(row.text, room)
 
     def _sign(self, row: TreeRow) -> str:
         if row.kind is TreeKind.OPERATORS:
@@ -352,8 +364,8 @@ class KernelTree(RowList[TreeRow], can_focus=True, inherit_bindings=False):
         if variant.error is not None:
             return figures.strip(), "failed ", True
         # Where its siblings have others, the variant's own text tells its warps.
-        many = variant.config.get("num_warps") if row.kind is TreeKind.KERNEL else None
-        return f"w{many}" if isinstance(many, int) else "", figures, spill
+        warps = variant.config.get("num_warps") if row.kind is TreeKind.KERNEL else None
+        return f"w{warps}" if isinstance(warps, int) else "", figures, spill
 
     def _ordered_by(self, row: TreeRow, variant: Variant, resources: Resources) -> str:
         if self.order is Order.TIME:
@@ -377,8 +389,8 @@ class KernelTree(RowList[TreeRow], can_focus=True, inherit_bindings=False):
         if row is not None and row.count and row.open and not self.query_text:
             self.action_flip()
         elif row is not None:
-            above = (i for i, r in enumerate(self.rows) if r.key == row.key[:-1])
-            self.go(next(above, self.cursor))
+            parents = (i for i, r in enumerate(self.rows) if r.key == row.key[:-1])
+            self.go(next(parents, self.cursor))
 
     def action_flip(self) -> None:
         row = self.row

@@ -16,7 +16,7 @@ from inspector.base.model import Graph, Kernel, Origin, Recording, Resources, Va
 from inspector.diff.variants import winner
 from inspector.report.tables import labels, representative, titles, under
 from inspector.tui.widgets.notice import label
-from inspector.tui.widgets.selection import Chosen
+from inspector.tui.widgets.selection import MatchingIds
 from inspector.tui.widgets.subject import TreeSubject
 
 Key = tuple[str, ...]
@@ -75,11 +75,11 @@ def _words(*parts: object) -> str:
 
 
 def _operators(
-    kernel: Kernel, above: Key, depth: int, subject: TreeSubject
+    kernel: Kernel, parent_key: Key, depth: int, subject: TreeSubject
 ) -> tuple[TreeEntry, ...]:
     names = () if kernel.fusion is None else kernel.fusion.ops
     text = label(", ".join(name.removeprefix("aten.") for name in names))
-    row = TreeRow((*above, "operators"), depth, TreeKind.OPERATORS, text, subject)
+    row = TreeRow((*parent_key, "operators"), depth, TreeKind.OPERATORS, text, subject)
     return (TreeEntry(row, ""),) if names else ()
 
 
@@ -92,64 +92,64 @@ def _failed(both: Iterable[tuple[Kernel, Variant]]) -> int:
 
 
 def _named(
-    kernels: Sequence[tuple[Kernel, str]], above: Key, depth: int, graph: Graph | None
+    kernels: Sequence[tuple[Kernel, str]], parent_key: Key, depth: int, graph: Graph | None
 ) -> list[TreeEntry]:
     by_name: dict[str, list[tuple[Kernel, str]]] = {}
     for kernel, name in kernels:
         by_name.setdefault(kernel.name, []).append((kernel, name))
     entries = [
-        _kernel([kernel for kernel, _ in alike], alike[0][1], above, depth, graph)
-        for alike in by_name.values()
+        _kernel([kernel for kernel, _ in same_named], same_named[0][1], parent_key, depth, graph)
+        for same_named in by_name.values()
     ]
     # Rows that would look the same have the beginning of an id.
-    many = Counter(entry.row.text for entry in entries)
+    text_counts = Counter(entry.row.text for entry in entries)
     for n, entry in enumerate(entries):
         text, (kernel_id, variant_id, _) = entry.row.text, entry.row.subject.key
-        if many[text] > 1:
+        if text_counts[text] > 1:
             text = f"{text} {label((variant_id or kernel_id)[:8])}"
             entries[n] = replace(entry, row=replace(entry.row, text=text))
     return entries
 
 
 def _kernel(
-    kernels: Sequence[Kernel], name: str, above: Key, depth: int, graph: Graph | None
+    kernels: Sequence[Kernel], name: str, parent_key: Key, depth: int, graph: Graph | None
 ) -> TreeEntry:
     """Kernels of one name; their row is for the variant that was launched most, else for the
     one that a tuner chose, else for the first."""
     first = kernels[0]
     both = [(kernel, variant) for kernel in kernels for variant in kernel.variants]
-    variant = representative([one for _, one in both]) if both else None
-    kernel = next((of for of, one in both if one is variant), first)
-    key = (*above, first.id)
+    variant = representative([candidate for _, candidate in both]) if both else None
+    kernel = next((owner for owner, candidate in both if candidate is variant), first)
+    key = (*parent_key, first.id)
     row = TreeRow(key, depth, TreeKind.KERNEL, label(name), TreeSubject(kernel, variant, graph))
-    fusions = [() if one.fusion is None else one.fusion.ops for one in kernels]
+    fusions = [() if fused.fusion is None else fused.fusion.ops for fused in kernels]
     words = _words(
-        *above, first.name, first.demangled, first.origin, *dict.fromkeys(chain(*fusions))
+        *parent_key, first.name, first.demangled, first.origin, *dict.fromkeys(chain(*fusions))
     )
-    made = [part for one in kernels if one.fusion for part in one.fusion.made_from]
-    words += " " + _words(*(f"{PurePath(part.file).name}:{part.line}" for part in made))
-    alike = all(ops == fusions[0] for ops in fusions)
-    under = _operators(first, key, depth + 1, row.subject) if alike else ()
+    source_lines = [part for fused in kernels if fused.fusion for part in fused.fusion.made_from]
+    words += " " + _words(*(f"{PurePath(part.file).name}:{part.line}" for part in source_lines))
+    same_operators = all(ops == fusions[0] for ops in fusions)
+    under = _operators(first, key, depth + 1, row.subject) if same_operators else ()
     if len(both) == 1 and variant is not None and len(kernels) == 1:
         row = replace(row, winner=bool(winner(variant)), failed=_failed(both))
         return TreeEntry(row, f"{words} {_own_words(variant)}", under, variant.hash)
-    own = labels([one for _, one in both])
+    variant_labels = labels([candidate for _, candidate in both])
     beneath = [
         TreeEntry(
             TreeRow(
-                (*key, f"{of.id} {one.hash} {one.symbol}"),
+                (*key, f"{owner.id} {candidate.hash} {candidate.symbol}"),
                 depth + 1,
                 TreeKind.VARIANT,
-                label(str(told)),
-                TreeSubject(of, one, graph),
-                winner=bool(winner(one)),
-                short=label(told.short),
-                failed=_failed([(of, one)]),
+                label(str(variant_label)),
+                TreeSubject(owner, candidate, graph),
+                winner=bool(winner(candidate)),
+                short=label(variant_label.short),
+                failed=_failed([(owner, candidate)]),
             ),
-            f"{words} {_own_words(one)}",
-            digest=one.hash,
+            f"{words} {_own_words(candidate)}",
+            digest=candidate.hash,
         )
-        for (of, one), told in zip(both, own, strict=True)
+        for (owner, candidate), variant_label in zip(both, variant_labels, strict=True)
     ]
     # A kernel without variants has no row beneath.
     folded = len(kernels) > 1 or len(beneath) > MAX_OPEN_VARIANTS
@@ -161,12 +161,12 @@ def _graph(
     graph: Graph,
     kernels: dict[str, tuple[Kernel, str]],
     tried: Sequence[tuple[Kernel, str]],
-    above: Key,
+    parent_key: Key,
     depth: int,
 ) -> TreeEntry:
-    key = (*above, graph.id)
-    own = [kernels[ident] for ident in graph.kernels if ident in kernels]
-    beneath = (*_named(own, key, depth + 1, graph), *_named(tried, key, depth + 1, None))
+    key = (*parent_key, graph.id)
+    graph_kernels = [kernels[ident] for ident in graph.kernels if ident in kernels]
+    beneath = (*_named(graph_kernels, key, depth + 1, graph), *_named(tried, key, depth + 1, None))
     text = f"graph {graph.id}" if not graph.id.startswith("graph") else graph.id
     failed = sum(entry.row.failed for entry in beneath) + (graph.error is not None)
     row = TreeRow(
@@ -175,19 +175,22 @@ def _graph(
         TreeKind.GRAPH,
         label(text),
         TreeSubject(graph=graph),
-        len(own),
+        len(graph_kernels),
         short=label(graph.id),
         failed=failed,
     )
-    return TreeEntry(row, _words(*above, text), tuple(beneath))
+    return TreeEntry(row, _words(*parent_key, text), tuple(beneath))
 
 
-def whole_tree(recording: Recording) -> tuple[TreeEntry, ...]:
+def recording_tree(recording: Recording) -> tuple[TreeEntry, ...]:
     # A CUDA kernel has no parameters after its name, unless another kernel has the same one.
-    many = Counter({kernel.name: kernel.called for kernel in recording.kernels}.values())
+    name_counts = Counter({kernel.name: kernel.called for kernel in recording.kernels}.values())
     named = titles(recording)
     kernels = {
-        k.id: (k, named.get(k.id) or (k.called if many[k.called] == 1 else k.demangled or k.name))
+        k.id: (
+            k,
+            named.get(k.id) or (k.called if name_counts[k.called] == 1 else k.demangled or k.name),
+        )
         for k in recording.kernels
     }
     in_graphs = {name for graph in recording.graphs for name in graph.kernels}
@@ -203,22 +206,22 @@ def whole_tree(recording: Recording) -> tuple[TreeEntry, ...]:
             **{(graph.origin.value, graph.origin): None for graph in recording.graphs},
             **{(under(kernel), kernel.origin): None for kernel in recording.kernels},
         },
-        key=lambda one: order[one[1].value],
+        key=lambda group: order[group[1].value],
     ):
         key = (heading,)
         graphs = recording.graphs if heading == origin.value else ()
         beneath = [
             _graph(g, kernels, tried.get(g.id, ()), key, 1) for g in graphs if g.origin is origin
         ]
-        own = [
+        loose_kernels = [
             kernels[kernel.id]
             for kernel in recording.kernels
             if kernel.origin is origin and under(kernel) == heading and kernel.id not in in_graphs
         ]
-        beneath += _named(own, key, 1, None)
+        beneath += _named(loose_kernels, key, 1, None)
         if beneath:
             of_graphs = sum(e.row.count for e in beneath if e.row.kind is TreeKind.GRAPH)
-            count = of_graphs + len(own)
+            count = of_graphs + len(loose_kernels)
             row = TreeRow(
                 key,
                 0,
@@ -233,27 +236,35 @@ def whole_tree(recording: Recording) -> tuple[TreeEntry, ...]:
     return tuple(entries)
 
 
-def _matching(entry: TreeEntry, wanted: tuple[str, ...]) -> TreeEntry | None:
-    if all(map(entry.has, wanted)):
+def _matching(entry: TreeEntry, terms: tuple[str, ...]) -> TreeEntry | None:
+    if all(map(entry.has, terms)):
         return entry
-    kept = tuple(e for e in (_matching(b, wanted) for b in entry.beneath) if e is not None)
-    return replace(entry, beneath=kept) if kept else None
+    matching = tuple(e for e in (_matching(b, terms) for b in entry.beneath) if e is not None)
+    return replace(entry, beneath=matching) if matching else None
 
 
-def _having(entry: TreeEntry, chosen: Set[tuple[str, str]]) -> TreeEntry | None:
+def _having(entry: TreeEntry, matching_ids: Set[tuple[str, str]]) -> TreeEntry | None:
     """A row whose variant is chosen, or one with what is chosen beneath; it opens one of those."""
     if entry.row.leaf:
-        return entry if entry.row.subject.key[:2] in chosen else None
-    told = tuple(one for one in entry.beneath if one.row.kind is TreeKind.OPERATORS)
-    kept = [one for below in entry.beneath if (one := _having(below, chosen)) is not None]
-    if not kept:
+        return entry if entry.row.subject.key[:2] in matching_ids else None
+    operators = tuple(child for child in entry.beneath if child.row.kind is TreeKind.OPERATORS)
+    matching = [
+        match for below in entry.beneath if (match := _having(below, matching_ids)) is not None
+    ]
+    if not matching:
         return None
-    row = replace(entry.row, count=len(kept))
+    row = replace(entry.row, count=len(matching))
     if row.kind is TreeKind.KERNEL:
-        own = {id(v): one.row for one in kept if (v := one.row.subject.variant) is not None}
-        best = representative([r.subject.variant for r in own.values() if r.subject.variant])
-        row = replace(row, subject=replace(own[id(best)].subject, graph=row.subject.graph))
-    return replace(entry, row=row, beneath=(*told, *kept))
+        rows_by_variant = {
+            id(v): child.row for child in matching if (v := child.row.subject.variant) is not None
+        }
+        best = representative(
+            [r.subject.variant for r in rows_by_variant.values() if r.subject.variant]
+        )
+        row = replace(
+            row, subject=replace(rows_by_variant[id(best)].subject, graph=row.subject.graph)
+        )
+    return replace(entry, row=row, beneath=(*operators, *matching))
 
 
 def _flat(entry: TreeEntry, folds: Mapping[Key, bool] | None) -> Iterator[TreeRow]:
@@ -269,27 +280,27 @@ def rows(
     tree: tuple[TreeEntry, ...],
     query: str = "",
     folds: Mapping[Key, bool] | None = None,
-    chosen: Chosen = None,
+    matching_ids: MatchingIds = None,
 ) -> tuple[TreeRow, ...]:
     """Rows of what is chosen that hold every word of ``query``, less what ``folds`` closes; a
     filter unfolds all."""
-    if chosen is not None:
-        tree = tuple(e for e in (_having(entry, chosen) for entry in tree) if e is not None)
+    if matching_ids is not None:
+        tree = tuple(e for e in (_having(entry, matching_ids) for entry in tree) if e is not None)
         folds = None
-    if wanted := tuple(query.casefold().split()):
-        tree = tuple(e for e in (_matching(entry, wanted) for entry in tree) if e is not None)
+    if terms := tuple(query.casefold().split()):
+        tree = tuple(e for e in (_matching(entry, terms) for entry in tree) if e is not None)
         folds = None
     return tuple(row for entry in tree for row in _flat(entry, folds))
 
 
-def every(tree: Iterable[TreeEntry]) -> Iterator[TreeEntry]:
+def walk_entries(tree: Iterable[TreeEntry]) -> Iterator[TreeEntry]:
     for entry in tree:
         yield entry
-        yield from every(entry.beneath)
+        yield from walk_entries(entry.beneath)
 
 
 def entry_of(tree: Iterable[TreeEntry], key: Key) -> TreeEntry | None:
-    return next((entry for entry in every(tree) if entry.row.key == key), None)
+    return next((entry for entry in walk_entries(tree) if entry.row.key == key), None)
 
 
 def fitness(row: TreeRow, query: str) -> int:
@@ -350,11 +361,11 @@ def ordered(
             return None
         if order is Order.TIME:
             return None if measured is None else measured(subject.kernel, variant)
-        held = figures.get(subject.key[:2]) or variant.known
+        resources = figures.get(subject.key[:2]) or variant.known
         if order is Order.REGISTERS:
-            return held.registers
-        spilled = (held.spill_store_bytes, held.spill_load_bytes)
-        return None if spilled == (None, None) else sum(many or 0 for many in spilled)
+            return resources.registers
+        spilled = (resources.spill_store_bytes, resources.spill_load_bytes)
+        return None if spilled == (None, None) else sum(byte_count or 0 for byte_count in spilled)
 
     return tuple(_ordered(entry, order, figure)[0] for entry in tree)
 
@@ -362,13 +373,15 @@ def ordered(
 def _ordered(
     entry: TreeEntry, order: Order, figure: Callable[[TreeSubject], float | None]
 ) -> tuple[TreeEntry, float | None]:
-    def place(one: tuple[TreeEntry, float | None]) -> tuple[object, ...]:
-        (below, value), kind = one, one[0].row.kind
-        by = below.row.text.casefold() if order is Order.NAME else (value is None, -(value or 0))
-        return kind is not TreeKind.OPERATORS, by
+    def place(pair: tuple[TreeEntry, float | None]) -> tuple[object, ...]:
+        (below, value), kind = pair, pair[0].row.kind
+        sort_value = (
+            below.row.text.casefold() if order is Order.NAME else (value is None, -(value or 0))
+        )
+        return kind is not TreeKind.OPERATORS, sort_value
 
-    below = sorted((_ordered(one, order, figure) for one in entry.beneath), key=place)
-    leaf = all(one.row.kind is TreeKind.OPERATORS for one, _ in below)
+    below = sorted((_ordered(pair, order, figure) for pair in entry.beneath), key=place)
+    leaf = all(pair.row.kind is TreeKind.OPERATORS for pair, _ in below)
     values = [figure(entry.row.subject)] if leaf else [value for _, value in below]
-    most = max((value for value in values if value is not None), default=None)
-    return replace(entry, beneath=tuple(one for one, _ in below)), most
+    maximum = max((value for value in values if value is not None), default=None)
+    return replace(entry, beneath=tuple(pair for pair, _ in below)), maximum

@@ -33,10 +33,10 @@ from inspector.report.diff_text import absent, settings
 from inspector.report.tables import TILE, apart, brief, fit, padded, refused, shared, specialised
 from inspector.report.timings import duration
 from inspector.tui.diff.diff_screen import DiffScreen
-from inspector.tui.keys.command_table import BARE, Where, bindings, bindings_of
+from inspector.tui.keys.command_table import BARE, KeyContext, bindings, bindings_of
 from inspector.tui.widgets.notice import Notice, cut, following, in_thread, label
 from inspector.tui.widgets.row_list import Table
-from inspector.tui.widgets.selection import Chosen, Selection
+from inspector.tui.widgets.selection import MatchingIds, Selection
 from inspector.tui.widgets.subject import (
     UNKNOWN,
     UNREAD,
@@ -44,8 +44,8 @@ from inspector.tui.widgets.subject import (
     TreeSubject,
     age,
     resolve,
+    same_but_launches,
     spills,
-    told_alike,
 )
 from inspector.tui.widgets.tool_screen import SubjectBar, ToolScreen
 
@@ -94,8 +94,8 @@ def _time(us: float | None) -> str:
 
 def _sign(row: VariantRow) -> str:
     failed = (row.reason or "").partition(":")[0] == "failed"
-    chosen = tunings.STAR if row.winner else "✗" if failed else " "
-    return chosen + tunings.BEST_BY_GPU * row.gpu_best
+    mark = tunings.STAR if row.winner else "✗" if failed else " "
+    return mark + tunings.BEST_BY_GPU * row.gpu_best
 
 
 def _launches(row: VariantRow) -> str:
@@ -177,42 +177,44 @@ def _setting(name: str, row: VariantRow) -> Value:
 def differing(rows: Sequence[VariantRow]) -> Iterator[str]:
     """Settings that differ, constexprs first; what another maker than Triton made has none."""
     names = dict.fromkeys(name for row in rows for name in row.config if name != "flags")
-    own = ("num_warps", "num_stages", "num_ctas", "maxnreg", CHOICE)
-    ordered = [n for n in names if n not in own] + [n for n in own if n in names]
+    launch_options = ("num_warps", "num_stages", "num_ctas", "maxnreg", CHOICE)
+    ordered = [n for n in names if n not in launch_options] + [
+        n for n in launch_options if n in names
+    ]
     set_by = [row for row in rows if row.maker in (None, "Triton")]
     for name in ordered:
         if len({repr(row.config.get(name)) for row in set_by or rows}) > 1:
             yield name
 
 
-def _whole(names: Sequence[str]) -> VariantColumn:
-    wanted = dict.fromkeys((*TILE, *names) if set(TILE) & set(names) else names)
+def _configuration_column(names: Sequence[str]) -> VariantColumn:
+    shown_names = dict.fromkeys((*TILE, *names) if set(TILE) & set(names) else names)
 
-    def told(row: VariantRow) -> str:
-        return brief({name: row.config.get(name) for name in wanted})
+    def text(row: VariantRow) -> str:
+        return brief({name: row.config.get(name) for name in shown_names})
 
     def value(row: VariantRow) -> str:
-        return re.sub(r"\d+", lambda found: found[0].zfill(12), told(row))
+        return re.sub(r"\d+", lambda match: match[0].zfill(12), text(row))
 
-    return VariantColumn("configuration", value, lambda r: label(told(r)), "config.", right=False)
+    return VariantColumn("configuration", value, lambda r: label(text(r)), "config.", right=False)
 
 
 def columns(
-    rows: Sequence[VariantRow], width: int, of: LaunchTimeOf
+    rows: Sequence[VariantRow], width: int, launch_time_of: LaunchTimeOf
 ) -> list[tuple[VariantColumn, int]]:
     def us(row: VariantRow) -> float | None:
-        time = of(row.kernel, row.variant)
+        time = launch_time_of(row.kernel, row.variant)
         return None if time is None else time.us
 
     def text(row: VariantRow) -> str:
-        time = of(row.kernel, row.variant)
+        time = launch_time_of(row.kernel, row.variant)
         return UNKNOWN if time is None else time.text
 
-    own = VariantColumn("time", us, text)
+    time_column = VariantColumn("time", us, text)
     several = len({row.kernel.name for row in rows}) > 1
     tuned = any(row.time_us is not None for row in rows)
-    wanted = {
-        own: not tuned or any(us(row) is not None for row in rows),
+    is_shown = {
+        time_column: not tuned or any(us(row) is not None for row in rows),
         TUNED: tuned,
         TUNED_ON_GPU: any(row.gpu_us is not None for row in rows),
         **dict.fromkeys(FIGURES, True),
@@ -220,45 +222,53 @@ def columns(
         SPECIALISED: len({SPECIALISED.value(row) for row in rows}) > 1,
         REASON: not several and any(row.reason for row in rows),
     }
-    figures = [column for column, there in wanted.items() if there]
-    each = [VariantColumn(name, partial(_setting, name)) for name in differing(rows)]
-    whole = [_whole([one.name for one in each])] if each or several else []
+    figures = [column for column, shown in is_shown.items() if shown]
+    single_settings = [VariantColumn(name, partial(_setting, name)) for name in differing(rows)]
+    configuration = (
+        [_configuration_column([column.name for column in single_settings])]
+        if single_settings or several
+        else []
+    )
     first = [*([KERNEL] if several else []), IDENT, WINNER]
     cuts = MIN_CELLS if several else MIN_CELLS[:2]
-    for told, spared in ((whole, GIVEN_UP),) if several else ((each, SPARED), (whole, GIVEN_UP)):
-        kept = [*first, *told, *figures]
-        full = {one.name: _size(one, rows) for one in kept}
+    for setting_columns, spared in (
+        ((configuration, GIVEN_UP),)
+        if several
+        else ((single_settings, SPARED), (configuration, GIVEN_UP))
+    ):
+        candidates = [*first, *setting_columns, *figures]
+        full = {column.name: _size(column, rows) for column in candidates}
         sizes = fit(full, width - 2, (*cuts, *((name, 0) for name in spared)))
         if sum(sizes.values()) + 2 * len(sizes) <= width:
             break
-    return [(one, sizes[one.name]) for one in kept if one.name in sizes]
+    return [(column, sizes[column.name]) for column in candidates if column.name in sizes]
 
 
 def _size(column: VariantColumn, rows: Iterable[VariantRow]) -> int:
     """The widest cell; the head has room for the sign of the order."""
     head = cell_len(column.head or column.name) + 1
-    found = max([head, *(cell_len(column.cell(row)) for row in rows)])
-    whole = column.name in ("configuration", "kernel", "reason")
-    return found if whole else min(found, max(head, MAX_CELLS))
+    widest = max([head, *(cell_len(column.cell(row)) for row in rows)])
+    unlimited = column.name in ("configuration", "kernel", "reason")
+    return widest if unlimited else min(widest, max(head, MAX_CELLS))
 
 
 def ordered(
     rows: Sequence[VariantRow], column: VariantColumn, worst_first: bool
 ) -> list[VariantRow]:
-    known = [(value, row) for row in rows if (value := column.value(row)) is not None]
+    pairs = [(value, row) for row in rows if (value := column.value(row)) is not None]
     # Numbers come before words in both directions.
-    numbers = [one for one in known if not isinstance(one[0], str)]
-    words = [one for one in known if isinstance(one[0], str)]
-    for each in (numbers, words):
-        each.sort(key=itemgetter(0), reverse=worst_first == column.least)
-    rest = [row for row in rows if column.value(row) is None]
-    return [*(row for _, row in numbers + words), *rest]
+    numbers = [pair for pair in pairs if not isinstance(pair[0], str)]
+    words = [pair for pair in pairs if isinstance(pair[0], str)]
+    for group in (numbers, words):
+        group.sort(key=itemgetter(0), reverse=worst_first == column.least)
+    unknown = [row for row in rows if column.value(row) is None]
+    return [*(row for _, row in numbers + words), *unknown]
 
 
 class VariantTable(Table[VariantRow], can_focus=True, inherit_bindings=False):
     """One row a variant, then one for each other configuration of a tuner's."""
 
-    BINDINGS = bindings(Where.VARIANTS)
+    BINDINGS = bindings(KeyContext.VARIANTS)
 
     def __init__(
         self,
@@ -266,53 +276,63 @@ class VariantTable(Table[VariantRow], can_focus=True, inherit_bindings=False):
         measured: LaunchTimeOf,
         marked: tuple[TreeSubject, ...],
         reads: Callable[[], Reader],
-        told: Callable[[str], object],
+        notify: Callable[[str], object],
     ) -> None:
         super().__init__()
         self.measured = measured
-        self.known = self.rows = rows
+        self.all_rows = self.rows = rows
         self.marked = marked
         self.sorted: str | None = None
-        self.words, self.chosen = "", cast(Chosen, None)
-        self.selection = Selection(self, reads, self._select, told)
+        self.words, self.matching_ids = "", cast(MatchingIds, None)
+        self.selection = Selection(self, reads, self._select, notify)
         self.reversed = False
         self.columns: list[tuple[VariantColumn, int]] = []
         self._names: dict[str, str] = {}
 
     def renew(self, rows: tuple[VariantRow, ...]) -> None:
-        before, top = self.cursor, self.scroll_offset.y
-        self.known = rows
+        old_cursor, top = self.cursor, self.scroll_offset.y
+        self.all_rows = rows
         self.lay()
-        if self.cursor != before:
-            self.scroll_to(y=top + self.cursor - before, animate=False, force=True)
+        if self.cursor != old_cursor:
+            self.scroll_to(y=top + self.cursor - old_cursor, animate=False, force=True)
 
     @staticmethod
     def subject(row: VariantRow) -> TreeSubject | None:
         return None if row.variant is None else TreeSubject(row.kernel, row.variant)
 
     def lay(self) -> None:
-        here = self.row
-        self.columns = columns(self.known, self.scrollable_content_region.width - 4, self.measured)
-        wanted, chosen = self.words.casefold().split(), self.chosen
+        cursor_row = self.row
+        self.columns = columns(
+            self.all_rows, self.scrollable_content_region.width - 4, self.measured
+        )
+        terms, matching_ids = self.words.casefold().split(), self.matching_ids
         rows = [
             row
-            for row in self.known
-            if _fits(row, wanted)
-            and (chosen is None or (row.kernel.id, row.variant and row.variant.id) in chosen)
+            for row in self.all_rows
+            if _fits(row, terms)
+            and (
+                matching_ids is None
+                or (row.kernel.id, row.variant and row.variant.id) in matching_ids
+            )
         ]
         column = next((c for c, _ in self.columns if c.name == self.sorted), None)
         if column is not None:
             rows = ordered(rows, column, self.reversed)
         rows = [
             row
-            for each in dict.fromkeys(row.round for row in self.known)
-            if (of := [one for one in rows if one.round == each])
-            for row in (*([replace(of[0], variant=None, head=True)] if each else ()), *of)
+            for heading in dict.fromkeys(row.round for row in self.all_rows)
+            if (round_rows := [row for row in rows if row.round == heading])
+            for row in (
+                *([replace(round_rows[0], variant=None, head=True)] if heading else ()),
+                *round_rows,
+            )
         ]
-        names = [KERNEL.cell(row) for row in self.known]
-        own = (size for one, size in self.columns if one is KERNEL)
-        self._names = apart(names, next(own, max(map(cell_len, names), default=0)))
-        same = (i for i, row in enumerate(rows) if here is not None and _same(row, here))
+        names = [KERNEL.cell(row) for row in self.all_rows]
+        kernel_widths = (size for column, size in self.columns if column is KERNEL)
+        self._names = apart(names, next(kernel_widths, max(map(cell_len, names), default=0)))
+        same = (
+            i for i, row in enumerate(rows) if cursor_row is not None and _same(row, cursor_row)
+        )
         self.show_rows(rows, next(same, self.cursor))
 
     on_resize = lay
@@ -320,8 +340,8 @@ class VariantTable(Table[VariantRow], can_focus=True, inherit_bindings=False):
     def filter(self, text: str) -> None:
         self.selection.look(text)
 
-    def _select(self, query: str, words: str, chosen: Chosen) -> None:
-        self.query_text, self.words, self.chosen = query, words, chosen
+    def _select(self, query: str, words: str, matching_ids: MatchingIds) -> None:
+        self.query_text, self.words, self.matching_ids = query, words, matching_ids
         self.lay()
 
     def sort(self, name: str) -> None:
@@ -329,43 +349,43 @@ class VariantTable(Table[VariantRow], can_focus=True, inherit_bindings=False):
         self.sorted = name
         self.lay()
 
-    def action_sort(self, by: int) -> None:
+    def action_sort(self, step: int) -> None:
         names = [c.name for c, _ in self.columns]
-        self.sorted, self.reversed = following(names, self.sorted, by), False
+        self.sorted, self.reversed = following(names, self.sorted, step), False
         self.lay()
 
     def action_reverse(self) -> None:
         self.sort(self.sorted or IDENT.name)
 
     def action_mark(self) -> None:
-        own = None if self.row is None else self.subject(self.row)
-        if own is not None:
-            self.marked = own.marked_in(self.marked)
+        subject = None if self.row is None else self.subject(self.row)
+        if subject is not None:
+            self.marked = subject.marked_in(self.marked)
             self.refresh()
             self.post_message(self.Moved())
 
     def on_click(self, event: events.Click) -> None:
-        offset, at = event.get_content_offset(self), 4
+        offset, x = event.get_content_offset(self), 4
         for column, size in self.columns if offset is not None and offset.y == 0 else ():
-            if offset is not None and at <= offset.x < at + size + 2:
+            if offset is not None and x <= offset.x < x + size + 2:
                 self.sort(column.name)
-            at += size + 2
+            x += size + 2
 
     def draw_row(self, index: int, width: int, base: Style) -> Strip:
-        row, here = self.rows[index], index == self.cursor
+        row, at_cursor = self.rows[index], index == self.cursor
         if row.head:
-            plain = base + self.part("cursor" if here else "origin")
+            style = base + self.part("cursor" if at_cursor else "origin")
             text = cut(f"  {label(row.round)}", width)
-            return Strip([Segment(text, plain)]).adjust_cell_length(width, plain)
+            return Strip([Segment(text, style)]).adjust_cell_length(width, style)
         if row.variant is None:
             base += self.part("quiet")
         elif row.winner:
             base += self.part("loud")
-        if here:
+        if at_cursor:
             base += self.part("cursor")
-        own = self.subject(row)
-        mark = "AB"[self.marked.index(own)] if own in self.marked else " "
-        parts = [Segment(f"{'▸' if here else ' '}{mark}  ", base + self.part("mark"))]
+        subject = self.subject(row)
+        mark = "AB"[self.marked.index(subject)] if subject in self.marked else " "
+        parts = [Segment(f"{'▸' if at_cursor else ' '}{mark}  ", base + self.part("mark"))]
         for column, size in self.columns:
             text = column.cell(row)
             text = self._names.get(text, text) if column is KERNEL else text
@@ -373,32 +393,39 @@ class VariantTable(Table[VariantRow], can_focus=True, inherit_bindings=False):
         return Strip(parts).adjust_cell_length(width, base)
 
     def draw_head(self, width: int) -> Strip:
-        plain, loud = (self.rich_style + self.part(name) for name in ("head", "sorted"))
-        parts = [Segment("    ", plain)]
+        head_style, sorted_style = (
+            self.rich_style + self.part(name) for name in ("head", "sorted")
+        )
+        parts = [Segment("    ", head_style)]
         for column, size in self.columns:
-            here = column.name == self.sorted
+            is_sorted = column.name == self.sorted
             # The sign says which end of the numbers is above: ▲ the least.
             up = self.reversed != column.least
-            text = f"{column.head or column.name}{('▲' if up else '▼') if here else ''}"
-            parts.append(Segment(f"{padded(text, size, column.right)}  ", loud if here else plain))
-        return Strip(parts).adjust_cell_length(width, plain)
+            text = f"{column.head or column.name}{('▲' if up else '▼') if is_sorted else ''}"
+            parts.append(
+                Segment(
+                    f"{padded(text, size, column.right)}  ",
+                    sorted_style if is_sorted else head_style,
+                )
+            )
+        return Strip(parts).adjust_cell_length(width, head_style)
 
 
-def _fits(row: VariantRow, wanted: list[str]) -> bool:
+def _fits(row: VariantRow, terms: list[str]) -> bool:
     kernel, variant = row.kernel, row.variant
     words = [kernel.name, kernel.demangled, kernel.origin.value, settings(row.config)]
     words += [] if variant is None else [variant.id, variant.target or "", *specialised(variant)]
     text = " ".join(words).casefold()
     digest = "" if variant is None else variant.hash
-    return all(word in text or digest.startswith(word) for word in wanted)
+    return all(word in text or digest.startswith(word) for word in terms)
 
 
-def _same(one: VariantRow, other: VariantRow) -> bool:
-    if (one.round, one.head) != (other.round, other.head):
+def _same(row: VariantRow, other: VariantRow) -> bool:
+    if (row.round, row.head) != (other.round, other.head):
         return False
-    if one.variant is None or other.variant is None:
-        return one.variant is other.variant and one.config == other.config
-    return one.variant.hash == other.variant.hash and one.variant.symbol == other.variant.symbol
+    if row.variant is None or other.variant is None:
+        return row.variant is other.variant and row.config == other.config
+    return row.variant.hash == other.variant.hash and row.variant.symbol == other.variant.symbol
 
 
 UPDATE_SECONDS = 0.2
@@ -414,7 +441,7 @@ MARKING = (
 """What to do, by how many variants are marked."""
 
 
-Left = tuple[tuple[TreeSubject, ...], TreeSubject | None]
+ScreenResult = tuple[tuple[TreeSubject, ...], TreeSubject | None]
 """The state on leaving: marked variants, and the variant to open."""
 
 
@@ -426,9 +453,9 @@ class Scope(NamedTuple):
     kernels: tuple[Kernel, ...]
 
 
-def whole_scope(recording: Recording) -> Scope:
-    many = plural(len(recording.kernels), "kernel")
-    return Scope(f"all of {many}", recording.variants(), recording.kernels)
+def recording_scope(recording: Recording) -> Scope:
+    kernel_count = plural(len(recording.kernels), "kernel")
+    return Scope(f"all of {kernel_count}", recording.variants(), recording.kernels)
 
 
 def scope_of(name: str, subjects: Sequence[TreeSubject]) -> Scope:
@@ -446,21 +473,21 @@ def recorded(reads: Reader, scope: Scope) -> tuple[VariantRow, ...]:
         return tuple(_in_rounds(first, rows, facts))
     # A time of one of several rounds says nothing beside those of others.
     rows = [replace(row, time_us=None) if len(row.kernel.autotune) > 1 else row for row in rows]
-    rows += [one for k in scope.kernels for one in variants.without_variant(k)]
-    return tuple(_of_one_round(row, facts) for row in rows)
+    rows += [row for k in scope.kernels for row in variants.without_variant(k)]
+    return tuple(_with_round_facts(row, facts) for row in rows)
 
 
-def _of_one_round(row: VariantRow, facts: TunerFacts) -> VariantRow:
+def _with_round_facts(row: VariantRow, facts: TunerFacts) -> VariantRow:
     """A row with what is known of the only round of its kernel."""
     row = replace(row, overhead_us=facts.overheads_us.get(variants.stopwatch(row)))
     for tuning in row.kernel.autotune if len(row.kernel.autotune) == 1 else ():
-        for one in tuning.configurations:
-            if row.variant is not None and one.variant == row.variant.id:
-                return _judged(row, tuning, one, facts)
+        for candidate in tuning.configurations:
+            if row.variant is not None and candidate.variant == row.variant.id:
+                return _with_gpu_time(row, tuning, candidate, facts)
     return row
 
 
-def _judged(
+def _with_gpu_time(
     row: VariantRow, tuning: Tuning, candidate: Configuration, facts: TunerFacts
 ) -> VariantRow:
     """A row with the GPU's time of its candidate in a round."""
@@ -476,19 +503,21 @@ def _in_rounds(
     kernel: Kernel, rows: Sequence[VariantRow], facts: TunerFacts
 ) -> Iterator[VariantRow]:
     """The candidates of each round by time, with its choice; then what no round tried."""
-    known = {row.variant.id: row for row in rows if row.variant is not None}
+    rows_by_id = {row.variant.id: row for row in rows if row.variant is not None}
     for number, tuning in enumerate(kernel.autotune):
         remarks = tunings.remarks(kernel, tuning, facts)
         heading = " · ".join((tunings.about(kernel, number), *remarks))
-        for place, one in tunings.by_time(tuning):
+        for place, candidate in tunings.by_time(tuning):
             best = place == tuning.best
-            row = known.get(one.variant or "") or variants.candidate(kernel, one, best)
-            reason = one.reason or row.reason
-            row = replace(row, time_us=one.time_us, winner=best, reason=reason, round=heading)
-            row = _judged(row, tuning, one, facts)
+            row = rows_by_id.get(candidate.variant or "") or variants.candidate(
+                kernel, candidate, best
+            )
+            reason = candidate.reason or row.reason
+            row = replace(row, time_us=candidate.time_us, winner=best, reason=reason, round=heading)
+            row = _with_gpu_time(row, tuning, candidate, facts)
             yield replace(row, overhead_us=facts.overhead_us(tuning))
-    tried = {one.variant for tuning in kernel.autotune for one in tuning.configurations}
-    for ident, row in known.items():
+    tried = {candidate.variant for tuning in kernel.autotune for candidate in tuning.configurations}
+    for ident, row in rows_by_id.items():
         if ident not in tried:
             yield replace(row, time_us=None, winner=None, round="in no round of tuning")
 
@@ -520,8 +549,8 @@ def _row(reads: Reader, kernel: Kernel, variant: Variant, code: bool) -> Variant
 
 def generated_from(recording: Recording, row: VariantRow) -> str:
     called = {kernel.id: kernel.called for kernel in recording.kernels}
-    own = None if row.variant is None else row.variant.id
-    made = (
+    variant_id = None if row.variant is None else row.variant.id
+    uses = (
         (use.kernel, tuning.configurations[use.configuration])
         for tuning in row.kernel.autotune
         for use in tuning.uses
@@ -529,44 +558,47 @@ def generated_from(recording: Recording, row: VariantRow) -> str:
     )
     names = [
         called[kernel]
-        for kernel, candidate in made
-        if candidate.variant == own and (own is not None or candidate.config == row.config)
+        for kernel, candidate in uses
+        if candidate.variant == variant_id
+        and (variant_id is not None or candidate.config == row.config)
     ]
     return ", ".join(dict.fromkeys(names))
 
 
 def _why_not(row: VariantRow) -> str:
     error = None if row.variant is None else row.variant.error
-    told = "" if error is None else refused(error)
-    return f"not loaded: {told}" if told else label(row.reason or "")
+    error_text = "" if error is None else refused(error)
+    return f"not loaded: {error_text}" if error_text else label(row.reason or "")
 
 
-class VariantsScreen(ToolScreen[Left]):
+class VariantsScreen(ToolScreen[ScreenResult]):
     """The table, filled by a thread."""
 
     BINDINGS = bindings_of(BARE)
     AUTO_FOCUS = "VariantTable"
-    wheres: ClassVar = (Where.VARIANTS,)
+    contexts: ClassVar = (KeyContext.VARIANTS,)
 
     def __init__(
         self,
         reads: Reader,
         marked: tuple[TreeSubject, ...],
-        at: Variant | None,
+        cursor_variant: Variant | None,
         times: RecordingTimes,
-        again: Callable[[], Scope],
+        current_scope: Callable[[], Scope],
     ) -> None:
         """``again`` returns the scope, which may grow."""
         super().__init__()
-        self.reads, self.times, self.again = reads, times, again
-        self.scope = again()
+        self.reads, self.times, self.current_scope = reads, times, current_scope
+        self.scope = current_scope()
         self.bar = SubjectBar("variants", self.scope.name)
         self._reading = False
         self._failed = ""
         """Why figures could not be read: what is unread then stays so."""
         rows = recorded(reads, self.scope)
         self.table = VariantTable(rows, self.times.launch, marked, lambda: self.reads, self.note)
-        self.table.cursor = next((i for i, r in enumerate(rows) if at and r.variant is at), 0)
+        self.table.cursor = next(
+            (i for i, r in enumerate(rows) if cursor_variant and r.variant is cursor_variant), 0
+        )
 
     def compose(self) -> ComposeResult:
         yield from (self.bar, self.table, *self.below)
@@ -578,12 +610,12 @@ class VariantsScreen(ToolScreen[Left]):
         if self._reading or self.settled:
             return
         self._reading = True
-        reads, wanted = self.reads, [variant for _, variant in self.scope.variants]
+        reads, pending = self.reads, [variant for _, variant in self.scope.variants]
 
         def read() -> None:
             worker, last = get_current_worker(), monotonic()
             for _ in reads.summaries.read(
-                wanted, lambda: self.is_attached and not worker.is_cancelled
+                pending, lambda: self.is_attached and not worker.is_cancelled
             ):
                 if monotonic() - last > UPDATE_SECONDS:
                     self.call_later(self._show)
@@ -593,29 +625,33 @@ class VariantsScreen(ToolScreen[Left]):
             self._reading = False
             self._failed = answer.message if answer is not None else ""
             if reads is not self.reads:  # there are more now
-                self._keep(reads)
+                self._copy_summaries(reads)
             self._show()
             self._read()
 
         in_thread(self, read, ended, "variants", failed=ended)
 
     def _show(self) -> None:
-        rows, why = recorded(self.reads, self.scope), self._failed
+        rows, failure = recorded(self.reads, self.scope), self._failed
         self.table.renew(
             tuple(
-                replace(row, unread=False, reason=row.reason or why) if why and row.unread else row
+                replace(row, unread=False, reason=row.reason or failure)
+                if failure and row.unread
+                else row
                 for row in rows
             )
         )
 
     def renew(self, reads: Reader) -> None:
-        before, self.reads = self.reads, reads
-        self.table.marked = tuple(resolve(reads.recording, one) for one in self.table.marked)
-        self._look_at(self.again(), before)
+        old_reader, self.reads = self.reads, reads
+        self.table.marked = tuple(
+            resolve(reads.recording, subject) for subject in self.table.marked
+        )
+        self._show_scope(self.current_scope(), old_reader)
 
-    def _look_at(self, scope: Scope, before: Reader) -> None:
+    def _show_scope(self, scope: Scope, old_reader: Reader) -> None:
         self.scope, self.bar.name_text = scope, scope.name
-        self._keep(before)
+        self._copy_summaries(old_reader)
         self._show()
         self._read()
 
@@ -623,12 +659,12 @@ class VariantsScreen(ToolScreen[Left]):
     def widest(self) -> bool:
         return len(self.scope.variants) == len(self.reads.recording.variants())
 
-    def _keep(self, before: Reader) -> None:
-        own = {(v.hash, v.symbol): v for _, v in before.recording.variants()}
+    def _copy_summaries(self, old_reader: Reader) -> None:
+        old_variants = {(v.hash, v.symbol): v for _, v in old_reader.recording.variants()}
         for _, variant in self.scope.variants:
-            earlier = own.get((variant.hash, variant.symbol))
-            summary = None if earlier is None else before.summaries.summary_of(earlier)
-            if summary is not None and told_alike(earlier, variant):
+            earlier = old_variants.get((variant.hash, variant.symbol))
+            summary = None if earlier is None else old_reader.summaries.summary_of(earlier)
+            if summary is not None and same_but_launches(earlier, variant):
                 self.reads.summaries.know(variant, summary)
 
     @property
@@ -636,51 +672,71 @@ class VariantsScreen(ToolScreen[Left]):
         return self.table
 
     @property
-    def left(self) -> int:
-        return len({id(row.variant) for row in self.table.known if row.unread})
+    def unread_count(self) -> int:
+        return len({id(row.variant) for row in self.table.all_rows if row.unread})
 
     @property
     def settled(self) -> bool:
-        return self.left == 0
+        return self.unread_count == 0
 
     @on(VariantTable.Moved)
     def _tell(self) -> None:
-        table, row, many = self.table, self.table.row, len(self.scope.variants)
-        every = plural(many, "variant")
-        shown = len({id(one.variant) for one in table.rows if one.variant is not None})
-        parts = [f"{shown} of {every}" if table.query_text and shown < many else every]
-        absent = {(repr(r.config), diff_text.absent(r)) for r in table.known if r.variant is None}
-        others = Counter(words for _, words in absent)
-        parts += [f"{count} {words}" for words, count in others.items()]
-        if self.left:
-            parts.append(f"◔ {many - self.left} of {many} read")
+        table, row, variant_count = self.table, self.table.row, len(self.scope.variants)
+        all_variants = plural(variant_count, "variant")
+        shown = len(
+            {id(shown_row.variant) for shown_row in table.rows if shown_row.variant is not None}
+        )
+        parts = [
+            f"{shown} of {all_variants}"
+            if table.query_text and shown < variant_count
+            else all_variants
+        ]
+        absent = {
+            (repr(r.config), diff_text.absent(r)) for r in table.all_rows if r.variant is None
+        }
+        absent_counts = Counter(words for _, words in absent)
+        parts += [f"{count} {words}" for words, count in absent_counts.items()]
+        if self.unread_count:
+            parts.append(f"◔ {variant_count - self.unread_count} of {variant_count} read")
         if table.sorted is not None:
-            parts.append(f"{'◔ ' if self.left and table.sorted in READ else ''}by {table.sorted}")
+            parts.append(
+                f"{'◔ ' if self.unread_count and table.sorted in READ else ''}by {table.sorted}"
+            )
         if table.query_text:
             parts.append(f"/{label(table.query_text)}")
         self.bar.tell(right=" · ".join(parts))
         pairs = zip("AB", table.marked, strict=False)
-        marked = ", ".join(f"{letter} {label(one.key[1])}" for letter, one in pairs)
+        marked = ", ".join(f"{letter} {label(subject.key[1])}" for letter, subject in pairs)
         wider = "" if self.widest or marked else ", V shows those of the recording"
-        said = [f"{MARKING[len(table.marked)]}{wider}."]
+        sentences = [f"{MARKING[len(table.marked)]}{wider}."]
         if marked:
-            said[0] = f"Marked: {marked}. {said[0]}"
+            sentences[0] = f"Marked: {marked}. {sentences[0]}"
         if row is not None and not row.head:
-            made = generated_from(self.reads.recording, row)
-            generated = f"{label(made)} was generated from it." if made else ""
-            judged = row.verdict if row.winner or row.gpu_best else ""
-            verdict = f"{label(judged[:1].upper() + judged[1:])}." if judged else ""
-            said[:0] = [one for one in (_why_not(row), generated, verdict) if one]
+            generated_names = generated_from(self.reads.recording, row)
+            generated = (
+                f"{label(generated_names)} was generated from it." if generated_names else ""
+            )
+            row_verdict = row.verdict if row.winner or row.gpu_best else ""
+            verdict = f"{label(row_verdict[:1].upper() + row_verdict[1:])}." if row_verdict else ""
+            sentences[:0] = [
+                sentence for sentence in (_why_not(row), generated, verdict) if sentence
+            ]
             if row.at_most:
-                said.append(f"≤ is mostly launch overhead, {_time(row.overhead_us)} at most.")
-            if taken := self.times.latest(row.kernel, row.variant):
-                said.append(f"Measured {age(taken.taken)}, {taken.timing.cache} L2.")
-        self.status.say("   ".join(said))
+                sentences.append(f"≤ is mostly launch overhead, {_time(row.overhead_us)} at most.")
+            if measurement := self.times.latest(row.kernel, row.variant):
+                sentences.append(
+                    f"Measured {age(measurement.taken)}, {measurement.timing.cache} L2."
+                )
+        self.status.say("   ".join(sentences))
 
     def action_diff(self) -> None:
         row, marked = self.table.row, self.table.marked
-        here = None if row is None else self.table.subject(row)
-        pair = (*marked, here) if len(marked) < 2 and here not in marked else marked
+        cursor_subject = None if row is None else self.table.subject(row)
+        pair = (
+            (*marked, cursor_subject)
+            if len(marked) < 2 and cursor_subject not in marked
+            else marked
+        )
         a, b = (*pair, None, None)[:2]
         if a is None or b is None:
             self.status.say("It takes two variants to compare: mark each with d.")
@@ -690,29 +746,29 @@ class VariantsScreen(ToolScreen[Left]):
     @on(VariantTable.Chosen)
     def action_open(self) -> None:
         row = self.table.row
-        own = None if row is None else self.table.subject(row)
-        if own is not None:
-            self.dismiss((self.table.marked, own))
+        subject = None if row is None else self.table.subject(row)
+        if subject is not None:
+            self.dismiss((self.table.marked, subject))
         elif row is not None and row.head:
             self.status.say(label(row.round))
         else:
-            known = row is not None and row.compiled is False
-            why = "was not compiled" if known else "is not known which variant this is"
+            uncompiled = row is not None and row.compiled is False
+            why = "was not compiled" if uncompiled else "is not known which variant this is"
             self.status.say(f"It {why}: there is nothing to read.")
 
     def action_filter(self) -> None:
-        def done(text: str | None) -> None:
+        def closed(text: str | None) -> None:
             if text is None:
                 self.table.filter("")
 
-        self.ask("filter", self.table.query_text, done, self.table.filter)
+        self.ask("filter", self.table.query_text, closed, self.table.filter)
 
     def action_wider(self) -> None:
         if self.widest:
             self.status.say("This is every variant of the recording.")
         else:
-            self.again = lambda: whole_scope(self.reads.recording)
-            self._look_at(self.again(), self.reads)
+            self.current_scope = lambda: recording_scope(self.reads.recording)
+            self._show_scope(self.current_scope(), self.reads)
 
     def action_escape(self) -> None:
         if self.table.query_text:

@@ -55,10 +55,10 @@ def attempt(work: Callable[[], T]) -> T | Notice:
     except PtxviewError as error:
         return Notice("✗", error.message, error.hint)
     except Exception as error:  # a bug must cost one pane, not the whole program
-        said = f": {error}" if str(error) else ""
+        detail = f": {error}" if str(error) else ""
         return Notice(
             "✗",
-            f"This could not be read ({type(error).__name__}{said}).",
+            f"This could not be read ({type(error).__name__}{detail}).",
             "This is a bug in ptxview; everything else can still be read.",
         )
 
@@ -90,10 +90,10 @@ def in_thread(
     )
 
 
-def following(items: Sequence[T], now: object, by: int = 1) -> T:
+def following(items: Sequence[T], now: object, step: int = 1) -> T:
     """The item ``by`` places after ``now``, round the ends; from the first if it is not there."""
-    at = items.index(now) + by if now in items else min(by, 0)
-    return items[at % len(items)]
+    index = items.index(now) + step if now in items else min(step, 0)
+    return items[index % len(items)]
 
 
 def cancelled() -> bool:
@@ -105,9 +105,12 @@ TAB_CELLS = 4
 
 
 def visible(text: str, tabs: bool = True) -> str:
-    kept = "\t" if tabs else ""
-    if not text.replace(kept, "").isprintable():
-        text = "".join(one if harmless(one) or one == kept else symbol(one) for one in text)
+    tab = "\t" if tabs else ""
+    if not text.replace(tab, "").isprintable():
+        text = "".join(
+            character if harmless(character) or character == tab else symbol(character)
+            for character in text
+        )
     return text.expandtabs(TAB_CELLS) if tabs else text
 
 
@@ -135,7 +138,7 @@ def shorten(text: str, width: int) -> str:
     return set_cell_size(text, width - 1 - tail) + "…" + end
 
 
-def plain(text: str) -> str:
+def replace_surrogates(text: str) -> str:
     return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 

@@ -69,8 +69,8 @@ class RowList(ScrollView, Generic[RowType], can_focus=True, inherit_bindings=Fal
         index = self.scroll_offset.y + y
         return index if y >= 0 and index < len(self.rows) else None
 
-    def action_move(self, by: int) -> None:
-        self.go(self.cursor + by)
+    def action_move(self, rows: int) -> None:
+        self.go(self.cursor + rows)
 
     def action_page(self, pages: int) -> None:
         self.go(self.cursor + pages * max(1, self.rows_in_view - 1))

@@ -12,7 +12,7 @@ from inspector.reader.query import Term, matching, measured, offers, parse
 from inspector.reader.reader import Reader
 from inspector.tui.widgets.notice import cancelled, in_thread
 
-Chosen = frozenset[tuple[str, str]] | None
+MatchingIds = frozenset[tuple[str, str]] | None
 """Ids of kernels and variants that have the properties of a query; None where it names none."""
 
 UPDATE_SECONDS = 0.2
@@ -26,12 +26,12 @@ class Selection:
         self,
         node: DOMNode,
         reads: Callable[[], Reader],
-        show: Callable[[str, str, Chosen], object],
+        show: Callable[[str, str, MatchingIds], object],
         say: Callable[[str], object],
     ) -> None:
         """``show`` takes the query, its plain words and what is chosen, ``say`` progress."""
         self.node, self.reads, self.show, self.say = node, reads, show, say
-        self._known: tuple[Reader, tuple[Term, ...], Chosen] | None = None
+        self._last_result: tuple[Reader, tuple[Term, ...], MatchingIds] | None = None
 
     def look(self, query: str) -> None:
         """Select by a query; one with an error says so and leaves the selection as it is."""
@@ -41,37 +41,41 @@ class Selection:
             self.say(f"⚠ {error.message}: {error.hint}")
             return
         words = " ".join(term.name for term in terms if term.is_name)
-        wanted = tuple(term for term in terms if not term.is_name)
+        property_terms = tuple(term for term in terms if not term.is_name)
         reads = self.reads()
 
-        def found(chosen: Chosen) -> None:
-            self._known = reads, wanted, chosen
+        def show_matches(matching_ids: MatchingIds) -> None:
+            self._last_result = reads, property_terms, matching_ids
             self.say("")
-            self.show(query, words, chosen)
+            self.show(query, words, matching_ids)
 
-        if not wanted or (self._known is not None and self._known[:2] == (reads, wanted)):
+        if not property_terms or (
+            self._last_result is not None and self._last_result[:2] == (reads, property_terms)
+        ):
             in_thread(self.node, lambda: None, lambda _: None, "query")  # an earlier one ends
-            found(self._known[2] if wanted and self._known is not None else None)
+            show_matches(
+                self._last_result[2] if property_terms and self._last_result is not None else None
+            )
         else:
             in_thread(
                 self.node,
-                lambda: self._chosen(reads, wanted),
-                found,
+                lambda: self._matching_ids(reads, property_terms),
+                show_matches,
                 "query",
                 failed=lambda notice: self.say(f"⚠ {notice.message}"),
             )
 
-    def _chosen(self, reads: Reader, terms: Sequence[Term]) -> Chosen:
-        every, done, last = reads.recording.variants(), 0, monotonic()
+    def _matching_ids(self, reads: Reader, terms: Sequence[Term]) -> MatchingIds:
+        variants, checked_count, last = reads.recording.variants(), 0, monotonic()
 
-        def told() -> None:
-            nonlocal done, last
-            done += 1
+        def report_progress() -> None:
+            nonlocal checked_count, last
+            checked_count += 1
             if cancelled():
                 raise UsageError("another query was typed")
             if monotonic() - last > UPDATE_SECONDS:
                 last = monotonic()
-                self.node.call_later(self.say, f"◔ {done} of {len(every)} looked at")
+                self.node.call_later(self.say, f"◔ {checked_count} of {len(variants)} looked at")
 
         measures = None
         if measured(terms):
@@ -80,7 +84,7 @@ class Selection:
             from inspector.report.costs import costs
 
             measures = costs(reads.recording, launch_evidence(reads)).measure
-        pairs = matching(reads, terms, every, measures, told)
+        pairs = matching(reads, terms, variants, measures, report_progress)
         return frozenset((kernel.id, variant.id) for kernel, variant in pairs)
 
 
@@ -96,21 +100,21 @@ class Completion(Suggester):
 
 def completed(query: str) -> str | None:
     """The query with its last word completed; None where nothing is offered or typed."""
-    at = query.rfind(" ") + 1
-    found = offers(query) if query[at:] else []
-    return query[:at] + found[0][0] if found else None
+    word_start = query.rfind(" ") + 1
+    matches = offers(query) if query[word_start:] else []
+    return query[:word_start] + matches[0][0] if matches else None
 
 
 def offered(query: str) -> Content:
     """The words that may come next with their meanings, or all words where none was begun."""
-    found = offers(query)
+    matches = offers(query)
     if not query[query.rfind(" ") + 1 :]:
-        names = "  ".join(word for word, _ in found)
+        names = "  ".join(word for word, _ in matches)
         return Content.assemble((" properties  ", "$quiet"), names)
     rows = [
         Content.assemble(
-            (f" {'Tab' if not n else '':<4}", "$quiet"), f"{word:<12}", (said, "$quiet")
+            (f" {'Tab' if not n else '':<4}", "$quiet"), f"{word:<12}", (explanation, "$quiet")
         )
-        for n, (word, said) in enumerate(found[:MAX_OFFERS])
+        for n, (word, explanation) in enumerate(matches[:MAX_OFFERS])
     ]
     return Content("\n").join(rows)

@@ -90,7 +90,7 @@ class TreeSubject(Struct, frozen=True):
 
     def marked_in(self, marked: tuple[TreeSubject, ...]) -> tuple[TreeSubject, ...]:
         if self in marked:
-            return tuple(one for one in marked if one != self)
+            return tuple(subject for subject in marked if subject != self)
         return (*marked[:1], self)
 
     @property
@@ -102,32 +102,32 @@ class TreeSubject(Struct, frozen=True):
         return "" if self.graph is None else f"graph {self.graph.id}"
 
     @property
-    def taken(self) -> str:
+    def description(self) -> str:
         """Which of its kernel's variants it is: ``78b5d5e4 launched ×3, 1 of 15``."""
         kernel, variant = self.kernel, self.variant
         if kernel is None or variant is None or len(kernel.variants) < 2:
             return self.key[1]
-        many = f"1 of {len(kernel.variants)}"
+        ordinal = f"1 of {len(kernel.variants)}"
         tried = f"benchmarked {variant.benchmarks}×" if variant.benchmarks else ""
-        said = "never launched"
+        launches = "never launched"
         if variant.launches is None:
-            said = "★" if winner(variant) else ""
+            launches = "★" if winner(variant) else ""
         elif variant.launches:
-            said, tried = f"launched ×{variant.launches}", ""
-        return f"{variant.id} {', '.join(filter(None, (said, tried, many)))}"
+            launches, tried = f"launched ×{variant.launches}", ""
+        return f"{variant.id} {', '.join(filter(None, (launches, tried, ordinal)))}"
 
-    def _own(self, stage: Stage) -> bool:
+    def _has_own(self, stage: Stage) -> bool:
         return self.variant is not None and stage in self.variant.stages
 
     def of_graph(self, stage: Stage) -> bool:
         stages = () if self.graph is None else self.graph.stages
-        made = stage is Stage.OPERATIONS and Stage.OUTPUT_CODE in stages
+        generated = stage is Stage.OPERATIONS and Stage.OUTPUT_CODE in stages
         if stage is Stage.SOURCE and self.kernel is not None:
             return False  # the model's file, not the kernel's
-        return (stage in stages or made) and not self._own(stage)
+        return (stage in stages or generated) and not self._has_own(stage)
 
     def has(self, stage: Stage) -> bool:
-        return self._own(stage) or self.of_graph(stage)
+        return self._has_own(stage) or self.of_graph(stage)
 
     def stages(self) -> tuple[Stage, ...]:
         return tuple(stage for stage in Stage if self.has(stage))
@@ -152,8 +152,8 @@ class TreeSubject(Struct, frozen=True):
         if self.variant is not None and stage in self.variant.missing:
             return self.variant.missing[stage]
         if not complete:
-            what = "this kernel" if self.variant is None else f"{stage} of this variant"
-            return f"The recording is unfinished, and nothing of {what} was compiled by now."
+            owner = "this kernel" if self.variant is None else f"{stage} of this variant"
+            return f"The recording is unfinished, and nothing of {owner} was compiled by now."
         if self.variant is None:
             return "No compilation of this kernel was recorded."
         of_inductor = self.kernel is not None and self.kernel.origin is Origin.INDUCTOR
@@ -161,30 +161,37 @@ class TreeSubject(Struct, frozen=True):
             return "Only torch.compile writes it, and this kernel is not of its making."
         return f"No {stage} was recorded for this variant."
 
-    def default(self, pane: int, taken: tuple[Stage, ...]) -> Stage:
+    def default(self, pane: int, used: tuple[Stage, ...]) -> Stage:
         order: tuple[Stage, ...] = LEFT if pane == 0 else RIGHT
         if self.kernel is None and self.graph is not None:
             order = OF_GRAPH
-        free: list[Stage] = [stage for stage in (*order, *Stage) if stage not in taken]
-        others = () if self.kernel is None else GRAPH_STAGES
-        return next((one for one in free if self.has(one) and one not in others), free[0])
+        free: list[Stage] = [stage for stage in (*order, *Stage) if stage not in used]
+        excluded = () if self.kernel is None else GRAPH_STAGES
+        return next(
+            (candidate for candidate in free if self.has(candidate) and candidate not in excluded),
+            free[0],
+        )
 
 
-def told_alike(one: Variant | None, other: Variant | None) -> bool:
-    def told(variant: Variant) -> Variant:
+def same_but_launches(current: Variant | None, other: Variant | None) -> bool:
+    def without_launches(variant: Variant) -> Variant:
         calls = (replace(call, count=1, first=None) for call in variant.calls)
         return replace(variant, calls=tuple(calls), launches=None, launches_exact=None)
 
-    return one is other or (one is not None and other is not None and told(one) == told(other))
+    return current is other or (
+        current is not None
+        and other is not None
+        and without_launches(current) == without_launches(other)
+    )
 
 
 def successor(kernel: Kernel, variant: Variant) -> Variant:
-    told = dict(variant.config)
+    config = dict(variant.config)
     # What was compiled before the edit may still be there, beside what took its place.
-    own = [v for v in kernel.variants if EDIT in told or EDIT not in v.config]
-    alike = [v for v in own if v.hash == variant.hash]
-    alike += [v for v in own if dict(v.config) == told and v.symbol == variant.symbol]
-    return (alike or own or [variant])[0]
+    candidates = [v for v in kernel.variants if EDIT in config or EDIT not in v.config]
+    matches = [v for v in candidates if v.hash == variant.hash]
+    matches += [v for v in candidates if dict(v.config) == config and v.symbol == variant.symbol]
+    return (matches or candidates or [variant])[0]
 
 
 def resolve(recording: Recording, subject: TreeSubject) -> TreeSubject:
@@ -200,8 +207,10 @@ def resolve(recording: Recording, subject: TreeSubject) -> TreeSubject:
     if graph is not None:
         graph = next((g for g in recording.graphs if g.id == subject.key[2]), graph)
         if kernel is None:
-            own = {k.id: k for k in recording.kernels if k.variants}
-            kernel = next((own[name] for name in graph.kernels if name in own), None)
+            kernels_by_id = {k.id: k for k in recording.kernels if k.variants}
+            kernel = next(
+                (kernels_by_id[name] for name in graph.kernels if name in kernels_by_id), None
+            )
     if variant is None and kernel is not None and kernel.variants:
         variant = kernel.variants[0]
     return TreeSubject(kernel, variant, graph)
@@ -256,22 +265,22 @@ class RecordingTimes:
 
     def lines(self, kernel: Kernel, variant: Variant, recorded_on: str | None) -> list[str]:
         newest = {
-            (one.timing.call, one.timing.stopwatch, one.timing.cache): one
-            for one in self.stored.every(kernel, variant)
+            (stored.timing.call, stored.timing.stopwatch, stored.timing.cache): stored
+            for stored in self.stored.every(kernel, variant)
         }
         time = self.launch(kernel, variant)
         first = [] if time is None else [f"{time.text} a launch ({time.meaning})"]
-        return first + [told(one, recorded_on) for one in newest.values()]
+        return first + [measurement_text(stored, recorded_on) for stored in newest.values()]
 
 
-def told(one: StoredTime, recorded_on: str | None) -> str:
-    timing = one.timing
+def measurement_text(stored: StoredTime, recorded_on: str | None) -> str:
+    timing = stored.timing
     parts = [
-        f"{timings.duration(one.median_us)} µs (95 %: {timings.interval(timing)}) "
+        f"{timings.duration(stored.median_us)} µs (95 %: {timings.interval(timing)}) "
         f"by {timing.stopwatch}",
         f"{timing.cache} L2",
-        age(one.taken),
+        age(stored.taken),
     ]
-    if one.device and one.device != recorded_on:
-        parts.append(f"on {one.device}")
+    if stored.device and stored.device != recorded_on:
+        parts.append(f"on {stored.device}")
     return ", ".join(parts) + (f"; {timing.inputs}" if timing.inputs else "")

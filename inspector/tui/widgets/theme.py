@@ -38,8 +38,8 @@ TINTS = {
 
 
 def _tints(theme: str) -> dict[str, str]:
-    plain, lit = TINTS[theme]
-    named = {f"tint-{hue}": colour for hue, colour in enumerate(plain, 1)}
+    unlit, lit = TINTS[theme]
+    named = {f"tint-{hue}": colour for hue, colour in enumerate(unlit, 1)}
     return named | {f"lit-{hue}": colour for hue, colour in enumerate(lit, 1)}
 
 
@@ -134,9 +134,9 @@ _STYLES = {
 @lru_cache(maxsize=512)
 def token_style(token: _TokenType, dark: bool) -> Style:
     styles = _STYLES[dark]
-    here: _TokenType | None = token
-    while here is not None:
-        if here in styles:
-            return styles[here]
-        here = here.parent
+    ancestor: _TokenType | None = token
+    while ancestor is not None:
+        if ancestor in styles:
+            return styles[ancestor]
+        ancestor = ancestor.parent
     return styles[Token]

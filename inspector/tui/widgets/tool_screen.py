@@ -19,7 +19,7 @@ from textual.widget import Widget
 from textual.widgets import Input, OptionList, Static
 
 from inspector.base.model import Stage
-from inspector.tui.keys.command_table import Command, Where, command, footer, shown
+from inspector.tui.keys.command_table import Command, KeyContext, command, footer, shown
 from inspector.tui.widgets.notice import Notice, cut, label, shorten
 from inspector.tui.widgets.selection import Completion, completed, offered
 
@@ -94,9 +94,11 @@ class Prompt(Vertical):
         if event.key in ("escape", "tab", "shift+tab", "down", "up"):
             event.stop()
             event.prevent_default()
-            whole = completed(self.input.value) if self.completes and event.key == "tab" else None
-            if whole is not None:
-                self.input.value, self.input.cursor_position = whole, len(whole)
+            completion = (
+                completed(self.input.value) if self.completes and event.key == "tab" else None
+            )
+            if completion is not None:
+                self.input.value, self.input.cursor_position = completion, len(completion)
                 return
             self._close(accepted=event.key != "escape")
 
@@ -110,22 +112,22 @@ ResultType = TypeVar("ResultType")
 class ToolScreen(Screen[ResultType]):
     """A screen whose actions the command table names; keys are letters while one types."""
 
-    wheres: ClassVar[tuple[Where, ...]] = ()
+    contexts: ClassVar[tuple[KeyContext, ...]] = ()
     """The parts of the table that work here; the first is the footer's."""
 
     def __init__(self) -> None:
         super().__init__()
         self.status = StatusLine()
         self.prompt = Prompt()
-        self.footer = KeyFooter(self.wheres[0])
+        self.footer = KeyFooter(self.contexts[0])
         self.below = (self.status, self.prompt, self.footer)
 
     @property
     @abstractmethod
     def home(self) -> Widget: ...
 
-    def home_of(self, where: Where) -> DOMNode:
-        return self.home if where is self.wheres[0] else self
+    def home_of(self, context: KeyContext) -> DOMNode:
+        return self.home if context is self.contexts[0] else self
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         return self.focused is not self.prompt.input
@@ -143,12 +145,12 @@ class ToolScreen(Screen[ResultType]):
     def fail(self, notice: Notice) -> None:
         self.warn(notice.message)
 
-    def ask(self, kind: str, value: str, done: Closed, typing: Typing | None = None) -> None:
+    def ask(self, kind: str, value: str, on_close: Closed, typing: Typing | None = None) -> None:
 
         def closed(text: str | None) -> None:
             self.status.display = True
             self.set_focus(self.home)
-            done(text)
+            on_close(text)
 
         self.status.display = False
         self.prompt.ask(kind, value, closed, typing)
@@ -157,10 +159,10 @@ class ToolScreen(Screen[ResultType]):
         await self.app.run_action(name)
 
     async def action_run(self, name: str) -> None:
-        chosen = command(name)
+        chosen_command = command(name)
         if self.focused is self.prompt.input:
             self.set_focus(self.home)
-        await self.app.run_action(chosen.action, self.home_of(chosen.where))
+        await self.app.run_action(chosen_command.action, self.home_of(chosen_command.context))
 
     def action_back(self) -> None:
         self.dismiss()
@@ -194,8 +196,8 @@ class SearchScreen(ToolScreen[ResultType]):
     def action_search(self) -> None:
         view = self.view
         self.origin = view, view.cursor, view.pattern
-        before = view.pattern.pattern if view.pattern else ""
-        self.ask("search", before, self.searched, partial(self.look_for, typing=True))
+        old_text = view.pattern.pattern if view.pattern else ""
+        self.ask("search", old_text, self.searched, partial(self.look_for, typing=True))
 
     def searched(self, text: str | None) -> None:
         if text is not None:
@@ -230,11 +232,11 @@ class Overlay(ModalScreen[None]):
     ]
 
     def __init__(
-        self, heading: str, text: Content, footing: str = "", wide: bool = False, at: int = 0
+        self, heading: str, text: Content, footing: str = "", wide: bool = False, row: int = 0
     ) -> None:
         """``at`` is the row of the text that is to be in view, from 0."""
         super().__init__(classes="wide" if wide else None)
-        self.at = at
+        self.row = row
         self.frame = VerticalScroll(Static(text))
         self.frame.border_title = Content(heading)
         self.frame.border_subtitle = Content(footing or "Esc closes")
@@ -243,8 +245,8 @@ class Overlay(ModalScreen[None]):
         yield self.frame
 
     def on_mount(self) -> None:
-        if self.at:
-            self.call_after_refresh(self.frame.scroll_to, y=max(self.at - 4, 0), animate=False)
+        if self.row:
+            self.call_after_refresh(self.frame.scroll_to, y=max(self.row - 4, 0), animate=False)
 
     def action_scroll(self, rows: int) -> None:
         self.frame.scroll_relative(y=rows, animate=False)
@@ -267,8 +269,8 @@ class ChoiceList(ModalScreen[ResultType]):
     def compose(self) -> ComposeResult:
         yield self.options
 
-    def action_cursor(self, by: int) -> None:
-        (self.options.action_cursor_down if by > 0 else self.options.action_cursor_up)()
+    def action_cursor(self, step: int) -> None:
+        (self.options.action_cursor_down if step > 0 else self.options.action_cursor_up)()
 
 
 class LineWidget(Widget):
@@ -290,14 +292,14 @@ def link(text: str, style: str, action: str) -> Content:
     return clickable(Content.styled(text, style), action)
 
 
-def stage_tab(stage: Stage, text: str, style: str, after: str = " ") -> Content:
+def stage_tab(stage: Stage, text: str, style: str, suffix: str = " ") -> Content:
     """A name that shows a stage when it is clicked."""
-    return clickable(Content.assemble(" ", (text, style), after), f"screen.stage({stage.value!r})")
+    return clickable(Content.assemble(" ", (text, style), suffix), f"screen.stage({stage.value!r})")
 
 
-def ends(left: Content, right: Content, width: int) -> Content:
-    gap = max(1, width - left.cell_length - right.cell_length)
-    return Content.assemble(left, " " * gap, right)
+def ends(left_content: Content, right_content: Content, width: int) -> Content:
+    gap = max(1, width - left_content.cell_length - right_content.cell_length)
+    return Content.assemble(left_content, " " * gap, right_content)
 
 
 class StatusLine(LineWidget):
@@ -311,8 +313,8 @@ class StatusLine(LineWidget):
 
     def say(self, text: str, warning: bool = False, place: object = None) -> None:
         """Show a message, safe to draw, until the cursor moves away from ``place``."""
-        left, style = (f"⚠ {text}", "bold $warning") if warning else (text, "")
-        self.tell(_left=left, _right="", _style=style, _place=place)
+        message, style = (f"⚠ {text}", "bold $warning") if warning else (text, "")
+        self.tell(_left=message, _right="", _style=style, _place=place)
 
     def show(self, left: str, right: str, place: object = None) -> None:
         """Show where the cursor is, unless a message is about that very place."""
@@ -323,8 +325,12 @@ class StatusLine(LineWidget):
         width = self.size.width - 2
         right = self._right if len(self._right) + 12 <= width else ""
         room = width - len(right) - 2 if right else width
-        left = Content.styled(f" {cut(self._left, room)}", self._style)
-        return ends(left, Content.styled(right, "$accent"), width + 1) if right else left
+        left_content = Content.styled(f" {cut(self._left, room)}", self._style)
+        return (
+            ends(left_content, Content.styled(right, "$accent"), width + 1)
+            if right
+            else left_content
+        )
 
 
 MIN_NAME_CELLS = 10
@@ -346,8 +352,8 @@ class SubjectBar(LineWidget):
         used = len(head) + len(ident) + len(part)
         right = shorten(self.right, max(0, width - used - MIN_NAME_CELLS))
         name = shorten(label(self.name_text), width - used - len(right) - 3)
-        left = Content.assemble((head, "bold"), name, (ident, "dim"), (part, "bold"))
-        return ends(left, Content.styled(right, "bold $accent"), width - 1)
+        left_content = Content.assemble((head, "bold"), name, (ident, "dim"), (part, "bold"))
+        return ends(left_content, Content.styled(right, "bold $accent"), width - 1)
 
 
 _KEPT = ("quit", "help", ".back", ".escape")
@@ -357,9 +363,9 @@ _BARE = ("help", "palette", "quit")
 class KeyFooter(LineWidget):
     """As many keys as fit; help and quit to the last. Each can be clicked."""
 
-    def __init__(self, where: Where) -> None:
+    def __init__(self, context: KeyContext) -> None:
         super().__init__()
-        self.where = where
+        self.context = context
         self.bare = False
         """Whether only the keys are left that work where there is nothing to read."""
         self.watched = False
@@ -367,10 +373,10 @@ class KeyFooter(LineWidget):
         self.words: dict[str, str] = {}
 
     def render(self) -> Content:
-        def key_of(one: Command) -> str:
-            return shown(one, getattr(self.app, "keys", {}))
+        def key_of(footer_command: Command) -> str:
+            return shown(footer_command, getattr(self.app, "keys", {}))
 
-        items = [item for item in footer(self.where, key_of) if not self.bare or item[2] in _BARE]
+        items = [item for item in footer(self.context, key_of) if not self.bare or item[2] in _BARE]
         if self.watched and (key := key_of(command("output"))):
             items.insert(1, (key, "output", "output"))
         items = [(key, self.words.get(name, word), name) for key, word, name in items]

@@ -51,11 +51,11 @@ GROUNDS = {
 def themed(text: Text) -> Content:
     line = str(text.style)
     spans = [Span(0, len(text.plain), LINES.get(line, line))] if line else []
-    for one in text.spans:
-        said = str(one.style)
-        ground = GROUNDS.get(said.removeprefix("bold ").removesuffix(" reverse"))
-        style = said if ground is None else f"$foreground on ${ground}"
-        spans.append(Span(one.start, one.end, style))
+    for span in text.spans:
+        style = str(span.style)
+        ground = GROUNDS.get(style.removeprefix("bold ").removesuffix(" reverse"))
+        span_style = style if ground is None else f"$foreground on ${ground}"
+        spans.append(Span(span.start, span.end, span_style))
     return Content(text.plain, spans=spans)
 
 
@@ -80,21 +80,23 @@ class LinesScreen(ChoiceList[UserFrame | str | None]):
     def fill(self) -> None:
         """Make the lines anew, for the width that there is."""
         width = max(self.size.width - FRAME_CELLS, 20)
-        at, before = self.options.highlighted, self.rows
+        highlighted, old_rows = self.options.highlighted, self.rows
         self.rows = list(self.make(width))
-        if at is not None:
-            at = same_row(before, at, self.rows)
+        if highlighted is not None:
+            highlighted = same_row(old_rows, highlighted, self.rows)
         self.options.set_options(
             Option(themed(_hanging(row.text, width)), disabled=not row.text.plain)
             for row in self.rows
         )
-        there = (n for n, row in enumerate(self.rows) if row.place or row.kernel)
-        self.options.highlighted = at if at is not None else next(there, 0 if self.rows else None)
+        targets = (n for n, row in enumerate(self.rows) if row.place or row.kernel)
+        self.options.highlighted = (
+            highlighted if highlighted is not None else next(targets, 0 if self.rows else None)
+        )
 
     on_resize = fill
 
     @on(OptionList.OptionSelected)
-    def _chosen(self, message: OptionList.OptionSelected) -> None:
+    def _line_selected(self, message: OptionList.OptionSelected) -> None:
         row = self.rows[message.option_index]
         if row.opens:
             self.opened = not self.opened
@@ -104,29 +106,29 @@ class LinesScreen(ChoiceList[UserFrame | str | None]):
             self.dismiss(row.place or row.kernel)
 
     @on(OptionList.OptionHighlighted)
-    def _at(self, message: OptionList.OptionHighlighted) -> None:
+    def _line_highlighted(self, message: OptionList.OptionHighlighted) -> None:
         row = self.rows[message.option_index]
-        where = "line" if row.place is not None else "kernel" if row.kernel is not None else ""
-        enter = "Enter opens · " if row.opens else f"Enter: its {where} · " if where else ""
+        target = "line" if row.place is not None else "kernel" if row.kernel is not None else ""
+        enter = "Enter opens · " if row.opens else f"Enter: its {target} · " if target else ""
         self.options.border_subtitle = Content(f"{enter}{self.KEYS} · Esc closes")
         self.options.border_title = Content(" · ".join(filter(None, (self.heading, row.about))))
 
-    def action_section(self, by: int) -> None:
+    def action_section(self, step: int) -> None:
         heads = [0, *(n + 1 for n, row in enumerate(self.rows) if not row.text.plain)]
-        here = self.options.highlighted or 0
-        there = [n for n in heads if (n > here if by > 0 else n < here)]
-        if there:
-            self.options.highlighted = there[0] if by > 0 else there[-1]
+        current = self.options.highlighted or 0
+        headings = [n for n in heads if (n > current if step > 0 else n < current)]
+        if headings:
+            self.options.highlighted = headings[0] if step > 0 else headings[-1]
             self.options.scroll_to_highlight(top=True)
 
 
 def same_row(
-    before: Sequence[compiles.CompileLine], index: int, rows: Sequence[compiles.CompileLine]
+    old_rows: Sequence[compiles.CompileLine], index: int, rows: Sequence[compiles.CompileLine]
 ) -> int:
     """Where a row about a kernel is after rows have moved; the same place for any other row."""
-    kernel = before[index].kernel if index < len(before) else None
+    kernel = old_rows[index].kernel if index < len(old_rows) else None
     if kernel is not None:
-        ordinal = sum(row.kernel == kernel for row in before[:index])
+        ordinal = sum(row.kernel == kernel for row in old_rows[:index])
         places = [n for n, row in enumerate(rows) if row.kernel == kernel]
         if ordinal < len(places):
             return places[ordinal]
@@ -155,33 +157,37 @@ class CostScreen(LinesScreen):
     KEYS: ClassVar = "n part · s sort · r tuning · t timeline"
 
     def __init__(
-        self, reads: Reader, found: costs.Costs, given: Evidence, estimates: LaunchEstimates
+        self,
+        reads: Reader,
+        initial_costs: costs.Costs,
+        evidence: Evidence,
+        estimates: LaunchEstimates,
     ) -> None:
         recording = self.recording = reads.recording
-        self.reads, self.found, self.given = reads, found, given
+        self.reads, self.costs, self.evidence = reads, initial_costs, evidence
         self.estimates = estimates
         self.order = costs.Order.TOTAL
         self.progress = ""
         self.hints: dict[int, str | None] = {}
         """The worst hint of each variant that was looked at, by its identity."""
-        self.profiled, codes = given.profile, tuned_codes(recording.kernels)
+        self.profiled, codes = evidence.profile, tuned_codes(recording.kernels)
 
         def make(width: int) -> Iterator[compiles.CompileLine]:
-            found = self.shown
-            for line in tables.folded(costs.title(found), width):
+            initial_costs = self.shown
+            for line in tables.folded(costs.title(initial_costs), width):
                 yield compiles.CompileLine(line)
-            yield from costs.lines(found, width)
+            yield from costs.lines(initial_costs, width)
             if self.progress:
                 yield compiles.CompileLine(Text(self.progress, "yellow"))
             yield compiles.CompileLine(Text(""))
-            if found.idle:
-                many = plural(len(found.idle), "candidate")
-                said = f"{'▾' if self.opened else '▸'} {many} not launched"
-                yield compiles.CompileLine(Text(said, "bold cyan"), opens=True)
+            if initial_costs.idle:
+                candidate_count = plural(len(initial_costs.idle), "candidate")
+                heading = f"{'▾' if self.opened else '▸'} {candidate_count} not launched"
+                yield compiles.CompileLine(Text(heading, "bold cyan"), opens=True)
             if self.opened:
-                yield from costs.lines(costs.Costs(found.idle), width)
-            for said in costs.footnotes(replace(found, idle=())):
-                yield compiles.CompileLine(Text(said, "yellow"))
+                yield from costs.lines(costs.Costs(initial_costs.idle), width)
+            for footnote in costs.footnotes(replace(initial_costs, idle=())):
+                yield compiles.CompileLine(Text(footnote, "yellow"))
             yield compiles.CompileLine(Text(""))
             yield from tunings.lines(recording, width, codes)
 
@@ -192,47 +198,51 @@ class CostScreen(LinesScreen):
         """The costs in the chosen order, with the hints that were counted."""
         rows = [
             row if row.variant is None else replace(row, hint=self.hints.get(id(row.variant)))
-            for row in costs.ordered(self.found.rows, self.order)
+            for row in costs.ordered(self.costs.rows, self.order)
         ]
-        return replace(self.found, rows=tuple(rows))
+        return replace(self.costs, rows=tuple(rows))
 
     def on_mount(self) -> None:
         self.count()
-        look = partial(self.estimates.missing, self.given, self.recording.variants())
+        look = partial(self.estimates.missing, self.evidence, self.recording.variants())
         in_thread(self, look, self.estimate, "estimate")
 
     def count(self) -> None:
         """Look for the hints of some rows in the background, of the most expensive first."""
-        variants = [row.variant for row in self.found.rows if row.variant is not None]
-        chosen = [one for one in variants if id(one) not in self.hints][:AT_ONCE]
+        variants = [row.variant for row in self.costs.rows if row.variant is not None]
+        batch = [variant for variant in variants if id(variant) not in self.hints][:AT_ONCE]
 
         def look() -> dict[int, str | None]:
-            return {id(one): costs.worst(self.reads.hints(one)) for one in chosen}
+            return {id(variant): costs.worst(self.reads.hints(variant)) for variant in batch}
 
         def counted(hints: dict[int, str | None]) -> None:
             self.hints.update(hints)
             self.fill()
             self.count()
 
-        if chosen:
+        if batch:
             in_thread(self, look, counted, "hints")
 
-    def estimate(self, missing: Sequence[Launched], done: int = 0) -> None:
+    def estimate(self, missing: Sequence[Launched], done_count: int = 0) -> None:
         """Simulate the first launch that is missing in the background, then the others."""
-        many = len(missing)
-        self.progress = f"◔ estimating times: {done} of {many}" if done < many else ""
+        launch_count = len(missing)
+        self.progress = (
+            f"◔ estimating times: {done_count} of {launch_count}"
+            if done_count < launch_count
+            else ""
+        )
 
         def simulate() -> costs.Costs:
-            self.estimates.simulate(*missing[done])
-            return costs.costs(self.recording, self.given)
+            self.estimates.simulate(*missing[done_count])
+            return costs.costs(self.recording, self.evidence)
 
-        def estimated(found: costs.Costs) -> None:
-            self.found = found
-            self.estimate(missing, done + 1)
+        def estimated(new_costs: costs.Costs) -> None:
+            self.costs = new_costs
+            self.estimate(missing, done_count + 1)
 
-        if many:
+        if launch_count:
             self.fill()
-        if done < many:
+        if done_count < launch_count:
             in_thread(self, simulate, estimated, "estimate")
 
     def action_sort(self) -> None:
@@ -244,17 +254,17 @@ class CostScreen(LinesScreen):
 
     def action_round(self) -> None:
         """Go to the candidate that the chosen kernel was made from, or to its own round."""
-        found = self.shown.rows
-        chosen = max((self.options.highlighted or 0) - COST_HEADS, 0)
-        name = found[chosen].name if chosen < len(found) else ""
-        rounds = list(enumerate(self.rows))[len(found) + COST_HEADS :]
-        there = [
+        cost_rows = self.shown.rows
+        row_index = max((self.options.highlighted or 0) - COST_HEADS, 0)
+        name = cost_rows[row_index].name if row_index < len(cost_rows) else ""
+        rounds = list(enumerate(self.rows))[len(cost_rows) + COST_HEADS :]
+        targets = [
             n
             for n, row in rounds
             if name and (name in row.about.split(", ") or row.text.plain.startswith(f"{name} · "))
         ]
-        if there:
-            self.options.highlighted = there[0]
+        if targets:
+            self.options.highlighted = targets[0]
             self.options.scroll_to_highlight(top=True)
         else:
             self.notify("No tuning of this kernel was recorded.")
@@ -299,5 +309,5 @@ def file_overlay(place: UserFrame, text: FileText) -> Overlay:
         Content.assemble(*rows),
         f"line {place.line} · Esc closes",
         wide=True,
-        at=place.line - first,
+        row=place.line - first,
     )

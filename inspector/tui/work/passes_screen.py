@@ -30,7 +30,7 @@ from inspector.report.tables import padded
 from inspector.tui.code.highlight import highlighter_for
 from inspector.tui.diff.diff_screen import DiffSearching
 from inspector.tui.diff.diff_view import DiffOutcome, DiffView, laid_out
-from inspector.tui.keys.command_table import BARE, Where, bindings, bindings_of
+from inspector.tui.keys.command_table import BARE, KeyContext, bindings, bindings_of
 from inspector.tui.widgets.notice import Notice, following, in_thread, label
 from inspector.tui.widgets.row_list import Table
 from inspector.tui.widgets.subject import TreeSubject
@@ -43,41 +43,41 @@ WIDE = 110
 class PassTable(Table[PassRun], can_focus=True, inherit_bindings=False):
     """One row a pass that changed something, or all of them."""
 
-    BINDINGS = bindings(Where.PASSES)
+    BINDINGS = bindings(KeyContext.PASSES)
     empty_text = "    nothing matches"
 
     def __init__(self) -> None:
         super().__init__()
-        self.known: tuple[PassRun, ...] = ()
-        self.every = False
+        self.all_passes: tuple[PassRun, ...] = ()
+        self.shows_all = False
         self.stage: str | None = None
         self._last = 0
         """The number of the pass that was last gone to, which a filter may hide for a while."""
 
     def say(self, notice: Notice) -> None:
-        self.known, self.rows, self.notice = (), (), notice
+        self.all_passes, self.rows, self.notice = (), (), notice
         self.refresh()
 
     def lay(self) -> None:
         self.notice = None
-        shown = [p for p in self.known if self.stage in (None, p.stage)]
+        shown = [p for p in self.all_passes if self.stage in (None, p.stage)]
         if self.query_text.strip():
             shown = list(searched(shown, self.query_text))
-        elif not self.every:
+        elif not self.shows_all:
             shown = [p for p in shown if p.changed or not p.finished]
-        after = (i for i, p in enumerate(shown) if p.number >= self._last)
-        self.show_rows(shown, next(after, len(shown)))
+        next_passes = (i for i, p in enumerate(shown) if p.number >= self._last)
+        self.show_rows(shown, next(next_passes, len(shown)))
 
     def moved(self) -> None:
         self._last = 0 if self.row is None else self.row.number
         super().moved()
 
     def action_every(self) -> None:
-        self.every = not self.every
+        self.shows_all = not self.shows_all
         self.lay()
 
     def action_stage(self) -> None:
-        stages = [None, *dict.fromkeys(p.stage for p in self.known)]
+        stages = [None, *dict.fromkeys(p.stage for p in self.all_passes)]
         self.stage = following(stages, self.stage)
         self.lay()
 
@@ -86,13 +86,13 @@ class PassTable(Table[PassRun], can_focus=True, inherit_bindings=False):
         return self._line((" ", " #   stage  pass", "lines +", "−", "ms"), (head,) * 5, width)
 
     def draw_row(self, index: int, width: int, base: Style) -> Strip:
-        run, chosen = self.rows[index], index == self.cursor
-        line = base + self.part("cursor") if chosen else base
-        came, went = (str(count or "") for count in run.lines or (0, 0))
+        run, at_cursor = self.rows[index], index == self.cursor
+        line = base + self.part("cursor") if at_cursor else base
+        added, removed = (str(count or "") for count in run.lines or (0, 0))
         name = f"{run.number:>3}  {run.stage:<6} {label(pass_title(run))}"
-        own = ("mark", "head" if run.changed else "quiet", "plus", "minus", "quiet")
-        styles = [line + self.part(part) if part != "head" else line for part in own]
-        texts = ("▸" if chosen else " ", name, came, went, pass_milliseconds(run))
+        parts = ("mark", "head" if run.changed else "quiet", "plus", "minus", "quiet")
+        styles = [line + self.part(part) if part != "head" else line for part in parts]
+        texts = ("▸" if at_cursor else " ", name, added, removed, pass_milliseconds(run))
         return self._line(texts, styles, width)
 
     @staticmethod
@@ -110,15 +110,15 @@ class PassesScreen(DiffSearching):
 
     BINDINGS = bindings_of(BARE)
     AUTO_FOCUS = "PassTable"
-    wheres: ClassVar = (Where.PASSES,)
+    contexts: ClassVar = (KeyContext.PASSES,)
 
     def __init__(self, subject: TreeSubject) -> None:
         super().__init__()
         self.subject = subject
-        self.bar = SubjectBar("passes", subject.name, subject.taken)
+        self.bar = SubjectBar("passes", subject.name, subject.description)
         self.table = PassTable()
         self.body = Container(self.table, self.view, id="passes")
-        self.made: PassList | None = None
+        self.pass_list: PassList | None = None
         self.shown: PassRun | None = None
         self._reading = True
 
@@ -137,8 +137,8 @@ class PassesScreen(DiffSearching):
     def home(self) -> PassTable:
         return self.table
 
-    def home_of(self, where: Where) -> DOMNode:
-        return self.view if where is Where.DIFF else super().home_of(where)
+    def home_of(self, context: KeyContext) -> DOMNode:
+        return self.view if context is KeyContext.DIFF else super().home_of(context)
 
     @property
     def settled(self) -> bool:
@@ -170,18 +170,18 @@ class PassesScreen(DiffSearching):
         self.table.say(notice)
 
     def _listed(self, answer: PassList) -> None:
-        self._reading, self.made = False, answer
-        self.table.known = answer.passes
+        self._reading, self.pass_list = False, answer
+        self.table.all_passes = answer.passes
         self.table.lay()
         if not answer.passes:
             self.table.say(Notice("✗", answer.failed or "There are no passes.", ""))
         changed = sum(p.changed for p in answer.passes)
-        by = [answer.target, f"Triton {answer.triton}"] if answer.triton else ["Inductor's own"]
-        more = ["r: remarks"] if answer.remarks else []
+        facts = [answer.target, f"Triton {answer.triton}"] if answer.triton else ["Inductor's own"]
+        notes = ["r: remarks"] if answer.remarks else []
         if answer.failed is not None:
-            more = ["the compiler did not come to its end (r)"]
-        many = f"{changed} of {len(answer.passes)} changed something"
-        self.bar.tell(right=" · ".join([*by, many, *more]))
+            notes = ["the compiler did not come to its end (r)"]
+        change_count = f"{changed} of {len(answer.passes)} changed something"
+        self.bar.tell(right=" · ".join([*facts, change_count, *notes]))
 
     @on(PassTable.Moved)
     def _moved_to(self) -> None:
@@ -219,14 +219,14 @@ class PassesScreen(DiffSearching):
         self.status.say("   ".join(parts))
 
     def action_find(self) -> None:
-        before = self.table.query_text
+        old_query = self.table.query_text
 
-        def done(text: str | None) -> None:
+        def closed(text: str | None) -> None:
             if text is None:
-                self.table.filter(before)
+                self.table.filter(old_query)
             self._tell()
 
-        self.ask("passes", before, done, self.table.filter)
+        self.ask("passes", old_query, closed, self.table.filter)
 
     def searched(self, text: str | None) -> None:
         self.set_focus(self.view)
@@ -242,13 +242,13 @@ class PassesScreen(DiffSearching):
         self.view.action_change(step)
 
     def action_remarks(self) -> None:
-        made = self.made
-        if made is None:
+        passes = self.pass_list
+        if passes is None:
             self.status.say("There is nothing to be said yet.")
             return
-        failed = [f"It did not come to its end: {made.failed}"] if made.failed else []
-        said = "\n\n".join(f"• {label(one)}" for one in (*failed, *made.remarks))
-        self.app.push_screen(Overlay("These passes", Content(said or "There are no remarks.")))
+        failed = [f"It did not come to its end: {passes.failed}"] if passes.failed else []
+        text = "\n\n".join(f"• {label(remark)}" for remark in (*failed, *passes.remarks))
+        self.app.push_screen(Overlay("These passes", Content(text or "There are no remarks.")))
 
     def action_escape(self) -> None:
         if self.focused is self.view:
@@ -264,8 +264,8 @@ class PassesScreen(DiffSearching):
 
 def _outcome(run: PassRun) -> DiffOutcome | Notice:
     if not run.changed:
-        said = pass_note(run) or "it changed nothing"
-        return Notice("", f"{said[0].upper()}{said[1:]}.")
+        sentence = pass_note(run) or "it changed nothing"
+        return Notice("", f"{sentence[0].upper()}{sentence[1:]}.")
     change = change_of(run)
     sources = tuple(highlighter_for(listing, change.stage, None) for listing in change.listings)
     return laid_out(change, sources)

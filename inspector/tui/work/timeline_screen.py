@@ -51,7 +51,7 @@ class TimelineView(Widget, can_focus=True):
         self.begin = float(first.begin)
         self.length = float(max(first.end - first.begin, 1))
         indexes = shown.streams.between(first.begin, first.end)
-        self.chosen = int(indexes[0]) if len(indexes) else 0
+        self.selected = int(indexes[0]) if len(indexes) else 0
         self.labels = [
             timeline.lane_label(lane, shown.streams.lanes) for lane in shown.streams.lanes
         ]
@@ -70,9 +70,9 @@ class TimelineView(Widget, can_focus=True):
 
     def zoom(self, factor: float) -> None:
         """Show more or less time; the chosen span stays where it is, if it is in view."""
-        whole = max(self.shown.streams.length, 1)
-        shortest = min(self.columns * MIN_COLUMN_NS, whole)
-        length = min(max(self.length * factor, shortest), whole)
+        total = max(self.shown.streams.length, 1)
+        shortest = min(self.columns * MIN_COLUMN_NS, total)
+        length = min(max(self.length * factor, shortest), total)
         centre = self._chosen_start()
         if not self.begin <= centre <= self.begin + self.length:
             centre = self.begin + self.length / 2
@@ -85,13 +85,13 @@ class TimelineView(Widget, can_focus=True):
         streams = self.shown.streams
         self.begin = min(max(begin, 0.0), max(streams.length - self.length, 0.0))
         indexes = streams.between(int(self.begin), int(self.begin + self.length) + 1)
-        if len(indexes) and self.chosen not in indexes:
-            self.chosen = int(indexes[0])
+        if len(indexes) and self.selected not in indexes:
+            self.selected = int(indexes[0])
         self.refresh()
 
     def choose(self, span: int) -> None:
         """Choose a span, and bring it into view."""
-        self.chosen = min(max(span, 0), len(self.shown.streams) - 1)
+        self.selected = min(max(span, 0), len(self.shown.streams) - 1)
         start = self._chosen_start()
         if not self.begin <= start < self.begin + self.length:
             self.move_to(start - self.length / 4)
@@ -101,28 +101,28 @@ class TimelineView(Widget, can_focus=True):
         """Choose the next span that a gap is before, which can be seen; False if there is none."""
         idle = self.shown.streams.idle
         is_gap = idle >= self.length * GAP_SHARE
-        ahead = is_gap[self.chosen + 1 :] if direction > 0 else is_gap[: self.chosen][::-1]
+        ahead = is_gap[self.selected + 1 :] if direction > 0 else is_gap[: self.selected][::-1]
         if not ahead.any():
             return False
-        self.choose(self.chosen + direction * (int(ahead.argmax()) + 1))
+        self.choose(self.selected + direction * (int(ahead.argmax()) + 1))
         return True
 
     def _chosen_start(self) -> float:
-        return float(self.shown.streams.start[self.chosen])
+        return float(self.shown.streams.start[self.selected])
 
     def render(self) -> Content:
         view = self.view
         lanes = self._lanes_in_view()
         lines = [Content.styled(" " * self.margin + timeline.axis(view), "$quiet")]
         for lane in lanes:
-            bars = timeline.lane_bars(self.shown, lane, view, self.chosen)
+            bars = timeline.lane_bars(self.shown, lane, view, self.selected)
             parts = [(bar.text, self._style(bar)) for bar in bars]
             label = padded(self.labels[lane], self.margin)
             lines.append(Content.assemble(label, *parts))
         place = int((self._chosen_start() - view.begin) / view.length * view.columns)
         mark = "▲" if 0 <= place < view.columns else ""
         lines.append(Content(" " * (self.margin + place) + mark if mark else ""))
-        described = timeline.describe(self.shown, self.chosen)
+        described = timeline.describe(self.shown, self.selected)
         lines.append(Content.styled(cut(described, self.size.width), "bold"))
         lines += self._rows(self.size.height - len(lines) - 1)
         return Content("\n").join(lines)
@@ -130,7 +130,7 @@ class TimelineView(Widget, can_focus=True):
     def _lanes_in_view(self) -> range:
         """As many streams as there is room for, with that of the chosen span."""
         room = max(self.size.height // 2 - FRAME_ROWS, 1)
-        lane = int(self.shown.streams.lane[self.chosen])
+        lane = int(self.shown.streams.lane[self.selected])
         first = min(max(lane - room // 2, 0), max(len(self.labels) - room, 0))
         return range(first, min(first + room, len(self.labels)))
 
@@ -139,12 +139,12 @@ class TimelineView(Widget, can_focus=True):
         if room < 2:
             return []
         count = len(self.shown.streams)
-        first = min(max(self.chosen - (room - 1) // 2, 0), max(count - room + 1, 0))
+        first = min(max(self.selected - (room - 1) // 2, 0), max(count - room + 1, 0))
         indexes = range(first, min(first + room - 1, count))
         head, *rows = timeline.span_rows(self.shown, indexes, self.size.width - 2)
         lines = [Content(""), Content.styled(f"  {head.text.plain}", "bold")]
         for index, row in zip(indexes, rows, strict=True):
-            is_chosen = index == self.chosen
+            is_chosen = index == self.selected
             text = f"{'▸' if is_chosen else ' '} {row.text.plain}"
             style = "bold $foreground on $cursor-line" if is_chosen else ""
             lines.append(Content.styled(padded(text, self.size.width), style))
@@ -155,7 +155,7 @@ class TimelineView(Widget, can_focus=True):
             return "$quiet"
         rank = self.shown.rank(bar.span)
         colour = OTHER_COLOUR if rank is None else COLOURS[rank % len(COLOURS)]
-        if bar.span == self.chosen:
+        if bar.span == self.selected:
             colour = "$foreground"
         return f"$surface on {colour}" if bar.label else colour
 
@@ -199,7 +199,7 @@ class TimelineScreen(ModalScreen[str | None]):
 
     def action_span(self, direction: int) -> None:
         """Choose the next span, or the one before."""
-        self.view.choose(self.view.chosen + direction)
+        self.view.choose(self.view.selected + direction)
 
     def action_gap(self, direction: int) -> None:
         """Go to the next time in which the GPU did nothing, or the one before."""
@@ -213,7 +213,7 @@ class TimelineScreen(ModalScreen[str | None]):
 
     def action_kernel(self) -> None:
         """Show the chosen kernel."""
-        work = self.view.shown.work(self.view.chosen)
+        work = self.view.shown.work(self.view.selected)
         if work.kernel is None:
             self.notify("No code of this was recorded.")
         else:

@@ -33,7 +33,7 @@ from inspector.report import compiled as report
 from inspector.report import timings
 from inspector.sources.trying import TryRequest, try_stage
 from inspector.system.printing import page
-from inspector.tui.keys.command_table import BARE, Where, bindings, bindings_of
+from inspector.tui.keys.command_table import BARE, KeyContext, bindings, bindings_of
 from inspector.tui.widgets.notice import Notice, attempt, following, in_thread, label, shorten
 from inspector.tui.widgets.subject import RecordingTimes, TreeSubject, age
 from inspector.tui.widgets.tool_screen import SubjectBar, ToolScreen
@@ -57,12 +57,12 @@ def launches(plan: Plan, calls: Sequence[ReplayableCall], width: int) -> Iterato
         yield from _launch(launch, width)
     if calls:
         yield f"{plural(len(calls), 'call')} to make again\n", HEAD
-    for one in calls:
-        said = f"{one.call.kind} {one.call.name}: {inputs(one.call.arguments)}"
-        yield f"  {shorten(label(said), width - 4)}\n", "bold"
-        yield f"    made {_often(one.call.count)} in the run\n", QUIET
-    for said in plan.left_out:
-        yield from wrapped(f"left out: {said}", width, QUIET)
+    for recorded in calls:
+        call_text = f"{recorded.call.kind} {recorded.call.name}: {inputs(recorded.call.arguments)}"
+        yield f"  {shorten(label(call_text), width - 4)}\n", "bold"
+        yield f"    made {_often(recorded.call.count)} in the run\n", QUIET
+    for remark in plan.left_out:
+        yield from wrapped(f"left out: {remark}", width, QUIET)
 
 
 def _launch(launch: PlannedLaunch, width: int) -> Iterator[Part]:
@@ -108,7 +108,7 @@ def measured(session: Session, width: int) -> Iterator[Part]:
         yield from wrapped(note, width, QUIET)
 
 
-def before(sessions: Sequence[Session], width: int) -> Iterator[Part]:
+def past_sessions(sessions: Sequence[Session], width: int) -> Iterator[Part]:
     if sessions:
         yield "\nTaken before\n", HEAD
     for session in sessions[: -MAX_PAST - 1 : -1]:
@@ -132,7 +132,7 @@ class WorkScreen(ToolScreen[None]):
     def __init__(self, head: str, subject: TreeSubject, right: str = "") -> None:
         super().__init__()
         self.subject, (self.kernel, self.variant) = subject, subject.pair
-        self.bar = SubjectBar(head, subject.name, subject.taken, right)
+        self.bar = SubjectBar(head, subject.name, subject.description, right)
         self.text = Static(markup=False)
         self.scroller = VerticalScroll(self.text, can_focus=False)
         self.notice: Notice | None = None
@@ -174,12 +174,12 @@ class WorkScreen(ToolScreen[None]):
     def home(self) -> Static:
         return self.text
 
-    def home_of(self, where: Where) -> DOMNode:
+    def home_of(self, context: KeyContext) -> DOMNode:
         return self
 
-    def starts(self, what: str = "") -> threading.Event:
+    def starts(self, action: str = "") -> threading.Event:
         self.working = True
-        self._stop, self._progress, self._began = threading.Event(), what, monotonic()
+        self._stop, self._progress, self._began = threading.Event(), action, monotonic()
         return self._stop
 
     def progress(self, text: str) -> None:
@@ -221,49 +221,49 @@ class TimingState(Enum):
 class TimingScreen(WorkScreen):
     """Begins at once where the recording is the user's own; asks first where it is not."""
 
-    BINDINGS = bindings(Where.TIMING)
-    wheres: ClassVar = (Where.TIMING,)
+    BINDINGS = bindings(KeyContext.TIMING)
+    contexts: ClassVar = (KeyContext.TIMING,)
 
     def __init__(self, reads: Reader, subject: TreeSubject, times: RecordingTimes) -> None:
         super().__init__("time", subject)
         self.reads, self.times = reads, times
         self.wish = TimeWish()
         self.state = TimingState.LOOKING
-        self.what: Plan | None = None
+        self.plan: Plan | None = None
         self.session: Session | None = None
         self.past: tuple[Session, ...] = self._past()
         self._ready: Ready | None = None
 
     def _past(self) -> tuple[Session, ...]:
-        own = [one.timing for one in self.times.stored.every(self.kernel, self.variant)]
-        kept = (
-            replace(s, rows=tuple(t for row in s.rows for t in parts(row) if t in own))
+        timings = [stored.timing for stored in self.times.stored.every(self.kernel, self.variant)]
+        sessions = (
+            replace(s, rows=tuple(t for row in s.rows for t in parts(row) if t in timings))
             for s in self.times.stored.sessions
         )
-        return tuple(session for session in kept if session.rows)
+        return tuple(session for session in sessions if session.rows)
 
     def begin(self) -> None:
         self.state, self.notice = TimingState.LOOKING, None
         self._tell()
-        found, wish = ((self.kernel, self.variant),), self.wish
+        variants, wish = ((self.kernel, self.variant),), self.wish
 
         def look() -> tuple[Plan | Notice, Ready | Notice, bool]:
-            what = attempt(lambda: plan(found, wish.calls))
-            ready = attempt(lambda: take.ready(self.reads, self.times.path, found, wish))
-            return what, ready, take.own(self.reads.recording)
+            launch_plan = attempt(lambda: plan(variants, wish.calls))
+            ready = attempt(lambda: take.ready(self.reads, self.times.path, variants, wish))
+            return launch_plan, ready, take.own(self.reads.recording)
 
         in_thread(self, look, self._looked, "timing")
 
     def _looked(self, answer: tuple[Plan | Notice, Ready | Notice, bool]) -> None:
-        what, ready, own = answer
+        launch_plan, ready, is_own = answer
         # Where it cannot be done, why says what there is not; where it can, the plan is whole.
-        if isinstance(what, Plan):
-            self.what = replace(what, left_out=())
+        if isinstance(launch_plan, Plan):
+            self.plan = replace(launch_plan, left_out=())
         if isinstance(ready, Notice):
             self.notice, self.state = ready, TimingState.IDLE
         else:
-            self._ready, self.what = ready, ready.plan
-            if own or self.times.trusted:
+            self._ready, self.plan = ready, ready.plan
+            if is_own or self.times.trusted:
                 self._run()
                 return
             self.state = TimingState.ASKING
@@ -307,16 +307,16 @@ class TimingScreen(WorkScreen):
         self.show()
 
     def parts(self, width: int) -> Iterator[Part]:
-        if self.what is not None:
+        if self.plan is not None:
             calls = () if self._ready is None else self._ready.calls
-            yield from launches(self.what, calls, width)
+            yield from launches(self.plan, calls, width)
         if self.state is TimingState.ASKING and self._ready is not None:
             yield from leave(str(self.times.path), self._ready.python, width)
         if self.state is TimingState.RUNNING:
             yield "\n◔ They run now, in a process of their own.\n", "bold"
         if self.session is not None:
             yield from measured(self.session, width)
-        yield from before(self.past, width)
+        yield from past_sessions(self.past, width)
 
     def action_take(self, stopwatch: str) -> None:
         if self.state is TimingState.ASKING:
@@ -348,8 +348,8 @@ Edit = Callable[[TreeSubject, Stage, bytes, int], bytes | None]
 class TryScreen(WorkScreen):
     """Tries a text at once; ``edit`` opens it again."""
 
-    BINDINGS = bindings(Where.TRYING)
-    wheres: ClassVar = (Where.TRYING,)
+    BINDINGS = bindings(KeyContext.TRYING)
+    contexts: ClassVar = (KeyContext.TRYING,)
 
     def __init__(
         self, reads: Reader, subject: TreeSubject, stage: Stage, text: bytes, edit: Edit
@@ -365,10 +365,10 @@ class TryScreen(WorkScreen):
         stop = self.starts("compiling")
         self._tell()
         recording, stage = self.reads.recording, self.stage
-        asked = TryRequest(recording, self.kernel, self.variant, stage, self.edited, self.file)
+        request = TryRequest(recording, self.kernel, self.variant, stage, self.edited, self.file)
 
         def compile_it() -> Experiment:
-            outcome = try_stage(asked, lambda _: None, lambda: not stop.is_set())
+            outcome = try_stage(request, lambda _: None, lambda: not stop.is_set())
             return experiment_of(outcome, kept_cache())
 
         def tried(trial: Experiment | None, notice: Notice | None = None) -> None:
@@ -379,38 +379,40 @@ class TryScreen(WorkScreen):
 
     def _tell(self) -> None:
         failed = self.trial is not None and self.trial.outcome.failed
-        at, shows = (", at the first error", "") if failed else ("", "Enter shows the difference, ")
-        self.status.say(f"{shows}E opens your text again{at}.")
+        place, shows = (
+            (", at the first error", "") if failed else ("", "Enter shows the difference, ")
+        )
+        self.status.say(f"{shows}E opens your text again{place}.")
         self.tick()
         self.show()
 
     def parts(self, width: int) -> Iterator[Part]:
-        made = self.trial
-        if made is None:
+        trial = self.trial
+        if trial is None:
             yield ("\n◔ It is compiled …\n" if self.working else ""), "bold"
             return
-        for n, line in enumerate(report.trial_table(made, width)):
+        for n, line in enumerate(report.trial_table(trial, width)):
             yield f"{label(line.plain)}\n", HEAD if n == 0 else ""
         yield "\n", ""
-        for line in report.messages([one.compilation for one in made.tried]):
+        for line in report.messages([attempted.compilation for attempted in trial.tried]):
             if line.plain.startswith("    "):
                 yield f"{label(line.plain)}\n", QUIET
             else:
                 yield from wrapped(line.plain, width, "bold", "")
-        for sentence in report.trial_sentences(made):
+        for sentence in report.trial_sentences(trial):
             yield from wrapped(sentence, width, QUIET)
 
     def action_compare(self) -> None:
         from inspector.tui.diff.diff_screen import DiffScreen
 
-        made = self.trial
-        tried = made.tried[0].variant if made is not None and made.tried else None
-        if made is None or tried is None:
+        trial = self.trial
+        tried = trial.tried[0].variant if trial is not None and trial.tried else None
+        if trial is None or tried is None:
             self.status.say("There is nothing to compare: it has not compiled.")
             return
-        a, b = (TreeSubject(made.kernel, one) for one in (made.base.variant, tried))
+        a, b = (TreeSubject(trial.kernel, variant) for variant in (trial.base.variant, tried))
         stage = Stage.SASS if self.stage is Stage.PTX else Stage.PTX
-        self.app.push_screen(DiffScreen(made.reader, a, b, stage, fixed=True))
+        self.app.push_screen(DiffScreen(trial.reader, a, b, stage, fixed=True))
 
     def action_edit(self) -> None:
         if self.working:

@@ -169,7 +169,7 @@ def test_arrows_in_a_lane_are_apart_and_all_of_them_can_be_found(
         here = [a for a in every if n == a.target or n in a.sources]
         assert sorted(flow.ends(n)) == sorted(here)
         for shown in range(len(flow.lanes) + 1):
-            assert len(cells(flow, shown, n, 0, again=False)) == shown + 1
+            assert len(cells(flow, shown, n, 0, continued=False)) == shown + 1
 
 
 def picture(flow: FlowLanes, shown: int, lines: int, again: bool = False) -> list[str]:

@@ -15,7 +15,7 @@ from inspector.tui.app.app import PtxviewApp
 from inspector.tui.code.code_view import CodeView
 from inspector.tui.diff.diff_screen import DiffScreen
 from inspector.tui.diff.diff_view import DiffView
-from inspector.tui.keys.command_table import TABLE, Where, command, footer
+from inspector.tui.keys.command_table import TABLE, KeyContext, command, footer
 from inspector.tui.main import main_screen as acting
 from inspector.tui.main.main_screen import MainScreen
 from inspector.tui.program.live import Live, ProgramState
@@ -64,7 +64,7 @@ PROBES: dict[str, Callable[[MainScreen], object]] = {
     "left": lambda s: s.panes.active.view.scroll_offset.x,
     "matches": lambda s: s.panes.active.view.matches,
     "pattern": lambda s: s.panes.active.view.pattern,
-    "chosen": lambda s: s.panes.active.view.chosen,
+    "chosen": lambda s: s.panes.active.view.selected_lines,
     "columns": lambda s: s.panes.active.view.rows.gutter.columns,
     "register": lambda s: getattr(s.panes.active.view.register, "name", None),
     "mapped": lambda s: [pane.view.groups is not None for pane in s.panes.panes],
@@ -123,38 +123,42 @@ def test_ids_are_unique() -> None:
 
 
 def test_no_key_means_two_things_in_one_place() -> None:
-    keys = {w: [k for c in TABLE if c.where is w for k in c.keys.split(",")] for w in Where}
+    keys = {w: [k for c in TABLE if c.context is w for k in c.keys.split(",")] for w in KeyContext}
     assert all(len(set(own)) == len(own) for own in keys.values())
-    assert not {*keys[Where.SCREEN]} & {*keys[Where.PANE], *keys[Where.TREE]}
+    assert not {*keys[KeyContext.SCREEN]} & {*keys[KeyContext.PANE], *keys[KeyContext.TREE]}
 
 
-SCREENS: dict[Where, type] = {
-    Where.DIFF: DiffScreen, Where.VARIANTS: VariantsScreen, Where.TIMING: TimingScreen,
-    Where.STEP: StepScreen, Where.PASSES: PassesScreen, Where.TRYING: TryScreen,
-}  # fmt: skip
+SCREENS: dict[KeyContext, type] = {
+    KeyContext.DIFF: DiffScreen,
+    KeyContext.VARIANTS: VariantsScreen,
+    KeyContext.TIMING: TimingScreen,
+    KeyContext.STEP: StepScreen,
+    KeyContext.PASSES: PassesScreen,
+    KeyContext.TRYING: TryScreen,
+}
 HOMES = SCREENS | {
-    Where.SCREEN: MainScreen, Where.PANE: CodeView, Where.TREE: KernelTree,
-    Where.DIFF: DiffView, Where.VARIANTS: VariantTable, Where.PASSES: PassTable,
+    KeyContext.SCREEN: MainScreen, KeyContext.PANE: CodeView, KeyContext.TREE: KernelTree,
+    KeyContext.DIFF: DiffView, KeyContext.VARIANTS: VariantTable, KeyContext.PASSES: PassTable,
 }  # fmt: skip
 
 
 def test_every_command_has_an_action_and_a_test() -> None:
     for one in TABLE:
         space, _, action = one.action.partition("(")[0].rpartition(".")
-        home = {"screen": SCREENS.get(one.where, MainScreen), "app": PtxviewApp}
+        home = {"screen": SCREENS.get(one.context, MainScreen), "app": PtxviewApp}
         if action == "tell_app":
             space, action = "app", one.action.split("'")[1]
-        assert hasattr(home.get(space, HOMES[one.where]), f"action_{action}")
+        assert hasattr(home.get(space, HOMES[one.context]), f"action_{action}")
     # Those of other screens have theirs beside these screens; movements are among MOVES.
     moves = ("move(", "page(", "edge(", "sideways(")
-    own = {c.id for c in TABLE if c.where not in SCREENS and not c.action.startswith(moves)}
+    own = {c.id for c in TABLE if c.context not in SCREENS and not c.action.startswith(moves)}
     functions = {name.removeprefix("test_key_") for name in globals()}
     tested = {name for names in JOURNEYS for name in names.split()} | {"wrap"}
     assert {one for one in own - tested if one.replace(".", "_") not in functions} == set()
 
 
 def test_the_footer_names_only_commands() -> None:
-    for where in Where:
+    for where in KeyContext:
         assert all(command(name) for _, _, name in footer(where))
 
 

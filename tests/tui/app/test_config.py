@@ -203,7 +203,7 @@ async def test_everything_is_looked_at_as_it_was_left(tmp_path: Path) -> None:
                 [pane.region for pane in screen.panes.panes],
                 app.current_theme.dark,
                 [(v.folding.level, v.folding.as_it_is, v.wrapped) for v in views],
-                [v.rows.gutter.wanted for v in views],
+                [v.rows.gutter.selected for v in views],
                 [v.groups is None for v in views],
             )
             await pilot.press("q")

@@ -22,7 +22,7 @@ from inspector.reader.reader import Reader
 from inspector.recording.layout import Writer
 from inspector.sources.opening import open_path
 from inspector.tui.app.app import PtxviewApp
-from inspector.tui.panes.pane_screen import Leaving
+from inspector.tui.panes.pane_screen import QuitDialog
 from inspector.tui.program.live import Choice, Live, ProgramState, TerminalText
 from inspector.tui.program.output_view import OutputView
 from tests.helpers.sample import empty, reader, recording, settle, text_of
@@ -158,7 +158,7 @@ async def test_leaving_asks_what_becomes_of_the_program(key: str, choice: Choice
     app = PtxviewApp(reader(), live=live)
     async with started(size=(120, 40), app=app) as (pilot, _):
         await pilot.press("q")
-        assert isinstance(app.screen, Leaving)
+        assert isinstance(app.screen, QuitDialog)
         await pilot.press(key)
         await pilot.pause()
         assert app.is_running is (choice is None)

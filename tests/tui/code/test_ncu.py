@@ -47,7 +47,7 @@ async def test_samples_are_in_the_gutter_and_rules_among_the_hints(pages: list[s
         hot = max(annotations.hottest, key=lambda n: annotations.share(n) or 0)
         assert view.rows.gutter.parts(hot)[-1][0].strip().endswith("%")
         wide = view.rows.gutter.width
-        view.columns(wanted=tuple(c for c in CHOICES[0] if c != SAMPLES))
+        view.columns(selected=tuple(c for c in CHOICES[0] if c != SAMPLES))
         assert view.rows.gutter.width < wide
         await settle(pilot, "H")
         assert "ncu:CPIStall" in text_of(pilot)

@@ -185,7 +185,7 @@ async def test_a_narrow_terminal_shows_one_column_and_keeps_the_line() -> None:
         assert screen.view.place == DiffPlace(Stage.PTX, None, ADDED)
         await ui.resize_terminal(80, 24)
         await rest(ui)
-        assert not screen.view.beside
+        assert not screen.view.side_by_side
         assert screen.view.place == DiffPlace(Stage.PTX, None, ADDED)
         assert any("▸" in row and "max.f32" in row for row in lines(ui))
         await ui.press("left_square_bracket")

@@ -5,14 +5,14 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from inspector.base.model import Fusion, GpuTime, Recording, Resources, Variant
-from inspector.tui.tree.rows import Figures, Order, TreeKind, ordered, orders, rows, whole_tree
+from inspector.tui.tree.rows import Figures, Order, TreeKind, ordered, orders, recording_tree, rows
 from tests.helpers.sample import recording
 
 
 def texts(order: Order, figures: Figures, of: Recording | None = None) -> list[str]:
     of = of or recording()
     times = {v.id: v.gpu_time.median_us for _, v in of.variants() if v.gpu_time is not None}
-    tree = ordered(whole_tree(of), order, figures, lambda _, v: times.get(v.id) if v else None)
+    tree = ordered(recording_tree(of), order, figures, lambda _, v: times.get(v.id) if v else None)
     return [row.text for row in rows(tree, "", {})]
 
 
@@ -56,7 +56,7 @@ def test_operators_stand_under_their_kernel_and_are_found_by_the_filter() -> Non
     ops = Fusion(("aten.mul", "aten.tanh", "prims.convert_element_type"))
     fused = replace(of.kernels[1], fusion=ops)
     of = replace(of, kernels=(of.kernels[0], fused, of.kernels[2]))
-    tree = whole_tree(of)
+    tree = recording_tree(of)
     found = rows(tree, "aten.tanh", {})
     assert [(row.kind, row.text) for row in found[2:]] == [
         (TreeKind.KERNEL, "#0 poi mul·tanh"),
@@ -74,7 +74,7 @@ def test_a_kernels_row_is_for_the_launched_variant_else_the_tuners_choice() -> N
 
     def chosen(*variants: Variant) -> str:
         kernel = replace(of.kernels[0], variants=variants)
-        return rows(whole_tree(replace(of, kernels=(kernel,))), "", {})[1].subject.key[1]
+        return rows(recording_tree(replace(of, kernels=(kernel,))), "", {})[1].subject.key[1]
 
     best = replace(second, launches=0, autotune={"winner": True})
     assert chosen(replace(first, launches=0, autotune=None), best) == second.id

@@ -8,7 +8,7 @@ from textual.color import Color
 
 from inspector.base.model import Resources, Stage
 from inspector.tui.panes.pane import ListingRequest, load
-from inspector.tui.tree.rows import rows, whole_tree
+from inspector.tui.tree.rows import recording_tree, rows
 from inspector.tui.widgets.notice import Notice, squeezed, visible
 from inspector.tui.widgets.subject import TreeSubject, spilled, spills
 from inspector.tui.widgets.theme import DARK, LIGHT, TOKENS
@@ -48,7 +48,7 @@ def test_nothing_that_a_terminal_obeys_is_left(text: str, shown: str) -> None:
 
 
 def texts(query: str = "") -> list[str]:
-    return [row.text for row in rows(whole_tree(recording()), query, {})]
+    return [row.text for row in rows(recording_tree(recording()), query, {})]
 
 
 def test_cuda_names_have_their_parameters_only_where_they_are_needed() -> None:
@@ -60,7 +60,7 @@ def test_cuda_names_have_their_parameters_only_where_they_are_needed() -> None:
     )  # fmt: skip
     both = replace(of, kernels=(gelu, double), graphs=())
     assert texts()[-1] == "gelu_kernel"
-    assert [row.text for row in rows(whole_tree(both), "", {})][1:] == [
+    assert [row.text for row in rows(recording_tree(both), "", {})][1:] == [
         "gelu_kernel(float const*, float*, int)",
         "gelu_kernel(double const*, double*, int)",
     ]

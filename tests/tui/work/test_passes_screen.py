@@ -227,7 +227,9 @@ async def test_passes_of_a_graph_are_those_that_were_recorded() -> None:
         screen = PassesScreen(TreeSubject(graph=graph))
         ui.app.push_screen(screen)
         await settle(ui)
-        assert screen.made is not None and [p.name for p in screen.made.passes] == [passes[0][0]]
+        assert screen.pass_list is not None and [p.name for p in screen.pass_list.passes] == [
+            passes[0][0]
+        ]
         assert "Inductor's own · 1 of 1 changed something" in screen.bar.right
         shown = text_of(ui)
         assert "aten.addmm.default" in shown and "aten.mm.default" in shown

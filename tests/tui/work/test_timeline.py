@@ -61,7 +61,7 @@ async def test_keys_zoom_from_all_of_it_to_a_microsecond_a_column(folder: Path) 
         await settle(ui, *["minus"] * 9)
         assert (view.begin, view.length) == (0, view.shown.streams.length)
         await settle(ui, *["equals_sign"] * 4)
-        chosen = view.shown.streams.start[view.chosen]
+        chosen = view.shown.streams.start[view.selected]
         assert view.begin <= chosen <= view.begin + view.length
 
 
@@ -69,17 +69,17 @@ async def test_keys_go_through_kernels_gaps_and_time(folder: Path) -> None:
     async with timeline(folder) as (ui, _, view):
         streams = view.shown.streams
         await settle(ui, "home")
-        assert (view.chosen, view.begin) == (0, 0)
+        assert (view.selected, view.begin) == (0, 0)
         assert "at 0.00 µs · 2.00 µs · no gap before it · GPU 0 stream 7 · copy" in text_of(ui)
         await settle(ui, "right_square_bracket")
-        assert view.chosen == 1
+        assert view.selected == 1
         assert "at 10.00 µs · 20.0 µs · after 8.00 µs idle · GPU 0 stream 7" in text_of(ui)
         await settle(ui, "g")
-        assert (view.chosen, streams.idle[view.chosen]) == (3, 70 * US)
+        assert (view.selected, streams.idle[view.selected]) == (3, 70 * US)
         await settle(ui, "G", "left_square_bracket")
-        assert view.chosen == 0
+        assert view.selected == 0
         await settle(ui, "end")
-        assert view.chosen == len(streams) - 1
+        assert view.selected == len(streams) - 1
         await settle(ui, "g")
         assert any("No gap of 2%" in text for text in notices(ui))
         begin = view.begin
