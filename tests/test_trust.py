@@ -369,7 +369,7 @@ async def test_no_key_runs_what_a_recording_names(
         await _rest(ui)
         screen = app.screen
         assert isinstance(screen, TimingScreen) and screen.state is TimingState.ASKING
-        for key in sorted(k.keys.split(",")[0] for k in TABLE if k.where is KeyContext.TIMING):
+        for key in sorted(k.keys.split(",")[0] for k in TABLE if k.context is KeyContext.TIMING):
             if key not in ("y", "n", "escape"):
                 await ui.press(key)
         assert screen.state is TimingState.ASKING and not stranger.mark.exists()

@@ -471,19 +471,19 @@ def _watch_in_interface(compiles: Compiles, args: argparse.Namespace) -> int:
     fresh: list[Reader] = []
     first = common.reader_of(compiles.outcome.recording)
     live = Live(lambda: fresh.pop() if fresh else None)
-    live.said = "✗ compiled" if compiles.outcome.failed else "✓ compiled"
+    live.idle_text = "✗ compiled" if compiles.outcome.failed else "✓ compiled"
 
     def begin() -> None:
-        live.said = "◔ compiling"
+        live.idle_text = "◔ compiling"
 
     def follow() -> None:
         old_reader = first
         for clock, outcome in compiles.saves(stop, begin):
             if isinstance(outcome, Exception):
-                live.said = f"✗ {clock}"
+                live.idle_text = f"✗ {clock}"
                 live.news.append((f"{clock}  not compiled", str(outcome), True))
                 continue
-            live.said = f"✗ {clock}" if outcome.failed else f"✓ {clock}"
+            live.idle_text = f"✗ {clock}" if outcome.failed else f"✓ {clock}"
             if outcome.failed:
                 why = dict.fromkeys(c.failed for c in outcome.recording.compilations if c.failed)
                 head = f"{clock}  {plural(outcome.failed, 'compilation')} failed"

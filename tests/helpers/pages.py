@@ -18,7 +18,7 @@ from inspector.analyse.hints.rules import RULES
 from inspector.commands.cli import COMMANDS, Subcommand
 from inspector.reader.tables import fields, table
 from inspector.sources.running import ENVIRONMENT
-from inspector.tui.keys.command_table import MARKS, TABLE, Where, shown_key
+from inspector.tui.keys.command_table import MARKS, TABLE, KeyContext, shown_key
 from tests.helpers.ptxview import REPOSITORY
 
 DOCS = REPOSITORY / "docs"
@@ -90,11 +90,11 @@ def _text(words: str) -> str:
 
 def _keys() -> Iterator[str]:
     """A table of commands for each place that has them."""
-    for where in Where:
-        yield f"## {where.value}\n"
+    for context in KeyContext:
+        yield f"## {context.value}\n"
         yield "| keys | command | what it does | id |\n|---|---|---|---|"
         for command in TABLE:
-            if command.where is where:
+            if command.context is context:
                 keys = " ".join(f"`{shown_key(key)}`" for key in command.keys.split(","))
                 yield f"| {keys} | {command.title} | {_text(command.help)} | `{command.id}` |"
         yield ""
