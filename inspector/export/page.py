@@ -13,7 +13,7 @@ import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
-from itertools import combinations, groupby
+from itertools import chain, combinations, groupby
 from pathlib import Path
 from typing import Any, cast
 
@@ -392,8 +392,13 @@ class Gathered(Struct):
 
 def grouped(links: Mapping[int, tuple[int, ...]]) -> str:
     """Links as ``UPPER>LOWER;…``: the lines that share their counterparts together, as ranges."""
-    groups = by_key((lower, upper) for upper, lower in links.items() if lower)
-    return ";".join(f"{ranges(upper)}>{ranges(lower)}" for lower, upper in groups.items())
+    # The lines of a block have one tuple, as long as the block: it is hashed once, not for each.
+    shared = {id(lower): lower for lower in links.values() if lower}
+    blocks = by_key((id(lower), upper) for upper, lower in links.items() if lower)
+    groups = by_key((shared[key], upper) for key, upper in blocks.items())
+    return ";".join(
+        f"{ranges(chain.from_iterable(upper))}>{ranges(lower)}" for lower, upper in groups.items()
+    )
 
 
 def ranges(numbers: Iterable[int]) -> str:

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from inspector.export.page import grouped
 from tests.helpers.browser import Page, browser, needs_browser
 from tests.helpers.exported import blocks_of, index_of
 from tests.helpers.ptxview import SAMPLE, call
@@ -355,3 +356,17 @@ async def test_it_opens_on_kernels_by_cost_and_a_line_has_a_lasting_link(
         await tab.ask("Page.reload")
         await tab.come(f"{HERE} === '{n}'")
         assert any(".loc" in text for text in await tab.value(code))
+
+
+def test_lines_of_one_block_are_grouped_without_a_pass_over_the_block_for_each() -> None:
+    class Block(tuple[int, ...]):
+        hashed = 0
+
+        def __hash__(self) -> int:
+            Block.hashed += 1
+            return super().__hash__()
+
+    block = Block(range(1, 1001))
+    links = {n: block for n in range(1, 1001)} | {1001: tuple(range(1, 1001)), 1002: (7,), 1003: ()}
+    assert grouped(links) == "1-1001>1-1000;1002>7"
+    assert Block.hashed < 10
