@@ -367,6 +367,10 @@ def test_lines_of_one_block_are_grouped_without_a_pass_over_the_block_for_each()
             return super().__hash__()
 
     block = Block(range(1, 1001))
-    links = {n: block for n in range(1, 1001)} | {1001: tuple(range(1, 1001)), 1002: (7,), 1003: ()}
+    links = dict.fromkeys(range(1, 1001), block) | {
+        1001: tuple(range(1, 1001)),
+        1002: (7,),
+        1003: (),
+    }
     assert grouped(links) == "1-1001>1-1000;1002>7"
     assert Block.hashed < 10
