@@ -2,7 +2,8 @@
 
 Foldable regions (marks, debug sections, comments, functions) are found in the texts of lines alone,
 in one pass: parsing a million lines would take too long. Marks in the scrollbar show the cursor,
-links, matches, notes, peaks and the hottest lines.
+links, matches, notes, peaks and the hottest lines. One module because a row, its gutter and its
+folds share one layout: what a cell shows follows from which lines are folded.
 """
 
 import re

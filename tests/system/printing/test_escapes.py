@@ -91,10 +91,10 @@ def opened_once(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         path: str | None,
         device: str | None = None,
         reports: Sequence[str] = (),
-        more: Sequence[str] = (),
+        other_paths: Sequence[str] = (),
     ) -> Profiled:
-        if path is None or more:
-            return own(path, device, reports, more)
+        if path is None or other_paths:
+            return own(path, device, reports, other_paths)
         where = state(Path(path)) if Path(path).exists() else ()
         key = (path, device, tuple(reports), where, *(state(Path(r)) for r in reports))
         if key not in opened:
