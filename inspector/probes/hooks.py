@@ -130,8 +130,9 @@ NOTHING_KNOWN: Known = (-1, repr, {})
 def observed_often(original: Callable[..., Any], counter: Any, unless: Any, name: str) -> Any:
     """Return ``observed`` for what is called hundreds of times in a step of a training loop.
 
-    Where the calls are far apart nothing of a hook is in the processor's caches, and its cost is
-    that of the frames and objects that it touches: with two frames more a launch paid 7 us, not 2.
+    Where the calls are far apart little of a hook is in the processor's caches, and its cost is
+    that of the frames and objects that it touches: with two frames more, hooks took 6.1 % of a
+    GPT-2 step's CPU time on an H200, and 3.9 % since.
 
     Args:
         counter: Its ``before`` and ``after`` are the hooks. A call whose key is in its ``known``
