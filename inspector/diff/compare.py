@@ -20,19 +20,19 @@ from inspector.base.text import PtxviewError, UsageError, base_name
 from inspector.diff import recordings, variants
 from inspector.diff.beside import SideBySide
 from inspector.diff.canonical import digest
-from inspector.diff.explanation import (
+from inspector.diff.explanation import explain
+from inspector.diff.listings import diff_listings
+from inspector.diff.recordings import ChangeKind, RecordedVariant
+from inspector.diff.summary import (
     TUNER,
     FigureChange,
     Summary,
     VariantSide,
-    explain,
     opcodes,
     parameters,
     summarise,
     tile,
 )
-from inspector.diff.listings import diff_listings
-from inspector.diff.recordings import ChangeKind, RecordedVariant
 from inspector.diff.tiles import tiles_of
 from inspector.diff.variants import VariantRow
 from inspector.listing.cubin import read_cubin
