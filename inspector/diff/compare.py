@@ -62,21 +62,25 @@ def stage_of(a: Variant, b: Variant, requested: Stage | None = None) -> Stage:
 
     Raises ``UsageError`` with the stages that there are.
     """
-    common = [s for s in Stage if s in a.stages and s in b.stages]
+    common = [stage for stage in Stage if stage in a.stages and stage in b.stages]
     if requested is not None and requested in common:
         return requested
     if requested is None and common:
         return Stage.PTX if Stage.PTX in common else common[-1]
-    hint = f"Both have {', '.join(common)}."
-    if not common:
-        has = (", ".join(s for s in Stage if s in v.stages) or "none" for v in (a, b))
-        hint = "a has {}; b has {}".format(*has)
+    if common:
+        hint = f"Both have {', '.join(common)}."
+    else:
+        hint = f"a has {_stage_names(a)}; b has {_stage_names(b)}"
     if requested is None:
         both = f"{base_name(a.symbol)} and {base_name(b.symbol)}"
         raise UsageError(f"{both} have no stage in common", hint)
-    lacking = next(v for v in (a, b) if requested not in v.stages)
+    lacking = b if requested in a.stages else a
     why = lacking.missing.get(requested, "it was not recorded")
     raise UsageError(f"there is no {requested.value} of {base_name(lacking.symbol)}: {why}", hint)
+
+
+def _stage_names(variant: Variant) -> str:
+    return ", ".join(stage for stage in Stage if stage in variant.stages) or "none"
 
 
 # -- two variants ---------------------------------------------------------------------------------
