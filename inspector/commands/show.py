@@ -330,7 +330,7 @@ def _no_stage(reader: Reader, graph: Graph, stage: Stage) -> UsageError:
     """Why a graph has not that stage, and who has."""
     message = f"there is no {stage.value} of graph {graph.id}"
     if graph.error is not None and stage is Stage.OUTPUT_CODE:
-        return UsageError(f"{message}: it did not compile: {graph.error.said}")
+        return UsageError(f"{message}: it did not compile: {graph.error.summary}")
     if stage in KERNEL_STAGES:
         has = ", ".join(graph_stage.value for graph_stage in reader.graph_stages(graph))
         kernels = ", ".join(graph.kernels)

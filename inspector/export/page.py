@@ -182,7 +182,7 @@ class Gathered(Struct):
             ],
         }
         if graph.error is not None:
-            out["why"] = f"it did not compile: {graph.error.said}"
+            out["why"] = f"it did not compile: {graph.error.summary}"
         texts: list[dict[str, object]] = []
         for stage in self.reader.graph_stages(graph):
             if stage is Stage.SOURCE:

@@ -273,7 +273,7 @@ class VariantFacts(Listings):
                 usage = recorded.get(variant.symbol, usage)
         bounds = self.memo.once(("bounds", variant.hash), lambda: _bounds(variant))
         allowed = Resources(max_threads=bounds.get(variant.symbol))
-        merged = merge(variant.known, usage, allowed)
+        merged = merge(variant.recorded_resources, usage, allowed)
         if merged.spill_store_bytes is not None and merged.barriers is not None:
             return merged
         assembled = self.memo.once(

@@ -430,7 +430,7 @@ class Assembly:
                     launched,
                     id=ids[v.hash],
                     config={**columns.get((v.hash, v.symbol), {}), **v.config},
-                    known=merge(v.known, ptxas, loaded),
+                    recorded_resources=merge(v.recorded_resources, ptxas, loaded),
                     missing={**v.missing, **dict.fromkeys(gone, REMOVED)},
                     stages=v.stages if model is None else {**v.stages, Stage.SOURCE: model},
                     fusion=fusion if made else None,
@@ -460,7 +460,7 @@ class Assembly:
         self.problems.extend(self._driver.problems())
         self.problems.extend(self._failures.problems())
         for seen in list(self._uncaptured):
-            if self._driver.captured(seen.by, seen.name):
+            if self._driver.captured(seen.compiler, seen.name):
                 del self._uncaptured[seen]
         self.problems.extend(self._unseen())
         return self._with_facts(path, tuple(kernels.values()), graphs)
@@ -503,8 +503,8 @@ class Assembly:
     def _unseen(self) -> Iterable[str]:
         """A sentence for each kernel that was not captured, and each process that was not watched,
         up to a bound."""
-        for maker in dict.fromkeys(kernel.by for kernel in self._uncaptured):
-            names = [kernel.name for kernel in self._uncaptured if kernel.by == maker]
+        for maker in dict.fromkeys(kernel.compiler for kernel in self._uncaptured):
+            names = [kernel.name for kernel in self._uncaptured if kernel.compiler == maker]
             for name in names[:MAX_NAMED]:
                 has_code = self._driver.has_code(maker, name)
                 lacks = "emulated; its code is here" if has_code else "captured"

@@ -166,7 +166,7 @@ class Tunings:
             if heard.operation is not None:
                 if heard.operation not in keys:
                     yield heard.operation, Origin.INDUCTOR, heard.name
-            elif heard.tuning.by == origin.value and heard.name:
+            elif heard.tuning.tuner == origin.value and heard.name:
                 has_binary = any(h or c for h, c in heard.compiled)
                 if not has_binary and (origin.value, heard.name) not in names:
                     yield (origin.value, heard.name, heard.file), origin, heard.name
@@ -319,7 +319,7 @@ def of_variant(variant: Variant, tunings: Iterable[Tuning]) -> Mapping[str, obje
                 "winner": index == tuning.best,
                 "time_us": configuration.time_us,
                 "quantiles_us": configuration.quantiles_us and list(configuration.quantiles_us),
-                "by": tuning.by,
+                "by": tuning.tuner,
                 "stopwatch": tuning.stopwatch,
                 "from_cache": tuning.from_cache,
                 "reason": configuration.reason,
@@ -342,7 +342,7 @@ def _heard(event: Event) -> _Heard | None:
         return None
     by = "inductor" if event.get("by") == "inductor" else "triton"
     tuning = Tuning(
-        by=by,
+        tuner=by,
         key=as_map(key) if isinstance(key, Mapping) else tuple(_listed(key)) or None,
         configurations=tuple(configuration(c, by) for c in entries),
         best=best if best is not None and 0 <= best < len(entries) else None,
@@ -399,7 +399,7 @@ def _kernel(
     inside = files.get(PurePath(heard.file).name) if heard.file else None
     if inside in kernels:
         return inside
-    named = [k for k in kernels if k[1] == heard.name and k[0] == heard.tuning.by]
+    named = [k for k in kernels if k[1] == heard.name and k[0] == heard.tuning.tuner]
     exact = [k for k in named if k[2] == heard.file]
     return exact[0] if exact else named[0] if len(named) == 1 else None
 
@@ -484,7 +484,7 @@ def _agrees(config: Mapping[str, object], variant: Variant) -> bool:
 
 def _drop(tunings: list[tuple[Tuning, bool]], failed: Tuning) -> None:
     (one,) = failed.configurations
-    own = [n for n, (t, cached) in enumerate(tunings) if t.by == failed.by and not cached]
+    own = [n for n, (t, cached) in enumerate(tunings) if t.tuner == failed.tuner and not cached]
     for n in own:
         every = tuple(
             replace(c, reason=c.reason or one.reason)
@@ -505,7 +505,11 @@ def _distinct(tunings: list[tuple[Tuning, bool]]) -> tuple[Tuning, ...]:
     out: dict[int, Tuning] = {}
     bare: list[Tuning] = []  # the same, without what they were used for
     for tuning, cached in tunings:
-        won = tuning.winner.config if cached and tuning.by == "inductor" and tuning.winner else None
+        won = (
+            tuning.winner.config
+            if cached and tuning.tuner == "inductor" and tuning.winner
+            else None
+        )
         told = next((t for t, config in measured if config == won), tuning)
         alone = replace(told, uses=())
         if alone not in bare:

@@ -613,7 +613,7 @@ class DriverLaunches:
             # A kernel that its compiler refused, with the stages before
             error = facts.of_compile(made.event, self._blob)
             tool, said = (
-                (made.by, "it did not say why") if error is None else (error.tool, error.said)
+                (made.by, "it did not say why") if error is None else (error.tool, error.summary)
             )
             missing = dict.fromkeys((Stage.TTIR, Stage.TTGIR), f"{made.by} makes none")
             why = f"{tool or made.by} could not compile it: {said}"

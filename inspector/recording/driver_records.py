@@ -135,7 +135,7 @@ def keep_records(folder: Path, blob: Callable[[bytes], object]) -> None:
         target = file.with_name(f"events-{file.stem}.jsonl")
         part, modules = target.with_name(f".{target.name}"), dict[str, PartContent]()
         with part.open("w", encoding="ascii") as out:
-            for _, event in read_records(file, partial(left.take, what=file.name), modules):
+            for _, event in read_records(file, partial(left.take, label=file.name), modules):
                 out.write(json.dumps(event, separators=(",", ":")) + "\n")
         for module in modules.values():
             blob(module.read())

@@ -218,11 +218,14 @@ class Events(Struct, frozen=True):
         if digest in self.parts:
             return self.parts[digest]
         if self.archive is not None:
-            if say is not None and (why := self.archive.why_not(f"blobs/{digest}")) is not None:
+            if (
+                say is not None
+                and (why := self.archive.unreadable_reason(f"blobs/{digest}")) is not None
+            ):
                 say(why)
             return ZipContent(self.archive, digest)
         file = self.path / "blobs" / digest
-        if say is not None and (why := files.why_not(file)) is not None:
+        if say is not None and (why := files.unreadable_reason(file)) is not None:
             say(why)
         # A link could lead out of the recording. A missing blob raises when it is read.
         return BlobContent(file) if not file.is_symlink() else None
@@ -247,7 +250,7 @@ def read_events(path: Path) -> Events:
                 lines = files.lines(file, partial(taking.too_long, file.name), follow=False)
                 taking.take(taking.events_in(file.name, lines))
                 continue
-            take = partial(taking.allowance.take, what=f"{file.name}: a record")
+            take = partial(taking.allowance.take, label=f"{file.name}: a record")
             try:
                 taking.take(read_records(file, take, taking.parts))
             except Unreadable as error:
@@ -280,7 +283,7 @@ def event_files(path: Path, problems: list[str] | None = None) -> list[Path]:
         if entry.is_file(follow_symlinks=False):
             found.append(file)
         else:
-            said.append(files.why_not(file) or f"{file} is gone")
+            said.append(files.unreadable_reason(file) or f"{file} is gone")
     return found
 
 
@@ -317,7 +320,7 @@ def standing(path: Path) -> list[tuple[dict[str, object], Path]]:
     for file in files.files_in(path):
         if file.name.startswith("standing-") and file.suffix == ".json":
             with contextlib.suppress(Unreadable, ValueError):
-                value = files.parsed(files.read(file, follow=False), what="an event")
+                value = files.parsed(files.read(file, follow=False), label="an event")
                 out += [(value, file)] if isinstance(value, dict) else []
     return out
 
@@ -353,7 +356,7 @@ class _Taking:
 
     def take(self, rows: Iterator[tuple[float, dict[str, object]]]) -> None:
         try:
-            self.events.extend(rows if self.allowance.left >= 0 else ())
+            self.events.extend(rows if self.allowance.remaining >= 0 else ())
         except files.TooLarge as error:
             self.bound = self.bound or error
             self.problems.append(error.message)
@@ -389,7 +392,7 @@ class _Taking:
             event = files.parsed(row, self.allowance, f"{name}: line {number}")
             self.allowance.take(EVENT, f"{name}: line {number}")
         except files.TooLarge as error:
-            if self.allowance.left < 0:
+            if self.allowance.remaining < 0:
                 raise
             self.bound = self.bound or error
             return error.message.removeprefix(f"{name}: line {number} ") + "; it was left out"
@@ -525,7 +528,7 @@ class DerivedCache:
             with files.opened(self._folder / key, follow=False) as file:
                 status = file.status
                 others = status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
-                return file.whole() if status.st_uid == os.geteuid() and not others else None
+                return file.read_all() if status.st_uid == os.geteuid() and not others else None
         except Unreadable:
             return None
 
@@ -619,7 +622,7 @@ def kept(
 def problems(path: Path) -> list[str]:
     """Sentences on the files of timings and reports that are too large to be read."""
     bound = files.limits().streamed
-    reasons = (files.why_not(place(path, name), bound) for name in (NAME, REPORTS))
+    reasons = (files.unreadable_reason(place(path, name), bound) for name in (NAME, REPORTS))
     return [why for why in reasons if why is not None]
 
 

@@ -100,7 +100,7 @@ class TorchCompiles:
                     one = self.kernels[at]
                     self.kernels[at] = replace(
                         one,
-                        failed=failure.said[:SENTENCE_CHARS],
+                        failed=failure.summary[:SENTENCE_CHARS],
                         place=_blamed(failure) or one.place,
                     )
             case "graph_failed":
@@ -228,7 +228,7 @@ class TorchCompiles:
         if failure is None:
             return
         if (one := self._of(event)) is not None:
-            one.made = replace(one.made, failed=failure.said)
+            one.made = replace(one.made, failed=failure.summary)
         else:
             name = as_text(event.get("graph")) or "graph"
             self.kernels.append(_kernel(event, "inductor", name, failure))
@@ -267,11 +267,11 @@ def _kernel(
     """A compile of a kernel; its place is the line that the compiler complains of, if any."""
     return KernelCompile(
         name=as_text(name) or "",
-        by=by,
+        compiler=by,
         process=as_int(event.get("pid")),
         began=as_moment(event.get("began")),
         seconds=as_seconds(event.get("seconds")),
-        failed=None if failure is None else failure.said[:SENTENCE_CHARS],
+        failed=None if failure is None else failure.summary[:SENTENCE_CHARS],
         place=_blamed(failure) or place,
         **more,
     )

@@ -121,7 +121,7 @@ def from_triton(
     else:
         missing[Stage.SOURCE] = "Triton's cache keeps no Python; only a recording does"
     if (error := facts.of_compile(event, blob)) is not None:
-        reason = f"Triton could not compile it: {error.said}"
+        reason = f"Triton could not compile it: {error.summary}"
         missing |= dict.fromkeys(missing.keys() - {Stage.SOURCE}, reason)
     if (why := as_text(event.get("unkept"))) is not None:
         # A file named without content existed, but could not be stored.
@@ -139,7 +139,9 @@ def from_triton(
         target=target_of(ptx, metadata),
         config=config,
         stages=stages,
-        known=Resources(dynamic_shared_bytes=shared if isinstance(shared, int) else None),
+        recorded_resources=Resources(
+            dynamic_shared_bytes=shared if isinstance(shared, int) else None
+        ),
         ranks=() if rank is None else (rank,),
         signature={k: str(v) for k, v in as_map(event.get("signature")).items()},
         specialization=specialization,
@@ -259,7 +261,7 @@ def from_device_code(
         if error is None and log:
             error = facts.of_log(log, "nvcc", path, source, as_text(event.get("command")))
         if error is not None:
-            reason = f"{error.tool or 'its compiler'} could not compile it: {error.said}"
+            reason = f"{error.tool or 'its compiler'} could not compile it: {error.summary}"
             missing |= dict.fromkeys((Stage.PTX, Stage.SASS), reason)
             symbols = symbols or (PurePath(path).name,)
     else:

@@ -185,7 +185,7 @@ def _why_not(entry: os.DirEntry[str], root: Path) -> str | None:
             return (
                 f"is a link that leads out of {root}, and was not followed" if leads_out else None
             )
-    return files.why_not(Path(entry.path), follow=True) or ""
+    return files.unreadable_reason(Path(entry.path), follow=True) or ""
 
 
 def _folder(
@@ -243,7 +243,10 @@ def _triton(
         if size == 0:
             yield _problem(file, "is empty")
             continue
-        if size > allowance.limits.one and (why := files.why_not(file, follow=True)) is not None:
+        if (
+            size > allowance.limits.one
+            and (why := files.unreadable_reason(file, follow=True)) is not None
+        ):
             yield _problem(file, why)
         contents[file.suffix[1:]] = FileContent(file, root)
     if contents:
@@ -378,7 +381,7 @@ def _binaries(file: files.File, root: Path, names: list[str]) -> Iterator[_Binar
     """The kernels' binaries that a file of a model's folder is, or has within it."""
     path = file.path
     if path.suffix == ".cubin":
-        data = file.whole()
+        data = file.read_all()
         contents = {"cubin": FileContent(path, root)} if read_cubin(data) is not None else {}
         kernel_binaries: Iterable[_Binary] = [_Binary(path.stem, path, data, contents)]
     elif path.suffix == ".fatbin":

@@ -439,7 +439,7 @@ def _with(
                 Stage.SASS: StageFile(BytesContent(compiled.cubin), None, "nvdisasm -c"),
             },
             missing={s: why for s, why in variant.missing.items() if s is not Stage.SASS},
-            known=figures.get(variant.symbol, Resources()),
+            recorded_resources=figures.get(variant.symbol, Resources()),
         )
 
     return replace(_changed(recording, with_sass), compilations=(tried,))

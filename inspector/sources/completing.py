@@ -287,7 +287,7 @@ def _measure(
     todo = [
         v
         for k, v in recording.variants()
-        if k.origin in (Origin.TRITON, Origin.INDUCTOR) and v.known.barriers is None
+        if k.origin in (Origin.TRITON, Origin.INDUCTOR) and v.recorded_resources.barriers is None
     ]
 
     def ptxas_events(variant: Variant) -> list[dict[str, object]]:

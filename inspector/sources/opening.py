@@ -306,7 +306,7 @@ def _text(file: files.File, head: bytes, inside: Path | None) -> Iterable[dict[s
     path = file.path
     text = head.decode("utf-8", "surrogateescape")
     if (stage := TEXT_STAGES.get(path.suffix.lower())) is not None:
-        if (why := files.why_not(path, follow=True)) is not None:
+        if (why := files.unreadable_reason(path, follow=True)) is not None:
             raise Unreadable(why)
         content = FileContent(path, inside)
         if b"\0" in head[:4096] and stage is not Stage.PTX:
@@ -316,14 +316,14 @@ def _text(file: files.File, head: bytes, inside: Path | None) -> Iterable[dict[s
         yield from traces.from_torch_trace(path, inside)
     elif traces.MARK in text:
         file.seek(0)
-        yield from traces.from_log(file.whole().decode("utf-8", "surrogateescape"))
+        yield from traces.from_log(file.read_all().decode("utf-8", "surrogateescape"))
 
 
 def _binary(file: files.File, head: bytes) -> Iterable[dict[str, object]]:
     path = file.path
     if is_cubin(head):
         file.seek(0)
-        data = file.whole()
+        data = file.read_all()
         if read_cubin(data) is None:
             raise Unreadable(f"{path} is a damaged cubin", "Compile it again.")
         text = debug_ptx(data)

@@ -243,7 +243,7 @@ def _record(row: bytes) -> tuple[int, dict[str, Any]] | None:
     if prefix is None or start < 0:
         return None
     try:
-        loaded = files.parsed(row[start:], what="a record")
+        loaded = files.parsed(row[start:], label="a record")
     except ValueError:
         return None
     return (int(prefix[1]), loaded) if isinstance(loaded, dict) else None
@@ -429,7 +429,7 @@ def figures(about: dict[str, Any]) -> dict[str, object]:
 
 def _parsed(text: bytes) -> dict[str, Any]:
     try:
-        return as_map(files.parsed(text, what="a payload"))
+        return as_map(files.parsed(text, label="a payload"))
     except (ValueError, files.TooLarge):
         return {}
 
@@ -474,7 +474,7 @@ def from_tritonparse(path: Path, inside: Path | None = None) -> Iterator[Event]:
     try:
         for number, line in enumerate(unpacking.packed_lines(path, inside=inside), 1):
             try:
-                entry = as_map(files.parsed(line, what=f"{path}: line {number}"))
+                entry = as_map(files.parsed(line, label=f"{path}: line {number}"))
             except files.TooLarge as error:
                 problems.append(error.message)
                 continue

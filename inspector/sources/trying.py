@@ -335,7 +335,7 @@ class _Trial:
             target=own_target(ptx) or job.target,
             config={n: metadata[n] for n in CONFIG if n in metadata},
             stages=stages,
-            known=Resources(dynamic_shared_bytes=as_int(metadata.get("shared"))),
+            recorded_resources=Resources(dynamic_shared_bytes=as_int(metadata.get("shared"))),
         )
         return self._column(setting, text, compilation, variant, metadata)
 
@@ -427,7 +427,7 @@ class _Trial:
             messages=compiled.messages,
         )
         figures = from_ptxas(compiled.printed).get(symbol, Resources())
-        shared = request.variant.known.dynamic_shared_bytes
+        shared = request.variant.recorded_resources.dynamic_shared_bytes
         if upper is not None:
             shared = as_int(metadata.get("shared"))
         code = compiled.cubin or b""
@@ -443,7 +443,7 @@ class _Trial:
             target=target,
             config=request.variant.config,
             stages=stages,
-            known=merge(figures, Resources(dynamic_shared_bytes=shared)),
+            recorded_resources=merge(figures, Resources(dynamic_shared_bytes=shared)),
         )
         return self._column(setting, text, compilation, variant, metadata)
 
@@ -527,7 +527,7 @@ class _Trial:
             config=config,
             stages={s: stages[s] for s in Stage if s in stages},
             locations_cubin=None,
-            known=product.known,
+            recorded_resources=product.recorded_resources,
             ptxas=None,
             autotune=None,
             ranks=(),

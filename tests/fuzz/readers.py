@@ -216,10 +216,10 @@ def _links(data: bytes, folder: Path) -> None:
 
 def _look_at(recording: Recording) -> None:
     """What every view does with a recording: JSON of it, tables of it, its contents."""
-    text = jsons.dumps(jsons.recording(recording, lambda variant: variant.known))
+    text = jsons.dumps(jsons.recording(recording, lambda variant: variant.recorded_resources))
     json.loads(text, parse_constant=refuse)
     out, written = printing.page(80, colours=False)
-    out.print(tables.kernels(recording, lambda variant: variant.known, 80))
+    out.print(tables.kernels(recording, lambda variant: variant.recorded_resources, 80))
     tables.graphs(recording, out)
     tables.problems(recording, out)
     printed = written()

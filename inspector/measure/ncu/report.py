@@ -719,7 +719,7 @@ def _variant(short: str, digest: str, launches: Sequence[NcuLaunch]) -> Variant:
         target=f"sm_{digits}" if digits.isdecimal() else None,
         config=_settings(launches),
         stages=stages,
-        known=Resources(registers=first.registers),
+        recorded_resources=Resources(registers=first.registers),
         launches=len(launches),
         missing={s: why for s in KERNEL_STAGES if s not in stages},
         calls=tuple(

@@ -188,7 +188,7 @@ def _fitting(variants: Sequence[Variant], shapes: Sequence[Shape]) -> list[str]:
 
 
 def _may_be(variant: Variant, shape: Shape) -> bool:
-    if len({variant.known.registers, shape.registers} - {None}) > 1:
+    if len({variant.recorded_resources.registers, shape.registers} - {None}) > 1:
         return False
     # Warp specialisation launches more warps than were asked for; its calls say so.
     blocks = {c.block for c in variant.calls if c.block is not None}

@@ -71,7 +71,7 @@ class VariantCard(LineWidget):
         parts = [(label(variant.target or UNKNOWN), ""), *self._failure(variant.error, short)]
         if variant.uncompiled:
             return parts
-        resources, measured = self.resources or variant.known, ""
+        resources, measured = self.resources or variant.recorded_resources, ""
         time = self.times.launch(self.subject.kernel, variant)
         measurement = self.times.latest(self.subject.kernel, variant)
         if time is not None:
@@ -102,7 +102,7 @@ class VariantCard(LineWidget):
         if error is None:
             return []
         if variant is None or variant.uncompiled:
-            message = label(f"✗ did not compile: {error.said}")
+            message = label(f"✗ did not compile: {error.summary}")
             used = min(len(self.subject.name), 30) + len(" 1a1a1a1a  sm_90a    ") + 4
             return [
                 (cut(message, max(17, self.size.width - used)) if short else message, "bold $error")
@@ -262,7 +262,7 @@ def watched_text(recording: Recording, live: Live) -> Content:
     problems = [(f"! {label(problem)}\n", "$warning") for problem in recording.problems[:3]]
     sentence = f"{COMPILED_NOTHING} ptxview doctor lists the tools of this machine."
     if recording.uncaptured:
-        makers = ", ".join(dict.fromkeys(failure.by for failure in recording.uncaptured))
+        makers = ", ".join(dict.fromkeys(failure.compiler for failure in recording.uncaptured))
         count = plural(len(recording.uncaptured), "kernel")
         sentence = f"None was captured of {count} that it made with {label(makers)}."
     return Content.assemble(("No kernels here.  ", "bold"), ended, *problems, (sentence, "$quiet"))

@@ -144,7 +144,7 @@ class TreeSubject(Struct, frozen=True):
             return "Only the graphs of torch.compile have it, and this is in none."
         of_graph = stage in GRAPH_STAGES or (stage is Stage.OUTPUT_CODE and self.kernel is None)
         if of_graph and graph is not None and graph.error is not None:
-            return f"It did not compile: {graph.error.said}"
+            return f"It did not compile: {graph.error.summary}"
         if stage in GRAPH_STAGES:
             return "It was not recorded of this graph."
         if self.variant is None and self.kernel is None:

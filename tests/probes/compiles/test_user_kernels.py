@@ -85,5 +85,5 @@ def test_a_users_kernel_in_a_graph_is_one_kernel_with_its_own_source(
             ptx = [line.text for line in reader.listing(variant, Stage.PTX).lines]
             assert any("st.global" in ptx[n - 1] for n in below[last])
     # The one that was tuned knows both of its configurations.
-    (tuning, *_) = [t for t in mine["tuned"].autotune if t.by == "inductor"]
+    (tuning, *_) = [t for t in mine["tuned"].autotune if t.tuner == "inductor"]
     assert all(one.variant for one in tuning.configurations)
