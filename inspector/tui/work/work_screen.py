@@ -235,12 +235,15 @@ class TimingScreen(WorkScreen):
         self._ready: Ready | None = None
 
     def _past(self) -> tuple[Session, ...]:
+        """Stored sessions with only this variant's rows."""
         timings = [stored.timing for stored in self.times.stored.every(self.kernel, self.variant)]
-        sessions = (
-            replace(s, rows=tuple(t for row in s.rows for t in parts(row) if t in timings))
-            for s in self.times.stored.sessions
-        )
-        return tuple(session for session in sessions if session.rows)
+        sessions = []
+        for session in self.times.stored.sessions:
+            session_parts = (part for row in session.rows for part in parts(row))
+            rows = tuple(part for part in session_parts if part in timings)
+            if rows:
+                sessions.append(replace(session, rows=rows))
+        return tuple(sessions)
 
     def begin(self) -> None:
         self.state, self.notice = TimingState.LOOKING, None
