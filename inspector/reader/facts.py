@@ -304,7 +304,7 @@ class VariantFacts(Listings):
 
     def keep_executed(self, variant: Variant, facts: ExecutedFacts) -> None:
         """Keep the counts of a call whose blocks were run: hints use them from now on."""
-        self.cache.put(self._executed_key(variant), msgspec.json.encode(facts))
+        self.cache.store(self._executed_key(variant), msgspec.json.encode(facts))
         self.pass_over(variant)
 
     def _executed_key(self, variant: Variant) -> str:

@@ -149,7 +149,7 @@ class Summaries:
                 summary = VariantSummary(variant.recorded_resources, lacking=why)
             self._known[variant.hash, variant.symbol] = summary
             if summary.lacking is None:
-                self._reader.cache.put(self._key(variant), msgspec.json.encode(summary))
+                self._reader.cache.store(self._key(variant), msgspec.json.encode(summary))
         self._reader.forget(variants)
 
     def _summary(self, variant: Variant) -> VariantSummary:
@@ -468,7 +468,7 @@ class Reader(GraphReader):
                     lines if function is None else lines[function.first - 1 : function.last]
                 )
                 opcodes |= {line.opcode: None for line in kernel_lines if line.opcode}
-            self.cache.put(key, msgspec.json.encode(tuple(opcodes)))
+            self.cache.store(key, msgspec.json.encode(tuple(opcodes)))
             return tuple(opcodes)
         return None
 

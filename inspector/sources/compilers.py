@@ -405,8 +405,8 @@ def _assemble_cached(
     compiled = compile_ptx(source, target, (), seconds=seconds)
     # What has something to say says it again.
     if compiled.cubin is not None and not compiled.messages:
-        cache.put(keys[0], compiled.cubin)
-        cache.put(keys[1], compiled.printed.encode())
+        cache.store(keys[0], compiled.cubin)
+        cache.store(keys[1], compiled.printed.encode())
     return compiled
 
 

@@ -106,7 +106,7 @@ def _run(tool: Tool, options: tuple[str, ...], cubin: bytes, cache: DerivedCache
         refused = _FAILED + (finished.complaint or f"status {finished.status}").encode()
         output = refused if finished.status != 0 or not finished.out else finished.out
         if finished.status >= 0:  # a tool that was killed may succeed the next time
-            cache.put(key, output)
+            cache.store(key, output)
     if output.startswith(_FAILED):
         raise _Refused(output.removeprefix(_FAILED).decode("utf-8", "replace"))
     return output.decode("utf-8", "surrogateescape")
@@ -344,9 +344,9 @@ def _assemble(
                 return None
             if finished.status != 0 or not out.is_file():
                 if finished.status > 0:  # an assembler that was killed may succeed the next time
-                    cache.put(names[1], _REFUSED)
+                    cache.store(names[1], _REFUSED)
                 return None
             messages, cubin = finished.err + finished.out, files.read(out)
         for name, data in zip(names, (messages, cubin), strict=True):
-            cache.put(name, data)
+            cache.store(name, data)
     return messages.decode("utf-8", "replace"), cubin

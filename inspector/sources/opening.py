@@ -21,11 +21,11 @@ from inspector.recording.layout import (
     Events,
     FileContent,
     is_recording,
-    kept_cache,
     merged,
     read_events,
     recordings_folder,
     unfinished,
+    user_derived_cache,
 )
 from inspector.recording.layout import problems as kept_problems
 from inspector.sources import caches, traces
@@ -256,7 +256,7 @@ def _within(
 
 
 def _folder(path: Path, allowance: files.Allowance) -> Iterable[dict[str, object]]:
-    cache = kept_cache()
+    cache = user_derived_cache()
     if packaged := caches.models(path):
         for model in packaged:
             yield from caches.events(model, path)
@@ -338,7 +338,7 @@ def _binary(file: files.File, head: bytes) -> Iterable[dict[str, object]]:
             "ptx_from": "the cubin's .nv_debug_ptx_txt, which ptxas keeps without its comments",
         }
         return
-    cache = kept_cache()
+    cache = user_derived_cache()
     if path.suffix in (".so", ".o", ".obj") and (path.parent / "build.ninja").is_file():
         built = [i for i in read_folder(path.parent, cache) if isinstance(i, BuiltCubin)]
         if build_events := [event_of(item, cache) for item in built if item.object == path]:

@@ -31,7 +31,7 @@ from inspector.base.text import PtxviewError, UsageError
 from inspector.listing.cubin import Cubin, read_cubin
 from inspector.listing.ptx_statement import bounds, entries
 from inspector.recording.facts import CONFIG, as_int, as_map, from_ptxas, merge
-from inspector.recording.layout import BytesContent, kept_cache
+from inspector.recording.layout import BytesContent, user_derived_cache
 from inspector.sources import disassembly
 from inspector.sources.compilers import (
     CompilerInput,
@@ -366,7 +366,7 @@ class _Trial:
         try:
             code = sass.content.read()
             reproduced = disassembly.reproduction(
-                ptx, code, variant.target, list(tools), kept_cache(), self._likeliest()
+                ptx, code, variant.target, list(tools), user_derived_cache(), self._likeliest()
             )
         except PtxviewError:
             reproduced = None

@@ -258,7 +258,7 @@ def profile_of(events: Events, window: Window, cache: DerivedCache) -> Profile:
         kept: Profile = restored(Profile, files.parsed(cache.get(key) or b""))
         return replace(kept, window=replace(window, steps=kept.window.steps, gpu=kept.window.gpu))
     profile = summarise(content.read(), window)
-    cache.put(key, json.dumps(to_builtins(profile)).encode())
+    cache.store(key, json.dumps(to_builtins(profile)).encode())
     return profile
 
 
