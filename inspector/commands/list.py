@@ -43,7 +43,7 @@ from inspector.reader.facts import GLANCE_SECONDS
 from inspector.reader.query import Term, matching, measured, parse
 from inspector.reader.reader import Reader
 from inspector.reader.tables import table
-from inspector.recording.layout import kept_cache
+from inspector.recording.layout import user_derived_cache
 from inspector.report import jsons, ranks, tables, timings
 from inspector.system import printing
 
@@ -134,7 +134,9 @@ def _selected(profiled: Profiled, terms: Sequence[Term]) -> Profiled:
         for kernel in rec.kernels
         if kernel.id in variants
     )
-    return Profiled(replace(rec, kernels=kernels, graphs=()), kept_cache(), report=profiled.report)
+    return Profiled(
+        replace(rec, kernels=kernels, graphs=()), user_derived_cache(), report=profiled.report
+    )
 
 
 def _known_costs(profiled: Profiled) -> Costs:

@@ -195,7 +195,7 @@ def explain(a: VariantSide, b: VariantSide, summary: Summary, identical: bool) -
     for side_name, side in (("a", a), ("b", b)):
         error = side.variant.error
         if error is not None:
-            sentences.append(f"{side_name} {error.how}: {error.said}")
+            sentences.append(f"{side_name} {error.outcome}: {error.summary}")
     sentences += _causes_with_effects(causes, _effects(d), summary.stage, identical)
     sentences += [text for rule in CONSEQUENCES for text in rule(d)]
     return tuple(sentences)

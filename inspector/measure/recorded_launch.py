@@ -115,7 +115,7 @@ def choose_launch(
             f"Say with what to launch it: {lacks}, and --inputs FILE.npz for its arguments.",
         )
     recorded_bytes = None if call is None else call.shared_bytes
-    known = (wish.shared, recorded_bytes, variant.known.dynamic_shared_bytes, 0)
+    known = (wish.shared, recorded_bytes, variant.recorded_resources.dynamic_shared_bytes, 0)
     launch = TraceLaunch(grid, block, next(size for size in known if size is not None))
     recorded = call if call is not None and (wish.unsized or call.kind != "cuda") else None
     names = tuple(

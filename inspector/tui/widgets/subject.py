@@ -147,7 +147,7 @@ class TreeSubject(Struct, frozen=True):
             return "Only the graphs of torch.compile have it, and this is in none."
         of_graph = in_graph or (stage is Stage.OUTPUT_CODE and self.kernel is None)
         if of_graph and self.graph is not None and self.graph.error is not None:
-            return f"It did not compile: {self.graph.error.said}"
+            return f"It did not compile: {self.graph.error.summary}"
         if in_graph:
             return "It was not recorded of this graph."
         if self.variant is None:
