@@ -127,7 +127,7 @@ class Gathered(Struct):
         )
         mix = None if made is None else made.mix
         time = self.given.launch_time(kernel, variant)
-        taken = self.given.times.of(kernel, variant)
+        taken = self.given.times.representative(kernel, variant)
         severities = [] if own is None else [one.severity for one in reader.findings(variant)]
         return {
             "kernel": at,
