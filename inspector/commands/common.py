@@ -94,9 +94,9 @@ def profiled(
 ) -> ProfiledRecording:
     """Where readers are made: one of a recording, with a report of ncu tied to it, if any."""
     from inspector.measure.ncu.attach import ProfiledRecording
-    from inspector.recording.layout import kept_cache
+    from inspector.recording.layout import user_derived_cache
 
-    return ProfiledRecording(recording, kept_cache(), device, report)
+    return ProfiledRecording(recording, user_derived_cache(), device, report)
 
 
 # -- words and options ----------------------------------------------------------------------------

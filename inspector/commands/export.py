@@ -16,10 +16,11 @@ from inspector.commands import common
 from inspector.commands.common import DEVICE, flag, open_reader, option, say, select_all, takes
 from inspector.estimate.launches import ESTIMATE_SECONDS, LaunchEstimates, launch_evidence
 from inspector.export import collected
-from inspector.export.collected import SAID, WHAT, Remover
+from inspector.export.collected import REMOVABLE, REMOVABLE_TEXTS, Remover
+from inspector.export.comparisons import KernelVariant
 from inspector.export.markdown import contents, markdown
-from inspector.export.page import Found, page
-from inspector.export.page import named as said_of
+from inspector.export.page import counts_text as said_of
+from inspector.export.page import page
 from inspector.measure.evidence import Evidence
 from inspector.measure.time.results import times
 from inspector.reader.reader import Reader
@@ -93,7 +94,7 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
                 reader = common.reader_of(collection.recording(name), args.device)
             selected = select_all(reader.recording, () if without else selectors)
             evidence = _evidence(reader, path, selected)
-            content = (evidence, [SAID[kind] for kind in without], bool(selectors))
+            content = (evidence, [REMOVABLE_TEXTS[kind] for kind in without], bool(selectors))
             size = _written(reader, selected, form, target, content, left_out)
     except BrokenPipeError:
         raise
@@ -130,7 +131,7 @@ def _collected(
     """The recording as events, its selected kernels, without what is taken out."""
     collection = collected.collect(path)
     if selectors:
-        collection = collected.some_of(
+        collection = collected.subset(
             collection, select_all(collection.recording(str(path)), selectors)
         )
     return Remover(without).collected(collection) if without else collection
@@ -182,13 +183,13 @@ def _target(path: Path, form: str, output: str | None) -> Path | None:
 
 def _without(text: str) -> tuple[str, ...]:
     words = [word.strip() for word in text.split(",") if word.strip()]
-    if odd := [word for word in words if word not in WHAT]:
-        hint = f"--without knows: {', '.join(WHAT)}, or several of them."
+    if odd := [word for word in words if word not in REMOVABLE]:
+        hint = f"--without knows: {', '.join(REMOVABLE)}, or several of them."
         raise UsageError(f"{odd[0]} cannot be taken out", hint)
-    return tuple(kind for kind in WHAT if kind in words)
+    return tuple(kind for kind in REMOVABLE if kind in words)
 
 
-def _evidence(reader: Reader, path: Path, selected: Sequence[Found]) -> Evidence:
+def _evidence(reader: Reader, path: Path, selected: Sequence[KernelVariant]) -> Evidence:
     """Times of launches; those that were not measured are simulated for a while."""
     estimates = LaunchEstimates(reader)
     evidence = launch_evidence(reader, estimates, with_window=True)
@@ -200,7 +201,7 @@ def _evidence(reader: Reader, path: Path, selected: Sequence[Found]) -> Evidence
 
 def _written(
     reader: Reader,
-    selected: list[Found],
+    selected: list[KernelVariant],
     form: str,
     target: Path | None,
     content: tuple[Evidence, list[str], bool],
@@ -231,7 +232,7 @@ def _written(
         pieces: Iterable[str] = (text,)
     else:
         pieces = page(
-            reader, selected, given=evidence, removed=removed, named=named, left_out=left_out
+            reader, selected, evidence=evidence, removed=removed, named=named, left_out=left_out
         )
     if target is None:
         for piece in pieces:

@@ -43,7 +43,7 @@ from inspector.reader.facts import GLANCE_SECONDS
 from inspector.reader.query import Term, matching, measured, parse
 from inspector.reader.reader import Reader
 from inspector.reader.tables import table
-from inspector.recording.layout import kept_cache
+from inspector.recording.layout import user_derived_cache
 from inspector.report import jsons, ranks, tables, timings
 from inspector.system import printing
 
@@ -135,7 +135,7 @@ def _selected(profiled: ProfiledRecording, terms: Sequence[Term]) -> ProfiledRec
         if kernel.id in variants
     )
     return ProfiledRecording(
-        replace(rec, kernels=kernels, graphs=()), kept_cache(), report=profiled.report
+        replace(rec, kernels=kernels, graphs=()), user_derived_cache(), report=profiled.report
     )
 
 

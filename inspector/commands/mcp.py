@@ -40,9 +40,9 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
         raise ToolMissing(
             "the protocol's SDK is not installed", "Get it with: pip install 'ptxview[mcp]'"
         )
-    from inspector.serve.protocol import speak
+    from inspector.serve.protocol import serve_stdio
 
     if sys.stdin.isatty():
         say("waiting for a client of the Model Context Protocol; Ctrl-D ends it")
-    speak(server)
+    serve_stdio(server)
     return Exit.OK

@@ -27,9 +27,9 @@ from inspector.export.repro.script import (
     TORCH_TYPES,
     ExtensionCall,
     TritonLaunch,
+    build_flags,
     extension_script,
     is_function,
-    own_flags,
     triton_script,
 )
 from inspector.measure.recorded_launch import chosen_call, default_call
@@ -137,7 +137,7 @@ def _extension(
     }
     digests |= {PurePath(p).name: d for p, d in as_map(build.get("sources")).items()}
     texts = {name: text_of(events.blob(digest)) for name, digest in digests.items()}
-    flags = own_flags(text_of(events.blob(built.get("build.ninja"))))
+    flags = build_flags(text_of(events.blob(built.get("build.ninja"))))
     for word in (w for words in flags.values() for w in words if "/" in w):
         say(f"the build had {shown(word)}, which is of the machine it was recorded on")
     check, reference = _check(args.check_with)
@@ -207,7 +207,7 @@ def _triton(
         kernel=kernel.demangled,
         variant=variant.id,
         source=source,
-        where=text_owner,
+        source_label=text_owner,
         grid=grid,
         arguments=passed,
         shares=() if call is None else call.shares,
@@ -325,8 +325,8 @@ def _source(
                 as_text(source.get("name")) or name,
                 first if isinstance(first, int) else None,
                 recorded=_recorded(source),
-                others=_other_files(events, path),
-                also=[str(a.value) for a in passed if is_function(a, text)],
+                other_files=_other_files(events, path),
+                extra_functions=[str(a.value) for a in passed if is_function(a, text)],
             )
             is_generated = kernel.origin is Origin.INDUCTOR
             return cut_out, generated if is_generated else PurePath(path).name

@@ -34,7 +34,7 @@ from inspector.measure.ncu.attach import ProfiledRecording
 from inspector.reader.listings import decode
 from inspector.reader.query import select_graph, select_one
 from inspector.reader.reader import Reader
-from inspector.recording.layout import kept_cache
+from inspector.recording.layout import user_derived_cache
 from inspector.report import calls as graph_report
 from inspector.report import card, jsons, profile, tables, timings
 from inspector.sources.opening import open_path, open_text
@@ -191,7 +191,7 @@ def _opened(path: str | None, args: argparse.Namespace) -> ProfiledRecording:
     from inspector.measure.ncu import report as reports
     from inspector.sources.compilers import assembled
 
-    recording = assembled(recording, kept_cache(), args.device)
+    recording = assembled(recording, user_derived_cache(), args.device)
     if not args.annotate and not args.json:
         for compilation in recording.compilations:
             if compilation.failed is not None:
@@ -330,7 +330,7 @@ def _no_stage(reader: Reader, graph: Graph, stage: Stage) -> UsageError:
     """Why a graph has not that stage, and who has."""
     message = f"there is no {stage.value} of graph {graph.id}"
     if graph.error is not None and stage is Stage.OUTPUT_CODE:
-        return UsageError(f"{message}: it did not compile: {graph.error.said}")
+        return UsageError(f"{message}: it did not compile: {graph.error.summary}")
     if stage in KERNEL_STAGES:
         has = ", ".join(graph_stage.value for graph_stage in reader.graph_stages(graph))
         kernels = ", ".join(graph.kernels)

@@ -46,7 +46,7 @@ from inspector.measure.time.take import (
 )
 from inspector.reader.query import Found, select, select_calls, select_one
 from inspector.reader.reader import Reader
-from inspector.recording.layout import is_recording, place
+from inspector.recording.layout import is_recording, record_file
 from inspector.report import jsons, races, timings
 from inspector.report.tables import need_compiled
 from inspector.sources.opening import is_there, newest, path_or_unfinished
@@ -288,7 +288,7 @@ def keep(path: Path, session: Session) -> None:
     try:
         store(path, session)
     except OSError as error:
-        printing.narrate(f"the times are not kept: {place(path)}: {error.strerror or error}")
+        printing.narrate(f"the times are not kept: {record_file(path)}: {error.strerror or error}")
 
 
 def _stored(path: Path, only: tuple[tuple[Found, ...], tuple[Call, ...]] | None, json: bool) -> int:

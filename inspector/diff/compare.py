@@ -374,7 +374,7 @@ def tuned_codes(kernels: Iterable[Kernel]) -> Codes:
             file = variant.stages.get(Stage.SASS)
             with suppress(PtxviewError):
                 if file is not None and not file.costly and (code := code_of(variant)):
-                    out[variant.id] = code, variant.known.dynamic_shared_bytes
+                    out[variant.id] = code, variant.recorded_resources.dynamic_shared_bytes
     return out
 
 

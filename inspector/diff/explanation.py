@@ -496,7 +496,9 @@ def explain(a: VariantSide, b: VariantSide, summary: Summary, identical: bool) -
     total = {} if per_element else {f"{d.stage}_instructions": f"{d.stage.upper()} instructions"}
     effects = [*counts, *_figures(d, _FIGURES | total)]
     errors = (("a", a.variant.error), ("b", b.variant.error))
-    out = [f"{name} {error.how}: {error.said}" for name, error in errors if error is not None]
+    out = [
+        f"{name} {error.outcome}: {error.summary}" for name, error in errors if error is not None
+    ]
     same = f"the {summary.stage.value} is the same but for names"
     effect_text = ", ".join(effects[:MAX_EFFECTS]) or (same if identical and causes else "")
     if len(causes) == 1:

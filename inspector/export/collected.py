@@ -25,17 +25,19 @@ from inspector.base.text import PtxviewError, words
 from inspector.listing.cubin import debug_spans, is_elf
 from inspector.recording.assemble import REMOVED, Assembly
 from inspector.recording.facts import Blob
-from inspector.recording.layout import NAME, SCHEMA, BytesContent, Writer, kept, pack
+from inspector.recording.layout import SCHEMA, TIMINGS, BytesContent, Writer, pack, stored_records
 from inspector.sources.opening import raw_events
 
 Event = Mapping[str, object]
-Found = tuple[Kernel, Variant]
+KernelVariant = tuple[Kernel, Variant]
 
-OF_A_KERNEL = words(
+KERNEL_EVENTS = words(
     "triton triton_failed triton_said loaded not_loaded not_launched launched ptxas configured"
 )
-OF_GRAPHS = words("graph graph_failed graph_text graph_nodes graph_uncoded dynamo_nodes user_file")
-OF_BUILDS = ("extension", "library")
+GRAPH_EVENTS = words(
+    "graph graph_failed graph_text graph_nodes graph_uncoded dynamo_nodes user_file"
+)
+BUILD_EVENTS = ("extension", "library")
 DIGEST_CHARS = 64  # length of a content's name, its SHA-256 in hex
 
 
@@ -51,17 +53,22 @@ class Collected(Struct):
         """Return the content of that name; None if missing or unreadable."""
         if not isinstance(digest, str):
             return None
-        if (data := self.contents.get(digest)) is None and (held := self.blob(digest)) is not None:
-            with suppress(PtxviewError):
-                data = held.read()
-        return data
+        if digest in self.contents:
+            return self.contents[digest]
+        stored_content = self.blob(digest)
+        if stored_content is None:
+            return None
+        try:
+            return stored_content.read()
+        except PtxviewError:
+            return None
 
     def recording(self, path: str) -> Recording:
-        def held(digest: object) -> Content | None:
+        def content_of(digest: object) -> Content | None:
             data = self.content(digest)
             return None if data is None else BytesContent(data)
 
-        return Assembly(held).recording(path, [dict(e) for e in self.events])
+        return Assembly(content_of).recording(path, [dict(e) for e in self.events])
 
     def as_json(self) -> bytes:
         lines = (json.dumps(e, ensure_ascii=True) for e in (*self.events, *self.timings))
@@ -78,52 +85,85 @@ class Collected(Struct):
                     writer.event(**(event if number else event | {"schema": SCHEMA}))
             if self.timings:
                 lines = (json.dumps(t, ensure_ascii=True) + "\n" for t in self.timings)
-                (Path(name) / NAME).write_text("".join(lines), "ascii")
+                (Path(name) / TIMINGS).write_text("".join(lines), "ascii")
             pack(Path(name), target)
 
 
 def collect(path: Path) -> Collected:
     events, blob = raw_events(path)
     contents: dict[str, bytes] = {}
-    return Collected([_plain(event, contents) for event in events], contents, kept(path), blob)
+    return Collected(
+        [_with_named_contents(event, contents) for event in events],
+        contents,
+        stored_records(path),
+        blob,
+    )
 
 
-def some_of(given: Collected, found: Sequence[Found]) -> Collected:
+def subset(collected: Collected, kernel_variants: Sequence[KernelVariant]) -> Collected:
     """The events that some variants need, and no others."""
-    hashes = {v.hash for _, v in found}
-    names = {k.name for k, _ in found} | {v.symbol for _, v in found}
-    graphs = any(v.embedded is not None or v.fusion is not None for _, v in found)
-    builds = any("flags" in v.config for _, v in found)
+    selection = _Selection.of(kernel_variants)
+    events = [event for event in collected.events if selection.needs(event)]
+    calls = {(e.get("pid"), str(e.get("id"))) for e in events if e.get("event") == "call"}
+    for event in events:
+        subjects = event.get("subjects")
+        if event.get("event") == "calls" and isinstance(subjects, list):
+            event["subjects"] = [
+                s for s in subjects if isinstance(s, dict) and selection.needs_call(s)
+            ]
+        errors = event.get("failed")
+        if isinstance(errors, Mapping):
+            process = event.get("pid")
+            event["failed"] = {
+                number: error for number, error in errors.items() if (process, number) in calls
+            }
+    return Collected(events, collected.contents, collected.timings, collected.blob)
 
-    def wanted(event: Event) -> bool:
+
+class _Selection(Struct, frozen=True):
+    """The hashes and names of some variants, and whether graphs and builds belong to them."""
+
+    hashes: frozenset[str]
+    names: frozenset[str]
+    has_graphs: bool
+    has_builds: bool
+
+    @classmethod
+    def of(cls, kernel_variants: Sequence[KernelVariant]) -> "_Selection":
+        kernels = [kernel for kernel, _ in kernel_variants]
+        variants = [variant for _, variant in kernel_variants]
+        return cls(
+            frozenset(variant.hash for variant in variants),
+            frozenset([*(k.name for k in kernels), *(v.symbol for v in variants)]),
+            any(v.embedded is not None or v.fusion is not None for v in variants),
+            any("flags" in variant.config for variant in variants),
+        )
+
+    def needs(self, event: Event) -> bool:
         match event.get("event"):
             case "device_code" | "file":
                 # What did not compile has the name of its source.
-                held = [event.get(n) for n in ("cubin", "ptx", "blob", "source_blob")]
-                return next((h for h in held if isinstance(h, str)), None) in hashes
+                digests = [event.get(n) for n in ("cubin", "ptx", "blob", "source_blob")]
+                return next((d for d in digests if isinstance(d, str)), None) in self.hashes
             case "call":
-                return called(event)
+                return self.needs_call(event)
             case "autotune":
-                return event.get("name") in names
-            case kind if kind in OF_A_KERNEL:
-                return event.get("hash") in hashes
+                return event.get("name") in self.names
+            case kind if kind in KERNEL_EVENTS:
+                return event.get("hash") in self.hashes
+            case kind if kind in GRAPH_EVENTS:
+                return self.has_graphs
             case kind:
-                return graphs if kind in OF_GRAPHS else builds or kind not in OF_BUILDS
+                return self.has_builds or kind not in BUILD_EVENTS
 
-    def called(call: Event) -> bool:
-        kind = call.get("kind")
-        if kind in ("extension", "graph"):
-            return builds if kind == "extension" else graphs
-        return call.get("hash", call.get("subject")) in hashes or call.get("name") in names
-
-    events = [e for e in given.events if wanted(e)]
-    calls = {(e.get("pid"), str(e.get("id"))) for e in events if e.get("event") == "call"}
-    for event in events:
-        if event.get("event") == "calls" and isinstance(subjects := event.get("subjects"), list):
-            event["subjects"] = [s for s in subjects if isinstance(s, dict) and called(s)]
-        if isinstance(errors := event.get("failed"), Mapping):
-            event["failed"] = {n: e for n, e in errors.items() if (event.get("pid"), n) in calls}
-    return Collected(events, given.contents, given.timings, given.blob)
+    def needs_call(self, call: Event) -> bool:
+        match call.get("kind"):
+            case "extension":
+                return self.has_builds
+            case "graph":
+                return self.has_graphs
+        digest = call.get("hash", call.get("subject"))
+        return digest in self.hashes or call.get("name") in self.names
 
 
 def strings(value: object) -> Iterator[str]:
@@ -151,7 +191,7 @@ def mapped(value: object, change: Callable[[object], object]) -> Any:
     return change(value)
 
 
-def _plain(event: Event, contents: dict[str, bytes]) -> dict[str, object]:
+def _with_named_contents(event: Event, contents: dict[str, bytes]) -> dict[str, object]:
     """An event of a cache that names its contents, without those that a compiler would make."""
 
     def named(part: object) -> object:
@@ -173,8 +213,8 @@ def _keep(contents: dict[str, bytes], data: bytes) -> str:
     return digest
 
 
-WHAT = ("source", "paths", "args")
-SAID = {
+REMOVABLE = ("source", "paths", "args")
+REMOVABLE_TEXTS = {
     "source": "the source (Python, CUDA C++, output_code and the graphs' texts), comments that "
     "quote it and names of its variables in locations",
     "paths": "paths and names of files, the program's command line, names of users and machines",
@@ -182,8 +222,8 @@ SAID = {
 }
 """What each word takes out, as it is said to whom it is given."""
 
-_OF_SOURCE = words("graph graph_text graph_nodes graph_uncoded dynamo_nodes user_file")
-_KINDS = _OF_SOURCE | words(
+_SOURCE_EVENTS = words("graph graph_text graph_nodes graph_uncoded dynamo_nodes user_file")
+_UNDERSTOOD_EVENTS = _SOURCE_EVENTS | words(
     "process torch device recording end finished tools device_code ptxas triton loaded call "
     "extension library calls autotune configured file problem triton_failed triton_said "
     "graph_failed autotune_failed not_loaded uncaptured generated made_failed unwatched "
@@ -191,7 +231,7 @@ _KINDS = _OF_SOURCE | words(
 )
 """Events that are understood here. Of others, such as a profile, which has stacks, paths and the
 machine in it, nothing is handed on."""
-_SECRET = {
+_COMMAND_LINE_FIELDS = {
     "process": ("argv", "executable"),
     "unwatched": ("command",),
     "recording": ("command", "cwd", "environment"),
@@ -201,7 +241,7 @@ _SECRET = {
 """Fields with the program's command line, taken out with paths or args."""
 _MESSAGES: Mapping[str, object] = {"message": REMOVED, "messages": [], "log": None}
 _ERROR: Mapping[str, object] = {"error": "removed"}
-_QUOTING: Mapping[str, Mapping[str, object]] = {
+_QUOTING_FIELDS: Mapping[str, Mapping[str, object]] = {
     "extension": {**_ERROR, "files": {}, "sources": {}},
     "triton_failed": {**_ERROR, **_MESSAGES},
     "triton_said": _MESSAGES,
@@ -213,24 +253,37 @@ _QUOTING: Mapping[str, Mapping[str, object]] = {
     "made_failed": {"source": None, **_MESSAGES},
 }
 """Fields that hold or quote the source, with their replacements."""
-_SOURCES = {
-    **dict.fromkeys(_OF_SOURCE, ("blob",)),
+_SOURCE_FIELDS = {
+    **dict.fromkeys(_SOURCE_EVENTS, ("blob",)),
     **dict.fromkeys(("made_failed", "triton", "triton_failed"), ("source",)),
     **dict.fromkeys(("uncaptured", "generated"), ("source", "output_code", "ir")),
     "device_code": ("source_blob",),
     "extension": ("files", "sources"),
 }
 """Fields that name contents with sources."""
-_PLACE = ("file", "first", "last")
+_LOCATION_FIELDS = ("file", "first", "last")
 """What of a kernel's source says where it stands, and not what it says."""
 
 _PART = r"[\w.+@~%=,-]+"
 _PATH = re.compile(rf"(?<![\w./*<)\]])(?:/{_PART})+/{_PART}")
 _QUOTED = re.compile(r"(?<=[\"'])/[^\"'\n\\]*/[^\"'\n\\]*(?=[\"'])")
 _NAME = re.compile(r"(?<![\w.+@~%-])[\w.+@~%-]++")
-"""What may be the name of a file that stands alone; ``_ALONE`` are the endings by which it is."""
-_ALONE = (".py", ".cu", ".cuh", ".cpp", ".cc", ".cxx", ".c", ".hpp", ".hh", ".h", ".so", ".o")
-_ENDINGS = words(
+"""What may be the name of a file that stands alone; ``_FILE_ENDINGS`` decide."""
+_FILE_ENDINGS = (
+    ".py",
+    ".cu",
+    ".cuh",
+    ".cpp",
+    ".cc",
+    ".cxx",
+    ".c",
+    ".hpp",
+    ".hh",
+    ".h",
+    ".so",
+    ".o",
+)
+_PRESERVED_ENDINGS = words(
     "cudafe1 cuda cpp ptx cubin fatbin ttir ttgir llir json so o py pyi cu cuh cc cxx c hpp hh h "
     "bc ninja"
 )
@@ -240,88 +293,95 @@ _COMMENT = re.compile(r"(?://|;).*$", re.MULTILINE)
 _PRINTABLE = re.compile(rb"[\x20-\x7e]{4,}")
 _OPAQUE = re.compile(r"c[a-z2-7]{51}|[A-Z2-7]{52}|[0-9a-f]{32,64}")
 """Names that are digests; Inductor's kernels are identified by them."""
-_COMMON = words(
+_COMMON_NAMES = words(
     "root user users home test tests work main python ubuntu localhost admin float half docker"
 )
 """Names of users and machines that name nobody, and words of programs."""
 LETTERS = "abcdefghijklmnopqrstuvwyz"
-MANGLED = 5  # letters of a file's name from which it is looked for within the names of functions
+MIN_MANGLED_CHARS = (
+    5  # letters of a file's name from which it is looked for within the names of functions
+)
 _ODD = re.compile(r"[^A-Za-z0-9_]")
-QUOTE = 6  # characters of a comment from which it is looked for in the source
+MIN_QUOTE_CHARS = 6  # characters of a comment from which it is looked for in the source
 
 
 class Remover:
-    """Takes out; ``what`` are words of ``WHAT``. Words of the same length are made in order."""
+    """Removes ``parts``, words of ``REMOVABLE``; replacements of one length are made in order."""
 
-    def __init__(self, what: Iterable[str]) -> None:
-        self.what = frozenset(what)
+    def __init__(self, parts: Iterable[str]) -> None:
+        self.parts = frozenset(parts)
         self._words: dict[str, str] = {}
-        self._taken: set[str] = set()
-        self._fresh: dict[int, Iterator[tuple[str, ...]]] = {}  # words of so many letters
+        self._used_words: set[str] = set()
+        self._unused_words: dict[int, Iterator[tuple[str, ...]]] = {}  # words of so many letters
         self._paths: set[str] = set()
         self._mangled: dict[str, str] = {}
         self._sources: list[str] = []
-        self._who = re.compile(r"(?!)")
+        self._names_pattern = re.compile(r"(?!)")
 
-    def collected(self, given: Collected) -> Collected:
+    def collected(self, original: Collected) -> Collected:
         """The same recording without it. Raises ``PtxviewError`` where something is still there."""
-        kept = [e for e in given.events if e.get("event") in _KINDS]
-        if "source" in self.what:
-            self._sources = list(_source_texts(given, kept))
-            kept = [e for e in kept if e.get("event") not in _OF_SOURCE]
-        if "paths" in self.what:
-            names = sorted(_persons(given, kept), key=lambda n: (-len(n), n))
-            either = "|".join(map(re.escape, names))
-            self._who = re.compile(rf"(?<!\w)(?:{either})(?!\w)" if either else r"(?!)")
-        out = Collected()
+        events = [e for e in original.events if e.get("event") in _UNDERSTOOD_EVENTS]
+        if "source" in self.parts:
+            self._sources = list(_source_texts(original, events))
+            events = [e for e in events if e.get("event") not in _SOURCE_EVENTS]
+        if "paths" in self.parts:
+            self._names_pattern = _whole_words(_user_and_machine_names(original, events))
+        result = Collected()
         digests: dict[str, str] = {}
-        numbers = {e.get("blob") for e in kept if e.get("event") == "timeline"}
+        timeline_digests = {e.get("blob") for e in events if e.get("event") == "timeline"}
         # Events first: contents name files by less than their paths.
-        events: list[dict[str, object]] = [mapped(self._event(e), self._changed) for e in kept]
-        events.append({"event": "removed", "what": [w for w in WHAT if w in self.what]})
-        for event in events:
+        changed_events: list[dict[str, object]] = [
+            mapped(self._event(e), self._changed_text) for e in events
+        ]
+        changed_events.append(
+            {"event": "removed", "what": [w for w in REMOVABLE if w in self.parts]}
+        )
+        for event in changed_events:
             for digest in named_in(event):
-                if digest not in digests and (content := given.content(digest)) is not None:
-                    content = content if digest in numbers else self._content(content)
-                    digests[digest] = _keep(out.contents, content)
+                content = None if digest in digests else original.content(digest)
+                if content is None:
+                    continue
+                if digest not in timeline_digests:
+                    content = self._content(content)
+                digests[digest] = _keep(result.contents, content)
         # A record of times names kernels and shapes, and the stopwatch; a report of ncu has it all.
-        out.timings = [mapped(t, self._changed) for t in given.timings]
-        out.events = [mapped(e, lambda part: digests.get(part, part)) for e in events]  # type: ignore[call-overload]
-        # Nothing that was to be taken out is left. Raises ``PtxviewError`` if something is
+        result.timings = [mapped(t, self._changed_text) for t in original.timings]
+        result.events = [mapped(e, lambda part: digests.get(part, part)) for e in changed_events]  # type: ignore[call-overload]
+        self._check_removed(result)
+        return result
+
+    def _check_removed(self, result: Collected) -> None:
+        """Raise ``PtxviewError`` where a path or a name that was to be removed is still there."""
         needles = sorted(p for p in self._paths if p != self._path(p) and len(p) > 5)
-        patterns = [*(re.escape(_encoded(p)) for p in needles), _encoded(self._who.pattern)]
+        patterns = [
+            *(re.escape(_encoded(p)) for p in needles),
+            _encoded(self._names_pattern.pattern),
+        ]
         search = re.compile(b"|".join(patterns)).search
-        for data in (*out.contents.values(), out.as_json()):
-            if (match := search(data)) is not None:
+        for data in (*result.contents.values(), result.as_json()):
+            match = search(data)
+            if match is not None:
                 raise PtxviewError(
                     f"{match[0][:80].decode('utf-8', 'replace')} could not be removed",
                     "Nothing was written. Leave its kernel out, and please report it.",
                 )
-        return out
 
     def _event(self, event: Event) -> dict[str, object]:
         """An event without the fields that are taken out whole."""
         kind = str(event.get("event"))
         out = dict(event)
-        if self.what & {"paths", "args"}:
-            out |= {name: None for name in _SECRET.get(kind, ()) if name in out}
+        if self.parts & {"paths", "args"}:
+            out |= {name: None for name in _COMMAND_LINE_FIELDS.get(kind, ()) if name in out}
+        if "source" in self.parts:
+            return out | _without_source(kind, out)
         files = event.get("files")
-        if "source" in self.what:
-            quoting = _QUOTING.get(kind, {})
-            out |= {name: value for name, value in quoting.items() if out.get(name) is not None}
-            if kind == "calls" and isinstance(errors := event.get("failed"), Mapping):
-                out["failed"] = dict.fromkeys(errors, REMOVED)
-            if kind in ("triton", "triton_failed"):
-                for part, kept in (("source", _PLACE.__contains__), ("files", "source".__ne__)):
-                    if isinstance(held := event.get(part), Mapping):
-                        out[part] = {name: value for name, value in held.items() if kept(name)}
-        elif kind == "extension" and isinstance(files, Mapping):
+        if kind == "extension" and isinstance(files, Mapping):
             # Its build file has the machine's paths, and is not read.
             out["files"] = {k: v for k, v in files.items() if k.endswith((".cu", ".cpp"))}
         return out
 
-    def _changed(self, text: object) -> object:
-        if not isinstance(text, str) or "paths" not in self.what or _OPAQUE.fullmatch(text):
+    def _changed_text(self, text: object) -> object:
+        if not isinstance(text, str) or "paths" not in self.parts or _OPAQUE.fullmatch(text):
             return text
         if text.startswith("/") and "\n" not in text and not text.startswith("//"):
             return self._path(text)
@@ -329,19 +389,19 @@ class Remover:
 
     def _content(self, data: bytes) -> bytes:
         if is_elf(data):
-            return self._elf(data) if "paths" in self.what else data
+            return self._elf(data) if "paths" in self.parts else data
         text = data.decode("utf-8", "surrogateescape")
-        if "source" in self.what:
+        if "source" in self.parts:
             text = _NAMED.sub(r"loc(\1)", text)
             text = _COMMENT.sub(self._unquoted, text)
-        if "paths" in self.what:
+        if "paths" in self.parts:
             text = self._pathless(text)
         return text.encode("utf-8", "surrogateescape")
 
     def _unquoted(self, comment: re.Match[str]) -> str:
         """Return a comment, or a placeholder if it quotes the source."""
         inner = comment[0].lstrip("/; \t*").rstrip()
-        quoted = len(inner) >= QUOTE and any(inner in source for source in self._sources)
+        quoted = len(inner) >= MIN_QUOTE_CHARS and any(inner in source for source in self._sources)
         return comment[0][:2].rstrip() + " removed" if quoted else comment[0]
 
     def _elf(self, data: bytes) -> bytes:
@@ -364,10 +424,10 @@ class Remover:
         """A text whose paths, names of files and of users are other words of the same length."""
         text = _QUOTED.sub(lambda m: self._path(m[0]), text)
         text = _PATH.sub(lambda m: self._path(m[0]), text)
-        text = _NAME.sub(lambda m: self._word(m[0]) if m[0].endswith(_ALONE) else m[0], text)
+        text = _NAME.sub(lambda m: self._word(m[0]) if m[0].endswith(_FILE_ENDINGS) else m[0], text)
         for old, new in self._mangled.items():
             text = text.replace(old, new)
-        return self._who.sub(lambda m: self._word(m[0]), text)
+        return self._names_pattern.sub(lambda m: self._word(m[0]), text)
 
     def _path(self, path: str) -> str:
         if path not in self._paths and path.count("/") > 1:
@@ -377,21 +437,44 @@ class Remover:
     def _word(self, part: str) -> str:
         """Another word for a part of a path, of the same length; digests stay."""
         stem, ending = part, ""
-        while (cut := stem.rpartition("."))[1] and cut[2] in _ENDINGS:
+        while (cut := stem.rpartition("."))[1] and cut[2] in _PRESERVED_ENDINGS:
             stem, ending = cut[0], f".{cut[2]}{ending}"
-        if not stem.strip(".") or _OPAQUE.fullmatch(stem) or part in self._taken:
+        if not stem.strip(".") or _OPAQUE.fullmatch(stem) or part in self._used_words:
             return part
         word = self._words.get(part)
         if word is None:
             size = len(_encoded(stem))
-            fresh = self._fresh.setdefault(size, product(LETTERS, repeat=min(size, 4)))
+            fresh = self._unused_words.setdefault(size, product(LETTERS, repeat=min(size, 4)))
             other = "".join(next(fresh, "x" * size)).rjust(size, "x")
             word = self._words[part] = other + ending
-            self._taken |= {other, word}
-            if ending.endswith((".cu", ".cuh")) and len(part) > MANGLED:
+            self._used_words |= {other, word}
+            if ending.endswith((".cu", ".cuh")) and len(part) > MIN_MANGLED_CHARS:
                 # nvcc names what is local to a file by it: _GLOBAL__N__8f2f_7_cuda_cu_1234.
                 self._mangled[_ODD.sub("_", part)] = _ODD.sub("_", word)
         return word
+
+
+def _without_source(kind: str, event: Event) -> dict[str, object]:
+    """The replaced fields of an event that hold or quote the source."""
+    quoting = _QUOTING_FIELDS.get(kind, {})
+    out = {name: value for name, value in quoting.items() if event.get(name) is not None}
+    errors = event.get("failed")
+    if kind == "calls" and isinstance(errors, Mapping):
+        out["failed"] = dict.fromkeys(errors, REMOVED)
+    if kind in ("triton", "triton_failed"):
+        source = event.get("source")
+        if isinstance(source, Mapping):
+            out["source"] = {k: v for k, v in source.items() if k in _LOCATION_FIELDS}
+        files = event.get("files")
+        if isinstance(files, Mapping):
+            out["files"] = {k: v for k, v in files.items() if k != "source"}
+    return out
+
+
+def _whole_words(names: Iterable[str]) -> re.Pattern[str]:
+    """A pattern of any of the names as whole words, the longest first; of none if there is none."""
+    alternatives = "|".join(map(re.escape, sorted(names, key=lambda n: (-len(n), n))))
+    return re.compile(rf"(?<!\w)(?:{alternatives})(?!\w)" if alternatives else r"(?!)")
 
 
 def _encoded(text: str) -> bytes:
@@ -402,19 +485,19 @@ def _encoded(text: str) -> bytes:
         return text.encode("utf-8", "surrogatepass")
 
 
-def _source_texts(given: Collected, events: Iterable[Event]) -> Iterator[str]:
+def _source_texts(collected: Collected, events: Iterable[Event]) -> Iterator[str]:
     for event in events:
-        fields = _SOURCES.get(str(event.get("event")), ())
+        fields = _SOURCE_FIELDS.get(str(event.get("event")), ())
         for digest in named_in([event.get(name) for name in fields]):
-            if (content := given.content(digest)) is not None and not is_elf(content):
+            if (content := collected.content(digest)) is not None and not is_elf(content):
                 yield content.decode("utf-8", "surrogateescape")
 
 
-def _persons(given: Collected, events: Iterable[Event]) -> set[str]:
+def _user_and_machine_names(collected: Collected, events: Iterable[Event]) -> set[str]:
     """Names of users and machines: of folders of users, and of this machine."""
     names = {socket.gethostname(), socket.gethostname().partition(".")[0]}
     with suppress(KeyError, OSError):
         names.add(getpass.getuser())
-    for text in strings([list(events), given.timings]):
+    for text in strings([list(events), collected.timings]):
         names.update(re.findall(r"(?:/home/|/Users/|torchinductor_)([\w.-]++)", text))
-    return {n for n in names if len(n) > 3 and n.lower() not in _COMMON}
+    return {n for n in names if len(n) > 3 and n.lower() not in _COMMON_NAMES}

@@ -13,7 +13,7 @@ import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
-from itertools import chain, combinations, groupby
+from itertools import chain, combinations
 from pathlib import Path
 from typing import Any, cast
 
@@ -21,39 +21,39 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from inspector import __version__
+from inspector.analyse.hints.subject import Finding
 from inspector.analyse.line_annotations import virtual
 from inspector.base.model import Content, Fusion, Graph, Kernel, Origin, Recording, Stage, Variant
 from inspector.base.text import PtxviewError, base_name, by_key, plural, shown, visible
-from inspector.diff.beside import BesideRow, Sign
 from inspector.diff.canonical import digest
-from inspector.diff.compare import Compared, compare, of_stage
+from inspector.diff.compare import of_stage
 from inspector.estimate.launches import launch_evidence
+from inspector.export.comparisons import KernelVariant, comparisons, pairs_of
 from inspector.measure.evidence import Evidence
 from inspector.measure.gpu_window import GpuWindow
 from inspector.measure.streams import window_streams
-from inspector.reader.facts import MACHINE, at_hand
+from inspector.reader.facts import MACHINE
 from inspector.reader.reader import Reader
-from inspector.report import calls, card, costs, diff_text, jsons, tables, timeline, timings
+from inspector.report import calls, card, costs, jsons, tables, timeline, timings
 from inspector.report.tables import titles
 from inspector.system import files
 from inspector.system.process import side_by_side
 
-Found = tuple[Kernel, Variant]
 Links = Mapping[int, tuple[int, ...]]
 
-MOST_OF_A_STAGE = 4 << 20
+MAX_STAGE_CHARS = 4 << 20
 """Bytes of a stage's text beyond which a page has its size alone: a browser shows no more well."""
-MOST_OF_ALL = 96 << 20
+MAX_PAGE_BYTES = 96 << 20
 """Bytes of compressed content that a page may have: what comes after is said to be left out."""
-TOLD_WHOLE = 4
+MAX_ANNOTATED_FUNCTIONS = 4
 """Functions of a file up to which all lines are annotated, else the kernel's own alone."""
-OPCODES = 24  # opcodes that are counted one by one, the most frequent first
+MAX_OPCODES = 24  # opcodes that are counted one by one, the most frequent first
 
 
 IDLE_STAGES = (Stage.SOURCE, Stage.OUTPUT_CODE, Stage.PTX)
 """Stages of a candidate that was never launched which a page of many variants has."""
 IDLE = "left out: it was never launched, or is a library's and has no time"
-NOTHING_TOLD = {"from": 1, "said": {}, "live": None, "stall": None, "notes": [], "peaks": []}
+NO_ANNOTATIONS = {"from": 1, "said": {}, "live": None, "stall": None, "notes": [], "peaks": []}
 
 TOO_LARGE = "left out: the page would be too large"
 COSTLY = "a compiler would have to be run for it: name the kernel to have it"
@@ -68,16 +68,18 @@ class PageText(Struct, frozen=True):
     text_from: str
 
 
-class Gathered(Struct):
-    """What was gathered so far: compressed values, named by their number, and sentences on what is
-    missing. ``compilers``: whether one may be run for a stage that was not kept. ``idle`` are ids
-    of variants that get figures and some texts alone, ``chosen`` those of kernels that
-    max-autotune generated from its winner."""
+class PageBuilder(Struct):
+    """Collects a page's compressed values, named by their number, and sentences on missing ones.
+
+    ``compilers``: whether a compiler may be run for a stage that was not kept. ``idle`` are ids
+    of variants that get figures and some texts alone, ``winners`` those of kernels that
+    max-autotune generated from its winner.
+    """
 
     reader: Reader
-    given: Evidence
+    evidence: Evidence
     titles: Mapping[str, str]
-    chosen: AbstractSet[str | None]
+    winners: AbstractSet[str | None]
     idle: AbstractSet[int] = frozenset()
     compilers: bool = False
     pieces: list[bytes] = field(default_factory=list)
@@ -101,7 +103,7 @@ class Gathered(Struct):
 
     @property
     def full(self) -> bool:
-        return self._size_bytes >= MOST_OF_ALL
+        return self._size_bytes >= MAX_PAGE_BYTES
 
     def heading(self) -> dict[str, object]:
         rec = self.reader.recording
@@ -116,21 +118,14 @@ class Gathered(Struct):
             "problems": [*tables.never_ran(rec), *rec.problems],
         }
 
-    def row(self, kernel: Kernel, variant: Variant, at: int) -> dict[str, object]:
-        """What the list and the tiles show of a variant; ``at`` is the place of its kernel."""
+    def variant_row(self, kernel: Kernel, variant: Variant, kernel_place: int) -> dict[str, object]:
+        """What the list and the tiles show of a variant, and the place of its kernel."""
         reader = self.reader
-        resources, percent = reader.resources(variant), reader.occupancy(variant)
-        own = None if id(variant) in self.idle else reader.card(variant)
-        full = None if own is None else own.occupancy
-        made = (
-            None if own is None else own.stage_content(Stage.SASS) or own.stage_content(Stage.PTX)
-        )
-        mix = None if made is None else made.mix
-        time = self.given.launch_time(kernel, variant)
-        taken = self.given.times.representative(kernel, variant)
-        severities = [] if own is None else [one.severity for one in reader.findings(variant)]
+        resources = reader.resources(variant)
+        percent = reader.occupancy(variant)
+        won = (variant.autotune or {}).get("winner") is True or kernel.id in self.winners
         return {
-            "kernel": at,
+            "kernel": kernel_place,
             "id": variant.id,
             "target": variant.target,
             "config": tables.config(variant),
@@ -140,24 +135,50 @@ class Gathered(Struct):
             "stack": resources.stack_bytes,
             "shared": tables.shared(resources),
             "occupancy": None if percent is None else round(percent, 2),
-            "limiters": [] if full is None else list(full.limiters),
-            "unknown": "" if own is None else card.unknown_occupancy(own),
-            "instructions": None if mix is None else mix.total,
-            "counted": None if made is None else made.stage.value,
-            "time": None
-            if time is None
-            else {
-                "us": time.us,
-                "text": time.text,
-                "mean": time.meaning,
-                "how": "" if taken is None else timings.how(taken, taken.taken),
-            },
+            "time": self._time(kernel, variant),
             "launches": variant.launches,
-            "won": (variant.autotune or {}).get("winner") is True or kernel.id in self.chosen,
-            "hints": None if own is None else len(severities),
-            "worst": next((s for s in ("warn", "hint", "info") if s in severities), None),
+            "won": won,
             "failed": tables.how(variant),
             "stages": [s.value for s in jsons.ordered(variant.stages)],
+            **self._analysed_columns(variant),
+        }
+
+    def _time(self, kernel: Kernel, variant: Variant) -> dict[str, object] | None:
+        """The time of one launch, what it means and how it was taken; None if unknown."""
+        time = self.evidence.launch_time(kernel, variant)
+        if time is None:
+            return None
+        timing = self.evidence.times.representative(kernel, variant)
+        return {
+            "us": time.us,
+            "text": time.text,
+            "mean": time.meaning,
+            "how": "" if timing is None else timings.how(timing, timing.taken),
+        }
+
+    def _analysed_columns(self, variant: Variant) -> dict[str, object]:
+        """The columns of a row for which listings are analysed: unknown of an idle variant."""
+        if id(variant) in self.idle:
+            return {
+                "limiters": [],
+                "unknown": "",
+                "instructions": None,
+                "counted": None,
+                "hints": None,
+                "worst": None,
+            }
+        variant_card = self.reader.card(variant)
+        occupancy = variant_card.occupancy
+        code = variant_card.stage_content(Stage.SASS) or variant_card.stage_content(Stage.PTX)
+        mix = None if code is None else code.mix
+        severities = [finding.severity for finding in self.reader.findings(variant)]
+        return {
+            "limiters": [] if occupancy is None else list(occupancy.limiters),
+            "unknown": card.unknown_occupancy(variant_card),
+            "instructions": None if mix is None else mix.total,
+            "counted": None if code is None else code.stage.value,
+            "hints": len(severities),
+            "worst": next((s for s in ("warn", "hint", "info") if s in severities), None),
         }
 
     def kernel(self, kernel: Kernel) -> dict[str, object]:
@@ -182,40 +203,46 @@ class Gathered(Struct):
             ],
         }
         if graph.error is not None:
-            out["why"] = f"it did not compile: {graph.error.said}"
+            out["why"] = f"it did not compile: {graph.error.summary}"
         texts: list[dict[str, object]] = []
         for stage in self.reader.graph_stages(graph):
             if stage is Stage.SOURCE:
                 continue  # it is a whole file, and each kernel has it
             text: int | str
-            of: list[list[object]] = []
+            kernel_lines: list[list[object]] = []
             try:
                 if self.full and stage is not Stage.OUTPUT_CODE:
                     raise PtxviewError(TOO_LARGE)
                 text = self._text(self.reader.graph_text(graph, stage), graph.id)
                 if Stage.OUTPUT_CODE in graph.stages:
-                    of = self._kernels_of(graph, stage)
+                    kernel_lines = self._kernels_of(graph, stage)
             except PtxviewError as error:
                 text = error.message
-            texts.append({"stage": stage.value, "text": text, "of": of})
+            texts.append({"stage": stage.value, "text": text, "of": kernel_lines})
         out["texts"] = texts
         return out
 
     def _kernels_of(self, graph: Graph, stage: Stage) -> list[list[object]]:
         """Lines of a graph's stage, each with the places of the kernels that it belongs to."""
-        own = {n: at for at, k in enumerate(graph.kernels) for n in graph.calls.get(k, ())}
-        links: Mapping[int, tuple[int, ...]] = {n: (n,) for n in own}
+        place_by_line: dict[int, int] = {}
+        for place, kernel in enumerate(graph.kernels):
+            place_by_line |= dict.fromkeys(graph.calls.get(kernel, ()), place)
+        links: Mapping[int, tuple[int, ...]] = {n: (n,) for n in place_by_line}
         if stage is not Stage.OUTPUT_CODE:
             links = self.reader.graph_links(graph, stage, Stage.OUTPUT_CODE)
-        of = {n: sorted({own[m] for m in lines if m in own}) for n, lines in links.items()}
-        return [[n, kernels] for n, kernels in of.items() if kernels]
+        out: list[list[object]] = []
+        for line_number, linked in links.items():
+            places = sorted({place_by_line[n] for n in linked if n in place_by_line})
+            if places:
+                out.append([line_number, places])
+        return out
 
     def variant(self, kernel: Kernel, variant: Variant) -> int:
         """Return the block of a variant; texts are separate blocks."""
         if self.full:
             self.left_out.append(
                 f"{base_name(kernel.name)} {variant.id}: a page of more than "
-                f"{MOST_OF_ALL >> 20} MiB is no longer opened quickly; name it to have it alone"
+                f"{MAX_PAGE_BYTES >> 20} MiB is no longer opened quickly; name it to have it alone"
             )
             return self.add({"why": TOO_LARGE})
         stages, missing = self._stages(kernel, variant)
@@ -238,23 +265,24 @@ class Gathered(Struct):
 
     def _analysis(self, variant: Variant) -> dict[str, object]:
         """What is said of a variant as a whole; of equal digests ``diff`` finds no change."""
-        reader, own = self.reader, self.reader.card(variant)
+        reader, variant_card = self.reader, self.reader.card(variant)
         return {
             # The card's rows, as ``show -a`` prints them.
             "card": [
-                [row[: card.LABEL].rstrip(), row[card.LABEL :]] for row in card.lines(own, 100_000)
+                [row[: card.LABEL].rstrip(), row[card.LABEL :]]
+                for row in card.lines(variant_card, 100_000)
             ],
             "mix": [
                 {
-                    "stage": made.stage.value,
-                    "total": made.mix.total,
-                    "costs": list(made.mix.by_cost),
-                    "unclassed": made.mix.unclassed,
-                    "opcodes": list(made.mix.by_opcode)[:OPCODES],
-                    "opcodes_in_all": len(made.mix.by_opcode),
+                    "stage": stage_content.stage.value,
+                    "total": stage_content.mix.total,
+                    "costs": list(stage_content.mix.by_cost),
+                    "unclassed": stage_content.mix.unclassed,
+                    "opcodes": list(stage_content.mix.by_opcode)[:MAX_OPCODES],
+                    "opcodes_in_all": len(stage_content.mix.by_opcode),
                 }
-                for made in own.stages
-                if made.mix is not None
+                for stage_content in variant_card.stages
+                if stage_content.mix is not None
             ],
             "hints": [
                 {
@@ -269,9 +297,9 @@ class Gathered(Struct):
             ],
             "lacking": reader.lacking(variant),
             "same": {
-                stage.value: found.hex()
+                stage.value: stage_digest.hex()
                 for stage in MACHINE
-                if (found := of_stage(reader, variant, stage, digest)) is not None
+                if (stage_digest := of_stage(reader, variant, stage, digest)) is not None
             },
         }
 
@@ -291,16 +319,18 @@ class Gathered(Struct):
                     raise PtxviewError(COSTLY)
                 label = f"{base_name(kernel.name)} {variant.id} {stage.value}"
                 text = self._stage_text(variant, stage, label)
-                near = not idle or variant.lines_in(stage) is not None
-                own = reader.function(variant, stage) if near else None
+                has_function = not idle or variant.lines_in(stage) is not None
+                function = reader.function(variant, stage) if has_function else None
                 stages[stage.value] = {
                     "text": text.block,
                     "lines": text.lines,
                     "from": text.text_from,
                     "path": file.origin_path,
-                    "first": 1 if own is None else max(own.first, 1),
-                    "last": text.lines if own is None else own.last,
-                    "told": self.add(NOTHING_TOLD) if idle else self._told(variant, stage),
+                    "first": 1 if function is None else max(function.first, 1),
+                    "last": text.lines if function is None else function.last,
+                    "told": self.add(NO_ANNOTATIONS)
+                    if idle
+                    else self._line_annotations(variant, stage),
                 }
             except PtxviewError as error:
                 missing[stage.value] = error.message
@@ -318,52 +348,57 @@ class Gathered(Struct):
         self._previous_texts[stage] = out
         return out
 
-    def _text(self, whole: str, label: str) -> int:
+    def _text(self, content: str, label: str) -> int:
         """The block of a text. Raises ``PtxviewError`` where it is too large."""
-        if len(whole) > MOST_OF_A_STAGE:
-            why = f"{len(whole):,} characters are too many for a page"
+        if len(content) > MAX_STAGE_CHARS:
+            why = f"{len(content):,} characters are too many for a page"
             self.left_out.append(f"{label}: {why}; ptxview show prints it")
             raise PtxviewError(why)
         # The kernels of a file, or of a graph, have one text.
-        key = hashlib.sha256(whole.encode("utf-8", "surrogatepass")).hexdigest()
+        key = hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()
         if key not in self._numbers:
-            lines = (shown(text.rstrip("\r")) for text in whole.split("\n"))
+            lines = (shown(text.rstrip("\r")) for text in content.split("\n"))
             self._numbers[key] = self.add({"text": "\n".join(lines)})
         return self._numbers[key]
 
-    def _told(self, variant: Variant, stage: Stage) -> int:
+    def _line_annotations(self, variant: Variant, stage: Stage) -> int:
         """Return the block of line annotations: sentences, live registers, stalls, notes."""
         annotations = self.reader.line_annotations(variant, stage)
         listing = self.reader.listing(variant, stage)
         lines: Sequence[int] = annotations.upper
         if stage in MACHINE:
-            first, last = 1, len(listing.lines)
-            if len(listing.functions) > TOLD_WHOLE:
-                own = self.reader.function(variant, stage)
-                first, last = (1, 0) if own is None else (own.first, own.last)
-            lines = range(first, last + 1)
+            lines = range(1, len(listing.lines) + 1)
+            if len(listing.functions) > MAX_ANNOTATED_FUNCTIONS:
+                function = self.reader.function(variant, stage)
+                lines = () if function is None else range(function.first, function.last + 1)
         first = lines[0] if lines else 1
-        said: dict[int, str] = {}
+        texts: dict[int, str] = {}
         notes: list[list[object]] = []
         live: list[int | None] = [None] * (lines[-1] - first + 1 if lines else 0)
         stall = live.copy()
-        for n in lines:
-            told = annotations.at(n)
-            if (counts := told.counts()) is not None and stage is Stage.PTX:
-                live[n - first] = virtual(counts)
+        for line_number in lines:
+            annotation = annotations.at(line_number)
+            counts = annotation.counts()
+            if counts is None:
+                registers = None
+            elif stage is Stage.PTX:
+                registers = virtual(counts)
             else:
-                live[n - first] = (counts or {}).get("gpr")
-            stall[n - first] = told.cycles()
-            notes += ([n, note.rule, note.severity, note.text] for note in told.notes)
-            words = [] if stage not in MACHINE else list(annotations.words(n).said())
-            if told.samples is not None and annotations.sampled:
-                words += card.sampled(told.samples, annotations.sampled)
+                registers = counts.get("gpr")
+            live[line_number - first] = registers
+            stall[line_number - first] = annotation.cycles()
+            notes += (
+                [line_number, note.rule, note.severity, note.text] for note in annotation.notes
+            )
+            words = [] if stage not in MACHINE else list(annotations.words(line_number).said())
+            if annotation.samples is not None and annotations.sampled:
+                words += card.sampled(annotation.samples, annotations.sampled)
             if words:
-                said[n] = "\n".join(words)
+                texts[line_number] = "\n".join(words)
         return self.add(
             {
                 "from": first,
-                "said": said,
+                "said": texts,
                 "live": live if any(v is not None for v in live) else None,
                 "stall": stall if any(v is not None for v in stall) else None,
                 "notes": notes,
@@ -382,7 +417,7 @@ class Gathered(Struct):
         previous, block = self._previous_links
         same = links.keys() == previous.keys() and all(links[k] is previous[k] for k in links)
         if block is None or not same:
-            block = self.add({pair: grouped(each) for pair, each in links.items()})
+            block = self.add({pair: grouped(pair_links) for pair, pair_links in links.items()})
             self._previous_links = links, block
         return block
 
@@ -403,172 +438,165 @@ def grouped(links: Mapping[int, tuple[int, ...]]) -> str:
 
 def ranges(numbers: Iterable[int]) -> str:
     """``3-5,9`` of 3, 4, 5 and 9."""
-    runs = groupby(enumerate(sorted(set(numbers))), lambda one: one[1] - one[0])
-    out = [[n for _, n in run] for _, run in runs]
-    return ",".join(f"{run[0]}-{run[-1]}" if len(run) > 1 else str(run[0]) for run in out)
+    runs: list[list[int]] = []
+    for number in sorted(set(numbers)):
+        if not runs or number > runs[-1][1] + 1:
+            runs.append([number, number])
+        runs[-1][1] = number
+    return ",".join(f"{first}-{last}" if last > first else str(first) for first, last in runs)
 
 
-def named(found: Sequence[Found]) -> str:
-    return f"{plural(len({id(k) for k, _ in found}), 'kernel')}, {plural(len(found), 'variant')}"
-
-
-COMPARED_STAGES = (Stage.PTX, Stage.SASS)
-MAX_PAIRS = 80
-"""Pairs that are compared: each takes a tenth of a second, and some kilobytes of a page."""
-ALL_OF = 5  # variants of a kernel up to which each is compared with each
-MAX_LISTING_LINES = 20_000  # lines beyond which two listings are left to ``ptxview diff``
-SIGNS = {sign: n for n, sign in enumerate(Sign)}
-
-
-def pairs_of(variants: Sequence[Found]) -> list[tuple[int, int]]:
-    """Pairs of places among ``variants``: of few variants of a kernel each with each, of many each
-    with its neighbour and with the best, which is the tuner's or the first."""
-    out = [(0, 1)] if len(variants) == 2 else []
-    by_kernel = by_key((id(kernel), place) for place, (kernel, _) in enumerate(variants))
-    for places in by_kernel.values():
-        best = next((p for p in places if (variants[p][1].autotune or {}).get("winner")), places[0])
-        out += (
-            (place, other)
-            for (n, place), (m, other) in combinations(enumerate(places), 2)
-            if len(places) <= ALL_OF or best in (place, other) or m == n + 1
-        )
-    return list(dict.fromkeys(out))[:MAX_PAIRS]
-
-
-def comparisons(reader: Reader, pair: tuple[Variant, Variant]) -> Iterator[tuple[Stage, object]]:
-    """What ``diff`` says of two variants, by stage; nothing of a stage that one of them lacks."""
-    for stage in COMPARED_STAGES:
-        with suppress(PtxviewError):
-            if all(
-                at_hand(v, stage) and len(reader.listing(v, stage).lines) <= MAX_LISTING_LINES
-                for v in pair
-            ):
-                one = compare((reader, reader), pair, stage)
-                everything = diff_text.figure_groups(one.summary, everything=True)
-                yield (
-                    stage,
-                    {
-                        "identical": one.diff.identical,
-                        "explanation": one.explanation,
-                        "figures": [row for group in everything for row in group],
-                        "hints": list(diff_text.hints(one.summary)),
-                        "rows": [_aligned(one, row) for row in one.rows()],
-                    },
-                )
-
-
-def _aligned(one: Compared, row: BesideRow) -> list[object]:
-    """Sign, line of a, line of b; which characters differ, or where it was moved to."""
-    out: list[object] = [SIGNS[row.sign], row.a or 0, row.b or 0]
-    if row.sign is Sign.CHANGED and row.a is not None and row.b is not None:
-        out += list(one.intra(row.a, row.b))
-    elif row.other is not None:
-        out.append(row.other)
-    return out
+def counts_text(kernel_variants: Sequence[KernelVariant]) -> str:
+    """``2 kernels, 5 variants``."""
+    kernels = {id(kernel) for kernel, _ in kernel_variants}
+    return f"{plural(len(kernels), 'kernel')}, {plural(len(kernel_variants), 'variant')}"
 
 
 WEB = Path(__file__).parent / "web"
 SCRIPTS = ("rows", "kernel", "timeline", "costs", "compare", "page")
 """The parts of the page's script, each using those before it."""
-KEPT = 64  # variants up to which all that was read of them is kept until they have been compared
+MAX_KEPT_VARIANTS = (
+    64  # variants up to which all that was read of them is kept until they have been compared
+)
 
 
 def page(
     reader: Reader,
-    chosen: Sequence[Found] | None = None,
+    kernel_variants: Sequence[KernelVariant] | None = None,
     *,
-    given: Evidence | None = None,
+    evidence: Evidence | None = None,
     removed: Sequence[str] = (),
     named: bool = False,
     left_out: list[str] | None = None,
 ) -> Iterator[str]:
     """The page of a recording, or of some variants of it, in pieces of HTML that are ASCII.
 
-    ``given`` are times and the profile, None for what is stored with the recording. ``removed``
-    says what was taken out of the recording before, which the page tells its readers. ``named``:
-    the variants were asked for one by one, and get all that there is, also a stage that must be
-    compiled. ``left_out`` is given a sentence for each text that was too large. Raises
-    ``PtxviewError`` where nothing can be read.
+    Args:
+        evidence: times and the profile; None for what is stored with the recording.
+        removed: what was taken out of the recording before, which the page tells its readers.
+        named: the variants were named one by one, and get every stage, also one that must be
+            compiled.
+        left_out: gets a sentence for each text that was too large.
+
+    Raises:
+        PtxviewError: nothing can be read.
     """
     rec = reader.recording
-    given = given or launch_evidence(reader, with_window=True)
-    found = list(rec.variants() if chosen is None else chosen)
-    many, known = not named and len(found) > KEPT, costs.costs(rec, given)
-    timed = {id(row.variant) for row in known.rows if row.us is not None}
-    libraries = {id(v) for k, v in found if k.origin is Origin.EXTERN}.difference(timed)
-    idle = libraries.union(id(row.variant) for row in known.idle) if many else frozenset()
-    in_use = {use.kernel for kernel in rec.kernels for one in kernel.autotune for use in one.uses}
-    gathered = Gathered(reader, given, titles(rec), in_use, idle, named)
+    evidence = evidence or launch_evidence(reader, with_window=True)
+    selected = list(rec.variants() if kernel_variants is None else kernel_variants)
+    idle: AbstractSet[int] = frozenset()
+    if not named and len(selected) > MAX_KEPT_VARIANTS:
+        idle = _idle_variants(costs.costs(rec, evidence), selected)
+    tunings = chain.from_iterable(kernel.autotune for kernel in rec.kernels)
+    winners = {use.kernel for tuning in tunings for use in tuning.uses}
+    builder = PageBuilder(reader, evidence, titles(rec), winners, idle, named)
     if idle:
-        gathered.left_out.append(
+        builder.left_out.append(
             f"{plural(len(idle), 'variant')} never launched or a library's without a time: no "
             "stages but source and PTX, no hints: ptxview export PATH KERNEL, or '*', has them"
         )
-    index = cast(dict[str, Any], visible(_index(gathered, found, removed, given)))
+    index = cast(dict[str, Any], visible(_index(builder, selected, removed, evidence)))
     if left_out is not None:
-        left_out += gathered.left_out
+        left_out += builder.left_out
     # Before the script stand the blocks that the first variant needs.
-    first = 1 + int(index["variants"][0]["block"]) if found else 0
-    yield from _document(index, gathered.pieces, first)
+    first = 1 + int(index["variants"][0]["block"]) if selected else 0
+    yield from _document(index, builder.pieces, first)
+
+
+def _idle_variants(run_costs: costs.Costs, selected: Sequence[KernelVariant]) -> AbstractSet[int]:
+    """Ids of variants that were never launched, or are a library's and have no time."""
+    timed = {id(row.variant) for row in run_costs.rows if row.us is not None}
+    libraries = {id(v) for kernel, v in selected if kernel.origin is Origin.EXTERN}
+    return libraries.difference(timed).union(id(row.variant) for row in run_costs.idle)
+
+
+def _variant_rows(
+    builder: PageBuilder, kernel_variants: Sequence[KernelVariant], places: Mapping[int, int]
+) -> tuple[list[dict[str, object]], dict[int, Sequence[Finding] | None]]:
+    """The rows of all variants, and the hints of those that are not idle by their ids."""
+    reader = builder.reader
+    rows: list[dict[str, object]] = []
+    hints: dict[int, Sequence[Finding] | None] = {}
+
+    def run_tools(kernel_variant: KernelVariant) -> None:
+        """Run the tools of a variant, whose output is cached."""
+        _, variant = kernel_variant
+        with suppress(PtxviewError):
+            reader.resources(variant)
+            if id(variant) not in builder.idle:
+                reader.text(variant, Stage.SASS)
+
+    next_hashes = [*(variant.hash for _, variant in kernel_variants[1:]), None]
+    finished = side_by_side(run_tools, kernel_variants)
+    for (kernel, variant), next_hash, _ in zip(kernel_variants, next_hashes, finished, strict=True):
+        row = builder.variant_row(kernel, variant, places[id(kernel)])
+        rows.append(row | {"block": builder.variant(kernel, variant)})
+        if id(variant) not in builder.idle:
+            hints[id(variant)] = reader.hints(variant)
+        if len(kernel_variants) > MAX_KEPT_VARIANTS and next_hash != variant.hash:
+            reader.forget([variant])
+    return rows, hints
+
+
+def _graphs(builder: PageBuilder, places: Mapping[str, int]) -> list[dict[str, object]]:
+    """Graphs that have one of the kernels shown, or all graphs where no kernel is shown."""
+    return [
+        builder.graph(graph, places)
+        for graph in builder.reader.recording.graphs
+        if not places or not places.keys().isdisjoint(graph.kernels)
+    ]
+
+
+def _pairs(builder: PageBuilder, variants: Sequence[KernelVariant]) -> list[list[object]]:
+    """Compared pairs: the places of two variants, the stage, the block of their comparison."""
+    out: list[list[object]] = []
+    for place_a, place_b in pairs_of(variants):
+        pair = (variants[place_a][1], variants[place_b][1])
+        if builder.idle.isdisjoint(map(id, pair)):
+            for stage, value in comparisons(builder.reader, pair):
+                out.append([place_a, place_b, stage.value, builder.add(value)])
+    return out
 
 
 def _index(
-    gathered: Gathered, found: Sequence[Found], removed: Sequence[str], given: Evidence
+    builder: PageBuilder,
+    kernel_variants: Sequence[KernelVariant],
+    removed: Sequence[str],
+    evidence: Evidence,
 ) -> dict[str, Any]:
     """What the page shows at once; all else is a block that it names by its number."""
-    reader = gathered.reader
-    kernels = list({id(k): k for k, _ in found}.values())
+    reader = builder.reader
+    kernels = list({id(k): k for k, _ in kernel_variants}.values())
     places = {id(k): n for n, k in enumerate(kernels)}
-    variants, hints = [], {}
-
-    def ahead(one: Found) -> None:
-        """Run the tools of a variant, whose output is cached."""
-        with suppress(PtxviewError):
-            reader.resources(one[1])
-            if id(one[1]) not in gathered.idle:
-                reader.text(one[1], Stage.SASS)
-
-    for (n, (kernel, variant)), _ in zip(enumerate(found), side_by_side(ahead, found), strict=True):
-        row = gathered.row(kernel, variant, places[id(kernel)])
-        variants.append(row | {"block": gathered.variant(kernel, variant)})
-        if id(variant) not in gathered.idle:
-            hints[id(variant)] = reader.hints(variant)
-        if len(found) > KEPT and (n + 1 == len(found) or found[n + 1][1].hash != variant.hash):
-            reader.forget([variant])
-    firsts = {kernel.id: n for n, (kernel, _) in reversed([*enumerate(found)])}
-    graphs = [  # those that have one of the kernels shown, or all where nothing else is
-        gathered.graph(graph, firsts)
-        for graph in reader.recording.graphs
-        if not firsts or not firsts.keys().isdisjoint(graph.kernels)
-    ]
-    pairs = []
-    for a, b in pairs_of(found):
-        if gathered.idle.isdisjoint((id(found[a][1]), id(found[b][1]))):
-            for stage, value in comparisons(reader, (found[a][1], found[b][1])):
-                pairs.append([a, b, stage.value, gathered.add(value)])
-    by_cost = costs.costs(reader.recording, replace(given, hints=lambda v: hints.get(id(v))))
+    variants, hints = _variant_rows(builder, kernel_variants, places)
+    first_variants: dict[str, int] = {}
+    for place, (kernel, _) in enumerate(kernel_variants):
+        first_variants.setdefault(kernel.id, place)
+    graphs = _graphs(builder, first_variants)
+    pairs = _pairs(builder, kernel_variants)
+    by_cost = costs.costs(reader.recording, replace(evidence, hints=lambda v: hints.get(id(v))))
     largest = max((row.share or 0.0 for row in by_cost.rows), default=0.0)
-    at = {id(variant): n for n, (_, variant) in enumerate(found)}
+    variant_places = {id(variant): n for n, (_, variant) in enumerate(kernel_variants)}
     return {
-        **gathered.heading(),
-        "kernels": [gathered.kernel(k) for k in kernels],
+        **builder.heading(),
+        "kernels": [builder.kernel(k) for k in kernels],
         "variants": variants,
         "costs": [
-            costs.cells(row, largest) | {"at": at.get(id(row.variant))}
+            costs.cells(row, largest) | {"at": variant_places.get(id(row.variant))}
             for row in by_cost.rows
-            if row.variant is None or id(row.variant) in at
+            if row.variant is None or id(row.variant) in variant_places
         ],
         "cost_title": costs.title(by_cost),
         "footnotes": costs.footnotes(by_cost),
-        "timeline": _picture(reader.recording, given.window),
+        "timeline": _timeline(reader.recording, evidence.window),
         "graphs": graphs,
         "pairs": pairs,
         "removed": removed,
-        "left_out": gathered.left_out,
+        "left_out": builder.left_out,
     }
 
 
-def _picture(rec: Recording, window: GpuWindow | None) -> dict[str, object] | None:
+def _timeline(rec: Recording, window: GpuWindow | None) -> dict[str, object] | None:
     """The timeline of a step, None where none was recorded."""
     if window is None or not len(window.spans):
         return None
@@ -592,19 +620,19 @@ def _document(index: dict[str, Any], pieces: Sequence[bytes], first: int) -> Ite
     }
     head = _asset("page.html")
     for name, value in filled.items():
-        before, mark, after = head.partition("{{" + name + "}}")
+        text, mark, remainder = head.partition("{{" + name + "}}")
         assert mark, name
-        yield before + value
-        head = after
-    before, _, after = head.partition("{{blocks}}")
-    yield before
+        yield text + value
+        head = remainder
+    text, _, remainder = head.partition("{{blocks}}")
+    yield text
     blocks = [
         f'<script type="text/plain" id="b{number}">{base64.b64encode(piece).decode()}</script>\n'
         for number, piece in enumerate(pieces)
     ]
     blocks.insert(first, f"<script>{script}</script>\n")
     yield from blocks
-    yield after
+    yield remainder
 
 
 def _asset(name: str) -> str:

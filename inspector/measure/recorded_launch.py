@@ -118,7 +118,12 @@ def choose_launch(
             f"Say with what to launch it: {lacks}, and --inputs FILE.npz for its arguments.",
         )
     recorded_bytes = None if call is None else call.shared_bytes
-    shared_sizes = (overrides.shared, recorded_bytes, variant.known.dynamic_shared_bytes, 0)
+    shared_sizes = (
+        overrides.shared,
+        recorded_bytes,
+        variant.recorded_resources.dynamic_shared_bytes,
+        0,
+    )
     launch = TraceLaunch(grid, block, next(size for size in shared_sizes if size is not None))
     recorded = call if call is not None and (overrides.unsized or call.kind != "cuda") else None
     names = tuple(

@@ -207,10 +207,10 @@ def _of_kernel(kernel: KernelCompile) -> Iterator[tuple[float, float, int, str]]
     if kernel.began is None or kernel.seconds is None:
         return
     ended = kernel.began + kernel.seconds
-    yield kernel.began, ended, 1, _BY.get(kernel.by, TRITON)
+    yield kernel.began, ended, 1, _BY.get(kernel.compiler, TRITON)
     # The stages end where the compile does.
     name, seconds = kernel.steps[-1] if kernel.steps else ("", 0.0)
-    if kernel.by == "triton" and name == "cubin":
+    if kernel.compiler == "triton" and name == "cubin":
         yield max(ended - seconds, kernel.began), ended, 2, PTXAS
 
 
@@ -317,7 +317,7 @@ def lookups(rec: Recording) -> dict[str, Counter[str]]:
         for lookup in one.caches:
             out.setdefault(lookup.cache, Counter())[lookup.outcome] += 1
     for kernel in _distinct(rec.kernel_compiles):
-        if kernel.by == "triton" and kernel.hit is not None:
+        if kernel.compiler == "triton" and kernel.hit is not None:
             out.setdefault("triton", Counter())["hit" if kernel.hit else "miss"] += 1
     return out
 
@@ -396,7 +396,7 @@ def summary(rec: Recording, rows: Sequence[TimelineRow]) -> Iterator[Text]:
         count = sum(len(one.breaks) for one in frames)
         parts += [plural(count, "graph break"), plural(len(recompiles(rec)), "recompile")]
     for by, noun, how in MAKERS:
-        made = [k for k in rec.kernel_compiles if k.by == by and k.failed is None]
+        made = [k for k in rec.kernel_compiles if k.compiler == by and k.failed is None]
         if by == "triton":
             made = [k for k in _distinct(made) if k.hit is False and k.seconds is not None]
         if made:
@@ -474,7 +474,7 @@ def _label(row: TimelineRow) -> str:
 
 def _named(kernel: KernelCompile) -> str:
     """A kernel, graph or build with whose work it was: ``triton add``."""
-    return f"{kernel.by} {shown(PurePath(kernel.name).name)}"
+    return f"{kernel.compiler} {shown(PurePath(kernel.name).name)}"
 
 
 def called(one: FrameCompile) -> str:
@@ -691,7 +691,9 @@ def document(rec: Recording, phases: Table) -> dict[str, object]:
         "caches": {cache: dict(counts) for cache, counts in lookups(rec).items()},
         "kernels": [
             {
-                **members(k, "name by began seconds"),
+                "name": k.name,
+                "by": k.compiler,
+                **members(k, "began seconds"),
                 "steps": [{"name": name, "seconds": took} for name, took in k.steps],
                 "cache_hit": k.hit,
                 **members(k, "hash process failed"),

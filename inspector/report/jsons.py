@@ -115,7 +115,7 @@ def plain(value: object) -> object:
 
 _RECORDING = (
     "path command started exit_status complete tools device mode target removed environment "
-    "problems uncaptured unwatched"
+    "problems"
 )
 
 
@@ -134,7 +134,12 @@ def recording(
     """
     return {
         "schema": SCHEMA,
-        "recording": members(rec, _RECORDING) | {"unmade": []},
+        "recording": {
+            **members(rec, _RECORDING),
+            "uncaptured": [{"name": k.name, "by": k.compiler} for k in rec.uncaptured],
+            **members(rec, "unwatched"),
+            "unmade": [],
+        },
         "graphs": [
             {
                 **members(g, "id origin kernels"),
@@ -199,7 +204,8 @@ def kernel(
         ],
         "autotune": [
             {
-                **members(t, "key by"),
+                **members(t, "key"),
+                "by": t.tuner,
                 "winner": None if t.winner is None else t.winner.variant,
                 "best_config": None if t.winner is None else plain(t.winner.config),
                 **members(t, "stopwatch method from_cache seconds operation uses"),

@@ -72,7 +72,7 @@ def differences(rec: Recording) -> tuple[RankDifference, ...]:
     kernels = [
         (rank_of[k.process], k)
         for k in rec.kernel_compiles
-        if k.by == "triton" and k.process in rank_of
+        if k.compiler == "triton" and k.process in rank_of
     ]
     frames = [
         (rank_of[f.process], f)

@@ -575,7 +575,7 @@ def never_ran(rec: Recording) -> list[str]:
     )
     of_kernels = [f"{', '.join(names)} {why}" for why, names in placed.items()]
     return of_kernels + [
-        f"graph {graph.id} did not compile: {graph.error.said}"
+        f"graph {graph.id} did not compile: {graph.error.summary}"
         for graph in rec.graphs
         if graph.error is not None
     ]
@@ -647,7 +647,7 @@ MAX_MESSAGES = 12
 def how(variant: Variant) -> str | None:
     """``did not compile: square.py:5:28: …``; None of one that was compiled and could be loaded."""
     error = variant.error
-    return None if error is None else shown(f"{error.how}: {error.said}")
+    return None if error is None else shown(f"{error.outcome}: {error.summary}")
 
 
 def refused(error: Failure) -> str:
@@ -688,7 +688,7 @@ def lines(kernel: Kernel, variant: Variant) -> Iterator[str]:
 
 def of_graph(graph: Graph) -> Iterator[str]:
     if graph.error is not None:
-        yield shown(f"graph {graph.id} did not compile: {graph.error.said}")
+        yield shown(f"graph {graph.id} did not compile: {graph.error.summary}")
         yield from details(graph.error)
 
 

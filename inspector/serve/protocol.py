@@ -29,16 +29,19 @@ from inspector.base.text import Exit, PtxviewError, Unreadable, UsageError, line
 from inspector.reader.tables import names, schema
 from inspector.recording.layout import user_cache
 from inspector.report.jsons import dumps
-from inspector.serve.tools import TOOLS, Server, ToolCall, checked, input_schema, tool_named
+from inspector.serve.tools import TOOLS, Server, ToolCall, check_arguments, input_schema, tool_named
 from inspector.system import printing
 from inspector.system.files import ROOTS
 from inspector.system.process import run_tool
 
-MOST = 24_000  # characters of an answer
+MAX_ANSWER_CHARS = 24_000  # characters of an answer
 PACKAGE = Path(inspector.__file__).resolve().parent  # this package, for the path of child processes
-SAID = 2_000  # characters of what a command says on standard error that are handed on
-SECONDS, LONG = 120.0, 900.0  # how long a command may take; one that compiles, runs or measures
-KEPT = 8  # answers that are kept because more of them may be asked for
+MAX_STDERR_CHARS = 2_000  # characters of what a command says on standard error that are handed on
+TIME_LIMIT_S, LONG_TIME_LIMIT_S = (
+    120.0,
+    900.0,
+)  # how long a command may take; one that compiles, runs or measures
+MAX_CUT_ANSWERS = 8  # answers that are kept because more of them may be asked for
 
 # The child ends with its parent.
 _BEGIN = """\
@@ -50,7 +53,7 @@ from inspector.commands.cli import main
 sys.exit(main(sys.argv[1:]))
 """
 # With one that runs others we end in an orderly way only: they end with it.
-ENDED_WELL = (Exit.OK, Exit.DIFFERENT)
+SUCCESS_STATUSES = (Exit.OK, Exit.DIFFERENT)
 
 
 class Answer(Struct, frozen=True):
@@ -61,34 +64,40 @@ class Answer(Struct, frozen=True):
     failed: bool = False
 
 
-Kept = dict[tuple[str, ...], str]
+CutAnswers = dict[tuple[str, ...], str]
 """Answers that were cut, by the words of their commands."""
 
 
 def answer_of(
-    roots: Sequence[Path], kept: Kept, call: ToolCall, cursor: int, go_on: Callable[[], bool]
+    roots: Sequence[Path],
+    cut_answers: CutAnswers,
+    call: ToolCall,
+    cursor: int,
+    should_continue: Callable[[], bool],
 ) -> Answer:
     """What a command says, from ``cursor`` on where it was cut before; thread-safe.
 
-    ``go_on`` is asked some times a second; once it says no, the command is ended. Raises
+    ``should_continue`` is asked some times a second; once it says no, the command is ended. Raises
     ``PtxviewError`` where it cannot be started, takes too long or was ended.
     """
     key = tuple(call.words)
-    known = kept.get(key) if cursor else None
-    if known is None:
-        answer = _asked(roots, call, go_on)
-        known = answer.text
-        if answer.failed or (len(known) <= MOST and not cursor):
+    text = cut_answers.get(key) if cursor else None
+    if text is None:
+        answer = _run_command(roots, call, should_continue)
+        text = answer.text
+        if answer.failed or (len(text) <= MAX_ANSWER_CHARS and not cursor):
             return answer
-        kept[key] = known
-        for old in list(kept)[:-KEPT]:
-            kept.pop(old, None)  # another thread may do so
-    return cut(known, cursor)
+        cut_answers[key] = text
+        for old in list(cut_answers)[:-MAX_CUT_ANSWERS]:
+            cut_answers.pop(old, None)  # another thread may do so
+    return cut(text, cursor)
 
 
-def _asked(roots: Sequence[Path], call: ToolCall, go_on: Callable[[], bool]) -> Answer:
+def _run_command(
+    roots: Sequence[Path], call: ToolCall, should_continue: Callable[[], bool]
+) -> Answer:
     """Run a command in its own process."""
-    limit = SECONDS if call.confined else LONG
+    limit = TIME_LIMIT_S if call.confined else LONG_TIME_LIMIT_S
     env = {k: v for k, v in os.environ.items() if k != "COLUMNS"} | {"NO_COLOR": "1"}
     with tempfile.TemporaryDirectory(prefix="ptxview-") as name:
         if call.confined:  # it reads our own folders too, and its own for temporary files
@@ -96,30 +105,30 @@ def _asked(roots: Sequence[Path], call: ToolCall, go_on: Callable[[], bool]) -> 
             readable = (*roots, PACKAGE, user_cache().resolve(), folder)
             env |= {"TMPDIR": str(folder), ROOTS: "\n".join(map(str, readable))}
         try:
-            done = run_tool(
+            process = run_tool(
                 [sys.executable, "-P", "-c", _BEGIN, str(PACKAGE.parent), *call.words],
                 seconds=limit,
                 cwd=roots[0],
                 env=env,
-                go_on=go_on,
+                go_on=should_continue,
             )
         except Unreadable:
-            said = f"{call.words[0]} did not come to an end within {limit:.0f} s"
-            return failure(Exit.UNREADABLE, f"{said}\nAsk for less: a file, or one kernel.")
-    said = lines_shown(done.err.decode("utf-8", "replace"))[:SAID].strip()
-    text = lines_shown(done.text)
-    if done.status not in ENDED_WELL:
-        return failure(done.status, said or text[-SAID:])
+            message = f"{call.words[0]} did not come to an end within {limit:.0f} s"
+            return failure(Exit.UNREADABLE, f"{message}\nAsk for less: a file, or one kernel.")
+    stderr = lines_shown(process.err.decode("utf-8", "replace"))[:MAX_STDERR_CHARS].strip()
+    text = lines_shown(process.text)
+    if process.status not in SUCCESS_STATUSES:
+        return failure(process.status, stderr or text[-MAX_STDERR_CHARS:])
     if not call.as_json:
-        both = "\n".join(filter(None, (text.rstrip("\n"), said)))
-        return Answer(both, {"text": text, "said": said})
-    documents = [visible(json.loads(line)) for line in done.text.splitlines() if line]
+        output = "\n".join(filter(None, (text.rstrip("\n"), stderr)))
+        return Answer(output, {"text": text, "said": stderr})
+    documents = [visible(json.loads(line)) for line in process.text.splitlines() if line]
     value = documents[0] if len(documents) == 1 else {"documents": documents}
     return Answer(json.dumps(value, ensure_ascii=False), cast(dict[str, object], value))
 
 
-def failure(status: int, said: str) -> Answer:
-    lines = [line.removeprefix("ptxview: ") for line in said.splitlines()]
+def failure(status: int, output: str) -> Answer:
+    lines = [line.removeprefix("ptxview: ") for line in output.splitlines()]
     message, hint = (lines[0], "\n".join(lines[1:])) if lines else (f"it ended with {status}", "")
     error: dict[str, object] = {"status": status, "message": message, "hint": hint}
     return Answer("\n".join(filter(None, (message, hint))), {"error": error}, failed=True)
@@ -127,23 +136,26 @@ def failure(status: int, said: str) -> Answer:
 
 def cut(text: str, cursor: int) -> Answer:
     """A part of an answer that is too long, and how to have the rest, or less."""
-    end = min(cursor + MOST, len(text))
+    end = min(cursor + MAX_ANSWER_CHARS, len(text))
     part = text[cursor:end]
-    more = str(end) if end < len(text) else None
-    hint = (
-        f"This is {cursor:,} to {end:,} of {len(text):,} characters. "
-        + (f'Call again with cursor "{more}" for what follows, or ask for less: ' if more else "")
-        + ("lines, or in short." if more else "It ends here.")
-    )
+    next_cursor = str(end) if end < len(text) else None
+    hint = f"This is {cursor:,} to {end:,} of {len(text):,} characters. "
+    if next_cursor is None:
+        hint += "It ends here."
+    else:
+        hint += (
+            f'Call again with cursor "{next_cursor}" for what follows, or ask for less: '
+            "lines, or in short."
+        )
     value: dict[str, object] = {
-        "cut": {"from": cursor, "to": end, "of": len(text), "cursor": more},
+        "cut": {"from": cursor, "to": end, "of": len(text), "cursor": next_cursor},
         "hint": hint,
         "text": part,
     }
     return Answer(f"{part}\n\n[{hint}]", value)
 
 
-AT_ONCE = 4  # commands that run at once; further ones wait
+MAX_PARALLEL_COMMANDS = 4  # commands that run at once; further ones wait
 INSTRUCTIONS = """\
 ptxview reads what compilers make of PyTorch: Triton, torch.compile and CUDA C++ kernels as \
 source, TTIR, TTGIR, LLVM IR, PTX and SASS, with registers, spills, occupancy and hints. Begin \
@@ -155,58 +167,59 @@ JSON_SCHEMA = "application/schema+json"
 INVALID_PARAMS = -32602
 
 
-def speak(server: Server) -> None:
-    spoken = made(server)
+def serve_stdio(server: Server) -> None:
+    protocol = protocol_server(server)
 
     async def serve() -> None:
         async with stdio_server() as (read, write):
-            await spoken.run(read, write, spoken.create_initialization_options())
+            await protocol.run(read, write, protocol.create_initialization_options())
 
     # Reading cannot be interrupted, and would wait for the client; children end with this process.
     signal.signal(signal.SIGINT, lambda number, frame: os._exit(Exit.INTERRUPTED))
-    with printing.lent():
+    with printing.raw_stdout():
         anyio.run(serve)
 
 
-def made(server: Server) -> ProtocolServer[Any]:
-    kept: Kept = {}
-    room = anyio.CapacityLimiter(AT_ONCE)
+def protocol_server(server: Server) -> ProtocolServer[Any]:
+    cut_answers: CutAnswers = {}
+    limiter = anyio.CapacityLimiter(MAX_PARALLEL_COMMANDS)
 
     async def list_tools(context: Any, params: Any) -> types.ListToolsResult:
         tools = []
         for tool in TOOLS:
-            reads = tool.reads or (tool.name == "time" and not server.may_run)
-            notes = types.ToolAnnotations(
+            read_only = tool.reads or (tool.name == "time" and not server.may_run)
+            annotations = types.ToolAnnotations(
                 title=tool.title,
-                read_only_hint=reads,
+                read_only_hint=read_only,
                 destructive_hint=False,
-                idempotent_hint=reads,
+                idempotent_hint=read_only,
                 open_world_hint=tool.runs and server.may_run,
             )
-            one = types.Tool(
+            listed_tool = types.Tool(
                 name=tool.name,
                 title=tool.title,
                 description=tool.description,
                 input_schema=input_schema(tool),
-                annotations=notes,
+                annotations=annotations,
             )
             if server.may_run or not tool.hidden:
-                tools.append(one)
+                tools.append(listed_tool)
         return types.ListToolsResult(tools=tools)
 
     async def call_tool(context: Any, params: types.CallToolRequestParams) -> types.CallToolResult:
         ended: list[bool] = []  # the command ends with the call, which may be cancelled
         try:
-            tool, given = tool_named(params.name), dict(params.arguments or {})
-            checked(tool, given)
-            cursor = str(given.pop("cursor", None) or 0)
+            tool = tool_named(params.name)
+            arguments = dict(params.arguments or {})
+            check_arguments(tool, arguments)
+            cursor = str(arguments.pop("cursor", None) or 0)
             if not (cursor.isascii() and cursor.isdecimal() and len(cursor) < 12):
                 raise UsageError("a cursor is what an answer that was cut gives as its cursor")
-            call = tool.make(server, given, tool)
+            call = tool.make(server, arguments, tool)
             answer = await anyio.to_thread.run_sync(
-                partial(answer_of, server.roots, kept, call, int(cursor), lambda: not ended),
+                partial(answer_of, server.roots, cut_answers, call, int(cursor), lambda: not ended),
                 abandon_on_cancel=True,
-                limiter=room,
+                limiter=limiter,
             )
         except PtxviewError as error:
             answer = failure(error.status, str(error))

@@ -17,7 +17,7 @@ from inspector.sources.opening import newest
 
 Arguments = Mapping[str, object]
 Words = list[str]
-MOST_LINES = 400  # lines of a stage that are given at once
+MAX_LINES = 400  # lines of a stage that are given at once
 SELF_CONTAINED = (".ptx", ".ttir", ".ttgir", ".llir")
 """Files that a compiler reads, and no others with them."""
 
@@ -60,32 +60,32 @@ class Server(Struct, frozen=True):
         """A path, or the newest recording where none is given."""
         return self.path(str(newest()) if value is None else value)
 
-    def leave(self, what: str) -> None:
+    def require_permission(self, action: str) -> None:
         """Raises ``UsageError`` where there is no leave to run programs."""
         if not self.may_run:
             raise UsageError(
-                f"{what} runs a program, and this server was started without leave to run any",
+                f"{action} runs a program, and this server was started without leave to run any",
                 "ptxview mcp --allow-run gives it.",
             )
 
 
-Making = Callable[[Server, Arguments, "ServedTool"], ToolCall]
+CallMaker = Callable[[Server, Arguments, "ServedTool"], ToolCall]
 
 
 class ServedTool(Struct, frozen=True):
     """A command as a tool.
 
-    ``own`` are the arguments that the command has no option for, by name in ``ARGUMENTS``;
+    ``extra_arguments`` are those that the command has no option for, by name in ``ARGUMENTS``;
     ``options`` those of the command's options that are served, by name without dashes; ``make``
     puts arguments into words. ``reads`` says whether nothing but our own caches changes by it;
     ``runs`` whether it may run a program, and ``hidden`` whether without leave it does nothing.
     """
 
     name: str
-    make: Making
+    make: CallMaker
     title: str
     description: str
-    own: Sequence[str]
+    extra_arguments: Sequence[str]
     options: Sequence[str] = ()
     required: Sequence[str] = ()
     reads: bool = True
@@ -96,7 +96,7 @@ class ServedTool(Struct, frozen=True):
 # -- from a command's parser ----------------------------------------------------------------------
 
 
-def _actions(command: str) -> dict[str, argparse.Action]:
+def _command_options(command: str) -> dict[str, argparse.Action]:
     """A command's options by name, without dashes."""
     parser = argparse.ArgumentParser(add_help=False)
     importlib.import_module(f"inspector.commands.{command}").arguments(parser)
@@ -109,57 +109,64 @@ def _actions(command: str) -> dict[str, argparse.Action]:
 
 
 def input_schema(tool: ServedTool) -> dict[str, object]:
-    known = _actions(tool.name)
-    options = {name: dict(ARGUMENTS[name]) for name in tool.own}
-    for name in (name for name in tool.options if name in known):
-        action = known[name]
-        one: dict[str, object] = {"type": ["string", "number"]}
+    command_options = _command_options(tool.name)
+    properties = {name: dict(ARGUMENTS[name]) for name in tool.extra_arguments}
+    for name in tool.options:
+        action = command_options.get(name)
+        if action is None:
+            continue
+        option_schema: dict[str, object] = {"type": ["string", "number"]}
         if action.nargs == 0:
-            one = {"type": "boolean"}
+            option_schema = {"type": "boolean"}
         elif action.choices is not None:
-            one = {"enum": [str(choice) for choice in action.choices]}
+            option_schema = {"enum": [str(choice) for choice in action.choices]}
         if isinstance(action, argparse._AppendAction):
-            one = {"type": "array", "items": one}
-        about = (action.help or "").replace("%%", "%")
-        options[name.replace("-", "_")] = {**one, "description": about}
-    options["cursor"] = dict(ARGUMENTS["cursor"])
+            option_schema = {"type": "array", "items": option_schema}
+        description = (action.help or "").replace("%%", "%")
+        properties[name.replace("-", "_")] = {**option_schema, "description": description}
+    properties["cursor"] = dict(ARGUMENTS["cursor"])
     return {
         "type": "object",
-        "properties": options,
+        "properties": properties,
         "required": list(tool.required),
         "additionalProperties": False,
     }
 
 
-def checked(tool: ServedTool, given: Arguments) -> None:
+def check_arguments(tool: ServedTool, arguments: Arguments) -> None:
     """Raises ``UsageError`` for arguments that the tool does not have, or lacks."""
-    there = [*tool.own, *(name.replace("-", "_") for name in tool.options), "cursor"]
-    for name in given:
-        if name not in there:
+    argument_names = [
+        *tool.extra_arguments,
+        *(name.replace("-", "_") for name in tool.options),
+        "cursor",
+    ]
+    for name in arguments:
+        if name not in argument_names:
             raise UsageError(
-                f"{tool.name} has no argument {shown(str(name))}; it has {', '.join(there)}"
+                f"{tool.name} has no argument {shown(str(name))}; "
+                f"it has {', '.join(argument_names)}"
             )
     for name in tool.required:
-        if given.get(name) is None:
+        if arguments.get(name) is None:
             raise UsageError(f"{tool.name} needs the argument {name}")
 
 
-def _options(tool: ServedTool, given: Arguments) -> Words:
+def _options(tool: ServedTool, arguments: Arguments) -> Words:
     """The options among arguments, as the command takes them; no value can be an option."""
-    known = _actions(tool.name)
-    out: Words = []
+    command_options = _command_options(tool.name)
+    words: Words = []
     for name in tool.options:
-        value = given.get(name.replace("-", "_"))
-        if name not in known or value is None or value is False:
+        value = arguments.get(name.replace("-", "_"))
+        if name not in command_options or value is None or value is False:
             continue
-        if known[name].nargs == 0:
-            out.append(f"--{name}")
+        if command_options[name].nargs == 0:
+            words.append(f"--{name}")
         else:
-            out += (f"--{name}={_word(name, each)}" for each in _many(value))
-    return out
+            words += (f"--{name}={_word(name, item)}" for item in _as_list(value))
+    return words
 
 
-def _many(value: object) -> list[object]:
+def _as_list(value: object) -> list[object]:
     return value if isinstance(value, list) else [value]
 
 
@@ -173,9 +180,9 @@ def _word(name: str, value: object) -> str:
     return str(value)
 
 
-def _name(given: Arguments, name: str) -> str:
+def _name(arguments: Arguments, name: str) -> str:
     """A kernel's name, as a word that is no option."""
-    value = _word(name, given[name])
+    value = _word(name, arguments[name])
     if value.startswith("-"):
         raise UsageError(f"{shown(value)} is not the name of a kernel")
     return value
@@ -184,86 +191,92 @@ def _name(given: Arguments, name: str) -> str:
 # -- tools ----------------------------------------------------------------------------------------
 
 
-def _lines(given: Arguments) -> Words:
+def _lines(arguments: Arguments) -> Words:
     """The lines that are wanted, no more of them than are given at once."""
-    text = _word("lines", given["lines"])
+    text = _word("lines", arguments["lines"])
     first, colon, last = text.partition(":")
     if not all(part.isascii() and part.isdecimal() and len(part) < 11 for part in (first, last)
                if part) or not (first or last):  # fmt: skip
         raise UsageError(f"{shown(text)} is not a range of lines", "Give one as 40:80.")
     begin = int(first or 1)
-    most = begin + MOST_LINES - 1
-    end = begin if not colon else most if not last else min(int(last), most)
+    last_allowed = begin + MAX_LINES - 1
+    end = begin
+    if colon:
+        end = min(int(last), last_allowed) if last else last_allowed
     return [f"--lines={begin}:{max(begin, end)}"]
 
 
-def _recording(server: Server, given: Arguments, tool: ServedTool) -> ToolCall:
-    words = [tool.name, server.recording(given.get("path"))]
-    if "kernel" in tool.own and given.get("kernel") is not None:
-        words.append(_name(given, "kernel"))
-    if given.get("baseline") is not None:
-        words.append(f"--baseline={server.path(given['baseline'])}")
-    words += _options(tool, given)
-    if "full" in tool.own and given.get("full") is not True:
+def _recording(server: Server, arguments: Arguments, tool: ServedTool) -> ToolCall:
+    words = [tool.name, server.recording(arguments.get("path"))]
+    if "kernel" in tool.extra_arguments and arguments.get("kernel") is not None:
+        words.append(_name(arguments, "kernel"))
+    if arguments.get("baseline") is not None:
+        words.append(f"--baseline={server.path(arguments['baseline'])}")
+    words += _options(tool, arguments)
+    if "full" in tool.extra_arguments and arguments.get("full") is not True:
         words.append("--brief")
-    if given.get("lines") is not None:
-        words += _lines(given)
+    if arguments.get("lines") is not None:
+        words += _lines(arguments)
     return ToolCall([*words, "--json"])
 
 
-def _diff(server: Server, given: Arguments, tool: ServedTool) -> ToolCall:
-    a = server.recording(given.get("path_a"))
-    b = a if given.get("path_b") is None else server.path(given["path_b"])
+def _diff(server: Server, arguments: Arguments, tool: ServedTool) -> ToolCall:
+    a = server.recording(arguments.get("path_a"))
+    b = a if arguments.get("path_b") is None else server.path(arguments["path_b"])
     sides = []
     for path, name in ((a, "kernel_a"), (b, "kernel_b")):
-        kernel = "" if given.get(name) is None else f"::{_name(given, name)}"
+        kernel = "" if arguments.get(name) is None else f"::{_name(arguments, name)}"
         # The longest beginning that exists is the path: it must be the one that was looked at.
         if kernel and Path(path + kernel).exists():
             raise UsageError(f"{shown(path + kernel)} is an existing path")
         sides.append(path + kernel)
-    alone = given.get("kernel_a") is not None and given.get("kernel_b") is None and b == a
-    words = ["diff", sides[0], *(["--variants"] if alone else sides[1:]), *_options(tool, given)]
-    if given.get("lines") is not None:
-        words += _lines(given)
-    elif given.get("full") is not True:
+    has_one_kernel = arguments.get("kernel_a") is not None and arguments.get("kernel_b") is None
+    if has_one_kernel and a == b:
+        sides[1] = "--variants"
+    words = ["diff", *sides, *_options(tool, arguments)]
+    if arguments.get("lines") is not None:
+        words += _lines(arguments)
+    elif arguments.get("full") is not True:
         words.append("--brief")
     return ToolCall([*words, "--json"])
 
 
-def _explain(server: Server, given: Arguments, tool: ServedTool) -> ToolCall:
-    asked = [_word("words", each) for each in _many(given["words"])]
-    return ToolCall(["explain", "--json", "--", *asked])
+def _explain(server: Server, arguments: Arguments, tool: ServedTool) -> ToolCall:
+    queries = [_word("words", query) for query in _as_list(arguments["words"])]
+    return ToolCall(["explain", "--json", "--", *queries])
 
 
-def _time(server: Server, given: Arguments, tool: ServedTool) -> ToolCall:
-    words = ["time", server.recording(given.get("path"))]
-    if given.get("kernel") is not None:
-        words.append(_name(given, "kernel"))
-    if given.get("measure") is not True:
+def _time(server: Server, arguments: Arguments, tool: ServedTool) -> ToolCall:
+    words = ["time", server.recording(arguments.get("path"))]
+    if arguments.get("kernel") is not None:
+        words.append(_name(arguments, "kernel"))
+    if arguments.get("measure") is not True:
         return ToolCall([*words, "--stored", "--json"])
-    server.leave("time with measure")
-    return ToolCall([*words, *_options(tool, given), "--json"], confined=False)
+    server.require_permission("time with measure")
+    return ToolCall([*words, *_options(tool, arguments), "--json"], confined=False)
 
 
-def _compile(server: Server, given: Arguments, tool: ServedTool) -> ToolCall:
-    paths = [server.path(each) for each in _many(given["files"])]
+def _compile(server: Server, arguments: Arguments, tool: ServedTool) -> ToolCall:
+    paths = [server.path(file) for file in _as_list(arguments["files"])]
     for path in paths:
         # A .py is run, and a .cu may include any file: its content would be in the error.
         if not path.endswith(SELF_CONTAINED):
-            server.leave(f"compile of {Path(path).name}")
-    if given.get("options") is not None:
-        server.leave("compile with options of a compiler's own")
+            server.require_permission(f"compile of {Path(path).name}")
+    if arguments.get("options") is not None:
+        server.require_permission("compile with options of a compiler's own")
     return ToolCall(
-        ["compile", *paths, *_options(tool, given), "--no-tui", "--json"], confined=False
+        ["compile", *paths, *_options(tool, arguments), "--no-tui", "--json"], confined=False
     )
 
 
-def _run(server: Server, given: Arguments, tool: ServedTool) -> ToolCall:
-    server.leave("run")
-    script = server.path(given["script"])
-    words = [_word("arguments", each) for each in _many(given.get("arguments", []))]
+def _run(server: Server, arguments: Arguments, tool: ServedTool) -> ToolCall:
+    server.require_permission("run")
+    script = server.path(arguments["script"])
+    words = [_word("arguments", argument) for argument in _as_list(arguments.get("arguments", []))]
     return ToolCall(
-        ["run", "--no-tui", *_options(tool, given), script, *words], confined=False, as_json=False
+        ["run", "--no-tui", *_options(tool, arguments), script, *words],
+        confined=False,
+        as_json=False,
     )
 
 
@@ -280,7 +293,7 @@ TOOLS = [
 
 def tool_named(name: str) -> ServedTool:
     """The tool of a name. Raises ``UsageError`` with those there are."""
-    known = {tool.name: tool for tool in TOOLS}
-    if name not in known:
-        raise UsageError(f"there is no tool {shown(name)}; there are {', '.join(known)}")
-    return known[name]
+    tools_by_name = {tool.name: tool for tool in TOOLS}
+    if name not in tools_by_name:
+        raise UsageError(f"there is no tool {shown(name)}; there are {', '.join(tools_by_name)}")
+    return tools_by_name[name]

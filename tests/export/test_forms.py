@@ -90,7 +90,7 @@ def test_too_long_text_is_replaced_by_its_size(tmp_path: Path) -> None:
 def test_candidates_that_were_never_launched_are_short_unless_they_are_named(
     named: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(written, "KEPT", 2)
+    monkeypatch.setattr(written, "MAX_KEPT_VARIANTS", 2)
     reader = open_reader(str(SAMPLE))
     found = [(k, v) for k, v in reader.recording.variants() if k.name == "matmul_kernel"]
     assert [bool(v.launches) for _, v in found] == [True, False, False]

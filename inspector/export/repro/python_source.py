@@ -61,44 +61,49 @@ def python_literal(value: object) -> str:
         inside = ", ".join(map(python_literal, value))
         return f"({inside}{',' if len(value) == 1 else ''})"
     literal = repr(value)
-    plain = isinstance(value, str) and literal[1:-1] == value and '"' not in value
-    return f'"{value}"' if plain else literal
+    same_in_quotes = isinstance(value, str) and literal[1:-1] == value and '"' not in value
+    return f'"{value}"' if same_in_quotes else literal
 
 
 def cut_function(
     text: str,
     path: str,
     name: str,
-    near: int | None = None,
+    line: int | None = None,
     *,
     recorded: Mapping[str, Mapping[str, object]] | None = None,
-    others: Mapping[str, str] | None = None,
-    also: Iterable[str] = (),
+    other_files: Mapping[str, str] | None = None,
+    extra_functions: Iterable[str] = (),
     jitted: bool = True,
 ) -> CutSource:
     """The function ``name`` of a file with all that it needs.
 
-    ``near`` is a line of it, where several have that name. ``recorded`` are globals, by file and
-    name, as they were when it was compiled, which win over the file's assignments; ``others`` are
-    texts of further files by path, in which what it imports is looked up, and the functions that
-    it is ``also`` given. Of a ``jitted`` function, decorators that tune it are left out.
-    Raises ``Unreadable`` where the text is no Python of this version, and ``UsageError`` where it
-    has no such function.
+    Args:
+        line: a line of the function, where several have its name.
+        recorded: globals, by file and name, as they were when it was compiled; they win over the
+            file's assignments.
+        other_files: texts of further files by path, in which its imports are looked up.
+        extra_functions: names of functions to add.
+        jitted: leave out decorators that tune it.
+
+    Raises:
+        Unreadable: the text is no Python of this version.
+        UsageError: the file has no such function.
     """
-    cutter = _Cutter(recorded or {}, others or {})
+    cutter = _Cutter(recorded or {}, other_files or {})
     module = _module(text, path)
     named = [n for n in ast.walk(module.tree) if isinstance(n, ast.FunctionDef) and n.name == name]
     last = named[-1] if named else None
-    around = [n for n in named if near and _first(n) <= near <= (n.end_lineno or n.lineno)]
+    around = [n for n in named if line and _first(n) <= line <= (n.end_lineno or n.lineno)]
     function = around[-1] if around else last
     if function is None:
         raise UsageError(
             f"{PurePath(path).name} has no function {name}",
             "The file may have been changed since it was recorded." if jitted else "",
         )
-    cutter.take(module, function, cutter.function_text(module, function, jitted))
-    for wanted in also:
-        cutter.somewhere(module, wanted)
+    cutter.add_statement(module, function, cutter.function_text(module, function, jitted))
+    for function_name in extra_functions:
+        cutter.need_anywhere(module, function_name)
     return cutter.cut(name, module)
 
 
@@ -106,9 +111,9 @@ def _module(text: str, path: str) -> _Module:
     try:
         tree = ast.parse(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        said = getattr(error, "msg", None) or str(error)
+        message = getattr(error, "msg", None) or str(error)
         raise Unreadable(
-            f"{PurePath(path).name} is not Python that can be read here: {said}"
+            f"{PurePath(path).name} is not Python that can be read here: {message}"
         ) from None
     bound = by_key(
         (name, statement)
@@ -158,16 +163,16 @@ class _Cutter:
     """Collects what is needed, each statement once."""
 
     def __init__(
-        self, recorded: Mapping[str, Mapping[str, object]], others: Mapping[str, str]
+        self, recorded: Mapping[str, Mapping[str, object]], other_files: Mapping[str, str]
     ) -> None:
         self._recorded = recorded
-        self._others = dict(others)
+        self._other_files = dict(other_files)
         self._modules: dict[str, _Module] = {}
         self._texts: dict[tuple[str, int], tuple[int, str]] = {}
         self._imports: dict[str, None] = {}
         self._outside: dict[str, None] = {}
         self._unknown: dict[str, None] = {}
-        self._done: set[tuple[str, str]] = set()
+        self._resolved: set[tuple[str, str]] = set()
         self._attributes: dict[str, set[str]] = {}
         self._owners: dict[str, str] = {}  # names that are not imported, and the file they are of
 
@@ -180,8 +185,8 @@ class _Cutter:
         )
         # Code of other files comes first; within a file the order is kept.
         paths = dict.fromkeys(path for path, _ in self._texts)
-        others = [path for path in reversed(paths) if path != module.path]
-        order = {path: n for n, path in enumerate([*others, module.path])}
+        other_paths = [path for path in reversed(paths) if path != module.path]
+        order = {path: n for n, path in enumerate([*other_paths, module.path])}
         keys = sorted(self._texts, key=lambda key: (order[key[0]], self._texts[key][0]))
         return CutSource(
             name,
@@ -192,7 +197,7 @@ class _Cutter:
             tuple(self._unknown),
         )
 
-    def take(self, module: _Module, node: ast.stmt, text: str) -> None:
+    def add_statement(self, module: _Module, node: ast.stmt, text: str) -> None:
         key = (module.path, _first(node))
         if key in self._texts:
             return
@@ -201,23 +206,23 @@ class _Cutter:
             body = ast.parse(text).body
         except SyntaxError:
             body = [node]
-        for each in (n for top in body for n in ast.walk(top)):
-            if isinstance(each, ast.Attribute) and isinstance(each.value, ast.Name):
-                self._attributes.setdefault(each.value.id, set()).add(each.attr)
+        for descendant in (n for top in body for n in ast.walk(top)):
+            if isinstance(descendant, ast.Attribute) and isinstance(descendant.value, ast.Name):
+                self._attributes.setdefault(descendant.value.id, set()).add(descendant.attr)
         for name in sorted(_reads(body)):
             self._need(module, name)
 
-    def somewhere(self, module: _Module, name: str) -> None:
+    def need_anywhere(self, module: _Module, name: str) -> None:
         """A function of that name, of this file or of the first other one that has it."""
-        path = next((p for p, text in self._others.items() if f"def {name}(" in text), None)
+        path = next((p for p, text in self._other_files.items() if f"def {name}(" in text), None)
         if name not in module.bound and path is not None:
-            module = self._modules.setdefault(path, _module(self._others[path], path))
+            module = self._modules.setdefault(path, _module(self._other_files[path], path))
         self._need(module, name)
 
     def _need(self, module: _Module, name: str) -> None:
-        if (module.path, name) in self._done:
+        if (module.path, name) in self._resolved:
             return
-        self._done.add((module.path, name))
+        self._resolved.add((module.path, name))
         recorded = self._recorded.get(module.path, {})
         statements = module.bound.get(name, [])
         if name in recorded and not any(
@@ -226,7 +231,7 @@ class _Cutter:
             # A kernel sees no global but a constexpr, even if the program allowed it.
             line = statements[0].lineno if statements else 0
             literal = python_literal(recorded[name])
-            self._put(module, line, f"{name} = tl.constexpr({literal})")
+            self._replace_line(module, line, f"{name} = tl.constexpr({literal})")
             return
         owner = module.path
         if any(not isinstance(s, ast.Import | ast.ImportFrom) for s in statements):
@@ -237,30 +242,30 @@ class _Cutter:
                 "one script cannot hold both"
             )
         if not statements and not hasattr(builtins, name):
-            self._free(module, name)
+            self._need_unbound(module, name)
         for statement in statements:
             if isinstance(statement, ast.Import | ast.ImportFrom):
                 self._import(module, statement, name)
             elif isinstance(statement, ast.FunctionDef):
-                self.take(module, statement, self.function_text(module, statement, True))
+                self.add_statement(module, statement, self.function_text(module, statement, True))
             else:
                 lines = module.lines[_first(statement) - 1 : statement.end_lineno]
-                self.take(module, statement, "\n".join(lines))
+                self.add_statement(module, statement, "\n".join(lines))
 
-    def _put(self, module: _Module, line: int, text: str) -> None:
+    def _replace_line(self, module: _Module, line: int, text: str) -> None:
         """Our text in place of that line of the file."""
         self._texts[module.path, -len(self._texts) - 1] = (line, text)
 
-    def _free(self, module: _Module, name: str) -> None:
+    def _need_unbound(self, module: _Module, name: str) -> None:
         stars = [
             s
             for s in module.tree.body
             if isinstance(s, ast.ImportFrom) and any(a.name == "*" for a in s.names)
         ]
         for star in stars:
-            if (other := self._file(module, star.module, star.level)) is None:
+            if (other := self._imported_file(module, star.module, star.level)) is None:
                 self._imports[ast.unparse(star)] = None
-                self._outsider(star.module)
+                self._note_outside_package(star.module)
             elif name in other.bound:
                 self._need(other, name)
                 return
@@ -269,11 +274,11 @@ class _Cutter:
 
     def function_text(self, module: _Module, node: ast.FunctionDef, jitted: bool) -> str:
         """A function without the decorators that tune it; jitted if it is to be."""
-        kept = [ast.unparse(d) for d in node.decorator_list]
+        decorators = [ast.unparse(d) for d in node.decorator_list]
         if jitted:
-            kept = [text for text in kept if not _TUNER.match(text)]
+            decorators = [text for text in decorators if not _TUNER.match(text)]
         body = textwrap.dedent("\n".join(module.lines[node.lineno - 1 : node.end_lineno]))
-        return "\n".join([*(f"@{text}" for text in kept), body])
+        return "\n".join([*(f"@{text}" for text in decorators), body])
 
     def _import(self, module: _Module, statement: ast.Import | ast.ImportFrom, name: str) -> None:
         alias = next(
@@ -284,23 +289,25 @@ class _Cutter:
         line: ast.stmt = ast.Import([alias])
         package = alias.name
         if isinstance(statement, ast.Import):
-            plain = alias.asname is not None or "." not in alias.name
-            held = plain and self._whole_module(module, None, 0, alias.name, name)
+            binds_module = alias.asname is not None or "." not in alias.name
+            inlined = binds_module and self._whole_module(module, None, 0, alias.name, name)
         else:
-            other = self._file(module, statement.module, statement.level)
+            other = self._imported_file(module, statement.module, statement.level)
             if other is not None and alias.name in other.bound:
                 self._need(other, alias.name)
                 if alias.asname and alias.asname != alias.name:
-                    self._put(module, 0, f"{alias.asname} = {alias.name}")
+                    self._replace_line(module, 0, f"{alias.asname} = {alias.name}")
                 return
             line = ast.ImportFrom(statement.module, [alias], statement.level)
             package = "." * statement.level + (statement.module or "")
-            held = self._whole_module(module, statement.module, statement.level, alias.name, name)
-        if not held:
+            inlined = self._whole_module(
+                module, statement.module, statement.level, alias.name, name
+            )
+        if not inlined:
             self._imports[ast.unparse(line)] = None
-            self._outsider(package)
+            self._note_outside_package(package)
 
-    def _outsider(self, package: str | None) -> None:
+    def _note_outside_package(self, package: str | None) -> None:
         if (package or "").partition(".")[0] not in KNOWN_PACKAGES:
             self._outside[package or "."] = None
 
@@ -308,7 +315,7 @@ class _Cutter:
         self, module: _Module, package: str | None, level: int, imported: str, name: str
     ) -> bool:
         """A module of which the kernel reads attributes: one of its name that has just these."""
-        other = self._file(module, ".".join(filter(None, (package, imported))), level)
+        other = self._imported_file(module, ".".join(filter(None, (package, imported))), level)
         if other is None:
             return False
         lines = [f'{name} = types.ModuleType("{name}")']
@@ -316,16 +323,16 @@ class _Cutter:
             self._need(other, attribute)
             lines.append(f"{name}.{attribute} = {attribute}")
         self._imports["import types"] = None
-        self._put(module, 0, "\n".join(lines))
+        self._replace_line(module, 0, "\n".join(lines))
         return True
 
-    def _file(self, module: _Module, dotted: str | None, level: int) -> _Module | None:
+    def _imported_file(self, module: _Module, dotted: str | None, level: int) -> _Module | None:
         """The file that an import is from, if its text is at hand."""
         words = tuple(dotted.split(".")) if dotted else ()
         if not words or (not level and words[0] in KNOWN_PACKAGES):
             return None
         base = PurePath(module.path).parents[max(level - 1, 0)] if level else None
-        for path in self._others:
+        for path in self._other_files:
             parts = PurePath(path).with_suffix("").parts
             parts = parts[:-1] if parts[-1:] == ("__init__",) else parts
             if parts[-len(words) :] != words:
@@ -333,7 +340,7 @@ class _Cutter:
             if level and PurePath(*parts[: -len(words)]) != base:
                 continue
             if path not in self._modules:
-                self._modules[path] = _module(self._others[path], path)
+                self._modules[path] = _module(self._other_files[path], path)
             return self._modules[path]
         return None
 

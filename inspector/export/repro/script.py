@@ -3,7 +3,7 @@
 import re
 import shlex
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from itertools import pairwise
+from itertools import chain, pairwise
 
 from msgspec import Struct
 
@@ -22,7 +22,7 @@ TL_TYPES = {
     "fp8e5": "tl.float8e5",
 }
 """How Triton's types call themselves, and where they are found."""
-COARSE = {
+TOLERANCES = {
     "": 1e-4,
     r"\bdot(_scaled)?\(": 1e-2,
     r"\b(float16|fp16)\b": 4e-3,
@@ -64,23 +64,23 @@ class RecordedCall(Struct, frozen=True, kw_only=True):
     reference: CutSource | None = None
 
     @property
-    def which(self) -> str:
+    def call_text(self) -> str:
         """`` as in call 1 of 3, which was made 5 times alike``."""
-        said = "" if self.call is None else f" as in call {self.call} of {self.calls}"
-        often = self.count is not None and self.count > 1
-        return f"{said}, which was made {self.count} times alike" if often else said
+        text = "" if self.call is None else f" as in call {self.call} of {self.calls}"
+        is_repeated = self.count is not None and self.count > 1
+        return f"{text}, which was made {self.count} times alike" if is_repeated else text
 
 
 class TritonLaunch(RecordedCall, frozen=True, kw_only=True):
     """A launch of a Triton kernel.
 
-    ``config`` is the variant's, ``where`` says whose text the kernel is. ``inputs`` are arrays kept
-    in the script, as (dtype, shape, base64 of the compressed bytes).
+    ``config`` is the variant's, ``source_label`` says whose text the kernel is. ``inputs`` are
+    arrays kept in the script, as (dtype, shape, base64 of the compressed bytes).
     """
 
     variant: str
     source: CutSource
-    where: str
+    source_label: str
     grid: tuple[int, int, int]
     config: Mapping[str, object]
     check: str = "interpreter"
@@ -93,26 +93,27 @@ def triton_script(launch: TritonLaunch, fixed: Mapping[str, str]) -> str:
     Raises ``UsageError`` with the argument that cannot be made again.
     """
     source = launch.source
-    cut = [source] if launch.reference is None else [source, launch.reference]
-    future = sorted({f for c in cut for f in c.future})
+    cut_sources = [source] if launch.reference is None else [source, launch.reference]
+    future = sorted(set(chain.from_iterable(cut_source.future for cut_source in cut_sources)))
     # How far single precision may be off: by the precision that the kernel's text computes in.
-    chosen = " ".join(str(a.value) for a in launch.arguments if a.type == "constexpr")
-    text = f"{source.text} {chosen}"
-    tolerance = max(far for word, far in COARSE.items() if re.search(word, text))
+    constexprs = " ".join(str(a.value) for a in launch.arguments if a.type == "constexpr")
+    text = f"{source.text} {constexprs}"
+    tolerance = max(far for word, far in TOLERANCES.items() if re.search(word, text))
     imports = {"import torch", "import triton", "import triton.language as tl"}
-    imports |= {line for c in cut for line in c.imports}
+    imports.update(*(cut_source.imports for cut_source in cut_sources))
     if any(_DESCRIPTOR.match(a.type or "") for a in launch.arguments):
         imports.add("from triton.tools.tensor_descriptor import TensorDescriptor")
     checks = [c for c in CHECKS if c != "reference" or launch.reference is not None]
+    inputs = [] if launch.inputs is None else [_stored_inputs(launch.inputs)]
     parts = [
         f"NAME = {python_literal(source.name)}",
-        part(f"the kernel, from {launch.where}"),
+        part(f"the kernel, from {launch.source_label}"),
         *kernel_texts(source),
         part("its arguments, and its launch"),
         _arguments(launch),
         _launch(launch),
         *reference_part(launch.reference, _COMMENT, fixed["check_reference"]),
-        *_measures([] if launch.inputs is None else [_kept(launch.inputs)], tolerance, fixed),
+        *_measures(inputs, tolerance, fixed),
         fixed["interpreter"].strip(),
         fixed["main"].strip()
         % {"choices": tuple(checks), "default": launch.check, "interpret": fixed["interpret"]},
@@ -139,8 +140,8 @@ def script_of(head: str, future: Iterable[str], imports: set[str], parts: Sequen
     body = "\n\n\n".join(parts) + "\n"
     standard = {f"import {n}" for n in STANDARD if re.search(rf"\b{n}\.", body)}
     lines = [f"from __future__ import {', '.join(future)}", ""] if future else []
-    ours = sorted(imports - standard, key=lambda i: (i.startswith("from"), i))
-    return "\n".join([head, "", *lines, *sorted(standard), "", *ours, "", "", body])
+    third_party = sorted(imports - standard, key=lambda i: (i.startswith("from"), i))
+    return "\n".join([head, "", *lines, *sorted(standard), "", *third_party, "", "", body])
 
 
 def part(title: str) -> str:
@@ -162,7 +163,7 @@ def _head(launch: TritonLaunch) -> str:
     outside = {o for c in (launch.source, launch.reference) if c is not None for o in c.outside}
     needs = f"It imports {', '.join(sorted(outside))}, which must be installed here."
     return docstring(
-        f"{launch.kernel}, launched{launch.which}.",
+        f"{launch.kernel}, launched{launch.call_text}.",
         "",
         f"Variant {launch.variant}.{on} Inputs are new ones of the recorded kind: of the same",
         "dtypes, shapes, strides, alignment and ranges of integers. It runs the kernel, checks",
@@ -180,15 +181,15 @@ def kernel_texts(source: CutSource, jitted: bool = True) -> list[str]:
         if jitted and head.search(text) and not is_jitted(text):
             statements[n] = "@triton.jit\n" + text
     out = statements[:1]
-    for before, text in pairwise(statements):
-        if "\n" in before or "\n" in text:
+    for previous, text in pairwise(statements):
+        if "\n" in previous or "\n" in text:
             out.append(text)
         else:
             out[-1] += "\n" + text
     return out
 
 
-def _kept(inputs: Mapping[str, tuple[str, tuple[int, ...], str]]) -> str:
+def _stored_inputs(inputs: Mapping[str, tuple[str, tuple[int, ...], str]]) -> str:
     lines = [
         f'    "{name}": ({dtype!r}, {shape!r}, "{data}"),'
         for name, (dtype, shape, data) in inputs.items()
@@ -218,20 +219,21 @@ def _kept(inputs: Mapping[str, tuple[str, tuple[int, ...], str]]) -> str:
 def _arguments(launch: TritonLaunch) -> str:
     # Items of a tuple are recorded as name[0].
     groups = by_key(
-        (re.sub(r"\A(\w{1,400})\[\d{1,4}\]\Z", r"\1", one.name), one) for one in launch.arguments
+        (re.sub(r"\A(\w{1,400})\[\d{1,4}\]\Z", r"\1", argument.name), argument)
+        for argument in launch.arguments
     )
     shared = shared_names(launch)
     rows = []
-    for name, several in groups.items():
-        values = [_value(one, launch, shared) for one in several]
-        text = values[0] if name == several[0].name else f"({', '.join(values)},)"
+    for name, items in groups.items():
+        values = [_value(argument, launch, shared) for argument in items]
+        text = values[0] if name == items[0].name else f"({', '.join(values)},)"
         rows.append(f"        {python_literal(name)}: {text},")
-    given = "given" if launch.inputs is None else "{**kept(), **given}"
+    given_values = "given" if launch.inputs is None else "{**kept(), **given}"
     return "\n".join(
         [
             "def make_inputs(device, seed, given):",
             '    """The kernel\'s arguments by name, and the tensors among them."""',
-            f"    make = Inputs(device, seed, {given})",
+            f"    make = Inputs(device, seed, {given_values})",
             *shared_tensors(launch),
             "    return {",
             *rows,
@@ -240,29 +242,33 @@ def _arguments(launch: TritonLaunch) -> str:
     )
 
 
-def _value(one: Argument, launch: TritonLaunch, shared: Collection[str]) -> str:
-    if one.shape is not None and one.dtype:
-        text = f"shared[{python_literal(one.name)}]" if one.name in shared else tensor_text(one)
-        block = _DESCRIPTOR.match(one.type or "")
+def _value(argument: Argument, launch: TritonLaunch, shared: Collection[str]) -> str:
+    if argument.shape is not None and argument.dtype:
+        text = (
+            f"shared[{python_literal(argument.name)}]"
+            if argument.name in shared
+            else tensor_text(argument)
+        )
+        block = _DESCRIPTOR.match(argument.type or "")
         return text if block is None else f"TensorDescriptor.from_tensor({text}, [{block[1]}])"
-    if one.type == "constexpr":
+    if argument.type == "constexpr":
         # Recordings hold a type or a function by its name alone.
-        value = one.value if one.value is not None else launch.config.get(one.name)
-        if not isinstance(value, str) or one.python_type == "str":
+        value = argument.value if argument.value is not None else launch.config.get(argument.name)
+        if not isinstance(value, str) or argument.python_type == "str":
             return python_literal(value)
-        named = value if is_function(one, launch.source.text) else python_literal(value)
+        named = value if is_function(argument, launch.source.text) else python_literal(value)
         return TL_TYPES.get(value, named)
-    if (one.type or "").startswith("*"):
-        if one.alignment is None and one.value is None:
+    if (argument.type or "").startswith("*"):
+        if argument.alignment is None and argument.value is None:
             return "None"
-        raise _not_made(one.name, "it was a bare address, and nobody knows of what size")
-    if one.value is None:
-        raise _not_made(one.name, "its value was not recorded")
-    return _number(one)
+        raise _cannot_make(argument.name, "it was a bare address, and nobody knows of what size")
+    if argument.value is None:
+        raise _cannot_make(argument.name, "its value was not recorded")
+    return _number(argument)
 
 
-def _number(one: Argument) -> str:
-    return f"make.number({python_literal(one.name)}, {python_literal(one.value)})"
+def _number(argument: Argument) -> str:
+    return f"make.number({python_literal(argument.name)}, {python_literal(argument.value)})"
 
 
 def shared_names(call: RecordedCall) -> set[str]:
@@ -273,14 +279,16 @@ def shared_names(call: RecordedCall) -> set[str]:
 
 def shared_tensors(call: RecordedCall) -> list[str]:
     """Lines that make the tensors which shared memory, as views of one allocation."""
-    arguments = {one.name: one for one in call.arguments}
+    arguments = {argument.name: argument for argument in call.arguments}
     lines: list[str] = []
     for block in memory_blocks(call.arguments, call.shares):
         names = " and ".join(member.name for member in block.members)
         on_host = isinstance(call, ExtensionCall)
         device = _device(arguments[block.members[0].name]) if on_host else ""
-        made = f"make.block({block.size_bytes}, {block.start_bytes}{device})"
-        lines += [f"    block = {made}  # {harmless(names)} share memory, as in the recorded call"]
+        allocation = f"make.block({block.size_bytes}, {block.start_bytes}{device})"
+        lines += [
+            f"    block = {allocation}  # {harmless(names)} share memory, as in the recorded call"
+        ]
         for member in block.members:
             within = f"{device}, within=block[{member.offset_bytes}:]"
             text = tensor_text(arguments[member.name], within)
@@ -288,35 +296,43 @@ def shared_tensors(call: RecordedCall) -> list[str]:
     return ["    shared = {}", *lines] if lines else []
 
 
-def _device(one: Argument) -> str:
-    return ', device="cpu"' if one.device == "cpu" else ""
+def _device(argument: Argument) -> str:
+    return ', device="cpu"' if argument.device == "cpu" else ""
 
 
-def tensor_text(one: Argument, more: str = "") -> str:
-    """The expression that makes a tensor of a recorded layout again, with ``more`` words."""
-    shape, strides = one.shape or (), one.strides
+def tensor_text(argument: Argument, extra_words: str = "") -> str:
+    """The expression that makes a tensor of a recorded layout again, with ``extra_words``."""
+    shape, strides = argument.shape or (), argument.strides
     if strides is None or len(strides) != len(shape) or min((*shape, *strides), default=0) < 0:
-        raise _not_made(one.name, "its strides were not recorded")
-    if not re.fullmatch(r"\w{1,40}", one.dtype or ""):
-        raise _not_made(one.name, "torch has no such dtype")
-    words = [python_literal(one.name), f"torch.{one.dtype}", *map(python_literal, (shape, strides))]
-    if one.alignment not in (None, 512):
-        words.append(f"alignment={one.alignment}")
-    if one.low is not None and one.high is not None:
-        words += [f"low={one.low}", f"high={one.high}"]
-    return f"make.tensor({', '.join(words)}{more})"
+        raise _cannot_make(argument.name, "its strides were not recorded")
+    if not re.fullmatch(r"\w{1,40}", argument.dtype or ""):
+        raise _cannot_make(argument.name, "torch has no such dtype")
+    words = [
+        python_literal(argument.name),
+        f"torch.{argument.dtype}",
+        *map(python_literal, (shape, strides)),
+    ]
+    if argument.alignment not in (None, 512):
+        words.append(f"alignment={argument.alignment}")
+    if argument.low is not None and argument.high is not None:
+        words += [f"low={argument.low}", f"high={argument.high}"]
+    return f"make.tensor({', '.join(words)}{extra_words})"
 
 
-def is_function(one: Argument, text: str) -> bool:
+def is_function(argument: Argument, text: str) -> bool:
     """Whether a constexpr, by its name, is a function that is passed to the kernel."""
-    if one.type != "constexpr" or not isinstance(one.value, str) or not one.value.isidentifier():
+    if (
+        argument.type != "constexpr"
+        or not isinstance(argument.value, str)
+        or not argument.value.isidentifier()
+    ):
         return False
-    if one.python_type is not None:
-        return one.python_type in ("JITFunction", "function")
-    return re.search(rf"\b{re.escape(one.name)}\s*\(", text) is not None
+    if argument.python_type is not None:
+        return argument.python_type in ("JITFunction", "function")
+    return re.search(rf"\b{re.escape(argument.name)}\s*\(", text) is not None
 
 
-def _not_made(name: str, why: str) -> UsageError:
+def _cannot_make(name: str, why: str) -> UsageError:
     return UsageError(
         f"{name} cannot be made again: {why}", "--inputs FILE.npz gives arguments values by name."
     )
@@ -416,15 +432,17 @@ class ExtensionCall(RecordedCall, frozen=True, kw_only=True):
     flags: Mapping[str, tuple[str, ...]]
 
 
-def own_flags(ninja: str) -> dict[str, tuple[str, ...]]:
+def build_flags(ninja: str) -> dict[str, tuple[str, ...]]:
     """The options of a build.ninja that are not torch's own: for C++, for CUDA, for the linker."""
     lines = (line.partition(" = ") for line in ninja.splitlines())
     return {
-        FLAGS[name]: tuple(_own(value)) for name, equals, value in lines if name in FLAGS and equals
+        FLAGS[name]: tuple(_options_not_of_torch(value))
+        for name, equals, value in lines
+        if name in FLAGS and equals
     }
 
 
-def _own(text: str) -> Iterable[str]:
+def _options_not_of_torch(text: str) -> Iterable[str]:
     try:
         words = iter(shlex.split(text.replace("$$", "$")))
     except ValueError:
@@ -455,7 +473,7 @@ def extension_script(call: ExtensionCall, fixed: Mapping[str, str]) -> str:
         part("the arguments, and the call"),
         _call_arguments(call),
         *reference_part(reference, _NO_REFERENCE, _EXPECTED),
-        *_measures([], COARSE[""], fixed),
+        *_measures([], TOLERANCES[""], fixed),
         fixed["main"].strip()
         % {"choices": checks, "default": checks[0], "interpret": fixed["parsed"]},
         fixed["no_check"].strip()
@@ -472,7 +490,7 @@ def _call_head(call: ExtensionCall) -> str:
     name = f"{call.module}.{call.function}"
     kernel = "" if call.kernel == name else f" It launches {call.kernel}."
     return docstring(
-        f"{name}, called{call.which}.{kernel}",
+        f"{name}, called{call.call_text}.{kernel}",
         "",
         f"{on}Inputs are new ones of the recorded kind: of the same dtypes, shapes,",
         "strides, alignment and ranges of integers. It builds the extension, calls it, checks",
@@ -516,16 +534,18 @@ def _call_arguments(call: ExtensionCall) -> str:
     places: Places = {}
     named: dict[str, Places] = {}
     shared = shared_names(call)
-    for one in call.arguments:
-        if (match := _PLACE.fullmatch(one.name)) is None:
-            raise UsageError(f"an argument of the name {one.name} cannot be given")
+    for argument in call.arguments:
+        if (match := _PLACE.fullmatch(argument.name)) is None:
+            raise UsageError(f"an argument of the name {argument.name} cannot be given")
         path = tuple(int(n) for n in re.findall(r"\[(\d+)\]", match["within"]))
         if match["number"] is not None:
-            places[int(match["number"]), *path] = _argument_value(one, shared)
+            places[int(match["number"]), *path] = _argument_value(argument, shared)
         else:
-            named.setdefault(match["name"], {})[path] = _argument_value(one, shared)
+            named.setdefault(match["name"], {})[path] = _argument_value(argument, shared)
     args = [f"        {text}," for text in _items(places)]
-    given = [f"        {python_literal(name)}: {_list(of)}," for name, of in named.items()]
+    keyword_lines = [
+        f"        {python_literal(name)}: {_list(values)}," for name, values in named.items()
+    ]
     return "\n".join(
         [
             "def make_inputs(device, seed, given):",
@@ -536,7 +556,7 @@ def _call_arguments(call: ExtensionCall) -> str:
             *args,
             "    ]",
             "    by_name = {",
-            *given,
+            *keyword_lines,
             "    }",
             "    return (by_place, by_name), make.made",
             "",
@@ -557,14 +577,14 @@ def _call_arguments(call: ExtensionCall) -> str:
     )
 
 
-def _argument_value(one: Argument, shared: Collection[str]) -> str:
-    if one.name in shared:
-        return f"shared[{python_literal(one.name)}]"
-    if one.shape is not None and one.dtype:
-        return tensor_text(one, _device(one))
-    if isinstance(one.value, str) and re.fullmatch(r"torch\.\w{1,40}", one.value):
-        return one.value
-    return _number(one) if isinstance(one.value, int | float) else repr(one.value)
+def _argument_value(argument: Argument, shared: Collection[str]) -> str:
+    if argument.name in shared:
+        return f"shared[{python_literal(argument.name)}]"
+    if argument.shape is not None and argument.dtype:
+        return tensor_text(argument, _device(argument))
+    if isinstance(argument.value, str) and re.fullmatch(r"torch\.\w{1,40}", argument.value):
+        return argument.value
+    return _number(argument) if isinstance(argument.value, int | float) else repr(argument.value)
 
 
 def _list(values: Places) -> str:

@@ -32,7 +32,13 @@ from inspector.base.model import (
     Variant,
 )
 from inspector.base.text import PtxviewError, ToolMissing, Unreadable, shortest_ids
-from inspector.recording.layout import REPORTS, BytesContent, is_recording, keep, kept
+from inspector.recording.layout import (
+    NCU_REPORTS,
+    BytesContent,
+    is_recording,
+    store_record,
+    stored_records,
+)
 from inspector.system import files
 from inspector.system.process import run_tool
 from inspector.system.toolchain import find
@@ -659,7 +665,7 @@ def of_recording(path: Path, named: Sequence[Path] = ()) -> Report:
         # A link in a recording's folder leads out of the recording.
         if adjacent.is_file() and not (path.is_dir() and adjacent.is_symlink()):
             reports.append(load([adjacent]))
-        for record in kept(path, REPORTS, problems.append):
+        for record in stored_records(path, NCU_REPORTS, problems.append):
             text = record.get("csv")
             if isinstance(text, str) and record.get("schema") == SCHEMA:
                 reports.append(read(text, f"the report of {record.get('taken')}"))
@@ -678,8 +684,10 @@ def of_recording(path: Path, named: Sequence[Path] = ()) -> Report:
 def store(path: Path, csv: str, command: Iterable[str]) -> None:
     """Store a report with its recording. Raises ``OSError`` if that is not allowed."""
     timestamp = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
-    keep(
-        path, {"schema": SCHEMA, "taken": timestamp, "command": list(command), "csv": csv}, REPORTS
+    store_record(
+        path,
+        {"schema": SCHEMA, "taken": timestamp, "command": list(command), "csv": csv},
+        NCU_REPORTS,
     )
 
 
@@ -731,7 +739,7 @@ def _variant(short: str, digest: str, launches: Sequence[NcuLaunch]) -> Variant:
         target=f"sm_{digits}" if digits.isdecimal() else None,
         config=_settings(launches),
         stages=stages,
-        known=Resources(registers=first.registers),
+        recorded_resources=Resources(registers=first.registers),
         launches=len(launches),
         missing={s: why for s in KERNEL_STAGES if s not in stages},
         calls=tuple(

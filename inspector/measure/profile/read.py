@@ -198,7 +198,7 @@ def _fitting(variants: Sequence[Variant], shapes: Sequence[Shape]) -> list[str]:
 
 
 def _may_be(variant: Variant, shape: Shape) -> bool:
-    if len({variant.known.registers, shape.registers} - {None}) > 1:
+    if len({variant.recorded_resources.registers, shape.registers} - {None}) > 1:
         return False
     # Warp specialisation launches more warps than were asked for; its calls say so.
     blocks = {c.block for c in variant.calls if c.block is not None}
@@ -272,7 +272,7 @@ def profile_of(events: Events, window: Window, cache: DerivedCache) -> Profile:
             cached, window=replace(window, steps=cached.window.steps, gpu=cached.window.gpu)
         )
     profile = summarise(content.read(), window)
-    cache.put(key, json.dumps(to_builtins(profile)).encode())
+    cache.store(key, json.dumps(to_builtins(profile)).encode())
     return profile
 
 

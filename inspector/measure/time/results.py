@@ -12,7 +12,7 @@ from msgspec import Struct, convert, field, to_builtins
 from msgspec.structs import fields, replace
 
 from inspector.base.model import Kernel, Variant
-from inspector.recording.layout import kept
+from inspector.recording.layout import stored_records
 
 MAX_NUMBER = float(1 << 63)
 """No figure (bytes, operations or µs) is as large as this."""
@@ -418,4 +418,4 @@ def times(path: str | Path) -> StoredTimes:
 
 
 def sessions(path: Path) -> list[Session]:
-    return [s for s in map(read, kept(path)) if s is not None]
+    return [s for s in map(read, stored_records(path)) if s is not None]

@@ -54,7 +54,7 @@ from inspector.measure.time.results import (
 from inspector.reader import tables
 from inspector.reader.query import Found
 from inspector.reader.reader import Reader
-from inspector.recording.layout import is_recording, keep, read_events, recordings_folder
+from inspector.recording.layout import is_recording, read_events, recordings_folder, store_record
 from inspector.sources.compilers import by_probes
 from inspector.system import files, toolchain
 from inspector.system.process import Finished, run_tool
@@ -485,7 +485,7 @@ def data_sheet(device: Mapping[str, object]) -> float | None:
 
 def store(path: Path, session: Session) -> None:
     """Store a session with its recording. Raises ``OSError`` if that is not allowed."""
-    keep(path, stored_session(session))
+    store_record(path, stored_session(session))
 
 
 HOW = (

@@ -315,21 +315,13 @@ def cells(
         arrow = flow.arrow_at(lane, n)
         if arrow is None or (continued and n == arrow.last):
             continue
-        signs = _HEAVY if arrow.loops else _THIN
-        kind = _kind(arrow, cursor)
         column = shown - 1 - lane
+        kind = _kind(arrow, cursor)
         if continued or not arrow.ends_at(n):
+            signs = _HEAVY if arrow.loops else _THIN
             row[column] = signs["pass"], kind
-            continue
-        corner = "top" if n == arrow.first else "bottom" if n == arrow.last else "join"
-        corner = "join" if arrow.first == arrow.last else corner
-        row[column] = signs[corner], kind
-        for right in range(column + 1, shown):
-            crossed = row[right][0] not in (" ", "─", "━")
-            row[right] = signs["cross" if crossed else "across"], kind
-        foot = "▸" if n == arrow.target else signs["across"]
-        if row[shown][0] != "▸":
-            row[shown] = foot, kind
+        else:
+            _draw_end(row, column, arrow, n, kind)
     if not continued and row[shown][0] == " ":
         for arrow in flow.ends(n):
             # Its lane has no room.
@@ -337,8 +329,30 @@ def cells(
     return tuple(row)
 
 
+def _draw_end(row: list[FlowCell], column: int, arrow: Arrow, n: int, kind: str) -> None:
+    """Draw an arrow that ends on line ``n``: from its lane across the inner ones to the code."""
+    signs = _HEAVY if arrow.loops else _THIN
+    row[column] = signs[_corner(arrow, n)], kind
+    foot = len(row) - 1
+    for right in range(column + 1, foot):
+        crossed = row[right][0] not in (" ", "─", "━")
+        row[right] = signs["cross" if crossed else "across"], kind
+    if row[foot][0] != "▸":
+        row[foot] = "▸" if n == arrow.target else signs["across"], kind
+
+
+def _corner(arrow: Arrow, n: int) -> str:
+    if arrow.first == arrow.last:
+        return "join"
+    if n == arrow.first:
+        return "top"
+    return "bottom" if n == arrow.last else "join"
+
+
 def _kind(arrow: Arrow, cursor: int) -> str:
-    return OWN if arrow.ends_at(cursor) else LOOP if arrow.loops else BRANCH
+    if arrow.ends_at(cursor):
+        return OWN
+    return LOOP if arrow.loops else BRANCH
 
 
 def arrow_at(flow: FlowLanes, shown: int, n: int, cell: int) -> Arrow | None:
@@ -405,6 +419,13 @@ def title(column: str) -> str:
     return COLUMNS[kind].title + (f": {register_class}" if register_class else "")
 
 
+def _share_text(share: float | None) -> str:
+    """A line's percentage of the kernel's samples."""
+    if share is None:
+        return ""
+    return f"{share:.1f}%" if share else "0%"
+
+
 class Gutter(Struct, frozen=True, dict=True):
     """The columns of one listing; ``run``: ``StageFigures``, where its kernel was run."""
 
@@ -424,15 +445,21 @@ class Gutter(Struct, frozen=True, dict=True):
     @property
     def available(self) -> tuple[str, ...]:
         annotations = self.annotations
-        classes = tuple(f"{LIVE}:{name}" for name in annotations.classes)
-        return (
-            *((LIVE, *classes) if classes else ()),
-            *((STALL,) if annotations.stalls else ()),
-            *((SAMPLES,) if annotations.sampled else ()),
-            *((CYCLES,) if annotations.estimated else ()),
-            *(() if self.run is None else self.run.columns),
-            *((NOTES,) if annotations.noted else ()),
-        )
+        columns: list[str] = []
+        if annotations.classes:
+            columns.append(LIVE)
+            columns += (f"{LIVE}:{name}" for name in annotations.classes)
+        if annotations.stalls:
+            columns.append(STALL)
+        if annotations.sampled:
+            columns.append(SAMPLES)
+        if annotations.estimated:
+            columns.append(CYCLES)
+        if self.run is not None:
+            columns += self.run.columns
+        if annotations.noted:
+            columns.append(NOTES)
+        return tuple(columns)
 
     @property
     def heads(self) -> str:
@@ -450,18 +477,18 @@ class Gutter(Struct, frozen=True, dict=True):
     def parts(self, n: int) -> tuple[tuple[str, bool], ...]:
         """Columns of line ``n`` without the lane's value, and whether each is at its largest."""
         annotation = self.annotations.at(n)
-        return tuple(
-            (
-                f"{self._cell(c, annotation, n)[: _width(c) - 1]:>{_width(c) - 1}} ",
-                self._loud(c, annotation, n),
-            )
-            for c in self.columns
-            if c != VALUE
-        )
+        parts = []
+        for column in self.columns:
+            if column != VALUE:
+                room = _width(column) - 1
+                text = self._cell(column, annotation, n)[:room]
+                parts.append((f"{text:>{room}} ", self._loud(column, annotation, n)))
+        return tuple(parts)
 
     def figure(self, column: str, n: int) -> float | None:
         """The figure of a column on line ``n``; None if unknown."""
-        annotation, (kind, _, register_class) = self.annotations.at(n), column.partition(":")
+        annotation = self.annotations.at(n)
+        kind, _, register_class = column.partition(":")
         if kind == CYCLES:
             return self.annotations.estimated.get(n)
         if kind == STALL:
@@ -473,11 +500,9 @@ class Gutter(Struct, frozen=True, dict=True):
             return None
         # PTX's own registers are virtual ones.
         allocated = self.annotations.machine or annotation.live is None
-        return (
-            counts.get(register_class or "gpr", 0)
-            if register_class or allocated
-            else virtual(counts)
-        )
+        if register_class or allocated:
+            return counts.get(register_class or "gpr", 0)
+        return virtual(counts)
 
     def _maximum(self, column: str, annotation: Told) -> int:
         allocated = self.annotations.machine or annotation.live is None
@@ -501,15 +526,20 @@ class Gutter(Struct, frozen=True, dict=True):
     def _cell(self, column: str, annotation: Told, n: int) -> str:
         if self.run is not None and column in RUN:
             return str(self.run.cell(column, n))
-        share, figure = self.annotations.share(n), self.figure(column, n)
         if column == SAMPLES:
-            return "" if share is None else f"{share:.1f}%" if share else "0%"
-        if figure is None or column in (STALL, CYCLES):
-            text = "" if figure is None else f"{figure:g}"
-            return f"{figure:.1f}" if column == CYCLES and figure else text
+            return _share_text(self.annotations.share(n))
+        figure = self.figure(column, n)
+        if figure is None:
+            return ""
+        if column == STALL:
+            return f"{figure:g}"
+        if column == CYCLES:
+            return f"{figure:.1f}" if figure else "0"
         maximum = self._maximum(column, annotation)
-        eighths = min(len(BARS) - 1, int(figure * len(BARS) / maximum)) if maximum else 0
-        return f"{figure:g}{BARS[eighths] if maximum and figure else ' '}"
+        if not maximum:
+            return f"{figure:g} "
+        eighths = min(len(BARS) - 1, int(figure * len(BARS) / maximum))
+        return f"{figure:g}{BARS[eighths] if figure else ' '}"
 
     def sign(self, n: int) -> str:
         if NOTES not in self.selected:
@@ -537,19 +567,17 @@ MAX_MATCHES_PER_LINE = 200
 
 def code_strip(text: str, spans: Spans, dark: bool) -> Strip:
     token_default = token_style(Token, dark)
-    segments, position = [], 0
+    segments = []
+    position = 0
     for start, end, token in spans:
         if end > start >= position:
-            segments.append(Segment(text[position:start], token_default))
+            if start > position:
+                segments.append(Segment(text[position:start], token_default))
             segments.append(Segment(text[start:end], token_style(token, dark)))
             position = end
-    return Strip(
-        [
-            segment
-            for segment in (*segments, Segment(text[position:], token_default))
-            if segment.text
-        ]
-    )
+    if position < len(text):
+        segments.append(Segment(text[position:], token_default))
+    return Strip(segments)
 
 
 def mark_matches(strip: Strip, text: str, pattern: re.Pattern[str], style: Style) -> Strip:
@@ -609,11 +637,54 @@ def place_words(location: Location | None) -> tuple[str, ...]:
         return ("no source line", "no line")
     frames = named_frames(location)[:2]
     words = [f"{file}:{line_number}" if file else line_number for file, line_number in frames]
-    return (*((" ← ".join(words),) if len(words) > 1 else ()), words[0], frames[0][1])
+    innermost = (words[0], frames[0][1])
+    if len(words) == 1:
+        return innermost
+    return (" ← ".join(words), *innermost)
 
 
 Part = tuple[int, int | None]
 """The first cell of a line that a row shows, and the one after the last; None: to its width."""
+
+
+def is_continuation(part: Part) -> bool:
+    """Whether a row shows a further part of a wrapped line."""
+    offset, end = part
+    return end is not None and offset > 0
+
+
+class LineState(NamedTuple):
+    """What determines the background and sign of a line's rows; ``tint`` < 0 is a lit tint."""
+
+    fold: Region | None
+    tint: int
+    selected: bool
+    linked: bool
+    current: bool
+    at_cursor: bool
+    focused: bool
+
+
+def _background_part(state: LineState) -> str | None:
+    """The first state that applies, in the order of precedence."""
+    if state.selected:
+        return "chosen"
+    if state.focused:
+        return "cursor"
+    if state.current:
+        return "current"
+    if state.tint:
+        return f"{'lit' if state.tint < 0 else 'tint'}-{abs(state.tint)}"
+    return "linked" if state.linked else None
+
+
+def folded_strip(fold: Region, code: Strip, room: int, style: Style) -> Strip:
+    """How much is folded; of a function, its first line before that."""
+    if fold.kind is not Fold.FUNCTION:
+        return Strip([Segment(fold.words, style)]).crop(0, room)
+    tail = f" {fold.words}"
+    heading = code.crop(0, max(0, room - len(tail)))
+    return Strip([*heading, Segment(tail, style)]).crop(0, room)
 
 
 class CodeRows:
@@ -641,66 +712,104 @@ class CodeRows:
         return "" if self.source is None else self.source.text(n)
 
     def row(self, n: int, part: Part, width: int) -> Strip:
-        view, (offset, end) = self._view, part
-        continued = end is not None and offset > 0
-        fold, marks, selection = view.map.fold(n), view.map.marks(n), view.selected_lines
-        first, last = n if marks is None else marks.first, n if fold is None else fold.last
-        linked = meets(view.linked, first, last)
-        current = meets(view.current, first, last)
-        at_cursor, tint = first <= view.cursor <= last, view.tint_of(n)
-        focused = at_cursor and view.has_focus
-        grounds = {
-            "chosen": selection is not None and selection[0] <= last and first <= selection[1],
-            "cursor": focused,
-            "current": current,
-            f"{'lit' if tint < 0 else 'tint'}-{abs(tint)}": tint,
-            "linked": linked,
-        }
-        ground = next((name for name, applies in grounds.items() if applies), None)
-        line = view.rich_style + (self._part(ground) if ground else Style())
-        sign = "▸" if focused else "▐" if linked else "▹" if at_cursor else view.signs.get(n, " ")
-        quiet = line + self._part("gutter")
-        start = [Segment(CURRENT if current else sign, line + self._part("mark"))]
+        continued = is_continuation(part)
+        state = self._line_state(n)
+        background = self._background(state)
+        segments = [self._line_sign(n, state, background)]
         if continued:
-            blank = " " * (1 + self.gutter.width + self.lettered)
-            start.append(Segment(f"{WRAPPED:>{self.digits}}{blank}", quiet))
+            segments.append(self._wrapped_mark(background))
         else:
-            start += self._columns(n, tint, line, quiet)
-        if view.flow is not None and self.flow_width:
-            cursor = view.cursor if view.has_focus else 0
-            flow = cells(view.flow, self.flow_width - 1, n, cursor, continued)
-            start += [Segment(sign, line + self._part(kind)) for sign, kind in flow]
-        room = max(0, width - self.margin)
-        code = self._code(n)
-        if fold is not None:
-            # The first line of a function, then how much of it there is.
-            heading = fold.kind is Fold.FUNCTION
-            tail = f" {fold.words}" if heading else fold.words
-            head = code.crop(0, max(0, room - len(tail))) if heading else ()
-            shown = Strip([*head, Segment(tail, quiet)]).crop(0, room)
-        else:
-            shown = code.crop(offset, offset + room if end is None else end)
-        shown = shown.extend_cell_length(room).apply_style(line)
-        if fold is None and end is None:
-            shown = with_ends(shown, code, offset, room, quiet)
-        if fold is None and not continued and not view.folding.as_it_is:
-            # Where it is from at the right end, where that is free.
-            free = room - max(0, code.cell_length - offset) - 2
-            if words := next((place for place in view.places(n) if cell_len(place) <= free), ""):
-                shown = Strip([*shown.crop(0, room - cell_len(words)), Segment(words, quiet)], room)
-        return Strip([*start, *shown], max(width, self.margin))
+            segments += self._columns(n, state.tint, background)
+        segments += self._arrow_cells(n, background, continued)
+        segments += self._code_cells(n, state.fold, part, max(0, width - self.margin), background)
+        return Strip(segments, max(width, self.margin))
 
-    def _columns(self, n: int, tint: int, line: Style, quiet: Style) -> Iterator[Segment]:
+    def _line_state(self, n: int) -> LineState:
+        view = self._view
+        fold = view.map.fold(n)
+        marks = view.map.marks(n)
+        first = n if marks is None else marks.first
+        last = n if fold is None else fold.last
+        selection = view.selected_lines
+        at_cursor = first <= view.cursor <= last
+        return LineState(
+            fold=fold,
+            tint=view.tint_of(n),
+            selected=selection is not None and selection[0] <= last and first <= selection[1],
+            linked=meets(view.linked, first, last),
+            current=meets(view.current, first, last),
+            at_cursor=at_cursor,
+            focused=at_cursor and view.has_focus,
+        )
+
+    def _background(self, state: LineState) -> Style:
+        """The style of a line of this state."""
+        style: Style = self._view.rich_style
+        part = _background_part(state)
+        return style + self._part(part) if part else style
+
+    def _line_sign(self, n: int, state: LineState, background: Style) -> Segment:
+        """The first cell of a row: the current step, the cursor, a link or a register's sign."""
+        if state.current:
+            sign = CURRENT
+        elif state.focused:
+            sign = "▸"
+        elif state.linked:
+            sign = "▐"
+        else:
+            sign = "▹" if state.at_cursor else self._view.signs.get(n, " ")
+        return Segment(sign, background + self._part("mark"))
+
+    def _wrapped_mark(self, background: Style) -> Segment:
+        """The columns of a row that continues a line."""
+        blank = " " * (1 + self.gutter.width + self.lettered)
+        return Segment(f"{WRAPPED:>{self.digits}}{blank}", background + self._part("gutter"))
+
+    def _columns(self, n: int, tint: int, background: Style) -> Iterator[Segment]:
+        """The colour's letter, line number, note and figures of a line's first row."""
+        quiet = background + self._part("gutter")
         if self.lettered:
             letter = chr(ord("a") + abs(tint) - 1) if tint else " "
             yield Segment(letter.upper() if tint < 0 else letter, quiet)
         yield Segment(f"{n:>{self.digits}}", quiet)
         note = self.gutter.sign(n)
-        yield Segment(note, quiet if note == " " else line + self._part("note"))
+        yield Segment(note, quiet if note == " " else background + self._part("note"))
         for text, loud in self.gutter.parts(n):
-            yield Segment(text, line + self._part("peak") if loud else quiet)
+            yield Segment(text, background + self._part("peak") if loud else quiet)
         value, runs = self.gutter.value(n)
-        yield Segment(value, line + self._part("value") if runs else quiet + Style(dim=True))
+        value_style = background + self._part("value") if runs else quiet + Style(dim=True)
+        yield Segment(value, value_style)
+
+    def _arrow_cells(self, n: int, background: Style, continued: bool) -> list[Segment]:
+        view = self._view
+        if view.flow is None or not self.flow_width:
+            return []
+        cursor = view.cursor if view.has_focus else 0
+        arrow_cells = cells(view.flow, self.flow_width - 1, n, cursor, continued)
+        return [Segment(sign, background + self._part(kind)) for sign, kind in arrow_cells]
+
+    def _code_cells(
+        self, n: int, fold: Region | None, part: Part, room: int, background: Style
+    ) -> Strip:
+        """The code of a row, ``room`` cells wide, or what stands for a folded region."""
+        quiet = background + self._part("gutter")
+        code = self._code(n)
+        if fold is not None:
+            strip = folded_strip(fold, code, room, quiet)
+            return strip.extend_cell_length(room).apply_style(background)
+        offset, end = part
+        strip = code.crop(offset, offset + room if end is None else end)
+        strip = strip.extend_cell_length(room).apply_style(background)
+        if end is None:
+            strip = with_ends(strip, code, offset, room, quiet)
+        if is_continuation(part) or self._view.folding.as_it_is:
+            return strip
+        # Where it is from at the right end, where that is free.
+        free = room - max(0, code.cell_length - offset) - 2
+        location = next((text for text in self._view.places(n) if cell_len(text) <= free), "")
+        if not location:
+            return strip
+        return Strip([*strip.crop(0, room - cell_len(location)), Segment(location, quiet)], room)
 
     def _code(self, n: int) -> Strip:
         assert self.source is not None

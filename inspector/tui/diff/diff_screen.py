@@ -3,7 +3,7 @@
 import re
 import textwrap
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator
+from collections.abc import Container, Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 from msgspec.structs import replace
@@ -78,15 +78,31 @@ def _landing(
     place = request.place
     if place is None or place.stage is stage:
         return place
-    for side, (variant, n) in enumerate(zip(pair, place[1:], strict=True)):
-        links = {} if n is None else reads.links(variant, place.stage, stage)
-        compared = {row.b if side else row.a for row in layout.rows}
-        near = sorted((abs(line - (n or 0)), line) for line in links)
-        linked = (
-            m for far, line_number in near if far <= SEARCH_RADIUS_LINES for m in links[line_number]
-        )
-        if line := next((m for m in linked if m in compared), None):
-            return DiffPlace(stage, None, line) if side else DiffPlace(stage, line, None)
+    if place.a is not None:
+        lines = {row.a for row in layout.rows}
+        links = reads.links(pair[0], place.stage, stage)
+        line = _nearest_linked(links, place.a, lines)
+        if line is not None:
+            return DiffPlace(stage, line, None)
+    if place.b is not None:
+        lines = {row.b for row in layout.rows}
+        links = reads.links(pair[1], place.stage, stage)
+        line = _nearest_linked(links, place.b, lines)
+        if line is not None:
+            return DiffPlace(stage, None, line)
+    return None
+
+
+def _nearest_linked(
+    links: Mapping[int, Sequence[int]], line: int, shown_lines: Container[int | None]
+) -> int | None:
+    """The first shown line that is linked with ``line`` or, within a radius, the nearest to it."""
+    for near_line in sorted(links, key=lambda linked: (abs(linked - line), linked)):
+        if abs(near_line - line) > SEARCH_RADIUS_LINES:
+            break
+        for linked in links[near_line]:
+            if linked in shown_lines:
+                return linked
     return None
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache, partial
 from pathlib import PurePath
 from typing import ClassVar, cast
 
 from msgspec import Struct
+from msgspec.structs import replace
 from rich.cells import cell_len
 from textual import events, on
 from textual.app import ComposeResult
@@ -98,11 +99,11 @@ class Match(Struct, frozen=True, eq=False):
 
 def _fit(entry: Entry, words: Sequence[str]) -> tuple[Score, Spans] | None:
     """How well an entry fits, and where; None where a word is nowhere in it."""
-    text, scores, spans = entry.text.casefold(), [], []
+    text = entry.text.casefold()
+    scores = []
+    spans = []
     for word in words:
-        forms = [form.format(re.escape(word)) for form in _FORMS] if word in text else ()
-        hits = ((n, hit) for n, form in enumerate(forms) if (hit := re.search(form, text)))
-        score, hit = next(hits, (ELSEWHERE, None))
+        score, hit = _form(text, word)
         if hit is not None:
             spans.append(hit.span())
         elif entry.digest.startswith(word) and HEX_PREFIX.match(word):
@@ -110,10 +111,22 @@ def _fit(entry: Entry, words: Sequence[str]) -> tuple[Score, Spans] | None:
         elif word not in entry.words:
             return None
         scores.append(score)
-    worst, text_words = max(scores), " ".join(words)
+    worst = max(scores)
+    text_words = " ".join(words)
     if text.startswith(text_words):
         worst = EXACT if text == text_words else min(worst, BEGINNING)
     return (worst, sum(scores), entry.near), tuple(sorted(spans))
+
+
+def _form(text: str, word: str) -> tuple[int, re.Match[str] | None]:
+    """The best way in which a text has a word, as a score, and where."""
+    if word in text:
+        escaped = re.escape(word)
+        for score, form in enumerate(_FORMS):
+            hit = re.search(form.format(escaped), text)
+            if hit is not None:
+                return score, hit
+    return ELSEWHERE, None
 
 
 def rank(
@@ -127,25 +140,41 @@ def rank(
     words = query.casefold().split()
     if not words:
         return [Match(entry) for entry in entries]
-    scored = [
-        (fit[0], 0, Match(entry, fit[1]))
-        for entry in entries
-        if not entry.heading and (fit := _fit(entry, words))
-    ]
-    splits = ((words[-1], words[:-1]), (words[0], words[1:])) if len(words) > 1 else ()
-    split = (
-        (s, remaining)
-        for word, remaining in splits
-        for s in stages
-        if word[1:] and s.startswith(word)
-    )
-    stage, other_words = next(split, ("", []))
-    for entry in entries if stage else ():
-        fit = _fit(entry, other_words)
-        if fit and entry.also is not None and (staged := entry.also(stage)):
-            scored.append((fit[0], -1, Match(staged)))
-    scored.sort(key=lambda entry: (entry[0][2] if nearest else 0, *entry[:2]))
+    scored: list[tuple[Score, int, Match]] = []
+    for entry in entries:
+        fit = None if entry.heading else _fit(entry, words)
+        if fit is not None:
+            score, spans = fit
+            scored.append((score, 0, Match(entry, spans)))
+    stage, other_words = _split_stage(words, stages)
+    if stage:
+        scored += _at_stages(entries, stage, other_words)
+    scored.sort(key=lambda scored_match: scored_match[:2])
+    if nearest:
+        scored.sort(key=lambda scored_match: scored_match[0][2])
     return [match for _, _, match in scored]
+
+
+def _split_stage(words: Sequence[str], stages: Sequence[str]) -> tuple[str, Sequence[str]]:
+    """The stage that the last or first of several words begins, and the other words."""
+    if len(words) > 1:
+        for word, other_words in ((words[-1], words[:-1]), (words[0], words[1:])):
+            for stage in stages:
+                if len(word) > 1 and stage.startswith(word):
+                    return stage, other_words
+    return "", ()
+
+
+def _at_stages(
+    entries: Sequence[Entry], stage: str, words: Sequence[str]
+) -> Iterator[tuple[Score, int, Match]]:
+    """What fits at a stage; of equal scores before what fits by its own text."""
+    for entry in entries:
+        fit = None if entry.also is None else _fit(entry, words)
+        if fit is not None and entry.also is not None:
+            staged = entry.also(stage)
+            if staged is not None:
+                yield fit[0], -1, Match(staged)
 
 
 def row(match: Match, lead_cells: int, width: int) -> Content:
@@ -158,8 +187,9 @@ def row(match: Match, lead_cells: int, width: int) -> Content:
         detail = ""
     room -= cell_len(detail)
     name = Content.styled(shorten(entry.text, room), "bold" if entry.beneath else "")
-    for first, last in match.spans if name.plain == entry.text else ():
-        name = name.stylize("bold underline $accent", first, last)
+    if name.plain == entry.text:
+        for first, last in match.spans:
+            name = name.stylize("bold underline $accent", first, last)
     note = cut(f"  {entry.note}", room - name.cell_length) if entry.note else ""
     lead = f"{cut(entry.lead, lead_cells):<{lead_cells}} "
     gap = " " * (room - name.cell_length - cell_len(note))
@@ -233,41 +263,46 @@ class Finder(ModalScreen[Entry | None]):
         self.show(self.entry if self.options.highlighted else None)
 
     def show(self, highlighted: Entry | None = None) -> None:
-        width, matching_ids = (
-            max(20, self.options.scrollable_content_region.width),
-            self.matching_ids,
-        )
-        searched = bool(self.field.value.strip())
-        # What is searched for is found beneath closed rows, too.
-        candidates = [
-            entry
-            for top_entry in self.entries
-            for entry in (
-                *(() if searched and top_entry.beneath else (top_entry,)),
-                *(top_entry.beneath if searched or top_entry in self.opened else ()),
-            )
-            if matching_ids is None or entry.subject in matching_ids
-        ]
+        typed = self.field.value
+        searched = bool(typed.strip())
+        candidates = [entry for entry in self._candidates(searched) if self._is_selected(entry)]
         matches = rank(candidates, self.words, self.stages, self.nearest)
-        if self.selection is not None and (typed := self.field.value).split(" ")[-1]:
+        if self.selection is not None and typed.split(" ")[-1]:
             matches += [
                 Match(Entry("property", *offer, why="Tab takes it.")) for offer in offers(typed)
             ]
         self.matches = matches[:MAX_ROWS] or [Match(Entry("", "Nothing fits.", heading=True))]
-        self.options.set_options(
-            Option(row(m, self.lead, width), disabled=m.entry.heading) for m in self.matches
-        )
-        rows = [i for i, m in enumerate(self.matches) if not m.entry.heading]
-        highlighted_rows = [i for i in rows if self.matches[i].entry is highlighted]
-        self.options.highlighted = next(iter(highlighted_rows + rows), None)
-        if not highlighted_rows:
-            self.options.scroll_home(animate=False)
-        entry_count = sum(
-            len(top_entry.beneath) or not top_entry.heading for top_entry in self.entries
-        )
+        self._show_matches(highlighted)
+        entry_count = sum(len(entry.beneath) or not entry.heading for entry in self.entries)
         count = f"{len(matches)} of {entry_count}" if searched else f"{entry_count}"
         self.frame.border_subtitle = Content(f"{count} · Enter {self.does}, Esc closes")
         self._show_full_text()
+
+    def _candidates(self, searched: bool) -> Iterator[Entry]:
+        """What is searched for is found beneath closed rows, too."""
+        for entry in self.entries:
+            if not searched or not entry.beneath:
+                yield entry
+            if searched or entry in self.opened:
+                yield from entry.beneath
+
+    def _is_selected(self, entry: Entry) -> bool:
+        return self.matching_ids is None or entry.subject in self.matching_ids
+
+    def _show_matches(self, highlighted: Entry | None) -> None:
+        """Fill the list; its cursor is on the highlighted entry, else on the first."""
+        width = max(20, self.options.scrollable_content_region.width)
+        self.options.set_options(
+            Option(row(match, self.lead, width), disabled=match.entry.heading)
+            for match in self.matches
+        )
+        entries = {i: m.entry for i, m in enumerate(self.matches) if not m.entry.heading}
+        index = next((i for i, entry in entries.items() if entry is highlighted), None)
+        if index is None:
+            self.options.highlighted = next(iter(entries), None)
+            self.options.scroll_home(animate=False)
+        else:
+            self.options.highlighted = index
 
     @on(Input.Changed)
     def _typed(self, event: Input.Changed) -> None:
@@ -299,12 +334,17 @@ class Finder(ModalScreen[Entry | None]):
     @on(OptionList.OptionSelected)
     def action_choose(self) -> None:
         entry = self.entry
-        if entry is not None and entry.run is not None:
+        if entry is None:
+            return
+        if entry.run is not None:
             self.dismiss(entry)
-        elif entry is not None and entry.beneath:
-            (self.opened.remove if entry in self.opened else self.opened.append)(entry)
+        elif entry.beneath:
+            if entry in self.opened:
+                self.opened.remove(entry)
+            else:
+                self.opened.append(entry)
             self.show(entry)
-        elif entry is not None and entry.why:
+        elif entry.why:
             self._say(f"⚠ {entry.why}")
 
     def on_click(self, event: events.Click) -> None:
@@ -330,28 +370,41 @@ OWN_KEYS = (
 
 def _kernel_entry(screen: MainScreen, entry: TreeEntry) -> Entry:
     row = entry.row
-    kernel, variant = row.subject.kernel, row.subject.variant
-    parent = screen.kernels.entry(row.key[:-1])
-    note, detail = "", f"×{row.count}" if row.count else ""
-    if row.kind is TreeKind.VARIANT and parent is not None:
-        note = f"{'★ ' if row.winner else ''}of {parent.row.text}"
-    elif kernel is not None and row.leaf:
-        note = kernel.origin.value
+    variant = row.subject.variant
+    is_active = row.leaf and row.subject.key[:2] == screen.panes.subject.key[:2]
     if row.leaf and variant is not None:
         detail = label(variant.id)
-    is_active = row.leaf and row.subject.key[:2] == screen.panes.subject.key[:2]
+    else:
+        detail = f"×{row.count}" if row.count else ""
+    if is_active:
+        near = 1
+    elif row.kind is TreeKind.VARIANT:
+        near = 4
+    else:
+        near = 3
     return Entry(
         row.kind.value,
         row.text,
-        note,
+        _row_note(screen, row),
         detail,
         entry.words,
         entry.digest,
-        near=1 if is_active else 4 if row.kind is TreeKind.VARIANT else 3,
+        near=near,
         run=partial(_go, screen, row),
         subject=row.subject.key[:2],
         also=None if row.kind is TreeKind.GRAPH else partial(_at_stage, screen, row),
     )
+
+
+def _row_note(screen: MainScreen, row: TreeRow) -> str:
+    """What a variant is of, where a kernel is from."""
+    parent = screen.kernels.entry(row.key[:-1])
+    kernel = row.subject.kernel
+    if row.kind is TreeKind.VARIANT and parent is not None:
+        return f"{'★ ' if row.winner else ''}of {parent.row.text}"
+    if kernel is not None and row.leaf:
+        return kernel.origin.value
+    return ""
 
 
 def _at_stage(screen: MainScreen, row: TreeRow, stage: str) -> Entry | None:
@@ -400,46 +453,60 @@ _SCOPE = re.compile(r"( *)(?:class|(?:async )?def) (\w+)")
 
 def _fusion_entries(screen: MainScreen, recording: Recording) -> list[Entry]:
     """The lines of the program that generated kernels were made from, with what they are in."""
-    active_kernel, named, out = screen.panes.subject.kernel, titles(recording), []
+    active_kernel = screen.panes.subject.kernel
+    kernel_titles = titles(recording)
 
     @cache
     def lines(file: str) -> list[str]:
         text = recording.user_files.get(file)
         return [] if text is None else text.read().decode("utf-8", "replace").split("\n")
 
+    entries = []
     for kernel in recording.kernels:
-        for source_line in kernel.fusion.made_from if kernel.fusion and kernel.variants else ():
-            scope, depth = "", 1_000
-            for line in reversed(lines(source_line.file)[: source_line.line]):
-                if (scope_match := _SCOPE.match(line)) and len(scope_match[1]) < depth:
-                    scope, depth = f"{scope_match[2]} {scope}", len(scope_match[1])
+        if kernel.fusion is None or not kernel.variants:
+            continue
+        for source_line in kernel.fusion.made_from:
+            scope = _scope_of(lines(source_line.file)[: source_line.line])
             place = f"{PurePath(source_line.file).name}:{source_line.line}"
             entry = Entry(
                 "line",
-                label(f"{place} {'.'.join(scope.split())}"),
-                label(f"of {named.get(kernel.id, kernel.called)}"),
-                words=f"{scope} {source_line.code} {kernel.name}".casefold(),
+                label(f"{place} {'.'.join(scope)}"),
+                label(f"of {kernel_titles.get(kernel.id, kernel.called)}"),
+                words=f"{' '.join(scope)} {source_line.code} {kernel.name}".casefold(),
                 near=0 if kernel is active_kernel else 3,
                 run=partial(screen.to_fusion_source, kernel, source_line),
             )
-            out.append(entry)
-    return out
+            entries.append(entry)
+    return entries
+
+
+def _scope_of(lines: Sequence[str]) -> list[str]:
+    """The classes and functions that the last of a program's first lines is in, outermost first."""
+    scope: list[str] = []
+    indentation = 1_000
+    for line in reversed(lines):
+        match = _SCOPE.match(line)
+        if match is not None and len(match[1]) < indentation:
+            scope.insert(0, match[2])
+            indentation = len(match[1])
+    return scope
 
 
 def _hints(screen: MainScreen, reads: Reader, variant: Variant) -> list[Entry]:
-    return [
-        Entry(
+    entries = []
+    for finding in reads.findings(variant):
+        places = [f"{stage} {lines[0]}" for stage, lines in finding.lines.items() if lines]
+        understand = partial(screen.action_understand, "hints")
+        entry = Entry(
             "hint",
             finding.rule,
             f"{SEVERITY_SIGNS.get(finding.severity, '·')} {label(finding.text)}",
-            ", ".join(f"{stage} {lines[0]}" for stage, lines in finding.lines.items() if lines),
+            ", ".join(places),
             finding.text.casefold(),
-            run=partial(screen.to_hint, finding)
-            if any(finding.lines.values())
-            else partial(screen.action_understand, "hints"),
+            run=partial(screen.to_hint, finding) if places else understand,
         )
-        for finding in reads.findings(variant)
-    ]
+        entries.append(entry)
+    return entries
 
 
 def _contexts(screen: Screen[object]) -> tuple[KeyContext, ...]:
@@ -455,99 +522,124 @@ def _words(command: Command) -> str:
 
 def palette(screen: Screen[object], main: MainScreen | None, keys: Mapping[str, str]) -> Finder:
     """Return the palette of a screen: commands, stages and kernels; the rest comes from threads."""
-    contexts = _contexts(screen)
-    commands = [
-        Entry(
-            "command",
-            command.title,
-            command.help,
-            shown(command, keys),
-            _words(command),
-            near=1 if command.context is contexts[0] else 2,
-            run=partial(screen.run_action, f"run('{command.id}')"),
-        )
-        for command in sorted(
-            commands_in(contexts),
-            key=lambda command: (
-                not command.footer,
-                command.context is not contexts[0],
-                not command.help,
-            ),
-        )
-        # Stages are entries of their own.
-        if KeyContext.SCREEN not in contexts or not command.id.removeprefix("stage.").isdigit()
-    ]
+    commands = _command_entries(screen, keys)
     hint = "a kernel, an id, settings, a label, a hint, a stage, a command"
     if main is None or main.empty:
         return Finder("Palette", commands, hint)
-    subject = main.panes.subject
-    stages = [
-        Entry(
-            "stage",
-            TITLES[stage.value],
-            f"of {label(subject.name)}" if subject.has(stage) else "absent here",
-            shown(command(f"stage.{digit(stage)}"), keys),
-            stage.value,
-            near=0 if subject.has(stage) else 5,
-            run=partial(_show_stage, main, stage),
-        )
-        for stage in Stage
-    ]
+    stages = [_stage_entry(main, stage, keys) for stage in Stage]
     kinds = (TreeKind.GRAPH, TreeKind.KERNEL, TreeKind.VARIANT)
     kernels = [
         _kernel_entry(main, entry)
         for entry in walk_entries(main.kernels.entries)
         if entry.row.kind in kinds
     ]
-    later = [
+    entries = [*commands, *stages, *kernels]
+    names = [stage.value for stage in Stage]
+    return Finder("Palette", entries, hint, _later(main), names, reads=lambda: main.reads)
+
+
+def _command_entries(screen: Screen[object], keys: Mapping[str, str]) -> list[Entry]:
+    """The commands of a screen: those of its footer first, then by where they work."""
+    contexts = _contexts(screen)
+
+    def order(command: Command) -> tuple[bool, bool, bool]:
+        return not command.footer, command.context is not contexts[0], not command.help
+
+    entries = []
+    for listed in sorted(commands_in(contexts), key=order):
+        if KeyContext.SCREEN in contexts and listed.id.removeprefix("stage.").isdigit():
+            continue  # Stages are entries of their own.
+        entry = Entry(
+            "command",
+            listed.title,
+            listed.help,
+            shown(listed, keys),
+            _words(listed),
+            near=1 if listed.context is contexts[0] else 2,
+            run=partial(screen.run_action, f"run('{listed.id}')"),
+        )
+        entries.append(entry)
+    return entries
+
+
+def _stage_entry(main: MainScreen, stage: Stage, keys: Mapping[str, str]) -> Entry:
+    subject = main.panes.subject
+    present = subject.has(stage)
+    return Entry(
+        "stage",
+        TITLES[stage.value],
+        f"of {label(subject.name)}" if present else "absent here",
+        shown(command(f"stage.{digit(stage)}"), keys),
+        stage.value,
+        near=0 if present else 5,
+        run=partial(_show_stage, main, stage),
+    )
+
+
+def _later(main: MainScreen) -> list[Callable[[], list[Entry]]]:
+    """What finds labels of panes, lines of the program, and hints."""
+    later: list[Callable[[], list[Entry]]] = [
         partial(_labels, main, pane.stage, pane.view.source.listing)
         for pane in sorted(main.panes.panes, key=lambda pane: pane is not main.panes.active)
         if pane.stage is not None and pane.view.source is not None and pane.settled
     ]
     later.append(partial(_fusion_entries, main, main.reads.recording))
-    if subject.variant is not None:
-        later.append(partial(_hints, main, main.reads, subject.variant))
-    every_one, names = [*commands, *stages, *kernels], [stage.value for stage in Stage]
-    return Finder("Palette", every_one, hint, later, names, reads=lambda: main.reads)
+    variant = main.panes.subject.variant
+    if variant is not None:
+        later.append(partial(_hints, main, main.reads, variant))
+    return later
 
 
 def help_entries(
     screen: Screen[object], recording: Recording, keys: Mapping[str, str], problems: Sequence[str]
 ) -> list[Entry]:
     """Every command by its task, what works here first; the signs; how keys are bound."""
-    contexts = _contexts(screen)
-    usable, order = {command.id for command in commands_in(contexts)}, [*TASKS]
-    tasks: dict[str, list[Entry]] = {}
-    commands = sorted(
-        TABLE, key=lambda command: order.index(command.id) if command.id in TASKS else -1
-    )
-    for context in dict.fromkeys((*contexts, KeyContext.SCREEN, *KeyContext)):
-        for listed in (listed for listed in commands if listed.context is context):
-            entry = Entry(
-                shown(listed, keys),
-                listed.title,
-                listed.help,
-                listed.id,
-                _words(listed),
-                near=0 if context is contexts[0] else 1 if listed.id in usable else 2,
-                run=partial(screen.run_action, f"run('{listed.id}')")
-                if listed.id in usable
-                else None,
-            )
-            tasks.setdefault(TASKS.get(listed.id, context.value), []).append(entry)
+    tasks = _help_tasks(screen, keys)
     tasks["Signs"] = [Entry(sign, meaning, words=sign, near=3) for sign, meaning in MARKS]
     tasks[f"Your own keys, in {label(str(config_path()))}"] = [
         *(Entry("", text, meaning, near=3) for text, meaning in OWN_KEYS),
         *(Entry("⚠", problem, near=3) for problem in problems),
     ]
+    entries = []
     condition = banner(recording)
-    return [
-        *([Entry("", f"This recording was {condition}.", heading=True)] if condition else []),
-        *(
-            Entry("▸", task, " ".join(entry.lead for entry in beneath), beneath=tuple(beneath))
-            for task, beneath in tasks.items()
-        ),
-    ]
+    if condition:
+        entries.append(Entry("", f"This recording was {condition}.", heading=True))
+    for task, beneath in tasks.items():
+        leads = " ".join(entry.lead for entry in beneath)
+        entries.append(Entry("▸", task, leads, beneath=tuple(beneath)))
+    return entries
+
+
+def _help_tasks(screen: Screen[object], keys: Mapping[str, str]) -> dict[str, list[Entry]]:
+    """Entries of all commands by task, in the order of contexts, then of tasks."""
+    contexts = _contexts(screen)
+    usable = {command.id for command in commands_in(contexts)}
+    order = {command_id: position for position, command_id in enumerate(TASKS)}
+    commands = sorted(TABLE, key=lambda command: order.get(command.id, -1))
+    tasks: dict[str, list[Entry]] = {}
+    for context in dict.fromkeys((*contexts, KeyContext.SCREEN, *KeyContext)):
+        for listed in commands:
+            if listed.context is context:
+                entry = _help_entry(screen, listed, keys, listed.id in usable)
+                if context is contexts[0]:
+                    entry = replace(entry, near=0)
+                tasks.setdefault(TASKS.get(listed.id, context.value), []).append(entry)
+    return tasks
+
+
+def _help_entry(
+    screen: Screen[object], command: Command, keys: Mapping[str, str], usable: bool
+) -> Entry:
+    action = partial(screen.run_action, f"run('{command.id}')")
+    return Entry(
+        shown(command, keys),
+        command.title,
+        command.help,
+        command.id,
+        _words(command),
+        near=1 if usable else 2,
+        run=action if usable else None,
+    )
 
 
 def problems_text(recording: Recording) -> Content:

@@ -195,12 +195,11 @@ def command(name: str) -> Command:
 
 def places(command: Command) -> frozenset[KeyContext]:
     """Where the key of a command does something: two commands cannot share a key in one place."""
-    contexts = (
-        {KeyContext.PANE, KeyContext.TREE}
-        if command.context is KeyContext.SCREEN
-        else {command.context}
-    )
-    return frozenset(contexts | {context for context, names in ALSO.items() if command.id in names})
+    contexts = {command.context}
+    if command.context is KeyContext.SCREEN:
+        contexts = {KeyContext.PANE, KeyContext.TREE}
+    contexts |= {context for context, names in ALSO.items() if command.id in names}
+    return frozenset(contexts)
 
 
 def rebind(requested: Mapping[str, tuple[str, ...]]) -> tuple[dict[str, str], tuple[str, ...]]:
@@ -208,43 +207,66 @@ def rebind(requested: Mapping[str, tuple[str, ...]]) -> tuple[dict[str, str], tu
 
     A key that is asked for is taken from the command that has it; of two the first gets it.
     """
-    commands = {c.id: c for c in TABLE}
-    problems: list[str] = []
     keys: dict[str, list[str]] = {}
-    owners: dict[tuple[str, KeyContext], str] = {}
+    owners: KeyOwners = {}
+    problems = _assign_keys(requested, keys, owners)
+    problems += _release_keys(keys, owners)
+    changed = {name: ",".join(command_keys) or UNBOUND for name, command_keys in keys.items()}
+    return changed, tuple(problems)
 
-    def owner_of(key: str, command: Command) -> str | None:
-        return next((owners[key, w] for w in places(command) if (key, w) in owners), None)
 
+KeyOwners = dict[tuple[str, KeyContext], str]
+"""Ids of commands by their keys and where these do something."""
+
+
+def _owner_of(key: str, command: Command, owners: KeyOwners) -> str | None:
+    """The command that has a key at one of the places of another."""
+    for context in places(command):
+        if (key, context) in owners:
+            return owners[key, context]
+    return None
+
+
+def _assign_keys(
+    requested: Mapping[str, tuple[str, ...]], keys: dict[str, list[str]], owners: KeyOwners
+) -> list[str]:
+    """Give each command the keys that no earlier one was given; return what is bound twice."""
+    problems = []
     for name, requested_keys in requested.items():
-        keys[name] = []
+        bound = command(name)
+        free_keys = []
         for key in dict.fromkeys(requested_keys):
-            if other := owner_of(key, commands[name]):
-                problems.append(
-                    f"{shown_key(key)} is bound twice, to {other} and to {name}: {other} has it"
-                )
+            owner = _owner_of(key, bound, owners)
+            if owner:
+                sentence = f"{shown_key(key)} is bound twice, to {owner} and to {name}"
+                problems.append(f"{sentence}: {owner} has it")
             else:
-                keys[name].append(key)
-                owners.update({(key, context): name for context in places(commands[name])})
-        if requested_keys and not keys[name]:
-            del keys[name]
+                free_keys.append(key)
+                owners.update(((key, context), name) for context in places(bound))
+        if free_keys or not requested_keys:
+            keys[name] = free_keys
+    return problems
+
+
+def _release_keys(keys: dict[str, list[str]], owners: KeyOwners) -> list[str]:
+    """Take keys from the commands that had them; return which command lost what to which."""
     lost: dict[tuple[str, str], list[str]] = {}
-    for command in commands.values():
-        lost_keys = {
-            key: owner for key in command.keys.split(",") if (owner := owner_of(key, command))
-        }
+    for command in TABLE:
+        command_keys = command.keys.split(",")
+        lost_keys = {}
+        for key in command_keys:
+            owner = _owner_of(key, command, owners)
+            if owner:
+                lost_keys[key] = owner
         if command.id not in keys and lost_keys:
-            keys[command.id] = [key for key in command.keys.split(",") if key not in lost_keys]
+            keys[command.id] = [key for key in command_keys if key not in lost_keys]
             remaining = ", ".join(map(shown_key, keys[command.id])) or "no key"
-            for item in lost_keys.items():
-                lost.setdefault(item, []).append(f"{command.id}, which has {remaining} left")
-    problems += [
+            for lost_key in lost_keys.items():
+                lost.setdefault(lost_key, []).append(f"{command.id}, which has {remaining} left")
+    return [
         f"{shown_key(key)} is {name} now, and not {'; nor '.join(replacements)}"
         for (key, name), replacements in lost.items()
     ]
-    return {name: ",".join(command_keys) or UNBOUND for name, command_keys in keys.items()}, tuple(
-        problems
-    )
 
 
 def shown(command: Command, changed: Mapping[str, str]) -> str:

@@ -30,6 +30,9 @@ from inspector.tui.widgets.subject import (
 )
 from inspector.tui.widgets.tool_screen import LineWidget, ends, link
 
+StyledText = tuple[str, str]
+"""A text and the name of its style."""
+
 
 class VariantCard(LineWidget):
     """``square_kernel 3f2a91c0  sm_90a  22 registers  spills 0  shared 0  num_warps 4``."""
@@ -63,57 +66,83 @@ class VariantCard(LineWidget):
         in_thread(self, read, lambda answer: show(resources=answer), "resources")
         in_thread(self, analyse, lambda answer: show(card=answer[0], hints=answer[1]), "card")
 
-    def _parts(self, short: bool) -> list[tuple[str, str]]:
-        variant, graph = self.subject.variant, self.subject.graph
+    def _parts(self, short: bool) -> list[StyledText]:
+        variant = self.subject.variant
         if variant is None:
+            graph = self.subject.graph
             alone = graph is not None and self.subject.kernel is None
             return self._failure(graph.error, short) if graph is not None and alone else []
-        parts = [(label(variant.target or UNKNOWN), ""), *self._failure(variant.error, short)]
+        target = (label(variant.target or UNKNOWN), "")
+        parts = [target, *self._failure(variant.error, short)]
         if variant.uncompiled:
             return parts
-        resources, measured = self.resources or variant.known, ""
-        time = self.times.launch(self.subject.kernel, variant)
-        measurement = self.times.latest(self.subject.kernel, variant)
-        if time is not None:
-            measured = time.text
-        if time is not None and time.source == TIMED and measurement is not None:
-            cache = "" if measurement.timing.cache == COLD else f" {measurement.timing.cache} L2"
-            when = "" if short else f" {age(measurement.taken)}"
-            measured = f"{time.text}{cache} measured{when}"
-        # Theoretical: how much of an SM's warps fit, not how many were active.
-        full = None if self.card is None else self.card.occupancy
-        words = "occ {:.0f} %" if short else "occupancy {:.0f} % at most"
+        figures = self._figures(variant, short)
+        if variant.error is not None and short:
+            figures = figures[:1]
+        return [*parts, *(part for part in figures if part[0])]
+
+    def _figures(self, variant: Variant, short: bool) -> list[StyledText]:
+        """Registers first, then the rest in order of importance; "" where nothing is known."""
+        resources = self.resources or variant.recorded_resources
+        spill_style = "bold $warning" if spilled(resources) else ""
+        hints = f"◆ {plural(self.hints, 'hint')}" if self.hints else ""
         figures = [
             (f"{figure(resources.registers)} {'regs' if short else 'registers'}", "bold"),
-            (f"spills {spills(resources)}", "bold $warning" if spilled(resources) else ""),
+            (f"spills {spills(resources)}", spill_style),
             (f"shared {shared(resources)}", ""),
-            ("" if full is None else words.format(full.percent), ""),
-            (measured, "bold" if time is not None and time.measured else ""),
-            (f"◆ {plural(self.hints, 'hint')}" if self.hints else "", "bold $warning"),
-            ("" if short else f"stack {figure(resources.stack_bytes)}", ""),
-            ("" if short else f"barriers {figure(resources.barriers)}", ""),
+            (self._occupancy(short), ""),
+            self._time(variant, short),
+            (hints, "bold $warning"),
         ]
-        few = 1 if variant.error is not None and short else len(figures)
-        return [*parts, *(part for part in figures[:few] if part[0])]
+        if not short:
+            figures.append((f"stack {figure(resources.stack_bytes)}", ""))
+            figures.append((f"barriers {figure(resources.barriers)}", ""))
+        return figures
 
-    def _failure(self, error: Failure | None, short: bool) -> list[tuple[str, str]]:
+    def _occupancy(self, short: bool) -> str:
+        """Theoretical: how much of an SM's warps fit, not how many were active."""
+        occupancy = None if self.card is None else self.card.occupancy
+        if occupancy is None:
+            return ""
+        percent = f"{occupancy.percent:.0f} %"
+        return f"occ {percent}" if short else f"occupancy {percent} at most"
+
+    def _time(self, variant: Variant, short: bool) -> StyledText:
+        """The time of a launch; of one that ptxview measured, under what and when."""
+        time = self.times.launch(self.subject.kernel, variant)
+        if time is None:
+            return "", ""
+        text = time.text
+        measurement = self.times.latest(self.subject.kernel, variant)
+        if time.source == TIMED and measurement is not None:
+            cache = measurement.timing.cache
+            if cache != COLD:
+                text += f" {cache} L2"
+            text += " measured"
+            if not short:
+                text += f" {age(measurement.taken)}"
+        return text, "bold" if time.measured else ""
+
+    def _failure(self, error: Failure | None, short: bool) -> list[StyledText]:
         """Why it was not compiled, loaded or launched, as much as there is room for."""
         variant = self.subject.variant
         if error is None:
             return []
         if variant is None or variant.uncompiled:
-            message = label(f"✗ did not compile: {error.said}")
-            used = min(len(self.subject.name), 30) + len(" 1a1a1a1a  sm_90a    ") + 4
-            return [
-                (cut(message, max(17, self.size.width - used)) if short else message, "bold $error")
-            ]
-        why, milestone = refused(error), "launched" if error.stage == LAUNCH else "loaded"
+            message = label(f"✗ did not compile: {error.summary}")
+            if short:
+                used = min(len(self.subject.name), 30) + len(" 1a1a1a1a  sm_90a    ") + 4
+                message = cut(message, max(17, self.size.width - used))
+            return [(message, "bold $error")]
+        why = refused(error)
+        milestone = "launched" if error.stage == LAUNCH else "loaded"
         return [(f"✗ not {milestone}: {why}" if why else f"✗ not {milestone}", "bold $error")]
 
     def render(self) -> Content:
         width = self.size.width - 2
+        variant = self.subject.variant
         name = label(self.subject.name)
-        ident = f" {self.subject.variant.id}" if self.subject.variant else ""
+        ident = "" if variant is None else f" {variant.id}"
         for short in (False, True):
             parts = self._parts(short)
             figures = sum(len(text) + 2 for text, _ in parts)
@@ -122,17 +151,23 @@ class VariantCard(LineWidget):
         else:
             ident = ""
         name = shorten(name, max(6, width - figures - len(ident)))
-        used = Content(name).cell_length + len(ident) + figures
-        line: list[tuple[str, str]] = [(" ", ""), (name, "bold $primary"), (ident, "dim")]
+        line: list[StyledText] = [(" ", ""), (name, "bold $primary"), (ident, "dim")]
         for text, style in parts:
             line += [("  ", ""), (text, style)]
-        config = {} if self.subject.variant is None else dict(self.subject.variant.config)
-        if config.get("num_ctas") == 1:
-            del config["num_ctas"]
-        settings = label(configuration(config, (*OWN, *(key for key in config if key not in OWN))))
-        if settings and width - used > 12:
-            line.append(("  " + cut(settings, width - used - 2), "dim"))
+        room = width - Content(name).cell_length - len(ident) - figures
+        settings = "" if variant is None else _settings(variant)
+        if settings and room > 12:
+            line.append(("  " + cut(settings, room - 2), "dim"))
         return Content.assemble(*line)
+
+
+def _settings(variant: Variant) -> str:
+    """The settings of a variant, Triton's own first, without what every kernel has."""
+    config = dict(variant.config)
+    if config.get("num_ctas") == 1:
+        del config["num_ctas"]
+    names = dict.fromkeys((*OWN, *config))
+    return label(configuration(config, tuple(names)))
 
 
 _UNNAMED = re.compile(
@@ -191,44 +226,51 @@ class TitleBar(LineWidget):
         self.refresh()
 
     def render(self) -> Content:
-        recording, width = self.recording, self.size.width - 2
-        keys = getattr(self.app, "keys", {})
-        warnings = (
-            [self.program_state]
-            if self.program_state
-            else []
-            if recording.complete
-            else ["unfinished"]
-        )
-        if not warnings and recording.exit_status and recording.seconds is not None:
+        width = self.size.width - 2
+        name = recording_name(self.recording)
+        banner_text = banner(self.recording)
+        facts = [name, banner_text or device_name(self.recording), counts(self.recording)]
+        warnings = self._warnings()
+        fine = len(warnings) == 1 and warnings[0].startswith("exit 0 ") and not self.modes
+        for warning in (" · ".join(warnings), "!" if warnings else ""):
+            right = self._right(warning, "bold" if fine else "bold $warning")
+            right_width = right.cell_length + 2 if right else 0
+            for shown_facts in (facts, facts[:2], [banner_text or name]):
+                text = " · ".join(part for part in shown_facts if part)
+                if len("ptxview  ") + len(text) + right_width <= width:
+                    left = Content.assemble(" ", ("ptxview", "bold"), f"  {text}")
+                    return ends(left, right, width + 1)
+        if len(banner_text) > width:
+            banner_text = f"{label(self.recording.target or '')}, no GPU"
+        return Content.assemble(" ", (shorten(banner_text or name, width), "bold"))
+
+    def _warnings(self) -> list[str]:
+        """How the program ended, if not well; differences of ranks; problems."""
+        recording = self.recording
+        warnings = []
+        if self.program_state:
+            warnings.append(self.program_state)
+        elif not recording.complete:
+            warnings.append("unfinished")
+        elif recording.exit_status and recording.seconds is not None:
             warnings.append(ending(recording.exit_status, recording.seconds))
         if self._differences:
-            key = shown(command("compiles"), keys)
+            key = shown(command("compiles"), getattr(self.app, "keys", {}))
             warnings.append(f"{key} {plural(self._differences, 'difference')} of ranks")
         if recording.problems:
             warnings.append(f"! {plural(len(recording.problems), 'problem')}")
-        warning = " · ".join(warnings)
-        fine = warning.startswith("exit 0 ") and len(warnings) == 1 and not self.modes
-        style = "bold" if fine else "bold $warning"
-        on = [
-            link(
-                f"[{shorten(word, 24)} {shown(command(id_), keys)}]", style, f"screen.run({id_!r})"
-            )
-            for word, id_ in self.modes
-        ]
-        name, banner_text = recording_name(recording), banner(recording)
-        facts = [name, banner_text or device_name(recording), counts(recording)]
-        for last in (warning, "!" if warnings else ""):
-            right = Content(" ").join([*on, *([Content.styled(last, style)] if last else [])])
-            for shown_facts in (facts, facts[:2], [banner_text or name]):
-                text = " · ".join(part for part in shown_facts if part)
-                used = len("ptxview  ") + len(text)
-                if used + (right.cell_length + 2 if right else 0) <= width:
-                    left_content = Content.assemble(" ", ("ptxview", "bold"), f"  {text}")
-                    return ends(left_content, right, width + 1)
-        if len(banner_text) > width:
-            banner_text = f"{label(recording.target or '')}, no GPU"
-        return Content.assemble(" ", (shorten(banner_text or name, width), "bold"))
+        return warnings
+
+    def _right(self, warning: str, style: str) -> Content:
+        """The modes that are on, with their keys, and the warning."""
+        keys = getattr(self.app, "keys", {})
+        parts = []
+        for word, command_id in self.modes:
+            text = f"[{shorten(word, 24)} {shown(command(command_id), keys)}]"
+            parts.append(link(text, style, f"screen.run({command_id!r})"))
+        if warning:
+            parts.append(Content.styled(warning, style))
+        return Content(" ").join(parts)
 
 
 COMPILED_NOTHING = (
@@ -262,7 +304,7 @@ def watched_text(recording: Recording, live: Live) -> Content:
     problems = [(f"! {label(problem)}\n", "$warning") for problem in recording.problems[:3]]
     sentence = f"{COMPILED_NOTHING} ptxview doctor lists the tools of this machine."
     if recording.uncaptured:
-        makers = ", ".join(dict.fromkeys(failure.by for failure in recording.uncaptured))
+        makers = ", ".join(dict.fromkeys(failure.compiler for failure in recording.uncaptured))
         count = plural(len(recording.uncaptured), "kernel")
         sentence = f"None was captured of {count} that it made with {label(makers)}."
     return Content.assemble(("No kernels here.  ", "bold"), ended, *problems, (sentence, "$quiet"))

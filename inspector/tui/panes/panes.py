@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from functools import partial
+from typing import NamedTuple
 
 from msgspec import Struct
 from textual import on
@@ -69,6 +70,9 @@ MIN_COLUMNS_OF_THREE = 150
 MIN_ROWS_ABOVE = 5
 """Rows below which panes above each other are too low: then only one is shown."""
 
+MIN_COLUMNS_OF_SCREEN = 80
+"""Columns of the screen below which only one is shown, unless the user has chosen a layout."""
+
 LINKED_SEARCH_LINES = 40
 """Lines beneath the kernel's first in which one that is linked is looked for."""
 
@@ -109,6 +113,26 @@ class History:
 
 Links = Mapping[int, tuple[int, ...]]
 Pair = tuple[ListingRequest | None, ListingRequest | None]
+
+
+class PaneArrangement(NamedTuple):
+    """Panes side by side or stacked; three of them as two above one; or the active one alone."""
+
+    side_by_side: bool
+    three: bool
+    alone: bool
+
+    @property
+    def grid(self) -> bool:
+        return self.three and not self.alone
+
+    @property
+    def in_columns(self) -> bool:
+        return self.side_by_side and not self.three and not self.alone
+
+    @property
+    def in_rows(self) -> bool:
+        return not self.side_by_side and not self.alone
 
 
 class Panes(Container):
@@ -280,29 +304,38 @@ class Panes(Container):
         self.screen.set_focus(pane.view)
 
     def fit(self) -> None:
-        width, height = self.size.width, self.size.height
-        side_by_side = self.beside if self.beside is not None else width >= MIN_COLUMNS_BESIDE
-        alone = self.zoomed or (self.screen.size.width < 80 and self.beside is None)
-        three = self.count == MAX_PANES and side_by_side and width < MIN_COLUMNS_OF_THREE
-        stacked = 2 if three else 1 if side_by_side else self.count
-        alone = alone or (stacked > 1 and height < MIN_ROWS_ABOVE * stacked)
-        grid = three and not alone
-        self.set_class(side_by_side, "-beside")
-        self.set_class(grid, "-grid")
+        arrangement = self._fitted()
+        self.set_class(arrangement.side_by_side, "-beside")
+        self.set_class(arrangement.grid, "-grid")
         shares = self.shares
-        if grid:
+        if arrangement.grid:
             self.styles.grid_columns = f"{shares[0]}fr {shares[1]}fr"
             self.styles.grid_rows = f"{EVEN_SHARE}fr {shares[2]}fr"
         for index, pane in enumerate(self._all):
-            pane.display = index < self.count and (pane is self.active or not alone)
-            pane.set_class(pane is self.active, "-active")
-            pane.zoomed = self.zoomed and pane is self.active and self.count > 1
+            is_active = pane is self.active
+            pane.display = index < self.count and (is_active or not arrangement.alone)
+            pane.set_class(is_active, "-active")
+            pane.zoomed = self.zoomed and is_active and self.count > 1
             pane.show_modes()
-            pane.styles.width = (
-                f"{shares[index]}fr" if side_by_side and not (three or alone) else "1fr"
-            )
-            pane.styles.height = f"{shares[index]}fr" if not (side_by_side or alone) else "1fr"
+            share = f"{shares[index]}fr"
+            pane.styles.width = share if arrangement.in_columns else "1fr"
+            pane.styles.height = share if arrangement.in_rows else "1fr"
         self.on_descendant_focus()
+
+    def _fitted(self) -> PaneArrangement:
+        """How panes are arranged in the room that there is."""
+        width = self.size.width
+        side_by_side = width >= MIN_COLUMNS_BESIDE if self.beside is None else self.beside
+        three = self.count == MAX_PANES and side_by_side and width < MIN_COLUMNS_OF_THREE
+        if three:
+            stacked = 2
+        elif side_by_side:
+            stacked = 1
+        else:
+            stacked = self.count
+        narrow = self.beside is None and self.screen.size.width < MIN_COLUMNS_OF_SCREEN
+        low = stacked > 1 and self.size.height < MIN_ROWS_ABOVE * stacked
+        return PaneArrangement(side_by_side, three, alone=self.zoomed or narrow or low)
 
     def widen(self, cells: int) -> bool:
         """Give the active pane more of the room, and its neighbour less; False if it has none."""

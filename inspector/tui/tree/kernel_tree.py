@@ -359,13 +359,14 @@ class KernelTree(RowList[TreeRow], can_focus=True, inherit_bindings=False):
             failed = f"{row.failed} failed  " if row.failed else ""
             count = str(row.count or UNKNOWN) if group else f"×{row.count}"
             return "", f"{failed}{count} ", bool(failed)
-        resources = self._resources.get(row.subject.key[:2]) or variant.known
-        figures, spill = self._ordered_by(row, variant, resources), spilled(resources)
+        resources = self._resources.get(row.subject.key[:2]) or variant.recorded_resources
+        figures = self._ordered_by(row, variant, resources)
         if variant.error is not None:
             return figures.strip(), "failed ", True
         # Where its siblings have others, the variant's own text tells its warps.
         warps = variant.config.get("num_warps") if row.kind is TreeKind.KERNEL else None
-        return f"w{warps}" if isinstance(warps, int) else "", figures, spill
+        warps_text = f"w{warps}" if isinstance(warps, int) else ""
+        return warps_text, figures, spilled(resources)
 
     def _ordered_by(self, row: TreeRow, variant: Variant, resources: Resources) -> str:
         if self.order is Order.TIME:

@@ -77,10 +77,12 @@ def _words(*parts: object) -> str:
 def _operators(
     kernel: Kernel, parent_key: Key, depth: int, subject: TreeSubject
 ) -> tuple[TreeEntry, ...]:
-    names = () if kernel.fusion is None else kernel.fusion.ops
+    names = _operator_names(kernel)
+    if not names:
+        return ()
     text = label(", ".join(name.removeprefix("aten.") for name in names))
     row = TreeRow((*parent_key, "operators"), depth, TreeKind.OPERATORS, text, subject)
-    return (TreeEntry(row, ""),) if names else ()
+    return (TreeEntry(row, ""),)
 
 
 def _own_words(variant: Variant) -> str:
@@ -121,40 +123,65 @@ def _kernel(
     variant = representative([candidate for _, candidate in both]) if both else None
     kernel = next((owner for owner, candidate in both if candidate is variant), first)
     key = (*parent_key, first.id)
-    row = TreeRow(key, depth, TreeKind.KERNEL, label(name), TreeSubject(kernel, variant, graph))
-    fusions = [() if fused.fusion is None else fused.fusion.ops for fused in kernels]
-    words = _words(
-        *parent_key, first.name, first.demangled, first.origin, *dict.fromkeys(chain(*fusions))
+    row = TreeRow(
+        key,
+        depth,
+        TreeKind.KERNEL,
+        label(name),
+        TreeSubject(kernel, variant, graph),
+        failed=_failed(both),
     )
-    source_lines = [part for fused in kernels if fused.fusion for part in fused.fusion.made_from]
-    words += " " + _words(*(f"{PurePath(part.file).name}:{part.line}" for part in source_lines))
-    same_operators = all(ops == fusions[0] for ops in fusions)
-    under = _operators(first, key, depth + 1, row.subject) if same_operators else ()
+    words = _kernel_words(kernels, parent_key)
+    operators: tuple[TreeEntry, ...] = ()
+    if len(set(map(_operator_names, kernels))) == 1:
+        operators = _operators(first, key, depth + 1, row.subject)
     if len(both) == 1 and variant is not None and len(kernels) == 1:
-        row = replace(row, winner=bool(winner(variant)), failed=_failed(both))
-        return TreeEntry(row, f"{words} {_own_words(variant)}", under, variant.hash)
-    variant_labels = labels([candidate for _, candidate in both])
-    beneath = [
-        TreeEntry(
-            TreeRow(
-                (*key, f"{owner.id} {candidate.hash} {candidate.symbol}"),
-                depth + 1,
-                TreeKind.VARIANT,
-                label(str(variant_label)),
-                TreeSubject(owner, candidate, graph),
-                winner=bool(winner(candidate)),
-                short=label(variant_label.short),
-                failed=_failed([(owner, candidate)]),
-            ),
-            f"{words} {_own_words(candidate)}",
-            digest=candidate.hash,
-        )
-        for (owner, candidate), variant_label in zip(both, variant_labels, strict=True)
-    ]
+        row = replace(row, winner=bool(winner(variant)))
+        return TreeEntry(row, f"{words} {_own_words(variant)}", operators, variant.hash)
+    beneath = _variant_entries(both, words, key, depth + 1, graph)
     # A kernel without variants has no row beneath.
     folded = len(kernels) > 1 or len(beneath) > MAX_OPEN_VARIANTS
-    row = replace(row, count=len(beneath), open=not folded, failed=_failed(both))
-    return TreeEntry(row, words, (*under, *beneath))
+    row = replace(row, count=len(beneath), open=not folded)
+    return TreeEntry(row, words, (*operators, *beneath))
+
+
+def _operator_names(kernel: Kernel) -> tuple[str, ...]:
+    return () if kernel.fusion is None else kernel.fusion.ops
+
+
+def _kernel_words(kernels: Sequence[Kernel], parent_key: Key) -> str:
+    """What a filter looks in: names, origin, operators and places of the program."""
+    first = kernels[0]
+    operators = dict.fromkeys(chain.from_iterable(map(_operator_names, kernels)))
+    words = _words(*parent_key, first.name, first.demangled, first.origin, *operators)
+    source_lines = [part for kernel in kernels if kernel.fusion for part in kernel.fusion.made_from]
+    places = [f"{PurePath(part.file).name}:{part.line}" for part in source_lines]
+    return f"{words} {_words(*places)}"
+
+
+def _variant_entries(
+    both: Sequence[tuple[Kernel, Variant]],
+    words: str,
+    parent_key: Key,
+    depth: int,
+    graph: Graph | None,
+) -> list[TreeEntry]:
+    variant_labels = labels([variant for _, variant in both])
+    entries = []
+    for (kernel, variant), variant_label in zip(both, variant_labels, strict=True):
+        row = TreeRow(
+            (*parent_key, f"{kernel.id} {variant.hash} {variant.symbol}"),
+            depth,
+            TreeKind.VARIANT,
+            label(str(variant_label)),
+            TreeSubject(kernel, variant, graph),
+            winner=bool(winner(variant)),
+            short=label(variant_label.short),
+            failed=_failed([(kernel, variant)]),
+        )
+        variant_words = f"{words} {_own_words(variant)}"
+        entries.append(TreeEntry(row, variant_words, digest=variant.hash))
+    return entries
 
 
 def _graph(
@@ -182,65 +209,78 @@ def _graph(
     return TreeEntry(row, _words(*parent_key, text), tuple(beneath))
 
 
-def recording_tree(recording: Recording) -> tuple[TreeEntry, ...]:
-    # A CUDA kernel has no parameters after its name, unless another kernel has the same one.
+TitledKernel = tuple[Kernel, str]
+"""A kernel and the name of its row."""
+
+
+def _titled_kernels(recording: Recording) -> dict[str, TitledKernel]:
+    """Kernels by id; a CUDA kernel has parameters after its name if another has the same name."""
     name_counts = Counter({kernel.name: kernel.called for kernel in recording.kernels}.values())
-    named = titles(recording)
-    kernels = {
-        k.id: (
-            k,
-            named.get(k.id) or (k.called if name_counts[k.called] == 1 else k.demangled or k.name),
-        )
-        for k in recording.kernels
-    }
-    in_graphs = {name for graph in recording.graphs for name in graph.kernels}
-    tried: dict[str, list[tuple[Kernel, str]]] = {}
+    distinguishing = titles(recording)
+    titled = {}
     for kernel in recording.kernels:
-        if kernel.tried_for is not None and kernel.id not in in_graphs:
+        title = distinguishing.get(kernel.id)
+        if not title:
+            unique = name_counts[kernel.called] == 1
+            title = kernel.called if unique else kernel.demangled or kernel.name
+        titled[kernel.id] = (kernel, title)
+    return titled
+
+
+def _headings(recording: Recording) -> list[tuple[str, Origin]]:
+    """The headings of the tree and their origins, in the order of origins."""
+    headings = dict.fromkeys((graph.origin.value, graph.origin) for graph in recording.graphs)
+    headings |= dict.fromkeys((under(kernel), kernel.origin) for kernel in recording.kernels)
+    order = [*Origin]
+    return sorted(headings, key=lambda heading: order.index(heading[1]))
+
+
+def recording_tree(recording: Recording) -> tuple[TreeEntry, ...]:
+    kernels = _titled_kernels(recording)
+    in_graphs = {name for graph in recording.graphs for name in graph.kernels}
+    tried: dict[str, list[TitledKernel]] = {}
+    loose: dict[tuple[str, Origin], list[TitledKernel]] = {}
+    for kernel in recording.kernels:
+        if kernel.id in in_graphs:
+            continue
+        if kernel.tried_for is not None:
             tried.setdefault(kernel.tried_for, []).append(kernels[kernel.id])
-    in_graphs |= {kernel.id for several in tried.values() for kernel, _ in several}
+        else:
+            loose.setdefault((under(kernel), kernel.origin), []).append(kernels[kernel.id])
     entries = []
-    order = {origin.value: number for number, origin in enumerate(Origin)}
-    for heading, origin in sorted(
-        {
-            **{(graph.origin.value, graph.origin): None for graph in recording.graphs},
-            **{(under(kernel), kernel.origin): None for kernel in recording.kernels},
-        },
-        key=lambda group: order[group[1].value],
-    ):
+    for heading, origin in _headings(recording):
         key = (heading,)
         graphs = recording.graphs if heading == origin.value else ()
-        beneath = [
-            _graph(g, kernels, tried.get(g.id, ()), key, 1) for g in graphs if g.origin is origin
+        graph_entries = [
+            _graph(graph, kernels, tried.get(graph.id, ()), key, 1)
+            for graph in graphs
+            if graph.origin is origin
         ]
-        loose_kernels = [
-            kernels[kernel.id]
-            for kernel in recording.kernels
-            if kernel.origin is origin and under(kernel) == heading and kernel.id not in in_graphs
-        ]
-        beneath += _named(loose_kernels, key, 1, None)
+        loose_kernels = loose.get((heading, origin), [])
+        beneath = (*graph_entries, *_named(loose_kernels, key, 1, None))
         if beneath:
-            of_graphs = sum(e.row.count for e in beneath if e.row.kind is TreeKind.GRAPH)
-            count = of_graphs + len(loose_kernels)
             row = TreeRow(
                 key,
                 0,
                 TreeKind.ORIGIN,
                 heading,
                 TreeSubject(),
-                count,
+                sum(entry.row.count for entry in graph_entries) + len(loose_kernels),
                 failed=sum(entry.row.failed for entry in beneath),
             )
-            words = _words(heading, origin.value)
-            entries.append(TreeEntry(row, words, tuple(beneath)))
+            entries.append(TreeEntry(row, _words(heading, origin.value), beneath))
     return tuple(entries)
 
 
 def _matching(entry: TreeEntry, terms: tuple[str, ...]) -> TreeEntry | None:
     if all(map(entry.has, terms)):
         return entry
-    matching = tuple(e for e in (_matching(b, terms) for b in entry.beneath) if e is not None)
+    matching = _present(_matching(child, terms) for child in entry.beneath)
     return replace(entry, beneath=matching) if matching else None
+
+
+def _present(entries: Iterable[TreeEntry | None]) -> tuple[TreeEntry, ...]:
+    return tuple(entry for entry in entries if entry is not None)
 
 
 def _having(entry: TreeEntry, matching_ids: Set[tuple[str, str]]) -> TreeEntry | None:
@@ -248,23 +288,22 @@ def _having(entry: TreeEntry, matching_ids: Set[tuple[str, str]]) -> TreeEntry |
     if entry.row.leaf:
         return entry if entry.row.subject.key[:2] in matching_ids else None
     operators = tuple(child for child in entry.beneath if child.row.kind is TreeKind.OPERATORS)
-    matching = [
-        match for below in entry.beneath if (match := _having(below, matching_ids)) is not None
-    ]
+    matching = _present(_having(child, matching_ids) for child in entry.beneath)
     if not matching:
         return None
     row = replace(entry.row, count=len(matching))
     if row.kind is TreeKind.KERNEL:
-        rows_by_variant = {
-            id(v): child.row for child in matching if (v := child.row.subject.variant) is not None
-        }
-        best = representative(
-            [r.subject.variant for r in rows_by_variant.values() if r.subject.variant]
-        )
-        row = replace(
-            row, subject=replace(rows_by_variant[id(best)].subject, graph=row.subject.graph)
-        )
+        row = replace(row, subject=_representative_subject(row, matching))
     return replace(entry, row=row, beneath=(*operators, *matching))
+
+
+def _representative_subject(row: TreeRow, matching: Iterable[TreeEntry]) -> TreeSubject:
+    """The subject of a kernel's row of which only some variants are shown."""
+    subjects = [child.row.subject for child in matching]
+    variants = [subject.variant for subject in subjects if subject.variant is not None]
+    best = representative(variants)
+    subject = next(subject for subject in subjects if subject.variant is best)
+    return replace(subject, graph=row.subject.graph)
 
 
 def _flat(entry: TreeEntry, folds: Mapping[Key, bool] | None) -> Iterator[TreeRow]:
@@ -284,11 +323,12 @@ def rows(
 ) -> tuple[TreeRow, ...]:
     """Rows of what is chosen that hold every word of ``query``, less what ``folds`` closes; a
     filter unfolds all."""
+    terms = tuple(query.casefold().split())
     if matching_ids is not None:
-        tree = tuple(e for e in (_having(entry, matching_ids) for entry in tree) if e is not None)
-        folds = None
-    if terms := tuple(query.casefold().split()):
-        tree = tuple(e for e in (_matching(entry, terms) for entry in tree) if e is not None)
+        tree = _present(_having(entry, matching_ids) for entry in tree)
+    if terms:
+        tree = _present(_matching(entry, terms) for entry in tree)
+    if matching_ids is not None or terms:
         folds = None
     return tuple(row for entry in tree for row in _flat(entry, folds))
 
@@ -361,7 +401,7 @@ def ordered(
             return None
         if order is Order.TIME:
             return None if measured is None else measured(subject.kernel, variant)
-        resources = figures.get(subject.key[:2]) or variant.known
+        resources = figures.get(subject.key[:2]) or variant.recorded_resources
         if order is Order.REGISTERS:
             return resources.registers
         spilled = (resources.spill_store_bytes, resources.spill_load_bytes)

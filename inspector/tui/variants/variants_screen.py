@@ -77,8 +77,14 @@ class VariantColumn(Struct, frozen=True):
     def cell(self, row: VariantRow) -> str:
         """The text of a row; "…" for a figure that is not read yet."""
         value = self.value(row)
-        text = self.text(row) if self.text else UNKNOWN if value is None else label(str(value))
-        return UNREAD if self.read and row.unread and (value is None or text == UNKNOWN) else text
+        if self.text:
+            text = self.text(row)
+        elif value is None:
+            text = UNKNOWN
+        else:
+            text = label(str(value))
+        unknown = value is None or text == UNKNOWN
+        return UNREAD if self.read and row.unread and unknown else text
 
 
 def _ident(row: VariantRow) -> str:
@@ -202,6 +208,33 @@ def _configuration_column(names: Sequence[str]) -> VariantColumn:
 def columns(
     rows: Sequence[VariantRow], width: int, launch_time_of: LaunchTimeOf
 ) -> list[tuple[VariantColumn, int]]:
+    """The columns that fit into a width, and their sizes.
+
+    Settings are columns of their own, of one kernel where there is room; else one column.
+    """
+    several = len({row.kernel.name for row in rows}) > 1
+    figures = _figure_columns(rows, several, launch_time_of)
+    single_settings = [VariantColumn(name, partial(_setting, name)) for name in differing(rows)]
+    configuration = []
+    if single_settings or several:
+        configuration.append(_configuration_column([column.name for column in single_settings]))
+    if several:
+        columns = [KERNEL, IDENT, WINNER, *configuration, *figures]
+        return _sized(columns, rows, width, (*MIN_CELLS, *_left_out(GIVEN_UP)))
+    cuts = MIN_CELLS[:2]
+    columns = [IDENT, WINNER, *single_settings, *figures]
+    sized = _sized(columns, rows, width, (*cuts, *_left_out(SPARED)))
+    if sum(size + 2 for _, size in sized) <= width:
+        return sized
+    columns = [IDENT, WINNER, *configuration, *figures]
+    return _sized(columns, rows, width, (*cuts, *_left_out(GIVEN_UP)))
+
+
+def _figure_columns(
+    rows: Sequence[VariantRow], several: bool, launch_time_of: LaunchTimeOf
+) -> list[VariantColumn]:
+    """The columns after the settings: those that have something to show."""
+
     def us(row: VariantRow) -> float | None:
         time = launch_time_of(row.kernel, row.variant)
         return None if time is None else time.us
@@ -210,11 +243,9 @@ def columns(
         time = launch_time_of(row.kernel, row.variant)
         return UNKNOWN if time is None else time.text
 
-    time_column = VariantColumn("time", us, text)
-    several = len({row.kernel.name for row in rows}) > 1
     tuned = any(row.time_us is not None for row in rows)
     is_shown = {
-        time_column: not tuned or any(us(row) is not None for row in rows),
+        VariantColumn("time", us, text): not tuned or any(us(row) is not None for row in rows),
         TUNED: tuned,
         TUNED_ON_GPU: any(row.gpu_us is not None for row in rows),
         **dict.fromkeys(FIGURES, True),
@@ -222,26 +253,24 @@ def columns(
         SPECIALISED: len({SPECIALISED.value(row) for row in rows}) > 1,
         REASON: not several and any(row.reason for row in rows),
     }
-    figures = [column for column, shown in is_shown.items() if shown]
-    single_settings = [VariantColumn(name, partial(_setting, name)) for name in differing(rows)]
-    configuration = (
-        [_configuration_column([column.name for column in single_settings])]
-        if single_settings or several
-        else []
-    )
-    first = [*([KERNEL] if several else []), IDENT, WINNER]
-    cuts = MIN_CELLS if several else MIN_CELLS[:2]
-    for setting_columns, spared in (
-        ((configuration, GIVEN_UP),)
-        if several
-        else ((single_settings, SPARED), (configuration, GIVEN_UP))
-    ):
-        candidates = [*first, *setting_columns, *figures]
-        full = {column.name: _size(column, rows) for column in candidates}
-        sizes = fit(full, width - 2, (*cuts, *((name, 0) for name in spared)))
-        if sum(sizes.values()) + 2 * len(sizes) <= width:
-            break
-    return [(column, sizes[column.name]) for column in candidates if column.name in sizes]
+    return [column for column, shown in is_shown.items() if shown]
+
+
+def _left_out(names: Iterable[str]) -> list[tuple[str, int]]:
+    """Columns that are cut down to nothing."""
+    return [(name, 0) for name in names]
+
+
+def _sized(
+    columns: Sequence[VariantColumn],
+    rows: Sequence[VariantRow],
+    width: int,
+    cuts: Sequence[tuple[str, int]],
+) -> list[tuple[VariantColumn, int]]:
+    """Columns with their sizes after ``cuts``, as many as a width needs; without those cut to 0."""
+    full = {column.name: _size(column, rows) for column in columns}
+    sizes = fit(full, width - 2, cuts)
+    return [(column, sizes[column.name]) for column in columns if column.name in sizes]
 
 
 def _size(column: VariantColumn, rows: Iterable[VariantRow]) -> int:
@@ -263,6 +292,17 @@ def ordered(
         group.sort(key=itemgetter(0), reverse=worst_first == column.least)
     unknown = [row for row in rows if column.value(row) is None]
     return [*(row for _, row in numbers + words), *unknown]
+
+
+def _under_headings(rows: Sequence[VariantRow], rounds: Iterable[str]) -> list[VariantRow]:
+    """Rows by their round, each round with a heading if it has one."""
+    grouped: list[VariantRow] = []
+    for heading in rounds:
+        round_rows = [row for row in rows if row.round == heading]
+        if heading and round_rows:
+            grouped.append(replace(round_rows[0], variant=None, head=True))
+        grouped += round_rows
+    return grouped
 
 
 class VariantTable(Table[VariantRow], can_focus=True, inherit_bindings=False):
@@ -302,38 +342,33 @@ class VariantTable(Table[VariantRow], can_focus=True, inherit_bindings=False):
 
     def lay(self) -> None:
         cursor_row = self.row
-        self.columns = columns(
-            self.all_rows, self.scrollable_content_region.width - 4, self.measured
-        )
-        terms, matching_ids = self.words.casefold().split(), self.matching_ids
-        rows = [
-            row
-            for row in self.all_rows
-            if _fits(row, terms)
-            and (
-                matching_ids is None
-                or (row.kernel.id, row.variant and row.variant.id) in matching_ids
-            )
-        ]
+        width = self.scrollable_content_region.width - 4
+        self.columns = columns(self.all_rows, width, self.measured)
+        terms = self.words.casefold().split()
+        rows = [row for row in self.all_rows if _fits(row, terms) and self._is_selected(row)]
         column = next((c for c, _ in self.columns if c.name == self.sorted), None)
         if column is not None:
             rows = ordered(rows, column, self.reversed)
-        rows = [
-            row
-            for heading in dict.fromkeys(row.round for row in self.all_rows)
-            if (round_rows := [row for row in rows if row.round == heading])
-            for row in (
-                *([replace(round_rows[0], variant=None, head=True)] if heading else ()),
-                *round_rows,
-            )
-        ]
+        rounds = dict.fromkeys(row.round for row in self.all_rows)
+        rows = _under_headings(rows, rounds)
+        self._names = self._short_names()
+        index = self.cursor
+        if cursor_row is not None:
+            same = (i for i, row in enumerate(rows) if _same(row, cursor_row))
+            index = next(same, self.cursor)
+        self.show_rows(rows, index)
+
+    def _is_selected(self, row: VariantRow) -> bool:
+        if self.matching_ids is None:
+            return True
+        return row.variant is not None and (row.kernel.id, row.variant.id) in self.matching_ids
+
+    def _short_names(self) -> dict[str, str]:
+        """Names of kernels, shortened to their column so that they remain distinct."""
         names = [KERNEL.cell(row) for row in self.all_rows]
+        longest = max(map(cell_len, names), default=0)
         kernel_widths = (size for column, size in self.columns if column is KERNEL)
-        self._names = apart(names, next(kernel_widths, max(map(cell_len, names), default=0)))
-        same = (
-            i for i, row in enumerate(rows) if cursor_row is not None and _same(row, cursor_row)
-        )
-        self.show_rows(rows, next(same, self.cursor))
+        return apart(names, next(kernel_widths, longest))
 
     on_resize = lay
 
@@ -365,14 +400,19 @@ class VariantTable(Table[VariantRow], can_focus=True, inherit_bindings=False):
             self.post_message(self.Moved())
 
     def on_click(self, event: events.Click) -> None:
-        offset, x = event.get_content_offset(self), 4
-        for column, size in self.columns if offset is not None and offset.y == 0 else ():
-            if offset is not None and x <= offset.x < x + size + 2:
+        offset = event.get_content_offset(self)
+        if offset is None or offset.y:
+            return
+        x = 4
+        for column, size in self.columns:
+            if x <= offset.x < x + size + 2:
                 self.sort(column.name)
+                return
             x += size + 2
 
     def draw_row(self, index: int, width: int, base: Style) -> Strip:
-        row, at_cursor = self.rows[index], index == self.cursor
+        row = self.rows[index]
+        at_cursor = index == self.cursor
         if row.head:
             style = base + self.part("cursor" if at_cursor else "origin")
             text = cut(f"  {label(row.round)}", width)
@@ -383,31 +423,29 @@ class VariantTable(Table[VariantRow], can_focus=True, inherit_bindings=False):
             base += self.part("loud")
         if at_cursor:
             base += self.part("cursor")
+        cursor_sign = "▸" if at_cursor else " "
         subject = self.subject(row)
         mark = "AB"[self.marked.index(subject)] if subject in self.marked else " "
-        parts = [Segment(f"{'▸' if at_cursor else ' '}{mark}  ", base + self.part("mark"))]
+        parts = [Segment(f"{cursor_sign}{mark}  ", base + self.part("mark"))]
         for column, size in self.columns:
             text = column.cell(row)
-            text = self._names.get(text, text) if column is KERNEL else text
+            if column is KERNEL:
+                text = self._names.get(text, text)
             parts.append(Segment(f"{padded(text, size, column.right)}  ", base))
         return Strip(parts).adjust_cell_length(width, base)
 
     def draw_head(self, width: int) -> Strip:
-        head_style, sorted_style = (
-            self.rich_style + self.part(name) for name in ("head", "sorted")
-        )
+        head_style = self.rich_style + self.part("head")
+        sorted_style = self.rich_style + self.part("sorted")
         parts = [Segment("    ", head_style)]
         for column, size in self.columns:
-            is_sorted = column.name == self.sorted
-            # The sign says which end of the numbers is above: ▲ the least.
-            up = self.reversed != column.least
-            text = f"{column.head or column.name}{('▲' if up else '▼') if is_sorted else ''}"
-            parts.append(
-                Segment(
-                    f"{padded(text, size, column.right)}  ",
-                    sorted_style if is_sorted else head_style,
-                )
-            )
+            text = column.head or column.name
+            style = head_style
+            if column.name == self.sorted:
+                # The sign says which end of the numbers is above: ▲ the least.
+                text += "▲" if self.reversed != column.least else "▼"
+                style = sorted_style
+            parts.append(Segment(f"{padded(text, size, column.right)}  ", style))
         return Strip(parts).adjust_cell_length(width, head_style)
 
 
@@ -528,7 +566,7 @@ def _row(reads: Reader, kernel: Kernel, variant: Variant, code: bool) -> Variant
         kernel,
         variant,
         {**variant.config, **({"tile": variant.tile} if variant.tile else {})},
-        variant.known,
+        variant.recorded_resources,
         time_us=variants.time_us(variant),
         winner=variants.winner(variant),
         reason=variants.reason(variant),
@@ -569,6 +607,13 @@ def _why_not(row: VariantRow) -> str:
     error = None if row.variant is None else row.variant.error
     error_text = "" if error is None else refused(error)
     return f"not loaded: {error_text}" if error_text else label(row.reason or "")
+
+
+def _with_failure(row: VariantRow, failure: str) -> VariantRow:
+    """A row whose figures will not be read."""
+    if not row.unread:
+        return row
+    return replace(row, unread=False, reason=row.reason or failure)
 
 
 class VariantsScreen(ToolScreen[ScreenResult]):
@@ -632,15 +677,10 @@ class VariantsScreen(ToolScreen[ScreenResult]):
         in_thread(self, read, ended, "variants", failed=ended)
 
     def _show(self) -> None:
-        rows, failure = recorded(self.reads, self.scope), self._failed
-        self.table.renew(
-            tuple(
-                replace(row, unread=False, reason=row.reason or failure)
-                if failure and row.unread
-                else row
-                for row in rows
-            )
-        )
+        rows = recorded(self.reads, self.scope)
+        if self._failed:
+            rows = tuple(_with_failure(row, self._failed) for row in rows)
+        self.table.renew(rows)
 
     def renew(self, reads: Reader) -> None:
         old_reader, self.reads = self.reads, reads
@@ -681,67 +721,69 @@ class VariantsScreen(ToolScreen[ScreenResult]):
 
     @on(VariantTable.Moved)
     def _tell(self) -> None:
-        table, row, variant_count = self.table, self.table.row, len(self.scope.variants)
+        self.bar.tell(right=" · ".join(self._table_state()))
+        self.status.say("   ".join([*self._row_sentences(), *self._measured_sentences()]))
+
+    def _table_state(self) -> Iterator[str]:
+        """How many variants are shown, lacking and read; the order and the filter."""
+        table = self.table
+        variant_count = len(self.scope.variants)
         all_variants = plural(variant_count, "variant")
-        shown = len(
-            {id(shown_row.variant) for shown_row in table.rows if shown_row.variant is not None}
-        )
-        parts = [
-            f"{shown} of {all_variants}"
-            if table.query_text and shown < variant_count
-            else all_variants
-        ]
-        absent = {
-            (repr(r.config), diff_text.absent(r)) for r in table.all_rows if r.variant is None
-        }
-        absent_counts = Counter(words for _, words in absent)
-        parts += [f"{count} {words}" for words, count in absent_counts.items()]
+        shown = len({id(row.variant) for row in table.rows if row.variant is not None})
+        filtered = table.query_text and shown < variant_count
+        yield f"{shown} of {all_variants}" if filtered else all_variants
+        absent = {(repr(r.config), diff_text.absent(r)) for r in table.all_rows if not r.variant}
+        for words, count in Counter(words for _, words in absent).items():
+            yield f"{count} {words}"
         if self.unread_count:
-            parts.append(f"◔ {variant_count - self.unread_count} of {variant_count} read")
+            yield f"◔ {variant_count - self.unread_count} of {variant_count} read"
         if table.sorted is not None:
-            parts.append(
-                f"{'◔ ' if self.unread_count and table.sorted in READ else ''}by {table.sorted}"
-            )
+            preliminary = "◔ " if self.unread_count and table.sorted in READ else ""
+            yield f"{preliminary}by {table.sorted}"
         if table.query_text:
-            parts.append(f"/{label(table.query_text)}")
-        self.bar.tell(right=" · ".join(parts))
-        pairs = zip("AB", table.marked, strict=False)
-        marked = ", ".join(f"{letter} {label(subject.key[1])}" for letter, subject in pairs)
-        wider = "" if self.widest or marked else ", V shows those of the recording"
-        sentences = [f"{MARKING[len(table.marked)]}{wider}."]
-        if marked:
-            sentences[0] = f"Marked: {marked}. {sentences[0]}"
+            yield f"/{label(table.query_text)}"
+
+    def _row_sentences(self) -> Iterator[str]:
+        """What is known of the row at the cursor, then what can be marked."""
+        row = self.table.row
         if row is not None and not row.head:
-            generated_names = generated_from(self.reads.recording, row)
-            generated = (
-                f"{label(generated_names)} was generated from it." if generated_names else ""
-            )
-            row_verdict = row.verdict if row.winner or row.gpu_best else ""
-            verdict = f"{label(row_verdict[:1].upper() + row_verdict[1:])}." if row_verdict else ""
-            sentences[:0] = [
-                sentence for sentence in (_why_not(row), generated, verdict) if sentence
-            ]
-            if row.at_most:
-                sentences.append(f"≤ is mostly launch overhead, {_time(row.overhead_us)} at most.")
-            if measurement := self.times.latest(row.kernel, row.variant):
-                sentences.append(
-                    f"Measured {age(measurement.taken)}, {measurement.timing.cache} L2."
-                )
-        self.status.say("   ".join(sentences))
+            if why := _why_not(row):
+                yield why
+            if generated_names := generated_from(self.reads.recording, row):
+                yield f"{label(generated_names)} was generated from it."
+            if row.verdict and (row.winner or row.gpu_best):
+                yield f"{label(row.verdict[:1].upper() + row.verdict[1:])}."
+        yield self._marking()
+
+    def _marking(self) -> str:
+        pairs = zip("AB", self.table.marked, strict=False)
+        marked = ", ".join(f"{letter} {label(subject.key[1])}" for letter, subject in pairs)
+        action = MARKING[len(self.table.marked)]
+        if marked:
+            return f"Marked: {marked}. {action}."
+        wider = "" if self.widest else ", V shows those of the recording"
+        return f"{action}{wider}."
+
+    def _measured_sentences(self) -> Iterator[str]:
+        """What to know of the times of the row at the cursor."""
+        row = self.table.row
+        if row is None or row.head:
+            return
+        if row.at_most:
+            yield f"≤ is mostly launch overhead, {_time(row.overhead_us)} at most."
+        if measurement := self.times.latest(row.kernel, row.variant):
+            yield f"Measured {age(measurement.taken)}, {measurement.timing.cache} L2."
 
     def action_diff(self) -> None:
-        row, marked = self.table.row, self.table.marked
+        pair = self.table.marked
+        row = self.table.row
         cursor_subject = None if row is None else self.table.subject(row)
-        pair = (
-            (*marked, cursor_subject)
-            if len(marked) < 2 and cursor_subject not in marked
-            else marked
-        )
-        a, b = (*pair, None, None)[:2]
-        if a is None or b is None:
+        if len(pair) < 2 and cursor_subject is not None and cursor_subject not in pair:
+            pair = (*pair, cursor_subject)
+        if len(pair) < 2:
             self.status.say("It takes two variants to compare: mark each with d.")
         else:
-            self.app.push_screen(DiffScreen(self.reads, a, b))
+            self.app.push_screen(DiffScreen(self.reads, pair[0], pair[1]))
 
     @on(VariantTable.Chosen)
     def action_open(self) -> None:

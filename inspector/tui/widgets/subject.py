@@ -58,6 +58,9 @@ def digit(stage: Stage) -> str:
     return str(KERNEL_STAGES.index(stage) + 1 - (stage.rank > Stage.IR.rank))
 
 
+_UNFINISHED = "The recording is unfinished"
+
+
 class TreeSubject(Struct, frozen=True):
     """A choice in the tree; a graph alone has no kernel and no variant.
 
@@ -139,27 +142,31 @@ class TreeSubject(Struct, frozen=True):
 
     def why_missing(self, stage: Stage, complete: bool = True) -> str:
         """The recorded reason, or what can be said without; if not ``complete`` more may come."""
-        graph = self.graph
-        if stage in GRAPH_STAGES and graph is None:
+        in_graph = stage in GRAPH_STAGES
+        if in_graph and self.graph is None:
             return "Only the graphs of torch.compile have it, and this is in none."
-        of_graph = stage in GRAPH_STAGES or (stage is Stage.OUTPUT_CODE and self.kernel is None)
-        if of_graph and graph is not None and graph.error is not None:
-            return f"It did not compile: {graph.error.said}"
-        if stage in GRAPH_STAGES:
+        of_graph = in_graph or (stage is Stage.OUTPUT_CODE and self.kernel is None)
+        if of_graph and self.graph is not None and self.graph.error is not None:
+            return f"It did not compile: {self.graph.error.summary}"
+        if in_graph:
             return "It was not recorded of this graph."
-        if self.variant is None and self.kernel is None:
-            return f"A graph as a whole has no {stage}; its kernels may have."
-        if self.variant is not None and stage in self.variant.missing:
+        if self.variant is None:
+            return self._why_no_variant(stage, complete)
+        if stage in self.variant.missing:
             return self.variant.missing[stage]
         if not complete:
-            owner = "this kernel" if self.variant is None else f"{stage} of this variant"
-            return f"The recording is unfinished, and nothing of {owner} was compiled by now."
-        if self.variant is None:
-            return "No compilation of this kernel was recorded."
+            return f"{_UNFINISHED}, and nothing of {stage} of this variant was compiled by now."
         of_inductor = self.kernel is not None and self.kernel.origin is Origin.INDUCTOR
         if stage is Stage.OUTPUT_CODE and not of_inductor:
             return "Only torch.compile writes it, and this kernel is not of its making."
         return f"No {stage} was recorded for this variant."
+
+    def _why_no_variant(self, stage: Stage, complete: bool) -> str:
+        if self.kernel is None:
+            return f"A graph as a whole has no {stage}; its kernels may have."
+        if not complete:
+            return f"{_UNFINISHED}, and nothing of this kernel was compiled by now."
+        return "No compilation of this kernel was recorded."
 
     def default(self, pane: int, used: tuple[Stage, ...]) -> Stage:
         order: tuple[Stage, ...] = LEFT if pane == 0 else RIGHT
@@ -196,24 +203,37 @@ def successor(kernel: Kernel, variant: Variant) -> Variant:
 
 def resolve(recording: Recording, subject: TreeSubject) -> TreeSubject:
     """The subject with these ids in a recording, else as it was; without a variant, the first."""
-    kernel, variant, graph = subject.kernel, subject.variant, subject.graph
+    kernel = subject.kernel
+    variant = subject.variant
+    graph = subject.graph
     if kernel is not None:
-        kernel = next((k for k in recording.kernels if k.id == subject.key[0]), None) or next(
-            (k for k in recording.kernels if k.variants), kernel
-        )
+        kernel = _same_kernel(recording, kernel)
     if variant is not None and kernel is not None:
         # The id is the shortest unique prefix of the hash: it may have grown.
         variant = successor(kernel, variant)
     if graph is not None:
         graph = next((g for g in recording.graphs if g.id == subject.key[2]), graph)
         if kernel is None:
-            kernels_by_id = {k.id: k for k in recording.kernels if k.variants}
-            kernel = next(
-                (kernels_by_id[name] for name in graph.kernels if name in kernels_by_id), None
-            )
+            kernel = _first_kernel(recording, graph)
     if variant is None and kernel is not None and kernel.variants:
         variant = kernel.variants[0]
     return TreeSubject(kernel, variant, graph)
+
+
+def _same_kernel(recording: Recording, kernel: Kernel) -> Kernel:
+    """The kernel of the same id, else the first that has variants."""
+    for candidate in recording.kernels:
+        if candidate.id == kernel.id:
+            return candidate
+    return next((candidate for candidate in recording.kernels if candidate.variants), kernel)
+
+
+def _first_kernel(recording: Recording, graph: Graph) -> Kernel | None:
+    """The first kernel of a graph that has variants."""
+    kernels_by_id = {kernel.id: kernel for kernel in recording.kernels if kernel.variants}
+    ids = (kernel_id for kernel_id in graph.kernels if kernel_id in kernels_by_id)
+    first = next(ids, None)
+    return None if first is None else kernels_by_id[first]
 
 
 UNREAD = "…"

@@ -28,7 +28,7 @@ from inspector.measure.time.planning import Plan, PlannedLaunch, ReplayableCall,
 from inspector.measure.time.results import CACHES, Session, parts
 from inspector.measure.time.take import BenchmarkOptions, PreparedTiming
 from inspector.reader.reader import Reader
-from inspector.recording.layout import kept_cache, place
+from inspector.recording.layout import record_file, user_derived_cache
 from inspector.report import compiled as report
 from inspector.report import timings
 from inspector.sources.trying import TryRequest, try_stage
@@ -235,12 +235,15 @@ class TimingScreen(WorkScreen):
         self._ready: PreparedTiming | None = None
 
     def _past(self) -> tuple[Session, ...]:
+        """Stored sessions with only this variant's rows."""
         timings = [stored.timing for stored in self.times.stored.all_of(self.kernel, self.variant)]
-        sessions = (
-            replace(s, rows=tuple(t for row in s.rows for t in parts(row) if t in timings))
-            for s in self.times.stored.sessions
-        )
-        return tuple(session for session in sessions if session.rows)
+        sessions = []
+        for session in self.times.stored.sessions:
+            session_parts = (part for row in session.rows for part in parts(row))
+            rows = tuple(part for part in session_parts if part in timings)
+            if rows:
+                sessions.append(replace(session, rows=rows))
+        return tuple(sessions)
 
     def begin(self) -> None:
         self.state, self.notice = TimingState.LOOKING, None
@@ -282,7 +285,7 @@ class TimingScreen(WorkScreen):
                 take.store(path, session)
             except (OSError, ValueError) as error:
                 why = getattr(error, "strerror", None) or error
-                return session, f"The times are not kept: {place(path)}: {why}."
+                return session, f"The times are not kept: {record_file(path)}: {why}."
             return session, ""
 
         in_thread(self, measure, self._measured, "timing", failed=self._failed)
@@ -369,7 +372,7 @@ class TryScreen(WorkScreen):
 
         def compile_it() -> Experiment:
             outcome = try_stage(request, lambda _: None, lambda: not stop.is_set())
-            return experiment_of(outcome, kept_cache())
+            return experiment_of(outcome, user_derived_cache())
 
         def tried(trial: Experiment | None, notice: Notice | None = None) -> None:
             self.working, self.trial, self.notice = False, trial, notice

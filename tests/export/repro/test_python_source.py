@@ -118,7 +118,7 @@ OTHERS = {
     ],
 )
 def test_what_other_files_define_is_taken_from_them(lines: str) -> None:
-    cut = cut_function(lines, "/home/p/main.py", "f", others=OTHERS, jitted=False)
+    cut = cut_function(lines, "/home/p/main.py", "f", other_files=OTHERS, jitted=False)
     assert run(cut)["f"](10) == 13
     assert "never" not in cut.text and not cut.outside and not cut.unknown
 
@@ -172,4 +172,4 @@ def k(n):
 def test_what_cannot_be_cut_is_refused_in_a_sentence(text: str, said: str) -> None:
     others = {"/a.py": "RATE = 2\ndef f():\n    return RATE\n"}
     with pytest.raises((Unreadable, UsageError), match=said):
-        cut_function(text, "/m.py", "k", others=others, jitted=False)
+        cut_function(text, "/m.py", "k", other_files=others, jitted=False)

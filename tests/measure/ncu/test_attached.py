@@ -23,7 +23,7 @@ from inspector.measure.ncu.attach import (
 )
 from inspector.measure.ncu.report import MeasuredInstruction, NcuLaunch, Report, read
 from inspector.reader.reader import Reader
-from inspector.recording.layout import REPORTS, kept_cache, place
+from inspector.recording.layout import NCU_REPORTS, record_file, user_derived_cache
 from inspector.sources.opening import open_path
 from tests.helpers.ncu_data import PAGES, blocks, text, write
 from tests.helpers.ptxview import SAMPLE
@@ -39,7 +39,7 @@ def report() -> Report:
 
 @pytest.fixture(scope="module")
 def profiled(report: Report) -> ProfiledRecording:
-    return ProfiledRecording(open_path(SAMPLE), kept_cache(), None, report)
+    return ProfiledRecording(open_path(SAMPLE), user_derived_cache(), None, report)
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +64,7 @@ def test_launches_find_the_variant_that_has_their_machine_code(profiled: Profile
 
 def test_without_machine_code_registers_block_and_grid_decide(report: Report) -> None:
     bare = Report(tuple(replace(one, code=()) for one in report.launches))
-    profiled = ProfiledRecording(open_path(SAMPLE), kept_cache(), None, bare)
+    profiled = ProfiledRecording(open_path(SAMPLE), user_derived_cache(), None, bare)
     assert found(profiled) == {**dict.fromkeys(range(5)), **OURS}
     measured = profiled.measured(variant(profiled.reader, OURS[1]))
     assert measured is not None and not measured.samples
@@ -218,7 +218,7 @@ def test_a_report_beside_a_recording_is_attached(recording: Path) -> None:
 def test_kept_with_a_recording(recording: Path) -> None:
     files.store(recording, text("details"), ["python", "x.py"])
     files.store(recording, text("source"), ["python", "x.py"])
-    assert place(recording, REPORTS).name == "lecture.ptxview.ncu.jsonl"
+    assert record_file(recording, NCU_REPORTS).name == "lecture.ptxview.ncu.jsonl"
     assert len(files.of_recording(recording).launches) == 10
     (named,) = write(recording.parent / "pages", "raw")
     assert len(files.of_recording(recording, [named]).launches) == 5
@@ -228,7 +228,7 @@ def test_kept_with_a_recording(recording: Path) -> None:
     "spoil",
     [
         lambda p: p.with_name(f"{p.name}.ncu.csv").write_text('"ID","Kernel'),
-        lambda p: place(p, REPORTS).write_text('{"schema": 9, "csv": "x"}\n'),
+        lambda p: record_file(p, NCU_REPORTS).write_text('{"schema": 9, "csv": "x"}\n'),
     ],
 )
 def test_a_damaged_one_that_nobody_named_costs_itself_alone(
