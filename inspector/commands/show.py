@@ -30,7 +30,7 @@ from inspector.commands.common import JSON, KERNEL, NCU, flag, option, say, take
 from inspector.estimate.launches import launch_evidence
 from inspector.listing.language import language_of
 from inspector.listing.line import Function, Line, Listing
-from inspector.measure.ncu.attach import Profiled
+from inspector.measure.ncu.attach import ProfiledRecording
 from inspector.reader.listings import decode
 from inspector.reader.query import select_graph, select_one
 from inspector.reader.reader import Reader
@@ -168,7 +168,7 @@ def _of_file(files: Mapping[str, Variant], variant: Variant, name: str | None) -
     raise UsageError(f"{name} is no file that this kernel was fused from", hint)
 
 
-def _opened(path: str | None, args: argparse.Namespace) -> Profiled:
+def _opened(path: str | None, args: argparse.Namespace) -> ProfiledRecording:
     """What is to be shown; PTX that stands alone with the machine code that ptxas makes of it."""
     if path == "-":
         recording = _standard_input(args.language)
@@ -231,9 +231,9 @@ def _execute(reader: Reader, kernel: Kernel, variant: Variant, args: argparse.Na
         return
     # Imported here: few run anything.
     from inspector.execute.calls.tracing import trace_launch
-    from inspector.measure.recorded_launch import LaunchWish, choose_launch
+    from inspector.measure.recorded_launch import LaunchOverrides, choose_launch
 
-    call = choose_launch(reader, kernel, variant, LaunchWish())
+    call = choose_launch(reader, kernel, variant, LaunchOverrides())
     launched = trace_launch(
         call.program,
         call.launch,
@@ -423,7 +423,7 @@ def _annotated(
     rows = [("", row) for row in card.lines(reader.card(variant), min(width, 100))]
     evidence = launch_evidence(reader)
     time = evidence.launch_time(kernel, variant)
-    timing = evidence.times.of(kernel, variant)
+    timing = evidence.times.representative(kernel, variant)
     if time is not None:
         rows.append(("time", f"{time.text} a launch ({time.meaning})"))
     if timing is not None:
@@ -456,7 +456,7 @@ def _part(
 
 
 def _json(
-    profiled: Profiled,
+    profiled: ProfiledRecording,
     kernel: Kernel,
     variant: Variant,
     stage: Stage,
@@ -480,7 +480,7 @@ def _json(
 
 
 def _line_values(
-    profiled: Profiled,
+    profiled: ProfiledRecording,
     variant: Variant,
     stage: Stage,
     lines: Iterable[Line],
@@ -504,7 +504,7 @@ def _line_values(
 
 
 def _functions(
-    profiled: Profiled, kernel: Kernel, variant: Variant, stage: Stage, listing: Listing
+    profiled: ProfiledRecording, kernel: Kernel, variant: Variant, stage: Stage, listing: Listing
 ) -> Iterator[dict[str, object]]:
     """JSON of each function of a listing; there may be thousands."""
     reader = profiled.reader
@@ -527,7 +527,7 @@ def _functions(
 
 
 def _function(
-    profiled: Profiled, kernel: Kernel, variant: Variant, function: Function
+    profiled: ProfiledRecording, kernel: Kernel, variant: Variant, function: Function
 ) -> dict[str, object]:
     """One kernel of a listing with its resources, hints, card and newest time."""
     reader = profiled.reader
@@ -544,7 +544,7 @@ def _function(
     evidence = launch_evidence(reader)
     return {
         **out,
-        "timing": timings.timing(evidence.times.of(kernel, variant)),
+        "timing": timings.timing(evidence.times.representative(kernel, variant)),
         "launch_time": timings.launch_json(evidence.launch_time(kernel, variant)),
     }
 

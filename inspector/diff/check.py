@@ -409,7 +409,7 @@ class Reading(Struct, frozen=True):
             except PtxviewError as error:
                 why["fp64"] = error.message
         if "time" in limited:
-            stored = self.times.of(kernel, variant)
+            stored = self.times.representative(kernel, variant)
             values["time"] = None if stored is None else stored.median_us
             why["time"] = "nobody took its time (ptxview time)"
         if limits.forbidden:

@@ -37,7 +37,7 @@ from inspector.diff.tiles import tiles_of
 from inspector.diff.variants import VariantRow
 from inspector.listing.cubin import read_cubin
 from inspector.listing.line import Function, Listing
-from inspector.measure.time.results import timed_alike, times
+from inspector.measure.time.results import comparable_times, times
 from inspector.reader.reader import Reader
 
 T = TypeVar("T")
@@ -105,7 +105,7 @@ def compare(
         times(reader.recording.path).by_inputs(variant_side.kernel, variant_side.variant)
         for reader, variant_side in ((x, a), (y, b))
     )
-    if alike_times := timed_alike(*recorded_times):
+    if alike_times := comparable_times(*recorded_times):
         a, b = (
             replace(variant_side, time_us=time.median_us)
             for variant_side, time in zip((a, b), alike_times, strict=True)

@@ -17,8 +17,13 @@ from inspector.estimate.model import Machine, Simulation, Spent, Work
 from inspector.estimate.path import Op, Path, Traffic, decode
 from inspector.execute import Facts, Fault, Malformed, OutOfBudget, execute
 from inspector.execute.calls.tracing import SECONDS, TraceLaunch
-from inspector.measure.recorded_launch import ChosenLaunch, LaunchWish, choose_launch, chosen_call
-from inspector.measure.time.planning import Found, PlannedLaunch, plan
+from inspector.measure.recorded_launch import (
+    ChosenLaunch,
+    LaunchOverrides,
+    choose_launch,
+    chosen_call,
+)
+from inspector.measure.time.planning import KernelVariant, PlannedLaunch, plan
 from inspector.measure.time.results import COLD, ESTIMATE, Session, Timing
 from inspector.measure.time.take import untimed
 from inspector.reader.reader import Reader
@@ -49,7 +54,9 @@ def gather(reader: Reader, planned: PlannedLaunch) -> Work:
     clusters = variant.config.get("num_ctas") not in (None, 1)
     if clusters or any(line.base in UNMODELLED for line in lines):
         raise ToolMissing("clusters and copies by TMA are not modelled")
-    wish = LaunchWish(call=planned.number, unsized=UNSIZED if planned.call.kind == "cuda" else 0)
+    wish = LaunchOverrides(
+        call=planned.number, unsized=UNSIZED if planned.call.kind == "cuda" else 0
+    )
     call = choose_launch(reader, planned.kernel, variant, wish)
     launch = call.launch
     max_blocks = MAX_BLOCKS_OF_LOOPS if analysis.flow.loops else MAX_BLOCKS
@@ -150,7 +157,7 @@ def constants(reader: Reader, device: str | None) -> tuple[str, Constants | None
 
 def estimates(
     reader: Reader,
-    selected: Sequence[Found],
+    selected: Sequence[KernelVariant],
     call_limit: int,
     device: str | None,
     *,

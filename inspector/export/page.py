@@ -148,7 +148,7 @@ class PageBuilder(Struct):
         time = self.evidence.launch_time(kernel, variant)
         if time is None:
             return None
-        timing = self.evidence.times.of(kernel, variant)
+        timing = self.evidence.times.representative(kernel, variant)
         return {
             "us": time.us,
             "text": time.text,

@@ -204,7 +204,7 @@ def worst(found: Sequence[Finding] | None) -> str | None:
 
 def _cost(kernel: Kernel, variant: Variant, given: Evidence) -> Cost:
     time = given.launch_time(kernel, variant)
-    taken = given.times.of(kernel, variant)
+    taken = given.times.representative(kernel, variant)
     counters = given.measured(variant)
     return Cost(
         kernel.called,

@@ -268,8 +268,8 @@ def gap_rows(window: GpuWindow, rec: Recording, width: int) -> Iterator[Text]:
     several = len(set(window.spans.columns["device"].tolist())) > 1
     rows = []
     for gap in window.gaps:
-        device = f"GPU {gap.after.device}" if several else ""
-        start = moment(gap.after.start - round(gap.us * 1e3))
+        device = f"GPU {gap.following.device}" if several else ""
+        start = moment(gap.following.start - round(gap.us * 1e3))
         rows.append((start, time(gap.us), *_sides(window, gap, namer), device))
     if rows:
         heads = ("start", "idle", "after", "before", "device" if several else "")
@@ -278,8 +278,8 @@ def gap_rows(window: GpuWindow, rec: Recording, width: int) -> Iterator[Text]:
 
 
 def _sides(window: GpuWindow, gap: Gap, namer: Mapping[str, str]) -> tuple[str, str]:
-    before = launch_work(window, gap.before.launch, gap.before.copy_kind)
-    after = launch_work(window, gap.after.launch, gap.after.copy_kind)
+    before = launch_work(window, gap.previous.launch, gap.previous.copy_kind)
+    after = launch_work(window, gap.following.launch, gap.following.copy_kind)
     return work_name(before, namer), work_name(after, namer)
 
 

@@ -118,7 +118,7 @@ def summary(told: TracedKernel) -> Iterator[tuple[str, str]]:
     if chosen.call is not None:
         which = f"recorded call {chosen.call}" + (f" of {calls}" if calls > 1 else "")
     shared = f", {kibibytes(launch.shared)} shared" if launch.shared else ""
-    inputs = [f"{', '.join(chosen.given)} given"] if chosen.given else []
+    inputs = [f"{', '.join(chosen.given_names)} given"] if chosen.given_names else []
     if chosen.seed is not None:
         inputs.append(f"new inputs of the same kind, seed {chosen.seed}")
     yield (
@@ -419,7 +419,7 @@ def document(
         "block": list(launch.block),
         "shared_bytes": launch.shared,
         "seed": chosen.seed,
-        "given": list(chosen.given),
+        "given": list(chosen.given_names),
         "remarks": list(launched.inputs.remarks),
         "blocks": {"run": launched.ran, "of": launch.blocks, "sampled": launched.sampled},
         "work": launched.work,
