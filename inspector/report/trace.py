@@ -409,7 +409,7 @@ def document(
     found: Iterable[Finding] = (),
 ) -> dict[str, object]:
     chosen, launched, launch = told.chosen, told.launched, told.launched.launch
-    spent, where = launched.spent, launched.inputs.at
+    spent, where = launched.spent, launched.inputs.buffer_at
     return {
         "schema": jsons.SCHEMA,
         "kernel": chosen.kernel.demangled,
