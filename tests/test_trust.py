@@ -21,14 +21,14 @@ import pytest
 from inspector.base.model import Stage
 from inspector.base.text import ToolMissing
 from inspector.commands.common import open_reader
-from inspector.measure.time.take import interpreter, own
+from inspector.measure.time.take import interpreter, is_own
 from inspector.recording.layout import (
     BlobContent,
     DerivedCache,
-    keep,
-    kept,
     pack,
     recordings_folder,
+    store_record,
+    stored_records,
     user_cache,
 )
 from inspector.sources.opening import open_path
@@ -390,12 +390,12 @@ def test_whose_it_is_was_settled_when_it_was_opened(tmp_path: Path) -> None:
     link.unlink()
     link.symlink_to(mine)
     # What the link leads to by now is mine, what was read and would be run is his.
-    assert own(open_path(mine)) and own(open_path(link)) and not own(his)
+    assert is_own(open_path(mine)) and is_own(open_path(link)) and not is_own(his)
     content = next(iter(his.kernels[0].variants[0].stages.values())).content
     assert isinstance(content, BlobContent) and content.path.is_relative_to(tmp_path / "his")
     outside = recordings_folder() / "his"
     outside.symlink_to(tmp_path / "his")
-    assert not own(open_path(outside))
+    assert not is_own(open_path(outside))
 
 
 # -- nothing derived is believed, nothing followed -----------------------------------------------
@@ -485,19 +485,19 @@ def test_nothing_is_written_through_a_link_in_a_recording(
     _read(folder)
     for name in ("timings.jsonl", "ncu.jsonl"):
         with pytest.raises(OSError):
-            keep(folder, {"taken": "now"}, name)
+            store_record(folder, {"taken": "now"}, name)
         (folder / name).unlink()
         (folder / name).symlink_to(outside / "new")
         with pytest.raises(OSError):
-            keep(folder, {"taken": "now"}, name)
+            store_record(folder, {"taken": "now"}, name)
         (folder / name).unlink()
         # A second name of a file, as a link that looks like none.
         os.link(outside / "precious", folder / name)
         with pytest.raises(OSError):
-            keep(folder, {"taken": "now"}, name)
+            store_record(folder, {"taken": "now"}, name)
         (folder / name).unlink()
-        keep(folder, {"taken": "now"}, name)
-        assert kept(folder, name) == [{"taken": "now"}]
+        store_record(folder, {"taken": "now"}, name)
+        assert stored_records(folder, name) == [{"taken": "now"}]
     assert _state(outside) == {"precious": b"mine\n"}
     shutil.rmtree(folder)
 
@@ -509,7 +509,7 @@ def test_nothing_is_read_through_a_link_in_a_recording(tmp_path: Path) -> None:
     (folder / "timings.jsonl").symlink_to(tmp_path / "secret.jsonl")
     (folder / "ncu.csv").symlink_to(tmp_path / "secret.csv")
     (folder / "events-9.jsonl").symlink_to(tmp_path / "secret.jsonl")
-    assert kept(folder) == []
+    assert stored_records(folder) == []
     for done in (call("list", folder, "--json"), call("list", folder)):
         assert done.status == 0 and b"secret" not in done.out + done.err
     pack(folder, tmp_path / "x.ptxview")
@@ -546,19 +546,19 @@ def test_a_blob_of_a_zip_is_what_it_was_named_by(tmp_path: Path) -> None:
 
 def test_only_what_this_user_alone_can_write_is_believed(tmp_path: Path) -> None:
     cache = DerivedCache(tmp_path / "derived")
-    cache.put("key", b"data")
+    cache.store("key", b"data")
     entry = tmp_path / "derived" / "key"
     assert cache.get("key") == b"data"
     assert stat.S_IMODE(entry.parent.stat().st_mode) == 0o700
     assert stat.S_IMODE(entry.stat().st_mode) == 0o600
     entry.chmod(0o666)
     assert cache.get("key") is None
-    cache.put("key", b"renewed")
+    cache.store("key", b"renewed")
     assert cache.get("key") == b"renewed"
     entry.rename(tmp_path / "elsewhere")
     entry.symlink_to(tmp_path / "elsewhere")
     assert cache.get("key") is None
-    cache.put("key", b"again")  # in the place of the link, and not through it
+    cache.store("key", b"again")  # in the place of the link, and not through it
     assert cache.get("key") == b"again" and (tmp_path / "elsewhere").read_bytes() == b"renewed"
     if os.geteuid() == 0:
         os.chown(entry, 4711, -1)
@@ -568,16 +568,16 @@ def test_only_what_this_user_alone_can_write_is_believed(tmp_path: Path) -> None
 def test_what_was_derived_makes_room_once_a_day_the_oldest_first(tmp_path: Path) -> None:
     folder = tmp_path / "derived"
     for number in range(6):
-        DerivedCache(folder, most=3000).put(f"entry{number}", bytes(1000))
+        DerivedCache(folder, max_bytes=3000).store(f"entry{number}", bytes(1000))
         os.utime(folder / f"entry{number}", (number, number))
     names = {f"entry{n}" for n in range(6)}
     assert {p.name for p in folder.iterdir()} == names, "not twice on one day"
     os.utime(tmp_path / "derived.tidied", (0, 0))
-    DerivedCache(folder, most=3000).put("new", bytes(1000))
+    DerivedCache(folder, max_bytes=3000).store("new", bytes(1000))
     assert {p.name for p in folder.iterdir()} == {"entry4", "entry5", "new"}
     (tmp_path / "derived.tidied").unlink()
     (tmp_path / "derived.tidied").symlink_to(tmp_path / "outside")
-    DerivedCache(folder, most=0).put("newer", b"x")
+    DerivedCache(folder, max_bytes=0).store("newer", b"x")
     assert not (tmp_path / "outside").exists()
 
 

@@ -48,7 +48,7 @@ def overheads(rec: Recording) -> dict[str, float]:
             for candidate in tuning.configurations
             if candidate.time_us is not None
         ]
-        least = min(times) if small and times and tuning.by == "inductor" else OVERHEAD_US
+        least = min(times) if small and times and tuning.tuner == "inductor" else OVERHEAD_US
         out[name] = max(out.get(name, OVERHEAD_US), least)
     return out
 

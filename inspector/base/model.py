@@ -83,13 +83,13 @@ class ChoiceUse(Struct, frozen=True):
 class Tuning(Struct, frozen=True):
     """One time that a kernel was tuned, for one ``key``: configurations in the tuner's order.
 
-    ``by`` is triton or inductor. ``key`` holds what Triton tuned for by the arguments' names (bare
-    values where only a cache tells them), or Inductor's size hints. ``best`` is the place of the
-    winner, None if unknown. ``stopwatch`` is what measured, ``method`` how Inductor
-    searched where it was not all against all, ``seconds`` how long measuring took.
+    ``tuner`` is triton or inductor. ``key`` holds what Triton tuned for by the arguments' names
+    (bare values where only a cache tells them), or Inductor's size hints. ``best`` is the place of
+    the winner, None if unknown. ``stopwatch`` is what measured, ``method`` how Inductor searched
+    where it was not all against all, ``seconds`` how long measuring took.
     """
 
-    by: str
+    tuner: str
     key: Mapping[str, object] | tuple[object, ...] | None
     configurations: tuple[Configuration, ...]
     best: int | None = None
@@ -330,7 +330,7 @@ class Uncaptured(Struct, frozen=True):
     """A kernel that was seen to be made and that is not in the recording: its name, and by whom."""
 
     name: str
-    by: str
+    compiler: str
 
 
 class Unwatched(Struct, frozen=True):
@@ -390,7 +390,7 @@ class Variant(Struct, frozen=True):
     config: Mapping[str, object] = field(default_factory=dict)
     stages: Mapping[Stage, StageFile] = field(default_factory=dict)
     locations_cubin: Content | None = None
-    known: Resources = Resources()
+    recorded_resources: Resources = Resources()
     ptxas: str | None = None
     autotune: Mapping[str, object] | None = None
     ranks: tuple[int, ...] = ()
@@ -419,7 +419,7 @@ class Variant(Struct, frozen=True):
     @property
     def failed(self) -> str | None:
         """Why it failed, in one line; None where it was compiled and could be loaded."""
-        return None if self.error is None else self.error.said
+        return None if self.error is None else self.error.summary
 
     @property
     def uncompiled(self) -> bool:
@@ -557,7 +557,7 @@ class Failure(Struct, frozen=True):
         return self.stage in (LOAD, LAUNCH)
 
     @property
-    def how(self) -> str:
+    def outcome(self) -> str:
         """What did not come about, in words: ``did not compile``."""
         refused = {LOAD: "could not be loaded", LAUNCH: "was not launched"}
         return refused.get(self.stage or "", "did not compile")
@@ -569,7 +569,7 @@ class Failure(Struct, frozen=True):
         return next((m for m in errors if m.line is not None), next(iter(errors), None))
 
     @property
-    def said(self) -> str:
+    def summary(self) -> str:
         """It on one line, with its place: ``x.py:5:28: NameError('y is not defined')``."""
         first = self.first
         return self.message if first is None or first.file is None else first.sentence
@@ -739,15 +739,15 @@ class FrameCompile(Struct, frozen=True):
 class KernelCompile(Struct, frozen=True):
     """One time that a compiler was asked for a kernel, and how long each step took.
 
-    ``by`` is ``triton``, ``nvcc`` or ``numba.cuda``, or ``inductor`` for a graph that was no part
-    of a ``FrameCompile`` and did not compile. ``steps`` are Triton's stages (``cubin`` is ptxas),
-    or the files that a build made. ``hit`` is whether it was in the compiler's cache, None where it
-    did not compile. ``failed`` says why not, with its place; ``place`` is the line of the program
-    that is to blame, or at which the kernel begins.
+    ``compiler`` is ``triton``, ``nvcc`` or ``numba.cuda``, or ``inductor`` for a graph that was no
+    part of a ``FrameCompile`` and did not compile. ``steps`` are Triton's stages (``cubin`` is
+    ptxas), or the files that a build made. ``hit`` is whether it was in the compiler's cache, None
+    where it did not compile. ``failed`` says why not, with its place; ``place`` is the line of the
+    program that is to blame, or at which the kernel begins.
     """
 
     name: str
-    by: str
+    compiler: str
     process: int | None = None
     began: float | None = None
     seconds: float | None = None

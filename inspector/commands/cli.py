@@ -98,7 +98,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return answer()
     words = list(sys.argv[1:] if argv is None else argv)
     printing.with_streams()
-    with printing.guarded(), faults.in_threads_said():
+    with printing.guarded(), faults.thread_errors_reported():
         try:
             return _dispatch(words)
         except PtxviewError as error:

@@ -21,8 +21,8 @@ from inspector.commands.common import DEVICE, JSON, amount, flag, handle, option
 from inspector.diff import beside, compare, variants
 from inspector.diff.beside import BesideRow
 from inspector.diff.compare import Compared, Files
-from inspector.diff.explanation import changed_versions
 from inspector.diff.recordings import ChangeKind
+from inspector.diff.summary import changed_versions
 from inspector.reader.query import Selection, names, place, select, select_one
 from inspector.reader.reader import Reader
 from inspector.report import brief, diff_text

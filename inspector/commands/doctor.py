@@ -15,7 +15,7 @@ from inspector.commands.common import JSON, option, print_json, takes
 from inspector.recording.layout import recordings_folder, user_cache
 from inspector.report.jsons import SCHEMA
 from inspector.system import printing, toolchain
-from inspector.system.toolchain import PURPOSE, every
+from inspector.system.toolchain import PURPOSE, installed_copies
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -30,7 +30,7 @@ def examine(python_option: str | None) -> dict[str, Any]:
         raise UsageError(f"{python} cannot be started", "Give the path of a Python interpreter.")
     tools: list[dict[str, object]] = []
     for name, (purpose, remedy) in PURPOSE.items():
-        installed = [{**asdict(tool), "path": str(tool.path)} for tool in every(name)]
+        installed = [{**asdict(tool), "path": str(tool.path)} for tool in installed_copies(name)]
         tools.append({"name": name, "found": installed, "for": purpose, "get": remedy})
     library = toolchain.driver_library()
     return {

@@ -36,14 +36,14 @@ from inspector.commands.common import (
     takes_small,
 )
 from inspector.measure.launch_time import BOUND
-from inspector.measure.ncu.attach import Profiled
+from inspector.measure.ncu.attach import ProfiledRecording
 from inspector.measure.ncu.report import is_report
 from inspector.reader import reader
 from inspector.reader.facts import GLANCE_SECONDS
 from inspector.reader.query import Term, matching, measured, parse
 from inspector.reader.reader import Reader
 from inspector.reader.tables import table
-from inspector.recording.layout import kept_cache
+from inspector.recording.layout import user_derived_cache
 from inspector.report import jsons, ranks, tables, timings
 from inspector.system import printing
 
@@ -120,7 +120,7 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     return Exit.OK
 
 
-def _selected(profiled: Profiled, terms: Sequence[Term]) -> Profiled:
+def _selected(profiled: ProfiledRecording, terms: Sequence[Term]) -> ProfiledRecording:
     """Only the variants of a query; all else of the recording as it is."""
     rec = profiled.reader.recording
     measures = _known_costs(profiled).measure if measured(terms) else None
@@ -134,10 +134,12 @@ def _selected(profiled: Profiled, terms: Sequence[Term]) -> Profiled:
         for kernel in rec.kernels
         if kernel.id in variants
     )
-    return Profiled(replace(rec, kernels=kernels, graphs=()), kept_cache(), report=profiled.report)
+    return ProfiledRecording(
+        replace(rec, kernels=kernels, graphs=()), user_derived_cache(), report=profiled.report
+    )
 
 
-def _known_costs(profiled: Profiled) -> Costs:
+def _known_costs(profiled: ProfiledRecording) -> Costs:
     """Kernels by what they cost, without hints; nothing is simulated."""
     from inspector.estimate.launches import launch_evidence
     from inspector.report.costs import costs
@@ -149,7 +151,9 @@ HINT_SECONDS = 10.0
 """Within which hints are counted of as many of the costliest kernels as there is time for."""
 
 
-def _estimated_costs(profiled: Profiled, wait_for_all: bool, say: Callable[[str], object]) -> Costs:
+def _estimated_costs(
+    profiled: ProfiledRecording, wait_for_all: bool, say: Callable[[str], object]
+) -> Costs:
     """Kernels by what they cost, with hints; launches without a time are simulated."""
     from inspector.estimate.launches import ESTIMATE_SECONDS, LaunchEstimates, launch_evidence
     from inspector.report.costs import costs
@@ -170,7 +174,7 @@ def _estimated_costs(profiled: Profiled, wait_for_all: bool, say: Callable[[str]
     return replace(cost_table, unestimated=unestimated)
 
 
-def _costs(profiled: Profiled, as_json: bool, wait: bool) -> int:
+def _costs(profiled: ProfiledRecording, as_json: bool, wait: bool) -> int:
     from inspector.report import costs
 
     with printing.progress("reading times") as say:
@@ -224,7 +228,7 @@ def _timeline(rec: Recording, as_json: bool) -> int:
     return Exit.OK
 
 
-def _json(profiled: Profiled, with_operations: bool) -> int:
+def _json(profiled: ProfiledRecording, with_operations: bool) -> int:
     from inspector.report import calls, compiles, profile
 
     reader = profiled.reader
@@ -239,7 +243,7 @@ def _json(profiled: Profiled, with_operations: bool) -> int:
             "made_by": reader.made_by(variant),
             "ncu": profile.measured_json(profiled.measured(variant)),
             "hints": reader.hint_count(variant),
-            "timing": timings.timing(evidence.times.of(kernel, variant)),
+            "timing": timings.timing(evidence.times.representative(kernel, variant)),
             "launch_time": timings.launch_json(evidence.launch_time(kernel, variant)),
         },
         jsons.Rows,
@@ -250,7 +254,9 @@ def _json(profiled: Profiled, with_operations: bool) -> int:
             row["operations"] = None if view is None else calls.operations(view)
     value["compiles"] = compiles.document(rec, table("compile_phases"))
     value["ranks"] = ranks.document(rec)
-    value["ncu"] = profile.launches_json(profiled.attached(), profiled.report, _names(reader))
+    value["ncu"] = profile.launches_json(
+        profiled.matched_launches(), profiled.report, _names(reader)
+    )
     return print_json(value)
 
 
@@ -404,14 +410,14 @@ def _compiles(args: argparse.Namespace, rec: Recording) -> int:
     return Exit.OK
 
 
-def print_launches(profiled: Profiled, out: Console, alone: bool = False) -> None:
+def print_launches(profiled: ProfiledRecording, out: Console, alone: bool = False) -> None:
     """What ncu measured: Nsight's summary, and what is odd about it on standard error.
 
     ``alone``: there is no recording whose variants could be named.
     """
     from inspector.report import profile
 
-    launches = profiled.attached()
+    launches = profiled.matched_launches()
     if launches:
         names = None if alone else _names(profiled.reader)
         out.print("measured by ncu", style="bold cyan")

@@ -24,7 +24,7 @@ from inspector.diff.beside import change_of, folded, lines_changed
 from inspector.measure.experiment import Experiment, experiment_of
 from inspector.reader.passes import STAGES, PassList, graph_passes, variant_passes
 from inspector.reader.query import select_graph, select_one
-from inspector.recording.layout import kept_cache
+from inspector.recording.layout import user_derived_cache
 from inspector.report import compiled as report
 from inspector.report import diff_text, tables
 from inspector.report.compiled import Difference
@@ -85,7 +85,7 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
         kernel, variant = select_one(reader.recording, selector)
         pass_list = variant_passes(
             variant,
-            kept_cache(),
+            user_derived_cache(),
             lines_changed,
             python=args.python,
             seconds=args.limit,
@@ -220,7 +220,7 @@ def run_try(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     request = _try_request(parser, args)
     with common.ended_like_ctrl_c():
         outcome = try_stage(request, say)
-    experiment = experiment_of(outcome, kept_cache())
+    experiment = experiment_of(outcome, user_derived_cache())
     differences = list(_differences(experiment, args.diff))
     if args.json:
         common.print_json(report.trial_json(experiment, differences))

@@ -40,7 +40,7 @@ from inspector.measure.ncu import report as ncu_files
 from inspector.measure.ncu.report import Report, read
 from inspector.measure.profile.read import profiles, trace_of, why_none
 from inspector.measure.profile.trace import Profile, stacks
-from inspector.recording.layout import is_recording, kept_cache
+from inspector.recording.layout import is_recording, user_derived_cache
 from inspector.report import profile as profile_report
 from inspector.report import timings
 from inspector.sources.opening import newest, open_path
@@ -173,7 +173,7 @@ def _stored(args: argparse.Namespace, words: list[str]) -> int:
 
 def _show(args: argparse.Namespace, path: Path, rec: Recording, ran: RunOutcome | None) -> None:
     """Print what a recording's profile says, and write the requested files."""
-    windows, profile, problems = profiles(path, rec, kept_cache(), args.window)
+    windows, profile, problems = profiles(path, rec, user_derived_cache(), args.window)
     if args.json:
         common.print_json(profile_report.document(str(path), windows, profile, problems))
     for problem in problems:

@@ -32,7 +32,7 @@ from inspector.commands.open import browse, on_terminal
 from inspector.sources.running import Follower, Run, RunOutcome, RunRequest, load_the_rest
 from inspector.sources.running import run as record
 from inspector.system import faults, printing
-from inspector.system.process import ENDING, STOPPING, WANTS_TERMINAL, Attended, forwarded
+from inspector.system.process import ENDING, STOPPING, WANTS_TERMINAL, PtyProcess, forwarded
 from inspector.tui.program.live import Choice, Live, ProgramState
 
 if TYPE_CHECKING:
@@ -181,14 +181,14 @@ def _times(reader: Reader, path: Path, python: str | None) -> None:
     # Imported here: most runs are not timed.
     from inspector.commands.time import keep, print_times
     from inspector.measure.time import take
-    from inspector.measure.time.take import TimeWish
+    from inspector.measure.time.take import BenchmarkOptions
 
     rec = reader.recording
-    wish = TimeWish(
+    wish = BenchmarkOptions(
         seconds=TIME_SECONDS, limit=TIME_LIMIT, calls=sys.maxsize, python=python, budget=TIME_BUDGET
     )
     try:
-        prepared = take.ready(reader, path, rec.variants(), wish, rec.calls)
+        prepared = take.prepare(reader, path, rec.variants(), wish, rec.calls)
         session = take.take(reader, path, prepared, wish, say)
     except (PtxviewError, OSError) as error:
         why = error.message if isinstance(error, PtxviewError) else str(error)
@@ -257,7 +257,7 @@ def summary(outcome: RunOutcome) -> str:
         elif rec.unwatched:
             text += ", as much as could be watched"
         if rec.uncaptured:
-            makers = ", ".join(dict.fromkeys(kernel.by for kernel in rec.uncaptured))
+            makers = ", ".join(dict.fromkeys(kernel.compiler for kernel in rec.uncaptured))
             count = plural(len(rec.uncaptured), "kernel")
             text = f"no kernel was captured, of {count} that the program made with {makers}"
         if ended := ended_by(outcome.status):
@@ -275,7 +275,7 @@ class ProgramSession:
         self.folder = self._run.folder
         size = os.get_terminal_size(printing.descriptor())
         try:
-            self._program = Attended.start(self._run.argv, self._run.env, size)
+            self._program = PtyProcess.start(self._run.argv, self._run.env, size)
         except PtxviewError:
             self._run.abandon()
             raise

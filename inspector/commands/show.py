@@ -30,11 +30,11 @@ from inspector.commands.common import JSON, KERNEL, NCU, flag, option, say, take
 from inspector.estimate.launches import launch_evidence
 from inspector.listing.language import language_of
 from inspector.listing.line import Function, Line, Listing
-from inspector.measure.ncu.attach import Profiled
+from inspector.measure.ncu.attach import ProfiledRecording
 from inspector.reader.listings import decode
 from inspector.reader.query import select_graph, select_one
 from inspector.reader.reader import Reader
-from inspector.recording.layout import kept_cache
+from inspector.recording.layout import user_derived_cache
 from inspector.report import calls as graph_report
 from inspector.report import card, jsons, profile, tables, timings
 from inspector.sources.opening import open_path, open_text
@@ -168,7 +168,7 @@ def _of_file(files: Mapping[str, Variant], variant: Variant, name: str | None) -
     raise UsageError(f"{name} is no file that this kernel was fused from", hint)
 
 
-def _opened(path: str | None, args: argparse.Namespace) -> Profiled:
+def _opened(path: str | None, args: argparse.Namespace) -> ProfiledRecording:
     """What is to be shown; PTX that stands alone with the machine code that ptxas makes of it."""
     if path == "-":
         recording = _standard_input(args.language)
@@ -191,7 +191,7 @@ def _opened(path: str | None, args: argparse.Namespace) -> Profiled:
     from inspector.measure.ncu import report as reports
     from inspector.sources.compilers import assembled
 
-    recording = assembled(recording, kept_cache(), args.device)
+    recording = assembled(recording, user_derived_cache(), args.device)
     if not args.annotate and not args.json:
         for compilation in recording.compilations:
             if compilation.failed is not None:
@@ -231,9 +231,9 @@ def _execute(reader: Reader, kernel: Kernel, variant: Variant, args: argparse.Na
         return
     # Imported here: few run anything.
     from inspector.execute.calls.tracing import trace_launch
-    from inspector.measure.recorded_launch import LaunchWish, choose_launch
+    from inspector.measure.recorded_launch import LaunchOverrides, choose_launch
 
-    call = choose_launch(reader, kernel, variant, LaunchWish())
+    call = choose_launch(reader, kernel, variant, LaunchOverrides())
     launched = trace_launch(
         call.program,
         call.launch,
@@ -330,7 +330,7 @@ def _no_stage(reader: Reader, graph: Graph, stage: Stage) -> UsageError:
     """Why a graph has not that stage, and who has."""
     message = f"there is no {stage.value} of graph {graph.id}"
     if graph.error is not None and stage is Stage.OUTPUT_CODE:
-        return UsageError(f"{message}: it did not compile: {graph.error.said}")
+        return UsageError(f"{message}: it did not compile: {graph.error.summary}")
     if stage in KERNEL_STAGES:
         has = ", ".join(graph_stage.value for graph_stage in reader.graph_stages(graph))
         kernels = ", ".join(graph.kernels)
@@ -423,7 +423,7 @@ def _annotated(
     rows = [("", row) for row in card.lines(reader.card(variant), min(width, 100))]
     evidence = launch_evidence(reader)
     time = evidence.launch_time(kernel, variant)
-    timing = evidence.times.of(kernel, variant)
+    timing = evidence.times.representative(kernel, variant)
     if time is not None:
         rows.append(("time", f"{time.text} a launch ({time.meaning})"))
     if timing is not None:
@@ -458,7 +458,7 @@ def _part(
 
 
 def _json(
-    profiled: Profiled,
+    profiled: ProfiledRecording,
     kernel: Kernel,
     variant: Variant,
     stage: Stage,
@@ -482,7 +482,7 @@ def _json(
 
 
 def _line_values(
-    profiled: Profiled,
+    profiled: ProfiledRecording,
     variant: Variant,
     stage: Stage,
     lines: Iterable[Line],
@@ -506,7 +506,7 @@ def _line_values(
 
 
 def _functions(
-    profiled: Profiled, kernel: Kernel, variant: Variant, stage: Stage, listing: Listing
+    profiled: ProfiledRecording, kernel: Kernel, variant: Variant, stage: Stage, listing: Listing
 ) -> Iterator[dict[str, object]]:
     """JSON of each function of a listing; there may be thousands."""
     reader = profiled.reader
@@ -529,7 +529,7 @@ def _functions(
 
 
 def _function(
-    profiled: Profiled, kernel: Kernel, variant: Variant, function: Function
+    profiled: ProfiledRecording, kernel: Kernel, variant: Variant, function: Function
 ) -> dict[str, object]:
     """One kernel of a listing with its resources, hints, card and newest time."""
     reader = profiled.reader
@@ -546,7 +546,7 @@ def _function(
     evidence = launch_evidence(reader)
     return {
         **out,
-        "timing": timings.timing(evidence.times.of(kernel, variant)),
+        "timing": timings.timing(evidence.times.representative(kernel, variant)),
         "launch_time": timings.launch_json(evidence.launch_time(kernel, variant)),
     }
 

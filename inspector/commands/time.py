@@ -34,19 +34,19 @@ from inspector.measure.time.results import (
     with_amounts,
 )
 from inspector.measure.time.take import (
-    TimeWish,
+    BenchmarkOptions,
     device_peaks,
     fixed,
-    own,
+    is_own,
+    prepare,
     race,
-    ready,
     store,
     sweep,
     take,
 )
 from inspector.reader.query import Found, select, select_calls, select_one
 from inspector.reader.reader import Reader
-from inspector.recording.layout import is_recording, place
+from inspector.recording.layout import is_recording, record_file
 from inspector.report import jsons, races, timings
 from inspector.report.tables import need_compiled
 from inspector.sources.opening import is_there, newest, path_or_unfinished
@@ -92,7 +92,9 @@ def time_script(args: argparse.Namespace) -> int:
     if args.csv is not None and (args.csv.is_dir() or not args.csv.parent.is_dir()):
         raise UsageError(f"{args.csv} cannot be written: its folder does not exist, or it is one")
     sizes = [{swept: value, **size} for value in values] if swept else [size]
-    wish = TimeWish(args.stopwatch, args.cache, args.seconds, args.limit, python=args.python)
+    wish = BenchmarkOptions(
+        args.stopwatch, args.cache, args.seconds, args.limit, python=args.python
+    )
     result = race(Path(args.words[0]), sizes, swept, wish, printing.narrate)
     if args.csv is not None:
         common.write(args.csv, races.csv_text(result))
@@ -197,8 +199,10 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
         return _estimated(args, reader, words)
     if args.stored:
         return _stored(path, (selected, calls) if words else None, args.json)
-    wish = TimeWish(args.stopwatch, args.cache, args.seconds, args.limit, args.calls, args.python)
-    prepared = ready(reader, path, selected, wish, calls)
+    wish = BenchmarkOptions(
+        args.stopwatch, args.cache, args.seconds, args.limit, args.calls, args.python
+    )
+    prepared = prepare(reader, path, selected, wish, calls)
     if args.bytes or args.flops:
         count = len(prepared.plan.launches) + len(prepared.calls)
         if count != 1:
@@ -206,7 +210,7 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
                 f"--bytes and --flops are of one launch, and {count} are to be timed",
                 "Name a variant by its id, with --calls 1.",
             )
-    if not args.trust and not own(reader.recording):
+    if not args.trust and not is_own(reader.recording):
         ask(path, prepared.python)
     session = take(reader, path, prepared, wish, printing.narrate)
     session = with_amounts(session, args.bytes, args.flops)
@@ -284,7 +288,7 @@ def keep(path: Path, session: Session) -> None:
     try:
         store(path, session)
     except OSError as error:
-        printing.narrate(f"the times are not kept: {place(path)}: {error.strerror or error}")
+        printing.narrate(f"the times are not kept: {record_file(path)}: {error.strerror or error}")
 
 
 def _stored(path: Path, only: tuple[tuple[Found, ...], tuple[Call, ...]] | None, json: bool) -> int:

@@ -31,7 +31,7 @@ from inspector.execute.calls.tracing import (
     trace_block,
     trace_launch,
 )
-from inspector.measure.recorded_launch import ChosenLaunch, LaunchWish, choose_launch
+from inspector.measure.recorded_launch import ChosenLaunch, LaunchOverrides, choose_launch
 from inspector.reader import tables as reference
 from inspector.report import card, step, tables
 from inspector.report import trace as report
@@ -88,7 +88,7 @@ def chosen_launch(args: argparse.Namespace) -> ChosenLaunch:
     reader, kernel, variant = common.choose(args)
     need_compiled(kernel, variant)
     arrays = {} if args.inputs is None else read_arrays(args.inputs)
-    wish = LaunchWish(args.call, args.grid, args.threads, args.shared, arrays, args.seed)
+    wish = LaunchOverrides(args.call, args.grid, args.threads, args.shared, arrays, args.seed)
     return choose_launch(reader, kernel, variant, wish)
 
 

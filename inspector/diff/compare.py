@@ -20,24 +20,24 @@ from inspector.base.text import PtxviewError, UsageError, base_name
 from inspector.diff import recordings, variants
 from inspector.diff.beside import SideBySide
 from inspector.diff.canonical import digest
-from inspector.diff.explanation import (
+from inspector.diff.explanation import explain
+from inspector.diff.listings import diff_listings
+from inspector.diff.recordings import ChangeKind, RecordedVariant
+from inspector.diff.summary import (
     TUNER,
     FigureChange,
     Summary,
     VariantSide,
-    explain,
     opcodes,
     parameters,
     summarise,
     tile,
 )
-from inspector.diff.listings import diff_listings
-from inspector.diff.recordings import ChangeKind, RecordedVariant
 from inspector.diff.tiles import tiles_of
 from inspector.diff.variants import VariantRow
 from inspector.listing.cubin import read_cubin
 from inspector.listing.line import Function, Listing
-from inspector.measure.time.results import timed_alike, times
+from inspector.measure.time.results import comparable_times, times
 from inspector.reader.reader import Reader
 
 T = TypeVar("T")
@@ -62,21 +62,25 @@ def stage_of(a: Variant, b: Variant, requested: Stage | None = None) -> Stage:
 
     Raises ``UsageError`` with the stages that there are.
     """
-    common = [s for s in Stage if s in a.stages and s in b.stages]
+    common = [stage for stage in Stage if stage in a.stages and stage in b.stages]
     if requested is not None and requested in common:
         return requested
     if requested is None and common:
         return Stage.PTX if Stage.PTX in common else common[-1]
-    hint = f"Both have {', '.join(common)}."
-    if not common:
-        has = (", ".join(s for s in Stage if s in v.stages) or "none" for v in (a, b))
-        hint = "a has {}; b has {}".format(*has)
+    if common:
+        hint = f"Both have {', '.join(common)}."
+    else:
+        hint = f"a has {_stage_names(a)}; b has {_stage_names(b)}"
     if requested is None:
         both = f"{base_name(a.symbol)} and {base_name(b.symbol)}"
         raise UsageError(f"{both} have no stage in common", hint)
-    lacking = next(v for v in (a, b) if requested not in v.stages)
+    lacking = b if requested in a.stages else a
     why = lacking.missing.get(requested, "it was not recorded")
     raise UsageError(f"there is no {requested.value} of {base_name(lacking.symbol)}: {why}", hint)
+
+
+def _stage_names(variant: Variant) -> str:
+    return ", ".join(stage for stage in Stage if stage in variant.stages) or "none"
 
 
 # -- two variants ---------------------------------------------------------------------------------
@@ -101,7 +105,7 @@ def compare(
         times(reader.recording.path).by_inputs(variant_side.kernel, variant_side.variant)
         for reader, variant_side in ((x, a), (y, b))
     )
-    if alike_times := timed_alike(*recorded_times):
+    if alike_times := comparable_times(*recorded_times):
         a, b = (
             replace(variant_side, time_us=time.median_us)
             for variant_side, time in zip((a, b), alike_times, strict=True)
@@ -374,7 +378,7 @@ def tuned_codes(kernels: Iterable[Kernel]) -> Codes:
             file = variant.stages.get(Stage.SASS)
             with suppress(PtxviewError):
                 if file is not None and not file.costly and (code := code_of(variant)):
-                    out[variant.id] = code, variant.known.dynamic_shared_bytes
+                    out[variant.id] = code, variant.recorded_resources.dynamic_shared_bytes
     return out
 
 

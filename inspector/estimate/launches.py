@@ -80,7 +80,7 @@ class LaunchEstimates:
         estimate = KeptEstimate(us)
         self._known[variant.hash, variant.symbol] = estimate
         if us is not None or time.monotonic() - began > MIN_KEPT_FAILURE_SECONDS:
-            self._reader.cache.put(self._key(kernel, variant), msgspec.json.encode(estimate))
+            self._reader.cache.store(self._key(kernel, variant), msgspec.json.encode(estimate))
         return us
 
     def simulate_missing(

@@ -25,7 +25,7 @@ from inspector.base.text import PtxviewError, words
 from inspector.listing.cubin import debug_spans, is_elf
 from inspector.recording.assemble import REMOVED, Assembly
 from inspector.recording.facts import Blob
-from inspector.recording.layout import NAME, SCHEMA, BytesContent, Writer, kept, pack
+from inspector.recording.layout import SCHEMA, TIMINGS, BytesContent, Writer, pack, stored_records
 from inspector.sources.opening import raw_events
 
 Event = Mapping[str, object]
@@ -85,7 +85,7 @@ class Collected(Struct):
                     writer.event(**(event if number else event | {"schema": SCHEMA}))
             if self.timings:
                 lines = (json.dumps(t, ensure_ascii=True) + "\n" for t in self.timings)
-                (Path(name) / NAME).write_text("".join(lines), "ascii")
+                (Path(name) / TIMINGS).write_text("".join(lines), "ascii")
             pack(Path(name), target)
 
 
@@ -93,7 +93,10 @@ def collect(path: Path) -> Collected:
     events, blob = raw_events(path)
     contents: dict[str, bytes] = {}
     return Collected(
-        [_with_named_contents(event, contents) for event in events], contents, kept(path), blob
+        [_with_named_contents(event, contents) for event in events],
+        contents,
+        stored_records(path),
+        blob,
     )
 
 

@@ -148,7 +148,7 @@ class PageBuilder(Struct):
         time = self.evidence.launch_time(kernel, variant)
         if time is None:
             return None
-        timing = self.evidence.times.of(kernel, variant)
+        timing = self.evidence.times.representative(kernel, variant)
         return {
             "us": time.us,
             "text": time.text,
@@ -203,7 +203,7 @@ class PageBuilder(Struct):
             ],
         }
         if graph.error is not None:
-            out["why"] = f"it did not compile: {graph.error.said}"
+            out["why"] = f"it did not compile: {graph.error.summary}"
         texts: list[dict[str, object]] = []
         for stage in self.reader.graph_stages(graph):
             if stage is Stage.SOURCE:

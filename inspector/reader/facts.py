@@ -273,7 +273,7 @@ class VariantFacts(Listings):
                 usage = recorded.get(variant.symbol, usage)
         bounds = self.memo.once(("bounds", variant.hash), lambda: _bounds(variant))
         allowed = Resources(max_threads=bounds.get(variant.symbol))
-        merged = merge(variant.known, usage, allowed)
+        merged = merge(variant.recorded_resources, usage, allowed)
         if merged.spill_store_bytes is not None and merged.barriers is not None:
             return merged
         assembled = self.memo.once(
@@ -304,7 +304,7 @@ class VariantFacts(Listings):
 
     def keep_executed(self, variant: Variant, facts: ExecutedFacts) -> None:
         """Keep the counts of a call whose blocks were run: hints use them from now on."""
-        self.cache.put(self._executed_key(variant), msgspec.json.encode(facts))
+        self.cache.store(self._executed_key(variant), msgspec.json.encode(facts))
         self.pass_over(variant)
 
     def _executed_key(self, variant: Variant) -> str:

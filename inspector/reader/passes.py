@@ -122,7 +122,7 @@ def variant_passes(
         pass_list = _list(variant, job, stages, count)
         if stages.failed is None:
             # Not by msgspec: names may hold what was no UTF-8.
-            cache.put(key, zlib.compress(json.dumps(to_builtins(pass_list)).encode(), 1))
+            cache.store(key, zlib.compress(json.dumps(to_builtins(pass_list)).encode(), 1))
     return replace(pass_list, remarks=(*remarks, *pass_list.remarks))
 
 

@@ -146,10 +146,10 @@ class Summaries:
                 summary = self._summary(variant)
             except Exception as error:  # a fault in one variant is no reason to read no other
                 why = f"This could not be read: {type(error).__name__}: {error}"
-                summary = VariantSummary(variant.known, lacking=why)
+                summary = VariantSummary(variant.recorded_resources, lacking=why)
             self._known[variant.hash, variant.symbol] = summary
             if summary.lacking is None:
-                self._reader.cache.put(self._key(variant), msgspec.json.encode(summary))
+                self._reader.cache.store(self._key(variant), msgspec.json.encode(summary))
         self._reader.forget(variants)
 
     def _summary(self, variant: Variant) -> VariantSummary:
@@ -235,7 +235,7 @@ class GraphReader(AnnotationReader):
         if stage is Stage.OPERATIONS:
             return "\n".join(row.text for row in self._rows(graph))
         if (file := graph.stages.get(stage)) is None:
-            why = "it was not recorded" if graph.error is None else graph.error.said
+            why = "it was not recorded" if graph.error is None else graph.error.summary
             raise Unreadable(f"there is no {stage.value} of graph {graph.id}: {why}")
         return decode(file.content.read())
 
@@ -337,7 +337,7 @@ def _json(content: Content | None) -> object:
     if content is None:
         return None
     try:
-        return files.parsed(content.read(), what="a graph")
+        return files.parsed(content.read(), label="a graph")
     except (PtxviewError, ValueError):
         return None
 
@@ -468,7 +468,7 @@ class Reader(GraphReader):
                     lines if function is None else lines[function.first - 1 : function.last]
                 )
                 opcodes |= {line.opcode: None for line in kernel_lines if line.opcode}
-            self.cache.put(key, msgspec.json.encode(tuple(opcodes)))
+            self.cache.store(key, msgspec.json.encode(tuple(opcodes)))
             return tuple(opcodes)
         return None
 

@@ -81,9 +81,9 @@ class _Kernel(Struct):
 class _Graph(Struct):
     """A graph, but for its kernels and calls, which are known by keys so far."""
 
-    made: Graph
+    graph: Graph
     frame: tuple[str, ...]
-    aot: str | None
+    aot_id: str | None
     kernels: list[Key] = field(default_factory=list)
     calls: dict[Key, tuple[int, ...]] = field(default_factory=dict)
 
@@ -205,8 +205,8 @@ class Assembly:
                 self._facts.update(complete=True)
             case "device":
                 hidden = ("event", "time", "pid")
-                told = {k: v for k, v in event.items() if k not in hidden}
-                self._facts["device"] = self._facts.get("device") or told
+                properties = {k: v for k, v in event.items() if k not in hidden}
+                self._facts["device"] = self._facts.get("device") or properties
             case "process":
                 self._add_tools({"python": event.get("python")})
                 if (number := as_int(event.get("pid"))) is not None:
@@ -215,8 +215,8 @@ class Assembly:
             case "torch" | "tools":
                 self._add_tools({"torch": event.get("version"), **as_map(event.get("tools"))})
             case "compiled":
-                if (one := decoded(event, Compilation, self.problems.append)) is not None:
-                    self._compilations.append(one)
+                if (compilation := decoded(event, Compilation, self.problems.append)) is not None:
+                    self._compilations.append(compilation)
             case "removed":
                 self._facts["removed"] = event.get("what")
             case "unwatched":
@@ -226,14 +226,14 @@ class Assembly:
     def _take_unbuilt(self) -> None:
         """Add failed sources after all successful compilations are known. Of a build that failed as
         a whole its kernels have the reason; a problem only says it where there are none."""
-        told: set[str] = set()
+        reported: set[str] = set()
         for event in self._without_code:
             key = str(event.get("source")), event.get("source_blob")
             failed, directory = self._unbuilt.pop(key, None), str(event.get("directory") or "")
             error = None if failed is None else failed.failure
             if error is None and directory in self._unbegun:
                 error = facts.of_whole_build(self._unbegun[directory])
-                told.add(directory)
+                reported.add(directory)
             self._built(event, error)
         for source in self._unbuilt.values():
             self._built(
@@ -251,11 +251,11 @@ class Assembly:
                 if path.endswith(".cu") and path not in self._coded:
                     named: Event = {"source": path, "source_blob": digest}
                     self._built(named, facts.of_whole_build(event))
-                    told.add(directory)
-            if directory not in told:
+                    reported.add(directory)
+            if directory not in reported:
                 name = PurePath(directory).name or str(event.get("name"))
-                said = facts.complaint(event)[:300]
-                self.problems.append(f"the extension {name} did not build: {said}")
+                complaint = facts.complaint(event)[:300]
+                self.problems.append(f"the extension {name} did not build: {complaint}")
 
     def _graph(self, event: Event, index: int) -> None:
         if (content := self._blob(event.get("blob"))) is None:
@@ -275,7 +275,8 @@ class Assembly:
             self._refs.setdefault(ref, self._texts[digest])
             return
         file = StageFile(content, as_text(event.get("path")), "Inductor's output_code")
-        source = None if (every := joined(fusions)) is None else self._origins.source(every)
+        whole_fusion = joined(fusions)
+        source = None if whole_fusion is None else self._origins.source(whole_fusion)
         graph = self._add_graph(event, index, parsed.aot_id, source, {Stage.OUTPUT_CODE: file})
         self._texts[digest] = self._refs[ref] = graph
         for kernel in parsed.kernels:
@@ -293,20 +294,20 @@ class Assembly:
     def _failed_graph(self, event: Event, index: int, error: Failure) -> None:
         """A graph that did not compile: one that is known by its code, or the texts before it."""
         frame, aot = frame_of(event), as_text(event.get("graph"))
-        own = [
-            one
-            for one in self._graphs.values()
-            if one.frame == frame and (aot is None or one.aot in (None, aot))
+        matching = [
+            graph
+            for graph in self._graphs.values()
+            if graph.frame == frame and (aot is None or graph.aot_id in (None, aot))
         ]
-        if own:
-            if len(own) == 1 and own[0].made.error is None:
-                own[0].made = replace(own[0].made, error=error)
+        if matching:
+            if len(matching) == 1 and matching[0].graph.error is None:
+                matching[0].graph = replace(matching[0].graph, error=error)
         elif self._origins.graph(event, index, "", aot).stages:  # else there was no graph by then
             file = (error.first.file if error.first is not None else None) or ""
             content = self._origins.files.get(file)
             source = None if content is None else StageFile(content, file, "the model's file")
             graph = self._add_graph(event, index, aot, source, {})
-            graph.made = replace(graph.made, error=error)
+            graph.graph = replace(graph.graph, error=error)
 
     def _add_graph(
         self,
@@ -316,10 +317,10 @@ class Assembly:
         source: StageFile | None,
         code: dict[Stage, StageFile],
     ) -> _Graph:
-        made = self._origins.graph(event, index, self._graph_id(event, aot), aot)
+        graph = self._origins.graph(event, index, self._graph_id(event, aot), aot)
         first = {} if source is None else {Stage.SOURCE: source}
-        made = replace(made, stages={**first, **made.stages, **code})
-        return self._graphs.setdefault(made.id, _Graph(made, frame_of(event), aot))
+        graph = replace(graph, stages={**first, **graph.stages, **code})
+        return self._graphs.setdefault(graph.id, _Graph(graph, frame_of(event), aot))
 
     def _graph_id(self, event: Event, aot: str | None) -> str:
         frame, compiled = event.get("frame_id"), event.get("frame_compile_id")
@@ -329,7 +330,7 @@ class Assembly:
             name += f"_{part}"
         name = name or f"graph{len(self._graphs)}"
         names = chain([name], (f"{name}#{n}" for n in count(2)))
-        return next(one for one in names if one not in self._graphs)
+        return next(candidate for candidate in names if candidate not in self._graphs)
 
     def _extension(self, event: Event) -> None:
         directory = str(event.get("directory") or "")
@@ -341,10 +342,12 @@ class Assembly:
             if content is not None:
                 self._sources[name] = content
         self._unbegun.pop(directory, None)
-        unbuilt = {(one.path, one.blob): one for one in facts.of_build(event, self._blob)}
+        unbuilt = {
+            (source.path, source.blob): source for source in facts.of_build(event, self._blob)
+        }
         self._unbuilt |= unbuilt
-        known = unbuilt or any(path.startswith(f"{directory}/") for path, _ in self._unbuilt)
-        if event.get("error") and not known:
+        explained = unbuilt or any(path.startswith(f"{directory}/") for path, _ in self._unbuilt)
+        if event.get("error") and not explained:
             self._unbegun[directory] = event
 
     def _built(self, event: Event, error: Failure | None = None) -> None:
@@ -353,13 +356,13 @@ class Assembly:
         built, problems = variants.from_device_code(event, self._blob, self._sources, error)
         for variant in built:
             compiler, name, file = variant.key
-            own = [
+            matching = [
                 key
                 for key in (self._kernels if variant.variant.error is not None else ())
                 if key[::2] == (compiler, file) and base_name(key[1]) == name
             ]
-            if len(own) == 1:
-                variant = replace(variant, key=own[0], name=own[0][1])
+            if len(matching) == 1:
+                variant = replace(variant, key=matching[0], name=matching[0][1])
             self._add(variant)
         self.problems.extend(problems)
 
@@ -381,11 +384,11 @@ class Assembly:
             earlier, variant = variant, earlier
         # Of two compiles by two processes at once the later is in the cache: that one is launched.
         ran = variant if variant.cache_hit and not earlier.cache_hit else earlier
-        made = {s: file for s, file in ran.stages.items() if s not in ABOVE}
+        compiled_stages = {s: file for s, file in ran.stages.items() if s not in ABOVE}
         kernel.variants[key] = replace(
             earlier,
             ranks=tuple(sorted({*earlier.ranks, *variant.ranks})),
-            stages={**variant.stages, **earlier.stages, **made},
+            stages={**variant.stages, **earlier.stages, **compiled_stages},
             config={**variant.config, **earlier.config},
             signature=earlier.signature or variant.signature,
             specialization=earlier.specialization or variant.specialization,
@@ -395,8 +398,8 @@ class Assembly:
         )
 
     def _finish(self, path: str) -> Recording:
-        known = [v for k in self._kernels.values() for v in k.variants.values()]
-        for stranger in list(self._driver.strangers(known)):
+        recorded = [v for k in self._kernels.values() for v in k.variants.values()]
+        for stranger in list(self._driver.strangers(recorded)):
             self._add(stranger)
         for key, origin, name in list(self._tunings.strangers(self._kernels)):
             self._kernels.setdefault(key, _Kernel(origin, name))
@@ -425,18 +428,18 @@ class Assembly:
                 ptxas = self._loaded.get(f"{v.hash}\0{v.symbol}", Resources())
                 loaded = self._loaded.get(v.hash, Resources())
                 # Kernels that the program launches itself were not made by the graph.
-                made = kernel.origin is not Origin.TRITON or Stage.OUTPUT_CODE in v.stages
-                whole = replace(
+                generated = kernel.origin is not Origin.TRITON or Stage.OUTPUT_CODE in v.stages
+                finished = replace(
                     launched,
                     id=ids[v.hash],
                     config={**columns.get((v.hash, v.symbol), {}), **v.config},
-                    known=merge(v.known, ptxas, loaded),
+                    recorded_resources=merge(v.recorded_resources, ptxas, loaded),
                     missing={**v.missing, **dict.fromkeys(gone, REMOVED)},
                     stages=v.stages if model is None else {**v.stages, Stage.SOURCE: model},
-                    fusion=fusion if made else None,
-                    error=self._failures.of(launched),
+                    fusion=fusion if generated else None,
+                    error=self._failures.failure_of(launched),
                 )
-                variants.append(whole)
+                variants.append(finished)
             kernel.variants.clear()
             kernels[key] = Kernel(
                 id=kernel.name if n == 1 else f"{kernel.name}@{n}",
@@ -449,19 +452,19 @@ class Assembly:
         tried = self._tune(kernels)
         graphs = tuple(
             replace(
-                g.made,
+                g.graph,
                 kernels=tuple(kernels[k].id for k in g.kernels),
                 calls={kernels[k].id: lines for k, lines in g.calls.items()},
-                tried=tuple(tried.get(g.made.id, ())),
+                tried=tuple(tried.get(g.graph.id, ())),
             )
             for g in self._graphs.values()
         )
         self.problems.extend(self._calls.problems())
         self.problems.extend(self._driver.problems())
         self.problems.extend(self._failures.problems())
-        for seen in list(self._uncaptured):
-            if self._driver.captured(seen.by, seen.name):
-                del self._uncaptured[seen]
+        for kernel_name in list(self._uncaptured):
+            if self._driver.captured(kernel_name.compiler, kernel_name.name):
+                del self._uncaptured[kernel_name]
         self.problems.extend(self._unseen())
         return self._with_facts(path, tuple(kernels.values()), graphs)
 
@@ -495,28 +498,29 @@ class Assembly:
         """The ids of graphs by the paths of their code."""
         paths = {}
         for graph in self._graphs.values():
-            code = graph.made.stages.get(Stage.OUTPUT_CODE)
+            code = graph.graph.stages.get(Stage.OUTPUT_CODE)
             if code is not None and code.origin_path is not None:
-                paths[code.origin_path] = graph.made.id
+                paths[code.origin_path] = graph.graph.id
         return paths
 
     def _unseen(self) -> Iterable[str]:
         """A sentence for each kernel that was not captured, and each process that was not watched,
         up to a bound."""
-        for maker in dict.fromkeys(kernel.by for kernel in self._uncaptured):
-            names = [kernel.name for kernel in self._uncaptured if kernel.by == maker]
+        for maker in dict.fromkeys(kernel.compiler for kernel in self._uncaptured):
+            names = [kernel.name for kernel in self._uncaptured if kernel.compiler == maker]
             for name in names[:MAX_NAMED]:
                 has_code = self._driver.has_code(maker, name)
                 lacks = "emulated; its code is here" if has_code else "captured"
                 yield f"the kernel {name} was made by {maker}, which is not {lacks}"
             if len(names) > MAX_NAMED:
-                more = counted(len(names) - MAX_NAMED, "more kernel")
+                remaining = counted(len(names) - MAX_NAMED, "more kernel")
                 were = "was" if len(names) == MAX_NAMED + 1 else "were"
-                yield f"{more} {were} made by {maker}, which is not captured"
-        for one in list(self._unwatched)[:MAX_NAMED]:
-            yield f"{one.command} was not watched: {_WHY_UNWATCHED.get(one.why, one.why)}"
-        if (others := len(self._unwatched) - MAX_NAMED) > 0:
-            yield f"{counted(others, 'more command')} could not be watched"
+                yield f"{remaining} {were} made by {maker}, which is not captured"
+        for process in list(self._unwatched)[:MAX_NAMED]:
+            reason = _WHY_UNWATCHED.get(process.why, process.why)
+            yield f"{process.command} was not watched: {reason}"
+        if (unnamed_count := len(self._unwatched) - MAX_NAMED) > 0:
+            yield f"{counted(unnamed_count, 'more command')} could not be watched"
 
     def _without_source(self) -> bool:
         removed = self._facts.get("removed")
@@ -527,7 +531,7 @@ class Assembly:
         tried for each graph."""
         files = {name: key_of(kernel) for name, (_, kernel) in self._files.items()}
         graphs = {
-            ref: (g.made.id, {k[1]: kernels[k].id for k in g.kernels})
+            ref: (g.graph.id, {k[1]: kernels[k].id for k in g.kernels})
             for ref, g in self._refs.items()
         }
         of_kernels = {k: kernel.variants for k, kernel in kernels.items()}
@@ -536,16 +540,22 @@ class Assembly:
         ).items():
             variants = kernels[key].variants
             tunings = autotune.with_gpu_times(placed, variants, self._driver.times_by_grid)
-            own = (replace(v, autotune=autotune.of_variant(v, tunings)) for v in variants)
-            kernels[key] = replace(kernels[key], autotune=tunings, variants=tuple(own))
+            tuned_variants = (
+                replace(v, autotune=autotune.of_variant(v, tunings)) for v in variants
+            )
+            kernels[key] = replace(kernels[key], autotune=tunings, variants=tuple(tuned_variants))
         settings = autotune.generated(kernels.values())
         for key, kernel in kernels.items():
             # Of a template only warps and stages are options of the compiler.
             config = settings.get(kernel.id, {})
-            every = (replace(v, config={**config, **v.config}) for v in kernel.variants)
-            kernels[key] = replace(kernel, variants=tuple(every)) if config else kernel
+            configured_variants = (
+                replace(v, config={**config, **v.config}) for v in kernel.variants
+            )
+            kernels[key] = (
+                replace(kernel, variants=tuple(configured_variants)) if config else kernel
+            )
         tried: dict[str, list[TriedFusion]] = {}
-        ids = {ref: graph.made.id for ref, graph in self._refs.items()}
+        ids = {ref: graph.graph.id for ref, graph in self._refs.items()}
         for graph, key, fusion in self._tunings.tried(kernels, ids):
             if kernels[key].tried_for is None:
                 kernels[key] = replace(kernels[key], tried_for=graph)
@@ -571,7 +581,7 @@ class Assembly:
             mode=str(facts.get("mode") or "files"),
             target=as_text(facts.get("target")),
             problems=tuple(dict.fromkeys(self.problems)),
-            calls=self._calls.rest(graphs),
+            calls=self._calls.other_calls(graphs),
             uncaptured=tuple(self._uncaptured),
             unwatched=tuple(self._unwatched),
             compilations=tuple(self._compilations),
@@ -591,14 +601,18 @@ def _at_home(
 ) -> Iterable[KernelCompile]:
     """Compiles that failed in a copy of the user's kernel, with the line that was copied."""
     copies = {v.hash: v for kernel in kernels for v in kernel.variants if v.copied is not None}
-    for one in compiles:
-        variant = copies.get(one.hash or "") if one.failed is not None else None
+    for kernel_compile in compiles:
+        variant = (
+            copies.get(kernel_compile.hash or "") if kernel_compile.failed is not None else None
+        )
         copied = None if variant is None else variant.copied
         source = None if variant is None else variant.stages.get(Stage.SOURCE)
-        place, path = one.place, None if source is None else source.origin_path
+        place, path = kernel_compile.place, None if source is None else source.origin_path
         if copied is None or place is None or not path:
-            yield one
+            yield kernel_compile
         elif PurePath(copied.file).name == PurePath(place.file).name:
-            yield replace(one, place=replace(place, file=path, line=place.line + copied.first - 1))
+            yield replace(
+                kernel_compile, place=replace(place, file=path, line=place.line + copied.first - 1)
+            )
         else:
-            yield one
+            yield kernel_compile

@@ -34,7 +34,7 @@ class _Heard(Struct, frozen=True):
     name: str
     file: str
     compiled: tuple[tuple[str | None, str | None], ...]
-    kept: bool = False
+    has_subset: bool = False
     files: tuple[str | None, ...] = ()
     candidates: tuple[int | None, ...] = ()
     node: str | None = None
@@ -77,7 +77,7 @@ class Tunings:
         """Take in an event of any kind; a later event of a tuning replaces the earlier one."""
         match event.get("event"):
             case "process":
-                self._processes.of(event)
+                self._processes.process_of(event)
             case "configured" if digest := as_text(event.get("hash")):
                 self._configured.setdefault(digest, []).append(as_map(event.get("config")))
             case "autotune_failed":
@@ -101,7 +101,7 @@ class Tunings:
 
     def _name(self, event: Event) -> tuple[int, int, int] | None:
         """A tuning among those of all processes; None of what has no number."""
-        process, number = self._processes.of(event), as_int(event.get("tuning"))
+        process, number = self._processes.process_of(event), as_int(event.get("tuning"))
         return None if process is None or number is None else (*process, number)
 
     def candidate(self, compiled: VariantOfKernel) -> VariantOfKernel:
@@ -124,7 +124,9 @@ class Tunings:
         for heard in reversed(self._heard.values()):
             key = heard.operation
             pairs = zip(heard.files, heard.tuning.configurations, strict=False)
-            named = ((PurePath(file).name, one.config) for file, one in pairs if file)
+            named = (
+                (PurePath(file).name, configuration.config) for file, configuration in pairs if file
+            )
             homes |= {name: (key, config) for name, config in named if key is not None}
         return homes
 
@@ -133,8 +135,12 @@ class Tunings:
         heard = None if tried.choice is None else self._heard.get(tried.choice[0])
         if heard is None or tried.choice is None:
             return {}
-        every = heard.tuning.configurations
-        return every[tried.choice[1]].config if 0 <= tried.choice[1] < len(every) else {}
+        configurations = heard.tuning.configurations
+        return (
+            configurations[tried.choice[1]].config
+            if 0 <= tried.choice[1] < len(configurations)
+            else {}
+        )
 
     def tried(
         self, kernels: Mapping[Key, Kernel], graphs: Mapping[GraphRef, str]
@@ -153,9 +159,9 @@ class Tunings:
     def _trials(self) -> Mapping[Key, list[tuple[_Tried, float | None]]]:
         """What was compiled with what could be fused into it, with its microseconds."""
         out: dict[Key, list[tuple[_Tried, float | None]]] = {}
-        for file, one in self._tried.items():
+        for file, trial in self._tried.items():
             ms = self._tried_ms.get(file)
-            out.setdefault(one.key, []).append((one, None if ms is None else ms * 1000))
+            out.setdefault(trial.key, []).append((trial, None if ms is None else ms * 1000))
         return out
 
     def strangers(self, keys: Collection[Key]) -> Iterator[tuple[Key, Origin, str]]:
@@ -166,7 +172,7 @@ class Tunings:
             if heard.operation is not None:
                 if heard.operation not in keys:
                     yield heard.operation, Origin.INDUCTOR, heard.name
-            elif heard.tuning.by == origin.value and heard.name:
+            elif heard.tuning.tuner == origin.value and heard.name:
                 has_binary = any(h or c for h, c in heard.compiled)
                 if not has_binary and (origin.value, heard.name) not in names:
                     yield (origin.value, heard.name, heard.file), origin, heard.name
@@ -201,7 +207,7 @@ class Tunings:
             key = _kernel(heard, kernels, files)
             if key is not None and key not in operations:  # there its own tuning says why
                 linked = _linked(heard, kernels[key], self._configured)
-                _drop(tunings_of.setdefault(key, []), linked)
+                _add_failure(tunings_of.setdefault(key, []), linked)
         return {key: _distinct(tunings) for key, tunings in tunings_of.items()}
 
     def _fused(
@@ -209,9 +215,9 @@ class Tunings:
     ) -> Tuning | None:
         """Candidates that were compiled with what could be fused into them, as a tuning."""
         entries = tuple(
-            _chosen(Configuration(config, time_us=us, maker="Triton"), variants)
-            for one, us in trials
-            if (config := self._settings(one))
+            _with_variant(Configuration(config, time_us=us, maker="Triton"), variants)
+            for trial, us in trials
+            if (config := self._settings(trial))
         )
         times = [(c.time_us, n) for n, c in enumerate(entries) if c.time_us is not None]
         best = min(times)[1] if times else None
@@ -232,7 +238,7 @@ class Tunings:
         ]
         if not written:
             return (ChoiceUse(graph, heard.node),)
-        return tuple(ChoiceUse(graph, heard.node, *one) for one in written)
+        return tuple(ChoiceUse(graph, heard.node, *choice) for choice in written)
 
 
 def _with_candidate_times(
@@ -272,8 +278,12 @@ def with_gpu_times(
         replace(
             tuning,
             configurations=tuple(
-                replace(one, gpu_time=one.gpu_time or times.get((one.variant, repr(tuning.key))))
-                for one in tuning.configurations
+                replace(
+                    configuration,
+                    gpu_time=configuration.gpu_time
+                    or times.get((configuration.variant, repr(tuning.key))),
+                )
+                for configuration in tuning.configurations
             ),
         )
         if not tuning.from_cache
@@ -285,7 +295,8 @@ def with_gpu_times(
 def _was_launched(tuning: Tuning, variant_id: str) -> bool:
     """Whether a round launched a variant to time it."""
     return not tuning.from_cache and any(
-        one.variant == variant_id and one.time_us is not None for one in tuning.configurations
+        configuration.variant == variant_id and configuration.time_us is not None
+        for configuration in tuning.configurations
     )
 
 
@@ -319,7 +330,7 @@ def of_variant(variant: Variant, tunings: Iterable[Tuning]) -> Mapping[str, obje
                 "winner": index == tuning.best,
                 "time_us": configuration.time_us,
                 "quantiles_us": configuration.quantiles_us and list(configuration.quantiles_us),
-                "by": tuning.by,
+                "by": tuning.tuner,
                 "stopwatch": tuning.stopwatch,
                 "from_cache": tuning.from_cache,
                 "reason": configuration.reason,
@@ -335,29 +346,29 @@ def key_of(tuning: Tuning) -> object:
 
 
 def _heard(event: Event) -> _Heard | None:
-    entries = [as_map(one) for one in _listed(event.get("configurations"))]
+    entries = [as_map(row) for row in _listed(event.get("configurations"))]
     key = event.get("key")
     best = as_int(event.get("winner"))
     if not entries:
         return None
-    by = "inductor" if event.get("by") == "inductor" else "triton"
+    tuner = "inductor" if event.get("by") == "inductor" else "triton"
     tuning = Tuning(
-        by=by,
+        tuner=tuner,
         key=as_map(key) if isinstance(key, Mapping) else tuple(_listed(key)) or None,
-        configurations=tuple(configuration(c, by) for c in entries),
+        configurations=tuple(configuration(c, tuner) for c in entries),
         best=best if best is not None and 0 <= best < len(entries) else None,
         stopwatch=as_text(event.get("stopwatch")),
         method=as_text(event.get("method")),
         from_cache=event.get("from_cache") is True,
         seconds=as_seconds(event.get("seconds")),
-        operation=as_text(event.get("operation")) if by == "inductor" else None,
+        operation=as_text(event.get("operation")) if tuner == "inductor" else None,
     )
     return _Heard(
         tuning,
         name=as_text(event.get("name")) or "",
         file=as_text(event.get("file")) or "",
         compiled=tuple((as_text(c.get("hash")), as_text(c.get("cache_key"))) for c in entries),
-        kept=event.get("kept") is True,
+        has_subset=event.get("kept") is True,
         files=tuple(as_text(c.get("file")) for c in entries),
         candidates=tuple(as_int(c.get("candidate")) for c in entries),
         node=as_text(event.get("node")),
@@ -369,12 +380,12 @@ def _listed(value: object) -> Sequence[object]:
     return value if isinstance(value, list | tuple) else ()
 
 
-def configuration(entry: Mapping[str, object], by: str) -> Configuration:
+def configuration(entry: Mapping[str, object], tuner: str) -> Configuration:
     """One configuration of an event's; ``times_ms`` in Triton's order of quantiles."""
     times_ms = [as_seconds(t) for t in _listed(entry.get("times_ms"))]
     measured = [t * 1000 for t in times_ms if t is not None]
     all_finite = bool(measured) and len(measured) == len(times_ms)
-    three = all_finite and by == "triton" and len(measured) == len(QUANTILES)
+    three = all_finite and tuner == "triton" and len(measured) == len(QUANTILES)
     order = sorted(range(len(QUANTILES)), key=QUANTILES.__getitem__)
     return Configuration(
         config=as_map(entry.get("config")),
@@ -399,7 +410,7 @@ def _kernel(
     inside = files.get(PurePath(heard.file).name) if heard.file else None
     if inside in kernels:
         return inside
-    named = [k for k in kernels if k[1] == heard.name and k[0] == heard.tuning.by]
+    named = [k for k in kernels if k[1] == heard.name and k[0] == heard.tuning.tuner]
     exact = [k for k in named if k[2] == heard.file]
     return exact[0] if exact else named[0] if len(named) == 1 else None
 
@@ -417,7 +428,7 @@ def _linked(
     measured configuration has them too.
     """
     if heard.operation is not None:
-        candidates = (_chosen(c, variants) for c in heard.tuning.configurations)
+        candidates = (_with_variant(c, variants) for c in heard.tuning.configurations)
         return replace(heard.tuning, configurations=_with_reasons(candidates, variants))
     hashes = {v.hash: v.id for v in variants}
     folders = {v.cache_key: v.id for v in variants if v.cache_key}
@@ -433,8 +444,14 @@ def _linked(
         out.append(replace(configuration, variant=variant_id))
     assigned = {configuration.variant for configuration in out}
     for index, configuration in enumerate(out):
-        chosen = index == heard.tuning.best or (heard.kept and configuration.time_us is not None)
-        if configuration.variant is not None or not chosen or heard.compiled[index][0] is not None:
+        was_measured = index == heard.tuning.best or (
+            heard.has_subset and configuration.time_us is not None
+        )
+        if (
+            configuration.variant is not None
+            or not was_measured
+            or heard.compiled[index][0] is not None
+        ):
             continue
         agreeing = [v for v in variants if _agrees(configuration.config, v)]
         if len(agreeing) != 1 or agreeing[0].id in assigned:
@@ -454,14 +471,14 @@ def _with_reasons(
     place."""
     errors = {v.id: v.failed for v in variants if v.failed is not None}
     return tuple(
-        replace(one, reason=f"failed: {errors[one.variant]}")
-        if one.variant in errors and one.time_us is None
-        else one
-        for one in configurations
+        replace(configuration, reason=f"failed: {errors[configuration.variant]}")
+        if configuration.variant in errors and configuration.time_us is None
+        else configuration
+        for configuration in configurations
     )
 
 
-def _chosen(configuration: Configuration, variants: tuple[Variant, ...]) -> Configuration:
+def _with_variant(configuration: Configuration, variants: tuple[Variant, ...]) -> Configuration:
     """A candidate with its variant: the one that was given its settings."""
     config = configuration.config
     fits = [v.id for v in variants if all(v.config.get(k) == x for k, x in config.items())]
@@ -482,19 +499,19 @@ def _agrees(config: Mapping[str, object], variant: Variant) -> bool:
     return all(compiled.get(name) in (None, value) for name, value in config.items())
 
 
-def _drop(tunings: list[tuple[Tuning, bool]], failed: Tuning) -> None:
-    (one,) = failed.configurations
-    own = [n for n, (t, cached) in enumerate(tunings) if t.by == failed.by and not cached]
-    for n in own:
-        every = tuple(
-            replace(c, reason=c.reason or one.reason)
-            if c.config == one.config and c.time_us is None
+def _add_failure(tunings: list[tuple[Tuning, bool]], failed: Tuning) -> None:
+    (failure,) = failed.configurations
+    indices = [n for n, (t, cached) in enumerate(tunings) if t.tuner == failed.tuner and not cached]
+    for n in indices:
+        configurations = tuple(
+            replace(c, reason=c.reason or failure.reason)
+            if c.config == failure.config and c.time_us is None
             else c
             for c in tunings[n][0].configurations
         )
-        more = () if any(c.config == one.config for c in every) else (one,)
-        tunings[n] = replace(tunings[n][0], configurations=(*every, *more)), False
-    if not own:
+        added = () if any(c.config == failure.config for c in configurations) else (failure,)
+        tunings[n] = replace(tunings[n][0], configurations=(*configurations, *added)), False
+    if not indices:
         tunings.append((failed, False))
 
 
@@ -503,26 +520,34 @@ def _distinct(tunings: list[tuple[Tuning, bool]]) -> tuple[Tuning, ...]:
     they were used for is the measured one's."""
     measured = [(t, t.winner.config) for t, cached in tunings if not cached and t.winner]
     out: dict[int, Tuning] = {}
-    bare: list[Tuning] = []  # the same, without what they were used for
+    unused: list[Tuning] = []  # the same, without what they were used for
     for tuning, cached in tunings:
-        won = tuning.winner.config if cached and tuning.by == "inductor" and tuning.winner else None
-        told = next((t for t, config in measured if config == won), tuning)
-        alone = replace(told, uses=())
-        if alone not in bare:
-            bare.append(alone)
-        at = bare.index(alone)
-        out[at] = _with_uses(out.get(at, alone), tuning)
+        won = (
+            tuning.winner.config
+            if cached and tuning.tuner == "inductor" and tuning.winner
+            else None
+        )
+        original = next((t for t, config in measured if config == won), tuning)
+        alone = replace(original, uses=())
+        if alone not in unused:
+            unused.append(alone)
+        index = unused.index(alone)
+        out[index] = _with_uses(out.get(index, alone), tuning)
     return tuple(out.values())
 
 
 def _with_uses(tuning: Tuning, other: Tuning) -> Tuning:
     """A tuning with what another of the same operation was used for, by its own candidates."""
-    of, every = other.configurations, [repr(c.config) for c in tuning.configurations]
-    own = [
-        None if u.configuration is None else repr(of[u.configuration].config) for u in other.uses
+    other_configurations, configs = (
+        other.configurations,
+        [repr(c.config) for c in tuning.configurations],
+    )
+    used_configs = [
+        None if u.configuration is None else repr(other_configurations[u.configuration].config)
+        for u in other.uses
     ]
     moved = (
-        replace(use, configuration=every.index(config) if config in every else None)
-        for use, config in zip(other.uses, own, strict=True)
+        replace(use, configuration=configs.index(config) if config in configs else None)
+        for use, config in zip(other.uses, used_configs, strict=True)
     )
     return replace(tuning, uses=tuple(dict.fromkeys((*tuning.uses, *moved))))

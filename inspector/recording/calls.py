@@ -66,11 +66,11 @@ NAMES = {"triton": "kernel", "graph": "graph", "extension": "function"}
 class _Subject(Struct):
     name: str = ""
     calls: list[tuple[Process, int, Call]] = field(default_factory=list)
-    others: dict[Process, int] = field(default_factory=dict)
+    undescribed: dict[Process, int] = field(default_factory=dict)
     benchmarks: dict[Process, int] = field(default_factory=dict)
 
     def processes(self) -> set[Process]:
-        return {process for process, _, _ in self.calls} | set(self.others)
+        return {process for process, _, _ in self.calls} | set(self.undescribed)
 
 
 class _LostContext(Struct):
@@ -122,11 +122,11 @@ class Calls:
         self._lost: dict[Process, _LostContext] = {}
         self._open: set[Process] = set()
         self._failed = False
-        self._said: list[str] = []
+        self._problems: list[str] = []
 
     def take(self, event: Event) -> None:
         """Take in an event of any kind; those that are not about calls are ignored."""
-        kind, process = event.get("event"), self._processes.of(event)
+        kind, process = event.get("event"), self._processes.process_of(event)
         if kind == "problem" and event.get("where") == COUNTING:
             self._failed = True
         if kind not in ("call", "calls") or process is None:
@@ -138,12 +138,12 @@ class Calls:
         if kind == "call":
             self._call(event, process)
         else:
-            self._told(event, process)
+            self._take_counts(event, process)
 
     def _call(self, event: Event, process: Process) -> None:
         number = as_int(event.get("id"))
         arguments = known_values(event.get("arguments"))
-        call = decoded({"name": "", **event, "arguments": arguments}, Call, self._said.append)
+        call = decoded({"name": "", **event, "arguments": arguments}, Call, self._problems.append)
         if number is None or call is None or (call.kind == "cuda" and not call.name):
             return
         subject = self._subject(call.kind, event.get("subject") or call.name)
@@ -152,7 +152,7 @@ class Calls:
         subject.name = call.name
         subject.calls.append((process, number, call))
 
-    def _told(self, event: Event, process: Process) -> None:
+    def _take_counts(self, event: Event, process: Process) -> None:
         for text, value in as_map(event.get("counts")).items():
             count = as_int(value)
             if text.isdecimal() and len(text) < 10 and count is not None:
@@ -162,7 +162,7 @@ class Calls:
             if text.isdecimal() and len(text) < 10 and isinstance(error, str):
                 self._failures[process, int(text)] = error
         if (lost := event.get("lost")) is not None:
-            context = decoded(as_map(lost), _LostContext, self._said.append)
+            context = decoded(as_map(lost), _LostContext, self._problems.append)
             if context is not None:
                 self._lost[process] = context
                 for number in context.calls:
@@ -172,7 +172,7 @@ class Calls:
             counts = as_map(row)
             subject = self._subject(counts.get("kind"), counts.get("subject"))
             for by_process, name in (
-                (subject.others, "others"),
+                (subject.undescribed, "others"),
                 (subject.benchmarks, "benchmarks"),
             ):
                 by_process[process] = max(by_process.get(process, 0), as_int(counts.get(name)) or 0)
@@ -191,46 +191,52 @@ class Calls:
             subjects = self._cuda.get(base_name(variant.symbol), [])
         if not subjects:
             return variant
-        calls = sorted((c for s in subjects for c in self._of(s)), key=lambda c: c.first or 0)
+        calls = sorted(
+            (c for s in subjects for c in self._distinct_calls(s)), key=lambda c: c.first or 0
+        )
         return replace(
             variant,
-            launches=sum(c.count for c in calls) + sum(sum(s.others.values()) for s in subjects),
+            launches=sum(c.count for c in calls)
+            + sum(sum(s.undescribed.values()) for s in subjects),
             launches_exact=not self._failed
             and not any(process in self._open for s in subjects for process in s.processes()),
             benchmarks=sum(sum(s.benchmarks.values()) for s in subjects),
             calls=tuple(calls),
         )
 
-    def rest(self, graphs: Iterable[Graph]) -> tuple[Call, ...]:
+    def other_calls(self, graphs: Iterable[Graph]) -> tuple[Call, ...]:
         """Calls of graphs, under the graphs' ids, and of extensions' functions."""
         out: list[Call] = []
-        every = ((g.stages.get(Stage.OUTPUT_CODE), g) for g in graphs)
-        codes = {code.origin_path: g for code, g in every if code is not None}
+        graph_codes = ((g.stages.get(Stage.OUTPUT_CODE), g) for g in graphs)
+        codes = {code.origin_path: g for code, g in graph_codes if code is not None}
         for (kind, identity), subject in self._subjects.items():
             if kind == "extension":
-                out += self._of(subject)
+                out += self._distinct_calls(subject)
             elif kind == "graph":
                 graph = codes.get(identity)
                 text = text_of(graph.stages[Stage.OUTPUT_CODE].content) if graph else ""
                 inputs = _INPUTS.search(text)
                 names = re.findall(r"\w+", inputs[1]) if inputs else []
-                out += [_named(c, graph.id if graph else "", names) for c in self._of(subject)]
+                out += [
+                    _named(c, graph.id if graph else "", names)
+                    for c in self._distinct_calls(subject)
+                ]
         return tuple(out)
 
     def problems(self) -> Iterable[str]:
         """Sentences on malformed calls, and on those of which only a count was kept."""
-        yield from self._said
+        yield from self._problems
         yield from (lost.problem() for lost in self._lost.values())
         for (kind, _), subject in self._subjects.items():
-            others = sum(subject.others.values())
-            if others and subject.calls:
+            undescribed = sum(subject.undescribed.values())
+            if undescribed and subject.calls:
                 yield (
                     f"calls: the {NAMES.get(kind, kind)} {subject.name} was called in more than "
-                    f"{len(subject.calls)} distinct ways; {plural(others, 'more call')} "
-                    f"{'is' if others == 1 else 'are'} counted and not described"
+                    f"{len(subject.calls)} distinct ways; {plural(undescribed, 'more call')} "
+                    f"{'is' if undescribed == 1 else 'are'} counted and not described"
                 )
 
-    def _of(self, subject: _Subject) -> tuple[Call, ...]:
+    def _distinct_calls(self, subject: _Subject) -> tuple[Call, ...]:
         """Distinct calls in the order of first sight, those of several processes as one."""
         merged: dict[object, Call] = {}
         for process, number, call in subject.calls:
@@ -262,16 +268,16 @@ class Calls:
 
 
 def _wider(a: Argument, b: Argument) -> Argument:
-    every = [n for n in (a.low, b.low, a.high, b.high) if n is not None]
-    return replace(a, low=min(every, default=None), high=max(every, default=None))
+    limits = [n for n in (a.low, b.low, a.high, b.high) if n is not None]
+    return replace(a, low=min(limits, default=None), high=max(limits, default=None))
 
 
 def _named(call: Call, name: str, names: list[str]) -> Call:
     fits = len(names) == len(call.arguments)
-    own = names if fits else [a.name for a in call.arguments]
-    pairs = zip(call.arguments, own, strict=True)
+    argument_names = names if fits else [a.name for a in call.arguments]
+    pairs = zip(call.arguments, argument_names, strict=True)
     arguments = tuple(replace(a, name=n) for a, n in pairs)
-    renamed = {a.name: n for a, n in zip(call.arguments, own, strict=True)}
+    renamed = {a.name: n for a, n in zip(call.arguments, argument_names, strict=True)}
     shares = tuple(
         replace(s, first=renamed.get(s.first, s.first), second=renamed.get(s.second, s.second))
         for s in call.shares
@@ -320,12 +326,16 @@ class _Counted(Struct, frozen=True):
     captured: int = 0
 
 
-class _Made(Struct, frozen=True):
+class _CompilerProduct(Struct, frozen=True):
     """What a compiler was seen to make: names, and what it made them of."""
 
-    by: str
+    compiler: str
     name: str
     event: Event
+
+    @property
+    def identity(self) -> tuple[str, str, object]:
+        return self.compiler, self.name, self.event.get("symbol")
 
 
 @cache
@@ -339,9 +349,9 @@ def maker_of(libraries: Iterable[str]) -> str | None:
     """Who asked for a launch, by the libraries that it came through, innermost first."""
     for path in libraries:
         name = PurePath(path).name
-        known = next((maker for pattern, maker in makers() if pattern.search(path)), None)
-        if known or re.search(r"\.so(?:\.|$)", name):
-            return known or name.partition(".")[0].removeprefix("lib")
+        maker = next((maker for pattern, maker in makers() if pattern.search(path)), None)
+        if maker or re.search(r"\.so(?:\.|$)", name):
+            return maker or name.partition(".")[0].removeprefix("lib")
     return None
 
 
@@ -365,8 +375,8 @@ class DriverLaunches:
         self._kernels: dict[tuple[str | None, str], _Launches] = {}
         self._counts: dict[tuple[Process, int], _Counted] = {}
         self._lost: dict[tuple[Process, str], int] = {}
-        self._made: list[_Made] = []
-        self._refused: list[_Made] = []
+        self._made: list[_CompilerProduct] = []
+        self._refused: list[_CompilerProduct] = []
         # Kernels that were taken out of their modules: the blob of each, and the way back.
         self._alone: dict[tuple[str, str], str] = {}
         self._whole: dict[tuple[str, str], str] = {}
@@ -381,21 +391,17 @@ class DriverLaunches:
     def take(self, event: Event) -> None:
         """Take in an event of any kind; those that are not about this are ignored."""
         self.times.take(event)
-        process = self._processes.of(event)
+        process = self._processes.process_of(event)
         match event.get("event"):
             case "uncaptured" | "made_failed" as kind:
-                made = _Made(str(event.get("by")), str(event.get("name")), event)
+                product = _CompilerProduct(str(event.get("by")), str(event.get("name")), event)
                 if kind == "made_failed":
-                    self._refused.append(made)
+                    self._refused.append(product)
                 else:
                     # A later event of a compiler's product adds its machine code
-                    of = (made.by, made.name, event.get("symbol"))
                     if event.get("cubin") is not None:
-                        own = [(m.by, m.name, m.event.get("symbol")) for m in self._made]
-                        self._made = [
-                            m for m, key in zip(self._made, own, strict=True) if key != of
-                        ]
-                    self._made.append(made)
+                        self._made = [p for p in self._made if p.identity != product.identity]
+                    self._made.append(product)
             case "driver_kernel":
                 module, name, blob = (as_text(event.get(k)) for k in ("module", "name", "blob"))
                 if module and name and blob:
@@ -404,11 +410,11 @@ class DriverLaunches:
             case _ if process is None:
                 return
             case "driver":
-                beside, error = as_text(event.get("beside")), as_int(event.get("error"))
+                other_tool, error = as_text(event.get("beside")), as_int(event.get("error"))
                 why = None if error is None else f"CUPTI refused (error {error})"
                 why = as_text(event.get("why")) or why
-                if beside is not None:
-                    why = f"{beside} is set: another tool is at the driver"
+                if other_tool is not None:
+                    why = f"{other_tool} is set: another tool is at the driver"
                 if event.get("began") is True:
                     self.began = True
                 elif why is not None:
@@ -419,7 +425,7 @@ class DriverLaunches:
             case "driver_launch":
                 self._launch(event, process)
             case "driver_counts":
-                self._told(event, process)
+                self._take_counts(event, process)
 
     def _launch(self, event: Event, process: Process) -> None:
         symbol, number = as_text(event.get("name")), as_int(event.get("id"))
@@ -435,16 +441,16 @@ class DriverLaunches:
         if candidate is not None:
             self._candidates.setdefault((process[0], candidate), {})[process, number] = event
 
-    def _told(self, event: Event, process: Process) -> None:
+    def _take_counts(self, event: Event, process: Process) -> None:
         for text, value in as_map(event.get("counts")).items():
             numbers = [as_int(n) for n in value[:4]] if isinstance(value, list | tuple) else []
             if text.isdecimal() and len(text) < 10 and len(numbers) > 2 and None not in numbers:
                 self._counts[process, int(text)] = _Counted(*(n or 0 for n in numbers))
         if event.get("exact") is False:
             self._inexact.add(process)
-        for what in LOST:
-            if (lost := as_int(event.get(what))) is not None:
-                self._lost[process, what] = lost
+        for loss in LOST:
+            if (lost := as_int(event.get(loss))) is not None:
+                self._lost[process, loss] = lost
 
     # -- values ---------------------------------------------------------------------------------
 
@@ -454,23 +460,25 @@ class DriverLaunches:
         Launches of Triton's are counted where they are asked for, with their arguments; here only
         what replays of CUDA graphs add to them, less those that were asked for to be captured.
         """
-        if (launches := self._of(variant)) is None:
+        if (launches := self._launches_of(variant)) is None:
             return variant
-        own = {key: event for key, event in launches.calls.items() if not event.get("tuning")}
-        counts = [self._count(key, event) for key, event in own.items()]
+        program_launches = {
+            key: event for key, event in launches.calls.items() if not event.get("tuning")
+        }
+        counts = [self._count(key, event) for key, event in program_launches.items()]
         variant = replace(
             variant,
-            gpu_time=self.times.of(self._executed(launches, tuning=False)),
-            tuning_gpu_time=self.times.of(self._executed(launches, tuning=True)),
+            gpu_time=self.times.time_of(self._executed(launches, tuning=False)),
+            tuning_gpu_time=self.times.time_of(self._executed(launches, tuning=True)),
         )
         if variant.launches is not None:
-            more = sum(c.replayed - c.captured for c in counts)
+            replayed = sum(c.replayed - c.captured for c in counts)
             return replace(
                 variant,
-                launches=max(variant.launches + more, 0),
+                launches=max(variant.launches + replayed, 0),
                 calls=tuple(self._timed(launches, call) for call in variant.calls),
             )
-        told = any(event.get("parameters") for event in launches.calls.values())
+        has_parameters = any(event.get("parameters") for event in launches.calls.values())
         tuned = [self._count(k, e) for k, e in launches.calls.items() if e.get("tuning")]
         return replace(
             variant,
@@ -480,7 +488,9 @@ class DriverLaunches:
             benchmarks=sum(c.launched + c.replayed for c in tuned) if self._tells_tuning else None,
             calls=tuple(
                 self._timed(launches, call)
-                for call in self._calls(launches, argument_types(demangled) if told else ())
+                for call in self._calls(
+                    launches, argument_types(demangled) if has_parameters else ()
+                )
             ),
         )
 
@@ -495,18 +505,18 @@ class DriverLaunches:
 
     def _timed(self, launches: _Launches, call: Call) -> Call:
         """A call with the times of the launches that have its grid, block and shared memory."""
-        wanted = (call.grid, call.block, call.shared_bytes)
+        geometry = (call.grid, call.block, call.shared_bytes)
         counts = {
             key: count
             for key, count in self._executed(launches, tuning=False).items()
-            if _geometry(launches.calls[key]) == wanted
+            if _geometry(launches.calls[key]) == geometry
         }
-        return replace(call, gpu_time=self.times.of(counts))
+        return replace(call, gpu_time=self.times.time_of(counts))
 
     def times_by_grid(self, variant: Variant) -> Sequence[GpuTime | None]:
         """The times of an autotuner's launches of a variant for each grid, in the order in which
         one process first launched them; of several processes none, as they have no order."""
-        launches = self._of(variant)
+        launches = self._launches_of(variant)
         executed = {} if launches is None else self._executed(launches, tuning=True)
         if launches is None or len({process for process, _ in executed}) != 1:
             return ()
@@ -514,7 +524,7 @@ class DriverLaunches:
         for key in sorted(executed):
             grid = as_three(launches.calls[key].get("grid"))
             by_grid.setdefault(grid, {})[key] = executed[key]
-        return [self.times.of(counts) for counts in by_grid.values()]
+        return [self.times.time_of(counts) for counts in by_grid.values()]
 
     def candidate_time(self, pid: int, number: int) -> GpuTime | None:
         """The time of a call of a tuner's candidate that launches a library's kernels.
@@ -526,11 +536,11 @@ class DriverLaunches:
         outermost = {key: _outermost_operator(event) for key, event in launches.items()}
         if EMPTIES not in outermost.values():
             return None
-        return self.times.of_call(key for key, name in outermost.items() if name != EMPTIES)
+        return self.times.call_time(key for key, name in outermost.items() if name != EMPTIES)
 
     def launch_keys(self, variant: Variant) -> Iterable[LaunchKey]:
         """The processes and numbers of a variant's launches."""
-        launches = self._of(variant)
+        launches = self._launches_of(variant)
         return () if launches is None else launches.calls
 
     def first_launches(self, process: Process) -> tuple[frozenset[int], tuple[float, ...]]:
@@ -547,11 +557,11 @@ class DriverLaunches:
                     times.append(float(time))
         return frozenset(tuning), tuple(sorted(times))
 
-    def _of(self, variant: Variant) -> _Launches | None:
+    def _launches_of(self, variant: Variant) -> _Launches | None:
         if (stranger := self._strangers.get(variant.hash)) is not None:
             return stranger
-        held = variant.stages.get(Stage.SASS)
-        digest = digest_named(held.content) if held is not None else None
+        machine_code = variant.stages.get(Stage.SASS)
+        digest = digest_named(machine_code.content) if machine_code is not None else None
         if digest is None:
             return None
         module = self._whole.get((digest, variant.symbol), digest)
@@ -564,8 +574,8 @@ class DriverLaunches:
     def _calls(self, launches: _Launches, types: Sequence[str]) -> tuple[Call, ...]:
         """The calls of a kernel; ``others`` stands for those unlike all that are recorded."""
         calls: dict[object, Call] = {}
-        for key, event in launches.calls.items():
-            counts, names = self._count(key, event), event.get("operators")
+        for launch_key, event in launches.calls.items():
+            counts, names = self._count(launch_key, event), event.get("operators")
             count = counts.launched + counts.replayed
             if event.get("others") or event.get("tuning") or not count:
                 continue
@@ -580,172 +590,188 @@ class DriverLaunches:
                 # The event has the innermost first.
                 operators=tuple(map(str, reversed(names))) if isinstance(names, list) else (),
             )
-            alike = (
+            key = (
                 call.grid,
                 call.block,
                 call.shared_bytes,
                 call.operators if event.get("by_operator") else (),
             )
-            earlier = calls.get(alike)
-            calls[alike] = call if earlier is None else _together(earlier, call)
+            earlier = calls.get(key)
+            calls[key] = call if earlier is None else _together(earlier, call)
         return tuple(calls.values())
 
     def strangers(self, variants: Iterable[Variant]) -> Iterator[VariantOfKernel]:
         """A kernel for each that was launched and that is in no variant so far."""
         met = {
-            (digest_named(held.content), v.symbol)
+            (digest_named(machine_code.content), v.symbol)
             for v in variants
-            if (held := v.stages.get(Stage.SASS)) is not None
+            if (machine_code := v.stages.get(Stage.SASS)) is not None
         }
         for key, launches in self._kernels.items():
             counts = (self._count(k, e) for k, e in launches.calls.items())
             if key not in met and any(c.launched or c.replayed for c in counts):
                 yield self._stranger(launches)
         if not self.began:
-            for made in self._made:
-                if self._has_code(made) and not self._was_refused(made):
+            for product in self._made:
+                if self._has_code(product) and not self._was_refused(product):
                     # A kernel of which its compiler's text is all there is
                     stages = (Stage.TTIR, Stage.TTGIR, Stage.LLIR)
                     missing = dict.fromkeys(stages, "no Triton compiled it")
-                    why = f"{made.by} is not emulated, and there was no GPU to load it"
-                    yield self._of_compiler(made, missing | {Stage.SASS: why})
-        for made in self._refused:
+                    why = f"{product.compiler} is not emulated, and there was no GPU to load it"
+                    yield self._of_compiler(product, missing | {Stage.SASS: why})
+        for product in self._refused:
             # A kernel that its compiler refused, with the stages before
-            error = facts.of_compile(made.event, self._blob)
-            tool, said = (
-                (made.by, "it did not say why") if error is None else (error.tool, error.said)
+            error = facts.of_compile(product.event, self._blob)
+            tool, reason = (
+                (product.compiler, "it did not say why")
+                if error is None
+                else (error.tool, error.summary)
             )
-            missing = dict.fromkeys((Stage.TTIR, Stage.TTGIR), f"{made.by} makes none")
-            why = f"{tool or made.by} could not compile it: {said}"
+            missing = dict.fromkeys((Stage.TTIR, Stage.TTGIR), f"{product.compiler} makes none")
+            why = f"{tool or product.compiler} could not compile it: {reason}"
             missing |= dict.fromkeys((Stage.LLIR, Stage.PTX, Stage.SASS), why)
-            yield self._of_compiler(made, missing, error)
+            yield self._of_compiler(product, missing, error)
 
-    def _was_refused(self, made: _Made) -> bool:
+    def _was_refused(self, product: _CompilerProduct) -> bool:
         """Whether a kernel that has PTX was refused by the linker."""
-        symbol = made.event.get("symbol")
+        symbol = product.event.get("symbol")
         return symbol is not None and any(
-            r.by == made.by and r.event.get("symbol") == symbol for r in self._refused
+            r.compiler == product.compiler and r.event.get("symbol") == symbol
+            for r in self._refused
         )
 
-    def has_code(self, by: str, name: str) -> bool:
+    def has_code(self, compiler: str, name: str) -> bool:
         """Whether a compiler's code is there of a kernel that no driver was asked to launch."""
-        alike = (made for made in self._made if made.by == by and made.name == name)
-        return not self.began and any(map(self._has_code, alike))
+        products = (
+            product
+            for product in self._made
+            if product.compiler == compiler and product.name == name
+        )
+        return not self.began and any(map(self._has_code, products))
 
-    def _has_code(self, made: _Made) -> bool:
-        return any(self._blob(made.event.get(kind)) is not None for kind in ("ptx", "cubin"))
+    def _has_code(self, product: _CompilerProduct) -> bool:
+        return any(self._blob(product.event.get(kind)) is not None for kind in ("ptx", "cubin"))
 
     def _of_compiler(
-        self, made: _Made, missing: Mapping[Stage, str], error: Failure | None = None
+        self, product: _CompilerProduct, missing: Mapping[Stage, str], error: Failure | None = None
     ) -> VariantOfKernel:
         """A kernel of which its compiler alone has told, known by its PTX if that was compiled,
         and else by the request."""
-        symbol = as_text(made.event.get("symbol")) or made.name
+        symbol = as_text(product.event.get("symbol")) or product.name
         stages: dict[Stage, StageFile] = {}
-        more = self._compiled(made, symbol, stages)
-        held = stages.get(Stage.PTX, stages.get(Stage.SASS))
-        code = None if held is None else held.content
-        signature = sorted(as_map(more["signature"]).items())
-        asked = repr((made.by, made.name, signature, made.event.get("source")))
-        digest = hashlib.sha256(asked.encode("utf-8", "surrogatepass")).hexdigest()
+        fields = self._compiled(product, symbol, stages)
+        code_file = stages.get(Stage.PTX, stages.get(Stage.SASS))
+        code = None if code_file is None else code_file.content
+        signature = sorted(as_map(fields["signature"]).items())
+        request = repr((product.compiler, product.name, signature, product.event.get("source")))
+        digest = hashlib.sha256(request.encode("utf-8", "surrogatepass")).hexdigest()
         variant = Variant(
             id="",
             hash=digest_of(code) if code is not None and error is None else digest,
             symbol=symbol,
             target=self._target(stages) or (target_of(code, {}) if Stage.PTX in stages else None),
             stages=stages,
-            missing=_missing(missing, stages, made),
-            maker=made.by,
+            missing=_missing(missing, stages, product),
+            maker=product.compiler,
             error=error,
         )
-        key = ("extern", symbol, made.by)
-        return VariantOfKernel(key, Origin.EXTERN, symbol, replace(variant, **more))
+        key = ("extern", symbol, product.compiler)
+        return VariantOfKernel(key, Origin.EXTERN, symbol, replace(variant, **fields))
 
     def _stranger(self, launches: _Launches) -> VariantOfKernel:
         # The compilation whose machine code it is; else of those of that name the last.
-        named = [made for made in reversed(self._made) if _names(made, launches.symbol)]
+        named = [product for product in reversed(self._made) if _names(product, launches.symbol)]
         exact = (m for m in named if launches.module and m.event.get("cubin") == launches.module)
-        made = next(exact, next(iter(named), None))
+        product = next(exact, next(iter(named), None))
         modules = {m.event.get("ir") for m in named}
-        if made is not None and len(modules) > 1 and made.event.get("cubin") != launches.module:
-            why = f"{len(modules)} modules that {made.by} compiled have a kernel of this name"
+        if (
+            product is not None
+            and len(modules) > 1
+            and product.event.get("cubin") != launches.module
+        ):
+            compiler = product.compiler
+            why = f"{len(modules)} modules that {compiler} compiled have a kernel of this name"
             lacks = dict.fromkeys(("source", "ir", "output_code", "ttir", "llir", "ptx"), why)
-            made = _Made(made.by, made.name, {"lacks": lacks})
+            product = _CompilerProduct(product.compiler, product.name, {"lacks": lacks})
         stages: dict[Stage, StageFile] = {}
-        by = made.by if made is not None else maker_of(launches.libraries)
+        maker = product.compiler if product is not None else maker_of(launches.libraries)
         from_library = launches.libraries[0] if launches.libraries else None
-        whole = self._blob(launches.module)
-        alone = self._blob(self._alone.get((launches.module or "", launches.symbol)))
-        if alone is not None:
-            stages[Stage.SASS] = StageFile(alone, from_library, "nvdisasm -c")
-        elif whole is not None:
-            code = KernelOfModule(whole, launches.symbol)
+        module = self._blob(launches.module)
+        extracted = self._blob(self._alone.get((launches.module or "", launches.symbol)))
+        if extracted is not None:
+            stages[Stage.SASS] = StageFile(extracted, from_library, "nvdisasm -c")
+        elif module is not None:
+            code = KernelOfModule(module, launches.symbol)
             stages[Stage.SASS] = StageFile(code, from_library, "nvdisasm -c")
         missing = dict.fromkeys((Stage.TTIR, Stage.TTGIR, Stage.LLIR), "no Triton compiled it")
         missing[Stage.PTX] = "only its machine code passes the driver"
         missing[Stage.SASS] = "the module that it is in could not be kept"
-        more = {} if made is None else self._compiled(made, launches.symbol, stages)
+        fields = {} if product is None else self._compiled(product, launches.symbol, stages)
         # A kernel's own: a module has hundreds, and all that is known is known of one.
         identity = f"{launches.module}\0{launches.symbol}".encode("utf-8", "surrogatepass")
-        own = hashlib.sha256(identity).hexdigest()
-        self._strangers[own] = launches
+        digest = hashlib.sha256(identity).hexdigest()
+        self._strangers[digest] = launches
         variant = Variant(
             id="",
-            hash=own,
+            hash=digest,
             symbol=launches.symbol,
             target=self._target(stages),
             stages=stages,
-            missing=_missing(missing, stages, made),
-            maker=by,
+            missing=_missing(missing, stages, product),
+            maker=maker,
             library=from_library,
         )
-        key = ("extern", launches.symbol, by or "")
-        return VariantOfKernel(key, Origin.EXTERN, launches.symbol, replace(variant, **more))
+        key = ("extern", launches.symbol, maker or "")
+        return VariantOfKernel(key, Origin.EXTERN, launches.symbol, replace(variant, **fields))
 
     def _target(self, stages: Mapping[Stage, StageFile]) -> str | None:
-        if (held := stages.get(Stage.SASS)) is None:
+        if (machine_code := stages.get(Stage.SASS)) is None:
             return None
-        module = held.content.module if isinstance(held.content, KernelOfModule) else held.content
+        module = machine_code.content
+        if isinstance(module, KernelOfModule):
+            module = module.module
         name = digest_named(module) or ""
         if name not in self._targets:  # a module may have hundreds of kernels, and 60 MB
             with suppress(PtxviewError):
                 self._targets[name] = architecture(module.read())
         return self._targets.get(name)
 
-    def _compiled(self, made: _Made, symbol: str, stages: dict[Stage, StageFile]) -> dict[str, Any]:
+    def _compiled(
+        self, product: _CompilerProduct, symbol: str, stages: dict[Stage, StageFile]
+    ) -> dict[str, Any]:
         """Add the stages that a compiler's own words hold; the kernel's lines in its source, its
         options and the types of its parameters, as fields of a variant."""
         span: tuple[int, int] | None = None
-        if (source := self._blob(made.event.get("source"))) is not None:
-            path = as_text(made.event.get("path"))
-            stages[Stage.SOURCE] = StageFile(source, path, f"what {made.by} was given")
-            span = facts.lines_of(made.event) or cuda_span(text_of(source), base_name(symbol))
+        if (source := self._blob(product.event.get("source"))) is not None:
+            path = as_text(product.event.get("path"))
+            stages[Stage.SOURCE] = StageFile(source, path, f"what {product.compiler} was given")
+            span = facts.lines_of(product.event) or cuda_span(text_of(source), base_name(symbol))
         texts = (Stage.IR, Stage.OUTPUT_CODE, Stage.TTIR, Stage.LLIR, Stage.PTX)
-        paths, said = as_map(made.event.get("paths")), as_map(made.event.get("said"))
+        paths, authors = as_map(product.event.get("paths")), as_map(product.event.get("said"))
         for stage, key in (*((s, s.value) for s in texts), (Stage.SASS, "cubin")):
-            if stage not in stages and (content := self._blob(made.event.get(key))) is not None:
-                told_by = made.by if stage is not Stage.SASS else "nvdisasm -c"
-                told_by = as_text(said.get(key)) or told_by
+            if stage not in stages and (content := self._blob(product.event.get(key))) is not None:
+                told_by = product.compiler if stage is not Stage.SASS else "nvdisasm -c"
+                told_by = as_text(authors.get(key)) or told_by
                 stages[stage] = StageFile(content, as_text(paths.get(key)), told_by)
         code = stages.get(Stage.OUTPUT_CODE)
         embedded = None if code is None or code.origin_path is None else (code.origin_path, 1)
-        options = made.event.get("options")
-        config = as_map(made.event.get("config"))
+        options = product.event.get("options")
+        config = as_map(product.event.get("config"))
         if isinstance(options, list):
             config = {**config, "flags": [str(o) for o in options]}
-        signature = {k: str(v) for k, v in as_map(made.event.get("signature")).items()}
+        signature = {k: str(v) for k, v in as_map(product.event.get("signature")).items()}
         return {"span": span, "config": config, "signature": signature, "embedded": embedded}
 
-    def captured(self, by: str, name: str) -> bool:
+    def captured(self, compiler: str, name: str) -> bool:
         """Whether a kernel that a compiler was seen to make is here by its launches, or was never
         launched, since all launches were seen."""
         if self.began and not self._blind:
             return True
-        of_it = [m for m in self._made if m.by == by and m.name == name]
+        of_it = [m for m in self._made if m.compiler == compiler and m.name == name]
         if of_it and all(map(self._was_refused, of_it)):
             return True  # as one that failed
-        made = _Made(by, name, {})
-        return any(_names(made, symbol) for _, symbol in self._kernels)
+        product = _CompilerProduct(compiler, name, {})
+        return any(_names(product, symbol) for _, symbol in self._kernels)
 
     def problems(self) -> Iterator[str]:
         """Sentences on what was not seen, and on what was seen and could not be recorded."""
@@ -758,7 +784,7 @@ class DriverLaunches:
                 else f"the driver's launches were not seen: {why}"
             )
         for key, (word, matter) in LOST.items():
-            if n := sum(lost for (_, what), lost in self._lost.items() if what == key):
+            if n := sum(lost for (_, loss), lost in self._lost.items() if loss == key):
                 yield f"the driver's launches: {counted(n, word)} {matter}"
 
 
@@ -777,32 +803,36 @@ def digest_named(content: Content) -> str | None:
 
 
 def _missing(
-    reasons: Mapping[Stage, str], stages: Mapping[Stage, StageFile], made: _Made | None
+    reasons: Mapping[Stage, str],
+    stages: Mapping[Stage, StageFile],
+    product: _CompilerProduct | None,
 ) -> dict[Stage, str]:
     """The reasons for the stages that a kernel lacks, the compiler's own first."""
-    every = {**reasons, Stage.SOURCE: "what it was compiled from was not seen"}
-    words = {} if made is None else as_map(made.event.get("lacks"))
-    every |= {stage: str(words[stage]) for stage in Stage if stage in words}
-    return {stage: why for stage, why in every.items() if stage not in stages}
+    all_reasons = {**reasons, Stage.SOURCE: "what it was compiled from was not seen"}
+    words = {} if product is None else as_map(product.event.get("lacks"))
+    all_reasons |= {stage: str(words[stage]) for stage in Stage if stage in words}
+    return {stage: why for stage, why in all_reasons.items() if stage not in stages}
 
 
-def _names(made: _Made, symbol: str) -> bool:
+def _names(product: _CompilerProduct, symbol: str) -> bool:
     """Whether what a compiler named is this symbol: itself, its base name, or the jiterator's."""
-    name = made.name
-    if symbol in (name, as_text(made.event.get("symbol"))) or base_name(symbol) == name:
+    name = product.name
+    if symbol in (name, as_text(product.event.get("symbol"))) or base_name(symbol) == name:
         return True
-    jiterated = made.by.endswith("jiterator")
+    jiterated = product.compiler.endswith("jiterator")
     return jiterated and bool(re.fullmatch(rf"{re.escape(name)}_(\w+_)?kernel", symbol))
 
 
-def _together(one: Call, two: Call) -> Call:
+def _together(first: Call, second: Call) -> Call:
     """Calls that were made alike in two processes: of arguments, what they have in common."""
     arguments = (
         a if a == b else replace(a, value=None, alignment=None)
-        for a, b in zip(one.arguments, two.arguments, strict=False)
+        for a, b in zip(first.arguments, second.arguments, strict=False)
     )
-    same = len(one.arguments) == len(two.arguments)
-    return replace(one, count=one.count + two.count, arguments=tuple(arguments) if same else ())
+    same = len(first.arguments) == len(second.arguments)
+    return replace(
+        first, count=first.count + second.count, arguments=tuple(arguments) if same else ()
+    )
 
 
 _FORMATS = {
@@ -828,20 +858,20 @@ _FORMATS = {
 HIGHEST_ALIGNMENT = 512
 
 
-def _arguments(value: object, varied: int, types: Sequence[str]) -> tuple[Argument, ...]:
+def _arguments(parameters: object, varied: int, types: Sequence[str]) -> tuple[Argument, ...]:
     """Parameters of launches: the value that all of them had, None if it was not always the same.
 
     An address is hexadecimal text, with its alignment; what is neither a number nor an address has
     no value.
     """
-    texts = [str(t) for t in value] if isinstance(value, list) else []
+    texts = [str(t) for t in parameters] if isinstance(parameters, list) else []
     fits = len(types) == len(texts)
     out = []
     for n, text in enumerate(texts):
         kind = types[n] if fits else None
         raw = bytes.fromhex(text) if re.fullmatch("(?:[0-9a-f]{2})*", text) else b""
-        plain, alignment = (None, None) if varied >> n & 1 else _value(raw, kind)
-        out.append(Argument(f"parameter {n}", kind, plain, alignment=alignment))
+        value, alignment = (None, None) if varied >> n & 1 else _value(raw, kind)
+        out.append(Argument(f"parameter {n}", kind, value, alignment=alignment))
     return tuple(out)
 
 
@@ -852,5 +882,5 @@ def _value(raw: bytes, kind: str | None) -> tuple[int | float | bool | str | Non
         return hex(address), min(address & -address or HIGHEST_ALIGNMENT, HIGHEST_ALIGNMENT)
     if (form := _FORMATS.get(base)) is None or struct.calcsize(f"<{form}") != len(raw):
         return None, None
-    (plain,) = struct.unpack(f"<{form}", raw)
-    return plain, None
+    (number,) = struct.unpack(f"<{form}", raw)
+    return number, None

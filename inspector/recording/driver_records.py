@@ -131,11 +131,11 @@ def keep_records(folder: Path, blob: Callable[[bytes], object]) -> None:
     """Turn the records of a recording's folder into events, and the cubins of kernels into blobs.
     Raises ``OSError`` if they cannot be written, ``Unreadable`` if a file cannot be read."""
     for file in filter(lambda file: is_records(file.name), files.files_in(folder)):
-        left = files.Allowance(share=2)
+        allowance = files.Allowance(share=2)
         target = file.with_name(f"events-{file.stem}.jsonl")
         part, modules = target.with_name(f".{target.name}"), dict[str, PartContent]()
         with part.open("w", encoding="ascii") as out:
-            for _, event in read_records(file, partial(left.take, what=file.name), modules):
+            for _, event in read_records(file, partial(allowance.take, label=file.name), modules):
                 out.write(json.dumps(event, separators=(",", ":")) + "\n")
         for module in modules.values():
             blob(module.read())
@@ -163,14 +163,14 @@ class _Decoder:
             with suppress(struct.error, ValueError):
                 record = _Record(self._data[begin:end])
                 address, library, symbol = record.numbers("<QII")
-                if library + symbol == record.left:
+                if library + symbol == record.remaining:
                     self._frames[address] = _path(record.data(library)), _text(record.data(symbol))
         makers = {
             BEGAN: self._began,
             ENTRY: self._entry,
             REFUSED: self._refused,
             COUNTS: self._counts,
-            LEFT: self._left,
+            LEFT: self._ended,
             TIMES: self._times,
         }
         damaged, latest = 0, 0.0
@@ -193,14 +193,14 @@ class _Decoder:
             yield {"event": "problem", "where": "driver", "text": text, "time": latest}
 
     def _rows(self) -> Iterator[tuple[int, int, int, int]]:
-        at, size = 0, len(self._data)
-        while at + _RECORD.size <= size:
-            kind, length, nanoseconds = _RECORD.unpack_from(self._data, at)
-            begin, at = at + _RECORD.size, at + _RECORD.size + length
-            if at > size:
+        offset, size = 0, len(self._data)
+        while offset + _RECORD.size <= size:
+            kind, length, nanoseconds = _RECORD.unpack_from(self._data, offset)
+            begin, offset = offset + _RECORD.size, offset + _RECORD.size + length
+            if offset > size:
                 return
             self._take(ROW + (0 if kind == MODULE else SPREAD * length))
-            yield kind, begin, at, nanoseconds
+            yield kind, begin, offset, nanoseconds
 
     # -- records --------------------------------------------------------------------------------
 
@@ -208,7 +208,7 @@ class _Decoder:
         form, error = record.numbers("<Ii")
         if form not in FORMATS:
             raise ValueError("it is of another version")
-        program = _path(record.data(record.left))
+        program = _path(record.data(record.remaining))
         why = {"error": error} if error > 0 else {"why": ERRORS.get(error, str(error))}
         yield {"event": "driver", "schema": 1, "began": not error, **(why if error else {})}
         if program and not PurePath(program).name.startswith("python"):
@@ -222,12 +222,12 @@ class _Decoder:
             raise ValueError(f"its number, {number}, is above {MAX_ENTRIES - 1:,}")
         if number in self._seen:
             raise ValueError(f"an earlier launch has its number, {number}")
-        if 8 * frames + 2 * parameters + size + text != record.left:
+        if 8 * frames + 2 * parameters + size + text != record.remaining:
             raise ValueError("its sizes do not fit")
         libraries, operators = self._callers(record.numbers(f"<{frames}Q"))
         values = [record.data(length).hex() for length in record.numbers(f"<{parameters}H")]
         symbol = record.data(text)
-        if record.left or not symbol:
+        if record.remaining or not symbol:
             raise ValueError("its sizes do not fit")
         self._seen.add(number)
         event: Event = {
@@ -246,13 +246,13 @@ class _Decoder:
         if not flags & OTHERS:
             event |= {"grid": dims[:3], "block": dims[3:6], "shared_bytes": dims[6]}
             event |= {"cluster": dims[7:10] if dims[7] else None, "parameters": values}
-        known = {k: v for k, v in event.items() if v is not None and v is not False and v != []}
-        yield {"event": "driver_launch", **known}
+        fields = {k: v for k, v in event.items() if v is not None and v is not False and v != []}
+        yield {"event": "driver_launch", **fields}
 
     def _refused(self, record: _Record) -> Iterator[Event]:
         module, *dims = record.numbers("<i7I")
         sizes = record.numbers("<3I")
-        if sum(sizes) != record.left:
+        if sum(sizes) != record.remaining:
             raise ValueError("its sizes do not fit")
         symbol, kind, error = map(record.data, sizes)
         digest = self._module_of(module, symbol)
@@ -268,26 +268,26 @@ class _Decoder:
         }
 
     def _counts(self, record: _Record) -> Iterator[Event]:
-        sampled, many, *lost = record.numbers("<II6Q")
-        if many * 40 != record.left:
+        sampled, row_count, *lost = record.numbers("<II6Q")
+        if row_count * 40 != record.remaining:
             raise ValueError("its sizes do not fit")
-        rows = struct.iter_unpack("<5Q", record.data(record.left))
+        rows = struct.iter_unpack("<5Q", record.data(record.remaining))
         counts = {str(row[0]): list(row[1:]) for row in rows if row[0] < MAX_ENTRIES}
-        told = {key: n for key, n in zip(LOST, lost, strict=True) if n}
-        yield {"event": "driver_counts", "counts": counts, "exact": not sampled, **told}
+        losses = {key: n for key, n in zip(LOST, lost, strict=True) if n}
+        yield {"event": "driver_counts", "counts": counts, "exact": not sampled, **losses}
 
     def _times(self, record: _Record) -> Iterator[Event]:
-        many, _, lost = record.numbers("<IIQ")
-        if many * 40 != record.left:
+        row_count, _, lost = record.numbers("<IIQ")
+        if row_count * 40 != record.remaining:
             raise ValueError("its sizes do not fit")
-        rows = struct.iter_unpack("<3Q4I", record.data(record.left))
+        rows = struct.iter_unpack("<3Q4I", record.data(record.remaining))
         times = {str(row[0]): list(row[1:]) for row in rows if row[0] < MAX_ENTRIES}
         yield {"event": "driver_times", "times": times, "lost": lost}
 
-    def _left(self, record: _Record) -> Iterator[Event]:
+    def _ended(self, record: _Record) -> Iterator[Event]:
         (error,) = record.numbers("<i")
         why = {"error": error} if error else {}
-        yield {"event": "driver_left", "why": _text(record.data(record.left)), **why}
+        yield {"event": "driver_left", "why": _text(record.data(record.remaining)), **why}
 
     # -- meaning --------------------------------------------------------------------------------
 
@@ -337,23 +337,23 @@ class _Record:
         self._rest = memoryview(data)
 
     @property
-    def left(self) -> int:
+    def remaining(self) -> int:
         return len(self._rest)
 
     def numbers(self, form: str) -> tuple[int, ...]:
         return struct.unpack(form, self.data(struct.calcsize(form)))
 
     def data(self, size: int) -> bytes:
-        taken, self._rest = self._rest[:size], self._rest[size:]
-        return bytes(taken)
+        piece, self._rest = self._rest[:size], self._rest[size:]
+        return bytes(piece)
 
 
 def operator_of(symbol: str) -> str | None:
     """ATen's operator, or the node of the backward pass, that a mangled function is of."""
     for pattern, methods in _OPERATORS:
-        if (found := pattern.match(symbol)) is not None:
-            size = int(found[1])
-            name, method = found[2][:size], found[2][size:]
+        if (match := pattern.match(symbol)) is not None:
+            size = int(match[1])
+            name, method = match[2][:size], match[2][size:]
             return name if len(name) == size and method.startswith(methods) else None
     return None
 

@@ -80,7 +80,10 @@ def known_values(arguments: object) -> object:
     unknown then: a uint64 has more."""
     if not isinstance(arguments, list):
         return arguments
-    return [_known_value(one) if isinstance(one, Mapping) else one for one in arguments]
+    return [
+        _known_value(argument) if isinstance(argument, Mapping) else argument
+        for argument in arguments
+    ]
 
 
 def _known_value(argument: Mapping[str, object]) -> Mapping[str, object]:
@@ -98,7 +101,7 @@ class Processes:
         self._kind = kind
         self._begun: Counter[int] = Counter()
 
-    def of(self, event: Event) -> Process | None:
+    def process_of(self, event: Event) -> Process | None:
         if (pid := as_int(event.get("pid"))) is None:
             return None
         self._begun[pid] += event.get("event") == self._kind
@@ -171,9 +174,9 @@ def lines_of(event: Event) -> tuple[int, int] | None:
 def cuda_kernels(text: str) -> tuple[str, ...]:
     """Names of the ``__global__`` functions of CUDA C++, as they are written there."""
     names: dict[str, None] = {}
-    for found in re.finditer("__global__", text):
+    for match in re.finditer("__global__", text):
         head = re.sub(
-            r"__launch_bounds__\s*\([^()]*\)", " ", text[found.end() : found.start() + PROLOGUE]
+            r"__launch_bounds__\s*\([^()]*\)", " ", text[match.end() : match.start() + PROLOGUE]
         )
         name = _NAME.search(head.partition("(")[0]) if "(" in head else None
         if name:
@@ -237,8 +240,8 @@ def figures_of(event: Event) -> tuple[str, Resources]:
 
 def options_of(event: Event, metadata: Mapping[str, object]) -> dict[str, object]:
     """Triton's options among a kernel's metadata, or beside them in an exported recording."""
-    told = {**as_map(event.get("options")), **metadata}
-    return {k: v for k, v in told.items() if k in OPTIONS and v is not None}
+    options = {**as_map(event.get("options")), **metadata}
+    return {k: v for k, v in options.items() if k in OPTIONS and v is not None}
 
 
 # -- resources -------------------------------------------------------------------------------------
@@ -323,8 +326,8 @@ def max_threads(ptx: str) -> dict[str, int]:
 def merge(*parts: Resources) -> Resources:
     figures: dict[str, int | None] = {}
     for name in Resources.__struct_fields__:
-        known = (value for part in parts if (value := getattr(part, name)) is not None)
-        figures[name] = next(known, None)
+        values = (value for part in parts if (value := getattr(part, name)) is not None)
+        figures[name] = next(values, None)
     return Resources(**figures)
 
 
@@ -341,26 +344,34 @@ def messages_from(listed: object) -> tuple[CompilerMessage, ...]:
     items = listed[:MAX_MESSAGES] if isinstance(listed, list | tuple) else ()
     read = (decoded({"tool": "", **as_map(i)}, CompilerMessage, lambda _: None) for i in items)
     return tuple(
-        one if one.severity in SEVERITIES else replace(one, severity="note")
-        for one in read
-        if one is not None
+        message if message.severity in SEVERITIES else replace(message, severity="note")
+        for message in read
+        if message is not None
     )
 
 
 def columns(compilations: Sequence[Compilation]) -> dict[tuple[str, str], dict[str, object]]:
     """What tells compiled variants from each other, by hash and symbol: targets and options as they
     were asked for, where those differ. One of several compilations has all of them."""
-    made: dict[tuple[str, str], list[Compilation]] = {}
-    for one in compilations:
-        for symbol in (one.symbols or filter(None, (one.kernel,))) if one.hash else ():
-            made.setdefault((one.hash or "", symbol), []).append(one)
-    targets, options = ({getattr(one, n) for one in compilations} for n in ("target", "options"))
-    out: dict[tuple[str, str], dict[str, object]] = {key: {} for key in made}
-    for key, mine in made.items():
+    by_result: dict[tuple[str, str], list[Compilation]] = {}
+    for compilation in compilations:
+        for symbol in (
+            (compilation.symbols or filter(None, (compilation.kernel,))) if compilation.hash else ()
+        ):
+            by_result.setdefault((compilation.hash or "", symbol), []).append(compilation)
+    targets, options = (
+        {getattr(compilation, n) for compilation in compilations} for n in ("target", "options")
+    )
+    out: dict[tuple[str, str], dict[str, object]] = {key: {} for key in by_result}
+    for key, attempts in by_result.items():
         if len(targets) > 1:
-            out[key]["target"] = ", ".join(dict.fromkeys(one.target for one in mine))
+            out[key]["target"] = ", ".join(
+                dict.fromkeys(compilation.target for compilation in attempts)
+            )
         if len(options) > 1:
-            out[key]["options"] = " | ".join(dict.fromkeys(one.options or "(none)" for one in mine))
+            out[key]["options"] = " | ".join(
+                dict.fromkeys(compilation.options or "(none)" for compilation in attempts)
+            )
     return out
 
 
@@ -406,10 +417,10 @@ Line = Callable[[str, int], str | None]
 """The text of a line of a file that a compiler named; None where it is not known."""
 
 
-def messages_of(said: str, tool: str, line_of: Line) -> tuple[CompilerMessage, ...]:
+def messages_of(output: str, tool: str, line_of: Line) -> tuple[CompilerMessage, ...]:
     """The messages in what a compiler printed, in its order, each once. ``tool`` printed it, where
     a line does not say which tool did. ``line_of`` reads the lines that are named."""
-    return tuple(dict.fromkeys(_messages(said.splitlines(), tool, line_of)))[:MAX_MESSAGES]
+    return tuple(dict.fromkeys(_messages(output.splitlines(), tool, line_of)))[:MAX_MESSAGES]
 
 
 def _messages(rows: Sequence[str], tool: str, line_of: Line) -> Iterator[CompilerMessage]:
@@ -444,9 +455,9 @@ def _column(rows: Sequence[str], index: int, source: str | None) -> int | None:
         return None
     printed, caret = rows[index + 1], rows[index + 2].index("^")
     margin = len(printed) - len(printed.lstrip())
-    own = printed if source is None else source
+    line = printed if source is None else source
     offset = caret - margin
-    return len(own) - len(own.lstrip()) + offset + 1 if offset >= 0 else None
+    return len(line) - len(line.lstrip()) + offset + 1 if offset >= 0 else None
 
 
 def first_error(messages: Sequence[CompilerMessage]) -> str | None:
@@ -506,13 +517,18 @@ def of_launch(event: Event) -> Failure | None:
     kind, error = as_text(event.get("kind")), as_text(event.get("error"))
     if kind is None or error is None:
         return None
-    if (asked := as_int(event.get("shared_bytes"))) is not None:  # the driver's words alone
-        sizes = [as_three(event.get(key)) for key in ("grid", "block")]
-        grid, block = ("×".join(map(str, size or "?")) for size in sizes)
-        error += (
-            f" (grid {grid}, blocks of {block}, {counted(asked, 'byte')} of dynamic shared memory)"
-        )
+    shared_bytes = as_int(event.get("shared_bytes"))
+    if shared_bytes is not None:  # the driver's own text names none
+        grid = _size_text(as_three(event.get("grid")))
+        block = _size_text(as_three(event.get("block")))
+        shared = f"{counted(shared_bytes, 'byte')} of dynamic shared memory"
+        error += f" (grid {grid}, blocks of {block}, {shared})"
     return _limited(event, Failure(f"{kind}: {error}", stage=LAUNCH, tool="driver", kind=kind))
+
+
+def _size_text(size: tuple[int, int, int] | None) -> str:
+    """A grid or a block for a message: ``32×1×1``."""
+    return "?" if size is None else "×".join(map(str, size))
 
 
 def of_graph(event: Event, blob: Blob) -> Failure | None:
@@ -523,14 +539,14 @@ def of_graph(event: Event, blob: Blob) -> Failure | None:
     figures = as_map(event.get("figures")) if event.get("event") == "compile_end" else {}
     if not (text := (as_text(figures.get("fail_reason")) or "").strip()):
         return None
-    said = error_line(text)
+    message = error_line(text)
     file = as_text(figures.get("fail_user_frame_filename"))
     line = as_int(figures.get("fail_user_frame_lineno"))
     return Failure(
-        said,
+        message,
         tool="torch",
         kind=as_text(figures.get("fail_type")),
-        messages=(CompilerMessage("error", said, "torch", file, line),),
+        messages=(CompilerMessage("error", message, "torch", file, line),),
         log=BytesContent(text.encode("utf-8", "backslashreplace")),
     )
 
@@ -560,7 +576,7 @@ def of_build(event: Event, blob: Blob) -> Iterator[FailedSource]:
     digests |= as_map(event.get("sources"))
     for block in re.finditer(r"^FAILED: .*\n(?P<command>.*)\n", log, flags=re.MULTILINE):
         end = _ENDS.search(log, block.end())
-        said = log[block.end() : len(log) if end is None else end.start()]
+        output = log[block.end() : len(log) if end is None else end.start()]
         try:
             argv = tuple(shlex.split(block["command"]))
         except ValueError:
@@ -571,7 +587,7 @@ def of_build(event: Event, blob: Blob) -> Iterator[FailedSource]:
         path = named if named.startswith("/") else f"{directory}/{named}"
         digest = digests.get(path)
         tool = "nvcc" if path.endswith(".cu") else PurePath(argv[0]).name
-        failure = of_log(said, tool, path, blob(digest), block["command"])
+        failure = of_log(output, tool, path, blob(digest), block["command"])
         if failure is not None:
             target = re.search(r"\b(?:sm|compute)_(\d+[af]?)\b", block["command"])
             yield FailedSource(path, digest, argv, target and f"sm_{target[1]}", failure)
@@ -600,8 +616,8 @@ def of_log(
     rows = text_of(content).splitlines()
 
     def line_of(file: str, n: int) -> str | None:
-        own = PurePath(file).name == PurePath(path).name
-        return rows[n - 1] if own and 0 < n <= len(rows) else None
+        is_source = PurePath(file).name == PurePath(path).name
+        return rows[n - 1] if is_source and 0 < n <= len(rows) else None
 
     messages = messages_of(log, tool, line_of)
     first = next((m for m in messages if m.severity == "error"), None)
@@ -650,26 +666,26 @@ class Failures:
 
     def attempts(self, compilations: Iterable[Compilation]) -> None:
         """Take in the failed compilations of ``ptxview compile``."""
-        for one in compilations:
-            if one.failed is not None and one.hash is not None:
-                self._attempts.setdefault(one.hash, one)
+        for compilation in compilations:
+            if compilation.failed is not None and compilation.hash is not None:
+                self._attempts.setdefault(compilation.hash, compilation)
 
-    def of(self, variant: Variant) -> Failure | None:
+    def failure_of(self, variant: Variant) -> Failure | None:
         """Why a variant failed, None where it did not. What was refused with one launch and ran
         with another came to something."""
-        own, attempt = variant.error, self._attempts.get(variant.hash)
-        if own is None and (attempt is None or Stage.SASS in variant.stages):
+        error, attempt = variant.error, self._attempts.get(variant.hash)
+        if error is None and (attempt is None or Stage.SASS in variant.stages):
             if variant.hash in self._loaded:
                 return None
             return self._refused.get(variant.hash) or self._unlaunched(variant)
         words = self._words.get(variant.hash)
-        if own is not None and words is not None:
-            return replace(own, message=words.message, messages=words.messages, log=words.log)
-        if attempt is None or (own is not None and own.messages):
-            return own
+        if error is not None and words is not None:
+            return replace(error, message=words.message, messages=words.messages, log=words.log)
+        if attempt is None or (error is not None and error.messages):
+            return error
         return Failure(
             attempt.failed or "",
-            None if own is None else own.stage,
+            None if error is None else error.stage,
             (attempt.tool or "").partition(" ")[0] or None,
             messages=attempt.messages,
         )

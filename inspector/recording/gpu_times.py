@@ -148,7 +148,7 @@ class GpuTimes:
 
     def take(self, event: Event) -> None:
         """Take in an event of any kind; those that are not about this are ignored."""
-        process = self._processes.of(event)
+        process = self._processes.process_of(event)
         if process is None:
             return
         match event.get("event"):
@@ -169,7 +169,7 @@ class GpuTimes:
             if number.isdecimal() and len(number) < 10 and times is not None:
                 self._times[process, int(number)] = times
 
-    def of(self, counts: Mapping[LaunchKey, int]) -> GpuTime | None:
+    def time_of(self, counts: Mapping[LaunchKey, int]) -> GpuTime | None:
         """The times of launches by their keys, each made as often as ``counts`` says."""
         rows = [(self._times[key], count) for key, count in counts.items() if key in self._times]
         launches = sum(count for _, count in rows)
@@ -183,15 +183,15 @@ class GpuTimes:
             quartiles_us=_quartiles_us(rows),
         )
 
-    def of_call(self, keys: Iterable[LaunchKey]) -> GpuTime | None:
+    def call_time(self, keys: Iterable[LaunchKey]) -> GpuTime | None:
         """The time of calls that launch these kernels, each as often in every call.
 
         What was launched less than half as often as the others prepared the calls. Quartiles of
         several kernels are summed.
         """
         rows = [self._times[key] for key in keys if key in self._times]
-        most = max((times.timed for times in rows), default=0)
-        rows = [times for times in rows if times.timed * 2 >= most]
+        max_timed = max((times.timed for times in rows), default=0)
+        rows = [times for times in rows if times.timed * 2 >= max_timed]
         if not rows:
             return None
         calls = min(times.timed for times in rows)
@@ -215,10 +215,10 @@ class GpuTimes:
 
 def _launch_times(value: object) -> LaunchTimes | None:
     numbers = [as_int(n) for n in value] if isinstance(value, list | tuple) else []
-    known = [n for n in numbers if n is not None and n >= 0]
-    if len(numbers) != 6 or len(known) != 6 or not known[0]:
+    figures = [n for n in numbers if n is not None and n >= 0]
+    if len(numbers) != 6 or len(figures) != 6 or not figures[0]:
         return None
-    timed, total, shortest, low, middle, high = known
+    timed, total, shortest, low, middle, high = figures
     return LaunchTimes(timed, total, shortest, (low, middle, high))
 
 
@@ -228,13 +228,13 @@ def _quartiles_us(rows: list[tuple[LaunchTimes, int]]) -> tuple[float, float, fl
         low, middle, high = rows[0][0].quartiles
         return low / 1e3, middle / 1e3, high / 1e3
     points = sorted((ns, count) for times, count in rows for ns in times.quartiles)
-    whole = sum(count for _, count in points)
-    found = []
+    total = sum(count for _, count in points)
+    quartiles = []
     for share in (0.25, 0.5, 0.75):
-        seen = 0
+        passed = 0
         for ns, count in points:
-            seen += count
-            if seen >= share * whole:
-                found.append(ns / 1e3)
+            passed += count
+            if passed >= share * total:
+                quartiles.append(ns / 1e3)
                 break
-    return found[0], found[1], found[2]
+    return quartiles[0], quartiles[1], quartiles[2]

@@ -78,7 +78,7 @@ class BlobContent(Struct, frozen=True):
     path: Path
 
     def read(self) -> bytes:
-        return _as_named(files.read(self.path, follow=False), self.path.name, str(self.path))
+        return _checked(files.read(self.path, follow=False), self.path.name, str(self.path))
 
 
 class BytesContent(Struct, frozen=True):
@@ -98,7 +98,7 @@ class ZipContent(Struct, frozen=True):
 
     def read(self) -> bytes:
         member = f"blobs/{self.digest}"
-        return _as_named(self.archive.read(member), self.digest, f"{member} in {self.archive.path}")
+        return _checked(self.archive.read(member), self.digest, f"{member} in {self.archive.path}")
 
 
 def content_digest(content: Content) -> str:
@@ -110,10 +110,10 @@ def content_digest(content: Content) -> str:
     return hashlib.sha256(content.read()).hexdigest()
 
 
-def _as_named(data: bytes, digest: str, where: str) -> bytes:
+def _checked(data: bytes, digest: str, label: str) -> bytes:
     """``data``, if its SHA-256 is ``digest``, the blob's name. Raises ``Unreadable`` if not."""
     if hashlib.sha256(data).hexdigest() != digest:
-        raise Unreadable(f"{where} is damaged: its content is not what was recorded")
+        raise Unreadable(f"{label} is damaged: its content is not what was recorded")
     return data
 
 
@@ -187,8 +187,8 @@ def is_recording(path: Path) -> bool:
 class Events(Struct, frozen=True):
     """The raw events of a recording in the order of time, and sentences on unreadable ones.
 
-    ``archive`` is the opened zip of a recording that is a single file, ``beside`` are recordings
-    of other machines, whose blobs are found too.
+    ``archive`` is the opened zip of a recording that is a single file, ``other_machines`` are
+    recordings of other machines, whose blobs are found too.
     """
 
     path: Path
@@ -196,7 +196,7 @@ class Events(Struct, frozen=True):
     problems: tuple[str, ...]
     archive: files.Archive | None = None
     parts: Mapping[str, PartContent] = field(default_factory=dict)
-    beside: tuple[Events, ...] = ()
+    other_machines: tuple[Events, ...] = ()
 
     def holds(self, digest: str) -> bool:
         """Whether there is a blob of that name."""
@@ -211,18 +211,21 @@ class Events(Struct, frozen=True):
         called with a sentence if it is clear already that it cannot be read."""
         if not isinstance(digest, str) or len(digest) != 64 or not HEX.issuperset(digest):
             return None
-        if self.beside and not self.holds(digest):
-            other = next((part for part in self.beside if part.holds(digest)), None)
+        if self.other_machines and not self.holds(digest):
+            other = next((part for part in self.other_machines if part.holds(digest)), None)
             if other is not None:
                 return other.blob(digest, say)
         if digest in self.parts:
             return self.parts[digest]
         if self.archive is not None:
-            if say is not None and (why := self.archive.why_not(f"blobs/{digest}")) is not None:
+            if (
+                say is not None
+                and (why := self.archive.unreadable_reason(f"blobs/{digest}")) is not None
+            ):
                 say(why)
             return ZipContent(self.archive, digest)
         file = self.path / "blobs" / digest
-        if say is not None and (why := files.why_not(file)) is not None:
+        if say is not None and (why := files.unreadable_reason(file)) is not None:
             say(why)
         # A link could lead out of the recording. A missing blob raises when it is read.
         return BlobContent(file) if not file.is_symlink() else None
@@ -236,65 +239,65 @@ def read_events(path: Path) -> Events:
     """
     archive = None if path.is_dir() else files.archive(path)
     # The values made of the events take as much memory again.
-    taking = _Taking(files.Allowance(share=2))
+    reader = _EventReader(files.Allowance(share=2))
     if archive is not None:
-        for name in _members(archive, taking.problems):
-            lines = archive.lines(name, partial(taking.too_long, name))
-            taking.take(taking.events_in(name, lines))
+        for name in _members(archive, reader.problems):
+            lines = archive.lines(name, partial(reader.too_long, name))
+            reader.take(reader.events_in(name, lines))
     else:
-        for file in sorted(event_files(path, taking.problems), key=lambda f: is_records(f.name)):
+        for file in sorted(event_files(path, reader.problems), key=lambda f: is_records(f.name)):
             if not is_records(file.name):
-                lines = files.lines(file, partial(taking.too_long, file.name), follow=False)
-                taking.take(taking.events_in(file.name, lines))
+                lines = files.lines(file, partial(reader.too_long, file.name), follow=False)
+                reader.take(reader.events_in(file.name, lines))
                 continue
-            take = partial(taking.allowance.take, what=f"{file.name}: a record")
+            take = partial(reader.allowance.take, label=f"{file.name}: a record")
             try:
-                taking.take(read_records(file, take, taking.parts))
+                reader.take(read_records(file, take, reader.parts))
             except Unreadable as error:
-                taking.problems.append(error.message)
+                reader.problems.append(error.message)
         marks = unwritten(path)
-        taking.problems.extend(text for text, _ in marks[:MAX_NAMED_LINES])
+        reader.problems.extend(text for text, _ in marks[:MAX_NAMED_LINES])
         if len(marks) > MAX_NAMED_LINES:
-            others = counted(len(marks) - MAX_NAMED_LINES, "more process")
-            taking.problems.append(f"events of {others} could not be written")
-    if not taking.events and taking.bound is not None:
-        raise taking.bound
-    if not taking.events and not taking.problems:
+            more_processes = counted(len(marks) - MAX_NAMED_LINES, "more process")
+            reader.problems.append(f"events of {more_processes} could not be written")
+    if not reader.events and reader.bound is not None:
+        raise reader.bound
+    if not reader.events and not reader.problems:
         raise Unreadable(f"{path} holds no events", "Was the run stopped before it began?")
-    taking.events.sort(key=itemgetter(0))
-    events = tuple(event for _, event in taking.events)
-    return Events(path, events, tuple(taking.problems), archive, taking.parts)
+    reader.events.sort(key=itemgetter(0))
+    events = tuple(event for _, event in reader.events)
+    return Events(path, events, tuple(reader.problems), archive, reader.parts)
 
 
 def event_files(path: Path, problems: list[str] | None = None) -> list[Path]:
     """The events files of a recording's folder, the run's own first. Raises ``Unreadable``. A
     sentence for each that is left out is added to ``problems``."""
-    said = [] if problems is None else problems
-    entries, more = files.names(path)
-    if more:
-        said.append(files.more_names(path, files.limits()))
-    found = []
+    notes = [] if problems is None else problems
+    entries, has_more = files.names(path)
+    if has_more:
+        notes.append(files.more_names(path, files.limits()))
+    paths = []
     matches = (e for e in entries if _is_events(e.name) or is_records(e.name))
     for entry in sorted(matches, key=lambda e: (e.name != "events.jsonl", e.name)):
         file = path / entry.name
         if entry.is_file(follow_symlinks=False):
-            found.append(file)
+            paths.append(file)
         else:
-            said.append(files.why_not(file) or f"{file} is gone")
-    return found
+            notes.append(files.unreadable_reason(file) or f"{file} is gone")
+    return paths
 
 
 def stamp(path: Path) -> str | None:
     """What the file system says of a recording's events now; None of what is no recording. The same
     text later means the same files by their sizes and times."""
     try:
-        own = [path] if path.suffix == SUFFIX else []
+        paths = [path] if path.suffix == SUFFIX else []
         if path.is_dir():
-            own = event_files(path) if (path / "events.jsonl").is_file() else []
-        said = [(file.name, file.stat()) for file in own]
+            paths = event_files(path) if (path / "events.jsonl").is_file() else []
+        statuses = [(file.name, file.stat()) for file in paths]
     except (OSError, Unreadable, ValueError):
         return None
-    parts = [[name, s.st_size, s.st_mtime_ns, s.st_ino] for name, s in said]
+    parts = [[name, s.st_size, s.st_mtime_ns, s.st_ino] for name, s in statuses]
     return json.dumps(parts) if parts else None
 
 
@@ -311,13 +314,13 @@ def unwritten(path: Path) -> list[tuple[str, Path]]:
     return out
 
 
-def standing(path: Path) -> list[tuple[dict[str, object], Path]]:
+def pending_compilations(path: Path) -> list[tuple[dict[str, object], Path]]:
     """What a process was at when it ended, and the file that says so. Raises ``Unreadable``."""
     out = []
     for file in files.files_in(path):
         if file.name.startswith("standing-") and file.suffix == ".json":
             with contextlib.suppress(Unreadable, ValueError):
-                value = files.parsed(files.read(file, follow=False), what="an event")
+                value = files.parsed(files.read(file, follow=False), label="an event")
                 out += [(value, file)] if isinstance(value, dict) else []
     return out
 
@@ -341,7 +344,7 @@ def _members(archive: files.Archive, problems: list[str]) -> list[str]:
     return sorted({n for n in names if "/" not in n and _is_events(n)})
 
 
-class _Taking:
+class _EventReader:
     """Takes in events, file after file, until there are no more or a bound is met."""
 
     def __init__(self, allowance: files.Allowance) -> None:
@@ -353,7 +356,7 @@ class _Taking:
 
     def take(self, rows: Iterator[tuple[float, dict[str, object]]]) -> None:
         try:
-            self.events.extend(rows if self.allowance.left >= 0 else ())
+            self.events.extend(rows if self.allowance.remaining >= 0 else ())
         except files.TooLarge as error:
             self.bound = self.bound or error
             self.problems.append(error.message)
@@ -362,15 +365,15 @@ class _Taking:
         self, name: str, lines: Iterator[bytes]
     ) -> Iterator[tuple[float, dict[str, object]]]:
         """Yield the events of one file, each with its time. Raises ``TooLarge``, ``Unreadable``."""
-        damaged, stamped_at = 0, 0.0
+        damaged_count, stamped_at = 0, 0.0
         for number, row in enumerate(lines, 1):
             self.allowance.take(LINE, f"{name}: line {number}")
             if not row.strip():
                 continue
             event = self._event(name, number, row)
             if isinstance(event, str):
-                damaged += 1
-                if damaged <= MAX_NAMED_LINES:
+                damaged_count += 1
+                if damaged_count <= MAX_NAMED_LINES:
                     self.problems.append(f"{name}: line {number} {event}")
                 continue
             stamp = event.get("time")
@@ -378,10 +381,10 @@ class _Taking:
             if isinstance(stamp, int | float) and 0 <= stamp < 1e18:
                 stamped_at = float(stamp)
             yield stamped_at, event
-        if damaged > MAX_NAMED_LINES:
-            rest = damaged - MAX_NAMED_LINES
-            no_record = "line is no record" if rest == 1 else "lines are no records"
-            self.problems.append(f"{name}: {rest:,} more {no_record}")
+        if damaged_count > MAX_NAMED_LINES:
+            unnamed_count = damaged_count - MAX_NAMED_LINES
+            no_record = "line is no record" if unnamed_count == 1 else "lines are no records"
+            self.problems.append(f"{name}: {unnamed_count:,} more {no_record}")
 
     def _event(self, name: str, number: int, row: bytes) -> dict[str, object] | str:
         """The event of a line, or what is wrong with it. Raises ``TooLarge`` without allowance."""
@@ -389,7 +392,7 @@ class _Taking:
             event = files.parsed(row, self.allowance, f"{name}: line {number}")
             self.allowance.take(EVENT, f"{name}: line {number}")
         except files.TooLarge as error:
-            if self.allowance.left < 0:
+            if self.allowance.remaining < 0:
                 raise
             self.bound = self.bound or error
             return error.message.removeprefix(f"{name}: line {number} ") + "; it was left out"
@@ -465,12 +468,12 @@ def pack(folder: Path, target: Path, quickly: bool = False) -> None:
     it. ``quickly`` makes a larger file. Raises ``OSError`` if it cannot be written, ``Unreadable``
     if the folder cannot be read.
     """
-    beside = folder if folder.resolve().parent == target.resolve().parent else target.parent
+    part_folder = folder if folder.resolve().parent == target.resolve().parent else target.parent
     events = [file for file in files.files_in(folder) if file.suffix == ".jsonl"]
     blobs = files.files_in(folder / "blobs")
     level = 1 if quickly else 9
     with (
-        written_aside(beside / f".{target.name}.{secrets.token_hex(4)}", target) as part,
+        written_aside(part_folder / f".{target.name}.{secrets.token_hex(4)}", target) as part,
         # A zip knows no year before 1980; a machine without a clock does.
         zipfile.ZipFile(
             part, "x", zipfile.ZIP_DEFLATED, compresslevel=level, strict_timestamps=False
@@ -504,11 +507,11 @@ class DerivedCache:
     Entries are named by the SHA-256 of (tool, its version, options, input). They appear whole
     (written aside and renamed), so that concurrent readers never see half of one. An entry is
     used only if this user wrote it and nobody else can write to it. Once a day, if the entries
-    take more than ``most`` bytes in all, the least recently used ones are deleted.
+    take more than ``max_bytes`` bytes in all, the least recently used ones are deleted.
     """
 
-    def __init__(self, folder: Path, most: int = MAX_CACHE_BYTES) -> None:
-        self._folder, self._most = folder, most
+    def __init__(self, folder: Path, max_bytes: int = MAX_CACHE_BYTES) -> None:
+        self._folder, self._max_bytes = folder, max_bytes
         self._tidied = False
 
     @staticmethod
@@ -524,12 +527,16 @@ class DerivedCache:
         try:
             with files.opened(self._folder / key, follow=False) as file:
                 status = file.status
-                others = status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
-                return file.whole() if status.st_uid == os.geteuid() and not others else None
+                writable_by_others = status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+                return (
+                    file.read_all()
+                    if status.st_uid == os.geteuid() and not writable_by_others
+                    else None
+                )
         except Unreadable:
             return None
 
-    def put(self, key: str, data: bytes) -> None:
+    def store(self, key: str, data: bytes) -> None:
         """Store an entry; errors of writing are ignored."""
         with contextlib.suppress(OSError, Unreadable):
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -551,41 +558,41 @@ class DerivedCache:
             file.truncate(0)
             file.write(b"tidied\n")
         # An entry that another process is writing has a name that begins with a dot.
-        found = [(e.stat(follow_symlinks=False), e) for e in files.names(self._folder)[0]]
-        entries = [(s, e) for s, e in found if stat.S_ISREG(s.st_mode) and e.name[:1] != "."]
+        statuses = [(e.stat(follow_symlinks=False), e) for e in files.names(self._folder)[0]]
+        entries = [(s, e) for s, e in statuses if stat.S_ISREG(s.st_mode) and e.name[:1] != "."]
         total = sum(status.st_size for status, _ in entries)
         for status, entry in sorted(entries, key=lambda e: max(e[0].st_atime, e[0].st_mtime)):
-            if total <= self._most:
+            if total <= self._max_bytes:
                 return
             Path(entry.path).unlink(missing_ok=True)
             total -= status.st_size
 
 
-def kept_cache() -> DerivedCache:
+def user_derived_cache() -> DerivedCache:
     """The user's own cache of the output of tools. Output stored in an opened recording or folder
     is never used, since anybody may have written it."""
     return DerivedCache(user_cache())
 
 
-NAME = "timings.jsonl"
-REPORTS = "ncu.jsonl"
+TIMINGS = "timings.jsonl"
+NCU_REPORTS = "ncu.jsonl"
 
 
-def place(path: Path, name: str = NAME) -> Path:
+def record_file(path: Path, name: str = TIMINGS) -> Path:
     """The file that timings (or what ``name`` holds) of a recording are appended to."""
     return path / name if path.is_dir() else path.with_name(f"{path.name}.{name}")
 
 
-def keep(path: Path, record: Mapping[str, object], name: str = NAME) -> None:
+def store_record(path: Path, record: Mapping[str, object], name: str = TIMINGS) -> None:
     """Append a record in one write. Raises ``OSError`` if that is not allowed, or if the file is a
     link that leads elsewhere."""
     line = json.dumps(record, ensure_ascii=True, separators=(",", ":"), allow_nan=False)
-    with appended(place(path, name)) as out:
+    with appended(record_file(path, name)) as out:
         out.write(line.encode() + b"\n")
 
 
-def kept(
-    path: Path, name: str = NAME, say: Callable[[str], None] = lambda _: None
+def stored_records(
+    path: Path, name: str = TIMINGS, say: Callable[[str], None] = lambda _: None
 ) -> list[dict[str, object]]:
     """Every record, the oldest first; lines that are no records are ignored. ``say`` is called with
     a sentence for each record that was left out because of its size."""
@@ -598,7 +605,7 @@ def kept(
         )
 
     # A report of ncu is one record with all its text. A link would lead out of the recording.
-    sources = [files.lines(place(path, name), too_long, bounds.one, follow=False)]
+    sources = [files.lines(record_file(path, name), too_long, bounds.one, follow=False)]
     out: list[dict[str, object]] = []
     try:
         if path.is_file():
@@ -619,12 +626,14 @@ def kept(
 def problems(path: Path) -> list[str]:
     """Sentences on the files of timings and reports that are too large to be read."""
     bound = files.limits().streamed
-    reasons = (files.why_not(place(path, name), bound) for name in (NAME, REPORTS))
+    reasons = (
+        files.unreadable_reason(record_file(path, name), bound) for name in (TIMINGS, NCU_REPORTS)
+    )
     return [why for why in reasons if why is not None]
 
 
 Event = Mapping[str, object]
-APART = 1 << 22
+PROCESS_ID_STRIDE = 1 << 22
 """What Linux numbers processes below (``PID_MAX_LIMIT``)."""
 
 
@@ -654,12 +663,12 @@ def merged(parts: Sequence[Events]) -> tuple[tuple[str, ...], Events]:
             if kind == "end":
                 ended = [event]
             elif kind == "finished":
-                ended = [{**one, "finishing": False} for one in ended]
+                ended = [{**event, "finishing": False} for event in ended]
             elif kind != "recording" or n == 0:
-                told = {**event, "machine": machine} if kind == "process" else dict(event)
+                placed_event = {**event, "machine": machine} if kind == "process" else dict(event)
                 if isinstance(pid, int):
-                    told["pid"] = pid + n * APART
-                placed.append((moment, told))
+                    placed_event["pid"] = pid + n * PROCESS_ID_STRIDE
+                placed.append((moment, placed_event))
         ends += ended
     events = [event for _, event in sorted(placed, key=itemgetter(0))]
     if len(ends) == len(parts):
@@ -667,11 +676,11 @@ def merged(parts: Sequence[Events]) -> tuple[tuple[str, ...], Events]:
         events.append({**failed, "finishing": any(e.get("finishing") is True for e in ends)})
     pairs = zip(machines, parts, strict=True)
     problems = [f"{machine}: {problem}" for machine, part in pairs for problem in part.problems]
-    for what in ("target", "mode"):
-        said = [str(event.get(what)) for event in begun]
-        if len(set(said)) > 1:
-            each = ", ".join(f"{m}: {s}" for m, s in zip(machines, said, strict=False))
-            problems.append(f"these are hardly of one program: its {what} differs ({each})")
+    for name in ("target", "mode"):
+        values = [str(event.get(name)) for event in begun]
+        if len(set(values)) > 1:
+            listing = ", ".join(f"{m}: {s}" for m, s in zip(machines, values, strict=False))
+            problems.append(f"these are hardly of one program: its {name} differs ({listing})")
     return machines, replace(
-        parts[0], events=tuple(events), problems=tuple(problems), beside=tuple(parts[1:])
+        parts[0], events=tuple(events), problems=tuple(problems), other_machines=tuple(parts[1:])
     )

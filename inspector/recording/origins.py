@@ -109,25 +109,27 @@ class Origins(Struct):
 
     def _later(self, graph: Event, index: int, kind: str) -> object:
         """The first JSON of a kind that follows a graph's code."""
-        every = self._texts.get(frame_of(graph), ())
-        blob = next((blob for at, name, blob in every if at > index and name == kind), None)
+        texts = self._texts.get(frame_of(graph), ())
+        blob = next(
+            (blob for position, name, blob in texts if position > index and name == kind), None
+        )
         return parsed_json(text_of(self.blob(blob)))
 
     def graph(self, event: Event, index: int, name: str, aot: str | None) -> Graph:
         """A graph with the texts above its ``output_code``, in the order of lowering. Passes before
         it was taken apart into forward and backward are the forward's."""
-        texts, own = self._texts_of(event, index), aot or ""
-        part = own.partition("_")[2]
+        texts, aot_id = self._texts_of(event, index), aot or ""
+        part = aot_id.partition("_")[2]
         kinds = {Stage.DYNAMO: "dynamo_output_graph", Stage.JOINT: "aot_joint_graph"}
         if part == "backward":
             kinds[Stage.BACKWARD] = "aot_backward_graph"
         else:
             kinds[Stage.FORWARD] = f"aot_{'forward' if part == 'forward' else 'inference'}_graph"
         kinds[Stage.POST_GRAD] = "inductor_post_grad_graph"
-        kinds |= {stage: f"{name} {own}".rstrip() for stage, name in _WRITTEN.items()}
+        kinds |= {stage: f"{name} {aot_id}".rstrip() for stage, name in _WRITTEN.items()}
         pairs = (
-            (pass_name, texts.get(before), texts.get(after))
-            for pass_name, before, after in (PASSES[2:] if part == "backward" else PASSES)
+            (pass_name, texts.get(name_before), texts.get(name_after))
+            for pass_name, name_before, name_after in (PASSES[2:] if part == "backward" else PASSES)
         )
         return Graph(
             id=name,
@@ -138,15 +140,15 @@ class Origins(Struct):
                 for stage, kind in kinds.items()
                 if (text := texts.get(kind)) is not None
             },
-            nodes=texts.get(f"{NODES} {own}".rstrip()),
+            nodes=texts.get(f"{NODES} {aot_id}".rstrip()),
             dynamo=texts.get(DYNAMO_NODES),
             passes=tuple((n, a, b) for n, a, b in pairs if a is not None and b is not None),
         )
 
     def _texts_of(self, graph: Event, index: int) -> dict[str, Content | None]:
         """The newest texts of a graph's frame up to its event, by kind."""
-        every = self._texts.get(frame_of(graph), ())
-        newest = {kind: blob for at, kind, blob in every if at <= index}
+        texts = self._texts.get(frame_of(graph), ())
+        newest = {kind: blob for position, kind, blob in texts if position <= index}
         return {kind: self.blob(blob) for kind, blob in newest.items()}
 
     def source(self, fusion: Fusion) -> StageFile | None:
@@ -200,16 +202,16 @@ def _tracked(fusion: Fusion, placed: Lines, nodes: Iterable[str], stacks: Iterab
 
 
 def joined(fusions: Iterable[Fusion]) -> Fusion | None:
-    if not (every := tuple(fusions)):
+    if not (all_fusions := tuple(fusions)):
         return None
     by_line: dict[tuple[str, int], MadeFrom] = {}
-    for origin in (one for fusion in every for one in fusion.made_from):
+    for origin in (line for fusion in all_fusions for line in fusion.made_from):
         earlier = by_line.get((origin.file, origin.line), origin)
         targets = tuple(dict.fromkeys((*earlier.targets, *origin.targets)))
         by_line[origin.file, origin.line] = replace(earlier, targets=targets)
-    ops = dict.fromkeys(op for fusion in every for op in fusion.ops)
-    unplaced = dict.fromkeys(op for fusion in every for op in fusion.unplaced)
-    return Fusion(tuple(ops), tuple(by_line.values()), tuple(unplaced), every[0].calls)
+    ops = dict.fromkeys(op for fusion in all_fusions for op in fusion.ops)
+    unplaced = dict.fromkeys(op for fusion in all_fusions for op in fusion.unplaced)
+    return Fusion(tuple(ops), tuple(by_line.values()), tuple(unplaced), all_fusions[0].calls)
 
 
 def frame_of(event: Event) -> tuple[str, ...]:

@@ -58,11 +58,11 @@ _KINDS = {
 }
 
 
-class _Compile(Struct):
+class _CompileInProgress(Struct):
     """A compile while its events come in."""
 
-    made: FrameCompile
-    before: FrameCompile | None  # the one of this name that ended before this began
+    frame: FrameCompile
+    previous: FrameCompile | None  # the one of this name that ended before this began
     ended: bool = False
 
 
@@ -71,8 +71,8 @@ class TorchCompiles:
 
     def __init__(self, blob: Blob) -> None:
         self._blob = blob
-        self._compiles: list[_Compile] = []
-        self._latest: dict[tuple[int | None, str], _Compile] = {}
+        self._compiles: list[_CompileInProgress] = []
+        self._latest: dict[tuple[int | None, str], _CompileInProgress] = {}
         self.kernels: list[KernelCompile] = []  # what Triton and nvcc were asked for, in order
         # Events of no frame, by process and kind: of programs that were exported.
         self._frameless: dict[tuple[int | None, str], list[Event]] = {}
@@ -94,93 +94,95 @@ class TorchCompiles:
                 self._triton_failed(event)
             case "triton_said":
                 # Add the messages of a second attempt, which have lines
-                at = self._refused.get(as_text(event.get("hash")) or "")
+                index = self._refused.get(as_text(event.get("hash")) or "")
                 failure = facts.of_compile(event, self._blob)
-                if at is not None and failure is not None:
-                    one = self.kernels[at]
-                    self.kernels[at] = replace(
-                        one,
-                        failed=failure.said[:SENTENCE_CHARS],
-                        place=_blamed(failure) or one.place,
+                if index is not None and failure is not None:
+                    kernel_compile = self.kernels[index]
+                    self.kernels[index] = replace(
+                        kernel_compile,
+                        failed=failure.summary[:SENTENCE_CHARS],
+                        place=_blamed(failure) or kernel_compile.place,
                     )
             case "graph_failed":
                 self._graph_failed(event)
             case "extension":
                 self._extension(event)
             case "uncaptured" | "made_failed":
-                self._made(event)
+                self._product(event)
             case str(kind) if kind in OF_COMPILES:
-                if (compiling := self._of(event)) is not None:
+                if (compiling := self._compile_of(event)) is not None:
                     self._compile(compiling, event)
                 else:
                     events = self._frameless.setdefault((as_int(event.get("pid")), kind), [])
                     if len(events) < MAX_FACTS:
                         events.append(event)
 
-    def _compile(self, one: _Compile, event: Event) -> None:
+    def _compile(self, compiling: _CompileInProgress, event: Event) -> None:
         """Take in an event of one of torch's compiles."""
-        made, content = one.made, self._blob(event.get("blob"))
+        frame, content = compiling.frame, self._blob(event.get("blob"))
         match event.get("event"):
             case "compile_start":
-                one.made = replace(made, stack=frames_of(event.get("stack")))
+                compiling.frame = replace(frame, stack=frames_of(event.get("stack")))
             case "compile_end":
-                figures, direction = as_map(event.get("figures")), made.direction
-                one.ended = True
-                if figures.get("is_runtime") is True and not made.stack:
+                figures, direction = as_map(event.get("figures")), frame.direction
+                compiling.ended = True
+                if figures.get("is_runtime") is True and not frame.stack:
                     direction = "runtime"
                 backward = (as_text(event.get("kind")) or "").startswith("bwd_")
                 if figures.get("is_forward") is False or backward:
                     direction = "backward"
-                one.made = replace(made, figures=figures, direction=direction)
+                compiling.frame = replace(frame, figures=figures, direction=direction)
             case "compile_phases":
                 marks = event.get("marks")
-                kept = None if isinstance(marks, list) else self._blob(marks)
-                spans = phases_of(marks if kept is None else parsed_json(text_of(kept)))
-                one.made = replace(made, phases=(*made.phases, *spans)[:MAX_FACTS])
-            case "graph_break" if content is not None and len(made.breaks) < MAX_FACTS:
-                found = graph_break(text_of(content)[:MAX_TEXT_CHARS], as_int(event.get("attempt")))
-                one.made = replace(made, breaks=(*made.breaks, found))
+                stored = None if isinstance(marks, list) else self._blob(marks)
+                spans = phases_of(marks if stored is None else parsed_json(text_of(stored)))
+                compiling.frame = replace(frame, phases=(*frame.phases, *spans)[:MAX_FACTS])
+            case "graph_break" if content is not None and len(frame.breaks) < MAX_FACTS:
+                interruption = graph_break(
+                    text_of(content)[:MAX_TEXT_CHARS], as_int(event.get("attempt"))
+                )
+                compiling.frame = replace(frame, breaks=(*frame.breaks, interruption))
             case "recompile":
                 failures = failures_of(text_of(content)[:MAX_TEXT_CHARS])
-                one.made = replace(made, failures=failures)
+                compiling.frame = replace(frame, failures=failures)
             case "guards":
-                one.made = replace(made, guards=content or made.guards)
-            case "compile_cache" if len(made.caches) < MAX_FACTS:
-                one.made = replace(made, caches=(*made.caches, *_lookup(event)))
-            case "symbol" if len(made.shapes) < MAX_FACTS:
-                one.made = replace(made, shapes=(*made.shapes, *_shape(event)))
+                compiling.frame = replace(frame, guards=content or frame.guards)
+            case "compile_cache" if len(frame.caches) < MAX_FACTS:
+                compiling.frame = replace(frame, caches=(*frame.caches, *_lookup(event)))
+            case "symbol" if len(frame.shapes) < MAX_FACTS:
+                compiling.frame = replace(frame, shapes=(*frame.shapes, *_shape(event)))
 
     def frames(self) -> tuple[FrameCompile, ...]:
         compiles = [*self._compiles, *self._exported()]
         return tuple(map(_finished, compiles))
 
-    def _exported(self) -> Iterator[_Compile]:
+    def _exported(self) -> Iterator[_CompileInProgress]:
         """Compiles of exported programs: torch gives figures of each and names no frame.
 
         Other phases without a frame are of no compile, so a phase counts where it is within one.
         """
         for process in dict.fromkeys(process for process, _ in self._frameless):
             sizes = self._frameless.get((process, "symbol"), [])
-            marks = _Compile(FrameCompile(EXPORTED, process=process), None)
+            marks = _CompileInProgress(FrameCompile(EXPORTED, process=process), None)
             for event in self._frameless.get((process, "compile_phases"), []):
                 self._compile(marks, event)
             for end in self._frameless.get((process, "compile_end"), []):
-                compiling = _Compile(FrameCompile(EXPORTED, process=process), None)
+                compiling = _CompileInProgress(FrameCompile(EXPORTED, process=process), None)
                 for event in (end, *sizes):
                     self._compile(compiling, event)
                 sizes = []
-                phases = _within(marks.made.phases, compiling.made.figures)
-                compiling.made = replace(compiling.made, phases=phases)
+                phases = _within(marks.frame.phases, compiling.frame.figures)
+                compiling.frame = replace(compiling.frame, phases=phases)
                 yield compiling
             if sizes:  # exported, and not compiled
-                compiling = _Compile(FrameCompile(EXPORTED, process=process), None)
+                compiling = _CompileInProgress(FrameCompile(EXPORTED, process=process), None)
                 for event in sizes:
                     self._compile(compiling, event)
                 yield compiling
 
     # -- one event each ---------------------------------------------------------------------------
 
-    def _of(self, event: Event) -> _Compile | None:
+    def _compile_of(self, event: Event) -> _CompileInProgress | None:
         """The compile of an event: the latest of its name, or a new one once that is over.
 
         The backward of a graph, and its first run, have the forward's name. The reason of a
@@ -191,44 +193,48 @@ class TorchCompiles:
             return None
         latest = self._latest.get((process, name))
         if latest is not None:
-            over = latest.ended and bool(latest.made.phases)
+            over = latest.ended and bool(latest.frame.phases)
             if kind in ("compile_start", "recompile", "compile_end"):
-                begun = bool(latest.made.stack) and kind != "compile_end"
+                begun = bool(latest.frame.stack) and kind != "compile_end"
                 over = over or latest.ended or begun
             if not over:
                 return latest
-        before = None if latest is None else latest.made
-        latest = self._latest[process, name] = _Compile(FrameCompile(name, process=process), before)
+        previous = None if latest is None else latest.frame
+        latest = self._latest[process, name] = _CompileInProgress(
+            FrameCompile(name, process=process), previous
+        )
         self._compiles.append(latest)
         return latest
 
     def _triton_failed(self, event: Event) -> None:
         digest = as_text(event.get("hash"))
-        said = (as_text(event.get("error")) or "").strip().partition("\n")[0]
-        failure = facts.of_compile(event, self._blob) or (Failure(said) if said else None)
+        first_line = (as_text(event.get("error")) or "").strip().partition("\n")[0]
+        failure = facts.of_compile(event, self._blob) or (
+            Failure(first_line) if first_line else None
+        )
         if digest is None or failure is None:
             return
         source = as_map(event.get("source"))
         place = _place(source.get("file"), source.get("first"))
         self._refused[digest] = len(self.kernels)
-        more = {"steps": _stages(event), "hash": digest}
-        self.kernels.append(_kernel(event, "triton", event.get("name"), failure, place, **more))
+        fields = {"steps": _stages(event), "hash": digest}
+        self.kernels.append(_kernel(event, "triton", event.get("name"), failure, place, **fields))
 
-    def _made(self, event: Event) -> None:
+    def _product(self, event: Event) -> None:
         if as_moment(event.get("began")) is None or as_seconds(event.get("seconds")) is None:
             return
         failure, lines = facts.of_compile(event, self._blob), event.get("lines")
         line = lines[0] if isinstance(lines, list) and lines else None
-        by, place = as_text(event.get("by")) or "", _place(event.get("path"), line)
-        self.kernels.append(_kernel(event, by, event.get("name"), failure, place))
+        compiler, place = as_text(event.get("by")) or "", _place(event.get("path"), line)
+        self.kernels.append(_kernel(event, compiler, event.get("name"), failure, place))
 
     def _graph_failed(self, event: Event) -> None:
         """A graph of a function, or one that was exported before: that is no compile of torch's."""
         failure = facts.of_compile(event, self._blob)
         if failure is None:
             return
-        if (one := self._of(event)) is not None:
-            one.made = replace(one.made, failed=failure.said)
+        if (compiling := self._compile_of(event)) is not None:
+            compiling.frame = replace(compiling.frame, failed=failure.summary)
         else:
             name = as_text(event.get("graph")) or "graph"
             self.kernels.append(_kernel(event, "inductor", name, failure))
@@ -244,36 +250,38 @@ class TorchCompiles:
         if event.get("error"):
             self._unbuilt.add(directory)
             sources = facts.of_build(event, self._blob)
-            failure = next((one.failure for one in sources), facts.of_whole_build(event))
+            failure = next((source.failure for source in sources), facts.of_whole_build(event))
         content = self._blob(as_map(event.get("files")).get(".ninja_log"))
         name = as_text(event.get("name")) or directory
         steps = () if content is None or fresh is False else tuple(ninja_steps(content))
         hit = None if failure is not None or not isinstance(fresh, bool) else not fresh
         # A second event of the same build adds the compilers' output.
-        at = len(self.kernels)
+        index = len(self.kernels)
         if began is not None:
-            at = self._builds.setdefault((directory, began), at)
-        self.kernels[at : at + 1] = [_kernel(event, "nvcc", name, failure, steps=steps, hit=hit)]
+            index = self._builds.setdefault((directory, began), index)
+        self.kernels[index : index + 1] = [
+            _kernel(event, "nvcc", name, failure, steps=steps, hit=hit)
+        ]
 
 
 def _kernel(
     event: Event,
-    by: str,
+    compiler: str,
     name: object,
     failure: Failure | None = None,
     place: UserFrame | None = None,
-    **more: Any,
+    **fields: Any,
 ) -> KernelCompile:
     """A compile of a kernel; its place is the line that the compiler complains of, if any."""
     return KernelCompile(
         name=as_text(name) or "",
-        by=by,
+        compiler=compiler,
         process=as_int(event.get("pid")),
         began=as_moment(event.get("began")),
         seconds=as_seconds(event.get("seconds")),
-        failed=None if failure is None else failure.said[:SENTENCE_CHARS],
+        failed=None if failure is None else failure.summary[:SENTENCE_CHARS],
         place=_blamed(failure) or place,
-        **more,
+        **fields,
     )
 
 
@@ -283,13 +291,13 @@ def _lookup(event: Event) -> Iterator[CacheLookup]:
         as_text(event.get("name")) or "",
     )
     if named is not None:
-        said = as_map(event.get("said"))
-        saved = as_seconds(said.get("time_saved_ns"))
-        reason = as_text(said.get("cache_bypass_reason")) or as_text(said.get("failure_reason"))
+        entry = as_map(event.get("said"))
+        saved = as_seconds(entry.get("time_saved_ns"))
+        reason = as_text(entry.get("cache_bypass_reason")) or as_text(entry.get("failure_reason"))
         yield CacheLookup(
             cache=named[1],
             outcome=named[2],
-            key=as_text(said.get("key")),
+            key=as_text(entry.get("key")),
             reason=None if reason is None else reason[:SENTENCE_CHARS],
             saved_seconds=None if saved is None else saved / 1e9,
         )
@@ -299,22 +307,22 @@ def _shape(event: Event) -> Iterator[ShapeFact]:
     kind = _KINDS.get(as_text(event.get("kind")) or "")
     if kind is None:
         return
-    said = as_map(event.get("said"))
-    sources = said.get("sources")
-    source = as_text(said.get("source")) or as_text(said.get("name"))
+    entry = as_map(event.get("said"))
+    sources = entry.get("sources")
+    source = as_text(entry.get("source")) or as_text(entry.get("name"))
     if source is None and isinstance(sources, list):
-        source = ", ".join(str(one) for one in sources[:MAX_ITEMS]) or None
-    value = next((said[k] for k in ("value", "val", "new") if said.get(k) is not None), None)
-    reason = as_text(said.get("reason"))
-    if kind == "dynamic" and reason is not None and said.get("cached") is not None:
-        reason = f"{reason}: {said.get('cached')} before, now {said.get('new')}"
+        source = ", ".join(str(source_name) for source_name in sources[:MAX_ITEMS]) or None
+    value = next((entry[k] for k in ("value", "val", "new") if entry.get(k) is not None), None)
+    reason = as_text(entry.get("reason"))
+    if kind == "dynamic" and reason is not None and entry.get("cached") is not None:
+        reason = f"{reason}: {entry.get('cached')} before, now {entry.get('new')}"
     yield ShapeFact(
         kind=kind,
-        symbol=as_text(said.get("symbol")),
+        symbol=as_text(entry.get("symbol")),
         source=source,
         value=None if value is None else str(value)[:SENTENCE_CHARS],
-        bounds=as_text(said.get("vr")),
-        expression=as_text(said.get("expr")),
+        bounds=as_text(entry.get("vr")),
+        expression=as_text(entry.get("expr")),
         reason=reason,
         stack=frames_of(event.get("stack")),
     )
@@ -330,13 +338,13 @@ def _settled(shapes: Collection[ShapeFact]) -> tuple[ShapeFact, ...]:
 
     def is_symbolic(fact: ShapeFact) -> bool:
         source, reason = fact.source or "", fact.reason or ""
-        if reason.startswith("stride") or any(one.kind == "unbacked" for one in symbols):
+        if reason.startswith("stride") or any(symbol.kind == "unbacked" for symbol in symbols):
             return bool(symbols)
         if reason.startswith("scalar"):
-            return any(one.source == source for one in symbols)
+            return any(symbol.source == source for symbol in symbols)
         return any(
-            (one.source or "").startswith(f"{source}.") or one.value == fact.value
-            for one in symbols
+            (symbol.source or "").startswith(f"{source}.") or symbol.value == fact.value
+            for symbol in symbols
         )
 
     return tuple(
@@ -369,10 +377,10 @@ def id_of(event: Event) -> str | None:
     """Torch's name of a compile: ``0/1``, ``!2/0/1`` within compiled autograd's second graph."""
     frame, number = as_int(event.get("frame_id")), as_int(event.get("frame_compile_id"))
     autograd = as_int(event.get("compiled_autograd_id"))
-    before = "" if autograd is None else f"!{autograd}/"
+    prefix = "" if autograd is None else f"!{autograd}/"
     if frame is None or number is None:
         return None if autograd is None else f"!{autograd}"
-    return f"{before}{frame}/{number}"
+    return f"{prefix}{frame}/{number}"
 
 
 def as_moment(value: object) -> float | None:
@@ -384,12 +392,12 @@ def frames_of(stack: object) -> tuple[UserFrame, ...]:
     """A stack without torch's own frames, the innermost frame last."""
     out = []
     for item in stack[-MAX_ITEMS:] if isinstance(stack, list | tuple) else []:
-        one = as_map(item)
-        file, line = as_text(one.get("file")), as_int(one.get("line"))
+        frame = as_map(item)
+        file, line = as_text(frame.get("file")), as_int(frame.get("line"))
         if file is None or line is None or line < 1 or _TORCHS.search(file):
             continue
-        code = (as_text(one.get("code")) or "")[:SENTENCE_CHARS]
-        out.append(UserFrame(file, line, (as_text(one.get("name")) or "")[:SENTENCE_CHARS], code))
+        code = (as_text(frame.get("code")) or "")[:SENTENCE_CHARS]
+        out.append(UserFrame(file, line, (as_text(frame.get("name")) or "")[:SENTENCE_CHARS], code))
     return tuple(out)
 
 
@@ -408,24 +416,24 @@ def stack_in(text: str) -> tuple[UserFrame, ...]:
 
 def graph_break(text: str, attempt: int | None = None) -> GraphBreak:
     """What torch said of a graph break: its reason, hints, and the program's stack."""
-    body, _, after = text.partition("User code traceback:")
-    stack = stack_in(after.partition("\nTraceback (most recent call last)")[0])
+    body, _, traceback = text.partition("User code traceback:")
+    stack = stack_in(traceback.partition("\nTraceback (most recent call last)")[0])
     head, _, why = body.partition("Reason:")
     rows = [row.strip() for row in (why or head).split("\n") if row.strip()]
     # Since 2.10 a sentence on what was being traced may come before the reason.
     if len(rows) > 1 and rows[0].startswith("Encountered graph break when attempting to trace"):
         rows = rows[1:]
-    said: dict[str, list[str]] = {"Explanation": [], "Hint": []}
+    sections: dict[str, list[str]] = {"Explanation": [], "Hint": []}
     for row in rows[1:]:
-        name, colon, rest = row.partition(":")
-        if colon and name in said:
-            said[name].append(rest.strip()[:SENTENCE_CHARS])
+        name, colon, content = row.partition(":")
+        if colon and name in sections:
+            sections[name].append(content.strip()[:SENTENCE_CHARS])
     if not stack and (place := _PLACE.match(text)) is not None:
         stack = (UserFrame(place[1], int(place[2])),)
     return GraphBreak(
         reason=(rows[0] if rows else "no reason was said")[:SENTENCE_CHARS],
-        explanation=" ".join(said["Explanation"]),
-        hints=tuple(said["Hint"][:MAX_ITEMS]),
+        explanation=" ".join(sections["Explanation"]),
+        hints=tuple(sections["Hint"][:MAX_ITEMS]),
         stack=stack,
         attempt=attempt,
         text=text,
@@ -435,16 +443,16 @@ def graph_break(text: str, attempt: int | None = None) -> GraphBreak:
 def failures_of(text: str) -> tuple[GuardFailure, ...]:
     """The guards that failed, as torch says them: one text, or a list of such."""
     loaded = parsed_json(text) if text.lstrip()[:1] == "[" else None
-    said = loaded if isinstance(loaded, list) else [text]
-    return tuple(_failure(str(one)) for one in said[:MAX_ITEMS] if one)
+    texts = loaded if isinstance(loaded, list) else [text]
+    return tuple(_failure(str(guard_text)) for guard_text in texts[:MAX_ITEMS] if guard_text)
 
 
 def _failure(text: str) -> GuardFailure:
-    first, _, rest = text.strip().partition("\n")
+    first, _, traceback = text.strip().partition("\n")
     belongs = re.match(r"(!?[\d/]{1,40}): ", first)
     guard, code, place, hints = guard_parts(first[belongs.end() :] if belongs else first)
     compiled = belongs[1] if belongs else None
-    return GuardFailure(guard, compiled, code, place, stack_in(rest), hints)
+    return GuardFailure(guard, compiled, code, place, stack_in(traceback), hints)
 
 
 def phases_of(marks: object) -> tuple[CompilePhase, ...]:
@@ -454,15 +462,15 @@ def phases_of(marks: object) -> tuple[CompilePhase, ...]:
     for mark in marks if isinstance(marks, list) else []:
         if not isinstance(mark, list) or len(mark) != 3 or not isinstance(mark[1], str):
             continue
-        at = as_moment(mark[2] / 1e6 if isinstance(mark[2], int | float) else None)
-        if at is None:
+        moment = as_moment(mark[2] / 1e6 if isinstance(mark[2], int | float) else None)
+        if moment is None:
             continue
         if mark[0] == "B" and len(under_way) < MAX_FACTS:
-            under_way.append((mark[1], at))
+            under_way.append((mark[1], moment))
         elif mark[0] == "E" and any(name == mark[1] for name, _ in under_way):
             while under_way:
                 name, began = under_way.pop()
-                out.append(CompilePhase(name, began, max(at - began, 0.0), len(under_way)))
+                out.append(CompilePhase(name, began, max(moment - began, 0.0), len(under_way)))
                 if name == mark[1]:
                     break
     return tuple(sorted(out, key=lambda each: (each.began, each.depth)))
@@ -483,11 +491,11 @@ def ninja_steps(content: Content) -> Iterator[tuple[str, float]]:
             yield name, (int(ended) - int(began)) / 1000
 
 
-def _frameless_name(made: FrameCompile) -> str:
+def _frameless_name(frame: FrameCompile) -> str:
     """What a compile is called that has no function."""
-    if made.id != EXPORTED:
+    if frame.id != EXPORTED:
         return ""
-    return "exported program" if made.figures else "traced, not compiled"
+    return "exported program" if frame.figures else "traced, not compiled"
 
 
 def _within(
@@ -509,21 +517,21 @@ def _duration(figures: Mapping[str, object]) -> float | None:
     return end - start if isinstance(start, int | float) and isinstance(end, int | float) else None
 
 
-def _finished(one: _Compile) -> FrameCompile:
-    made, figures = one.made, one.made.figures
-    outermost = next((p for p in made.phases if p.depth == 0), None)
-    direction = made.direction
+def _finished(compiling: _CompileInProgress) -> FrameCompile:
+    frame, figures = compiling.frame, compiling.frame.figures
+    outermost = next((p for p in frame.phases if p.depth == 0), None)
+    direction = frame.direction
     if outermost is not None and outermost.name == "entire_backward_compile":
         direction = "backward"
-    elif one.before is not None and not one.ended and not made.stack:
+    elif compiling.previous is not None and not compiling.ended and not frame.stack:
         direction = "runtime"
     names = figures
-    if one.before is not None and not made.stack:
-        names = {**one.before.figures, **figures}
-    innermost = made.stack[-1] if made.stack else None
+    if compiling.previous is not None and not frame.stack:
+        names = {**compiling.previous.figures, **figures}
+    innermost = frame.stack[-1] if frame.stack else None
     start, micro = figures.get("start_time_us"), _duration(figures)
-    whole = figures.get("entire_frame_compile_time_s")
-    seconds = as_seconds(micro / 1e6 if isinstance(micro, int | float) else whole)
+    frame_seconds = figures.get("entire_frame_compile_time_s")
+    seconds = as_seconds(micro / 1e6 if isinstance(micro, int | float) else frame_seconds)
     began = as_moment(figures.get("start_time")) or as_moment(
         start / 1e6 if isinstance(start, int | float) else None
     )
@@ -531,23 +539,23 @@ def _finished(one: _Compile) -> FrameCompile:
         seconds = outermost.seconds if seconds is None else seconds
         began = began or outermost.began
     # An attempt was lost where another one followed.
-    attempts = {phase.name: phase.seconds for phase in made.phases}
+    attempts = {phase.name: phase.seconds for phase in frame.phases}
     lost: dict[int | None, float | None] = {
         b.attempt: attempts.get(f"compile_attempt_{b.attempt}")
-        for b in made.breaks
+        for b in frame.breaks
         if b.attempt is not None and f"compile_attempt_{b.attempt + 1}" in attempts
     }
     return replace(
-        made,
+        frame,
         direction=direction,
         function=as_text(names.get("co_name"))
-        or (innermost.function if innermost else _frameless_name(made)),
+        or (innermost.function if innermost else _frameless_name(frame)),
         file=as_text(names.get("co_filename")) or (innermost.file if innermost else ""),
         line=as_int(names.get("co_firstlineno")) or (innermost.line if innermost else None),
         began=began,
         seconds=seconds,
-        breaks=tuple(replace(b, lost_seconds=lost.get(b.attempt)) for b in made.breaks),
-        shapes=_settled(dict.fromkeys(made.shapes)),
+        breaks=tuple(replace(b, lost_seconds=lost.get(b.attempt)) for b in frame.breaks),
+        shapes=_settled(dict.fromkeys(frame.shapes)),
         guard_count=as_int(figures.get("guard_count")),
-        failed=as_text(figures.get("fail_reason")) or made.failed,
+        failed=as_text(figures.get("fail_reason")) or frame.failed,
     )

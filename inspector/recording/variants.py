@@ -121,7 +121,7 @@ def from_triton(
     else:
         missing[Stage.SOURCE] = "Triton's cache keeps no Python; only a recording does"
     if (error := facts.of_compile(event, blob)) is not None:
-        reason = f"Triton could not compile it: {error.said}"
+        reason = f"Triton could not compile it: {error.summary}"
         missing |= dict.fromkeys(missing.keys() - {Stage.SOURCE}, reason)
     if (why := as_text(event.get("unkept"))) is not None:
         # A file named without content existed, but could not be stored.
@@ -139,7 +139,9 @@ def from_triton(
         target=target_of(ptx, metadata),
         config=config,
         stages=stages,
-        known=Resources(dynamic_shared_bytes=shared if isinstance(shared, int) else None),
+        recorded_resources=Resources(
+            dynamic_shared_bytes=shared if isinstance(shared, int) else None
+        ),
         ranks=() if rank is None else (rank,),
         signature={k: str(v) for k, v in as_map(event.get("signature")).items()},
         specialization=specialization,
@@ -157,26 +159,26 @@ def from_triton(
     return VariantOfKernel(key, origin, name, variant)
 
 
-def of_language(made: VariantOfKernel, event: Event, blob: Blob) -> VariantOfKernel:
+def of_language(compiled: VariantOfKernel, event: Event, blob: Blob) -> VariantOfKernel:
     """A compile of Triton that another language generated, with that language's stages."""
     source, code = blob(event.get("source")), blob(event.get("output_code"))
-    path, by, file = (as_text(event.get(key)) for key in ("path", "by", "file"))
-    stages = dict(made.variant.stages)
+    path, language, file = (as_text(event.get(key)) for key in ("path", "by", "file"))
+    stages = dict(compiled.variant.stages)
     if code is not None:
-        stages[Stage.OUTPUT_CODE] = StageFile(code, file, f"what {by} generated")
+        stages[Stage.OUTPUT_CODE] = StageFile(code, file, f"what {language} generated")
     if source is not None:
         stages[Stage.SOURCE] = StageFile(source, path, "the script's file")
     variant = replace(
-        made.variant,
+        compiled.variant,
         stages=stages,
-        missing={s: why for s, why in made.variant.missing.items() if s not in stages},
+        missing={s: why for s, why in compiled.variant.missing.items() if s not in stages},
         span=lines_of(event),
         embedded=None if file is None else (file, 1),
-        config={**as_map(event.get("config")), **made.variant.config},
-        maker=by,
+        config={**as_map(event.get("config")), **compiled.variant.config},
+        maker=language,
     )
-    key = (Origin.TRITON.value, made.name, path or "")
-    return VariantOfKernel(key, Origin.TRITON, made.name, variant)
+    key = (Origin.TRITON.value, compiled.name, path or "")
+    return VariantOfKernel(key, Origin.TRITON, compiled.name, variant)
 
 
 def at_home(compiled: Sequence[VariantOfKernel]) -> Iterator[VariantOfKernel]:
@@ -186,14 +188,16 @@ def at_home(compiled: Sequence[VariantOfKernel]) -> Iterator[VariantOfKernel]:
     graph, others to try fusions or for other processes): a hash is the graph's, else the first's.
     """
     homes: dict[tuple[str, str], VariantOfKernel] = {}
-    for one in sorted(compiled, key=lambda one: one.variant.embedded is None):
-        homes.setdefault((one.variant.hash, one.variant.symbol), one)
-    for one in compiled:
-        home = homes[one.variant.hash, one.variant.symbol]
-        if one.origin is Origin.INDUCTOR and one.key != home.key:
-            yield replace(one, key=home.key, origin=home.origin, name=home.name)
+    for compiled_variant in sorted(compiled, key=lambda one: one.variant.embedded is None):
+        homes.setdefault(
+            (compiled_variant.variant.hash, compiled_variant.variant.symbol), compiled_variant
+        )
+    for compiled_variant in compiled:
+        home = homes[compiled_variant.variant.hash, compiled_variant.variant.symbol]
+        if compiled_variant.origin is Origin.INDUCTOR and compiled_variant.key != home.key:
+            yield replace(compiled_variant, key=home.key, origin=home.origin, name=home.name)
         else:
-            yield one
+            yield compiled_variant
 
 
 def key_of(kernel: KernelText) -> Key:
@@ -259,7 +263,7 @@ def from_device_code(
         if error is None and log:
             error = facts.of_log(log, "nvcc", path, source, as_text(event.get("command")))
         if error is not None:
-            reason = f"{error.tool or 'its compiler'} could not compile it: {error.said}"
+            reason = f"{error.tool or 'its compiler'} could not compile it: {error.summary}"
             missing |= dict.fromkeys((Stage.PTX, Stage.SASS), reason)
             symbols = symbols or (PurePath(path).name,)
     else:

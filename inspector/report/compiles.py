@@ -235,7 +235,7 @@ def _kernel_spans(kernel: KernelCompile) -> Iterator[tuple[float, float, int, st
     yield kernel.began, ended, 1, _PART_BY_MAKER.get(kernel.by, TRITON)
     # The stages end where the compile does.
     name, seconds = kernel.steps[-1] if kernel.steps else ("", 0.0)
-    if kernel.by == "triton" and name == "cubin":
+    if kernel.compiler == "triton" and name == "cubin":
         yield max(ended - seconds, kernel.began), ended, 2, PTXAS
 
 
@@ -351,7 +351,7 @@ def lookups(rec: Recording) -> dict[str, Counter[str]]:
         for lookup in frame.caches:
             out.setdefault(lookup.cache, Counter())[lookup.outcome] += 1
     for kernel in _distinct(rec.kernel_compiles):
-        if kernel.by == "triton" and kernel.hit is not None:
+        if kernel.compiler == "triton" and kernel.hit is not None:
             out.setdefault("triton", Counter())["hit" if kernel.hit else "miss"] += 1
     return out
 
@@ -555,7 +555,7 @@ def _label(row: TimelineRow) -> str:
 
 def _kernel_text(kernel: KernelCompile) -> str:
     """A kernel, graph or build with whose work it was: ``triton add``."""
-    return f"{kernel.by} {shown(PurePath(kernel.name).name)}"
+    return f"{kernel.compiler} {shown(PurePath(kernel.name).name)}"
 
 
 def function_text(frame: FrameCompile) -> str:

@@ -18,9 +18,9 @@ from inspector.base.model import Kernel, Stage, Variant
 from inspector.base.text import base_name, microseconds, plural, shown
 from inspector.diff.beside import BesideRow, PassChange, Sign, folded, loud
 from inspector.diff.compare import Compared, Files, Paired
-from inspector.diff.explanation import TUNER, FigureChange, Summary
 from inspector.diff.listings import FunctionPair, ListingDiff
 from inspector.diff.recordings import ChangeKind, RecordedVariant
+from inspector.diff.summary import TUNER, FigureChange, Summary
 from inspector.diff.variants import VariantRow
 from inspector.listing.line import Line
 from inspector.report.jsons import SCHEMA, ordered, pick_fields, to_builtins

@@ -119,7 +119,7 @@ def to_builtins(value: object) -> object:
 
 _RECORDING = (
     "path command started exit_status complete tools device mode target removed environment "
-    "problems uncaptured unwatched"
+    "problems"
 )
 
 

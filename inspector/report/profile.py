@@ -7,7 +7,7 @@ from rich.text import Text
 
 from inspector.analyse.line_annotations import total
 from inspector.base.text import by_key, counted, short_name, shown, some
-from inspector.measure.ncu.attach import UNRECORDED, Attached, Key, NcuMeasured
+from inspector.measure.ncu.attach import UNRECORDED, Key, MatchedLaunch, NcuMeasured
 from inspector.measure.ncu.report import Dim3, NcuLaunch, Report
 from inspector.measure.profile.trace import GpuWork, Overhead, Profile, Window
 from inspector.report.jsons import SCHEMA, pick_fields, samples
@@ -222,7 +222,7 @@ SUMMARY: Mapping[str, Callable[[NcuLaunch], str]] = {
 TEXTS = ("function", "demangled", "grid", "block", "variant")
 
 
-def launch_table(attached: Sequence[Attached], name: Name | None, width: int) -> Group:
+def launch_table(attached: Sequence[MatchedLaunch], name: Name | None, width: int) -> Group:
     """Return a row for each launch; ``name`` gives ids of variants, None for a lone report."""
     columns = dict(SUMMARY)
     if all(row.launch.demangled == row.launch.function for row in attached):
@@ -243,7 +243,7 @@ MAX_NAMES = 8
 """Launches or names in one footnote."""
 
 
-def launch_footnotes(attached: Sequence[Attached], report: Report) -> list[str]:
+def launch_footnotes(attached: Sequence[MatchedLaunch], report: Report) -> list[str]:
     """What is odd: launches of no variant here, samples that are not shown, what ncu left out."""
     sentences = [shown(p) for p in report.problems]
     strangers = [
@@ -277,7 +277,7 @@ def measured_json(measured: NcuMeasured | None) -> dict[str, object] | None:
 
 
 def launches_json(
-    attached: Sequence[Attached], report: Report, name: Name
+    attached: Sequence[MatchedLaunch], report: Report, name: Name
 ) -> dict[str, object] | None:
     """``ncu`` of a recording: every launch in order, and the variant that it was of."""
     if not attached and not report.problems:

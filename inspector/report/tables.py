@@ -741,7 +741,7 @@ MAX_MESSAGES = 12
 def failure_text(variant: Variant) -> str | None:
     """``did not compile: square.py:5:28: …``; None of one that was compiled and could be loaded."""
     error = variant.error
-    return None if error is None else shown(f"{error.how}: {error.said}")
+    return None if error is None else shown(f"{error.outcome}: {error.summary}")
 
 
 def exceeded_resource(error: Failure) -> str:

@@ -274,8 +274,8 @@ def gap_rows(window: GpuWindow, rec: Recording, width: int) -> Iterator[Text]:
     several = len(set(window.spans.columns["device"].tolist())) > 1
     rows = []
     for gap in window.gaps:
-        device = f"GPU {gap.after.device}" if several else ""
-        start = moment(gap.after.start - round(gap.us * 1e3))
+        device = f"GPU {gap.following.device}" if several else ""
+        start = moment(gap.following.start - round(gap.us * 1e3))
         rows.append((start, time(gap.us), *_sides(window, gap, namer), device))
     if rows:
         heads = ("start", "idle", "after", "before", "device" if several else "")

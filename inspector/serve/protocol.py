@@ -176,7 +176,7 @@ def serve_stdio(server: Server) -> None:
 
     # Reading cannot be interrupted, and would wait for the client; children end with this process.
     signal.signal(signal.SIGINT, lambda number, frame: os._exit(Exit.INTERRUPTED))
-    with printing.lent():
+    with printing.raw_stdout():
         anyio.run(serve)
 
 

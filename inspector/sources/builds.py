@@ -100,7 +100,7 @@ def rerun(
             cubin = files.read(Path(folder) / "again.cubin")
         lines = cubin if same_code(machine_code, read_cubin(cubin)) else b""
         for name, data in zip(keys, (text, lines, printed), strict=True):
-            cache.put(name, data)
+            cache.store(name, data)
     return Compiled(
         text, lines or None, command=command, printed=printed.decode("utf-8", "replace")
     )

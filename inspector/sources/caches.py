@@ -185,43 +185,59 @@ def _why_not(entry: os.DirEntry[str], root: Path) -> str | None:
             return (
                 f"is a link that leads out of {root}, and was not followed" if leads_out else None
             )
-    return files.why_not(Path(entry.path), follow=True) or ""
+    return files.unreadable_reason(Path(entry.path), follow=True) or ""
 
 
 def _folder(
     directory: Path, names: list[str], root: Path, allowance: files.Allowance
 ) -> Iterator[Event]:
-    by_stem: dict[str, list[str]] = {}
-    for name in names:
-        stem, suffix = os.path.splitext(name)  # noqa: PTH122  a Path for each takes ten times as long
-        if suffix in KNOWN:
-            by_stem.setdefault(stem, []).append(name)
-    entry_names = [n for n in names if not n.startswith(GROUP)]
-    tunings = [n for n in entry_names if n.endswith((BEST_CONFIG, TIMINGS))]
-    metadata = [n for n in entry_names if n.endswith(".json") and not n.endswith(TIMINGS)]
-    if by_stem and not metadata and not tunings and len(entry_names) < len(names):
+    """The events of the files of one folder; a damaged file costs a problem, not the others."""
+    stages = _stage_files(names)
+    tunings = [n for n in names if n.endswith((BEST_CONFIG, TIMINGS)) and not n.startswith(GROUP)]
+    metadata = [n for n in names if _is_metadata(n)]
+    has_group = any(n.startswith(GROUP) for n in names)
+    if stages and not metadata and not tunings and has_group:
         yield _problem(directory, "Triton's metadata is missing: a half-written entry")
     if "build.ninja" in names:
         yield {"event": "build_folder", "directory": str(directory)}
-    reads: list[tuple[str, Iterator[Event]]] = []
-    for name in metadata if by_stem else ():
-        file_names = by_stem.get(name.removesuffix(".json"), [])
-        reads.append((name, _triton(directory, name, file_names, root, allowance)))
+    readers: list[tuple[str, Iterator[Event]]] = []
+    if stages:
+        for name in metadata:
+            stage_names = stages.get(name.removesuffix(".json"), [])
+            readers.append((name, _triton(directory, name, stage_names, root, allowance)))
     scripts = [n for n in names if n.endswith(".py")]
-    reads += ((name, from_file(directory / name, root, scripts)) for name in tunings)
+    readers.extend((name, from_file(directory / name, root, scripts)) for name in tunings)
     for name in names:
-        if re.fullmatch(r"c[a-z2-7]{51}\.py", name):
-            reads.append((name, _inductor(directory / name, root)))
+        if _INDUCTOR_CODE.fullmatch(name):
+            readers.append((name, _inductor(directory / name, root)))
         elif name.endswith(".log") and "torch_trace" in name:
-            reads.append((name, traces.from_torch_trace(directory / name, root)))
-    for name, read in reads:
+            readers.append((name, traces.from_torch_trace(directory / name, root)))
+    for name, events in readers:
         try:
-            yield from read
+            yield from events
         except Unreadable as error:
             yield _problem(directory / name, error.message)
         except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
-            # One damaged file: the rest of the folder is still read.
             yield _problem(directory / name, f"is not as torch writes it: {type(error).__name__}")
+
+
+_INDUCTOR_CODE = re.compile(r"c[a-z2-7]{51}\.py")
+"""A name by Inductor: a base32 digest of 51 letters with a "c" before it."""
+
+
+def _stage_files(names: Iterable[str]) -> dict[str, list[str]]:
+    """The files of Triton's stages among ``names``, by their stems."""
+    out: dict[str, list[str]] = {}
+    for name in names:
+        stem, suffix = os.path.splitext(name)  # noqa: PTH122  a Path for each takes ten times as long
+        if suffix in KNOWN:
+            out.setdefault(stem, []).append(name)
+    return out
+
+
+def _is_metadata(name: str) -> bool:
+    """Whether a file of Triton's cache is the metadata of one kernel."""
+    return name.endswith(".json") and not name.endswith(TIMINGS) and not name.startswith(GROUP)
 
 
 def _triton(
@@ -243,7 +259,10 @@ def _triton(
         if size == 0:
             yield _problem(file, "is empty")
             continue
-        if size > allowance.limits.one and (why := files.why_not(file, follow=True)) is not None:
+        if (
+            size > allowance.limits.one
+            and (why := files.unreadable_reason(file, follow=True)) is not None
+        ):
             yield _problem(file, why)
         contents[file.suffix[1:]] = FileContent(file, root)
     if contents:
@@ -378,7 +397,7 @@ def _binaries(file: files.File, root: Path, names: list[str]) -> Iterator[_Binar
     """The kernels' binaries that a file of a model's folder is, or has within it."""
     path = file.path
     if path.suffix == ".cubin":
-        data = file.whole()
+        data = file.read_all()
         contents = {"cubin": FileContent(path, root)} if read_cubin(data) is not None else {}
         kernel_binaries: Iterable[_Binary] = [_Binary(path.stem, path, data, contents)]
     elif path.suffix == ".fatbin":

@@ -405,8 +405,8 @@ def _assemble_cached(
     compiled = compile_ptx(source, target, (), seconds=seconds)
     # What has something to say says it again.
     if compiled.cubin is not None and not compiled.messages:
-        cache.put(keys[0], compiled.cubin)
-        cache.put(keys[1], compiled.printed.encode())
+        cache.store(keys[0], compiled.cubin)
+        cache.store(keys[1], compiled.printed.encode())
     return compiled
 
 
@@ -439,7 +439,7 @@ def _with(
                 Stage.SASS: StageFile(BytesContent(compiled.cubin), None, "nvdisasm -c"),
             },
             missing={s: why for s, why in variant.missing.items() if s is not Stage.SASS},
-            known=figures.get(variant.symbol, Resources()),
+            recorded_resources=figures.get(variant.symbol, Resources()),
         )
 
     return replace(_changed(recording, with_sass), compilations=(tried,))
@@ -623,45 +623,57 @@ def _printed(places: Mapping[str, Path], mark: str) -> PassesPrinted:
     return PassesPrinted(printed, timed, arrivals, mark, len(printed) >= files.limits().one)
 
 
+class _ChildRecords(Struct):
+    """The records that a child has written: texts and seconds by stage, and all other fields."""
+
+    fields: dict[str, object] = field(default_factory=dict)
+    texts: dict[str, bytes] = field(default_factory=dict)
+    seconds: dict[str, float] = field(default_factory=dict)
+
+
+def _child_records(results: Path) -> _ChildRecords:
+    out = _ChildRecords()
+    for record in files.records(results) if results.exists() else ():
+        if not isinstance(record, dict):
+            continue
+        out.fields |= {k: v for k, v in record.items() if k != "stage"}
+        stage = str(record.get("stage"))
+        seconds = record.get("seconds")
+        if "failed" in record:
+            out.fields["failed_at"] = stage
+        elif stage in STAGES and isinstance(seconds, int | float):
+            out.texts[stage] = files.read(results.with_name(f"made.{stage}"))
+            out.seconds[stage] = float(seconds)
+    return out
+
+
 def _stages_of(
     job: StageJob, file: str, results: Path, output_file: Path, ended: Finished
 ) -> StagesMade:
-    """What the child has told of the text in its ``file``, and where it died, of what."""
-    records = [r for r in files.records(results) if isinstance(r, dict)] if results.exists() else []
-    fields: dict[str, object] = {}
-    texts: dict[str, bytes] = {}
-    seconds: dict[str, float] = {}
-    for record in records:
-        fields |= {k: v for k, v in record.items() if k != "stage"}
-        stage = str(record.get("stage"))
-        if "failed" in record:
-            fields["failed_at"] = stage
-        elif stage in STAGES and isinstance(took := record.get("seconds"), int | float):
-            texts[stage] = files.read(results.with_name(f"made.{stage}"))
-            seconds[stage] = float(took)
+    """The stages that the child made of the text in its ``file``, and where and why it died."""
+    records = _child_records(results)
+    fields = records.fields
     printed = files.read(output_file) if output_file.is_file() else ended.err
-    metadata, unknown = fields.get("metadata"), fields.get("unknown")
-    failed = str(fields["failed"]) if "failed" in fields else None
-    failed_at = str(fields["failed_at"]) if failed else None
+    metadata = fields.get("metadata")
+    unknown = fields.get("unknown")
+    failed: str | None = None
+    failed_at: str | None = None
     messages = messages_from(fields.get("messages"))
+    if "failed" in fields:
+        failed = str(fields["failed"])
+        failed_at = str(fields["failed_at"]) if failed else None
     if failed is None and (ended.status != 0 or "metadata" not in fields):
         failed_at = str(fields.get("begin") or job.stage)
         text = (printed + b"\n" + ended.err).decode("utf-8", "replace")
         source_text = job.text.decode("utf-8", "surrogateescape")
         failed, messages = death_of(text, ended.status, file, job.name, source_text)
     elif any(m.message.startswith(_SIGNAL) for m in messages):
-        # A pass that aborts inside a pipeline with a reproducer does not end its process (Triton
-        # 3.7): MLIR goes on, and why it aborted stands nowhere but in what was printed.
-        cause = _cause_of(printed.decode("utf-8", "replace"))
-        messages = tuple(
-            replace(m, message=cause) if cause and m.message.startswith(_SIGNAL) else m
-            for m in messages
-        )
+        messages = _with_abort_cause(messages, printed)
         failed = first_error(messages)
     return StagesMade(
         str(fields.get("triton") or ""),
-        texts,
-        seconds,
+        records.texts,
+        records.seconds,
         metadata if isinstance(metadata, dict) else {},
         failed,
         failed_at,
@@ -669,6 +681,23 @@ def _stages_of(
         tuple(str(o) for o in unknown) if isinstance(unknown, list) else (),
         printed,
     )
+
+
+def _with_abort_cause(
+    messages: Sequence[CompilerMessage], printed: bytes
+) -> tuple[CompilerMessage, ...]:
+    """The messages, with the cause of an abort that MLIR survived.
+
+    A pass that aborts inside a pipeline with a reproducer does not end its process (Triton 3.7):
+    MLIR goes on, and only what was printed says why it aborted.
+    """
+    cause = _cause_of(printed.decode("utf-8", "replace"))
+    out = []
+    for message in messages:
+        if cause and message.message.startswith(_SIGNAL):
+            message = replace(message, message=cause)
+        out.append(message)
+    return tuple(out)
 
 
 def believed(options: Mapping[str, object]) -> dict[str, object]:

@@ -21,7 +21,13 @@ from inspector.listing.cubin import only
 from inspector.recording import variants
 from inspector.recording.calls import MAX_WHOLE_CUBIN_BYTES
 from inspector.recording.facts import as_text, message_event
-from inspector.recording.layout import BytesContent, DerivedCache, Writer, read_events, standing
+from inspector.recording.layout import (
+    BytesContent,
+    DerivedCache,
+    Writer,
+    pending_compilations,
+    read_events,
+)
 from inspector.sources import disassembly
 from inspector.sources.builds import (
     BuiltCubin,
@@ -70,7 +76,7 @@ def unfinished(writer: Writer, python: str, say: Say, go_on: GoOn) -> Iterator[E
     """An event for each compile in whose midst its process ended, if it was of the compiler's
     doing: one that comes to its end here was interrupted by something else."""
     try:
-        entries = standing(writer.folder)
+        entries = pending_compilations(writer.folder)
     except Unreadable:
         return
     for event, file in entries[:MAX_KERNELS]:
@@ -287,7 +293,7 @@ def _measure(
     todo = [
         v
         for k, v in recording.variants()
-        if k.origin in (Origin.TRITON, Origin.INDUCTOR) and v.known.barriers is None
+        if k.origin in (Origin.TRITON, Origin.INDUCTOR) and v.recorded_resources.barriers is None
     ]
 
     def ptxas_events(variant: Variant) -> list[dict[str, object]]:

@@ -32,7 +32,7 @@ from inspector.recording.facts import from_ptxas, without_local_memory
 from inspector.recording.layout import DerivedCache
 from inspector.system import files
 from inspector.system.process import run_tool
-from inspector.system.toolchain import Tool, every, find, need, version_of
+from inspector.system.toolchain import Tool, find, installed_copies, need, version_of
 
 PLAIN = ("-c",)
 ANNOTATED = ("-c", "-gi", "-gp", "-hex")
@@ -51,7 +51,7 @@ def disassemble(cubin: bytes, cache: DerivedCache) -> tuple[str, str | None, str
     """
     need("nvdisasm")
     complaint = ""
-    for tool in every("nvdisasm"):
+    for tool in installed_copies("nvdisasm"):
         for options in (ANNOTATED, ("-c", "-hex"), PLAIN):
             try:
                 text = _run(tool, options, cubin, cache)
@@ -62,7 +62,7 @@ def disassemble(cubin: bytes, cache: DerivedCache) -> tuple[str, str | None, str
                 continue
             annotated = None if options is PLAIN else text
             return plain_text, annotated, f"nvdisasm {tool.version or '?'} -c"
-    for tool in every("cuobjdump"):
+    for tool in installed_copies("cuobjdump"):
         with suppress(_Refused):
             text = _run(tool, ("-sass",), cubin, cache)
             if any(map(_CODE.match, text.splitlines())):
@@ -106,7 +106,7 @@ def _run(tool: Tool, options: tuple[str, ...], cubin: bytes, cache: DerivedCache
         refused = _FAILED + (finished.complaint or f"status {finished.status}").encode()
         output = refused if finished.status != 0 or not finished.out else finished.out
         if finished.status >= 0:  # a tool that was killed may succeed the next time
-            cache.put(key, output)
+            cache.store(key, output)
     if output.startswith(_FAILED):
         raise _Refused(output.removeprefix(_FAILED).decode("utf-8", "replace"))
     return output.decode("utf-8", "surrogateescape")
@@ -152,7 +152,7 @@ def images(path: Path, cache: DerivedCache | None = None) -> tuple[Image, ...]:
         head = binary.take(64)
         if is_cubin(head):
             binary.seek(0)
-            return (Image("", binary.whole(), False),)
+            return (Image("", binary.read_all(), False),)
         if not carries_device_code(binary) and FATBIN_MAGIC not in head:
             raise Unreadable(
                 f"{path} holds no CUDA device code",
@@ -164,7 +164,7 @@ def images(path: Path, cache: DerivedCache | None = None) -> tuple[Image, ...]:
             # A link with a plain name: odd names, or one that begins with a dash, do no harm.
             ending = path.suffix if re.fullmatch(r"\.[A-Za-z0-9]{1,10}", path.suffix) else ""
             inside = Path(folder) / f"input{ending}"
-            inside.symlink_to(binary.again())
+            inside.symlink_to(binary.descriptor_path())
             for option in ("-xelf", "-xptx"):
                 run_tool([tool.path, option, "all", inside], cwd=Path(folder), seconds=300)
             for file in sorted(files.files_in(Path(folder)), key=_number):
@@ -194,7 +194,7 @@ def arch_of(cubin: files.File) -> str | None:
         return None
     with tempfile.TemporaryDirectory(prefix="ptxview-") as folder:
         inside = Path(folder) / "input.cubin"
-        inside.symlink_to(cubin.again())
+        inside.symlink_to(cubin.descriptor_path())
         match = _NAMED.search(run_tool([tool.path, "-lelf", inside], seconds=60).text.strip())
     return match[1] if match else None
 
@@ -220,7 +220,7 @@ _REFUSED = b"\0ptxas would not"
 def assemblers(folders: Iterable[str | None]) -> list[Path]:
     """Every ptxas in folders of triton packages, then those that the toolchain finds."""
     triton_tools = (path for folder in folders if folder for path in _of_triton(folder))
-    return list(dict.fromkeys((*triton_tools, *(tool.path for tool in every("ptxas")))))
+    return list(dict.fromkeys((*triton_tools, *(tool.path for tool in installed_copies("ptxas")))))
 
 
 def _of_triton(folder: str) -> list[Path]:
@@ -344,9 +344,9 @@ def _assemble(
                 return None
             if finished.status != 0 or not out.is_file():
                 if finished.status > 0:  # an assembler that was killed may succeed the next time
-                    cache.put(names[1], _REFUSED)
+                    cache.store(names[1], _REFUSED)
                 return None
             messages, cubin = finished.err + finished.out, files.read(out)
         for name, data in zip(names, (messages, cubin), strict=True):
-            cache.put(name, data)
+            cache.store(name, data)
     return messages.decode("utf-8", "replace"), cubin

@@ -21,11 +21,11 @@ from inspector.recording.layout import (
     Events,
     FileContent,
     is_recording,
-    kept_cache,
     merged,
     read_events,
     recordings_folder,
     unfinished,
+    user_derived_cache,
 )
 from inspector.recording.layout import problems as kept_problems
 from inspector.sources import caches, traces
@@ -256,7 +256,7 @@ def _within(
 
 
 def _folder(path: Path, allowance: files.Allowance) -> Iterable[dict[str, object]]:
-    cache = kept_cache()
+    cache = user_derived_cache()
     if packaged := caches.models(path):
         for model in packaged:
             yield from caches.events(model, path)
@@ -306,7 +306,7 @@ def _text(file: files.File, head: bytes, inside: Path | None) -> Iterable[dict[s
     path = file.path
     text = head.decode("utf-8", "surrogateescape")
     if (stage := TEXT_STAGES.get(path.suffix.lower())) is not None:
-        if (why := files.why_not(path, follow=True)) is not None:
+        if (why := files.unreadable_reason(path, follow=True)) is not None:
             raise Unreadable(why)
         content = FileContent(path, inside)
         if b"\0" in head[:4096] and stage is not Stage.PTX:
@@ -316,14 +316,14 @@ def _text(file: files.File, head: bytes, inside: Path | None) -> Iterable[dict[s
         yield from traces.from_torch_trace(path, inside)
     elif traces.MARK in text:
         file.seek(0)
-        yield from traces.from_log(file.whole().decode("utf-8", "surrogateescape"))
+        yield from traces.from_log(file.read_all().decode("utf-8", "surrogateescape"))
 
 
 def _binary(file: files.File, head: bytes) -> Iterable[dict[str, object]]:
     path = file.path
     if is_cubin(head):
         file.seek(0)
-        data = file.whole()
+        data = file.read_all()
         if read_cubin(data) is None:
             raise Unreadable(f"{path} is a damaged cubin", "Compile it again.")
         text = debug_ptx(data)
@@ -338,7 +338,7 @@ def _binary(file: files.File, head: bytes) -> Iterable[dict[str, object]]:
             "ptx_from": "the cubin's .nv_debug_ptx_txt, which ptxas keeps without its comments",
         }
         return
-    cache = kept_cache()
+    cache = user_derived_cache()
     if path.suffix in (".so", ".o", ".obj") and (path.parent / "build.ninja").is_file():
         built = [i for i in read_folder(path.parent, cache) if isinstance(i, BuiltCubin)]
         if build_events := [event_of(item, cache) for item in built if item.object == path]:

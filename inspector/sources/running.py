@@ -26,12 +26,12 @@ from inspector.recording.layout import (
     Writer,
     is_recording,
     is_watched,
-    kept_cache,
     pack,
     recordings_folder,
     remove,
     stamp,
     unwritten,
+    user_derived_cache,
     work_folder,
 )
 from inspector.system import toolchain
@@ -320,7 +320,12 @@ class Run:
             from inspector.sources.completing import complete
 
             recording = complete(
-                writer, kept_cache(), self._python, self._mode, say, lambda: not self._hurries
+                writer,
+                user_derived_cache(),
+                self._python,
+                self._mode,
+                say,
+                lambda: not self._hurries,
             )
         with _attempt(say, "the end of the run could not be recorded"):
             try:

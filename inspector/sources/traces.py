@@ -243,7 +243,7 @@ def _record(row: bytes) -> tuple[int, dict[str, Any]] | None:
     if prefix is None or start < 0:
         return None
     try:
-        loaded = files.parsed(row[start:], what="a record")
+        loaded = files.parsed(row[start:], label="a record")
     except ValueError:
         return None
     return (int(prefix[1]), loaded) if isinstance(loaded, dict) else None
@@ -339,34 +339,44 @@ class CompileRecords:
     ) -> Iterator[dict[str, object]]:
         ids: dict[str, object] = {name: record[name] for name in IDS if name in record}
         ids["pid"] = process
-        name = as_text(as_map(record.get("artifact")).get("name")) or ""
         if "chromium_event" in record:
             yield from self._mark(ids, text, process)
         elif isinstance(record.get("str"), list):
-            pair = record["str"]
-            if len(pair) == 2 and isinstance(pair[0], str) and type(pair[1]) is int:
-                self._names[pair[1]] = pair[0]
-        elif payload is not None and (kind := ARTIFACTS.get(name)) is not None:
-            yield {"event": kind, **ids, "blob": payload}
-        elif payload is not None and name.startswith(CACHES):
-            yield {"event": "compile_cache", **ids, "name": name, "said": short(_parsed(text))}
-        elif "dynamo_start" in record:
+            self._intern(record["str"])
+        elif (event := self._event(record, payload, text)) is not None:
+            kind, fields = event
+            yield {"event": kind, **ids, **fields}
+
+    def _intern(self, pair: list[Any]) -> None:
+        """Keep a file's name by its number: ``["/m.py", 3]``."""
+        if len(pair) == 2 and isinstance(pair[0], str) and type(pair[1]) is int:
+            self._names[pair[1]] = pair[0]
+
+    def _event(
+        self, record: dict[str, Any], payload: Content | None, text: bytes
+    ) -> tuple[str, dict[str, object]] | None:
+        """The kind and the fields of a record's event; None if it has none."""
+        name = as_text(as_map(record.get("artifact")).get("name")) or ""
+        if payload is not None:
+            if name in ARTIFACTS:
+                return ARTIFACTS[name], {"blob": payload}
+            if name.startswith(CACHES):
+                return "compile_cache", {"name": name, "said": short(_parsed(text))}
+        if "dynamo_start" in record:
             frames = self._frames(as_map(record["dynamo_start"]).get("stack"))
-            yield {"event": "compile_start", **ids, "stack": frames}
-        elif "dynamo_cpp_guards_str" in record and payload is not None:
-            yield {"event": "guards", **ids, "blob": payload}
-        elif (kind := next((k for k in METRICS if k in record), None)) is not None:
-            yield {
-                "event": "compile_end",
-                **ids,
-                "kind": kind,
-                "figures": figures(as_map(record[kind])),
-            }
-        elif (kind := next((k for k in SYMBOLS if k in record), None)) is not None:
-            about = dict(as_map(record[kind]))
-            about.pop("stack", None)
-            frames = self._frames(about.pop("user_stack", None))
-            yield {"event": "symbol", **ids, "kind": kind, "stack": frames, "said": short(about)}
+            return "compile_start", {"stack": frames}
+        if "dynamo_cpp_guards_str" in record and payload is not None:
+            return "guards", {"blob": payload}
+        for kind in METRICS:
+            if kind in record:
+                return "compile_end", {"kind": kind, "figures": figures(as_map(record[kind]))}
+        for kind in SYMBOLS:
+            if kind in record:
+                properties = dict(as_map(record[kind]))
+                properties.pop("stack", None)
+                frames = self._frames(properties.pop("user_stack", None))
+                return "symbol", {"kind": kind, "stack": frames, "said": short(properties)}
+        return None
 
     def _mark(
         self, ids: dict[str, object], text: bytes, process: int
@@ -429,7 +439,7 @@ def figures(about: dict[str, Any]) -> dict[str, object]:
 
 def _parsed(text: bytes) -> dict[str, Any]:
     try:
-        return as_map(files.parsed(text, what="a payload"))
+        return as_map(files.parsed(text, label="a payload"))
     except (ValueError, files.TooLarge):
         return {}
 
@@ -474,7 +484,7 @@ def from_tritonparse(path: Path, inside: Path | None = None) -> Iterator[Event]:
     try:
         for number, line in enumerate(unpacking.packed_lines(path, inside=inside), 1):
             try:
-                entry = as_map(files.parsed(line, what=f"{path}: line {number}"))
+                entry = as_map(files.parsed(line, label=f"{path}: line {number}"))
             except files.TooLarge as error:
                 problems.append(error.message)
                 continue

@@ -31,11 +31,13 @@ from inspector.base.text import PtxviewError, UsageError
 from inspector.listing.cubin import Cubin, read_cubin
 from inspector.listing.ptx_statement import bounds, entries
 from inspector.recording.facts import CONFIG, as_int, as_map, from_ptxas, merge
-from inspector.recording.layout import BytesContent, kept_cache
+from inspector.recording.layout import BytesContent, user_derived_cache
 from inspector.sources import disassembly
 from inspector.sources.compilers import (
     CompilerInput,
     GoOn,
+    StageJob,
+    StagesMade,
     assemblers,
     compile_on,
     compile_ptx,
@@ -280,6 +282,48 @@ class _Trial:
         return list(side_by_side(run, requests))
 
     def _child(self, python: str, setting: TrySetting, text: bytes | None) -> TriedColumn:
+        """Compile the recorded stage, or the edited ``text`` of it, with other options."""
+        request = self.request
+        job = self._job(setting, text)
+        outcome = compile_on(job, python, seconds=request.limit, go_on=self.go_on)
+        failed = self._option_failure(setting, outcome) or outcome.failed
+        symbol = str(outcome.metadata.get("name") or request.variant.symbol)
+        compilation = Compilation(
+            job.name,
+            request.stage.value,
+            job.target,
+            shlex.join(f"{name}={value}" for name, value in setting.triton.items()),
+            symbols=() if failed else (symbol,),
+            seconds=sum(outcome.seconds.values()) if outcome.seconds else None,
+            tool=f"triton {outcome.triton}".strip(),
+            failed=failed,
+            messages=outcome.messages,
+        )
+        metadata = dict(outcome.metadata)
+        if request.stage is Stage.LLIR:
+            # LLVM IR says nothing of warps, shared memory and scratch.
+            recorded = {k: v for k, v in self.metadata.items() if k in _OF_LLVM}
+            metadata = recorded | metadata
+        stages = {
+            Stage(stage): StageFile(BytesContent(data), None, "Triton")
+            for stage, data in outcome.texts.items()
+            if stage != "cubin"
+        }
+        code = outcome.texts.get("cubin", b"")
+        stages[Stage.SASS] = StageFile(BytesContent(code), None, "nvdisasm -c")
+        variant = Variant(
+            id="",
+            hash=hashlib.sha256(code).hexdigest(),
+            symbol=symbol,
+            target=own_target(outcome.texts.get("ptx", b"")) or job.target,
+            config={n: metadata[n] for n in CONFIG if n in metadata},
+            stages=stages,
+            recorded_resources=Resources(dynamic_shared_bytes=as_int(metadata.get("shared"))),
+        )
+        return self._column(setting, text, compilation, variant, metadata)
+
+    def _job(self, setting: TrySetting, text: bytes | None) -> StageJob:
+        """The recorded variant's job with the options and the target of a setting."""
         request = self.request
         name = request.name if text is not None else f"the recorded {request.stage.value}"
         job = job_of(request.variant, request.stage.value)
@@ -290,54 +334,20 @@ class _Trial:
         if setting.target is not None:
             job = replace(job, target=setting.target)
             # Triton sets these by the target where nobody does.
-            for name in ("max_num_imprecise_acc_default", "ptx_version"):
-                options.pop(name, None)
-        job = replace(job, name=name, options=options, text=job.text if text is None else text)
-        outcome = compile_on(job, python, seconds=request.limit, go_on=self.go_on)
-        unknown = [option for option in outcome.unknown if option in setting.triton]
-        failed = (
-            f"Triton {outcome.triton} has no option {unknown[0]}" if unknown else outcome.failed
-        )
-        if outcome.unknown and not unknown:
-            self.remarks.append(
-                f"Triton {outcome.triton} has not all options that were recorded: "
-                f"{', '.join(outcome.unknown)}"
-            )
-        symbol = str(outcome.metadata.get("name") or request.variant.symbol)
-        compilation = Compilation(
-            name,
-            request.stage.value,
-            job.target,
-            shlex.join(f"{name}={value}" for name, value in setting.triton.items()),
-            symbols=() if failed else (symbol,),
-            seconds=sum(outcome.seconds.values()) if outcome.seconds else None,
-            tool=f"triton {outcome.triton}".strip(),
-            failed=failed,
-            messages=outcome.messages,
-        )
-        # LLVM IR says nothing of warps, shared memory and scratch.
-        recorded_names = _OF_LLVM if request.stage is Stage.LLIR else ()
-        metadata = {k: v for k, v in self.metadata.items() if k in recorded_names} | dict(
-            outcome.metadata
-        )
-        stages = {
-            Stage(stage): StageFile(BytesContent(data), None, "Triton")
-            for stage, data in outcome.texts.items()
-            if stage != "cubin"
-        }
-        code = outcome.texts.get("cubin", b"")
-        stages[Stage.SASS] = StageFile(BytesContent(code), None, "nvdisasm -c")
-        ptx = outcome.texts.get("ptx", b"")
-        variant = Variant(
-            id="",
-            hash=hashlib.sha256(code).hexdigest(),
-            symbol=symbol,
-            target=own_target(ptx) or job.target,
-            config={n: metadata[n] for n in CONFIG if n in metadata},
-            stages=stages,
-            known=Resources(dynamic_shared_bytes=as_int(metadata.get("shared"))),
-        )
-        return self._column(setting, text, compilation, variant, metadata)
+            for option in ("max_num_imprecise_acc_default", "ptx_version"):
+                options.pop(option, None)
+        return replace(job, name=name, options=options, text=job.text if text is None else text)
+
+    def _option_failure(self, setting: TrySetting, outcome: StagesMade) -> str | None:
+        """Why a setting fails by its own option; recorded options that are unknown are remarked."""
+        release = f"Triton {outcome.triton}"
+        for option in outcome.unknown:
+            if option in setting.triton:
+                return f"{release} has no option {option}"
+        if outcome.unknown:
+            names = ", ".join(outcome.unknown)
+            self.remarks.append(f"{release} has not all options that were recorded: {names}")
+        return None
 
     # -- ptxas -------------------------------------------------------------------------------
 
@@ -366,7 +376,7 @@ class _Trial:
         try:
             code = sass.content.read()
             reproduced = disassembly.reproduction(
-                ptx, code, variant.target, list(tools), kept_cache(), self._likeliest()
+                ptx, code, variant.target, list(tools), user_derived_cache(), self._likeliest()
             )
         except PtxviewError:
             reproduced = None
@@ -427,7 +437,7 @@ class _Trial:
             messages=compiled.messages,
         )
         figures = from_ptxas(compiled.printed).get(symbol, Resources())
-        shared = request.variant.known.dynamic_shared_bytes
+        shared = request.variant.recorded_resources.dynamic_shared_bytes
         if upper is not None:
             shared = as_int(metadata.get("shared"))
         code = compiled.cubin or b""
@@ -443,7 +453,7 @@ class _Trial:
             target=target,
             config=request.variant.config,
             stages=stages,
-            known=merge(figures, Resources(dynamic_shared_bytes=shared)),
+            recorded_resources=merge(figures, Resources(dynamic_shared_bytes=shared)),
         )
         return self._column(setting, text, compilation, variant, metadata)
 
@@ -481,38 +491,11 @@ class _Trial:
     ) -> TriedColumn:
         """The product as a variant beside the recorded one; its configuration says so. Its hash is
         of what it was tried with, too: the same machine code may be there twice."""
-        request = self.request
-        recorded, stage = request.variant, request.stage
+        recorded = self.request.variant
         label = self._label(setting, text)
         if compilation.failed is not None:
             return TriedColumn(label, compilation)
-        source_stages = (Stage.SOURCE, Stage.OUTPUT_CODE)
-        stages: dict[Stage, StageFile] = {
-            s: f for s, f in recorded.stages.items() if s in source_stages
-        }
-        if text is None:
-            stages |= {
-                s: f for s, f in recorded.stages.items() if s in STAGES and s.rank <= stage.rank
-            }
-        stages |= {
-            s: replace(f, content=BytesContent(f.content.read()), origin_path=None)
-            for s, f in product.stages.items()
-        }
-        if text is not None and stage is not Stage.PTX:
-            stages[stage] = StageFile(BytesContent(text), None, f"the file {request.name}")
-        reason = f"the {stage.value} was {EDITED}: this is not made of it"
-        missing = {s: reason for s in STAGES if s not in stages and s.rank < stage.rank}
-        missing |= {
-            s: w for s, w in recorded.missing.items() if s not in stages and s not in missing
-        }
-        config = dict(recorded.config)
-        config |= {n: v for n, v in product.config.items() if n in config or n in setting.triton}
-        config |= dict(setting.triton)
-        if setting.ptxas:
-            config["ptxas_options"] = " ".join(setting.ptxas)
-        config[EDIT] = f"{EDITED} {stage.value}" if text is not None else TRIED
-        if text is None and not setting.label:
-            config[EDIT] = AGAIN
+        stages = self._column_stages(text, product)
         digest = hashlib.sha256(f"{label}\0{product.hash}\0".encode("utf-8", "surrogateescape"))
         for text_stage in STAGES:
             if text_stage in stages:
@@ -524,21 +507,63 @@ class _Trial:
             symbol=product.symbol,
             cache_key=None,
             target=product.target,
-            config=config,
+            config=self._column_config(setting, text, product),
             stages={s: stages[s] for s in Stage if s in stages},
             locations_cubin=None,
-            known=product.known,
+            recorded_resources=product.recorded_resources,
             ptxas=None,
             autotune=None,
             ranks=(),
             launches=None,
             benchmarks=None,
-            missing=missing,
+            missing=self._column_missing(stages),
             cache_hit=None,
             calls=(),
             error=None,
         )
         return TriedColumn(label, compilation, variant, metadata)
+
+    def _column_stages(self, text: bytes | None, product: Variant) -> dict[Stage, StageFile]:
+        """The source, the recorded stages up to the one that was compiled, and the product's."""
+        stage = self.request.stage
+        stages: dict[Stage, StageFile] = {}
+        for recorded_stage, file in self.request.variant.stages.items():
+            is_source = recorded_stage in (Stage.SOURCE, Stage.OUTPUT_CODE)
+            is_input = recorded_stage in STAGES and recorded_stage.rank <= stage.rank
+            if is_source or (text is None and is_input):
+                stages[recorded_stage] = file
+        for product_stage, file in product.stages.items():
+            content = BytesContent(file.content.read())
+            stages[product_stage] = replace(file, content=content, origin_path=None)
+        if text is not None and stage is not Stage.PTX:
+            name = f"the file {self.request.name}"
+            stages[stage] = StageFile(BytesContent(text), None, name)
+        return stages
+
+    def _column_missing(self, stages: Mapping[Stage, StageFile]) -> dict[Stage, str]:
+        """Why other stages are missing: those above an edited one were not what it is made of."""
+        stage = self.request.stage
+        reason = f"the {stage.value} was {EDITED}: this is not made of it"
+        missing = {s: reason for s in STAGES if s not in stages and s.rank < stage.rank}
+        for recorded_stage, why in self.request.variant.missing.items():
+            if recorded_stage not in stages:
+                missing.setdefault(recorded_stage, why)
+        return missing
+
+    def _column_config(
+        self, setting: TrySetting, text: bytes | None, product: Variant
+    ) -> dict[str, object]:
+        """The recorded configuration with what the setting changed, and a mark that says so."""
+        config = dict(self.request.variant.config)
+        config |= {n: v for n, v in product.config.items() if n in config or n in setting.triton}
+        config |= setting.triton
+        if setting.ptxas:
+            config["ptxas_options"] = " ".join(setting.ptxas)
+        if text is not None:
+            config[EDIT] = f"{EDITED} {self.request.stage.value}"
+        else:
+            config[EDIT] = TRIED if setting.label else AGAIN
+        return config
 
 
 def _versions(columns: Sequence[TriedColumn]) -> dict[str, str]:

@@ -19,9 +19,9 @@ def say(error: BaseException) -> None:
     with contextlib.suppress(Exception):
         printing.flush()
     with contextlib.suppress(Exception):
-        first, *more = _sentences(error)
+        first, *details = _sentences(error)
         printing.narrate(f"ptxview: {first}")
-        for text in filter(None, more):
+        for text in filter(None, details):
             printing.narrate(text)
 
 
@@ -38,18 +38,18 @@ def after_program() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def in_threads_said() -> Iterator[None]:
+def thread_errors_reported() -> Iterator[None]:
     """Report a thread's error as a sentence instead of a traceback."""
 
     def failed(args: threading.ExceptHookArgs) -> None:
         if isinstance(args.exc_value, Exception):
             say(args.exc_value)
 
-    before, threading.excepthook = threading.excepthook, failed
+    previous_hook, threading.excepthook = threading.excepthook, failed
     try:
         yield
     finally:
-        threading.excepthook = before
+        threading.excepthook = previous_hook
 
 
 def _sentences(error: BaseException) -> tuple[str, ...]:
@@ -57,9 +57,9 @@ def _sentences(error: BaseException) -> tuple[str, ...]:
     if isinstance(error, PtxviewError):
         return (error.message, error.hint)
     if isinstance(error, OSError):
-        where = f"{error.filename}: " if error.filename else ""
+        location = f"{error.filename}: " if error.filename else ""
         traced = bool(os.environ.get("PTXVIEW_TRACEBACK"))
-        return (f"{where}{error.strerror or error}", _traceback(error) if traced else "")
+        return (f"{location}{error.strerror or error}", _traceback(error) if traced else "")
     if isinstance(error, MemoryError):
         return (
             "there is not enough memory",

@@ -17,7 +17,7 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
-from typing import TYPE_CHECKING, TextIO, cast
+from typing import TYPE_CHECKING, Any, TextIO, cast
 
 from inspector.base.text import lines_shown
 
@@ -79,23 +79,23 @@ class _Guard(_Fitting):
 @contextlib.contextmanager
 def guarded() -> Iterator[None]:
     """Make all text written to ``sys.stdout`` and ``sys.stderr`` visible."""
-    before = sys.stdout, sys.stderr
-    sys.stdout = cast(TextIO, _Guard(_raw(before[0])))
-    sys.stderr = cast(TextIO, _Guard(_raw(before[1])))
+    streams = sys.stdout, sys.stderr
+    sys.stdout = cast(TextIO, _Guard(_raw(streams[0])))
+    sys.stderr = cast(TextIO, _Guard(_raw(streams[1])))
     try:
         yield
     finally:
-        sys.stdout, sys.stderr = before
+        sys.stdout, sys.stderr = streams
 
 
 @contextlib.contextmanager
-def lent() -> Iterator[None]:
+def raw_stdout() -> Iterator[None]:
     """Within it ``sys.stdout`` is the stream itself, for a library that speaks a protocol there."""
-    before, sys.stdout = sys.stdout, _stdout()
+    filtered_stdout, sys.stdout = sys.stdout, _stdout()
     try:
         yield
     finally:
-        sys.stdout = before
+        sys.stdout = filtered_stdout
 
 
 def with_streams() -> None:
@@ -122,18 +122,18 @@ def _stderr() -> TextIO:
 
 def out() -> Console:
     """Standard output for people: tables and sentences."""
-    return _printer()(_stdout())
+    return _console(_stdout())
 
 
 def err() -> Console:
-    return _printer()(_stderr())
+    return _console(_stderr())
 
 
 def page(width: int, colours: bool = True) -> tuple[Console, Callable[[], str]]:
     """A console that writes on a page so many columns wide, and what it wrote."""
     written = io.StringIO()
-    made = _printer()(written, width, colours)
-    return made, written.getvalue
+    console = _console(written, width, colours)
+    return console, written.getvalue
 
 
 def narrate(text: str, end: str = "\n") -> None:
@@ -152,19 +152,19 @@ def progress(text: str) -> Iterator[Callable[[str], object]]:
         return
     with console.status(text) as status:
         # A line that is folded is not drawn over.
-        yield lambda said: status.update(lines_shown(said)[: max(console.width - 4, 1)])
+        yield lambda line: status.update(lines_shown(line)[: max(console.width - 4, 1)])
 
 
 def rows(texts: Iterable[Text]) -> None:
     """Lines with styles on standard output, not folded or cut; there may be millions."""
-    console, each = out(), iter(texts)
+    console, remaining = out(), iter(texts)
     stream = _Guard(_stdout())
-    while some := list(islice(each, ROWS)):
+    while batch := list(islice(remaining, ROWS)):
         if console.color_system is None:
-            stream.write("".join(f"{text.plain}\n" for text in some))
+            stream.write("".join(f"{text.plain}\n" for text in batch))
             stream.flush()
         else:
-            console.print(type(some[0])("\n").join(some), soft_wrap=True)
+            console.print(type(batch[0])("\n").join(batch), soft_wrap=True)
 
 
 def answer(prompt: str) -> str | None:
@@ -173,7 +173,7 @@ def answer(prompt: str) -> str | None:
         with contextlib.suppress(ImportError):
             importlib.import_module("readline")
         flush()
-        with lent(), contextlib.suppress(EOFError):
+        with raw_stdout(), contextlib.suppress(EOFError):
             return input(lines_shown(prompt))
         return None
     line = sys.stdin.readline()
@@ -207,15 +207,15 @@ def json_pieces(pieces: Iterable[str]) -> None:
 def verbatim(text: str) -> None:
     """The text of a stage as it was recorded, byte for byte; to a terminal, made visible."""
     stream = _stdout()
-    held: io.BufferedIOBase | None = getattr(stream, "buffer", None)
+    binary: io.BufferedIOBase | None = getattr(stream, "buffer", None)
     if stream.isatty():
         _Guard(stream).write(text)
-    elif held is None:
+    elif binary is None:
         stream.write(text)
     else:
         stream.flush()
-        held.write(text.encode("utf-8", "surrogateescape"))
-        held.flush()
+        binary.write(text.encode("utf-8", "surrogateescape"))
+        binary.flush()
 
 
 def relay(data: bytes) -> None:
@@ -255,30 +255,81 @@ def give_up() -> None:
                 os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
+def _console(stream: TextIO, width: int | None = None, colours: bool = True) -> Console:
+    """A console on a stream: no colour where it is no terminal, or with NO_COLOR.
+
+    With ``width`` it writes on a page so many columns wide. Else a table that is not for a terminal
+    is as wide as it needs to be, up to a page.
+    """
+    sizes = _terminal_size()
+    environment = {k: v for k, v in os.environ.items() if k not in SIZE_VARIABLES} | sizes
+    if width is not None:
+        return _printer()(
+            file=stream,
+            width=width,
+            force_terminal=colours,
+            color_system="standard" if colours else None,
+            _environ=environment,
+        )
+    if not stream.isatty():
+        width = int(sizes.get("COLUMNS", 0)) or PAGE
+    return _printer()(file=cast(TextIO, _Fitting(stream)), width=width, _environ=environment)
+
+
+SIZE_VARIABLES = ("COLUMNS", "LINES")
+
+
+def _terminal_size() -> dict[str, str]:
+    """The variables of a terminal's size that hold a number of up to five digits.
+
+    Rich believes that what isdigit() is a number, such as a superscript 2.
+    """
+    sizes = {}
+    for name in SIZE_VARIABLES:
+        value = os.environ.get(name, "")
+        if value.isascii() and value.isdecimal() and 0 < len(value) < 6:
+            sizes[name] = value
+    return sizes
+
+
 @functools.cache
 def _printer() -> Callable[..., Console]:
-    """What makes consoles; Rich is loaded by the first that is asked for."""
+    """The class of our consoles; Rich is loaded by the first that is asked for."""
     from rich.console import Console, ConsoleOptions, RenderableType
     from rich.segment import Segment
     from rich.text import Span, Text
 
     def visible(text: Text) -> Text:
         """The same text made visible, its styles where they were."""
-        plain = text.plain
-        if (whole := lines_shown(plain)) is plain or whole == plain:
+        characters = text.plain
+        escaped = lines_shown(characters)
+        if escaped == characters:
             return text
         starts = [0]
-        for char in plain:
+        for char in characters:
             starts.append(starts[-1] + len(lines_shown(char)))
-        out = text.blank_copy(whole)
-        out.spans = [
-            Span(starts[min(s.start, len(plain))], starts[min(s.end, len(plain))], s.style)
-            for s in text.spans
-        ]
+        out = text.blank_copy(escaped)
+        for span in text.spans:
+            start = starts[min(span.start, len(characters))]
+            end = starts[min(span.end, len(characters))]
+            out.spans.append(Span(start, end, span.style))
         return out
+
+    def visible_segment(segment: Segment) -> Segment:
+        text, style, control = segment
+        if control:  # Rich's own, which a line of progress is drawn over with; no text has any
+            return segment
+        if style is not None and style.link:  # an address is an escape sequence too
+            style = style.update_link(None)
+        return Segment(lines_shown(text), style)
 
     class Printer(Console):
         """A console that lets only its own colours through."""
+
+        def __init__(self, **options: Any) -> None:
+            super().__init__(
+                highlight=False, markup=False, force_jupyter=False, emoji=False, **options
+            )
 
         def render_str(self, text: str, *args: object, **options: object) -> Text:
             """Text without markup, made visible before anybody measures it."""
@@ -287,48 +338,17 @@ def _printer() -> Callable[..., Console]:
         def render(
             self, renderable: RenderableType, options: ConsoleOptions | None = None
         ) -> Iterable[Segment]:
-            """What is drawn of a thing: text is made visible before it is folded and cut."""
+            """Draw an object: text is made visible before it is folded and cut."""
             if isinstance(renderable, Text):
                 renderable = visible(renderable)
             return super().render(renderable, options)
 
         def _render_buffer(self, buffer: Iterable[Segment]) -> str:
             """Filter at the last place before the stream."""
-            return super()._render_buffer(map(last, buffer))
+            return super()._render_buffer(map(visible_segment, buffer))
 
         def on_broken_pipe(self) -> None:
             """Rich would exit with 1, which is "found a difference"; ``cli`` knows what to do."""
             raise BrokenPipeError
 
-    def last(segment: Segment) -> Segment:
-        text, style, control = segment
-        if control:  # Rich's own, which a line of progress is drawn over with; no text has any
-            return segment
-        if style is not None and style.link:  # an address is an escape sequence too
-            style = style.update_link(None)
-        return Segment(lines_shown(text), style)
-
-    def make(stream: TextIO, width: int | None = None, colours: bool = True) -> Console:
-        """A console on a stream: no colour where it is no terminal, or with NO_COLOR.
-
-        A table that is not for a terminal is as wide as it needs to be, up to a page.
-        """
-        # Rich believes that what isdigit() is a number, such as a superscript 2.
-        sizes = {n: os.environ.get(n, "") for n in ("COLUMNS", "LINES")}
-        fit = {n: v for n, v in sizes.items() if v.isascii() and v.isdecimal() and 0 < len(v) < 6}
-        on_page = width is not None
-        if not on_page and not stream.isatty():
-            width = int(fit.get("COLUMNS", 0)) or PAGE
-        return Printer(
-            file=stream if on_page else cast(TextIO, _Fitting(stream)),
-            width=width,
-            force_terminal=colours if on_page else None,
-            color_system=("standard" if colours else None) if on_page else "auto",
-            highlight=False,
-            markup=False,
-            force_jupyter=False,
-            emoji=False,
-            _environ={k: v for k, v in os.environ.items() if k not in sizes} | fit,
-        )
-
-    return make
+    return Printer

@@ -104,7 +104,7 @@ def run_tool(
 
 _running: dict[subprocess.Popen[bytes], int] = {}  # by which thread
 Item = TypeVar("Item")
-Made = TypeVar("Made")
+Result = TypeVar("Result")
 
 
 def stop_tools(threads: Container[int | None] | None = None) -> None:
@@ -114,7 +114,9 @@ def stop_tools(threads: Container[int | None] | None = None) -> None:
             _running.pop(child, None)
 
 
-def side_by_side(run: Callable[[Item], Made], items: Sequence[Item]) -> Generator[Made, None, None]:
+def side_by_side(
+    run: Callable[[Item], Result], items: Sequence[Item]
+) -> Generator[Result, None, None]:
     """What ``run`` makes of each item, in their order, as many at once as there are cores.
 
     Raises what ``run`` raises. Where an error, a signal or who no longer asks ends it early, the
@@ -125,7 +127,7 @@ def side_by_side(run: Callable[[Item], Made], items: Sequence[Item]) -> Generato
     threads: set[threading.Thread] = set()
     over = threading.Event()
 
-    def one(item: Item) -> Made:
+    def run_item(item: Item) -> Result:
         threads.add(threading.current_thread())
         if over.is_set():  # a signal may come while the first begin
             raise Stopped("it was stopped before its beginning")
@@ -133,7 +135,7 @@ def side_by_side(run: Callable[[Item], Made], items: Sequence[Item]) -> Generato
 
     pool = ThreadPoolExecutor(max_workers=min(cores(), len(items)))
     try:
-        waiting = deque([pool.submit(one, item) for item in items])
+        waiting = deque([pool.submit(run_item, item) for item in items])
         while waiting:
             future = waiting.popleft()  # no result is kept longer than needed
             # Some times a second: a signal that came just before Python began to wait for a lock,
@@ -234,7 +236,7 @@ def inherited_descriptors() -> list[int]:
     return out
 
 
-def _let_go(descriptors: Sequence[int]) -> None:
+def _close_descriptors(descriptors: Sequence[int]) -> None:
     """Close the program's descriptors: a reader waits until every process has closed them."""
     for number in descriptors:
         with contextlib.suppress(OSError):
@@ -266,15 +268,15 @@ def run_program(
     ``PRELOAD_SECONDS``, in a thread that no signal reaches. Raises ``RunFailed`` if the program
     cannot be started.
     """
-    ours, first = os.getpid(), dispositions()
+    ptxview_pid, first = os.getpid(), dispositions()
     # If SIGCHLD is ignored, the exit status of a child is lost.
     with _disposition(signal.SIGCHLD, signal.SIG_DFL):
         mask_before = signal.pthread_sigmask(signal.SIG_BLOCK, forwarded() | {signal.SIGCHLD})
-        timer = threading.Timer(PRELOAD_SECONDS, _in_silence, (preload,))
+        timer = threading.Timer(PRELOAD_SECONDS, _ignoring_errors, (preload,))
         timer.daemon = True
 
         def begin() -> None:
-            _begin(ours if is_job else None, first)
+            _begin(ptxview_pid if is_job else None, first)
             # The mask is inherited; the program must start with the one we were given.
             signal.pthread_sigmask(signal.SIG_SETMASK, mask_before)
 
@@ -294,7 +296,7 @@ def run_program(
                 # All signals are blocked here, and so they are in a thread that begins here.
                 timer.start()
             if is_job:
-                _let_go(inherited)
+                _close_descriptors(inherited)
             status = child.returncode = _follow(child.pid)
             while signal.sigtimedwait(forwarded(), 0):  # meant for the program, which has ended
                 pass
@@ -339,13 +341,13 @@ def instead_of_ending(do: Callable[[], None]) -> Iterator[None]:
     Ignored signals stay ignored. A program started within it has the former dispositions.
     """
 
-    def asked(number: int, frame: object) -> None:
+    def handle(number: int, frame: object) -> None:
         for ending in ENDING:
-            if signal.getsignal(ending) is asked:
+            if signal.getsignal(ending) is handle:
                 signal.signal(ending, signal.SIG_DFL)
         do()
 
-    handlers = {**dict.fromkeys(ENDING, asked), **dict.fromkeys(_LATE, lambda *_: None)}
+    handlers = {**dict.fromkeys(ENDING, handle), **dict.fromkeys(_LATE, lambda *_: None)}
     handlers_before = {n: signal.getsignal(n) for n in handlers}
     changed = [n for n, handler in handlers_before.items() if handler not in (signal.SIG_IGN, None)]
     try:
@@ -363,11 +365,11 @@ TICK_SECONDS = 0.2
 
 def _follow(pid: int) -> int:
     """Forward signals and stop with the program until it ends; its status, -n for a signal."""
-    over, here = threading.Event(), threading.get_ident()
+    over, main_thread = threading.Event(), threading.get_ident()
 
     def tick() -> None:
         while not over.wait(TICK_SECONDS):
-            signal.pthread_kill(here, signal.SIGCHLD)
+            signal.pthread_kill(main_thread, signal.SIGCHLD)
 
     # sigtimedwait is no substitute: if a stop outlasts its timeout, CPython 3.11 returns a signal
     # that was never received.
@@ -388,8 +390,8 @@ def _follow(pid: int) -> int:
                 forward = was_stopped and state_of(pid) == "T"
             else:
                 from_terminal = sent.si_code == _SI_KERNEL and sent.si_signo in FROM_TERMINAL
-                ours = sent.si_signo == signal.SIGCHLD or sent.si_pid == pid
-                forward = not ours and not from_terminal
+                from_program = sent.si_signo == signal.SIGCHLD or sent.si_pid == pid
+                forward = not from_program and not from_terminal
             if forward:
                 with contextlib.suppress(OSError):  # a signal that may not be sent ends nobody
                     os.kill(pid, sent.si_signo)
@@ -410,7 +412,7 @@ def _stop(number: int) -> None:
         signal.pthread_sigmask(signal.SIG_BLOCK, {number})
 
 
-def _in_silence(do: Callable[[], None]) -> None:
+def _ignoring_errors(do: Callable[[], None]) -> None:
     """Call a function and ignore its failure, which a later use reports."""
     with contextlib.suppress(Exception):
         do()
@@ -420,7 +422,7 @@ WANTS_TERMINAL = (signal.SIGTTIN, signal.SIGTTOU)
 """Signals that stop a program in the background when it reads or sets up its terminal."""
 
 
-class Attended:
+class PtyProcess:
     """A program in the background of a new terminal, as after ``program &``.
 
     Its output is read from ``master``. As soon as it reads its terminal (``input()``) or changes
@@ -435,33 +437,35 @@ class Attended:
         self.master, self._control, self._lines = master, control, control.makefile("rb")
 
     @classmethod
-    def start(cls, argv: Sequence[str], env: Mapping[str, str], size: tuple[int, int]) -> Attended:
+    def start(
+        cls, argv: Sequence[str], env: Mapping[str, str], size: tuple[int, int]
+    ) -> PtyProcess:
         """Start a program on a terminal of (columns, rows). Raises ``RunFailed``."""
-        ours, theirs = socket.socketpair()
+        control, leader_control = socket.socketpair()
         master, slave = os.openpty()
         with contextlib.suppress(termios.error):  # without a terminal: the kernel's settings
             termios.tcsetattr(slave, termios.TCSANOW, termios.tcgetattr(0))
-        attended = cls(master, ours)
-        attended.resize(*size)
-        inherited, us = inherited_descriptors(), os.getpid()
+        process = cls(master, control)
+        process.resize(*size)
+        inherited, ptxview_pid = inherited_descriptors(), os.getpid()
         if os.fork() == 0:
             try:
-                attended._lines.close()  # if it stayed open, our end would never be noticed
-                ours.close()
+                process._lines.close()  # if it stayed open, our end would never be noticed
+                control.close()
                 os.close(master)
-                _lead(argv, env, slave, theirs, inherited, us)
+                _lead(argv, env, slave, leader_control, inherited, ptxview_pid)
             finally:
                 os._exit(0)
         for number in inherited:  # only the program keeps them open
             os.close(number)
-        theirs.close()
+        leader_control.close()
         os.close(slave)
-        first_event = next(attended.events(), None)
+        first_event = next(process.events(), None)
         if first_event is None or first_event[0] != "began":
-            attended.close()
+            process.close()
             reason = "nobody knows why" if first_event is None else first_event[1]
             raise _not_started(argv, reason)
-        return attended
+        return process
 
     def resize(self, columns: int, rows: int) -> None:
         fcntl.ioctl(self.master, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
@@ -472,19 +476,19 @@ class Attended:
         then ``("ended", status)``, 128+n for a signal. Blocks."""
         try:
             for line in self._lines:
-                what, value = json.loads(line)
-                yield what, value
+                state, value = json.loads(line)
+                yield state, value
         except (OSError, ValueError):  # it was closed
             return
 
-    def order(self, what: str, value: int = 0) -> None:
+    def order(self, command: str, value: int = 0) -> None:
         """Have the leader do something.
 
         ``foreground`` gives the program its terminal and lets it go on where it was stopped;
         ``follows`` says whether this process stops because the program has; ``signal`` sends one to
         the program's group, ``kill`` to the program alone.
         """
-        _send(self._control, what, value)
+        _send(self._control, command, value)
 
     def close(self) -> None:
         """Close the terminal; a program that still runs is killed."""
@@ -494,9 +498,9 @@ class Attended:
         os.close(self.master)
 
 
-def _send(control: socket.socket, what: str, value: int | str) -> None:
+def _send(control: socket.socket, kind: str, value: int | str) -> None:
     with contextlib.suppress(OSError):
-        control.sendall(json.dumps([what, value]).encode() + b"\n")
+        control.sendall(json.dumps([kind, value]).encode() + b"\n")
 
 
 def _lead(
@@ -505,13 +509,13 @@ def _lead(
     slave: int,
     control: socket.socket,
     inherited: Sequence[int],
-    us: int,
+    ptxview_pid: int,
 ) -> None:
     """The leader of a session on ``slave``: starts the program there and reports its state.
 
-    ``control`` carries one JSON pair a line in both directions; ``us`` is ptxview's process id.
+    ``control`` carries one JSON pair a line in both directions.
     """
-    tell = partial(_send, control)
+    send = partial(_send, control)
     os.setsid()
     fcntl.ioctl(slave, termios.TIOCSCTTY, 0)
     awake, waker = os.pipe()
@@ -540,7 +544,7 @@ def _lead(
             restore_signals=False,
         )
     except OSError as error:
-        tell("failed", error.strerror or str(error))
+        send("failed", error.strerror or str(error))
         return
     # The terminal that ptxview itself runs on is not ours to keep open.
     for descriptor in (0, 1, 2):
@@ -552,29 +556,29 @@ def _lead(
     # Blocked, since taking the terminal back from the foreground group would stop us.
     signal.pthread_sigmask(signal.SIG_BLOCK, WANTS_TERMINAL)
     signal.set_wakeup_fd(waker, warn_on_full_buffer=False)
-    tell("began", child.pid)
-    code = _attend(child.pid, slave, control, awake, tell, us)
+    send("began", child.pid)
+    code = _serve_orders(child.pid, slave, control, awake, send, ptxview_pid)
     # When this leader ends, the foreground group gets a SIGHUP: make that our own group.
     with contextlib.suppress(OSError):
         os.tcsetpgrp(slave, os.getpgrp())
     if code < 0:
-        tell("killed", -code)
-    tell("ended", 128 - code if code < 0 else code)
+        send("killed", -code)
+    send("ended", 128 - code if code < 0 else code)
 
 
-def _attend(
+def _serve_orders(
     pid: int,
     slave: int,
     control: socket.socket,
     awake: int,
-    tell: Callable[[str, int], None],
-    us: int,
+    report: Callable[[str, int], None],
+    ptxview_pid: int,
 ) -> int:
     """Carry out orders from ``control`` until the program ends; its status, -n for a signal."""
-    attended: list[socket.socket] = [control]
+    open_controls: list[socket.socket] = [control]
     follows = False  # whether ptxview is stopped because the program is
     stopped_by_us = False  # it was stopped because we were
-    rest = b""
+    partial_line = b""
 
     def send(number: int) -> None:
         with contextlib.suppress(OSError):
@@ -584,11 +588,11 @@ def _attend(
         waited, wait_status = os.waitpid(pid, os.WNOHANG | os.WUNTRACED)
         if waited and os.WIFSTOPPED(wait_status):
             if not stopped_by_us:
-                tell("stopped", os.WSTOPSIG(wait_status))
+                report("stopped", os.WSTOPSIG(wait_status))
         elif waited:
             return os.waitstatus_to_exitcode(wait_status)
-        waiting: list[int | socket.socket] = [awake, *attended]
-        stopped = state_of(us) == "T"
+        waiting: list[int | socket.socket] = [awake, *open_controls]
+        stopped = state_of(ptxview_pid) == "T"
         alone = stopped and not stopped_by_us and not follows
         if alone and state_of(pid) not in ("T", "Z"):
             stopped_by_us = True
@@ -602,11 +606,11 @@ def _attend(
         if control in ready:
             data = control.recv(4096)
             if not data:
-                attended.clear()  # ptxview is gone, and nobody reads the terminal any more
+                open_controls.clear()  # ptxview is gone, and nobody reads the terminal any more
                 send(signal.SIGHUP)
                 send(signal.SIGCONT)
                 os.kill(pid, signal.SIGKILL)
-            *lines, rest = (rest + data).split(b"\n")
+            *lines, partial_line = (partial_line + data).split(b"\n")
             for order, value in map(json.loads, lines):
                 if order == "follows":
                     follows = bool(value)

@@ -38,6 +38,8 @@ PURPOSE = {
 # Mangled names of C++; c++filt is not asked for others.
 _MANGLED = re.compile(r"_Z[\w$.]{1,20000}", re.ASCII)
 MAX_ARGUMENTS = 200
+_NVIDIA_VERSION = re.compile(r"\bV(\d+(?:\.\d+)+)")  # "release 13.0, V13.0.88"
+_VERSION = re.compile(r"(?<!\d)(\d++\.\d++(?:\.\d++)*+)")  # "GNU c++filt (GNU Binutils) 2.40"
 
 
 class Tool(Struct, frozen=True):
@@ -51,7 +53,9 @@ class Tool(Struct, frozen=True):
 
 def _package_folders(name: str) -> list[Path]:
     spec = importlib.util.find_spec(name)
-    return [] if spec is None else [Path(at) for at in spec.submodule_search_locations or ()]
+    return (
+        [] if spec is None else [Path(folder) for folder in spec.submodule_search_locations or ()]
+    )
 
 
 def path_folders() -> list[str]:
@@ -60,7 +64,7 @@ def path_folders() -> list[str]:
     return [entry for entry in entries if Path(entry).is_absolute()]
 
 
-def which(name: str) -> str | None:
+def find_program(name: str) -> str | None:
     return shutil.which(name, path=os.pathsep.join(path_folders()))
 
 
@@ -88,8 +92,8 @@ def places() -> Iterator[tuple[str, Path]]:
     yield "the usual place", Path("/usr/local/cuda/bin")
 
 
-def _release(of: Path | Tool) -> tuple[int, ...]:
-    text = (of.version or "0") if isinstance(of, Tool) else str(of)
+def _release(item: Path | Tool) -> tuple[int, ...]:
+    text = (item.version or "0") if isinstance(item, Tool) else str(item)
     return tuple(int(n) for n in re.findall(r"\d+", text))
 
 
@@ -100,27 +104,26 @@ def version_of(path: Path) -> str | None:
         printed = run_tool([path, "--version"], seconds=20)
     except Exception:
         return None
-    own, other = r"\bV(\d+(?:\.\d+)+)", r"(?<!\d)(\d++\.\d++(?:\.\d++)*+)"
-    match = re.search(own, printed.text) or re.search(other, printed.text)
+    match = _NVIDIA_VERSION.search(printed.text) or _VERSION.search(printed.text)
     return match[1] if match else None
 
 
-def every(name: str) -> Iterator[Tool]:
+def installed_copies(name: str) -> Iterator[Tool]:
     """Every copy of a tool on this machine, the preferred one first; versions are read lazily."""
-    seen: set[Path] = set()
+    resolved_paths: set[Path] = set()
     installed = [
-        (where, folder)
-        for where, pattern in (NSIGHT if name == "ncu" else ())
+        (origin, folder)
+        for origin, pattern in (NSIGHT if name == "ncu" else ())
         for folder in sorted(Path("/").glob(pattern), key=_release, reverse=True)
     ]
-    for where, folder in (*places(), *installed):
+    for origin, folder in (*places(), *installed):
         # Triton keeps a second assembler for sm_100 and later beside the first.
         names = (name, "ptxas-blackwell") if name == "ptxas" else (name,)
         for program in names:
             path = folder / program
-            if path.is_file() and os.access(path, os.X_OK) and path.resolve() not in seen:
-                seen.add(path.resolve())
-                yield Tool(name, path, version_of(path), where)
+            if path.is_file() and os.access(path, os.X_OK) and path.resolve() not in resolved_paths:
+                resolved_paths.add(path.resolve())
+                yield Tool(name, path, version_of(path), origin)
 
 
 @cache
@@ -130,7 +133,7 @@ def find(name: str) -> Tool | None:
     An older disassembler reads newer cubins, but names them wrongly (``sm_90`` for ``sm_90a``).
     """
     tools: list[Tool] = []
-    for tool in every(name):
+    for tool in installed_copies(name):
         if tool.found_in == "NVIDIA's wheel":
             return tool
         tools.append(tool)
@@ -139,7 +142,7 @@ def find(name: str) -> Tool | None:
 
 def newest_first(name: str) -> list[Tool]:
     """Every copy of a tool, the newest first: each release drops old architectures."""
-    return sorted(every(name), key=_release, reverse=True)
+    return sorted(installed_copies(name), key=_release, reverse=True)
 
 
 def need(name: str) -> Tool:
@@ -155,14 +158,14 @@ def demangle(names: list[str]) -> list[str]:
     """C++ names as people write them, in the same order; unchanged where c++filt is missing."""
     mangled = list(dict.fromkeys(n for n in names if _MANGLED.fullmatch(n)))
     tool = find("cu++filt") or find("c++filt")
-    program = which("llvm-cxxfilt") if tool is None else tool.path
+    program = find_program("llvm-cxxfilt") if tool is None else tool.path
     readable: dict[str, str] = {}
-    for at in range(0, len(mangled) if program is not None else 0, MAX_ARGUMENTS):
-        part = mangled[at : at + MAX_ARGUMENTS]
+    for start in range(0, len(mangled) if program is not None else 0, MAX_ARGUMENTS):
+        part = mangled[start : start + MAX_ARGUMENTS]
         with suppress(PtxviewError):
-            done = run_tool([program or "", *part], seconds=20)
-            lines = done.text.splitlines()
-            if done.status == 0 and len(lines) == len(part):
+            finished = run_tool([program or "", *part], seconds=20)
+            lines = finished.text.splitlines()
+            if finished.status == 0 and len(lines) == len(part):
                 readable.update(zip(part, lines, strict=True))
     return [readable.get(n, n) for n in names]
 
@@ -199,21 +202,21 @@ def driver_library() -> Path | None:
     return next(iter(sorted((PROBES.parent / "driver").glob("*driver*.so"))), None)
 
 
-def interpreter(asked: str | None) -> str:
+def interpreter(option: str | None) -> str:
     """The Python for the user's program.
 
     The one asked for; else the one that ptxview runs on, if torch or triton is installed there;
     else the activated environment's; else ``python3`` on PATH.
     """
-    if asked is not None:
-        return asked
+    if option is not None:
+        return option
     if importlib.util.find_spec("torch") or importlib.util.find_spec("triton"):
         return sys.executable
     for variable in ("VIRTUAL_ENV", "CONDA_PREFIX"):
         python = Path(os.environ.get(variable, "/nowhere")) / "bin" / "python"
         if python.is_file():
             return str(python)
-    return which("python3") or which("python") or sys.executable
+    return find_program("python3") or find_program("python") or sys.executable
 
 
 def versions(python: str) -> dict[str, str | None]:
@@ -221,8 +224,8 @@ def versions(python: str) -> dict[str, str | None]:
     import json
 
     try:
-        done = run_tool([python, "-c", _ASK], seconds=30)
-        reported = json.loads(done.text) if done.status == 0 else {}
+        finished = run_tool([python, "-c", _ASK], seconds=30)
+        reported = json.loads(finished.text) if finished.status == 0 else {}
     except (PtxviewError, ValueError):
         reported = {}
     return reported if isinstance(reported, dict) else {}
@@ -230,17 +233,17 @@ def versions(python: str) -> dict[str, str | None]:
 
 def nvidia_smi() -> dict[str, object] | None:
     """Name, driver, capability and memory (MiB) of the first GPU, as nvidia-smi says; or None."""
-    path = which("nvidia-smi")
+    path = find_program("nvidia-smi")
     if path is None:
         return None
     fields = ("name", "driver_version", "compute_cap", "memory.total")
-    asked = (f"--query-gpu={','.join(fields)}", "--format=csv,noheader,nounits")
+    query = (f"--query-gpu={','.join(fields)}", "--format=csv,noheader,nounits")
     try:
-        done = run_tool([path, *asked], seconds=20)
+        finished = run_tool([path, *query], seconds=20)
     except PtxviewError:
         return None
-    rows = done.text.strip().splitlines()
-    if done.status or not rows:
+    rows = finished.text.strip().splitlines()
+    if finished.status or not rows:
         return None
     values = [v.strip() for v in rows[0].split(",")]
     return dict(zip(fields, values, strict=False)) | {"gpus": len(rows)}

@@ -17,7 +17,7 @@ from inspector.listing.cubin import is_cubin
 from inspector.listing.line import Kind
 from inspector.reader import tables
 from inspector.sources.disassembly import ANNOTATED, plain_of
-from inspector.system.toolchain import every
+from inspector.system.toolchain import installed_copies
 from tests.helpers.ptxview import SAMPLE
 from tests.helpers.samples import said_of
 
@@ -48,7 +48,7 @@ def disassembled(data: bytes, path: Path) -> str:
     out (tests/sources/test_disassembly.py holds that against ``-c``).
     """
     path.write_bytes(data)
-    tools = list(every("nvdisasm"))
+    tools = list(installed_copies("nvdisasm"))
     assert tools, "no nvdisasm: install nvidia-cuda-nvdisasm or triton"
     for tool in tools:
         with suppress(subprocess.CalledProcessError):

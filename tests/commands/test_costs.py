@@ -26,7 +26,7 @@ from inspector.export.collected import collect
 from inspector.measure.time.planning import PlannedLaunch
 from inspector.measure.time.take import store
 from inspector.reader.reader import Reader
-from inspector.recording.layout import kept_cache
+from inspector.recording.layout import user_derived_cache
 from inspector.report import costs as table_of_costs
 from inspector.report import tunings
 from inspector.report.tables import titles
@@ -350,7 +350,7 @@ def test_the_number_of_a_title_selects_its_kernel() -> None:
 
 def test_hints_are_counted_of_the_costliest_kernels_while_there_is_time() -> None:
     recording = open_path(LOOP)
-    reader = Reader(recording, kept_cache())
+    reader = Reader(recording, user_derived_cache())
     asked: list[str] = []
 
     def hints_of_two(variant: Variant) -> list[Any] | None:

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from inspector.base.model import Argument, Call, Kernel, Origin, Recording, Share, Variant
 from inspector.commands.cli import main
 from inspector.measure.time.results import Session, Timing, stored_session
-from inspector.recording.layout import keep
+from inspector.recording.layout import store_record
 from inspector.report import calls
 
 X = Argument("x", "*fp32", None, "float32", (64, 1024), (1024, 1), 512)
@@ -95,7 +95,9 @@ def timed(recording: Path, days: float, us: float) -> None:
     row = Timing(
         "square_kernel", "780c582c", 0, "cupti", "cold", us, us, us, 60, inputs="float32 64×1024"
     )
-    keep(recording, stored_session(Session(then.isoformat(), {"name": "NVIDIA H200"}, (row,))))
+    store_record(
+        recording, stored_session(Session(then.isoformat(), {"name": "NVIDIA H200"}, (row,)))
+    )
 
 
 def test_lower_bounds_are_in_the_list_beside_other_times_and_not_alone(

@@ -16,7 +16,7 @@ from inspector.commands.cli import main
 from inspector.measure.time import planning
 from inspector.measure.time import take as running
 from inspector.measure.time.planning import Library
-from inspector.recording.layout import kept, place
+from inspector.recording.layout import record_file, stored_records
 from inspector.sources.opening import open_path
 from inspector.sources.running import RunOutcome
 from inspector.system import toolchain
@@ -86,7 +86,7 @@ def test_anothers_recording_is_not_run_without_trust(
     assert main(["time", str(recording), *OURS]) == 2
     said = capsys.readouterr()
     assert len(said.err.splitlines()) == 1 and "--trust" in said.err
-    assert gpu == [] and not place(recording).exists()
+    assert gpu == [] and not record_file(recording).exists()
 
 
 @pytest.mark.parametrize(("answer", "status"), [("y\n", 0), ("n\n", 2)])
@@ -152,7 +152,7 @@ def test_a_run_with_time_keeps_its_status_and_has_the_times_of_all_its_calls(
     said = capsys.readouterr()
     assert said.out == ""
     assert "4.00…4.00" in said.err and "its code is gone" in said.err
-    ((session),) = kept(ran)
+    ((session),) = stored_records(ran)
     rows = session["rows"]
     assert isinstance(rows, list) and {r["kind"] for r in rows} == {"triton", "extension", "graph"}
     assert gpu[0]["budget"] is not None

@@ -37,7 +37,7 @@ from inspector.reader import tables as knowledge
 from inspector.reader.reader import Reader as RecordingReader
 from inspector.recording.assemble import Assembly
 from inspector.recording.facts import from_ptxas, from_res_usage, max_threads
-from inspector.recording.layout import REPORTS, BytesContent, DerivedCache, kept
+from inspector.recording.layout import NCU_REPORTS, BytesContent, DerivedCache, stored_records
 from inspector.report import jsons, tables
 from inspector.report.words import as_json
 from inspector.sources import traces
@@ -216,10 +216,10 @@ def _links(data: bytes, folder: Path) -> None:
 
 def _look_at(recording: Recording) -> None:
     """What every view does with a recording: JSON of it, tables of it, its contents."""
-    text = jsons.dumps(jsons.recording(recording, lambda variant: variant.known))
+    text = jsons.dumps(jsons.recording(recording, lambda variant: variant.recorded_resources))
     json.loads(text, parse_constant=refuse)
     out, written = printing.page(80, colours=False)
-    out.print(tables.kernels(recording, lambda variant: variant.known, 80))
+    out.print(tables.kernels(recording, lambda variant: variant.recorded_resources, 80))
     tables.graphs(recording, out)
     tables.problems(recording, out)
     printed = written()
@@ -264,7 +264,7 @@ def _events(data: bytes, folder: Path) -> None:
 def _zip(data: bytes, folder: Path) -> None:
     path = saved(folder / "x.ptxview", data)
     _look_at(open_path(path))
-    for record in kept(path):
+    for record in stored_records(path):
         results.read(record)
     report.of_recording(path)
 
@@ -276,7 +276,7 @@ def _empty_recording(folder: Path) -> Path:
 
 def _timings(data: bytes, folder: Path) -> None:
     (_empty_recording(folder) / "timings.jsonl").write_bytes(data)
-    for record in kept(folder):
+    for record in stored_records(folder):
         session = results.read(record)
         if session is not None:
             again_read = results.read(json.loads(jsons.dumps(results.stored_session(session))))
@@ -284,7 +284,7 @@ def _timings(data: bytes, folder: Path) -> None:
 
 
 def _ncu_kept(data: bytes, folder: Path) -> None:
-    (_empty_recording(folder) / REPORTS).write_bytes(data)
+    (_empty_recording(folder) / NCU_REPORTS).write_bytes(data)
     report.of_recording(folder)
 
 
@@ -292,7 +292,7 @@ def _ncu_csv(data: bytes, folder: Path) -> None:
     made = report.read(text_of_bytes(data), "x.csv")
     for launch in made.launches:
         text_of(launch, "k")
-    _look_at(report.alone(folder / "x.csv", made))
+    _look_at(report.report_recording(folder / "x.csv", made))
 
 
 def _log(data: bytes, folder: Path) -> None:

@@ -205,7 +205,7 @@ class FakeReader(Reader):
         return listing_of(self.texts[variant.id, stage], language=stage.value)
 
     def resources(self, variant: Variant) -> Resources:
-        return self.takes.get(variant.id, variant.known)
+        return self.takes.get(variant.id, variant.recorded_resources)
 
     def links(self, variant: Variant, a: Stage, b: Stage) -> Mapping[int, tuple[int, ...]]:
         of_b: dict[int, list[int]] = {}

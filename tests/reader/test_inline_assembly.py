@@ -10,7 +10,7 @@ import pytest
 
 from inspector.base.model import Stage
 from inspector.reader.reader import Reader
-from inspector.recording.layout import kept_cache
+from inspector.recording.layout import user_derived_cache
 from inspector.sources.opening import open_path
 from tests.helpers.ptxview import call, environment, ptxview, saved
 from tests.probes.conftest import INDUCTOR, caches, parents, warm_python
@@ -98,7 +98,7 @@ def test_sectors_are_on_the_statement_that_moves_them(recorded: Path) -> None:
 
 
 def test_sectors_are_on_their_operation_of_ttgir(recorded: Path) -> None:
-    reader = Reader(open_path(recorded), kept_cache())
+    reader = Reader(open_path(recorded), user_derived_cache())
     kernel = next(k for k in reader.recording.kernels if k.name == "statements")
     text = reader.text(kernel.variants[0], Stage.TTGIR).text
     sectors = sectors_by_line(recorded, "statements", "ttgir")
@@ -106,7 +106,7 @@ def test_sectors_are_on_their_operation_of_ttgir(recorded: Path) -> None:
 
 
 def test_sectors_of_a_generated_kernel_are_on_its_loads_and_stores(recorded: Path) -> None:
-    reader = Reader(open_path(recorded), kept_cache())
+    reader = Reader(open_path(recorded), user_derived_cache())
     kernel = next(k for k in reader.recording.kernels if k.name.startswith("triton_"))
     text = reader.text(kernel.variants[0], Stage.OUTPUT_CODE).text
     sectors = sectors_by_line(recorded, kernel.name, "output_code")
@@ -116,7 +116,7 @@ def test_sectors_of_a_generated_kernel_are_on_its_loads_and_stores(recorded: Pat
 
 @pytest.mark.parametrize("name", ["statements", "triton_"])
 def test_sass_of_memory_operations_is_on_the_statement(recorded: Path, name: str) -> None:
-    reader = Reader(open_path(recorded), kept_cache())
+    reader = Reader(open_path(recorded), user_derived_cache())
     kernel = next(k for k in reader.recording.kernels if k.name.startswith(name))
     variant = kernel.variants[0]
     stage = Stage.SOURCE if name == "statements" else Stage.OUTPUT_CODE

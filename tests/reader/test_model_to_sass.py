@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from inspector.base.model import MadeFrom, Origin, Recording, Stage, Variant
 from inspector.reader.reader import Reader
-from inspector.recording.layout import kept_cache
+from inspector.recording.layout import user_derived_cache
 from inspector.sources.opening import open_path
 from inspector.tui.app.app import PtxviewApp
 from tests.helpers.ptxview import environment, ptxview, saved
@@ -47,7 +47,7 @@ def recorded(tmp_path_factory: pytest.TempPathFactory, warm_python: Callable[...
 
 
 def test_a_line_of_the_model_reaches_sass_and_back(recorded: Path) -> None:
-    reader = Reader(open_path(recorded), kept_cache())
+    reader = Reader(open_path(recorded), user_derived_cache())
     kernel = next(k for k in reader.recording.kernels if k.origin is Origin.INDUCTOR)
     assert kernel.fusion is not None
     assert {"aten.sin", "aten.mul", "aten.relu", "aten.add"} <= set(kernel.fusion.ops)
@@ -106,7 +106,7 @@ def in_two_files(rec: Recording) -> tuple[Recording, Variant, MadeFrom, MadeFrom
 
 def test_lines_of_several_source_files_lead_to_sass_and_back(recorded: Path) -> None:
     rec, variant, sine, other = in_two_files(open_path(recorded))
-    reader = Reader(rec, kept_cache())
+    reader = Reader(rec, user_derived_cache())
     assert [*reader.sources(variant)] == [other.file, sine.file]
     for path, line in ((other.file, other.line), (sine.file, sine.line)):
         shown = reader.sources(variant)[path]
@@ -120,7 +120,7 @@ async def test_keys_lead_through_source_files_graphs_and_costs_to_the_kernel(
     recorded: Path,
 ) -> None:
     rec, _, sine, other = in_two_files(open_path(recorded))
-    app = PtxviewApp(Reader(rec, kept_cache()))
+    app = PtxviewApp(Reader(rec, user_derived_cache()))
     async with app.run_test(size=(100, 40)) as pilot:
         screen = await settle(pilot)
         await pilot.press("$")

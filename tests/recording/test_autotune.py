@@ -85,7 +85,7 @@ def test_a_tuning_keeps_all_configurations_in_order_with_the_tuners_times() -> N
     kernel = one(*COMPILED, TUNED)
     slow, fast = kernel.variants
     (tuning,) = kernel.autotune
-    assert (tuning.by, tuning.key, tuning.stopwatch) == ("triton", KEY, "do_bench")
+    assert (tuning.tuner, tuning.key, tuning.stopwatch) == ("triton", KEY, "do_bench")
     assert (tuning.seconds, tuning.from_cache) == (0.5, False)
     assert [c.variant for c in tuning.configurations] == [slow.id, fast.id, None, None]
     assert [c.time_us for c in tuning.configurations] == pytest.approx([20, 10, None, None])
@@ -130,7 +130,9 @@ def test_what_was_not_measured_has_no_time(times: Any) -> None:
     (tuning,) = kernel.autotune
     assert tuning.winner is None
     assert (tuning.configurations[0].time_us, tuning.configurations[0].quantiles_us) == (None, None)
-    said = json.loads(jsons.dumps(jsons.recording(read(*COMPILED, TUNED), lambda v: v.known)))
+    said = json.loads(
+        jsons.dumps(jsons.recording(read(*COMPILED, TUNED), lambda v: v.recorded_resources))
+    )
     assert said["kernels"][0]["autotune"][0]["configurations"][2]["time_us"] is None
 
 

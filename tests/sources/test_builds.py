@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from inspector.listing.cubin import read_cubin
-from inspector.recording.layout import kept_cache
+from inspector.recording.layout import user_derived_cache
 from inspector.sources.builds import BuiltCubin, harmless, parse_ninja, read_folder
 from inspector.system.toolchain import find
 from tests.helpers.ptxview import EXTENSION, call, printed, saved, tool, variants_of
@@ -168,7 +168,7 @@ def test_ptx_is_what_nvcc_writes_with_lineinfo(built: Path, tmp_path: Path) -> N
 @pytest.mark.nvcc
 def test_lines_are_carried_over_where_the_code_is_the_same(built: Path) -> None:
     plain = call("show", built, "axpy", "--stage", "sass").out
-    (found,) = (f for f in read_folder(built, kept_cache()) if isinstance(f, BuiltCubin))
+    (found,) = (f for f in read_folder(built, user_derived_cache()) if isinstance(f, BuiltCubin))
     held = read_cubin(found.cubin)
     assert held is not None and not held.has_lines, "an ordinary build has no line information"
     shown = call("show", built, "axpy", "--stage", "sass", "--json").json

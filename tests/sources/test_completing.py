@@ -10,7 +10,7 @@ import pytest
 
 from inspector.base.model import Stage
 from inspector.listing.cubin import read_cubin
-from inspector.recording.layout import Writer, kept_cache
+from inspector.recording.layout import Writer, user_derived_cache
 from inspector.sources import completing
 from inspector.sources.builds import BuiltCubin, read_folder
 from tests.helpers.ptxview import EXTENSION
@@ -21,7 +21,7 @@ def test_a_module_of_a_build_is_whole_where_the_build_names_it(
 ) -> None:
     """Of what the driver loads, one kernel is kept; but the build's own code is that module."""
     monkeypatch.setattr(completing, "MAX_WHOLE_CUBIN_BYTES", 0)
-    cache = kept_cache()
+    cache = user_derived_cache()
     (build,) = [b for b in read_folder(EXTENSION, cache) if isinstance(b, BuiltCubin)]
     cubin = read_cubin(build.cubin)
     assert cubin is not None

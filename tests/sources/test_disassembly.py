@@ -17,7 +17,7 @@ from inspector.recording.layout import DerivedCache
 from inspector.sources import disassembly
 from inspector.sources.disassembly import disassemble, plain_of
 from inspector.system.process import Finished
-from inspector.system.toolchain import every
+from inspector.system.toolchain import installed_copies
 from tests.helpers.ptxview import printed
 from tests.helpers.samples import remembered
 
@@ -49,7 +49,7 @@ def test_one_call_gives_both_texts(cubin: Path, tmp_path: Path, calls: list[list
     cache = DerivedCache(tmp_path)
     plain, annotated, _ = disassemble(cubin.read_bytes(), cache)
     assert calls == [["-c", "-gi", "-gp", "-hex"]] and annotated is not None
-    tool = next(every("nvdisasm"))
+    tool = next(installed_copies("nvdisasm"))
     assert plain == printed(tool.path, "-c", cubin).decode("utf-8", "surrogateescape")
     assert disassemble(cubin.read_bytes(), DerivedCache(tmp_path))[0] == plain
     assert len(calls) == 1

@@ -85,21 +85,21 @@ class Limits:
 
     def raising(self, factor: float = 2.0) -> str:
         """How to raise the bounds by at least this factor, in words."""
-        wanted = MIN_TOTAL_BYTES
-        while wanted < self.total * factor:
-            wanted *= 2
-        return f"{VARIABLE}={_short(wanted)} raises that"
+        bound = MIN_TOTAL_BYTES
+        while bound < self.total * factor:
+            bound *= 2
+        return f"{VARIABLE}={_short(bound)} raises that"
 
 
 def limits() -> Limits:
     """The bounds that hold. Raises ``UsageError`` where the variable says no number of bytes."""
-    said = os.environ.get(VARIABLE)
-    if not said:
+    setting = os.environ.get(VARIABLE)
+    if not setting:
         return Limits()
-    number = _NUMBER.fullmatch(said.strip().upper())
+    number = _NUMBER.fullmatch(setting.strip().upper())
     if number is None or not number[1].isascii():
         raise UsageError(
-            f"{VARIABLE} is {said[:40]!r}, and no number of bytes",
+            f"{VARIABLE} is {setting[:40]!r}, and no number of bytes",
             f"Give one as 2147483648 or 2G (without it: {_short(DEFAULT)}).",
         )
     return Limits(max(MIN_TOTAL_BYTES, int(number[1]) << _UNITS[number[2]]))
@@ -118,15 +118,15 @@ class Allowance:
     def __init__(self, share: int = 1) -> None:
         """``share``: one of so many equal parts of the total."""
         self.limits = limits()
-        self.most = self.left = self.limits.total // share
+        self.total = self.remaining = self.limits.total // share
 
-    def take(self, size: int, what: str) -> None:
+    def take(self, size: int, label: str) -> None:
         """Count what is kept. Raises ``TooLarge`` once that is more than the total."""
-        self.left -= size
-        if self.left < 0:
+        self.remaining -= size
+        if self.remaining < 0:
             raise TooLarge(
-                f"{what} and all behind it was left out: with it more than "
-                f"{self.most:,} bytes of memory are needed ({self.limits.raising()})"
+                f"{label} and all behind it was left out: with it more than "
+                f"{self.total:,} bytes of memory are needed ({self.limits.raising()})"
             )
 
 
@@ -154,21 +154,21 @@ class File(io.FileIO):
         super().__init__(descriptor, "r")
         self.path, self.status, self.size = path, status, status.st_size
 
-    def take(self, most: int) -> bytes:
+    def take(self, max_bytes: int) -> bytes:
         """At most so many of the bytes that follow; fewer only at the end. Raises ``Unreadable``.
 
         A file of the kernel's that would have us wait cannot be read.
         """
         parts: list[bytes] = []
-        left = most
+        remaining = max_bytes
         try:
             # At once where the size is known: nothing is copied then. A file that grows is read by
             # the piece.
-            while data := self.read(min(left, max(self.size - self.tell(), CHUNK))):
+            while data := self.read(min(remaining, max(self.size - self.tell(), CHUNK))):
                 parts.append(data)
-                left -= len(data)
+                remaining -= len(data)
         except OSError as error:
-            raise _cannot(self.path, error) from None
+            raise _unreadable(self.path, error) from None
         if data is None:
             raise Unreadable(
                 f"{self.path} cannot be read: no data is available from it now",
@@ -176,20 +176,20 @@ class File(io.FileIO):
             )
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
-    def whole(self, most: int | None = None, *, raisable: bool = True) -> bytes:
+    def read_all(self, max_bytes: int | None = None, *, raisable: bool = True) -> bytes:
         """All that follows. Raises ``TooLarge`` where that is more than one file may be.
 
-        ``raisable``: whether ``most`` follows from the user's number.
+        ``raisable``: whether ``max_bytes`` follows from the user's number.
         """
         bounds = limits()
-        bound = bounds.one if most is None else min(most, bounds.one)
+        bound = bounds.one if max_bytes is None else min(max_bytes, bounds.one)
         data = b"" if self.size - self.tell() > bound else self.take(bound + 1)
         size = max(self.size, len(data))
         if size > bound:
             raise _too_large(str(self.path), size, bound, bounds if raisable else None)
         return data
 
-    def again(self) -> Path:
+    def descriptor_path(self) -> Path:
         """A path to this very file, for a tool, even if another file has its name by now."""
         link = Path(f"/proc/{os.getpid()}/fd/{self.fileno()}")
         return link if link.exists() else self.path.resolve()
@@ -227,14 +227,14 @@ def _opened(path: Path, name: Path, follow: bool) -> File:
     try:
         # Opening a device may already do something; what is one now is not touched. It may become
         # one in the meantime, and then what counts is what was opened.
-        before = name.stat(follow_symlinks=follow)
-        _must_be_file(path, before.st_mode)
+        path_status = name.stat(follow_symlinks=follow)
+        _must_be_file(path, path_status.st_mode)
         flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
         descriptor = os.open(name, flags | (0 if follow else os.O_NOFOLLOW))
     except FileNotFoundError:
         raise Absent(f"{path} does not exist") from None
     except (OSError, ValueError) as error:  # a name may hold what no name can
-        raise _cannot(path, error) from None
+        raise _unreadable(path, error) from None
     try:
         status = os.fstat(descriptor)
         _must_be_file(path, status.st_mode)
@@ -252,14 +252,14 @@ def may_be_read(path: Path) -> bool:
     return any(real.is_relative_to(root) for root in os.environ[ROOTS].split("\n") if root)
 
 
-def _must_be_within(path: Path, what: Path) -> None:
-    if not may_be_read(what):
+def _must_be_within(path: Path, real_path: Path) -> None:
+    if not may_be_read(real_path):
         raise Unreadable(f"{path} is outside of the folders that may be read here")
 
 
 def read(
     path: Path,
-    most: int | None = None,
+    max_bytes: int | None = None,
     *,
     follow: bool = True,
     inside: Path | None = None,
@@ -267,12 +267,12 @@ def read(
 ) -> bytes:
     """The content of a regular file, as ``File.whole``; raises ``Unreadable``, as ``opened``."""
     with opened(path, follow=follow, inside=inside) as file:
-        return file.whole(most, raisable=raisable)
+        return file.read_all(max_bytes, raisable=raisable)
 
 
-def text(path: Path, most: int | None = None, *, inside: Path | None = None) -> str:
+def text(path: Path, max_bytes: int | None = None, *, inside: Path | None = None) -> str:
     """The text of a regular file; what is not UTF-8 becomes surrogate escapes."""
-    return read(path, most, inside=inside).decode("utf-8", "surrogateescape")
+    return read(path, max_bytes, inside=inside).decode("utf-8", "surrogateescape")
 
 
 def records(path: Path) -> Iterator[object]:
@@ -283,14 +283,14 @@ def records(path: Path) -> Iterator[object]:
             yield parsed(line, allowance, f"{path}: line {number}")
 
 
-def part(path: Path, at: int, size: int | None = None, *, inside: Path | None = None) -> bytes:
+def part(path: Path, offset: int, size: int | None = None, *, inside: Path | None = None) -> bytes:
     """``size`` bytes of a file from ``at``, fewer only at its end; by default all that follow."""
     bounds = limits()
     if size is not None and size > bounds.one:
         raise _too_large(f"a part of {path}", size, bounds.one, bounds)
     with opened(path, inside=inside) as file:
-        file.seek(at)
-        return file.whole() if size is None else file.take(size)
+        file.seek(offset)
+        return file.read_all() if size is None else file.take(size)
 
 
 def lines(
@@ -313,7 +313,7 @@ def lines(
         stream = io.BufferedReader(file, CHUNK)
         yield from split_lines(stream, str(file.path), bounds, too_long, longest)
     except (OSError, ValueError) as error:
-        raise _cannot(file.path, error) from None
+        raise _unreadable(file.path, error) from None
     finally:
         file.close()
 
@@ -326,10 +326,10 @@ def split_lines(
     longest: int | None,
 ) -> Iterator[bytes]:
     bound = longest or bounds.line
-    number = seen = 0
+    number = byte_count = 0
     while line := stream.readline(bound + 1):
         number += 1
-        seen += len(line)
+        byte_count += len(line)
         if len(line) <= bound or (len(line) == bound + 1 and line.endswith(b"\n")):
             yield line
         else:
@@ -339,15 +339,17 @@ def split_lines(
             too_long(number)
             while line and not line.endswith(b"\n"):
                 line = stream.readline(CHUNK)
-                seen += len(line)
-                if seen > bounds.streamed:
+                byte_count += len(line)
+                if byte_count > bounds.streamed:
                     break
             yield b"\n" if line.endswith(b"\n") else b""
-        if seen > bounds.streamed:
-            raise _too_large(name, seen, bounds.streamed, bounds)
+        if byte_count > bounds.streamed:
+            raise _too_large(name, byte_count, bounds.streamed, bounds)
 
 
-def why_not(path: Path, most: int | None = None, *, follow: bool = False) -> str | None:
+def unreadable_reason(
+    path: Path, max_bytes: int | None = None, *, follow: bool = False
+) -> str | None:
     """Why a file is not read, without opening it; None also where there is none."""
     try:
         status = path.stat() if follow else path.lstat()
@@ -356,7 +358,7 @@ def why_not(path: Path, most: int | None = None, *, follow: bool = False) -> str
     except (OSError, ValueError):
         return None
     bounds = limits()
-    bound = bounds.one if most is None else most
+    bound = bounds.one if max_bytes is None else max_bytes
     if not stat.S_ISREG(status.st_mode):
         return f"{path} is {kind(status.st_mode)}, and no file: it was passed over"
     if status.st_size > bound:
@@ -375,23 +377,23 @@ def digest(file: File) -> str:
 def contains(file: File, words: Sequence[bytes]) -> bool:
     """Whether the rest of a file, which is not kept, has one of some short words."""
     overlap = max(map(len, words)) - 1
-    before = b""
+    tail = b""
     for data in _pieces(file):
-        seen = before + data
-        if any(word in seen for word in words):
+        window = tail + data
+        if any(word in window for word in words):
             return True
-        before = seen[-overlap:]
+        tail = window[-overlap:]
     return False
 
 
 def _pieces(file: File) -> Iterator[bytes]:
     """What follows in a file, within bounds also where it grows as quickly as it is read."""
     _may_be_streamed(file)
-    bounds, seen = limits(), 0
+    bounds, byte_count = limits(), 0
     while data := file.take(CHUNK):
-        seen += len(data)
-        if seen > bounds.streamed:
-            raise _too_large(str(file.path), seen, bounds.streamed, bounds)
+        byte_count += len(data)
+        if byte_count > bounds.streamed:
+            raise _too_large(str(file.path), byte_count, bounds.streamed, bounds)
         yield data
 
 
@@ -413,9 +415,9 @@ def _must_be_file(path: Path, mode: int) -> None:
         raise NotAFile(f"{path} is {kind(mode)}, and no file that can be read")
 
 
-def _cannot(path: Path, error: Exception) -> Unreadable:
-    said = error.strerror if isinstance(error, OSError) else None
-    return Unreadable(f"{path} cannot be read: {said or error}")
+def _unreadable(path: Path, error: Exception) -> Unreadable:
+    reason = error.strerror if isinstance(error, OSError) else None
+    return Unreadable(f"{path} cannot be read: {reason or error}")
 
 
 def _too_large(name: str, size: int, bound: int, bounds: Limits | None) -> TooLarge:
@@ -423,7 +425,7 @@ def _too_large(name: str, size: int, bound: int, bounds: Limits | None) -> TooLa
     return TooLarge(f"{name} is too large: {size:,} bytes, and {bound:,} are read at most{how}")
 
 
-def unpack(data: bytes, out: IO[bytes], what: str) -> None:
+def unpack(data: bytes, out: IO[bytes], label: str) -> None:
     """Write what gzip packed, within bounds. Raises ``Unreadable``."""
     bounds = limits()
     source = gzip.GzipFile(fileobj=io.BytesIO(data))
@@ -431,17 +433,17 @@ def unpack(data: bytes, out: IO[bytes], what: str) -> None:
         while piece := source.read(CHUNK):
             out.write(piece)
             if source.tell() > bounds.streamed:
-                raise _too_large(what, source.tell(), bounds.streamed, bounds)
+                raise _too_large(label, source.tell(), bounds.streamed, bounds)
     except (OSError, EOFError, zlib.error) as error:
-        raise Unreadable(f"{what} is damaged: {error}") from None
+        raise Unreadable(f"{label} is damaged: {error}") from None
 
 
 # -- folders --------------------------------------------------------------------------------------
 
 
-def names(folder: Path, most: int | None = None) -> tuple[list[os.DirEntry[str]], bool]:
+def names(folder: Path, max_names: int | None = None) -> tuple[list[os.DirEntry[str]], bool]:
     """The entries of a folder, by name; and whether there are more. Raises ``Unreadable``."""
-    bound = limits().names if most is None else most
+    bound = limits().names if max_names is None else max_names
     _must_be_within(folder, folder)
     try:
         with os.scandir(folder) as listed:
@@ -449,7 +451,7 @@ def names(folder: Path, most: int | None = None) -> tuple[list[os.DirEntry[str]]
     except FileNotFoundError:
         raise Absent(f"{folder} does not exist") from None
     except (OSError, ValueError) as error:
-        raise _cannot(folder, error) from None
+        raise _unreadable(folder, error) from None
     return sorted(entries[:bound], key=lambda e: e.name), len(entries) > bound
 
 
@@ -475,41 +477,42 @@ def weight(data: bytes) -> int:
     four bytes of each of its string's.
     """
     wide = 1 if data.isascii() and b"\\u" not in data else 4
-    bare = _bare(data)
-    members = bare.count(b",") + bare.count(b":")
+    structure = _without_strings(data)
+    members = structure.count(b",") + structure.count(b":")
     return (
         wide * len(data)
-        + 180 * bare.count(b"{")
-        + 64 * bare.count(b"[")
+        + 180 * structure.count(b"{")
+        + 64 * structure.count(b"[")
         + 40 * members
         + 28 * min(data.count(b'"'), 2 * (members + 1))
     )
 
 
-def _bare(data: bytes) -> bytes:
+def _without_strings(data: bytes) -> bytes:
     return _STRING.sub(b"", data.replace(b"\\\\", b"").replace(b'\\"', b""))
 
 
-def parsed(data: bytes, allowance: Allowance | None = None, what: str = "it") -> object:
+def parsed(data: bytes, allowance: Allowance | None = None, label: str = "it") -> object:
     """The value of JSON. Raises ``ValueError`` if it is malformed, or nested too deeply.
 
     What its value weighs is taken from the ``allowance``. Raises ``TooLarge`` where that, or one
     value's bound, is met.
     """
     bounds = allowance.limits if allowance is not None else limits()
-    heavy = weight(data)
-    if heavy > bounds.one:
+    memory_bytes = weight(data)
+    if memory_bytes > bounds.one:
+        remedy = bounds.raising(memory_bytes / bounds.one)
         raise TooLarge(
-            f"{what} is too large: it would take about {heavy:,} bytes of memory, and "
-            f"{bounds.one:,} are given to one record at most ({bounds.raising(heavy / bounds.one)})"
+            f"{label} is too large: it would take about {memory_bytes:,} bytes of memory, and "
+            f"{bounds.one:,} are given to one record at most ({remedy})"
         )
     if allowance is not None:
-        allowance.take(heavy, what)
+        allowance.take(memory_bytes, label)
     if data.count(b"[") + data.count(b"{") > MAX_JSON_DEPTH:
-        left = _bare(data).translate(None, _OTHER)
+        brackets = _without_strings(data).translate(None, _OTHER)
         for _ in range(MAX_JSON_DEPTH):  # the innermost pairs go, a level each time
-            left = left.replace(b"[]", b"").replace(b"{}", b"")
-        if left:
+            brackets = brackets.replace(b"[]", b"").replace(b"{}", b"")
+        if brackets:
             raise ValueError("it is nested too deeply, or its brackets do not match")
     value: object = json.loads(data)
     return value
@@ -518,7 +521,7 @@ def parsed(data: bytes, allowance: Allowance | None = None, what: str = "it") ->
 # -- zips -----------------------------------------------------------------------------------------
 
 
-class _Reading(io.BufferedReader):
+class _ArchiveFile(io.BufferedReader):
     """The file of a zip; while its directory is read, no larger one is taken in than is allowed."""
 
     def __init__(self, file: File, bounds: Limits) -> None:
@@ -531,14 +534,16 @@ class _Reading(io.BufferedReader):
         if not self.indexing:
             return super().read(size)
         bound = self.bounds.total // 8
-        left = self.file.size - self.tell()
-        if left > bound and size is not None and size > bound:
-            raise _too_large(f"{self.file.path}: its directory", left, bound, self.bounds)
-        data = super().read(min(left, bound) if size is None or size < 0 else size)
-        if (many := data.count(_ENTRY)) > self.bounds.names:
+        remaining = self.file.size - self.tell()
+        if remaining > bound and size is not None and size > bound:
+            raise _too_large(f"{self.file.path}: its directory", remaining, bound, self.bounds)
+        data = super().read(min(remaining, bound) if size is None or size < 0 else size)
+        max_members = self.bounds.names
+        member_count = data.count(_ENTRY)
+        if member_count > max_members:
             raise TooLarge(
-                f"{self.file.path} is too large: {many:,} members, and {self.bounds.names:,} are "
-                f"looked at most ({self.bounds.raising(many / self.bounds.names)})"
+                f"{self.file.path} is too large: {member_count:,} members, and {max_members:,} are "
+                f"looked at most ({self.bounds.raising(member_count / max_members)})"
             )
         return data
 
@@ -553,7 +558,7 @@ class Archive:
     def __init__(self, file: File) -> None:
         self.path = file.path
         self.identity = identity(file.status)
-        stream = _Reading(file, limits())
+        stream = _ArchiveFile(file, limits())
         weakref.finalize(self, stream.close)
         try:
             begins = file.take(4) in _BEGINS
@@ -576,7 +581,7 @@ class Archive:
     def __contains__(self, member: str) -> bool:
         return member in self._zip.NameToInfo
 
-    def why_not(self, member: str) -> str | None:
+    def unreadable_reason(self, member: str) -> str | None:
         """Why a member will not be read by its directory; None where it can be."""
         bounds = limits()
         info = self._zip.NameToInfo.get(member)
@@ -593,7 +598,7 @@ class Archive:
                 out.write(data)
                 if out.tell() > bounds.one:
                     raise _too_large(f"{member} in {self.path}", out.tell(), bounds.one, bounds)
-            _must_have(self.path, member, size, out.tell())
+            _check_member_size(self.path, member, size, out.tell())
             return out.getvalue()
 
     def lines(
@@ -608,7 +613,7 @@ class Archive:
         with self._member(member, bounds.streamed, bounds) as (stream, size):
             buffered = io.BufferedReader(stream, CHUNK)
             yield from split_lines(buffered, name, bounds, too_long, longest)
-            _must_have(self.path, member, size, buffered.tell())
+            _check_member_size(self.path, member, size, buffered.tell())
 
     def members(self) -> list[zipfile.ZipInfo]:
         return self._zip.infolist()
@@ -647,10 +652,10 @@ class Archive:
             raise Unreadable(f"{self.path} is damaged: {member}: {error}") from None
 
 
-def _must_have(path: Path, member: str, size: int, seen: int) -> None:
-    if seen != size:
+def _check_member_size(path: Path, member: str, size: int, byte_count: int) -> None:
+    if byte_count != size:
         raise Unreadable(
-            f"{path} is damaged: {member} has {seen:,} bytes and says that it has {size:,}"
+            f"{path} is damaged: {member} has {byte_count:,} bytes and says that it has {size:,}"
         )
 
 
@@ -662,11 +667,11 @@ def archive(path: Path) -> Archive:
     """The zip at a path; one that is still in use and has not changed is not opened again."""
     with _archives_lock:
         with suppress(OSError, ValueError):
-            if (held := _archives.get(identity(path.stat()))) is not None:
-                return held
-        made = Archive(opened(path))
-        _archives[made.identity] = made
-        return made
+            if (cached_archive := _archives.get(identity(path.stat()))) is not None:
+                return cached_archive
+        new_archive = Archive(opened(path))
+        _archives[new_archive.identity] = new_archive
+        return new_archive
 
 
 def is_zip(path: Path) -> bool:

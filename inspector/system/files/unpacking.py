@@ -133,7 +133,7 @@ def is_archive(path: Path) -> bool:
     return True
 
 
-class Unpacked:
+class UnpackedFolder:
     """The folder of an unpacked archive, and sentences on members that were left out."""
 
     def __init__(self) -> None:
@@ -141,36 +141,38 @@ class Unpacked:
         self.folder = Path(self._temporary.name)
         self.problems: list[str] = []
 
-    def leave(self, member: str, why: str) -> None:
+    def leave_out(self, member: str, why: str) -> None:
         self.problems.append(f"{member[:200]!r} {why}: it was left out")
 
 
-_unpacked: dict[Identity, Unpacked] = {}
+_unpacked: dict[Identity, UnpackedFolder] = {}
 _lock = threading.Lock()
 
 
-def unpacked(path: Path) -> Unpacked:
+def unpacked(path: Path) -> UnpackedFolder:
     """Unpack an archive once into a folder of this user's. Raises ``Unreadable``."""
     with opened(path) as file:
-        now = identity(file.status)
+        file_identity = identity(file.status)
     with _lock:
-        if now in _unpacked:
-            return _unpacked[now]
-        made = Unpacked()
+        if file_identity in _unpacked:
+            return _unpacked[file_identity]
+        target = UnpackedFolder()
         try:
-            count = _unzip(path, made) if head(path, 2) == b"PK" else _untar(path, made)
+            count = _unzip(path, target) if head(path, 2) == b"PK" else _untar(path, target)
         except OSError as error:
             raise Unreadable(
-                f"{path} cannot be unpacked to {made.folder.parent}: {error.strerror or error}",
+                f"{path} cannot be unpacked to {target.folder.parent}: {error.strerror or error}",
                 "TMPDIR names another place for it.",
             ) from None
         if not count:
             raise Unreadable(f"{path} is an archive without any file in it")
-        if (rest := len(made.problems) - MAX_NAMED_PROBLEMS) > 0:
-            more = f"{counted(rest, 'more member')} {'was' if rest == 1 else 'were'} left out"
-            made.problems[MAX_NAMED_PROBLEMS:] = [more]
-        _unpacked[now] = made
-        return made
+        unnamed_count = len(target.problems) - MAX_NAMED_PROBLEMS
+        if unnamed_count > 0:
+            verb = "was" if unnamed_count == 1 else "were"
+            summary = f"{counted(unnamed_count, 'more member')} {verb} left out"
+            target.problems[MAX_NAMED_PROBLEMS:] = [summary]
+        _unpacked[file_identity] = target
+        return target
 
 
 class _Member(tarfile.TarInfo):
@@ -183,7 +185,7 @@ class _Member(tarfile.TarInfo):
         return member
 
 
-def _untar(path: Path, made: Unpacked) -> int:
+def _untar(path: Path, target: UnpackedFolder) -> int:
     count = 0
     try:
         with (
@@ -200,12 +202,12 @@ def _untar(path: Path, made: Unpacked) -> int:
                 if member.isdir():
                     continue
                 if not member.isreg() or member.issparse():
-                    made.leave(member.name, NOT_A_FILE)
+                    target.leave_out(member.name, NOT_A_FILE)
                 else:
-                    _extract(member.name, partial(_write, tar, member, made.folder), made)
+                    _extract(member.name, partial(_write, tar, member, target.folder), target)
     except TooLarge as error:
-        at = "" if str(path) in error.message else f"{path} is too large: "
-        raise TooLarge(f"{at}{error.message}", error.hint) from None
+        prefix = "" if str(path) in error.message else f"{path} is too large: "
+        raise TooLarge(f"{prefix}{error.message}", error.hint) from None
     except RecursionError:  # each header is read by the one before it
         raise TooLarge(f"{path} is too large: its headers do not end") from None
     except (tarfile.TarError, EOFError, ValueError, OverflowError) as error:
@@ -225,39 +227,39 @@ def _write(tar: tarfile.TarFile, member: tarfile.TarInfo, folder: Path) -> None:
         shutil.copyfileobj(content, file)
 
 
-def _extract(name: str, write: Callable[[], object], made: Unpacked) -> None:
-    why = None
+def _extract(name: str, write: Callable[[], object], target: UnpackedFolder) -> None:
+    reason = None
     if name.count("/") > MAX_DEPTH:
-        why = f"is in more than {MAX_DEPTH} folders"
+        reason = f"is in more than {MAX_DEPTH} folders"
     elif name.startswith("/") or ".." in Path(name).parts:
-        why = "has a name that leads out of the archive"
+        reason = "has a name that leads out of the archive"
     elif any(len(os.fsencode(part)) > MAX_NAME_BYTES for part in Path(name).parts):
-        why = "has a name that is too long"
-    elif (made.folder / name).exists():
-        why = "is there more than once"
+        reason = "has a name that is too long"
+    elif (target.folder / name).exists():
+        reason = "is there more than once"
     else:
         try:
             write()
         except (FileExistsError, NotADirectoryError, IsADirectoryError):
-            why = "has a name that no file can have here"
-    if why is not None:
-        made.leave(name, why)
+            reason = "has a name that no file can have here"
+    if reason is not None:
+        target.leave_out(name, reason)
 
 
-def _unzip(path: Path, made: Unpacked) -> int:
-    held, bounds = archive(path), limits()
-    members = [member for member in held.members() if not member.is_dir()]
+def _unzip(path: Path, target: UnpackedFolder) -> int:
+    packed, bounds = archive(path), limits()
+    members = [member for member in packed.members() if not member.is_dir()]
     _check_count(path, len(members))
-    _check_size(path, held.identity[2], sum(member.file_size for member in members), bounds)
+    _check_size(path, packed.identity[2], sum(member.file_size for member in members), bounds)
     if members and all(member.flag_bits & 1 for member in members):
         raise Unreadable(f"{path} is encrypted", "Unpack it first, and open the folder.")
     for member in members:
         if member.flag_bits & 1:
-            made.leave(member.filename, "is encrypted")
+            target.leave_out(member.filename, "is encrypted")
         elif stat.S_ISLNK(member.external_attr >> 16):
-            made.leave(member.filename, NOT_A_FILE)
+            target.leave_out(member.filename, NOT_A_FILE)
         else:
-            _extract(member.filename, partial(held.extract, member, made.folder), made)
+            _extract(member.filename, partial(packed.extract, member, target.folder), target)
     return len(members)
 
 

@@ -83,7 +83,7 @@ class VariantCard(LineWidget):
 
     def _figures(self, variant: Variant, short: bool) -> list[StyledText]:
         """Registers first, then the rest in order of importance; "" where nothing is known."""
-        resources = self.resources or variant.known
+        resources = self.resources or variant.recorded_resources
         spill_style = "bold $warning" if spilled(resources) else ""
         hints = f"◆ {plural(self.hints, 'hint')}" if self.hints else ""
         figures = [
@@ -129,7 +129,7 @@ class VariantCard(LineWidget):
         if error is None:
             return []
         if variant is None or variant.uncompiled:
-            message = label(f"✗ did not compile: {error.said}")
+            message = label(f"✗ did not compile: {error.summary}")
             if short:
                 used = min(len(self.subject.name), 30) + len(" 1a1a1a1a  sm_90a    ") + 4
                 message = cut(message, max(17, self.size.width - used))
@@ -304,7 +304,7 @@ def watched_text(recording: Recording, live: Live) -> Content:
     problems = [(f"! {label(problem)}\n", "$warning") for problem in recording.problems[:3]]
     sentence = f"{COMPILED_NOTHING} ptxview doctor lists the tools of this machine."
     if recording.uncaptured:
-        makers = ", ".join(dict.fromkeys(failure.by for failure in recording.uncaptured))
+        makers = ", ".join(dict.fromkeys(failure.compiler for failure in recording.uncaptured))
         count = plural(len(recording.uncaptured), "kernel")
         sentence = f"None was captured of {count} that it made with {label(makers)}."
     return Content.assemble(("No kernels here.  ", "bold"), ended, *problems, (sentence, "$quiet"))

@@ -40,7 +40,7 @@ from inspector.reader.reader import Reader
 from inspector.report.tables import representative
 from inspector.system import files
 from inspector.system.process import run_program
-from inspector.system.toolchain import which
+from inspector.system.toolchain import find_program
 from inspector.tui.code.highlight import labels, target_line
 from inspector.tui.keys.command_table import KeyContext, bindings, command, shown
 from inspector.tui.main.bars import EmptyState, TitleBar, VariantCard
@@ -128,7 +128,7 @@ def editor(path: Path, n: int, waits: bool = False) -> list[str]:
     named, words = os.environ.get("VISUAL") or os.environ.get("EDITOR") or "", []
     with contextlib.suppress(ValueError):
         words = shlex.split(named)
-    words = words or [program for program in ("vi", "nano") if which(program)][:1]
+    words = words or [program for program in ("vi", "nano") if find_program(program)][:1]
     if not words:
         raise UsageError("No editor was found: set EDITOR, as in EDITOR=vim.")
     if Path(words[0]).name not in GOTO_EDITORS:

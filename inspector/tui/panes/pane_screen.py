@@ -33,7 +33,7 @@ from inspector.base.model import GRAPH_STAGES, Recording, Stage
 from inspector.base.text import plural, shown
 from inspector.listing.line import Line
 from inspector.reader.reader import Reader
-from inspector.recording.layout import is_recording, kept_cache
+from inspector.recording.layout import is_recording, user_derived_cache
 from inspector.report import card as card_report
 from inspector.system.printing import page
 from inspector.tui.code.code_rows import SEVERITY_SIGNS, Gutter, title
@@ -101,7 +101,7 @@ def _profile(recording: Recording, width: int) -> Content | Notice:
     path = Path(recording.path)
     if not is_recording(path):
         return Notice("∅", "Only a recording holds profiles.", "ptxview profile SCRIPT makes one.")
-    windows, profile, problems = profiles(path, recording, kept_cache())
+    windows, profile, problems = profiles(path, recording, user_derived_cache())
     if profile is None:
         why = "; ".join((*problems, why_none(path)))
         return Notice("∅", f"There is no profile: {shown(why)}.")

@@ -31,7 +31,7 @@ from inspector.execute.calls.tracing import (
     trace_block,
 )
 from inspector.execute.facts import GLOBAL
-from inspector.measure.recorded_launch import ChosenLaunch, LaunchWish, choose_launch
+from inspector.measure.recorded_launch import ChosenLaunch, LaunchOverrides, choose_launch
 from inspector.reader.reader import Reader
 from inspector.report import step as report
 from inspector.report import trace as trace_report
@@ -229,7 +229,7 @@ class RunningBlock(Struct):
     def run(self, reads: Reader, kernel: Kernel, variant: Variant) -> BlockRun:
         """Run it. Raises ``UsageError`` where the recording does not hold a launch whole."""
         try:
-            launch = choose_launch(reads, kernel, variant, LaunchWish())
+            launch = choose_launch(reads, kernel, variant, LaunchOverrides())
             self.trace = Trace(launch.program, most_steps=MAX_STEPS, most_bytes=MAX_BYTES)
             traced = trace_block(
                 launch.program,

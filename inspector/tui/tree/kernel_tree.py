@@ -359,7 +359,7 @@ class KernelTree(RowList[TreeRow], can_focus=True, inherit_bindings=False):
             failed = f"{row.failed} failed  " if row.failed else ""
             count = str(row.count or UNKNOWN) if group else f"×{row.count}"
             return "", f"{failed}{count} ", bool(failed)
-        resources = self._resources.get(row.subject.key[:2]) or variant.known
+        resources = self._resources.get(row.subject.key[:2]) or variant.recorded_resources
         figures = self._ordered_by(row, variant, resources)
         if variant.error is not None:
             return figures.strip(), "failed ", True

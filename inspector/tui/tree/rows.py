@@ -401,7 +401,7 @@ def ordered(
             return None
         if order is Order.TIME:
             return None if measured is None else measured(subject.kernel, variant)
-        resources = figures.get(subject.key[:2]) or variant.known
+        resources = figures.get(subject.key[:2]) or variant.recorded_resources
         if order is Order.REGISTERS:
             return resources.registers
         spilled = (resources.spill_store_bytes, resources.spill_load_bytes)

@@ -577,7 +577,7 @@ def _row(reads: Reader, kernel: Kernel, variant: Variant, code: bool) -> Variant
         kernel,
         variant,
         {**variant.config, **({"tile": variant.tile} if variant.tile else {})},
-        variant.known,
+        variant.recorded_resources,
         time_us=variants.time_us(variant),
         winner=variants.winner(variant),
         reason=variants.reason(variant),

@@ -147,7 +147,7 @@ class TreeSubject(Struct, frozen=True):
             return "Only the graphs of torch.compile have it, and this is in none."
         of_graph = in_graph or (stage is Stage.OUTPUT_CODE and self.kernel is None)
         if of_graph and self.graph is not None and self.graph.error is not None:
-            return f"It did not compile: {self.graph.error.said}"
+            return f"It did not compile: {self.graph.error.summary}"
         if in_graph:
             return "It was not recorded of this graph."
         if self.variant is None:
@@ -269,7 +269,7 @@ class RecordingTimes:
         """Times of launches by the ids of kernel and variant, as far as they were read."""
 
     def latest(self, kernel: Kernel | None, variant: Variant | None) -> StoredTime | None:
-        return self.stored.of(kernel, variant) if kernel and variant else None
+        return self.stored.representative(kernel, variant) if kernel and variant else None
 
     def launch(self, kernel: Kernel | None, variant: Variant | None) -> LaunchTime | None:
         """The most trusted time of a launch; None where nothing is known of it."""
@@ -286,7 +286,7 @@ class RecordingTimes:
     def lines(self, kernel: Kernel, variant: Variant, recorded_on: str | None) -> list[str]:
         newest = {
             (stored.timing.call, stored.timing.stopwatch, stored.timing.cache): stored
-            for stored in self.stored.every(kernel, variant)
+            for stored in self.stored.all_of(kernel, variant)
         }
         time = self.launch(kernel, variant)
         first = [] if time is None else [f"{time.text} a launch ({time.meaning})"]

@@ -19,7 +19,7 @@ from textual.worker import get_current_worker
 from inspector.analyse.passes import PassRun, searched
 from inspector.diff.beside import change_of, lines_changed
 from inspector.reader.passes import PassList, graph_passes, variant_passes
-from inspector.recording.layout import kept_cache
+from inspector.recording.layout import user_derived_cache
 from inspector.report.compiled import (
     pass_milliseconds,
     pass_note,
@@ -157,7 +157,7 @@ class PassesScreen(DiffSearching):
             worker = get_current_worker()
             return variant_passes(
                 variant,
-                kept_cache(),
+                user_derived_cache(),
                 lines_changed,
                 go_on=lambda: self.is_attached and not worker.is_cancelled,
                 say=say,

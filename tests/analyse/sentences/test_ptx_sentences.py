@@ -20,7 +20,7 @@ from inspector.listing import parse
 from inspector.listing.line import Kind, Listing
 from inspector.reader import tables
 from inspector.reader.reader import Reader
-from inspector.recording.layout import kept_cache
+from inspector.recording.layout import user_derived_cache
 from inspector.sources.opening import open_path
 from inspector.system.toolchain import need
 from tests.helpers.ptxview import SAMPLE
@@ -147,7 +147,7 @@ def test_bytes_picked_by_prmt_are_those_of_the_isa(selector: int, a: int, b: int
 
 @cache
 def recorded() -> Reader:
-    return Reader(open_path(SAMPLE), kept_cache())
+    return Reader(open_path(SAMPLE), user_derived_cache())
 
 
 def variants() -> list[tuple[Kernel, Variant, Listing]]:

@@ -21,7 +21,7 @@ from inspector.measure.time.results import (
     times,
 )
 from inspector.reader.reader import Reader
-from inspector.recording.layout import keep, kept_cache
+from inspector.recording.layout import store_record, user_derived_cache
 from inspector.report.timings import timing
 from inspector.sources.opening import open_path
 from inspector.tui.widgets.subject import RecordingTimes as Shown
@@ -44,7 +44,9 @@ def session(day: int, *rows: Timing, device: str = "H") -> Session:
 
 def test_the_newest_time_stands_and_of_it_the_most_frequent_call() -> None:
     often = row(3.0, inputs="float32 16", count=9)
-    found = StoredTimes([session(1, row(1.0)), session(2, row(2.0), often)]).of(KERNEL, VARIANT)
+    found = StoredTimes([session(1, row(1.0)), session(2, row(2.0), often)]).representative(
+        KERNEL, VARIANT
+    )
     assert found is not None
     assert (found.median_us, found.inputs, found.taken[:10]) == (3.0, "float32 16", "2026-01-02")
     said = timing(found) or {}
@@ -64,8 +66,8 @@ def test_the_newest_time_stands_and_of_it_the_most_frequent_call() -> None:
     ],
 )
 def test_other_stopwatches_caches_variants_and_failures_are_no_time_of_it(odd: Timing) -> None:
-    assert StoredTimes([session(2, odd)]).of(KERNEL, VARIANT) is None
-    found = StoredTimes([session(1, row(1.0)), session(2, odd)]).of(KERNEL, VARIANT)
+    assert StoredTimes([session(2, odd)]).representative(KERNEL, VARIANT) is None
+    found = StoredTimes([session(1, row(1.0)), session(2, odd)]).representative(KERNEL, VARIANT)
     assert found is not None and found.median_us == 1.0
 
 
@@ -73,7 +75,10 @@ def views_of(path: Path, kernel: Kernel, variant: Variant) -> list[float | None]
     """The time of a variant as the command line and as the interface have it."""
     shown = Shown(str(path))
     shown.stored = StoredTimes(tuple(sessions(path)))
-    return [getattr(times(path).of(kernel, variant), "median_us", None), shown.us(kernel, variant)]
+    return [
+        getattr(times(path).representative(kernel, variant), "median_us", None),
+        shown.us(kernel, variant),
+    ]
 
 
 def test_every_view_has_the_same_time(tmp_path: Path) -> None:
@@ -81,15 +86,15 @@ def test_every_view_has_the_same_time(tmp_path: Path) -> None:
     kernel, variant = next(f for f in open_path(path).variants() if f[0].name == "square_kernel")
     own = {"kernel": kernel.name, "variant": variant.id}
     assert views_of(path, kernel, variant) == [None, None]
-    keep(path, stored_session(session(1, row(8.0, stopwatch="event", **own))))
+    store_record(path, stored_session(session(1, row(8.0, stopwatch="event", **own))))
     assert views_of(path, kernel, variant) == [None, None]
-    keep(path, stored_session(session(2, row(3.0, cache="hot", **own))))
+    store_record(path, stored_session(session(2, row(3.0, cache="hot", **own))))
     assert views_of(path, kernel, variant) == [3.0, 3.0]
-    keep(
+    store_record(
         path, stored_session(session(3, row(4.0, **own), row(4.5, count=9, inputs="other", **own)))
     )
     assert views_of(path, kernel, variant) == [4.5, 4.5]
-    keep(path, stored_session(session(4, row(2.0, cache="hot", **own))))
+    store_record(path, stored_session(session(4, row(2.0, cache="hot", **own))))
     assert views_of(path, kernel, variant) == [4.5, 4.5]  # a cold L2 comes first
     call = row(
         20.0,
@@ -99,7 +104,7 @@ def test_every_view_has_the_same_time(tmp_path: Path) -> None:
         count=50,
         kernels=(KernelTime(kernel.name, variant.id, 2.5, 4),),
     )
-    keep(path, stored_session(session(5, call)))
+    store_record(path, stored_session(session(5, call)))
     assert views_of(path, kernel, variant) == [2.5, 2.5]
 
 
@@ -109,14 +114,14 @@ def test_two_variants_that_were_timed_are_compared_by_their_times(tmp_path: Path
     recording = open_path(path)
     found = {v.id: (k, v) for k, v in recording.variants()}
     pair = (found["780c582c"][1], found["9c81a042"][1])
-    reader = Reader(recording, kept_cache())
+    reader = Reader(recording, user_derived_cache())
     stage = stage_of(*pair)
     assert compare((reader, reader), pair, stage).a.time_us is None
     taken = [
         row(us, kernel="square_kernel", variant=v.id)
         for us, v in zip((1.0, 1.5), pair, strict=True)
     ]
-    keep(path, stored_session(session(1, *taken)))
+    store_record(path, stored_session(session(1, *taken)))
     held = compare((reader, reader), pair, stage)
     assert (held.a.time_us, held.b.time_us) == (1.0, 1.5)
     assert any("measured: 1.00 → 1.50 µs, 50% more" in said for said in held.explanation)
@@ -128,18 +133,20 @@ def test_the_table_of_variants_has_the_times_of_the_inputs_that_most_were_timed_
     path = Path(shutil.copy(SAMPLE, tmp_path / "x.ptxview"))
     recording = open_path(path)
     held = [f for f in recording.variants() if f[0].name == "square_kernel"]
-    reader = Reader(recording, kept_cache())
+    reader = Reader(recording, user_derived_cache())
     assert {r.time_us for r in variant_rows(reader, held, Stage.PTX)} == {None}
     ids = [v.id for _, v in held]
     some = [row(n + 1.0, kernel="square_kernel", variant=i) for n, i in enumerate(ids[:3])]
     other = row(9.0, kernel="square_kernel", variant=ids[0], inputs="float32 4096", count=99)
-    keep(path, stored_session(session(1, other, *some)))
+    store_record(path, stored_session(session(1, other, *some)))
     times_us = [r.time_us for r in variant_rows(reader, held, Stage.PTX)]
     assert times_us == [1.0, 2.0, 3.0, None, None, None]
     tuned = [f for f in recording.variants() if f[0].name == "matmul_kernel"]
     before = [r.time_us for r in variant_rows(reader, tuned, Stage.PTX)]
     assert any(t is not None for t in before)
-    keep(path, stored_session(session(2, row(7.0, kernel="matmul_kernel", variant=tuned[0][1].id))))
+    store_record(
+        path, stored_session(session(2, row(7.0, kernel="matmul_kernel", variant=tuned[0][1].id)))
+    )
     again = [r.time_us for r in variant_rows(reader, tuned, Stage.PTX)]
     assert again == before  # the tuner's, all of them
 

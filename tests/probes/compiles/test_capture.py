@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from inspector.system.toolchain import every
+from inspector.system.toolchain import installed_copies
 from tests.helpers.ptxview import (
     Done,
     call,
@@ -152,7 +152,7 @@ def test_spills_are_those_that_the_same_assembler_prints(
 
 def assembled(ptx: Path, wanted: bytes, out: Path) -> tuple[int, int] | None:
     """Spilled bytes as ptxas prints them when it writes code that disassembles to this."""
-    for found in every("ptxas"):
+    for found in installed_copies("ptxas"):
         for more in ([], ["--regAllocOptLevel=2"]):
             options = ("-v", "-lineinfo", *more, "--gpu-name=sm_90a")
             done = finished([found.path, *options, ptx, "-o", out])

@@ -12,7 +12,7 @@ from inspector.analyse.graph_view import GraphView
 from inspector.base.model import Graph, Recording, Stage
 from inspector.reader.reader import Reader
 from inspector.recording.assemble import Assembly
-from inspector.recording.layout import BytesContent, kept_cache
+from inspector.recording.layout import BytesContent, user_derived_cache
 from tests.probes.conftest import Outcome, Run, ok
 
 PROGRAM = """
@@ -109,7 +109,7 @@ def test_a_training_step_is_recorded_as_torch_traces_it(
 ) -> None:
     done, rec, trace = step
     assert not [event for event in done.of("problem") if "graph" in event["where"].lower()]
-    reader = Reader(rec, kept_cache())
+    reader = Reader(rec, user_derived_cache())
     forward, backward = rec.graphs
     assert (forward.id, backward.id) == ("0/0_forward", "0/0_backward")
     views = {graph.id: reader.graph_view(graph) for graph in rec.graphs}

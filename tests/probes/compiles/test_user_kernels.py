@@ -7,7 +7,7 @@ from pathlib import Path
 from inspector.base.model import Origin, Recording, Stage
 from inspector.reader.reader import Reader
 from inspector.recording.assemble import Assembly
-from inspector.recording.layout import BytesContent, kept_cache
+from inspector.recording.layout import BytesContent, user_derived_cache
 from tests.probes.conftest import Outcome, Run, ok
 
 PROGRAM = """
@@ -67,7 +67,7 @@ def test_a_users_kernel_in_a_graph_is_one_kernel_with_its_own_source(
     assert graph.kernels[:3] == ("plain", "tuned", "wrapped")
     code = graph.stages[Stage.OUTPUT_CODE].content.read().decode().split("\n")
     text = PROGRAM.split("\n")
-    reader = Reader(rec, kept_cache())
+    reader = Reader(rec, user_derived_cache())
     for name, kernel in mine.items():
         for n in graph.calls[kernel.id]:
             assert name in code[n - 1]
@@ -85,5 +85,5 @@ def test_a_users_kernel_in_a_graph_is_one_kernel_with_its_own_source(
             ptx = [line.text for line in reader.listing(variant, Stage.PTX).lines]
             assert any("st.global" in ptx[n - 1] for n in below[last])
     # The one that was tuned knows both of its configurations.
-    (tuning, *_) = [t for t in mine["tuned"].autotune if t.by == "inductor"]
+    (tuning, *_) = [t for t in mine["tuned"].autotune if t.tuner == "inductor"]
     assert all(one.variant for one in tuning.configurations)

@@ -431,7 +431,7 @@ class Growing(files.File):
 
 
 @pytest.mark.parametrize(
-    "read", [files.File.whole, files.digest, lambda f: files.contains(f, [b"y"])]
+    "read", [files.File.read_all, files.digest, lambda f: files.contains(f, [b"y"])]
 )
 def test_a_file_that_grows_as_quickly_as_it_is_read_ends(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, read: Callable[[files.File], object]

@@ -102,13 +102,13 @@ def two(a: str = FIRST, b: str = SECOND) -> Reader:
             "aaaa1111",
             a,
             config={"BLOCK": 1024, "num_warps": 4},
-            known=Resources(registers=22, spill_store_bytes=0, spill_load_bytes=0),
+            recorded_resources=Resources(registers=22, spill_store_bytes=0, spill_load_bytes=0),
         ),
         held(
             "bbbb2222",
             b,
             config={"BLOCK": 1024, "num_warps": 8},
-            known=Resources(registers=30, spill_store_bytes=16, spill_load_bytes=24),
+            recorded_resources=Resources(registers=30, spill_store_bytes=16, spill_load_bytes=24),
         ),
     )
 
@@ -325,7 +325,9 @@ def tuned() -> Reader:
         config = {"BLOCK": block, "num_warps": warps}
         tuner = {"time_us": time, "winner": won}
         variants.append(
-            held(f"{n}" * 4 + "0000", FIRST, config=config, known=known, autotune=tuner)
+            held(
+                f"{n}" * 4 + "0000", FIRST, config=config, recorded_resources=known, autotune=tuner
+            )
         )
     pruned = Configuration({"BLOCK": 8192, "num_warps": 32}, reason="pruned: too large")
     return made(*variants, autotune=(Tuning("triton", None, (pruned,)),))

@@ -22,7 +22,7 @@ from inspector.commands.common import open_reader
 from inspector.measure.time import take as running
 from inspector.measure.time import take as time_take
 from inspector.measure.time.results import Session
-from inspector.recording.layout import keep, kept, recordings_folder
+from inspector.recording.layout import recordings_folder, store_record, stored_records
 from inspector.system import toolchain
 from inspector.system.process import Finished
 from inspector.tui.app.app import PtxviewApp
@@ -64,7 +64,9 @@ class Device:
     status: int = 0
     broken: str = ""
 
-    def watched(self, stop: threading.Event, tell: Callable[[int], None]) -> running.Child:
+    def cancellable_child(
+        self, stop: threading.Event, tell: Callable[[int], None]
+    ) -> running.Child:
         """In place of the real one: 4 µs by CUPTI, ten times that by any other stopwatch."""
 
         def child(argv: Sequence[str], seconds: float, folder: Path) -> Finished:
@@ -112,7 +114,7 @@ def user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def device(monkeypatch: pytest.MonkeyPatch) -> Device:
     made = Device()
     monkeypatch.setattr(toolchain, "gpu_present", lambda: True)
-    monkeypatch.setattr(running, "watched", made.watched)
+    monkeypatch.setattr(running, "cancellable_child", made.cancellable_child)
     monkeypatch.setattr(running, "interpreter", lambda *_: "/opt/python")
     return made
 
@@ -167,7 +169,7 @@ async def test_ones_own_is_timed_at_once_and_the_times_are_kept(own: Path, devic
         assert "cupti: the SM clock moved between 1200 and 1980 MHz" in text
         assert "cold: clean cold L2" in text
         assert screen.state is TimingState.IDLE
-        (session,) = kept(own)
+        (session,) = stored_records(own)
         rows = session["rows"]
         assert isinstance(rows, list) and rows[0]["median_us"] == 4.0
         await settle(ui, "escape")
@@ -192,13 +194,13 @@ async def test_foreign_code_runs_only_after_a_yes(recording: Path, device: Devic
         assert "Measured just now" in text_of(ui)
         await rest(ui, "escape", "t")
         assert len(device.jobs) == 2  # the answer holds until the interface ends
-        assert len(kept(recording)) == 2
+        assert len(stored_records(recording)) == 2
 
 
 async def test_without_a_gpu_it_says_so_in_one_sentence_and_shows_what_was_taken_before(
     recording: Path,
 ) -> None:
-    keep(recording, OLD)
+    store_record(recording, OLD)
     async with timing(recording) as (ui, _):
         text = text_of(ui)
         assert "✗ timing needs an NVIDIA GPU; this machine has none" in text
@@ -226,14 +228,14 @@ async def test_escape_ends_the_child_and_the_interface_goes_on(own: Path, device
         await rest(ui, "escape")
         assert device.ended.is_set() and app.screen is screen
         assert "it was stopped before its end" in text_of(ui)
-        assert kept(own) == []
+        assert stored_records(own) == []
         await ui.press("escape")
         assert len(app.screen_stack) == 1
 
 
 @pytest.mark.usefixtures("no_kept_estimates")
 async def test_the_tree_the_card_and_the_table_show_measured_times(recording: Path) -> None:
-    keep(recording, OLD)
+    store_record(recording, OLD)
     app = app_of(recording)
     async with started(size=(200, 60), app=app) as (ui, main):
         go(main)
@@ -295,7 +297,7 @@ def test_how_times_look(
     monkeypatch: pytest.MonkeyPatch,
     size: tuple[int, int],
 ) -> None:
-    keep(own, OLD)
+    store_record(own, OLD)
 
     def take(*args: Any) -> Session:
         return replace(TAKE(*args), taken="2026-01-04T12:00:00+00:00")
