@@ -17,9 +17,9 @@ from inspector.base.model import Graph, Kernel, Resources, Stage, Variant
 from inspector.base.text import base_name, shown
 from inspector.diff.beside import loud
 from inspector.diff.compare import Compared
-from inspector.diff.explanation import VariantSide
 from inspector.diff.matching import Op
 from inspector.diff.recordings import ChangeKind
+from inspector.diff.summary import VariantSide
 from inspector.measure.launch_time import LaunchTime
 from inspector.report import diff_text, jsons
 from inspector.report.tables import UNKNOWN, grid

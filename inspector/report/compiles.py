@@ -232,7 +232,7 @@ def _kernel_spans(kernel: KernelCompile) -> Iterator[tuple[float, float, int, st
     if kernel.began is None or kernel.seconds is None:
         return
     ended = kernel.began + kernel.seconds
-    yield kernel.began, ended, 1, _PART_BY_MAKER.get(kernel.by, TRITON)
+    yield kernel.began, ended, 1, _PART_BY_MAKER.get(kernel.compiler, TRITON)
     # The stages end where the compile does.
     name, seconds = kernel.steps[-1] if kernel.steps else ("", 0.0)
     if kernel.compiler == "triton" and name == "cubin":
@@ -468,7 +468,7 @@ def _frame_counts(rec: Recording) -> list[str]:
 def _kernel_counts(rec: Recording) -> Iterator[str]:
     """How many kernels each maker compiled, and how long they took."""
     for maker, noun, verb in MAKERS:
-        kernels = [k for k in rec.kernel_compiles if k.by == maker and k.failed is None]
+        kernels = [k for k in rec.kernel_compiles if k.compiler == maker and k.failed is None]
         ptxas_seconds: list[float] = []
         if maker == "triton":
             kernels = [k for k in _distinct(kernels) if k.hit is False and k.seconds is not None]
@@ -812,7 +812,9 @@ def _break_json(place: BreakPlace) -> dict[str, object]:
 
 def _kernel_compile_json(kernel: KernelCompile) -> dict[str, object]:
     return {
-        **pick_fields(kernel, "name by began seconds"),
+        "name": kernel.name,
+        "by": kernel.compiler,
+        **pick_fields(kernel, "began seconds"),
         "steps": [{"name": name, "seconds": duration} for name, duration in kernel.steps],
         "cache_hit": kernel.hit,
         **pick_fields(kernel, "hash process failed"),

@@ -230,7 +230,7 @@ def worst(findings: Sequence[Finding] | None) -> str | None:
 
 def _cost(kernel: Kernel, variant: Variant, evidence: Evidence) -> Cost:
     time = evidence.launch_time(kernel, variant)
-    stored_time = evidence.times.of(kernel, variant)
+    stored_time = evidence.times.representative(kernel, variant)
     copy_percent = None if stored_time is None else stored_time.timing.percent_of_peak
     counters = evidence.measured(variant)
     busiest = None if counters is None else counters.busiest

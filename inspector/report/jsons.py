@@ -16,11 +16,13 @@ from inspector.base.model import (
     Compilation,
     Failure,
     GpuTime,
+    Graph,
     Kernel,
     Note,
     Recording,
     Resources,
     Stage,
+    Tuning,
     Variant,
 )
 from inspector.base.text import PtxviewError
@@ -132,26 +134,33 @@ def recording(
     """Return the document of ``list``: the recording, its graphs, kernels and variants.
 
     Args:
-        figures: the resources of a variant.
-        more: ``made_by``, ``ncu``, ``hints``, ``timing`` and ``launch_time`` of a variant.
+        resources_of: the resources of a variant.
+        extras: ``made_by``, ``ncu``, ``hints``, ``timing`` and ``launch_time`` of a variant.
         rows: makes the list of kernels; ``Rows`` makes each while it is written.
     """
     return {
         "schema": SCHEMA,
-        "recording": pick_fields(rec, _RECORDING) | {"unmade": []},
-        "graphs": [
-            {
-                **pick_fields(g, "id origin kernels"),
-                "stages": [s for s in ordered(g.stages) if s is Stage.OUTPUT_CODE],
-                "stages_above": [s for s in ordered(g.stages) if s is not Stage.OUTPUT_CODE],
-                "calls": to_builtins(g.calls),
-                "error": failure(g.error),
-            }
-            for g in rec.graphs
-        ],
+        "recording": {
+            **pick_fields(rec, _RECORDING),
+            "uncaptured": [{"name": k.name, "by": k.compiler} for k in rec.uncaptured],
+            **pick_fields(rec, "unwatched"),
+            "unmade": [],
+        },
+        "graphs": [_graph_json(graph) for graph in rec.graphs],
         "kernels": rows(kernel(k, resources_of, extras) for k in rec.kernels),
         "calls": [pick_fields(c, "kind name") | _launch(c) for c in rec.calls],
         "compilations": [compilation(result) for result in rec.compilations],
+    }
+
+
+def _graph_json(graph: Graph) -> dict[str, object]:
+    stages = ordered(graph.stages)
+    return {
+        **pick_fields(graph, "id origin kernels"),
+        "stages": [stage for stage in stages if stage is Stage.OUTPUT_CODE],
+        "stages_above": [stage for stage in stages if stage is not Stage.OUTPUT_CODE],
+        "calls": to_builtins(graph.calls),
+        "error": failure(graph.error),
     }
 
 
@@ -180,40 +189,49 @@ def ordered(stages: Mapping[Stage, object]) -> list[Stage]:
 
 
 def kernel(
-    k: Kernel,
+    kernel: Kernel,
     resources_of: ResourcesOf,
     extras: VariantExtras = lambda kernel, variant: UNKNOWN_EXTRAS,
 ) -> dict[str, object]:
+    fusion = kernel.fusion
     return {
-        **pick_fields(k, "id name demangled origin"),
-        "ops": None if k.fusion is None else to_builtins(k.fusion.ops),
-        "made_from": None if k.fusion is None else to_builtins(k.fusion.made_from),
+        **pick_fields(kernel, "id name demangled origin"),
+        "ops": None if fusion is None else to_builtins(fusion.ops),
+        "made_from": None if fusion is None else to_builtins(fusion.made_from),
         "variants": [
-            {
-                **pick_fields(v, "id hash cache_key target config"),
-                "stages": ordered(v.stages),
-                "missing": {s: v.missing[s] for s in ordered(v.missing) if s not in v.stages},
-                "signature": to_builtins(v.signature) or None,
-                "specialization": to_builtins(v.specialization) or None,
-                "resources": to_builtins(resources_of(v)),
-                **pick_fields(v, _VARIANT),
-                "error": failure(v.error),
-                "calls": [_launch(c) for c in v.calls],
-                **extras(k, v),
-            }
-            for v in k.variants
+            {**_variant_json(variant, resources_of(variant)), **extras(kernel, variant)}
+            for variant in kernel.variants
         ],
-        "autotune": [
-            {
-                **pick_fields(t, "key by"),
-                "winner": None if t.winner is None else t.winner.variant,
-                "best_config": None if t.winner is None else to_builtins(t.winner.config),
-                **pick_fields(t, "stopwatch method from_cache seconds operation uses"),
-                "configurations": [pick_fields(c, _CONFIGURATION) for c in t.configurations],
-            }
-            for t in k.autotune
-        ],
-        "tried_for": k.tried_for,
+        "autotune": [_tuning_json(tuning) for tuning in kernel.autotune],
+        "tried_for": kernel.tried_for,
+    }
+
+
+def _variant_json(variant: Variant, resources: Resources) -> dict[str, object]:
+    stages = variant.stages
+    missing = variant.missing
+    return {
+        **pick_fields(variant, "id hash cache_key target config"),
+        "stages": ordered(stages),
+        "missing": {stage: missing[stage] for stage in ordered(missing) if stage not in stages},
+        "signature": to_builtins(variant.signature) or None,
+        "specialization": to_builtins(variant.specialization) or None,
+        "resources": to_builtins(resources),
+        **pick_fields(variant, _VARIANT),
+        "error": failure(variant.error),
+        "calls": [_launch(call) for call in variant.calls],
+    }
+
+
+def _tuning_json(tuning: Tuning) -> dict[str, object]:
+    winner = tuning.winner
+    return {
+        **pick_fields(tuning, "key"),
+        "by": tuning.tuner,
+        "winner": None if winner is None else winner.variant,
+        "best_config": None if winner is None else to_builtins(winner.config),
+        **pick_fields(tuning, "stopwatch method from_cache seconds operation uses"),
+        "configurations": [pick_fields(c, _CONFIGURATION) for c in tuning.configurations],
     }
 
 

@@ -78,7 +78,7 @@ def differences(rec: Recording) -> tuple[RankDifference, ...]:
     kernels = [
         (rank_of[kernel.process], kernel)
         for kernel in rec.kernel_compiles
-        if kernel.by == "triton" and kernel.process in rank_of
+        if kernel.compiler == "triton" and kernel.process in rank_of
     ]
     frames = [
         (rank_of[frame.process], frame)

@@ -668,7 +668,7 @@ def failure_sentences(rec: Recording) -> list[str]:
             kernels_by_failure.setdefault(sentence, []).append(kernel.called)
     sentences = [f"{', '.join(names)} {text}" for text, names in kernels_by_failure.items()]
     return sentences + [
-        f"graph {graph.id} did not compile: {graph.error.said}"
+        f"graph {graph.id} did not compile: {graph.error.summary}"
         for graph in rec.graphs
         if graph.error is not None
     ]
@@ -782,7 +782,7 @@ def failure_lines(kernel: Kernel, variant: Variant) -> Iterator[str]:
 
 def graph_failure(graph: Graph) -> Iterator[str]:
     if graph.error is not None:
-        yield shown(f"graph {graph.id} did not compile: {graph.error.said}")
+        yield shown(f"graph {graph.id} did not compile: {graph.error.summary}")
         yield from failure_details(graph.error)
 
 

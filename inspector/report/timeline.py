@@ -284,8 +284,8 @@ def gap_rows(window: GpuWindow, rec: Recording, width: int) -> Iterator[Text]:
 
 
 def _sides(window: GpuWindow, gap: Gap, namer: Mapping[str, str]) -> tuple[str, str]:
-    previous = launch_work(window, gap.before.launch, gap.before.copy_kind)
-    following = launch_work(window, gap.after.launch, gap.after.copy_kind)
+    previous = launch_work(window, gap.previous.launch, gap.previous.copy_kind)
+    following = launch_work(window, gap.following.launch, gap.following.copy_kind)
     return work_name(previous, namer), work_name(following, namer)
 
 

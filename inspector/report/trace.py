@@ -163,7 +163,7 @@ def _call_text(traced: TracedKernel) -> str:
     if selection.call is not None:
         call = f"recorded call {selection.call}" + (f" of {call_count}" if call_count > 1 else "")
     shared = f", {kibibytes(launch.shared)} shared" if launch.shared else ""
-    inputs = [f"{', '.join(selection.given)} given"] if selection.given else []
+    inputs = [f"{', '.join(selection.given_names)} given"] if selection.given_names else []
     if selection.seed is not None:
         inputs.append(f"new inputs of the same kind, seed {selection.seed}")
     return (
@@ -459,7 +459,7 @@ def document(
         "block": list(launch.block),
         "shared_bytes": launch.shared,
         "seed": selection.seed,
-        "given": list(selection.given),
+        "given": list(selection.given_names),
         "remarks": list(launched.inputs.remarks),
         "blocks": {"run": launched.ran, "of": launch.blocks, "sampled": launched.sampled},
         "work": launched.work,
