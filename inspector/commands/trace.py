@@ -24,8 +24,8 @@ from inspector.execute.calls.stepper import Stepper
 from inspector.execute.calls.tracing import (
     BUDGET,
     SECONDS,
+    BlockSelection,
     Triple,
-    Wanted,
     parse_place,
     parse_sizes,
     trace_block,
@@ -143,7 +143,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def blocks_option(text: str) -> Wanted:
+def blocks_option(text: str) -> BlockSelection:
     """``all``, ``50``, ``3,1,0``."""
     if text in ("all", "auto"):
         return text
@@ -199,7 +199,7 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
             _labelled(report.fault_rows(traced, launched.fault), "red")
         _labelled(report.summary(traced), "dim")
         printing.rows(card.hints(findings))
-        _print_lines(call, stage, listed, args.bars, launched.inputs.at)
+        _print_lines(call, stage, listed, args.bars, launched.inputs.buffer_at)
     if launched.spent is not None:
         option = f"--budget {2 * args.budget}"
         if launched.spent.seconds is not None:

@@ -449,7 +449,7 @@ def document(
     findings: Iterable[Finding] = (),
 ) -> dict[str, object]:
     selection, launched, launch = traced.selection, traced.launched, traced.launched.launch
-    spent, tensor_at = launched.spent, launched.inputs.at
+    spent, tensor_at = launched.spent, launched.inputs.buffer_at
     return {
         "schema": jsons.SCHEMA,
         "kernel": selection.kernel.demangled,
