@@ -107,12 +107,12 @@ def time_script(args: argparse.Namespace) -> int:
     peaks = device_peaks(result.session.device.get("name"))
     out.print(timings.heading(result.session))
     if len(sizes) > 1:
-        draw(races.swept(result, peaks), "no plot: no variant agrees and has a time")
+        draw(races.sweep_figure(result, peaks), "no plot: no variant agrees and has a time")
     # Of a sweep, the largest size; the others are in the plot, the CSV and the JSON.
     rows = [r for r in result.rows if r.call == len(sizes) - 1]
     printing.lines(["", races.race_title(result, rows)])
     out.print(races.race_table(rows, out.width))
-    printing.lines([*races.launched(rows), *races.race_footnotes(result)])
+    printing.lines([*races.launched_kernels(rows), *races.race_footnotes(result)])
     if args.roofline:
         draw(races.roofline(result, peaks), NO_ROOFLINE)
     return status

@@ -214,7 +214,7 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
 
 def _print_head(call: ChosenLaunch) -> None:
     variant = call.variant
-    words = (call.kernel.demangled, variant.id, variant.target, tables.config(variant))
+    words = (call.kernel.demangled, variant.id, variant.target, tables.config_text(variant))
     printing.rows([Text(shown("  ".join(filter(None, words))), "bold")])
 
 
@@ -223,7 +223,7 @@ def _print_lines(
     stage: Stage,
     lines: tuple[ExecutedLine, ...],
     drawn: str,
-    location: report.Where,
+    location: report.TensorAt,
 ) -> None:
     printing.rows([Text()])
     if not lines:
