@@ -27,7 +27,7 @@ from inspector.base.text import PtxviewError, Unreadable, base_name, shown
 from inspector.listing import parse
 from inspector.listing.cubin import is_elf, read_cubin
 from inspector.listing.line import Function, Listing
-from inspector.listing.ptx import misplaced
+from inspector.listing.ptx import inline_assembly_lines
 from inspector.reader.tables import operations
 from inspector.recording.layout import DerivedCache
 from inspector.sources.disassembly import disassemble
@@ -142,7 +142,7 @@ class Listings:
             ptx_listing = self.listing(variant, Stage.PTX)
         except PtxviewError:
             return sass
-        wrong = misplaced(ptx_listing)
+        wrong = inline_assembly_lines(ptx_listing)
         lines = [
             line._replace(source=ptx_listing.lines[line.ptx_line - 1].source)
             if line.ptx_line in wrong

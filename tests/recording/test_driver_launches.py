@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from inspector.base.model import Kernel, Origin, Recording, Stage
-from inspector.listing.cubin import architecture, kernel_parameters, only, read_cubin
+from inspector.listing.cubin import architecture, extract_kernel, kernel_parameters, read_cubin
 from inspector.recording.calls import maker_of
 from inspector.report.tables import heading_of
 from inspector.sources.opening import open_path
@@ -253,7 +253,7 @@ def test_a_kernel_taken_out_is_what_it_was(sample: str, tmp_path: Path) -> None:
     (tmp_path / "whole.cubin").write_bytes(cubin)
     figures = _figures(said_of(tmp_path / "whole.cubin", cuobjdump, "-res-usage").decode())
     for name in parsed.entries:
-        alone = only(cubin, name)
+        alone = extract_kernel(cubin, name)
         assert alone is not None
         again = read_cubin(alone)
         assert again is not None and again.entries == (name,)
