@@ -458,7 +458,7 @@ def _placed(
     """
     first: dict[str, int] = {}
     for index, call in enumerate(calls):
-        for word in call.made:
+        for word in call.written_names:
             first.setdefault(word, index)
     out: list[list[_Scheduled]] = [[] for _ in calls]
     last = 0

@@ -191,7 +191,7 @@ class _Names:
             return operand if replacement is None else replacement
         if isinstance(operand, AddressOperand):
             base = self.operand(operand.base)
-            extra = tuple(self.operand(o) for o in operand.more)
+            extra = tuple(self.operand(o) for o in operand.further_operands)
             return AddressOperand(base, operand.offset, extra)
         if isinstance(operand, VectorOperand):
             return VectorOperand(tuple(self.operand(o) for o in operand.elements))

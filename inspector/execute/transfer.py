@@ -309,11 +309,11 @@ def _tile(t: Translator, row: PtxInstruction) -> None:
     inward = row.opcode.find("shared") < row.opcode.find("global")
     rows = "gather4" in words or "scatter4" in words
     tensor = row.operands[1 if inward else 0]
-    if not isinstance(tensor, AddressOperand) or len(tensor.more) != 1:
+    if not isinstance(tensor, AddressOperand) or len(tensor.further_operands) != 1:
         raise Untranslatable("its tensor map is given in a form that is not known here")
     _, address = t.address(AddressOperand(tensor.base, tensor.offset), "generic")
     count = 5 if rows else int(_word(row, ("1d", "2d", "3d", "4d", "5d"))[0])
-    numbers = ", ".join(t.read(o, "u32") for o in t.elements(tensor.more[0], count))
+    numbers = ", ".join(t.read(o, "u32") for o in t.elements(tensor.further_operands[0], count))
     if inward:
         target, barrier = _shared(t, row.operands[0]), _shared(t, row.operands[2])
         t.emit(

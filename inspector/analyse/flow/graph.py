@@ -119,7 +119,7 @@ def read_ptx(listing: Listing, function: Function) -> Steps:
     lines: list[int] = []
     leaving: dict[int, list[tuple[int, PtxInstruction]]] = {}
     kinds: dict[str, None] = {}
-    for line, rows in groupby(reading.rows(), key=attrgetter("line")):
+    for line, rows in groupby(reading.read_instructions(), key=attrgetter("line")):
         defs: dict[int, None] = {}
         kills: dict[int, None] = {}
         uses: dict[int, None] = {}
@@ -176,7 +176,7 @@ def _jump_of_line(
             jump = jump._replace(falls=True)
             continue
         if index in reading.branches:
-            row = reading.resolved(row, reading.branches[index])
+            row = reading.with_unique_labels(row, reading.branches[index])
         following = _jump(reading.code, lines, row)
         if jump is not None:
             way = Way.BRANCH if jump.way is Way.BRANCH else following.way

@@ -109,7 +109,7 @@ def test_what_is_counted_beside_the_steps_is_what_is_counted_alone() -> None:
 
 
 def told(result: LineResult | None) -> str:
-    return "" if result is None else report.given(result)
+    return "" if result is None else report.result_text(result)
 
 
 def test_a_line_shows_what_it_last_gave_the_lane_and_who_did_not_run_it() -> None:
