@@ -319,7 +319,7 @@ def beside_texts(
 
     out = printing.out()
     colour = out.color_system is not None and not out.no_color
-    return diff_text.beside(comparison, rows, width or out.width, colour)
+    return diff_text.side_by_side(comparison, rows, width or out.width, colour)
 
 
 def print_beside(

@@ -40,7 +40,7 @@ from inspector.measure.ncu.attach import ProfiledRecording
 from inspector.measure.ncu.report import is_report
 from inspector.reader import reader
 from inspector.reader.facts import GLANCE_SECONDS
-from inspector.reader.query import Term, matching, measured, parse
+from inspector.reader.query import Term, matching, needs_measures, parse
 from inspector.reader.reader import Reader
 from inspector.reader.tables import table
 from inspector.recording.layout import user_derived_cache
@@ -123,7 +123,7 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
 def _selected(profiled: ProfiledRecording, terms: Sequence[Term]) -> ProfiledRecording:
     """Only the variants of a query; all else of the recording as it is."""
     rec = profiled.reader.recording
-    measures = _known_costs(profiled).measure if measured(terms) else None
+    measures = _known_costs(profiled).measure if needs_measures(terms) else None
     variants: dict[str, list[Variant]] = {}
     for kernel, variant in matching(profiled.reader, terms, rec.variants(), measures):
         variants.setdefault(kernel.id, []).append(variant)
@@ -216,13 +216,13 @@ def _timeline(rec: Recording, as_json: bool) -> int:
     for problem in problems:
         say(shown(problem))
     if window is None or not len(window.spans):
-        printing.narrate(timeline.NONE_KNOWN)
+        printing.narrate(timeline.WHY_EMPTY)
         return Exit.OK
     out = printing.out()
     out.print(shown(tables.heading(rec)))
     printing.rows(tables.folded(timeline.heading(window), out.width))
     printing.rows(timeline.gap_rows(window, rec, out.width))
-    drawn = timeline.lines(timeline.named(window_streams(window), rec), out.width)
+    drawn = timeline.lines(timeline.named_timeline(window_streams(window), rec), out.width)
     out.print()
     printing.rows(line.text for line in drawn)
     return Exit.OK
@@ -240,7 +240,7 @@ def _json(profiled: ProfiledRecording, with_operations: bool) -> int:
         rec,
         reader.resources,
         lambda kernel, variant: {
-            "made_by": reader.made_by(variant),
+            "made_by": reader.producing_tools(variant),
             "ncu": profile.measured_json(profiled.measured(variant)),
             "hints": reader.hint_count(variant),
             "timing": timings.timing(evidence.times.representative(kernel, variant)),
@@ -264,7 +264,7 @@ def _calls(reader: Reader, of_graphs: bool) -> int:
     """Distinct calls of kernels, or what the calls of graphs compute."""
     from inspector.report import calls
 
-    why = calls.none_known(reader.recording)
+    why = calls.why_empty(reader.recording)
     if of_graphs:
         views = [(graph, view) for graph, view in _graph_views(reader) if view is not None]
         printing.lines(calls.table(views))
@@ -293,14 +293,14 @@ def _brief(reader: Reader, as_json: bool) -> int:
         "variants": len(pairs),
         "graphs": len(rec.graphs),
         "problems": len(rec.problems),
-        "failed": tables.failed(rec),
+        "failed": tables.failure_count(rec),
     }
     failed = any(variant.failed for _, variant in pairs)
     reader.summaries.count_hints([variant for _, variant in pairs])
     evidence = launch_evidence(reader)
     rows = []
     for kernel, variant in pairs:
-        figures = brief.glance(
+        figures = brief.quick_figures(
             variant,
             reader.resources(variant),
             reader.hint_count(variant),
@@ -347,7 +347,7 @@ def _read(reader: Reader, out: Console | None, seconds: float = reader.COUNTING_
     began = time.monotonic()
     with contextlib.ExitStack() as stack:
         status: Status | None = None
-        for count, total in reader.figures(variants):
+        for count, total in reader.read_resources(variants):
             message = f"reading figures: {count} of {total} cubins"
             if status is not None:
                 status.update(message)
@@ -393,7 +393,7 @@ def _compiles(args: argparse.Namespace, rec: Recording) -> int:
         print_json({"schema": jsons.SCHEMA, "compiles": compiles.document(rec, phases)})
     elif args.guards and any(frame.guards is not None for frame in rec.frame_compiles):
         printing.rows(compiles.guard_lines(guard_texts))
-    elif (why := compiles.none_known(rec)) is not None:
+    elif (why := compiles.why_empty(rec)) is not None:
         printing.narrate(why)
     elif args.guards:
         printing.narrate("no guards were recorded")
@@ -401,7 +401,7 @@ def _compiles(args: argparse.Namespace, rec: Recording) -> int:
         width = printing.out().width
         figures = table("compile_metrics")
         printing.rows(line.text for line in compiles.lines(rec, phases, figures, width))
-    elif part := list(compiles.breaks(rec) if args.breaks else compiles.recompiled(rec)):
+    elif part := list(compiles.breaks(rec) if args.breaks else compiles.recompile_lines(rec)):
         printing.rows(line.text for line in part)
     else:
         nothing = "no graph breaks" if args.breaks else "nothing was compiled again"

@@ -13,7 +13,7 @@ from inspector.measure.evidence import Evidence
 from inspector.measure.gpu_window import gpu_window
 from inspector.reader.reader import Reader
 from inspector.report import card, jsons, tables, timeline
-from inspector.report.diff_text import code, details, escaped, rows_of
+from inspector.report.diff_text import code, details, escaped, markdown_table
 
 MAX_FULL_KERNELS = 4  # kernels shown in full; more get the table only
 MAX_EXCERPT_LINES = {Stage.SOURCE: 150, Stage.OUTPUT_CODE: 150, Stage.PTX: 250}
@@ -34,7 +34,7 @@ def markdown(
     """Lines of Markdown that nothing in the recording can break out of."""
     written = 0
     rec = reader.recording
-    yield from rows_of(
+    yield from markdown_table(
         HEADS, [_row(reader, kernel_variant, evidence) for kernel_variant in kernel_variants]
     )
     window = gpu_window(rec)
@@ -69,7 +69,7 @@ def _row(reader: Reader, kernel_variant: KernelVariant, evidence: Evidence) -> t
     limiters = "" if occupancy is None else " and ".join(occupancy.limiters)
     mix = None if machine_code is None else machine_code.mix
     return (
-        f"{code(base_name(kernel.name))} {code(variant.id)} {escaped(tables.config(variant))}",
+        f"{code(base_name(kernel.name))} {code(variant.id)} {escaped(tables.config_text(variant))}",
         tables.figure(resources.registers),
         tables.spills(resources),
         tables.shared(resources),
@@ -86,7 +86,7 @@ def _kernel_section(reader: Reader, kernel_variant: KernelVariant) -> Iterator[s
     kernel, variant = kernel_variant
     yield f"### {code(base_name(kernel.name))} {code(variant.id)} {escaped(variant.target or '')}"
     yield ""
-    if (failure := tables.how(variant)) is not None:
+    if (failure := tables.failure_text(variant)) is not None:
         yield f"**✗ {escaped(failure)}**"
         yield ""
     for finding in reader.findings(variant):
@@ -169,7 +169,7 @@ def contents(
             yield f"{name}/{leaf}", text.encode("utf-8", "surrogateescape")
         yield f"{name}/card.txt", _card(reader, kernel, variant).encode("utf-8", "replace")
         files = " ".join(f"[{leaf}]({name}/{leaf})" for leaf in (*written, "card.txt"))
-        config = escaped(tables.config(variant))
+        config = escaped(tables.config_text(variant))
         index.append(f"- {code(base_name(kernel.name))} {code(variant.id)} {config}: {files}")
     for graph in reader.recording.graphs:
         name = f"graphs/{_unique(f'graph-{graph.id}', used_names)}"
@@ -192,7 +192,7 @@ def contents(
 
 
 def _card(reader: Reader, kernel: Kernel, variant: Variant) -> str:
-    parts = (kernel.demangled, variant.id, variant.target or "", tables.config(variant))
+    parts = (kernel.demangled, variant.id, variant.target or "", tables.config_text(variant))
     lines = [shown("  ".join(filter(None, parts))), "", *card.lines(reader.card(variant), 100)]
     lines += [card.hint(finding).plain.strip() for finding in reader.findings(variant)]
     lines += [f"not known: {shown(why)}" for why in reader.lacking(variant)]

@@ -8,7 +8,7 @@ from msgspec import Struct, field
 from inspector.base.model import Call, Kernel, Location, Stage, Variant
 from inspector.base.text import PtxviewError, ToolMissing, Unreadable, UsageError
 from inspector.execute import CannotRun, Program
-from inspector.execute.calls.inputs import Array, InputWish, LaunchInputs, make_inputs
+from inspector.execute.calls.inputs import Array, InputOptions, LaunchInputs, make_inputs
 from inspector.execute.calls.stepper import register_names
 from inspector.execute.calls.tracing import TraceLaunch, Triple
 from inspector.execute.program import MALFORMED
@@ -48,16 +48,16 @@ class ChosenLaunch(Struct, frozen=True):
     call: int | None
     names: tuple[str, ...]
     recorded: Call | None
-    options: InputWish
+    options: InputOptions
 
     @property
     def given_names(self) -> tuple[str, ...]:
-        return tuple(self.options.given)
+        return tuple(self.options.arrays)
 
     @property
     def seed(self) -> int | None:
         any_made = self.recorded is not None and any(
-            a.shape is not None and a.name not in self.options.given
+            a.shape is not None and a.name not in self.options.arrays
             for a in self.recorded.arguments
         )
         return self.options.seed if any_made else None
@@ -139,7 +139,7 @@ def choose_launch(
     hidden = tuple(bytes_each * launch.blocks for bytes_each in needs.scratch)
     max_bytes, raising = bounds.streamed, bounds.raising()
     shares = () if recorded is None else recorded.shares
-    inputs = InputWish(
+    inputs = InputOptions(
         overrides.seed, overrides.arrays, hidden, max_bytes, raising, overrides.unsized, shares
     )
     return ChosenLaunch(reader, kernel, variant, program, launch, number, names, recorded, inputs)

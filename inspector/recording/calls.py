@@ -33,7 +33,7 @@ from inspector.base.model import (
     Variant,
 )
 from inspector.base.text import PtxviewError, Unreadable, argument_types, base_name, counted, plural
-from inspector.listing.cubin import architecture, only
+from inspector.listing.cubin import architecture, extract_kernel
 from inspector.recording import facts
 from inspector.recording.driver_records import LOST
 from inspector.recording.facts import (
@@ -302,7 +302,7 @@ class KernelOfModule(Struct, frozen=True):
         cubin = self.module.read()
         if len(cubin) <= MAX_WHOLE_CUBIN_BYTES:
             return cubin
-        if (code := only(cubin, self.kernel)) is None:
+        if (code := extract_kernel(cubin, self.kernel)) is None:
             raise Unreadable(f"the module of {self.kernel} is damaged: the kernel is not in it")
         return code
 

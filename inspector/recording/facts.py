@@ -29,7 +29,7 @@ from inspector.base.model import (
 )
 from inspector.base.text import PtxviewError, base_name, counted
 from inspector.base.text import first_error as error_line
-from inspector.listing.ptx_statement import bounds, entries
+from inspector.listing.ptx_statement import entries, thread_bounds
 from inspector.recording.layout import BytesContent
 
 Event = Mapping[str, object]
@@ -316,7 +316,7 @@ def max_threads(ptx: str) -> dict[str, int]:
     file at once, since there may be thousands."""
     out: dict[str, int] = {}
     for name, header in entries(ptx):
-        limits = bounds(header)
+        limits = thread_bounds(header)
         threads = limits.get("reqntid") or limits.get("maxntid")
         if threads is not None:
             out.setdefault(name, prod(threads))

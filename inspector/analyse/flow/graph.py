@@ -119,7 +119,7 @@ def read_ptx(listing: Listing, function: Function) -> Steps:
     lines: list[int] = []
     leaving: dict[int, list[tuple[int, PtxInstruction]]] = {}
     kinds: dict[str, None] = {}
-    for line, rows in groupby(reading.rows(), key=attrgetter("line")):
+    for line, rows in groupby(reading.read_instructions(), key=attrgetter("line")):
         defs: dict[int, None] = {}
         kills: dict[int, None] = {}
         uses: dict[int, None] = {}
@@ -157,7 +157,7 @@ def read_ptx(listing: Listing, function: Function) -> Steps:
                 jumps[line] = jumps[line]._replace(falls=True)
                 continue
             if index in reading.branches:
-                row = reading.resolved(row, reading.branches[index])
+                row = reading.with_unique_labels(row, reading.branches[index])
             jump = _jump(code, lines, row)
             if line in jumps:  # of two jumps of one line, the last says whether it goes on
                 first = jumps[line]

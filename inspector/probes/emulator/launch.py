@@ -271,7 +271,7 @@ def _check_runnable(kernel: Any, listing: Any, call: Launch) -> None:
         )
     ptx = executor.load("listing.ptx_statement")
     head = next((head for name, head in ptx.entries(call.text) if name == call.entry), "")
-    clusters = max(call.clusters, math.prod(ptx.bounds(head).get("reqnctapercluster", ())))
+    clusters = max(call.clusters, math.prod(ptx.thread_bounds(head).get("reqnctapercluster", ())))
     if clusters > 1:
         raise NotRun(f"its blocks are in clusters of {clusters}")
 
