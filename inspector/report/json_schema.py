@@ -12,7 +12,7 @@ from collections.abc import Set as AbstractSet
 from enum import Enum
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
-from msgspec import Struct
+from msgspec import Struct, UnsetType
 
 Schema = dict[str, object]
 Tables = Mapping[str, Any]
@@ -60,7 +60,9 @@ class JsonReference:
     def __init__(self, tables: Tables, structs: Mapping[str, StructTable]) -> None:
         self._tables = tables
         self._structs = structs
-        self._names = {entry.type: name for name, entry in structs.items()}
+        self._names: dict[type, str] = {}
+        for name, entry in structs.items():
+            self._names.setdefault(entry.type, name)
 
     @property
     def commands(self) -> Mapping[str, str]:
@@ -125,11 +127,14 @@ class JsonReference:
             return {"=": JsonField("|".join(_literal(member.value) for member in entry.type))}
         hints = get_type_hints(entry.type)
         names = entry.only or getattr(entry.type, "__struct_fields__", tuple(hints))
-        return {
-            name: JsonField(self.type_text(hints.get(name) or _property_type(entry.type, name)))
-            for name in names
-            if name not in entry.without
-        }
+        printed = names if entry.only else getattr(entry.type, "__struct_encode_fields__", names)
+        out = {}
+        for name, key in zip(names, printed, strict=True):
+            if name not in entry.without:
+                hint = hints.get(name) or _property_type(entry.type, name)
+                is_optional = UnsetType in get_args(hint)
+                out[f"{key}?" if is_optional else key] = JsonField(self.type_text(hint))
+        return out
 
     def type_text(self, hint: Any) -> str:
         """A type of Python as ``json.toml`` writes it: ``[string]|null`` of ``list[str]|None``."""
@@ -142,7 +147,7 @@ class JsonReference:
         if origin is Literal:
             return "|".join(map(_literal, arguments))
         if origin in (Union, types.UnionType):
-            return "|".join(map(self.type_text, arguments))
+            return "|".join(map(self.type_text, (a for a in arguments if a is not UnsetType)))
         if isinstance(origin, type) and issubclass(origin, Mapping):
             return f"{{{self.type_text(arguments[1])}}}"
         if origin in _ARRAYS:
