@@ -21,7 +21,7 @@ import pytest
 from inspector.base.model import Stage
 from inspector.base.text import ToolMissing
 from inspector.commands.common import open_reader
-from inspector.measure.time.take import interpreter, own
+from inspector.measure.time.take import interpreter, is_own
 from inspector.recording.layout import (
     BlobContent,
     DerivedCache,
@@ -390,12 +390,12 @@ def test_whose_it_is_was_settled_when_it_was_opened(tmp_path: Path) -> None:
     link.unlink()
     link.symlink_to(mine)
     # What the link leads to by now is mine, what was read and would be run is his.
-    assert own(open_path(mine)) and own(open_path(link)) and not own(his)
+    assert is_own(open_path(mine)) and is_own(open_path(link)) and not is_own(his)
     content = next(iter(his.kernels[0].variants[0].stages.values())).content
     assert isinstance(content, BlobContent) and content.path.is_relative_to(tmp_path / "his")
     outside = recordings_folder() / "his"
     outside.symlink_to(tmp_path / "his")
-    assert not own(open_path(outside))
+    assert not is_own(open_path(outside))
 
 
 # -- nothing derived is believed, nothing followed -----------------------------------------------

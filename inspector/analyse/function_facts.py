@@ -12,6 +12,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
+from typing import NamedTuple
 
 from msgspec import Struct
 
@@ -27,7 +28,7 @@ from inspector.analyse.flow.graph import (
 )
 from inspector.analyse.flow.liveness import Liveness, live_ranges
 from inspector.base.text import plural, some, word_for
-from inspector.listing.line import Function, Line, Listing
+from inspector.listing.line import Control, Function, Line, Listing
 
 # Which instructions may still be under way at each line of SASS, by the barrier they are to clear.
 #
@@ -123,19 +124,10 @@ def _forget(ages: Ages) -> None:
 
 def event(line: Line, by_mnemonic: Mapping[str, Mnemonic]) -> Event | None:
     """What a line has to do with barriers, None if that is nothing."""
-    control = line.control
-    if control is None or line.base is None:
+    if line.control is None or line.base is None:
         return None
-    waits = [(f"SB{b}", 0) for b in range(6) if control.wait >> b & 1]
-    sets: list[tuple[str, str]] = []
-    if line.base == "DEPBAR" or (line.opcode or "").startswith("WARPGROUP.DEPBAR"):
-        waits += _depbar(line.text)
-    elif "gsb" in line.text and (group := _GROUP.search(line.text)):
-        sets.append((group[0], RESULT))
-    if control.write_barrier is not None:
-        sets.append((f"SB{control.write_barrier}", RESULT))
-    if control.read_barrier is not None:
-        sets.append((f"SB{control.read_barrier}", OPERANDS))
+    waits = _waits(line, line.control)
+    sets = _sets(line, line.control)
     pipe = by_mnemonic.get(line.base, Mnemonic()).pipe
     results = any(kind == RESULT for _, kind in sets)
     loose = pipe if pipe and line.defs and not results else None
@@ -144,36 +136,51 @@ def event(line: Line, by_mnemonic: Mapping[str, Mnemonic]) -> Event | None:
     return Event(line.n, tuple(waits), tuple(sets), loose, pipe if results else None)
 
 
+def _is_depbar(line: Line) -> bool:
+    return line.base == "DEPBAR" or (line.opcode or "").startswith("WARPGROUP.DEPBAR")
+
+
+def _waits(line: Line, control: Control) -> list[tuple[str, int]]:
+    """The barriers that a line waits for, and how many may be outstanding."""
+    waits = [(f"SB{b}", 0) for b in range(6) if control.wait >> b & 1]
+    if _is_depbar(line):
+        waits += _depbar(line.text)
+    return waits
+
+
+def _sets(line: Line, control: Control) -> list[tuple[str, str]]:
+    """The barriers that a line sets, and what for."""
+    sets: list[tuple[str, str]] = []
+    if "gsb" in line.text and not _is_depbar(line) and (group := _GROUP.search(line.text)):
+        sets.append((group[0], RESULT))
+    if control.write_barrier is not None:
+        sets.append((f"SB{control.write_barrier}", RESULT))
+    if control.read_barrier is not None:
+        sets.append((f"SB{control.read_barrier}", OPERANDS))
+    return sets
+
+
 def _depbar(text: str) -> list[tuple[str, int]]:
     text = text.partition("/*")[2].partition("*/")[2] or text
     code = text.partition("/*")[0].partition(";")[0]
-    out = [(name, int(count, 0) if count else 0) for name, count in _DEPBAR.findall(code)]
-    if listed := _LISTED.search(code):
-        out += [(f"SB{int(b)}", 0) for b in listed[1].replace(",", " ").split()]
-    return out
+    waits = [(name, int(count, 0) if count else 0) for name, count in _DEPBAR.findall(code)]
+    listed = _LISTED.search(code)
+    if listed:
+        waits += [(f"SB{int(b)}", 0) for b in listed[1].replace(",", " ").split()]
+    return waits
 
 
 def step(state: InFlight, e: Event, ages: frozenset[str]) -> list[tuple[str, int, str]]:
     """Pass a line; return what it waited for: barrier, line, what for."""
     cleared: list[tuple[str, int, str]] = []
     for barrier, allowed in e.waits:
-        pending = state.pending.get(barrier)
-        if not pending:
-            continue
-        cleared += [(barrier, *key) for key, (_, highest) in pending.items() if highest >= allowed]
-        state.pending[barrier] = {
-            key: (least, min(highest, allowed - 1))
-            for key, (least, highest) in pending.items()
-            if least < allowed
-        }
+        cleared += [(barrier, *key) for key in _wait(state, barrier, allowed)]
     for barrier, kind in e.sets:
         pending = state.pending.setdefault(barrier, {})
         if barrier in ages:
             for key, (least, highest) in pending.items():
-                pending[key] = (
-                    min(least + 1, MAX_DEPBAR_COUNT),
-                    min(highest + 1, MAX_DEPBAR_COUNT),
-                )
+                older = (min(least + 1, MAX_DEPBAR_COUNT), min(highest + 1, MAX_DEPBAR_COUNT))
+                pending[key] = older
         entry = (e.line, kind)
         previous = pending.get(entry)
         pending[entry] = (0, previous[1] if previous and barrier in ages else 0)
@@ -186,17 +193,53 @@ def step(state: InFlight, e: Event, ages: frozenset[str]) -> list[tuple[str, int
     return cleared
 
 
+def _wait(state: InFlight, barrier: str, allowed: int) -> list[tuple[int, str]]:
+    """Wait until at most ``allowed`` are under way; return what may have been waited for."""
+    pending = state.pending.get(barrier)
+    if not pending:
+        return []
+    state.pending[barrier] = {
+        key: (least, min(highest, allowed - 1))
+        for key, (least, highest) in pending.items()
+        if least < allowed
+    }
+    return [key for key, (_, highest) in pending.items() if highest >= allowed]
+
+
 def waited(
     flow: Flow, lines: Sequence[Line], by_mnemonic: Mapping[str, Mnemonic]
 ) -> dict[int, tuple[tuple[str, int, str], ...]]:
     """By waiting line, the (barrier, line, what for) that it may wait for, in order of lines."""
+    events: list[list[Event]] = []
+    for block in flow.blocks:
+        in_block = (event(line, by_mnemonic) for line in lines[block.first - 1 : block.last])
+        events.append([e for e in in_block if e is not None])
+    ages = _counted_barriers(events)
+    into = _in_flight_at_entry(flow, events, ages)
+    waits: dict[int, tuple[tuple[str, int, str], ...]] = {}
+    for index, block_events in enumerate(events):
+        state = into.get(index, InFlight({}, {})).copy()
+        for e in block_events:
+            cleared = step(state, e, ages)
+            if cleared:
+                waits[e.line] = tuple(sorted(set(cleared), key=lambda c: (c[1], c[0], c[2])))
+    return waits
+
+
+def _counted_barriers(events: Iterable[Iterable[Event]]) -> frozenset[str]:
+    """Barriers of which some instruction waits for a count other than 0."""
+    counted: set[str] = set()
+    for block_events in events:
+        for e in block_events:
+            counted.update(barrier for barrier, allowed in e.waits if allowed)
+    return frozenset(counted)
+
+
+def _in_flight_at_entry(
+    flow: Flow, events: Sequence[Sequence[Event]], ages: frozenset[str]
+) -> dict[int, InFlight]:
+    """What may be under way at the beginning of each block that is reached."""
     blocks = flow.blocks
-    events = [
-        [e for n in range(b.first, b.last + 1) if (e := event(lines[n - 1], by_mnemonic))]
-        for b in blocks
-    ]
-    # Barriers of which some instruction waits for a count other than 0.
-    ages = frozenset(b for waiting in events for e in waiting for b, allowed in e.waits if allowed)
     starts = (i for i, block in enumerate(blocks) if i == 0 or not block.predecessors)
     into = {i: InFlight({}, {}) for i in starts}
     todo = set(into)
@@ -209,16 +252,10 @@ def waited(
         for j in blocks[i].successors:
             if j not in into:
                 into[j] = state.copy()
-            elif not into[j].join(state):
-                continue
-            todo.add(j)
-    out: dict[int, tuple[tuple[str, int, str], ...]] = {}
-    for i in range(len(blocks)):
-        state = into.get(i, InFlight({}, {})).copy()
-        for e in events[i]:
-            if cleared := step(state, e, ages):
-                out[e.line] = tuple(sorted(set(cleared), key=lambda c: (c[1], c[0], c[2])))
-    return out
+                todo.add(j)
+            elif into[j].join(state):
+                todo.add(j)
+    return into
 
 
 _GUARD = re.compile(r"@!?U?P\d")
@@ -350,43 +387,70 @@ def schedule(
     return Schedule(lines, flow, by_mnemonic, waited(flow, lines, by_mnemonic))
 
 
+class _Search(NamedTuple):
+    """A way from a producer that goes on at line ``n`` of a block; ordered by ``cycles``."""
+
+    cycles: int
+    """Issue cycles up to there."""
+    distance: int
+    """Instructions since the producer."""
+    block: int
+    n: int
+    unchanged: frozenset[str]
+    """Registers of the producer that nothing has overwritten."""
+
+
 def _first_use(flow: Flow, lines: Sequence[Line], producer: Line, chained: bool) -> Consumer | None:
     """The nearest use by cycles: a search outwards over the control flow. ``chained``: a following
     instruction of the same kind goes on with the result without a wait."""
     start = flow.block_at(producer.n)
     if start is None:
         return None
-    # cycles before it issues, instructions since, block, line to begin with, still unchanged
-    todo = [(0, 0, start, producer.n, frozenset(producer.defs))]
+    todo = [_Search(0, 0, start, producer.n, frozenset(producer.defs))]
     entered: set[int] = set()
     looked = 0
     best: Consumer | None = None
     while todo and looked < MAX_SEARCHED:
-        cycles, distance, block, n, unchanged = heapq.heappop(todo)
-        if best is not None and cycles >= best.cycles:
+        search = heapq.heappop(todo)
+        if best is not None and search.cycles >= best.cycles:
             break
-        last = flow.blocks[block].last
-        while n <= last and unchanged:
-            line = lines[n - 1]
-            if line.opcode is not None:
-                same = chained and line.base == producer.base
-                if distance and not same and not unchanged.isdisjoint(line.uses):
-                    if best is None or cycles < best.cycles:
-                        best = Consumer(n, distance, cycles, line.address, line.opcode)
-                    break
-                looked += 1
-                if distance and not same and not _GUARD.search(line.text):
-                    unchanged = unchanged.difference(line.defs)
-                cycles += line.control.stall if line.control else 0
-                distance += 1
-            n += 1
-        else:
-            for following in flow.blocks[block].successors if unchanged else ():
-                if following not in entered:
-                    entered.add(following)
-                    first = flow.blocks[following].first
-                    heapq.heappush(todo, (cycles, distance, following, first, unchanged))
+        block = flow.blocks[search.block]
+        result = _use_in_block(lines, block.last, search, producer, chained)
+        looked += result.distance - search.distance
+        if isinstance(result, Consumer):
+            if best is None or result.cycles < best.cycles:
+                best = result
+            continue
+        if not result.unchanged:
+            continue
+        for following in block.successors:
+            if following not in entered:
+                entered.add(following)
+                first = flow.blocks[following].first
+                heapq.heappush(todo, result._replace(block=following, n=first))
     return best
+
+
+def _use_in_block(
+    lines: Sequence[Line], last: int, search: _Search, producer: Line, chained: bool
+) -> Consumer | _Search:
+    """The first use up to the ``last`` line of a block, else the search after it."""
+    cycles, distance, _, first, unchanged = search
+    for n in range(first, last + 1):
+        if not unchanged:
+            break
+        line = lines[n - 1]
+        if line.opcode is None:
+            continue
+        same = chained and line.base == producer.base
+        if distance and not same:
+            if not unchanged.isdisjoint(line.uses):
+                return Consumer(line.n, distance, cycles, line.address, line.opcode)
+            if not _GUARD.search(line.text):
+                unchanged = unchanged.difference(line.defs)
+        cycles += line.control.stall if line.control else 0
+        distance += 1
+    return search._replace(cycles=cycles, distance=distance, unchanged=unchanged)
 
 
 def _location(wait: Wait | Consumer) -> str:

@@ -7,7 +7,7 @@ both stages know first.
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from msgspec import Struct
 
@@ -54,22 +54,27 @@ CALL_HEAD = ("call", "kernel", "operators", "modules", "from", "bytes", "line")
 
 
 def call_cells(call: GraphCall) -> tuple[str, ...]:
-    """A row of ``CALL_HEAD``; the user's lines are by file: ``model.py:9, 12``."""
+    """A row of ``CALL_HEAD``."""
     name = call.name
     if call.kernel is not None and base_name(call.kernel) != name:
         name = f"{call.kernel} (there {name})"  # a copy of a kernel that the user wrote
-    by_file: dict[str, dict[str, None]] = {}
-    for file, line, _ in call.places:
-        by_file.setdefault(short_file(file), {})[str(line)] = None
     return (
         str(call.number),
         name,
         ", ".join(operator.removeprefix("aten.") for operator in call.operators) or UNKNOWN,
         ", ".join(path or "(the model)" for path in call.modules) or UNKNOWN,
-        "; ".join(f"{file}:{', '.join(lines)}" for file, lines in by_file.items()) or UNKNOWN,
+        _lines_by_file(call.places) or UNKNOWN,
         UNKNOWN if call.bytes is None else f"~{kibibytes(call.bytes)}",
         str(call.n),
     )
+
+
+def _lines_by_file(places: Iterable[Place]) -> str:
+    """The user's lines by file: ``model.py:9, 12``."""
+    by_file: dict[str, dict[str, None]] = {}
+    for file, line, _ in places:
+        by_file.setdefault(short_file(file), {})[str(line)] = None
+    return "; ".join(f"{file}:{', '.join(lines)}" for file, lines in by_file.items())
 
 
 def heading(view: GraphView) -> str:
@@ -88,106 +93,104 @@ def heading(view: GraphView) -> str:
 
 def graph_rows(name: str, view: GraphView) -> list[GraphRow]:
     """The whole text: calls, the user's lines, what was fused and what was not, memory."""
-    out = [GraphRow(f"graph {name}: {heading(view)}"), GraphRow("")]
+    rows = [GraphRow(f"graph {name}: {heading(view)}"), GraphRow("")]
     cells = [call_cells(call) for call in view.calls]
-    out += _table(CALL_HEAD, cells, [(call.number,) for call in view.calls])
+    rows += _table(CALL_HEAD, cells, [(call.number,) for call in view.calls])
+    for title, section in (
+        ("the model's lines, and the calls that they came to", _lines_of_model(view)),
+        ("chosen by max-autotune (calls by their numbers)", _choices(view)),
+        ("fused: the scheduler's operations that became one call", _fused(view)),
+        ("compiled by Inductor to see whether a fusion is faster", [*_tried(view)]),
+        ("not fused, in Inductor's own words (calls by their numbers)", _refused(view)),
+    ):
+        if section:
+            rows += [GraphRow(""), GraphRow(title), *section]
+    if view.buffers:
+        rows += [GraphRow(""), GraphRow(f"memory: {memory(view)}"), *_reuses(view)]
+    # A recorded text may have several lines; a row is one.
+    return [GraphRow(_NEWLINES.sub("␤", row.text), row.calls) for row in rows]
+
+
+def _lines_of_model(view: GraphView) -> list[GraphRow]:
+    """The user's lines by file, in the order of the calls, with the calls that they came to."""
     calls_by_place = by_key((place, call.number) for call in view.calls for place in call.places)
+    if not calls_by_place:
+        return []
     files = list(dict.fromkeys(file for file, _, _ in calls_by_place))
-    # Lines in the order of their files.
-    by_line = sorted(
-        calls_by_place.items(), key=lambda entry: (files.index(entry[0][0]), entry[0][1])
-    )
-    lines = [
-        (f"{short_file(file)}:{line}", ", ".join(map(str, calls)), code)
-        for (file, line, code), calls in by_line
+    places = sorted(calls_by_place, key=lambda place: (files.index(place[0]), place[1]))
+    cells = []
+    numbers = []
+    for file, line, code in places:
+        calls = calls_by_place[file, line, code]
+        cells.append((f"{short_file(file)}:{line}", ", ".join(map(str, calls)), code))
+        numbers.append(tuple(calls))
+    return [*_table(("line", "calls", "code"), cells, numbers)]
+
+
+def _choices(view: GraphView) -> list[GraphRow]:
+    rows = []
+    for choice in view.choices:
+        number = UNKNOWN if choice.call is None else choice.call
+        calls = () if choice.call is None else (choice.call,)
+        rows.append(GraphRow(f"{number}  {choice.text}", calls))
+    return rows
+
+
+def _fused(view: GraphView) -> list[GraphRow]:
+    return [
+        GraphRow(f"{call.number}  {call.name}: {', '.join(call.operations)}", (call.number,))
+        for call in view.calls
+        if len(call.operations) > 1
     ]
-    refused = [
-        GraphRow(
-            refusal(refused_fusion),
-            tuple(n for n in (refused_fusion.a, refused_fusion.b) if n is not None),
-        )
-        for refused_fusion in view.refused
-    ]
+
+
+def _refused(view: GraphView) -> list[GraphRow]:
+    rows = []
+    for fusion in view.refused:
+        calls = tuple(number for number in (fusion.a, fusion.b) if number is not None)
+        rows.append(GraphRow(refusal(fusion), calls))
     if view.refused_left_out:
         left_out = counted(view.refused_left_out, "more reason")
-        refused.append(GraphRow(f"{left_out} were not kept"))
-    for title, section in (
-        (
-            "the model's lines, and the calls that they came to",
-            [*_table(("line", "calls", "code"), lines, [tuple(calls) for _, calls in by_line])]
-            if lines
-            else [],
-        ),
-        (
-            "chosen by max-autotune (calls by their numbers)",
-            [
-                GraphRow(f"{UNKNOWN}  {choice.text}")
-                if choice.call is None
-                else GraphRow(f"{choice.call}  {choice.text}", (choice.call,))
-                for choice in view.choices
-            ],
-        ),
-        (
-            "fused: the scheduler's operations that became one call",
-            [
-                GraphRow(f"{c.number}  {c.name}: {', '.join(c.operations)}", (c.number,))
-                for c in view.calls
-                if len(c.operations) > 1
-            ],
-        ),
-        ("compiled by Inductor to see whether a fusion is faster", [*_tried(view)]),
-        ("not fused, in Inductor's own words (calls by their numbers)", refused),
-        (
-            f"memory: {memory(view)}",
-            [
-                GraphRow(f"{c.number}  {new} takes the memory of {old}", (c.number,))
-                for c in view.calls
-                for new, old in c.reuses
-            ],
-        ),
-    ):
-        if section or (title.startswith("memory") and view.buffers):
-            out += [GraphRow(""), GraphRow(title), *section]
-    # A recorded text may have several lines; a row is one.
-    return [GraphRow(_NEWLINES.sub("␤", row.text), row.calls) for row in out]
+        rows.append(GraphRow(f"{left_out} were not kept"))
+    return rows
+
+
+def _reuses(view: GraphView) -> list[GraphRow]:
+    return [
+        GraphRow(f"{call.number}  {new} takes the memory of {old}", (call.number,))
+        for call in view.calls
+        for new, old in call.reuses
+    ]
 
 
 def _table(
     head: Sequence[str], cells: Sequence[Sequence[str]], numbers: Sequence[tuple[int, ...]]
 ) -> Iterator[GraphRow]:
-    widths = [
-        max(
-            [
-                len(title),
-                *(len(row[column]) for row in cells if len(row[column]) <= MAX_COLUMN_CHARS),
-            ]
-        )
-        for column, title in enumerate(head)
-    ]
+    widths = []
+    for column, title in enumerate(head):
+        lengths = [len(row[column]) for row in cells]
+        widths.append(max([len(title), *(n for n in lengths if n <= MAX_COLUMN_CHARS)]))
     for row, calls in zip((head, *cells), ((), *numbers), strict=True):
-        yield GraphRow(
-            "  ".join(f"{c:<{w}}" for c, w in zip(row, widths, strict=True)).rstrip(), calls
-        )
+        columns = [f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)]
+        yield GraphRow("  ".join(columns).rstrip(), calls)
 
 
 def _tried(view: GraphView) -> Iterator[GraphRow]:
     for fusion in view.tried:
         how = "as one kernel" if len(fusion.nodes) > 1 else "alone"
         took = "not measured" if fusion.time_us is None else f"{microseconds(fusion.time_us)} µs"
-        numbers = tuple(
-            call.number
-            for call in view.calls
-            if any(node.name in fusion.nodes for node in call.results or call.nodes)
-        )
-        yield GraphRow(f"{', '.join(fusion.nodes)} {how}: {took}", numbers)
+        calls = tuple(call.number for call in view.calls if _computes_any(call, fusion.nodes))
+        yield GraphRow(f"{', '.join(fusion.nodes)} {how}: {took}", calls)
+
+
+def _computes_any(call: GraphCall, names: Sequence[str]) -> bool:
+    return any(node.name in names for node in call.results or call.nodes)
 
 
 def refusal(fusion: RefusedFusion) -> str:
     """``3 with 7: no shared data``; what became no call is named as Inductor names it."""
-    a, b = (
-        str(name) if number is None else str(number)
-        for number, name in zip((fusion.a, fusion.b), fusion.names, strict=True)
-    )
+    a = fusion.names[0] if fusion.a is None else fusion.a
+    b = fusion.names[1] if fusion.b is None else fusion.b
     times = "" if fusion.count == 1 else f" ({fusion.count} times)"
     return f"{a} with {b}: {fusion.reason}{times}"
 
@@ -196,20 +199,19 @@ def memory(view: GraphView) -> str:
     """What the wrapper allocates and what it gives to a second buffer; "" if it does neither."""
     if not view.buffers:
         return ""
-    allocated, reused = (
-        _sum([buffer_bytes(buffer) for buffer in view.buffers if (buffer.reuses is None) is new])
-        for new in (True, False)
-    )
-    return f"{allocated} allocated; {reused} in memory of earlier ones"
+    allocated = [buffer_bytes(buffer) for buffer in view.buffers if buffer.reuses is None]
+    reused = [buffer_bytes(buffer) for buffer in view.buffers if buffer.reuses is not None]
+    return f"{_sum(allocated)} allocated; {_sum(reused)} in memory of earlier ones"
 
 
 def _sum(sizes: Sequence[int | None]) -> str:
+    buffers = plural(len(sizes), "buffer")
     known_sizes = [size for size in sizes if size is not None]
+    if not known_sizes:
+        return buffers
     unknown = len(sizes) - len(known_sizes)
     also = f", and {unknown} of unknown size" if unknown else ""
-    return plural(len(sizes), "buffer") + (
-        f" ({kibibytes(sum(known_sizes))}{also})" if known_sizes else ""
-    )
+    return f"{buffers} ({kibibytes(sum(known_sizes))}{also})"
 
 
 def of_output_code(
@@ -232,61 +234,57 @@ def of_output_code(
 
 
 def of_calls(lines: Mapping[int, tuple[int, ...]], view: GraphView) -> Known:
-    keys_by_kind: Known = {kind: {} for kind in KINDS if view.recorded or kind != "operations"}
+    operations: Keys = {}
+    calls: Keys = {}
+    nodes: Keys = {}
+    places: Keys = {}
     for n, numbers in lines.items():
         line_calls = [view.calls[number - 1] for number in numbers if 0 < number <= len(view.calls)]
-        nodes = {node.name for call in line_calls for node in call.nodes}
-        keys_here = {
-            "operations": {name for call in line_calls for name in call.operations},
-            "calls": {str(call.number) for call in line_calls},
-            "nodes": nodes & view.nodes.keys(),
-            "places": {_location(place) for call in line_calls for place in call.places},
-        }
-        for kind, keys in keys_by_kind.items():
-            keys[n] = keys_here[kind]
-    return keys_by_kind
+        node_names = {node.name for call in line_calls for node in call.nodes}
+        operations[n] = {name for call in line_calls for name in call.operations}
+        calls[n] = {str(call.number) for call in line_calls}
+        nodes[n] = node_names & view.nodes.keys()
+        places[n] = {_location(place) for call in line_calls for place in call.places}
+    keys = {"calls": calls, "nodes": nodes, "places": places}
+    return {"operations": operations, **keys} if view.recorded else keys
 
 
 def of_ir(texts: Sequence[str], view: GraphView) -> Known:
     """The lines of Inductor's IR: blocks, each of one or several of the scheduler's operations."""
     operations: Keys = {}
+    calls: Keys = {}
+    nodes: Keys = {}
     names: set[str] = set()
     for n, text in enumerate(texts, 1):
         if match := _SCHEDULED.match(text):
             names = _named(match[1], view.origins)
         if text.strip():
             operations[n] = names
-    calls = {
-        n: {str(view.launched[name]) for name in operation_names if name in view.launched}
-        for n, operation_names in operations.items()
-    }
-    nodes = {
-        n: {node for name in operation_names for node in view.origins.get(name, ())}
-        for n, operation_names in operations.items()
-    }
+            calls[n] = {str(view.launched[name]) for name in names if name in view.launched}
+            nodes[n] = set().union(*(view.origins.get(name, ()) for name in names))
     return {"operations": operations, "calls": calls, "nodes": nodes}
 
 
 def _named(name: str, operations: Mapping[str, object]) -> set[str]:
     """The operations in ``op0_op1``, whose own names may have underscores."""
-    out: set[str] = set()
+    if name in operations:
+        return {name}
+    names: set[str] = set()
     word = ""
-    for part in name.split("_") if name not in operations else [name]:
+    for part in name.split("_"):
         word = f"{word}_{part}" if word else part
         if word in operations:
-            out.add(word)
+            names.add(word)
             word = ""
-    return out
+    return names
 
 
 def of_fx(texts: Sequence[str], view: GraphView, dynamo: bool) -> Known:
-    by_source: dict[str, set[str]] = defaultdict(set)
-    by_module: dict[tuple[str | None, str], set[str]] = defaultdict(set)
-    for node in view.nodes.values():
-        if node.source is not None:
-            by_source[node.source].add(node.name)
-        elif node.place is not None:
-            by_module[node.module, _location(node.place)].add(node.name)
+    """The lines of a graph of FX: those of its nodes, after a comment that says where it is from.
+
+    ``dynamo``: the graph is Dynamo's, whose nodes are known by those of the last graph.
+    """
+    nodes_of_dynamo = _nodes_of_dynamo(view) if dynamo else {}
     nodes: Keys = {}
     places: Keys = {}
     place: str | None = None
@@ -299,14 +297,27 @@ def of_fx(texts: Sequence[str], view: GraphView, dynamo: bool) -> Known:
         elif match := _NODE.match(text):
             if place is not None:
                 places[n] = {place}
-            nodes[n] = {match[1]} & view.nodes.keys()
-            if dynamo:
-                nodes[n] = set(by_source[match[1]])
-                source_node = view.dynamo.get(match[1])
-                if source_node is not None and source_node.place is not None:
-                    # Nodes of the backward pass, which name no node of Dynamo's.
-                    nodes[n] |= by_module[source_node.module, _location(source_node.place)]
+            name = match[1]
+            nodes[n] = nodes_of_dynamo.get(name, set()) if dynamo else {name} & view.nodes.keys()
     return {"nodes": nodes, "places": places} if view.nodes else {"places": places}
+
+
+def _nodes_of_dynamo(view: GraphView) -> Mapping[str, set[str]]:
+    """The nodes of the last graph by the nodes of Dynamo's that they came from."""
+    by_source: dict[str, set[str]] = defaultdict(set)
+    by_module: dict[tuple[str | None, str], set[str]] = defaultdict(set)
+    for node in view.nodes.values():
+        if node.source is not None:
+            by_source[node.source].add(node.name)
+        elif node.place is not None:
+            by_module[node.module, _location(node.place)].add(node.name)
+    for source_node in view.dynamo.values():
+        if source_node.place is not None:
+            # Nodes of the backward pass, which name no node of Dynamo's.
+            by_source[source_node.name] |= by_module[
+                source_node.module, _location(source_node.place)
+            ]
+    return by_source
 
 
 def of_source(path: str, view: GraphView) -> Known:
@@ -329,6 +340,13 @@ def linked(a: Known, b: Known) -> dict[int, tuple[int, ...]]:
     kind = next((k for k in KINDS if a.get(k) and b.get(k)), None)
     if kind is None:
         return {}
-    lines = by_key((key, n) for n, keys in b[kind].items() for key in keys)
-    out = {n: {x for key in keys for x in lines.get(key, ())} for n, keys in a[kind].items()}
-    return {n: tuple(sorted(targets)) for n, targets in out.items() if targets}
+    lines_by_key: dict[str, list[int]] = defaultdict(list)
+    for n, keys in b[kind].items():
+        for key in keys:
+            lines_by_key[key].append(n)
+    links = {}
+    for n, keys in a[kind].items():
+        targets = {line for key in keys for line in lines_by_key.get(key, ())}
+        if targets:
+            links[n] = tuple(sorted(targets))
+    return links

@@ -22,7 +22,7 @@ from inspector.base.model import (
     TriedFusion,
     Tuning,
 )
-from inspector.base.text import by_key, microseconds, seconds
+from inspector.base.text import microseconds, seconds
 from inspector.listing.output_code import Wrapper, WrapperBuffer, WrapperCall
 
 TOLD = ("BLOCK_M", "BLOCK_N", "BLOCK_K", "num_warps", "num_stages")
@@ -257,16 +257,18 @@ def with_choices(
     view: GraphView, graph_choices: Iterable[GraphChoice], tried: Sequence[TriedFusion]
 ) -> GraphView:
     """A graph with what max-autotune chose for its calls and the fusions that Inductor measured."""
-    calls, choices = list(view.calls), []
+    calls = list(view.calls)
+    choices = []
     for choice in graph_choices:
-        matching_calls = (
-            call for call in view.calls if choice.node in {n.name for n in call.described_nodes}
-        )
-        call = next(matching_calls, None)
-        if call is not None:
-            calls[call.number - 1] = replace(calls[call.number - 1], tuned=choice.kernel)
-        choices.append(replace(choice, call=None if call is None else call.number))
+        number = next((call.number for call in view.calls if _computes(call, choice.node)), None)
+        if number is not None:
+            calls[number - 1] = replace(calls[number - 1], tuned=choice.kernel)
+        choices.append(replace(choice, call=number))
     return replace(view, calls=tuple(calls), choices=tuple(choices), tried=tuple(tried))
+
+
+def _computes(call: GraphCall, name: str | None) -> bool:
+    return any(node.name == name for node in call.described_nodes)
 
 
 def graph_view(
@@ -286,61 +288,45 @@ def graph_view(
     Dynamo's alike, so that neither is meant for certain.
     """
     graph = _decoded(recorded)
-    nodes, source_nodes = _fx_nodes(graph), _fx_nodes(_decoded(dynamo))
+    nodes = _fx_nodes(graph)
+    source_nodes = _fx_nodes(_decoded(dynamo))
+    comment_nodes = {name: n for name, n in source_nodes.items() if name not in ambiguous}
+    order = {name: position for position, name in enumerate(nodes)}
     placed = _placed(wrapper.calls, graph.scheduled)
-    order = {name: n for n, name in enumerate(nodes)}
-    lines = [call.n for call in wrapper.calls]
-    reuses = by_key(
-        (bisect.bisect_right(lines, buffer.n), (buffer.name, buffer.reuses))
-        for buffer in wrapper.buffers
-        if buffer.reuses is not None
-    )
+    reuses = _reuses_by_call(wrapper)
     calls = []
-    for index, (call, scheduled_nodes) in enumerate(zip(wrapper.calls, placed, strict=True)):
-        operations = [
-            operation
-            for scheduled_node in scheduled_nodes
-            for operation in scheduled_node.operations
-        ]
-        origins = {name for operation in operations for name in operation.origins}
-        computed = [nodes[name] for name in sorted(origins & nodes.keys(), key=order.__getitem__)]
+    for index, (call, scheduled) in enumerate(zip(wrapper.calls, placed, strict=True)):
+        operations = _operations(scheduled)
+        computed = _nodes_in_order(operations, nodes, order)
         if not computed:
-            computed = [
-                source_nodes[name]
-                for name in call.comment.names
-                if name in source_nodes and name not in ambiguous
-            ]
-        named = (node.aten or node.target for node in computed)
+            named = (comment_nodes.get(name) for name in call.comment.names)
+            computed = [node for node in named if node is not None]
+        operators = dict.fromkeys(node.aten or node.target for node in computed)
         kernel = kernels.get(call.n)
-        size = _total([scheduled_node.bytes for scheduled_node in scheduled_nodes])
-        bytes_source = "inductor"
-        if size is None:
-            size = launched_with.get(kernel or "")
-            bytes_source = "tensors"
-        calls.append(
-            GraphCall(
-                index + 1,
-                call.n,
-                call.name,
-                bool(call.library),
-                kernel,
-                call.comment.ops or tuple(dict.fromkeys(filter(None, named))),
-                tuple(computed),
-                tuple(operation.name for operation in operations),
-                size,
-                _total([scheduled_node.bytes_read for scheduled_node in scheduled_nodes]),
-                _total([scheduled_node.bytes_written for scheduled_node in scheduled_nodes]),
-                tuple(reuses.get(index, ())),
-                _results(call, scheduled_nodes, computed, nodes),
-                None if size is None else bytes_source,
-            )
+        size = _total([node.bytes for node in scheduled])
+        bytes_from = None if size is None else "inductor"
+        if size is None and kernel is not None and kernel in launched_with:
+            size = launched_with[kernel]
+            bytes_from = "tensors"
+        graph_call = GraphCall(
+            index + 1,
+            call.n,
+            call.name,
+            bool(call.library),
+            kernel,
+            call.comment.ops or tuple(filter(None, operators)),
+            tuple(computed),
+            tuple(operation.name for operation in operations),
+            size,
+            _total([node.bytes_read for node in scheduled]),
+            _total([node.bytes_written for node in scheduled]),
+            tuple(reuses.get(index, ())),
+            _results(call, scheduled, computed, nodes),
+            bytes_from,
         )
-    launched = {
-        operation.name: index
-        for index, scheduled_nodes in enumerate(placed, 1)
-        for scheduled_node in scheduled_nodes
-        for operation in scheduled_node.operations
-    }
+        calls.append(graph_call)
+    launched = {name: call.number for call in calls for name in call.operations}
+    origins = {op.name: tuple(op.origins) for op in _operations(graph.scheduled)}
     return GraphView(
         tuple(calls),
         wrapper.buffers,
@@ -350,12 +336,31 @@ def graph_view(
         nodes,
         source_nodes,
         launched,
-        {
-            operation.name: tuple(operation.origins)
-            for scheduled_node in graph.scheduled
-            for operation in scheduled_node.operations
-        },
+        origins,
     )
+
+
+def _operations(scheduled: Iterable[_Scheduled]) -> list[_Operation]:
+    return [operation for node in scheduled for operation in node.operations]
+
+
+def _nodes_in_order(
+    operations: Iterable[_Operation], nodes: Mapping[str, FxNode], order: Mapping[str, int]
+) -> list[FxNode]:
+    """The nodes that operations are from, in the order of the graph."""
+    origins = {name for operation in operations for name in operation.origins}
+    return [nodes[name] for name in sorted(origins & nodes.keys(), key=order.__getitem__)]
+
+
+def _reuses_by_call(wrapper: Wrapper) -> dict[int, list[tuple[str, str]]]:
+    """The buffers that are given the memory of others before each call: (new, old)."""
+    lines = [call.n for call in wrapper.calls]
+    reuses: dict[int, list[tuple[str, str]]] = {}
+    for buffer in wrapper.buffers:
+        if buffer.reuses is not None:
+            index = bisect.bisect_right(lines, buffer.n)
+            reuses.setdefault(index, []).append((buffer.name, buffer.reuses))
+    return reuses
 
 
 def buffer_bytes(buffer: WrapperBuffer) -> int | None:
@@ -366,25 +371,25 @@ def buffer_bytes(buffer: WrapperBuffer) -> int | None:
 
 def _results(
     call: WrapperCall,
-    scheduled_nodes: Sequence[_Scheduled],
+    scheduled: Sequence[_Scheduled],
     computed: Sequence[FxNode],
     nodes: Mapping[str, FxNode],
 ) -> tuple[FxNode, ...]:
-    if any(
-        scheduled_node.buffer == "UserDefinedTritonKernel" for scheduled_node in scheduled_nodes
-    ):
+    if any(node.buffer == "UserDefinedTritonKernel" for node in scheduled):
         return tuple(node for node in computed if "triton_kernel_wrapper" in node.target)
     if not call.library:
         return ()
-    results = [
-        operation.result
-        for scheduled_node in scheduled_nodes
-        for operation in scheduled_node.operations
-    ]
+    results = [operation.result for operation in _operations(scheduled)]
     recorded_results = tuple(nodes[name] for name in results if name is not None and name in nodes)
-    names = (f"aten.{call.name}", call.name)  # ``mm`` for ``aten.mm.default``
-    packets = {node: node.target.removeprefix("torch.ops.").rpartition(".")[0] for node in computed}
-    return recorded_results or tuple(node for node, packet in packets.items() if packet in names)
+    if recorded_results:
+        return recorded_results
+    packets = (f"aten.{call.name}", call.name)  # ``mm`` for ``aten.mm.default``
+    return tuple(node for node in computed if _packet(node) in packets)
+
+
+def _packet(node: FxNode) -> str:
+    """The operator of a node without its overload: ``aten.mm`` for ``aten.mm.default``."""
+    return node.target.removeprefix("torch.ops.").rpartition(".")[0]
 
 
 def module_path(paths: Sequence[str]) -> str:
@@ -453,7 +458,7 @@ def _placed(
     """
     first: dict[str, int] = {}
     for index, call in enumerate(calls):
-        for word in call.made:
+        for word in call.written_names:
             first.setdefault(word, index)
     out: list[list[_Scheduled]] = [[] for _ in calls]
     last = 0

@@ -134,6 +134,29 @@ def _ordered(version: str) -> tuple[int, ...]:
     return tuple(map(int, version.split(".")))
 
 
+def _is_subsequence(word: Sequence[str], parts: Sequence[str]) -> bool:
+    """Whether a word's parts are in an opcode's in their order: ``mad.cc`` in ``mad.lo.cc``."""
+    remaining = iter(parts)
+    return all(part in remaining for part in word)
+
+
+def _longest_word(words: Iterable[tuple[str, ...]], parts: tuple[str, ...]) -> tuple[str, ...]:
+    """The longest word in an opcode; of two that are as long, the one that it begins with."""
+
+    def length(word: tuple[str, ...]) -> tuple[int, bool]:
+        return len(word), parts[: len(word)] == word
+
+    return max((word for word in words if _is_subsequence(word, parts)), key=length, default=())
+
+
+def _in_family(names: Sequence[str], match: re.Match[str]) -> bool:
+    """Whether places that are named by a number have one below it."""
+    for digits, name in zip(match.groups(), names, strict=True):
+        if name.isdecimal() and int(digits) >= int(name):
+            return False
+    return True
+
+
 class Isa:
     """Every word that the reference has. Pure; safe to use from several threads. ``tables`` are
     language, kind and the parsed file, later files after earlier ones."""
@@ -240,20 +263,23 @@ class Isa:
         language, entry = self._read(word)
         if entry is not None:
             return self._mended(language, entry, word, n)
-        head, *qualifiers = split(word)
-        heads = [e.word for e in self.entries(kind=INSTRUCTION)]
-        out: dict[str, None] = {}
-        for name in closest(head, (h for h in heads if "." not in h), n) if qualifiers else ():
-            respelled = ".".join([name, *word.split(".")[1:]])
-            read = self._read(respelled)
-            if read[1] is not None:
-                out.update(
-                    dict.fromkeys(self._mended(read[0], read[1], respelled, 1) or (respelled,))
-                )
-        families = (joined(split(h)[:parts]) for h in heads for parts in (1, 2))
-        names = (e.word for e in self.entries() if not e.word.startswith((".", "%", "@")))
-        out.update(dict.fromkeys(closest(word, [*names, *families], n)))
-        return tuple(out)[:n]
+        heads = [split(entry.word) for entry in self.entries(kind=INSTRUCTION)]
+        families = [joined(head[:parts]) for head in heads for parts in (1, 2)]
+        names = [e.word for e in self.entries() if not e.word.startswith((".", "%", "@"))]
+        nearest = [*self._respelled(word, n), *closest(word, [*names, *families], n)]
+        return tuple(dict.fromkeys(nearest))[:n]
+
+    def _respelled(self, opcode: str, n: int) -> Iterator[str]:
+        """Opcodes of qualifiers whose instruction is spelled most like this one's."""
+        head, *qualifiers = split(opcode)
+        if not qualifiers:
+            return
+        heads = (e.word for e in self.entries(kind=INSTRUCTION) if "." not in e.word)
+        for name in closest(head, heads, n):
+            respelled = ".".join([name, *opcode.split(".")[1:]])
+            language, entry = self._read(respelled)
+            if entry is not None:
+                yield from self._mended(language, entry, respelled, 1) or (respelled,)
 
     # -- how it is found --------------------------------------------------------------------
 
@@ -291,19 +317,7 @@ class Isa:
             return None
         key = f"{language} {opcode}"
         if key not in self._words:
-            parts = split(opcode)
-            # A word's parts are in an opcode's in their order: mad.cc in mad.lo.cc.
-            word = max(
-                (
-                    w
-                    for w in heads
-                    for remaining in (iter(parts),)
-                    if all(p in remaining for p in w)
-                ),
-                # Of two that are as long, the one that the opcode begins with.
-                key=lambda w: (len(w), parts[: len(w)] == w),
-                default=(),
-            )
+            word = _longest_word(heads, split(opcode))
             self._words[key] = self._entries[language, INSTRUCTION].get(joined(word))
         return self._words[key]
 
@@ -315,12 +329,7 @@ class Isa:
         for pattern, names, family in self._families:
             if family.language == language and family.kind in kinds:
                 match = pattern.fullmatch(word)
-                # A place that is named by a number takes the numbers below it.
-                if match and all(
-                    int(digits) < int(name)
-                    for digits, name in zip(match.groups(), names, strict=True)
-                    if name.isdecimal()
-                ):
+                if match and _in_family(names, match):
                     return [_member(family, word, names, match)]
         return []
 

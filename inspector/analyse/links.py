@@ -10,9 +10,8 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from functools import cache
-from itertools import islice
 from operator import attrgetter
 from pathlib import PurePath
 
@@ -226,6 +225,22 @@ def _follow(
     body: Sequence[str], values: Sequence[tuple[set[str], set[str]]], owners: list[Found | None]
 ) -> None:
     """A load, a constant or a mask is of who takes it; a store of who made what it stores."""
+    _follow_to_users(body, values, owners)
+    makers: dict[str, Found] = {}
+    for index, text in enumerate(body):
+        defined, used = values[index]
+        makers.update(dict.fromkeys(defined, owners[index] or ()))
+        if "tl.store" in text or "tl.atomic" in text:
+            owner_sets = [makers.get(name, ()) for name in used]
+            all_known = all(owner_sets)
+            owners[index] = tuple(sorted(set().union(*owner_sets))) if all_known else ()
+
+
+def _follow_to_users(
+    body: Sequence[str], values: Sequence[tuple[set[str], set[str]]], owners: list[Found | None]
+) -> None:
+    """Give lines without an owner those of the lines that take their value; none if one of these
+    has none itself."""
     users: dict[str, set[int]] = {}
     unrestricted: set[str] = set()
     for index in range(len(body) - 1, -1, -1):
@@ -233,19 +248,12 @@ def _follow(
         if owners[index] is None and defined:
             name = next(iter(defined))
             owners[index] = () if name in unrestricted else tuple(sorted(users.get(name, ())))
-        for name in used if "tl.store" not in body[index] else ():
+        if "tl.store" in body[index]:
+            continue
+        for name in used:
             users.setdefault(name, set()).update(owners[index] or ())
             if not owners[index]:
                 unrestricted.add(name)
-    makers: dict[str, Found] = {}
-    for index, text in enumerate(body):
-        defined, used = values[index]
-        makers.update(dict.fromkeys(defined, owners[index] or ()))
-        if "tl.store" in text or "tl.atomic" in text:
-            owner_sets = [makers.get(name, ()) for name in used]
-            owners[index] = (
-                tuple(sorted({x for f in owner_sets for x in f})) if all(owner_sets) else ()
-            )
 
 
 # Lines of one stage by where they come from, and the best of another's for each such place.
@@ -254,6 +262,7 @@ Frame = tuple[str, int, int | None]
 Chain = tuple[Frame, ...]
 # A module holds the whole file, and is located where the kernel begins.
 WHOLE = frozenset({"module", "builtin.module"})
+_NO_CODE = (Kind.BLANK, Kind.COMMENT)
 
 
 class StageNames(Struct, frozen=True):
@@ -277,7 +286,11 @@ def files(locations: Iterable[Location]) -> set[str]:
     return {frame.file for location in locations for frame in location.frames()}
 
 
-def _keys(chain: Chain, searching: bool) -> list[tuple[str, object]]:
+PlaceKey = tuple[str, object]
+"""What of a place is compared, and that."""
+
+
+def _keys(chain: Chain, searching: bool) -> list[PlaceKey]:
     """The keys that a place has, or under which another stage's place looks for its like.
 
     The best are first. A chain is compared whole, with its columns and then without; where one
@@ -286,11 +299,19 @@ def _keys(chain: Chain, searching: bool) -> list[tuple[str, object]]:
     lines = tuple(frame[:2] for frame in chain)
     alone = len(chain) == 1
     length = "one" if alone != searching else "many"
-    keys: list[tuple[str, object]] = [("whole", chain), ("lines", lines)]
-    keys += [(f"{length} column", chain[0]), (f"{length} line", lines[0])]
-    if searching:  # the only ways left: one side has inlined what the other has not
-        return [*keys, ("outer", lines[0])] if alone else [*keys, *(("one line", n) for n in lines)]
-    return [*keys, *(("outer", line) for line in dict.fromkeys(lines[1:]))]
+    keys: list[PlaceKey] = [
+        ("whole", chain),
+        ("lines", lines),
+        (f"{length} column", chain[0]),
+        (f"{length} line", lines[0]),
+    ]
+    if not searching:
+        keys += [("outer", line) for line in dict.fromkeys(lines[1:])]
+    elif alone:  # the only ways left: one side has inlined what the other has not
+        keys.append(("outer", lines[0]))
+    else:
+        keys += [("one line", line) for line in lines]
+    return keys
 
 
 def own_lines(
@@ -303,22 +324,20 @@ def own_lines(
     """
     exact = place.file in files(locations)
     file_name = place.file if exact else PurePath(place.file).name
-    lines = dict(enumerate(listing.lines, 1))
+    code = {n for n, line in enumerate(listing.lines, 1) if line.kind not in _NO_CODE}
     inner: dict[Location, int] = {}
     sites: dict[int, list[Location]] = defaultdict(list)
     for location in locations:
-        frames = (
-            f
-            for f in location.frames()
-            if file_name == (f.file if exact else PurePath(f.file).name)
-        )
-        named = dict.fromkeys(frame.line + place.first - 1 for frame in frames)
-        named_lines = [
-            n for n in named if n in lines and lines[n].kind not in (Kind.BLANK, Kind.COMMENT)
-        ]
-        inner.update((location, n) for n in named_lines[:1])
-        for n in named_lines[1:]:
-            sites[n].append(location)
+        lines: dict[int, None] = {}
+        for frame in location.frames():
+            n = frame.line + place.first - 1
+            if n in code and file_name == (frame.file if exact else PurePath(frame.file).name):
+                lines[n] = None
+        for depth, n in enumerate(lines):
+            if depth == 0:
+                inner[location] = n
+            else:
+                sites[n].append(location)
     return inner, sites
 
 
@@ -373,15 +392,19 @@ def _links(blocks: Sequence[tuple[tuple[int, ...], tuple[int, ...]]]) -> Links:
 def composed(first: Mapping[int, tuple[int, ...]], then: Mapping[int, tuple[int, ...]]) -> Links:
     """``first`` followed by ``then``; lines with the same middle share one result."""
     united: dict[object, tuple[int, ...]] = {}
-    out: Links = {}
+    links: Links = {}
     for n, middle in first.items():
-        key = _key(middle)
-        reached = then.get(middle[0], ()) if len(middle) == 1 else united.get(key)
-        if reached is None:
-            reached = united[key] = tuple(sorted({x for m in middle for x in then.get(m, ())}))
+        if len(middle) == 1:
+            reached = then.get(middle[0], ())
+        else:
+            key = _key(middle)
+            if key not in united:
+                targets = {line for m in middle for line in then.get(m, ())}
+                united[key] = tuple(sorted(targets))
+            reached = united[key]
         if reached:
-            out[n] = reached
-    return out
+            links[n] = reached
+    return links
 
 
 def _key(lines: tuple[int, ...]) -> object:
@@ -415,26 +438,31 @@ def relate(
         return Relation.from_links(direct).turned()
     if first in places:
         relation = _from_source(upper, lower, places[first])
-        if through is None:
-            return relation
-        have = relation.backward()
-        placed = {line.n for line in lower.lines if line.source is not None}
-        unplaced = {
-            n: ptx_lines for n, ptx_lines in _named(lower).items() if n in placed and n not in have
-        }
-        return Relation(
-            (*relation.blocks, *Relation.from_links(composed(unplaced, through)).turned().blocks)
-        )
+        return relation if through is None else _completed(relation, lower, through)
     if first in (Stage.SOURCE, Stage.OUTPUT_CODE):
         return Relation(())
     if second is Stage.SASS and through is not None:
-        followed = _same_operation(
-            composed(_named(lower), through), upper, lower, stages, operations
-        )
+        by_ptx = composed(_named(lower), through)
+        followed = _same_operation(by_ptx, upper, lower, stages, operations)
         other_lines = [line for line in lower.lines if line.n not in followed]
         other = _by_place(upper, Listing(lower.language, other_lines), stages, operations)
         return Relation((*Relation.from_links(followed).turned().blocks, *other.blocks))
     return _by_place(upper, lower, stages, operations)
+
+
+def _completed(
+    relation: Relation, lower: Listing, through: Mapping[int, tuple[int, ...]]
+) -> Relation:
+    """A relation with a source, in which lines whose location names none follow their PTX line."""
+    linked = relation.backward()
+    located_lines = {line.n for line in lower.lines if line.source is not None}
+    unlinked = {
+        n: ptx_lines
+        for n, ptx_lines in _named(lower).items()
+        if n in located_lines and n not in linked
+    }
+    further = Relation.from_links(composed(unlinked, through)).turned()
+    return Relation((*relation.blocks, *further.blocks))
 
 
 def beginning(lower: Listing, function: Function | None, relation: Relation) -> tuple[int, ...]:
@@ -456,16 +484,13 @@ def _named(sass: Listing) -> Links:
 def _from_source(source: Listing, lower: Listing, place: StageNames) -> Relation:
     locations = located(lower)
     inner, sites = own_lines(source, place, locations)
-    blocks: list[Block] = [
-        ((n,), [line.n for line in locations[location]]) for location, n in inner.items()
-    ]
+    blocks: list[Block] = [((n,), _numbers(locations[location])) for location, n in inner.items()]
     # A call whose whole body was inlined has no own instruction: it gets those of the body.
-    inner_lines = set(inner.values())
-    blocks += [
-        ((n,), [line.n for location in within for line in locations[location]])
-        for n, within in sites.items()
-        if n not in inner_lines
-    ]
+    with_instruction = set(inner.values())
+    for n, within in sites.items():
+        if n not in with_instruction:
+            body = [line for location in within for line in locations[location]]
+            blocks.append(((n,), _numbers(body)))
     return Relation(blocks)
 
 
@@ -480,49 +505,49 @@ def _same_operation(
     upper_operations = [operations.kinds_of_line(line, stages[0]) for line in upper.lines]
     lower_operations = [operations.kinds_of_line(line, stages[1]) for line in lower.lines]
     memo: dict[tuple[int, Does], tuple[int, ...]] = {}
-    out: Links = {}
+    same: Links = {}
     for n, targets in links.items():
+        does = lower_operations[n - 1]
         # Lines with the same links share one tuple, which ``links`` keeps alive.
-        key = (id(targets), lower_operations[n - 1])
+        key = (id(targets), does)
         if key not in memo:
-            memo[key] = (
-                tuple(o for o in targets if upper_operations[o - 1] & lower_operations[n - 1])
-                or targets
-            )
-        out[n] = memo[key]
-    return out
+            fitting = tuple(target for target in targets if upper_operations[target - 1] & does)
+            memo[key] = fitting or targets
+        same[n] = memo[key]
+    return same
 
 
 def _by_place(
     upper: Listing, lower: Listing, stages: tuple[Stage, Stage], operations: Operations
 ) -> Relation:
-    upper_locations, lower_locations = located(upper), located(lower)
-    common = files(upper_locations) & files(lower_locations)
-
-    def chain(location: Location) -> Chain:
-        # Compilers split and join folders each in their own way: a path that not both sides
-        # write alike is known by its last part.
-        frames = location.frames()
-        names = (f.file if f.file in common else PurePath(f.file).name for f in frames)
-        return tuple((name, f.line, f.column) for name, f in zip(names, frames, strict=True))
-
-    index = by_key(
-        (key, line)
-        for location, lines in upper_locations.items()
-        for key in _keys(chain(location), searching=False)
-        for line in lines
-    )
-    groups = by_key(
-        (nearest, line)
-        for location, lines in lower_locations.items()
-        for nearest in islice(filter(index.__contains__, _keys(chain(location), searching=True)), 1)
-        for line in lines
-    )
+    upper_locations = located(upper)
+    lower_locations = located(lower)
+    common_files = files(upper_locations) & files(lower_locations)
+    index: dict[PlaceKey, list[Line]] = defaultdict(list)
+    for location, lines in upper_locations.items():
+        for key in _keys(_chain(location, common_files), searching=False):
+            index[key] += lines
+    groups: dict[PlaceKey, list[Line]] = defaultdict(list)
+    for location, lines in lower_locations.items():
+        keys = _keys(_chain(location, common_files), searching=True)
+        nearest = next((key for key in keys if key in index), None)
+        if nearest is not None:
+            groups[nearest] += lines
     blocks: list[Block] = []
     for key, lines in groups.items():
         upper_lines = sorted(index[key], key=attrgetter("n"))
         blocks += _by_operation(upper_lines, sorted(lines, key=attrgetter("n")), stages, operations)
     return Relation(blocks)
+
+
+def _chain(location: Location, common_files: Container[str]) -> Chain:
+    """The frames of a location. Compilers split and join folders each in their own way: a path that
+    not both sides write alike is known by its last part."""
+    frames = []
+    for frame in location.frames():
+        file = frame.file if frame.file in common_files else PurePath(frame.file).name
+        frames.append((file, frame.line, frame.column))
+    return tuple(frames)
 
 
 def _by_operation(
@@ -545,20 +570,17 @@ def _by_operation(
     met: set[Does] = set()
     for does, lines in lower_by_operation.items():
         fitting = [other for other in upper_by_operation if other & does]
+        met.update(fitting)
         if not fitting:
             unmatched += lines
-            continue
-        met.update(fitting)
-        if len(fitting) == 1:
+        elif len(fitting) == 1:
             blocks += _in_order(upper_by_operation[fitting[0]], lines)
         else:
-            blocks.append(
-                (_numbers([x for f in fitting for x in upper_by_operation[f]]), _numbers(lines))
-            )
+            upper_lines = [line for other in fitting for line in upper_by_operation[other]]
+            blocks.append((_numbers(upper_lines), _numbers(lines)))
     if unmatched:
-        alone = [
-            line for does, lines in upper_by_operation.items() if does not in met for line in lines
-        ]
+        without = [does for does in upper_by_operation if does not in met]
+        alone = [line for does in without for line in upper_by_operation[does]]
         blocks.append((_numbers(alone or upper), _numbers(unmatched)))
     return blocks
 

@@ -44,21 +44,26 @@ class Blocked(Struct, frozen=True):
 
 def blocked(lines: Iterable[Line]) -> dict[str, Blocked]:
     """The blocked layouts of a listing by their names (``#blocked1``); they precede the module."""
-    out: dict[str, Blocked] = {}
+    layouts: dict[str, Blocked] = {}
     for line in takewhile(lambda line: not line.text.startswith("module"), lines):
         match = _ALIAS.match(line.text)
-        if match is None:
-            continue
-        parts = {
-            name: tuple(int(n) for n in re.findall(r"\d{1,9}+", inner))
-            for name, inner in _LIST.findall(match[2])
-        }
-        names = ("sizePerThread", "threadsPerWarp", "warpsPerCTA", "order")
-        size, threads, warps, order = (parts.get(name, ()) for name in names)
-        complete = 0 < len(order) == len(size) == len(threads) == len(warps) > max(order, default=0)
-        if complete and all((*size, *threads, *warps)):  # nobody holds nothing
-            out[match[1]] = Blocked(size, threads, warps, order)
-    return out
+        layout = None if match is None else _blocked(match[2])
+        if match is not None and layout is not None:
+            layouts[match[1]] = layout
+    return layouts
+
+
+def _blocked(text: str) -> Blocked | None:
+    """A layout by its parts (``sizePerThread = [1, 4], …``), None unless it is complete."""
+    parts: dict[str, tuple[int, ...]] = {}
+    for name, numbers in _LIST.findall(text):
+        parts[name] = tuple(int(n) for n in re.findall(r"\d{1,9}+", numbers))
+    names = ("sizePerThread", "threadsPerWarp", "warpsPerCTA", "order")
+    size, threads, warps, order = (parts.get(name, ()) for name in names)
+    same_rank = 0 < len(order) == len(size) == len(threads) == len(warps)
+    if not same_rank or max(order) >= len(order) or 0 in (*size, *threads, *warps):
+        return None
+    return Blocked(size, threads, warps, order)
 
 
 def layout_of(line: Line) -> str | None:
@@ -198,46 +203,92 @@ class Tensors:
         return self._memo[name, places]
 
     def _compute(self, line: Line, places: tuple[At, ...]) -> Elements:
-        base, text, used = line.base or "", line.text, uses(line)
-        scalar: int | None = None
-        if base == "arith.constant":
-            match = _CONSTANT.search(text)
-            scalar = None if match is None else int(_TRUTH.get(match[1], match[1]))
-        elif base == "tt.get_program_id":
-            self.programs = True
-            axis_match = _PROGRAM.search(text)
-            if axis_match is not None and self._program is not None:
-                scalar = self._program["xyz".index(axis_match[1])]
-        elif base == "tt.make_range" and (match := _RANGE.search(text)) and places[0]:
-            return [int(match[1]) + place[0] for place in places]
-        elif base == "tt.splat" and used:
-            scalar = self.elements(used[0])[0]
-        elif base == "tt.expand_dims" and used and (match := _AXIS.search(text)):
-            axis = int(match[1])
-            return self._moved(used[0], [place[:axis] + place[axis + 1 :] for place in places])
-        elif base == "tt.broadcast" and used:
-            source = self._defined.get(used[0])
-            if source is not None and (shape := shape_of(source)) is not None:
-                within = [
-                    tuple(0 if size == 1 else n for n, size in zip(place, shape, strict=False))
-                    for place in places
-                ]
-                return self._moved(used[0], within)
-        elif base in _SAME and used:
-            return self.elements(used[0], places)
-        elif base == "arith.select" and len(used) == 3:
-            rows = zip(*(self.elements(name, places) for name in used), strict=True)
-            return [None if a is None else b if a else c for a, b, c in rows]
-        elif len(used) == 2 and (function := _function(base, text)) is not None:
-            pairs = zip(*(self.elements(name, places) for name in used), strict=True)
-            return [_paired(function, base, a, b) for a, b in pairs]
-        return [scalar] * len(places)
+        base = line.base or ""
+        operands = uses(line)
+        if base in _OPERATIONS:
+            return _OPERATIONS[base](self, line, operands, places)
+        function = _function(base, line.text) if len(operands) == 2 else None
+        if function is None:
+            return [None] * len(places)
+        left, right = (self.elements(name, places) for name in operands)
+        return [_paired(function, base, a, b) for a, b in zip(left, right, strict=True)]
+
+    def _constant(self, line: Line, operands: list[str], places: tuple[At, ...]) -> Elements:
+        match = _CONSTANT.search(line.text)
+        value = None if match is None else int(_TRUTH.get(match[1], match[1]))
+        return [value] * len(places)
+
+    def _program_id(self, line: Line, operands: list[str], places: tuple[At, ...]) -> Elements:
+        self.programs = True
+        axis = _PROGRAM.search(line.text)
+        value = None
+        if axis is not None and self._program is not None:
+            value = self._program["xyz".index(axis[1])]
+        return [value] * len(places)
+
+    def _range(self, line: Line, operands: list[str], places: tuple[At, ...]) -> Elements:
+        start = _RANGE.search(line.text)
+        if start is None or not places[0]:
+            return [None] * len(places)
+        return [int(start[1]) + place[0] for place in places]
+
+    def _splat(self, line: Line, operands: list[str], places: tuple[At, ...]) -> Elements:
+        value = self.elements(operands[0])[0] if operands else None
+        return [value] * len(places)
+
+    def _expand_dims(self, line: Line, operands: list[str], places: tuple[At, ...]) -> Elements:
+        match = _AXIS.search(line.text)
+        if match is None or not operands:
+            return [None] * len(places)
+        axis = int(match[1])
+        return self._moved(operands[0], [place[:axis] + place[axis + 1 :] for place in places])
+
+    def _broadcast(self, line: Line, operands: list[str], places: tuple[At, ...]) -> Elements:
+        source = self._defined.get(operands[0]) if operands else None
+        shape = None if source is None else shape_of(source)
+        if shape is None:
+            return [None] * len(places)
+        return self._moved(operands[0], [_within(place, shape) for place in places])
+
+    def _unchanged(self, line: Line, operands: list[str], places: tuple[At, ...]) -> Elements:
+        return self.elements(operands[0], places) if operands else [None] * len(places)
+
+    def _select(self, line: Line, operands: list[str], places: tuple[At, ...]) -> Elements:
+        if len(operands) != 3:
+            return [None] * len(places)
+        conditions, if_true, if_false = (self.elements(name, places) for name in operands)
+        elements: Elements = []
+        for condition, a, b in zip(conditions, if_true, if_false, strict=True):
+            if condition is None:
+                elements.append(None)
+            else:
+                elements.append(a if condition else b)
+        return elements
 
     def _moved(self, name: str, places: list[At]) -> Elements:
         """The elements at places that repeat, each computed once."""
         unique = tuple(dict.fromkeys(places))
         elements = dict(zip(unique, self.elements(name, unique), strict=True))
         return [elements[place] for place in places]
+
+
+Operation = Callable[[Tensors, Line, list[str], tuple[At, ...]], Elements]
+
+_OPERATIONS: Mapping[str, Operation] = {
+    "arith.constant": Tensors._constant,
+    "arith.select": Tensors._select,
+    "tt.broadcast": Tensors._broadcast,
+    "tt.expand_dims": Tensors._expand_dims,
+    "tt.get_program_id": Tensors._program_id,
+    "tt.make_range": Tensors._range,
+    "tt.splat": Tensors._splat,
+    **dict.fromkeys(_SAME, Tensors._unchanged),
+}
+
+
+def _within(place: At, shape: tuple[int, ...]) -> At:
+    """The place before a broadcast: axes of size 1 have one element."""
+    return tuple(0 if size == 1 else n for n, size in zip(place, shape, strict=False))
 
 
 def _function(base: str, text: str) -> Callable[[int, int], int] | None:
@@ -247,7 +298,10 @@ def _function(base: str, text: str) -> Callable[[int, int], int] | None:
         return None if size is None else lambda place, offset: place + offset * size
     if base == "arith.cmpi":
         match = _COMPARED.search(text)
-        return COMPARE.get(_PREDICATES.get(match[1], match[1].removeprefix("s"))) if match else None
+        if match is None:
+            return None
+        predicate = match[1]
+        return COMPARE.get(_PREDICATES.get(predicate, predicate.removeprefix("s")))
     return _BINARY.get(base)
 
 

@@ -163,13 +163,13 @@ def _nearest_pyproject() -> Path | None:
 
 def _checked(
     args: argparse.Namespace, rules: Rules, current: check.Reading, baseline: check.Reading | None
-) -> report.Checked:
+) -> report.CheckResult:
     recording = current.reader.recording
     selected = common.select_all(recording, args.kernel)
     used = [pair for pair in selected if args.all_variants or check.in_use(*pair)]
     if not used and not recording.graphs:
         raise UsageError(f"{recording.path} has no variant to check")
-    list(current.reader.figures([variant for _, variant in used]))
+    list(current.reader.read_resources([variant for _, variant in used]))
     fitting = [{_key(v) for _, v in select(recording, part)} for part, _ in rules.kernels]
     for (selector, _), keys in zip(rules.kernels, fitting, strict=True):
         if not keys:
@@ -199,7 +199,7 @@ def _checked(
     if not recording.complete:
         printing.narrate("! the recording was not finished: kernels may be missing in it")
     kernels = len({kernel.id for kernel, _ in used})
-    return report.Checked(
+    return report.CheckResult(
         str(recording.path),
         None if baseline is None else str(baseline.reader.recording.path),
         tuple(verdicts),
@@ -215,7 +215,7 @@ def _key(variant: Variant) -> tuple[str, str]:
     return variant.hash, variant.symbol
 
 
-def _print(args: argparse.Namespace, checked: report.Checked, passed: bool) -> None:
+def _print(args: argparse.Namespace, checked: report.CheckResult, passed: bool) -> None:
     if args.junit is not None:
         common.write(args.junit, report.junit(checked))
     heading = report.heading(checked)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from inspector.base.model import Kernel, Recording, Variant
     from inspector.diff.beside import BesideRow, PassChange
     from inspector.diff.compare import Compared, Files
-    from inspector.measure.ncu.attach import Profiled
+    from inspector.measure.ncu.attach import ProfiledRecording
     from inspector.measure.ncu.report import Report
     from inspector.reader.reader import Reader
 
@@ -48,7 +48,7 @@ def open_profiled(
     device: str | None = None,
     reports: Sequence[str] = (),
     other_paths: Sequence[str] = (),
-) -> Profiled:
+) -> ProfiledRecording:
     """A reader on a path, or on the newest recording, and the report of ncu that is tied to it.
 
     ``other_paths`` are recordings that are read as one with it. ``device`` is the device of
@@ -66,7 +66,7 @@ def open_profiled(
         return profiled(recording, device, files.load(report_paths) if report_paths else None)
     if files.is_report(location):
         report = files.load([location, *report_paths])
-        return profiled(files.alone(location, report), device, report)
+        return profiled(files.report_recording(location, report), device, report)
     recording = open_path(location)
     return profiled(recording, device, files.of_recording(location, report_paths))
 
@@ -91,12 +91,12 @@ def reader_of(recording: Recording, device: str | None = None) -> Reader:
 
 def profiled(
     recording: Recording, device: str | None = None, report: Report | None = None
-) -> Profiled:
+) -> ProfiledRecording:
     """Where readers are made: one of a recording, with a report of ncu tied to it, if any."""
-    from inspector.measure.ncu.attach import Profiled
+    from inspector.measure.ncu.attach import ProfiledRecording
     from inspector.recording.layout import user_derived_cache
 
-    return Profiled(recording, user_derived_cache(), device, report)
+    return ProfiledRecording(recording, user_derived_cache(), device, report)
 
 
 # -- words and options ----------------------------------------------------------------------------
@@ -261,7 +261,7 @@ def write(path: str | Path, text: str, errors: str = "replace") -> None:
 
 @contextlib.contextmanager
 def appearing(target: Path) -> Iterator[Path]:
-    """A place beside the target for a file or a folder, which takes its place when complete."""
+    """A place beside the target for a file, which takes its place when complete."""
     with tempfile.TemporaryDirectory(prefix=f".{target.name}.", dir=target.parent) as name:
         part = Path(name) / target.name
         yield part
@@ -319,7 +319,7 @@ def beside_texts(
 
     out = printing.out()
     colour = out.color_system is not None and not out.no_color
-    return diff_text.beside(comparison, rows, width or out.width, colour)
+    return diff_text.side_by_side(comparison, rows, width or out.width, colour)
 
 
 def print_beside(

@@ -21,8 +21,8 @@ from inspector.commands.common import DEVICE, JSON, amount, flag, handle, option
 from inspector.diff import beside, compare, variants
 from inspector.diff.beside import BesideRow
 from inspector.diff.compare import Compared, Files
-from inspector.diff.explanation import changed_versions
 from inspector.diff.recordings import ChangeKind
+from inspector.diff.summary import changed_versions
 from inspector.reader.query import Selection, names, place, select, select_one
 from inspector.reader.reader import Reader
 from inspector.report import brief, diff_text
@@ -175,7 +175,9 @@ def _variants(
             return
         a_side, b_side = compared.a, compared.b
         for mark, side, other, path in (("a", a_side, b_side, a), ("b", b_side, a_side, b)):
-            description = diff_text.told(side.kernel, side.variant, other.kernel, other.variant)
+            description = diff_text.side_text(
+                side.kernel, side.variant, other.kernel, other.variant
+            )
             text_line = Text.assemble((f"{mark} ", "bold cyan"), description)
             yield text_line if a == b else text_line.append(f"  {shown(path)}", style="dim")
         yield Text()
@@ -281,7 +283,7 @@ def _table(reader: Reader, selector: str | None, args: argparse.Namespace) -> in
         args,
         True,
         lambda: diff_text.table_json(rows),
-        lambda value: brief.tabled(value, reader.recording.path),
+        lambda value: brief.variant_table(value, reader.recording.path),
         markdown(),
         text,
     )
@@ -298,7 +300,7 @@ def _recordings(a: Reader, b: Reader, args: argparse.Namespace) -> int:
     def text(width: int) -> Iterator[RenderableType]:
         yield from _marked(paths)
         if versions:
-            yield Text(shown(f"versions: {diff_text.versions_said(versions)}"))
+            yield Text(shown(f"versions: {diff_text.versions_text(versions)}"))
         yield Text(diff_text.counts(pairs))
         if not same:
             yield diff_text.recordings(pairs, width)

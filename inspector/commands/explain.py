@@ -14,7 +14,7 @@ from inspector.commands.common import flag, option, print_json, takes
 from inspector.listing import parse
 from inspector.reader import tables
 from inspector.report import words as shown_words
-from inspector.report.words import Meaning
+from inspector.report.words import GlossaryEntry
 from inspector.system import printing
 
 # nvdisasm's address in a comment before an instruction of SASS.
@@ -61,10 +61,10 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
         if n:
             out.print()
         shown_words.show(word_meaning, out)
-    return Exit.OK if all(word_meaning.known for word_meaning in meanings) else Exit.DIFFERENT
+    return Exit.OK if all(word_meaning.is_known for word_meaning in meanings) else Exit.DIFFERENT
 
 
-def meaning(isa: Isa, text: str) -> Meaning:
+def meaning(isa: Isa, text: str) -> GlossaryEntry:
     """All that is known of a word, or of the opcode of an instruction."""
     word = text.strip()
     # What has a space in it is an instruction: its operands are no part of a qualifier.
@@ -76,7 +76,7 @@ def meaning(isa: Isa, text: str) -> Meaning:
     family = isa.members(word)
     if family and entries and entries[0].word.casefold() == word != entries[0].word:
         # `bar` begins PTX's bar.sync: it is not SASS's BAR in the first place.
-        return Meaning(text, word, also=entries, members=family)
+        return GlossaryEntry(text, word, also=entries, members=family)
     if entries:
         head, dot, suffix = word.partition(".")
         entry_head = entries[0].word.partition(".")[0]
@@ -84,10 +84,10 @@ def meaning(isa: Isa, text: str) -> Meaning:
         if head != entry_head and entries[0].word.isupper():
             suffix = suffix.upper()
         qualifiers = isa.qualifiers(entry_head + dot + suffix)
-        return Meaning(text, word, entries[0], entries[1:], qualifiers, family)
+        return GlossaryEntry(text, word, entries[0], entries[1:], qualifiers, family)
     if family := family or isa.members(word.lower()):
-        return Meaning(text, word, members=family)
-    return Meaning(text, word, nearest=isa.nearest(word), unknown=isa.unknown(word))
+        return GlossaryEntry(text, word, members=family)
+    return GlossaryEntry(text, word, nearest=isa.nearest(word), unknown=isa.unknown(word))
 
 
 def opcode_of(isa: Isa, text: str) -> str | None:
@@ -123,7 +123,7 @@ def _list(isa: Isa, first_word: str, other_words: list[str], as_json: bool) -> i
         if (languages and entry.language not in languages) or (kinds and entry.kind not in kinds):
             continue
         if as_json:
-            print_json(shown_words.as_json(Meaning(entry.word, entry.word, entry)))
+            print_json(shown_words.as_json(GlossaryEntry(entry.word, entry.word, entry)))
         else:
             printing.lines([entry.word])
     return Exit.OK

@@ -36,11 +36,11 @@ from inspector.commands.common import (
     takes_small,
 )
 from inspector.measure.launch_time import BOUND
-from inspector.measure.ncu.attach import Profiled
+from inspector.measure.ncu.attach import ProfiledRecording
 from inspector.measure.ncu.report import is_report
 from inspector.reader import reader
 from inspector.reader.facts import GLANCE_SECONDS
-from inspector.reader.query import Term, matching, measured, parse
+from inspector.reader.query import Term, matching, needs_measures, parse
 from inspector.reader.reader import Reader
 from inspector.reader.tables import table
 from inspector.recording.layout import user_derived_cache
@@ -120,10 +120,10 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     return Exit.OK
 
 
-def _selected(profiled: Profiled, terms: Sequence[Term]) -> Profiled:
+def _selected(profiled: ProfiledRecording, terms: Sequence[Term]) -> ProfiledRecording:
     """Only the variants of a query; all else of the recording as it is."""
     rec = profiled.reader.recording
-    measures = _known_costs(profiled).measure if measured(terms) else None
+    measures = _known_costs(profiled).measure if needs_measures(terms) else None
     variants: dict[str, list[Variant]] = {}
     for kernel, variant in matching(profiled.reader, terms, rec.variants(), measures):
         variants.setdefault(kernel.id, []).append(variant)
@@ -134,12 +134,12 @@ def _selected(profiled: Profiled, terms: Sequence[Term]) -> Profiled:
         for kernel in rec.kernels
         if kernel.id in variants
     )
-    return Profiled(
+    return ProfiledRecording(
         replace(rec, kernels=kernels, graphs=()), user_derived_cache(), report=profiled.report
     )
 
 
-def _known_costs(profiled: Profiled) -> Costs:
+def _known_costs(profiled: ProfiledRecording) -> Costs:
     """Kernels by what they cost, without hints; nothing is simulated."""
     from inspector.estimate.launches import launch_evidence
     from inspector.report.costs import costs
@@ -151,7 +151,9 @@ HINT_SECONDS = 10.0
 """Within which hints are counted of as many of the costliest kernels as there is time for."""
 
 
-def _estimated_costs(profiled: Profiled, wait_for_all: bool, say: Callable[[str], object]) -> Costs:
+def _estimated_costs(
+    profiled: ProfiledRecording, wait_for_all: bool, say: Callable[[str], object]
+) -> Costs:
     """Kernels by what they cost, with hints; launches without a time are simulated."""
     from inspector.estimate.launches import ESTIMATE_SECONDS, LaunchEstimates, launch_evidence
     from inspector.report.costs import costs
@@ -172,7 +174,7 @@ def _estimated_costs(profiled: Profiled, wait_for_all: bool, say: Callable[[str]
     return replace(cost_table, unestimated=unestimated)
 
 
-def _costs(profiled: Profiled, as_json: bool, wait: bool) -> int:
+def _costs(profiled: ProfiledRecording, as_json: bool, wait: bool) -> int:
     from inspector.report import costs
 
     with printing.progress("reading times") as say:
@@ -214,19 +216,19 @@ def _timeline(rec: Recording, as_json: bool) -> int:
     for problem in problems:
         say(shown(problem))
     if window is None or not len(window.spans):
-        printing.narrate(timeline.NONE_KNOWN)
+        printing.narrate(timeline.WHY_EMPTY)
         return Exit.OK
     out = printing.out()
     out.print(shown(tables.heading(rec)))
     printing.rows(tables.folded(timeline.heading(window), out.width))
     printing.rows(timeline.gap_rows(window, rec, out.width))
-    drawn = timeline.lines(timeline.named(window_streams(window), rec), out.width)
+    drawn = timeline.lines(timeline.named_timeline(window_streams(window), rec), out.width)
     out.print()
     printing.rows(line.text for line in drawn)
     return Exit.OK
 
 
-def _json(profiled: Profiled, with_operations: bool) -> int:
+def _json(profiled: ProfiledRecording, with_operations: bool) -> int:
     from inspector.report import calls, compiles, profile
 
     reader = profiled.reader
@@ -238,10 +240,10 @@ def _json(profiled: Profiled, with_operations: bool) -> int:
         rec,
         reader.resources,
         lambda kernel, variant: {
-            "made_by": reader.made_by(variant),
+            "made_by": reader.producing_tools(variant),
             "ncu": profile.measured_json(profiled.measured(variant)),
             "hints": reader.hint_count(variant),
-            "timing": timings.timing(evidence.times.of(kernel, variant)),
+            "timing": timings.timing(evidence.times.representative(kernel, variant)),
             "launch_time": timings.launch_json(evidence.launch_time(kernel, variant)),
         },
         jsons.Rows,
@@ -252,7 +254,9 @@ def _json(profiled: Profiled, with_operations: bool) -> int:
             row["operations"] = None if view is None else calls.operations(view)
     value["compiles"] = compiles.document(rec, table("compile_phases"))
     value["ranks"] = ranks.document(rec)
-    value["ncu"] = profile.launches_json(profiled.attached(), profiled.report, _names(reader))
+    value["ncu"] = profile.launches_json(
+        profiled.matched_launches(), profiled.report, _names(reader)
+    )
     return print_json(value)
 
 
@@ -260,7 +264,7 @@ def _calls(reader: Reader, of_graphs: bool) -> int:
     """Distinct calls of kernels, or what the calls of graphs compute."""
     from inspector.report import calls
 
-    why = calls.none_known(reader.recording)
+    why = calls.why_empty(reader.recording)
     if of_graphs:
         views = [(graph, view) for graph, view in _graph_views(reader) if view is not None]
         printing.lines(calls.table(views))
@@ -289,14 +293,14 @@ def _brief(reader: Reader, as_json: bool) -> int:
         "variants": len(pairs),
         "graphs": len(rec.graphs),
         "problems": len(rec.problems),
-        "failed": tables.failed(rec),
+        "failed": tables.failure_count(rec),
     }
     failed = any(variant.failed for _, variant in pairs)
     reader.summaries.count_hints([variant for _, variant in pairs])
     evidence = launch_evidence(reader)
     rows = []
     for kernel, variant in pairs:
-        figures = brief.glance(
+        figures = brief.quick_figures(
             variant,
             reader.resources(variant),
             reader.hint_count(variant),
@@ -343,7 +347,7 @@ def _read(reader: Reader, out: Console | None, seconds: float = reader.COUNTING_
     began = time.monotonic()
     with contextlib.ExitStack() as stack:
         status: Status | None = None
-        for count, total in reader.figures(variants):
+        for count, total in reader.read_resources(variants):
             message = f"reading figures: {count} of {total} cubins"
             if status is not None:
                 status.update(message)
@@ -389,7 +393,7 @@ def _compiles(args: argparse.Namespace, rec: Recording) -> int:
         print_json({"schema": jsons.SCHEMA, "compiles": compiles.document(rec, phases)})
     elif args.guards and any(frame.guards is not None for frame in rec.frame_compiles):
         printing.rows(compiles.guard_lines(guard_texts))
-    elif (why := compiles.none_known(rec)) is not None:
+    elif (why := compiles.why_empty(rec)) is not None:
         printing.narrate(why)
     elif args.guards:
         printing.narrate("no guards were recorded")
@@ -397,7 +401,7 @@ def _compiles(args: argparse.Namespace, rec: Recording) -> int:
         width = printing.out().width
         figures = table("compile_metrics")
         printing.rows(line.text for line in compiles.lines(rec, phases, figures, width))
-    elif part := list(compiles.breaks(rec) if args.breaks else compiles.recompiled(rec)):
+    elif part := list(compiles.breaks(rec) if args.breaks else compiles.recompile_lines(rec)):
         printing.rows(line.text for line in part)
     else:
         nothing = "no graph breaks" if args.breaks else "nothing was compiled again"
@@ -406,14 +410,14 @@ def _compiles(args: argparse.Namespace, rec: Recording) -> int:
     return Exit.OK
 
 
-def print_launches(profiled: Profiled, out: Console, alone: bool = False) -> None:
+def print_launches(profiled: ProfiledRecording, out: Console, alone: bool = False) -> None:
     """What ncu measured: Nsight's summary, and what is odd about it on standard error.
 
     ``alone``: there is no recording whose variants could be named.
     """
     from inspector.report import profile
 
-    launches = profiled.attached()
+    launches = profiled.matched_launches()
     if launches:
         names = None if alone else _names(profiled.reader)
         out.print("measured by ncu", style="bold cyan")

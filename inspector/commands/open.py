@@ -19,7 +19,7 @@ from inspector.tui.main.settings import config_path
 
 if TYPE_CHECKING:
     # Imported where they are used: the first frame does not wait for them.
-    from inspector.measure.ncu.attach import Profiled
+    from inspector.measure.ncu.attach import ProfiledRecording
     from inspector.reader.reader import Reader
     from inspector.tui.program.live import Live, Opener
 
@@ -141,7 +141,7 @@ def browse(opener: Opener, name: str, live: Live | None = None) -> None:
     run_tui(opener, name, live)
 
 
-def following(opened: Profiled) -> Live | None:
+def following(opened: ProfiledRecording) -> Live | None:
     """What tells how a recording grows that another process still writes; None if none does."""
     from inspector.sources.running import Follower, grows
     from inspector.tui.program.live import Live

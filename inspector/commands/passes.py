@@ -91,7 +91,11 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
             seconds=args.limit,
             say=lambda text: say(f"{text} …"),
         )
-        settings = (pass_list.target or "", tables.config(variant), f"Triton {pass_list.triton}")
+        settings = (
+            pass_list.target or "",
+            tables.config_text(variant),
+            f"Triton {pass_list.triton}",
+        )
         head = [kernel.demangled, variant.id, *settings]
         owner |= {"kernel": kernel.name, "variant": variant.id}
     pass_filter = PassFilter(args.stage, args.introduces, args.removes, args.full or args.json)

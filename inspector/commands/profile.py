@@ -234,7 +234,9 @@ def _print(
         if not lines:
             say("no GPU's work was recorded, so there is no timeline")
     else:
-        lines = list(profile_report.whole(profile, window_count, rec.mode, out.width, args.top))
+        lines = list(
+            profile_report.profile_lines(profile, window_count, rec.mode, out.width, args.top)
+        )
     for line in lines:
         out.print(line, soft_wrap=True)
 
@@ -246,7 +248,7 @@ def _timeline(profile: Profile, rec: Recording, width: int) -> list[Text]:
 
     if not profile.timeline:
         return []
-    drawn = timeline.lines(timeline.named(profile_streams(profile), rec), width)
+    drawn = timeline.lines(timeline.named_timeline(profile_streams(profile), rec), width)
     return [line.text for line in drawn]
 
 

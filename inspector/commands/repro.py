@@ -33,7 +33,7 @@ from inspector.export.repro.script import (
     triton_script,
 )
 from inspector.measure.recorded_launch import chosen_call, default_call
-from inspector.measure.time.planning import again
+from inspector.measure.time.planning import replayable_calls
 from inspector.reader.query import select, select_calls, select_one
 from inspector.reader.reader import Reader
 from inspector.reader.tables import table
@@ -100,7 +100,7 @@ def _script(reader: Reader, selector: str | None, args: argparse.Namespace) -> d
     kernel, variant = _select_variant(reader, selector)
     need_compiled(kernel, variant)
     if kernel.origin in (Origin.NVCC, Origin.FILE, Origin.CPP):
-        calls = again(recording, events.events, [(kernel, variant)], ())
+        calls = replayable_calls(recording, events.events, [(kernel, variant)], ())
         functions = [a.call for a in calls if a.call.kind == "extension"]
         if not functions:
             raise UsageError(

@@ -181,14 +181,14 @@ def _times(reader: Reader, path: Path, python: str | None) -> None:
     # Imported here: most runs are not timed.
     from inspector.commands.time import keep, print_times
     from inspector.measure.time import take
-    from inspector.measure.time.take import TimeWish
+    from inspector.measure.time.take import BenchmarkOptions
 
     rec = reader.recording
-    wish = TimeWish(
+    wish = BenchmarkOptions(
         seconds=TIME_SECONDS, limit=TIME_LIMIT, calls=sys.maxsize, python=python, budget=TIME_BUDGET
     )
     try:
-        prepared = take.ready(reader, path, rec.variants(), wish, rec.calls)
+        prepared = take.prepare(reader, path, rec.variants(), wish, rec.calls)
         session = take.take(reader, path, prepared, wish, say)
     except (PtxviewError, OSError) as error:
         why = error.message if isinstance(error, PtxviewError) else str(error)

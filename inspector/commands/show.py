@@ -30,7 +30,7 @@ from inspector.commands.common import JSON, KERNEL, NCU, flag, option, say, take
 from inspector.estimate.launches import launch_evidence
 from inspector.listing.language import language_of
 from inspector.listing.line import Function, Line, Listing
-from inspector.measure.ncu.attach import Profiled
+from inspector.measure.ncu.attach import ProfiledRecording
 from inspector.reader.listings import decode
 from inspector.reader.query import select_graph, select_one
 from inspector.reader.reader import Reader
@@ -89,7 +89,7 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     if graph is not None:
         return _graph(reader, graph, args)
     kernel, variant = select_one(reader.recording, selector)
-    for line in tables.lines(kernel, variant) if not args.json else ():
+    for line in tables.failure_lines(kernel, variant) if not args.json else ():
         say(line)
     stage = Stage(args.stage) if args.stage else _default(variant)
     beside_stage = Stage(args.beside) if args.beside else None
@@ -168,7 +168,7 @@ def _of_file(files: Mapping[str, Variant], variant: Variant, name: str | None) -
     raise UsageError(f"{name} is no file that this kernel was fused from", hint)
 
 
-def _opened(path: str | None, args: argparse.Namespace) -> Profiled:
+def _opened(path: str | None, args: argparse.Namespace) -> ProfiledRecording:
     """What is to be shown; PTX that stands alone with the machine code that ptxas makes of it."""
     if path == "-":
         recording = _standard_input(args.language)
@@ -231,9 +231,9 @@ def _execute(reader: Reader, kernel: Kernel, variant: Variant, args: argparse.Na
         return
     # Imported here: few run anything.
     from inspector.execute.calls.tracing import trace_launch
-    from inspector.measure.recorded_launch import LaunchWish, choose_launch
+    from inspector.measure.recorded_launch import LaunchOverrides, choose_launch
 
-    call = choose_launch(reader, kernel, variant, LaunchWish())
+    call = choose_launch(reader, kernel, variant, LaunchOverrides())
     launched = trace_launch(
         call.program,
         call.launch,
@@ -291,7 +291,7 @@ def _graph(reader: Reader, graph: Graph, args: argparse.Namespace) -> int:
             for graph_stage in available
         }
         return common.print_brief(brief.graph(reader.recording.path, graph, sizes), args.json)
-    for sentence in tables.of_graph(graph) if not args.json else ():
+    for sentence in tables.graph_failure(graph) if not args.json else ():
         say(sentence)
     # JSON has the whole text; a terminal shows its operations.
     usual = Stage.OUTPUT_CODE if args.json or args.lines is not None else Stage.OPERATIONS
@@ -398,7 +398,7 @@ def _print_beside(
     stage, name, other = titles
     other_lines = {line.n: line for line in listing.lines}
     out, heads = printing.out(), (f"{stage.value}: {name}", other.value)
-    table = tables.beside(lines, other_lines, links, out.width, heads)
+    table = tables.side_by_side(lines, other_lines, links, out.width, heads)
     if not common.confirmed(table.row_count):
         return Exit.OK
     out.print(table)
@@ -419,15 +419,17 @@ def _annotated(
         return Exit.OK
     width = printing.out().width
     annotations = replace(reader.line_annotations(variant, stage), estimated=estimated)
-    title = (kernel.demangled, variant.id, variant.target or "", tables.config(variant))
+    title = (kernel.demangled, variant.id, variant.target or "", tables.config_text(variant))
     rows = [("", row) for row in card.lines(reader.card(variant), min(width, 100))]
     evidence = launch_evidence(reader)
     time = evidence.launch_time(kernel, variant)
-    timing = evidence.times.of(kernel, variant)
+    timing = evidence.times.representative(kernel, variant)
     if time is not None:
         rows.append(("time", f"{time.text} a launch ({time.meaning})"))
     if timing is not None:
-        how = timings.how(timing, timings.age(timing.taken, datetime.datetime.now(datetime.UTC)))
+        how = timings.measurement_text(
+            timing, timings.age(timing.taken, datetime.datetime.now(datetime.UTC))
+        )
         rows.append(("", shown(f"{timings.duration(timing.median_us)} µs {how}")))
     rows += [("not known", shown(why)) for why in reader.lacking(variant)]
     legend = card.legend(annotations, stage)
@@ -456,7 +458,7 @@ def _part(
 
 
 def _json(
-    profiled: Profiled,
+    profiled: ProfiledRecording,
     kernel: Kernel,
     variant: Variant,
     stage: Stage,
@@ -480,7 +482,7 @@ def _json(
 
 
 def _line_values(
-    profiled: Profiled,
+    profiled: ProfiledRecording,
     variant: Variant,
     stage: Stage,
     lines: Iterable[Line],
@@ -504,7 +506,7 @@ def _line_values(
 
 
 def _functions(
-    profiled: Profiled, kernel: Kernel, variant: Variant, stage: Stage, listing: Listing
+    profiled: ProfiledRecording, kernel: Kernel, variant: Variant, stage: Stage, listing: Listing
 ) -> Iterator[dict[str, object]]:
     """JSON of each function of a listing; there may be thousands."""
     reader = profiled.reader
@@ -523,11 +525,11 @@ def _functions(
             continue
         yield _function(profiled, pair[0], pair[1], function)
         if pair[1] is not variant:
-            reader.pass_over(pair[1])
+            reader.forget_analysis(pair[1])
 
 
 def _function(
-    profiled: Profiled, kernel: Kernel, variant: Variant, function: Function
+    profiled: ProfiledRecording, kernel: Kernel, variant: Variant, function: Function
 ) -> dict[str, object]:
     """One kernel of a listing with its resources, hints, card and newest time."""
     reader = profiled.reader
@@ -544,7 +546,7 @@ def _function(
     evidence = launch_evidence(reader)
     return {
         **out,
-        "timing": timings.timing(evidence.times.of(kernel, variant)),
+        "timing": timings.timing(evidence.times.representative(kernel, variant)),
         "launch_time": timings.launch_json(evidence.launch_time(kernel, variant)),
     }
 
@@ -573,20 +575,20 @@ def _print_brief_kernel(
     findings = reader.findings(variant)
     time = launch_evidence(reader).launch_time(kernel, variant)
     resources = reader.resources(variant)
-    first = brief.glance(variant, resources, reader.hint_count(variant), time)
+    first = brief.quick_figures(variant, resources, reader.hint_count(variant), time)
     hottest: list[dict[str, Any]] = []
     for region in regions(reader, variant, stage):
         lines = listing.between(region.first, region.last)
         text = next((line.text.strip() for line in lines if line.opcode is not None), "")
-        source = region.source and jsons.members(region.source, "file line")
-        fields = jsons.members(region, "first last by percent depth live")
+        source = region.source and jsons.pick_fields(region.source, "file line")
+        fields = jsons.pick_fields(region, "first last by percent depth live")
         hottest.append({**fields, "text": text, "source": source})
     value = brief.kernel(
         (reader.recording.path, common.handle(reader.recording, kernel, variant)),
         kernel,
         variant,
         stage,
-        brief.figures(variant, first, resources, reader.card(variant), findings),
+        brief.all_figures(variant, first, resources, reader.card(variant), findings),
         [_size(reader, variant, other_stage) for other_stage in jsons.ordered(variant.stages)],
         findings,
         hottest,

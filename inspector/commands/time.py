@@ -34,17 +34,17 @@ from inspector.measure.time.results import (
     with_amounts,
 )
 from inspector.measure.time.take import (
-    TimeWish,
+    BenchmarkOptions,
     device_peaks,
     fixed,
-    own,
+    is_own,
+    prepare,
     race,
-    ready,
     store,
     sweep,
     take,
 )
-from inspector.reader.query import Found, select, select_calls, select_one
+from inspector.reader.query import KernelVariant, select, select_calls, select_one
 from inspector.reader.reader import Reader
 from inspector.recording.layout import is_recording, record_file
 from inspector.report import jsons, races, timings
@@ -92,7 +92,9 @@ def time_script(args: argparse.Namespace) -> int:
     if args.csv is not None and (args.csv.is_dir() or not args.csv.parent.is_dir()):
         raise UsageError(f"{args.csv} cannot be written: its folder does not exist, or it is one")
     sizes = [{swept: value, **size} for value in values] if swept else [size]
-    wish = TimeWish(args.stopwatch, args.cache, args.seconds, args.limit, python=args.python)
+    wish = BenchmarkOptions(
+        args.stopwatch, args.cache, args.seconds, args.limit, python=args.python
+    )
     result = race(Path(args.words[0]), sizes, swept, wish, printing.narrate)
     if args.csv is not None:
         common.write(args.csv, races.csv_text(result))
@@ -105,12 +107,12 @@ def time_script(args: argparse.Namespace) -> int:
     peaks = device_peaks(result.session.device.get("name"))
     out.print(timings.heading(result.session))
     if len(sizes) > 1:
-        draw(races.swept(result, peaks), "no plot: no variant agrees and has a time")
+        draw(races.sweep_figure(result, peaks), "no plot: no variant agrees and has a time")
     # Of a sweep, the largest size; the others are in the plot, the CSV and the JSON.
     rows = [r for r in result.rows if r.call == len(sizes) - 1]
     printing.lines(["", races.race_title(result, rows)])
     out.print(races.race_table(rows, out.width))
-    printing.lines([*races.launched(rows), *races.race_footnotes(result)])
+    printing.lines([*races.launched_kernels(rows), *races.race_footnotes(result)])
     if args.roofline:
         draw(races.roofline(result, peaks), NO_ROOFLINE)
     return status
@@ -197,8 +199,10 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
         return _estimated(args, reader, words)
     if args.stored:
         return _stored(path, (selected, calls) if words else None, args.json)
-    wish = TimeWish(args.stopwatch, args.cache, args.seconds, args.limit, args.calls, args.python)
-    prepared = ready(reader, path, selected, wish, calls)
+    wish = BenchmarkOptions(
+        args.stopwatch, args.cache, args.seconds, args.limit, args.calls, args.python
+    )
+    prepared = prepare(reader, path, selected, wish, calls)
     if args.bytes or args.flops:
         count = len(prepared.plan.launches) + len(prepared.calls)
         if count != 1:
@@ -206,7 +210,7 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
                 f"--bytes and --flops are of one launch, and {count} are to be timed",
                 "Name a variant by its id, with --calls 1.",
             )
-    if not args.trust and not own(reader.recording):
+    if not args.trust and not is_own(reader.recording):
         ask(path, prepared.python)
     session = take(reader, path, prepared, wish, printing.narrate)
     session = with_amounts(session, args.bytes, args.flops)
@@ -244,7 +248,7 @@ def _estimated(args: argparse.Namespace, reader: Reader, words: list[str]) -> in
 
 def selected_launches(
     reader: Reader, words: list[str]
-) -> tuple[tuple[Found, ...], tuple[Call, ...]]:
+) -> tuple[tuple[KernelVariant, ...], tuple[Call, ...]]:
     """The variants and the calls that the words name, each once; all without words.
 
     A word is KERNEL, a graph's id, an extension's function or its module. Raises ``UsageError``.
@@ -252,7 +256,7 @@ def selected_launches(
     recording = reader.recording
     if not words:
         return recording.variants(), recording.calls
-    out: dict[tuple[str, str], Found] = {}
+    out: dict[tuple[str, str], KernelVariant] = {}
     calls: dict[int, Call] = {}
     for word in words:
         named = select_calls(recording, word)
@@ -287,7 +291,9 @@ def keep(path: Path, session: Session) -> None:
         printing.narrate(f"the times are not kept: {record_file(path)}: {error.strerror or error}")
 
 
-def _stored(path: Path, only: tuple[tuple[Found, ...], tuple[Call, ...]] | None, json: bool) -> int:
+def _stored(
+    path: Path, only: tuple[tuple[KernelVariant, ...], tuple[Call, ...]] | None, json: bool
+) -> int:
     stored_sessions = sessions(path)
     if only is not None:
         named = {*(v.id for _, v in only[0]), *(c.name for c in only[1])}

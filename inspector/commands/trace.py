@@ -24,14 +24,14 @@ from inspector.execute.calls.stepper import Stepper
 from inspector.execute.calls.tracing import (
     BUDGET,
     SECONDS,
+    BlockSelection,
     Triple,
-    Wanted,
     parse_place,
     parse_sizes,
     trace_block,
     trace_launch,
 )
-from inspector.measure.recorded_launch import ChosenLaunch, LaunchWish, choose_launch
+from inspector.measure.recorded_launch import ChosenLaunch, LaunchOverrides, choose_launch
 from inspector.reader import tables as reference
 from inspector.report import card, step, tables
 from inspector.report import trace as report
@@ -88,7 +88,7 @@ def chosen_launch(args: argparse.Namespace) -> ChosenLaunch:
     reader, kernel, variant = common.choose(args)
     need_compiled(kernel, variant)
     arrays = {} if args.inputs is None else read_arrays(args.inputs)
-    wish = LaunchWish(args.call, args.grid, args.threads, args.shared, arrays, args.seed)
+    wish = LaunchOverrides(args.call, args.grid, args.threads, args.shared, arrays, args.seed)
     return choose_launch(reader, kernel, variant, wish)
 
 
@@ -143,7 +143,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def blocks_option(text: str) -> Wanted:
+def blocks_option(text: str) -> BlockSelection:
     """``all``, ``50``, ``3,1,0``."""
     if text in ("all", "auto"):
         return text
@@ -181,7 +181,7 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     differing = approximations(call.program, reference.table("approximate"))
     traced = report.TracedKernel(call, launched, totals, differing)
     executed = launched.executed
-    findings = () if executed is None else reader.counted(variant, executed)
+    findings = () if executed is None else reader.hints_from_counts(variant, executed)
     changed = (args.call, args.inputs, args.grid, args.threads, args.shared)
     as_recorded = call.recorded is not None and all(change is None for change in changed)
     if executed is not None and as_recorded and args.blocks in ("auto", "all"):
@@ -199,7 +199,7 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
             _labelled(report.fault_rows(traced, launched.fault), "red")
         _labelled(report.summary(traced), "dim")
         printing.rows(card.hints(findings))
-        _print_lines(call, stage, listed, args.bars, launched.inputs.at)
+        _print_lines(call, stage, listed, args.bars, launched.inputs.buffer_at)
     if launched.spent is not None:
         option = f"--budget {2 * args.budget}"
         if launched.spent.seconds is not None:
@@ -214,7 +214,7 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
 
 def _print_head(call: ChosenLaunch) -> None:
     variant = call.variant
-    words = (call.kernel.demangled, variant.id, variant.target, tables.config(variant))
+    words = (call.kernel.demangled, variant.id, variant.target, tables.config_text(variant))
     printing.rows([Text(shown("  ".join(filter(None, words))), "bold")])
 
 
@@ -223,7 +223,7 @@ def _print_lines(
     stage: Stage,
     lines: tuple[ExecutedLine, ...],
     drawn: str,
-    location: report.Where,
+    location: report.TensorAt,
 ) -> None:
     printing.rows([Text()])
     if not lines:

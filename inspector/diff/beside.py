@@ -149,30 +149,38 @@ def rows_beside(
     ``silent`` lines of each side (locations, comments, blanks) are shown as equal wherever they
     stand. So are two lines that read the same: only the definitions of their operands differ.
     """
+    a_lines, b_lines = lines
+    a_silent, b_silent = silent
     parted = [part for hunk in stretches for part in _parts(_loud(hunk), lines)]
     for op, a, b, partner in matching.rows(parted):
         if op is Op.MOVED:
             yield BesideRow(Sign.MOVED_HERE if a is None else Sign.MOVED_AWAY, a, b, partner)
-            continue
-        quiet = (a is None or a in silent[0], b is None or b in silent[1])
-        a_line = None if a is None else lines[0][a - 1]
-        b_line = None if b is None else lines[1][b - 1]
-        related = a_line is None or b_line is None or _related(a_line, b_line)
-        if op is Op.EQUAL or (all(quiet) and related):
+        elif op is Op.EQUAL:
             yield BesideRow(Sign.EQUAL, a, b)
-        elif any(quiet):
-            if a is not None:
-                yield BesideRow(Sign.EQUAL if quiet[0] else Sign.DELETED, a, None)
-            if b is not None:
-                yield BesideRow(Sign.EQUAL if quiet[1] else Sign.INSERTED, None, b)
-        elif (
-            a_line is not None
-            and b_line is not None
-            and _without_addresses(a_line.text) == _without_addresses(b_line.text)
-        ):
-            yield BesideRow(Sign.EQUAL, a, b)
+        elif b is None:
+            yield BesideRow(Sign.EQUAL if a in a_silent else Sign.DELETED, a, None)
+        elif a is None:
+            yield BesideRow(Sign.EQUAL if b in b_silent else Sign.INSERTED, None, b)
         else:
-            yield BesideRow(Sign.CHANGED if related else Sign.UNLIKE, a, b)
+            pair = (a_lines[a - 1], b_lines[b - 1])
+            yield from _replaced(a, b, pair, (a in a_silent, b in b_silent))
+
+
+def _replaced(
+    a: int, b: int, pair: tuple[Line, Line], silent: tuple[bool, bool]
+) -> Iterator[BesideRow]:
+    """The row of two lines that differ; two rows if one of them is silent."""
+    a_line, b_line = pair
+    related = _related(a_line, b_line)
+    if all(silent) and related:
+        yield BesideRow(Sign.EQUAL, a, b)
+    elif any(silent):
+        yield BesideRow(Sign.EQUAL if silent[0] else Sign.DELETED, a, None)
+        yield BesideRow(Sign.EQUAL if silent[1] else Sign.INSERTED, None, b)
+    elif _without_addresses(a_line.text) == _without_addresses(b_line.text):
+        yield BesideRow(Sign.EQUAL, a, b)
+    else:
+        yield BesideRow(Sign.CHANGED if related else Sign.UNLIKE, a, b)
 
 
 def loud(hunks: Iterable[Hunk]) -> list[Hunk]:

@@ -8,7 +8,7 @@ the other.
 """
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from hashlib import blake2b, sha256
 from typing import NamedTuple
 
@@ -62,23 +62,28 @@ def read_source(
 ) -> Forms:
     """The forms of ``texts``, the first of which is line ``first``; no names."""
     python = any(line.base in ("def", "import", "from") for line in listing.lines)
-    comments = _PYTHON if python else _CUDA
-    mark = "#" if python else "/"
-    out: list[CanonicalForm] = []
+    forms: list[CanonicalForm] = []
     for line in listing.lines[first - 1 : first - 1 + len(texts)]:
         if line.kind is Kind.COMMENT or line.kind is Kind.BLANK:
             continue
         text = line.text.rstrip()
-        # a line without a statement is within a string: every blank counts
+        # A line without a statement is within a string: every blank counts.
         if line.base is not None or line.defs or line.uses:
-            if mark in text:
-                text = comments.sub(lambda m: m[1] or "", text).rstrip()
-            indent = text[: len(text) - len(text.lstrip())] if python else ""
-            pieces = _PIECES.split(text)
-            pieces[::2] = [" ".join(p.split()) if p.split() else p[:1] for p in pieces[::2]]
-            text = indent + "".join(pieces).strip()
-        out.append(CanonicalForm(line.n, text, ()))
-    return Forms(first, first - 1 + len(texts), tuple(out), language="source")
+            text = _source_key(text, python)
+        forms.append(CanonicalForm(line.n, text, ()))
+    return Forms(first, first - 1 + len(texts), tuple(forms), language="source")
+
+
+def _source_key(text: str, python: bool) -> str:
+    """A line without comments and needless blanks; of Python with its indentation."""
+    if ("#" if python else "/") in text:
+        comments = _PYTHON if python else _CUDA
+        text = comments.sub(lambda m: m[1] or "", text).rstrip()
+    indent = text[: len(text) - len(text.lstrip())] if python else ""
+    pieces = _PIECES.split(text)
+    # Every other piece is a string.
+    pieces[::2] = [" ".join(piece.split()) or piece[:1] for piece in pieces[::2]]
+    return indent + "".join(pieces).strip()
 
 
 # -- names without digests ------------------------------------------------------------------------
@@ -123,50 +128,76 @@ _DEBUG = re.compile(r"\s*+\.section\s++\.debug")
 def read_ptx(
     listing: Listing, texts: list[str], first: int, function: Function | None, aliases: Aliases
 ) -> Forms:
-    declared_names: set[str] = set()
-    for line in texts:
-        label = LABEL.match(line.lstrip(" \t{")) if ":" in line else None
-        if label is not None and not label[1].startswith(("%", "$L")):
-            declared_names.add(label[1])
-        if ".reg" in line:
-            for declaration in register_declarations(line):
-                declared_names.update(name for name, _ in declaration.names if name[0] != "%")
-    # beside registers and labels of compilers, any word may be a name
-    split = (
-        re.compile(rf"({_NAMES}|(?<![\w$%.])[A-Za-z_][\w$]*+)").split if declared_names else _PLAIN
-    )
+    declared_names = _declared_names(texts)
+    split = _PLAIN
+    if declared_names:
+        # Beside registers and labels of compilers, any word may be a name.
+        split = re.compile(rf"({_NAMES}|(?<![\w$%.])[A-Za-z_][\w$]*+)").split
     registers = _PtxRegisters()
     name = function.name if function else ""
     own_name = re.compile(rf"(?<![\w$]){re.escape(name)}(?=_param_|_return_|(?![\w$]))")
-    out: list[CanonicalForm] = []
+    forms: list[CanonicalForm] = []
     quiet: dict[int, str] = {}
     comment = False
-    debug = depth = 0  # open braces; of a debugging section -1 before the first one
+    depth = 0
+    debug_section = _DebugSection()
     for n, text in enumerate(texts, first):
         if comment or "/" in text:
             text, comment = strip(text, comment)
         key = text.strip()
         if not key:
             continue
-        if debug < 0 and key[0] != "{":
-            debug = 0
-        opened = key.count("{") - key.count("}")
-        if debug or _DEBUG.match(key):
-            debug = max(debug, 0) + opened
-            debug = 0 if "}" in key and debug <= 0 else debug or -1
+        if debug_section.has(key):
             quiet[n] = ".section"
         elif key[0] in ".@$" and (located := _LOCATION.match(key)):
             quiet[n] = located[1] or located[2] or "label"
         elif ".reg" in key and (declared := REGISTERS.search(key)):
-            out.append(CanonicalForm(n, registers.declare(key, declared, depth), ()))
-            depth += opened
+            forms.append(CanonicalForm(n, registers.declare(key, declared, depth), ()))
+            depth += key.count("{") - key.count("}")
         else:
-            depth += opened
+            depth += key.count("{") - key.count("}")
             del registers.scopes[max(1, depth + 1) :]
             if name and name in key:
                 key = own_name.sub(SELF, key)
-            out.append(registers.form(n, split(without_digests(key)), declared_names))
-    return Forms(first, first - 1 + len(texts), tuple(out), quiet, registers.classes, {}, "ptx")
+            forms.append(registers.form(n, split(without_digests(key)), declared_names))
+    last = first - 1 + len(texts)
+    return Forms(first, last, tuple(forms), quiet, registers.classes, {}, "ptx")
+
+
+def _declared_names(texts: Iterable[str]) -> set[str]:
+    """Labels and registers that are written without a compiler's prefix."""
+    names: set[str] = set()
+    for text in texts:
+        label = LABEL.match(text.lstrip(" \t{")) if ":" in text else None
+        if label is not None and not label[1].startswith(("%", "$L")):
+            names.add(label[1])
+        if ".reg" in text:
+            for declaration in register_declarations(text):
+                names.update(name for name, _ in declaration.names if name[0] != "%")
+    return names
+
+
+class _DebugSection:
+    """Follows sections of debugging information; ``.section .debug_str {`` to its brace."""
+
+    def __init__(self) -> None:
+        self._inside = False
+        self._depth = 0
+        """Open braces; 0 before the first one."""
+
+    def has(self, key: str) -> bool:
+        """Whether the next line, without comments, is of such a section."""
+        if self._inside and not self._depth and key[0] != "{":
+            self._inside = False
+        if not self._inside:
+            if not _DEBUG.match(key):
+                return False
+            self._inside = True
+            self._depth = 0
+        self._depth += key.count("{") - key.count("}")
+        if "}" in key and self._depth <= 0:
+            self._inside = False
+        return True
 
 
 class _PtxRegisters:
@@ -220,6 +251,8 @@ _JUMP = re.compile(
 _RETURN = re.compile(r"\bMOV[\w.]*+ (?:(?!\bMOV)[^;])*?\b(0x[0-9a-f]{1,15})\s*+;")
 _PTXAS_NAME = re.compile(r"\$__internal_\d++_[\w$]++")
 _SASS_LOCATION = re.compile(r"\s*+//##")
+_ADDRESS_CHARACTERS = 16
+"""Characters of an address from which on it is none of a function's."""
 
 
 def read_sass(
@@ -228,48 +261,73 @@ def read_sass(
     name = function.name if function else ""
     own_name = re.compile(rf"(?<![\w$]){re.escape(name)}(?![\w$])")
     lines = listing.lines[first - 1 : first - 1 + len(texts)]
-    jumped: set[int] = set()
-    if not any("`(" in text for text in texts):  # no labels
-        targets = (m[1] for text in texts if (m := _JUMP.search(text)))
-        jumped = {int(address, 16) for address in targets if len(address) < 16}
+    jumped = _jump_targets(texts)
     classes: dict[str, str] = {}
     if any("CALL" in text for text in texts):
         returns, calls = _calls(lines, name)
         jumped |= returns
-        classes = {"": "ABI"} if calls else {}
-    out: list[CanonicalForm] = []
+        if calls:
+            classes = {"": "ABI"}
+    forms: list[CanonicalForm] = []
     quiet: dict[int, str] = {}
     for line in lines:
         if line.kind in (Kind.COMMENT, Kind.BLANK):
             if _SASS_LOCATION.match(line.text):
                 quiet[line.n] = "//##"
             continue
-        extra: tuple[str, ...] = ()
-        operands: tuple[str, ...] = ()
         key = _SASS_COMMENT.sub("", line.text)
+        names: list[str] = []
+        operands: tuple[str, ...] = ()
         if line.kind is Kind.INSTRUCTION:
             operands = (*line.defs, *line.uses)
-            jump = (_JUMP.search(key) or _RETURN.search(key)) if jumped else None
-            if jump and (jump.re is _JUMP or int(jump[1], 16) in jumped):
-                key = key[: jump.start(1)] + HOLE + key[jump.end(1) :]
-                extra = (f"@{int(jump[1], 16)}" if len(jump[1]) < 16 else jump[1],)
-            if line.address in jumped:
-                extra += (f"@{line.address}",)
+            key, names = _without_addresses(line, key, jumped)
         else:
             key = key.partition("//")[0]
         if name and name in key:
             key = own_name.sub(SELF, key)
-        # functions that ptxas added are numbered
+        # Functions that ptxas added are numbered.
         if "__internal_" in key and not key.lstrip().startswith((".size", ".type")):
-            extra += tuple(_PTXAS_NAME.findall(key))
-        key = without_digests(key)
-        parts = _SPLIT(key) if ".L" in key else _REGISTERS(key)
-        names = parts[1::2]
-        if len(operands) > len(names):
-            names += [register for register in operands if register not in names]
-        key = " ".join(HOLE.join(parts[::2]).split())
-        out.append(CanonicalForm(line.n, key, (*names, *extra)))
-    return Forms(first, first - 1 + len(texts), tuple(out), quiet, classes, {}, "sass")
+            names += _PTXAS_NAME.findall(key)
+        forms.append(_sass_form(line.n, without_digests(key), operands, names))
+    last = first - 1 + len(texts)
+    return Forms(first, last, tuple(forms), quiet, classes, {}, "sass")
+
+
+def _jump_targets(texts: Sequence[str]) -> set[int]:
+    """The addresses that instructions jump to, where these are not labels."""
+    targets: set[int] = set()
+    if any("`(" in text for text in texts):
+        return targets
+    for text in texts:
+        jump = _JUMP.search(text)
+        if jump and len(jump[1]) < _ADDRESS_CHARACTERS:
+            targets.add(int(jump[1], 16))
+    return targets
+
+
+def _without_addresses(line: Line, key: str, jumped: Container[int]) -> tuple[str, list[str]]:
+    """An instruction with a hole for the address that it goes to; that address as a name, and its
+    own if something jumps there."""
+    names = []
+    jump = (_JUMP.search(key) or _RETURN.search(key)) if jumped else None
+    if jump and (jump.re is _JUMP or int(jump[1], 16) in jumped):
+        key = key[: jump.start(1)] + HOLE + key[jump.end(1) :]
+        long = len(jump[1]) >= _ADDRESS_CHARACTERS
+        names.append(jump[1] if long else f"@{int(jump[1], 16)}")
+    if line.address in jumped:
+        names.append(f"@{line.address}")
+    return key, names
+
+
+def _sass_form(
+    n: int, key: str, operands: Sequence[str], further_names: Sequence[str]
+) -> CanonicalForm:
+    """Names are registers and labels as written, registers that are meant, and further ones."""
+    parts = _SPLIT(key) if ".L" in key else _REGISTERS(key)
+    names = parts[1::2]
+    if len(operands) > len(names):
+        names += [register for register in operands if register not in names]
+    return CanonicalForm(n, " ".join(HOLE.join(parts[::2]).split()), (*names, *further_names))
 
 
 def _calls(lines: Sequence[Line], name: str) -> tuple[set[int], bool]:
@@ -316,15 +374,15 @@ def read_ir(
 ) -> Forms:
     """The forms of ``texts``, the first of which is line ``first``, of MLIR or LLVM IR."""
     llvm = listing.language == "llvm"
-    mark, comments, split = (";", _LLVM_COMMENT, _LLVM_NAMES) if llvm else ("//", _COMMENT, _MLIR)
+    comment_sign = ";" if llvm else "//"
+    comments = _LLVM_COMMENT if llvm else _COMMENT
     name = function.name if function else ""
     own_name = re.compile(rf"(?<=@){re.escape(name)}(?![\w$.])")
-    out: list[CanonicalForm] = []
+    forms: list[CanonicalForm] = []
     quiet: dict[int, str] = {}
-    versions: dict[str, str] = {}
-    seen_names: set[str] = set()
+    values = _MlirValues()
     for n, text in enumerate(texts, first):
-        if mark in text:
+        if comment_sign in text:
             text = comments.sub(lambda m: m[1] or "", text)
         key = text.strip()
         if not key:
@@ -332,42 +390,69 @@ def read_ir(
         if key[0] in "#!" and (kind := _quiet(key)):
             quiet[n] = kind
             continue
-        if llvm and "!dbg" in key:
-            key = _DBG.sub("", key)
-        elif not llvm and "loc(" in key:
-            key = without_locations(key)
+        key = _without_places(key, llvm)
         if name and name in key:
             key = own_name.sub(SELF, key)
         if "_" in key:
             key = without_digests(key)
         if llvm and text[0] not in " \t" and (label := _LLVM_LABEL.match(key)):
             block = "%" + label[1].strip('"')
-            out.append(CanonicalForm(n, HOLE + key[label.end(1) :], (block,)))
+            forms.append(CanonicalForm(n, HOLE + key[label.end(1) :], (block,)))
             continue
-        first_part, *tail = split(key)
-        parts = [first_part]
-        for value, between in zip(tail[::2], tail[1::2], strict=True):
-            if value[0] in "#!" and value not in aliases:  # looks like an alias: text
-                parts[-1] += value + between
-            else:
-                parts += (value, between)
-        names = parts[1::2]
-        if not llvm:  # a value of a region may have the name of another's
-            for value in listing.lines[n - 1].defs:
-                value = value.partition("#")[0]
-                if value in seen_names and versions.get(value, "").partition("@")[2] != str(n):
-                    versions[value] = f"{value}@{n}"
-            seen_names.update(names)
-            names = [versions.get(name, name) for name in names]
-        out.append(CanonicalForm(n, " ".join(HOLE.join(parts[::2]).split()), tuple(names)))
+        texts_between, names = _split_names(key, llvm, aliases)
+        if not llvm:
+            names = values.distinct(n, names, listing.lines[n - 1].defs)
+        key = " ".join(HOLE.join(texts_between).split())
+        forms.append(CanonicalForm(n, key, tuple(names)))
     last = first - 1 + len(texts)
-    return Forms(first, last, tuple(out), quiet, {}, aliases, "llvm" if llvm else "mlir")
+    return Forms(first, last, tuple(forms), quiet, {}, aliases, "llvm" if llvm else "mlir")
+
+
+def _without_places(key: str, llvm: bool) -> str:
+    """A line without the locations of its source."""
+    if llvm:
+        return _DBG.sub("", key) if "!dbg" in key else key
+    return without_locations(key) if "loc(" in key else key
+
+
+def _split_names(key: str, llvm: bool, aliases: Aliases) -> tuple[list[str], list[str]]:
+    """The names in a line, and the texts between them; what only looks like an alias is text."""
+    parts = _LLVM_NAMES(key) if llvm else _MLIR(key)
+    texts = [parts[0]]
+    names = []
+    for name, text in zip(parts[1::2], parts[2::2], strict=True):
+        if name[0] in "#!" and name not in aliases:
+            texts[-1] += name + text
+        else:
+            names.append(name)
+            texts.append(text)
+    return texts, names
+
+
+class _MlirValues:
+    """Tells values apart: one of a region may have the name of another's."""
+
+    def __init__(self) -> None:
+        self._versions: dict[str, str] = {}
+        self._seen: set[str] = set()
+
+    def distinct(self, n: int, names: Sequence[str], defined: Iterable[str]) -> list[str]:
+        """Names of line ``n``, those with the line of their definition that were used above."""
+        version = f"@{n}"
+        for value in defined:
+            value = value.partition("#")[0]
+            if value in self._seen:
+                self._versions[value] = value + version
+        self._seen.update(names)
+        return [self._versions.get(name, name) for name in names]
 
 
 def _quiet(key: str) -> str:
     """What kind of location or debugging information a line is; "" for code."""
     if key[0] == "#":
-        return "#loc" if _LOC_ALIAS.match(key) else key[:5] if key.startswith("#dbg_") else ""
+        if _LOC_ALIAS.match(key):
+            return "#loc"
+        return key[:5] if key.startswith("#dbg_") else ""
     value = key.partition("=")[2].lstrip()
     return "!DI" if _DEBUG_ROOT.match(key) or _DEBUG_NODE.match(value) else ""
 
@@ -422,24 +507,34 @@ def _resolved(
 def aliases_of(listing: Listing) -> Aliases:
     """Definitions of MLIR's aliases, or of LLVM's attributes, metadata and types, of which debug
     nodes are ``DI``."""
-    defined: dict[str, str] = {}
     if listing.language in ("ttir", "ttgir"):
-        for line in listing.lines:
-            match = _ALIAS.match(line.text.strip()) if line.label else None
-            if match and not match[2].startswith("loc("):
-                defined.setdefault(match[1], without_locations(match[2]))
-        return _resolved(defined, _MLIR)
+        return _resolved(_mlir_definitions(listing), _MLIR)
+    if listing.language == "llvm":
+        return _resolved(_llvm_definitions(listing), _LLVM_NAMES)
+    return {}
+
+
+def _mlir_definitions(listing: Listing) -> dict[str, str]:
+    definitions: dict[str, str] = {}
+    for line in listing.lines:
+        match = _ALIAS.match(line.text.strip()) if line.label else None
+        if match and not match[2].startswith("loc("):
+            definitions.setdefault(match[1], without_locations(match[2]))
+    return definitions
+
+
+def _llvm_definitions(listing: Listing) -> dict[str, str]:
+    definitions: dict[str, str] = {}
     inside = False
-    for text in listing.text.split("\n") if listing.language == "llvm" else ():
+    for text in listing.text.split("\n"):
         if inside or text.startswith("define "):
             inside = text[:1] != "}"
             continue
-        definition = _LLVM_DEFINED.match(text) if text[:1] in "#!%a" else None
-        if definition and (definition[1][0] != "%" or definition[2].startswith("type")):
-            defined.setdefault(
-                definition[1], "DI" if _DEBUG_NODE.match(definition[2]) else definition[2]
-            )
-    return _resolved(defined, _LLVM_NAMES)
+        match = _LLVM_DEFINED.match(text) if text[:1] in "#!%a" else None
+        if match and (match[1][0] != "%" or match[2].startswith("type")):
+            definition = "DI" if _DEBUG_NODE.match(match[2]) else match[2]
+            definitions.setdefault(match[1], definition)
+    return definitions
 
 
 READERS = {"ptx": read_ptx, "sass": read_sass, **dict.fromkeys(("ttir", "ttgir", "llvm"), read_ir)}
@@ -474,14 +569,20 @@ def exact_forms(listing: Listing, span: tuple[int, int]) -> Forms:
 def class_of(forms: Forms, name: str) -> str:
     """What a name is a name of: a register file, a declared type, a kind of label."""
     name = name.partition("@")[0] or name
-    classes, series = forms.classes, name.rstrip("0123456789")
-    if forms.language == "ptx":  # as declared, ``%r<9>`` for ``%r3``; else what it looks like
-        looks = "%" if name[0] == "%" else "depot" if name.startswith("__local") else "label"
-        return classes.get(name) or classes.get(series + "<") or looks
+    series = name.rstrip("0123456789")
+    if forms.language == "ptx":
+        # As declared, ``%r<9>`` for ``%r3``; else what it looks like.
+        return forms.classes.get(name) or forms.classes.get(series + "<") or _ptx_class(name)
     if forms.language != "sass" or name[0] in ".@$":
         return name[0]
     # Of a function that makes calls, a register is what the ABI says.
-    return name if name == "R1" or (classes and name[0] == "R") else series
+    return name if name == "R1" or (forms.classes and name[0] == "R") else series
+
+
+def _ptx_class(name: str) -> str:
+    if name[0] == "%":
+        return "%"
+    return "depot" if name.startswith("__local") else "label"
 
 
 def digest(listing: Listing, function: Function | None = None) -> bytes:

@@ -15,8 +15,9 @@ from typing import cast
 
 from msgspec import Struct, field
 
+from inspector.analyse.card import Card
 from inspector.analyse.hints.subject import Finding
-from inspector.base.model import Kernel, Location, Stage, Variant
+from inspector.base.model import Kernel, Location, Resources, Stage, Variant
 from inspector.base.text import PtxviewError, UsageError
 from inspector.diff import recordings
 from inspector.diff.compare import entries
@@ -281,25 +282,39 @@ def judge(
         if name in limits.bounds:
             yield _judged(subject, figures, name, limits.bounds[name])
         allowed = limits.allowed.get(name)
-        if baseline is None or allowed is None:
-            continue
-        value, base = figures.values.get(name), baseline.values.get(name)
-        if base is not None and value is not None:
-            limit = allowed.worst(base, FIGURES[name].least)
-            yield _judged(subject, figures, name, limit, base, allowed)
-        elif not (allowed.implied and value is base is None):
-            missing = value is None
-            reason = _why(figures, name) if missing else f"in the baseline: {_why(baseline, name)}"
-            yield Verdict(subject, name, Outcome.UNKNOWN, value, None, base, allowed, reason)
+        if baseline is not None and allowed is not None:
+            yield from _compared(subject, name, figures, baseline, allowed)
     for rule in sorted(limits.forbidden):
-        texts = [finding.text for finding in figures.findings if finding.rule == rule]
-        for text in texts:
-            place = figures.place(rule)
-            yield Verdict(subject, rule, Outcome.BROKEN, reason=text, place=place)
-        if not texts:
-            why = figures.why.get(rule)
-            outcome = Outcome.KEPT if why is None else Outcome.UNKNOWN
-            yield Verdict(subject, rule, outcome, reason=why or "")
+        yield from _forbidden(subject, figures, rule)
+
+
+def _compared(
+    subject: Subject, name: str, figures: Figures, baseline: Figures, allowed: Allowance
+) -> Iterator[Verdict]:
+    """Compare a figure with the baseline's; nothing of an implied one that neither has."""
+    value = figures.values.get(name)
+    base = baseline.values.get(name)
+    if base is not None and value is not None:
+        limit = allowed.worst(base, FIGURES[name].least)
+        yield _judged(subject, figures, name, limit, base, allowed)
+    elif not allowed.implied or value is not None or base is not None:
+        if value is None:
+            reason = _why(figures, name)
+        else:
+            reason = f"in the baseline: {_why(baseline, name)}"
+        yield Verdict(subject, name, Outcome.UNKNOWN, value, None, base, allowed, reason)
+
+
+def _forbidden(subject: Subject, figures: Figures, rule: str) -> Iterator[Verdict]:
+    """A broken verdict for each finding of a hint's rule, else one that there is none."""
+    texts = [finding.text for finding in figures.findings if finding.rule == rule]
+    for text in texts:
+        place = figures.place(rule)
+        yield Verdict(subject, rule, Outcome.BROKEN, reason=text, place=place)
+    if not texts:
+        why = figures.why.get(rule)
+        outcome = Outcome.KEPT if why is None else Outcome.UNKNOWN
+        yield Verdict(subject, rule, outcome, reason=why or "")
 
 
 def _judged(
@@ -345,6 +360,20 @@ _LOCAL = frozenset(("STL", "LDL"))
 NO_LAUNCH = "what a launch asks for, or the device, is not known"
 
 
+def _spills(resources: Resources) -> int | None:
+    """Bytes of spilled stores and loads."""
+    stores = resources.spill_store_bytes
+    loads = resources.spill_load_bytes
+    return None if stores is None or loads is None else stores + loads
+
+
+def _shared(card: Card) -> int | None:
+    """Bytes of shared memory of a block, static and dynamic."""
+    static = card.static_shared_bytes
+    dynamic = card.dynamic_shared_bytes
+    return None if static is None or dynamic is None else static + dynamic
+
+
 class Reading(Struct, frozen=True):
     """A recording that is checked: its reader, and the times that are kept of it."""
 
@@ -355,18 +384,16 @@ class Reading(Struct, frozen=True):
         """What of a variant the limits ask for; nothing else is read."""
         limited = {*limits.bounds, *limits.allowed}
         resources = self.reader.resources(variant)
-        stores, loads = resources.spill_store_bytes, resources.spill_load_bytes
         values: dict[str, float | None] = {
             "registers": resources.registers,
             "stack": resources.stack_bytes,
-            "spills": None if stores is None or loads is None else stores + loads,
+            "spills": _spills(resources),
         }
         why = dict.fromkeys(values, self._lacking(variant))
         findings: tuple[Finding, ...] = ()
         if limited & {"shared", "occupancy"}:
             card = self.reader.card(variant)
-            if card.static_shared_bytes is not None and card.dynamic_shared_bytes is not None:
-                values["shared"] = card.static_shared_bytes + card.dynamic_shared_bytes
+            values["shared"] = _shared(card)
             values["occupancy"] = None if card.occupancy is None else card.occupancy.percent
             why["shared"] = "what a launch asks for is not known"
             why["occupancy"] = NO_LAUNCH
@@ -382,11 +409,11 @@ class Reading(Struct, frozen=True):
             except PtxviewError as error:
                 why["fp64"] = error.message
         if "time" in limited:
-            stored = self.times.of(kernel, variant)
+            stored = self.times.representative(kernel, variant)
             values["time"] = None if stored is None else stored.median_us
             why["time"] = "nobody took its time (ptxview time)"
         if limits.forbidden:
-            findings = self.reader.findings(variant, counted=False)
+            findings = self.reader.findings(variant, use_execution_counts=False)
             why |= self._not_asked(variant, limits.forbidden)
         return Figures(values, findings, why, lambda name: self._place(kernel, variant, name))
 
@@ -464,7 +491,7 @@ class Reading(Struct, frozen=True):
         if name in ("registers", "occupancy"):
             peaks = self.reader.line_annotations(variant, stage).peaks
             return listing.lines[peaks[0] - 1] if peaks else None
-        for finding in self.reader.findings(variant, counted=False):
+        for finding in self.reader.findings(variant, use_execution_counts=False):
             if finding.rule == name and finding.lines.get(stage):
                 return listing.lines[finding.lines[stage][0] - 1]
         return None

@@ -20,24 +20,24 @@ from inspector.base.text import PtxviewError, UsageError, base_name
 from inspector.diff import recordings, variants
 from inspector.diff.beside import SideBySide
 from inspector.diff.canonical import digest
-from inspector.diff.explanation import (
+from inspector.diff.explanation import explain
+from inspector.diff.listings import diff_listings
+from inspector.diff.recordings import ChangeKind, RecordedVariant
+from inspector.diff.summary import (
     TUNER,
     FigureChange,
     Summary,
     VariantSide,
-    explain,
     opcodes,
     parameters,
     summarise,
     tile,
 )
-from inspector.diff.listings import diff_listings
-from inspector.diff.recordings import ChangeKind, RecordedVariant
 from inspector.diff.tiles import tiles_of
 from inspector.diff.variants import VariantRow
 from inspector.listing.cubin import read_cubin
 from inspector.listing.line import Function, Listing
-from inspector.measure.time.results import timed_alike, times
+from inspector.measure.time.results import comparable_times, times
 from inspector.reader.reader import Reader
 
 T = TypeVar("T")
@@ -62,21 +62,25 @@ def stage_of(a: Variant, b: Variant, requested: Stage | None = None) -> Stage:
 
     Raises ``UsageError`` with the stages that there are.
     """
-    common = [s for s in Stage if s in a.stages and s in b.stages]
+    common = [stage for stage in Stage if stage in a.stages and stage in b.stages]
     if requested is not None and requested in common:
         return requested
     if requested is None and common:
         return Stage.PTX if Stage.PTX in common else common[-1]
-    hint = f"Both have {', '.join(common)}."
-    if not common:
-        has = (", ".join(s for s in Stage if s in v.stages) or "none" for v in (a, b))
-        hint = "a has {}; b has {}".format(*has)
+    if common:
+        hint = f"Both have {', '.join(common)}."
+    else:
+        hint = f"a has {_stage_names(a)}; b has {_stage_names(b)}"
     if requested is None:
         both = f"{base_name(a.symbol)} and {base_name(b.symbol)}"
         raise UsageError(f"{both} have no stage in common", hint)
-    lacking = next(v for v in (a, b) if requested not in v.stages)
+    lacking = b if requested in a.stages else a
     why = lacking.missing.get(requested, "it was not recorded")
     raise UsageError(f"there is no {requested.value} of {base_name(lacking.symbol)}: {why}", hint)
+
+
+def _stage_names(variant: Variant) -> str:
+    return ", ".join(stage for stage in Stage if stage in variant.stages) or "none"
 
 
 # -- two variants ---------------------------------------------------------------------------------
@@ -101,7 +105,7 @@ def compare(
         times(reader.recording.path).by_inputs(variant_side.kernel, variant_side.variant)
         for reader, variant_side in ((x, a), (y, b))
     )
-    if alike_times := timed_alike(*recorded_times):
+    if alike_times := comparable_times(*recorded_times):
         a, b = (
             replace(variant_side, time_us=time.median_us)
             for variant_side, time in zip((a, b), alike_times, strict=True)
@@ -116,7 +120,7 @@ def compare(
     known_same = {s: v for s, v in same.items() if v is not None}
     rounds: tuple[RoundTimes, ...] = ()
     if x is y and a.kernel.id == b.kernel.id and a.kernel.autotune:
-        codes = x.memo.once(("codes", a.kernel.id), lambda: tuned_codes((a.kernel,)))
+        codes = x.memo.memoize(("codes", a.kernel.id), lambda: tuned_codes((a.kernel,)))
         rounds = tuple(rounds_of(x.recording, a.kernel, v.id, w.id, codes))
     summary = summarise(a, b, stage, known_same, rounds)
     sentences = explain(a, b, summary, diff.identical)
@@ -128,7 +132,7 @@ def side(reader: Reader, variant: Variant, stage: Stage) -> VariantSide:
 
     def read(stage: Stage) -> tuple[Listing, FunctionFacts] | None:
         with suppress(PtxviewError):
-            facts = reader.code(variant, stage)
+            facts = reader.available_analysis(variant, stage)
             return None if facts is None else (reader.listing(variant, stage), facts)
         return None
 
@@ -142,13 +146,13 @@ def side(reader: Reader, variant: Variant, stage: Stage) -> VariantSide:
         kernel=kernel,
         variant=variant,
         card=card,
-        findings=reader.findings(variant, counted=False),
+        findings=reader.findings(variant, use_execution_counts=False),
         opcodes=of_stage(reader, variant, stage, opcodes) or {},
         stalls=cycles,
         source=own_source(reader, variant),
         tile=of_stage(reader, variant, Stage.TTIR, tile),
         parameters=of_stage(reader, variant, Stage.TTIR, parameters),
-        made_by=reader.made_by(variant),
+        made_by=reader.producing_tools(variant),
         tiles=tiles,
     )
 

@@ -1,326 +1,22 @@
-"""What two variants differ in, and sentences on its causes and effects.
+"""Sentences on what two variants differ in, causes before effects.
 
-A change names a figure and what it is on both sides; None is "not known", never "none". Causes are
-choices (the configuration, argument specializations, the target, the source); effects are counts
-and figures. A single cause is reported with the effects; several are reported together, since
-nothing here shows which did what. Consequences say how one figure follows from another.
+Causes are choices (the configuration, argument specializations, the target, the source); effects
+are counts and figures. A single cause is reported with the effects; several are reported together,
+since nothing here shows which did what. Consequences say how one figure follows from another.
 """
 
-import re
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import prod
-from textwrap import dedent
 
-from msgspec import Struct, field
-from rapidfuzz.distance import LCSseq
+from msgspec import Struct
 
-from inspector.analyse.accesses import COPY, LOAD, STORE, Access, instructions
+from inspector.analyse.accesses import COPY, LOAD, STORE, Access
 from inspector.analyse.card import GRID, Card, StageContent
-from inspector.analyse.hints.launching import LAUNCHED
-from inspector.analyse.hints.subject import Finding
 from inspector.analyse.occupancy import REGISTERS, SHARED, THREADS, Occupancy
-from inspector.analyse.tuner_times import RoundTimes
-from inspector.base.model import EDIT, Kernel, Stage, Variant
-from inspector.base.text import by_key, microseconds, plural, some
-from inspector.diff.tiles import NAMES, PER_TILE, Tiles
-from inspector.listing.line import Function, Listing
-
-WARP = 32
-TUNER = "tuner"
-MACHINE = (Stage.PTX, Stage.SASS)
-_TENSOR = re.compile(r"\btensor<((?:\d{1,9}+x)++)")
-_PARAMETER = re.compile(r"%(\w++): (![\w.]++<[^{(%]*?>|\w++)(?= |,|\)|$)(?: \{([^{}]*)\})?")
-_MULTIPLE = re.compile(r"tt\.divisibility = (\d{1,9}+)(?!\d)")
-
-
-class CompiledParameter(Struct, frozen=True):
-    """One argument of a Triton kernel as compiled; ``multiple_of`` 1 says nothing of its value.
-
-    ``type`` is TTIR's (``ptr<f32>``, ``i32``), or the signature's (``*fp32``).
-    """
-
-    name: str
-    type: str
-    multiple_of: int = 1
-
-
-class VariantSide(Struct, frozen=True):
-    """One of two variants with its metrics.
-
-    ``opcodes`` are the full opcodes of the compared stage with their static counts. ``stalls`` is
-    the sum of SASS's stall counts on the longest path, in cycles, None without control words.
-    ``source`` is the kernel's own lines of Python or CUDA, else of ``output_code``. ``tile`` is the
-    shape of the largest tensor in TTIR, ``parameters`` those of TTIR. ``time_us`` is the measured
-    median. ``made_by`` are the known versions of the programs that made it (``triton``, ``ptxas``
-    …). ``tiles`` are those of a matrix product.
-    """
-
-    kernel: Kernel
-    variant: Variant
-    card: Card
-    findings: tuple[Finding, ...] = ()
-    opcodes: Mapping[str, int] = field(default_factory=dict)
-    stalls: int | None = None
-    source: tuple[str, ...] | None = None
-    tile: tuple[int, ...] | None = None
-    parameters: tuple[CompiledParameter, ...] | None = None
-    time_us: float | None = None
-    made_by: Mapping[str, str] = field(default_factory=dict)
-    tiles: Tiles | None = None
-
-    @property
-    def warps(self) -> int | None:
-        value = self.variant.config.get("num_warps")
-        return value if isinstance(value, int) and not isinstance(value, bool) else None
-
-    @property
-    def elements(self) -> int | None:
-        """Elements that a thread holds of the output's tile, else of the largest tensor; None if
-        it is not known."""
-        if not self.warps or self.warps < 0 or (self.tiles is None and self.tile is None):
-            return None
-        size = prod(self.tile or ()) if self.tiles is None else self.tiles.outputs
-        return -(-size // (WARP * self.warps))
-
-
-class FigureChange(Struct, frozen=True):
-    """One figure on both sides."""
-
-    name: str
-    a: object
-    b: object
-
-    @property
-    def differs(self) -> bool:
-        """Whether it is known on both sides and not the same, or known on one alone."""
-        return self.a != self.b
-
-
-class AccessChange(Struct, frozen=True):
-    """How many instructions of one kind, space and width (bytes a thread) both sides have."""
-
-    kind: str
-    space: str
-    width: int | None
-    a: int
-    b: int
-
-
-class Summary(Struct, frozen=True):
-    """What differs between two variants, above their texts.
-
-    ``resources`` has every figure, also those that are alike; ``opcodes``, ``costs``, ``accesses``,
-    ``config``, ``arguments`` and ``versions`` those that differ. Opcodes are of ``stage``, costs
-    and accesses of it where it is PTX or SASS, else of ``machine``. ``source`` counts the lines of
-    the kernel's own source that only one side has, None without a source. ``first`` is the first
-    differing stage beneath an equal one. ``unknown_a`` and ``unknown_b`` are hints of the other
-    side whose premise (a launch, a stage) is not known of this one: neither gained nor lost.
-    ``rounds`` are those of a tuner that timed both.
-    """
-
-    stage: Stage
-    machine: Stage | None
-    resources: tuple[FigureChange, ...]
-    opcodes: tuple[FigureChange, ...]
-    costs: tuple[FigureChange, ...]
-    accesses: tuple[AccessChange, ...]
-    gained: tuple[Finding, ...]
-    lost: tuple[Finding, ...]
-    config: tuple[FigureChange, ...]
-    arguments: tuple[FigureChange, ...]
-    source: tuple[int, int] | None
-    first: Stage | None
-    versions: tuple[FigureChange, ...] = ()
-    unknown_a: tuple[Finding, ...] = ()
-    unknown_b: tuple[Finding, ...] = ()
-    rounds: tuple[RoundTimes, ...] = ()
-
-
-def summarise(
-    a: VariantSide,
-    b: VariantSide,
-    stage: Stage,
-    same: Mapping[Stage, bool] | None = None,
-    rounds: tuple[RoundTimes, ...] = (),
-) -> Summary:
-    machine_stages = (stage, *MACHINE) if stage in MACHINE else MACHINE
-    machine = next(
-        (s for s in machine_stages if a.card.stage_content(s) and b.card.stage_content(s)), None
-    )
-    a_content = a.card.stage_content(machine) if machine else None
-    b_content = b.card.stage_content(machine) if machine else None
-    ranked = sorted((same or {}).items(), key=lambda item: item[0].rank)
-    first = next((n for n, (_, is_same) in enumerate(ranked) if not is_same), 0)
-    (gained, unknown_a), (lost, unknown_b) = _alone(b, a), _alone(a, b)
-    return Summary(
-        stage,
-        machine,
-        tuple(resources(a, b)),
-        _counts(a.opcodes, b.opcodes),
-        _counts(_costs(a_content), _costs(b_content)),
-        _changed_accesses(
-            a_content.accesses if a_content else (), b_content.accesses if b_content else ()
-        ),
-        gained,
-        lost,
-        config(a.variant, b.variant),
-        tuple(_arguments(a, b)),
-        _own_lines(a.source, b.source),
-        ranked[first][0] if first else None,
-        changed_versions(a.made_by, b.made_by),
-        unknown_a,
-        unknown_b,
-        rounds,
-    )
-
-
-def _alone(
-    side: VariantSide, other: VariantSide
-) -> tuple[tuple[Finding, ...], tuple[Finding, ...]]:
-    """The hints of one side alone: those that the other lacks, and those not known of it."""
-    rules = {finding.rule for finding in other.findings}
-    launched = (side.card.launch is None) == (other.card.launch is None)
-    by_certainty = by_key(
-        ((launched or finding.rule not in LAUNCHED) and _read(finding, other), finding)
-        for finding in side.findings
-        if finding.rule not in rules
-    )
-    return tuple(by_certainty.get(True, ())), tuple(by_certainty.get(False, ()))
-
-
-def _read(finding: Finding, side: VariantSide) -> bool:
-    """Whether a side has a stage that a hint was seen in."""
-    stages = {stage for stage, lines in finding.lines.items() if lines}
-    return not stages or not stages.isdisjoint(side.variant.stages)
-
-
-# -- figures --------------------------------------------------------------------------------------
-
-
-def resources(a: VariantSide, b: VariantSide) -> Iterator[FigureChange]:
-    for name in a.card.resources.__struct_fields__:
-        yield FigureChange(name, getattr(a.card.resources, name), getattr(b.card.resources, name))
-    yield FigureChange("threads", a.card.threads, b.card.threads)
-    x, y = a.card.occupancy, b.card.occupancy
-    yield FigureChange("occupancy_percent", x and x.percent, y and y.percent)
-    yield FigureChange("blocks_per_sm", x and x.blocks, y and y.blocks)
-    for stage in MACHINE:
-        yield FigureChange(f"{stage.value}_instructions", _total(a, stage), _total(b, stage))
-    yield FigureChange("stall_cycles", a.stalls, b.stalls)
-    yield FigureChange("blocks", a.card.blocks, b.card.blocks)
-    for name in PER_TILE if a.tiles or b.tiles else ():
-        yield FigureChange(name, getattr(a.tiles, name, None), getattr(b.tiles, name, None))
-    yield FigureChange("time_us", a.time_us, b.time_us)
-
-
-def config(a: Variant, b: Variant) -> tuple[FigureChange, ...]:
-    """Target and configuration where they differ; nvcc's flags as those that one side has alone."""
-    out = [FigureChange("target", a.target, b.target)]
-    names = dict.fromkeys((*a.config, *b.config))
-    # The target is above, options are the flags as they were written, and what was compiled
-    # before an edit is so by where it stands.
-    excluded = {"target", EDIT, *(("flags",) if "options" in names else ())}
-    for name in (n for n in names if n not in excluded):
-        a_value, b_value = a.config.get(name), b.config.get(name)
-        if name == "flags":
-            a_value, b_value = _flags_alone(a_value, b_value), _flags_alone(b_value, a_value)
-        out.append(FigureChange(name, a_value, b_value))
-    return tuple(c for c in out if c.differs)
-
-
-def changed_versions(a: Mapping[str, str], b: Mapping[str, str]) -> tuple[FigureChange, ...]:
-    """Programs whose version is known on both sides and is not the same."""
-    both = (FigureChange(name, a[name], b[name]) for name in a if name in b)
-    return tuple(c for c in both if c.differs)
-
-
-def _flags_alone(flags: object, other: object) -> list[str] | None:
-    if not isinstance(flags, list | tuple):
-        return None
-    other_flags = {str(f) for f in other} if isinstance(other, list | tuple) else set()
-    return [str(f) for f in flags if str(f) not in other_flags]
-
-
-def opcodes(listing: Listing, function: Function) -> dict[str, int]:
-    return dict(Counter(line.opcode or "" for line in instructions(listing, function)))
-
-
-def tile(listing: Listing, function: Function) -> tuple[int, ...] | None:
-    """Return the shape of the largest tensor in a function of TTIR, or None."""
-    lines = instructions(listing, function)
-    shapes = {shape for line in lines for shape in _TENSOR.findall(line.text)}
-    dimensions = [tuple(int(d) for d in shape.split("x") if d) for shape in shapes]
-    return max(dimensions, key=lambda shape: (prod(shape), shape), default=None)
-
-
-def parameters(listing: Listing, function: Function) -> tuple[CompiledParameter, ...]:
-    text = listing.lines[function.first - 1].text if listing.lines else ""
-    return tuple(
-        CompiledParameter(name, kind.removeprefix("!tt."), int(multiple[1]) if multiple else 1)
-        for name, kind, attributes in _PARAMETER.findall(text)
-        for multiple in (_MULTIPLE.search(attributes),)
-    )
-
-
-# -- parts ----------------------------------------------------------------------------------------
-
-
-def _total(side: VariantSide, stage: Stage) -> int | None:
-    content = side.card.stage_content(stage)
-    return content.mix.total if content is not None and content.mix is not None else None
-
-
-def _costs(content: StageContent | None) -> Mapping[str, int]:
-    if content is None or content.mix is None:
-        return {}
-    costs = dict(content.mix.by_cost)
-    return costs | {"unclassed": content.mix.unclassed} if content.mix.unclassed else costs
-
-
-def _counts(a: Mapping[str, int], b: Mapping[str, int]) -> tuple[FigureChange, ...]:
-    both = {name: (a.get(name, 0), b.get(name, 0)) for name in (*a, *b)}
-    changed = sorted((-abs(y - x), name) for name, (x, y) in both.items() if x != y)
-    return tuple(FigureChange(name, *both[name]) for _, name in changed)
-
-
-def _changed_accesses(a: Iterable[Access], b: Iterable[Access]) -> tuple[AccessChange, ...]:
-    a_counts, b_counts = ({(x.kind, x.space, x.width): x.count for x in side} for side in (a, b))
-    both = {key: (a_counts.get(key, 0), b_counts.get(key, 0)) for key in (*a_counts, *b_counts)}
-    return tuple(AccessChange(*key, x, y) for key, (x, y) in both.items() if x != y)
-
-
-def _arguments(a: VariantSide, b: VariantSide) -> Iterator[FigureChange]:
-    """Yield types and specializations of arguments by name, and the launch's grid."""
-    compiled = a.parameters is not None and b.parameters is not None
-    a_types, b_types = (
-        {
-            p.name: p.type + (f", a multiple of {p.multiple_of}" if p.multiple_of > 1 else "")
-            for p in side.parameters or ()
-        }
-        if compiled
-        else {n: kind for n, kind in side.variant.signature.items() if kind != "constexpr"}
-        for side in (a, b)
-    )
-    for name in dict.fromkeys((*a_types, *b_types)) if compiled or (a_types and b_types) else ():
-        if a_types.get(name) != b_types.get(name):
-            yield FigureChange(name, a_types.get(name), b_types.get(name))
-    grids = [side.card.launch and side.card.launch.grid for side in (a, b)]
-    if grids[0] and grids[1] and grids[0] != grids[1]:
-        yield FigureChange("grid", list(grids[0]), list(grids[1]))
-
-
-def _own_lines(a: tuple[str, ...] | None, b: tuple[str, ...] | None) -> tuple[int, int] | None:
-    """Lines that only one side has, blanks and the indentation of the whole left out."""
-    if a is None or b is None:
-        return None
-    a_lines, b_lines = (
-        dedent("\n".join(line.rstrip() for line in lines if line.strip())).splitlines()
-        for lines in (a, b)
-    )
-    common = LCSseq.similarity(a_lines, b_lines)
-    return len(a_lines) - common, len(b_lines) - common
-
+from inspector.base.model import Stage
+from inspector.base.text import microseconds, plural, some
+from inspector.diff.summary import FigureChange, Summary, VariantSide
+from inspector.diff.tiles import NAMES
 
 # -- what rules see -------------------------------------------------------------------------------
 
@@ -344,11 +40,9 @@ class Delta(Struct, frozen=True):
     @property
     def machine(self) -> tuple[StageContent | None, StageContent | None]:
         stage = self.summary.machine
-        return (
-            (None, None)
-            if stage is None
-            else (self.a.card.stage_content(stage), self.b.card.stage_content(stage))
-        )
+        if stage is None:
+            return None, None
+        return self.a.card.stage_content(stage), self.b.card.stage_content(stage)
 
     def config(self, name: str) -> str | None:
         """How a setting changed (``num_warps 4 → 8``); None if it does not differ."""
@@ -370,15 +64,23 @@ _LIMITS = {
 
 
 def _masks(d: Delta) -> Iterator[str]:
-    sides = [[a for kind in (LOAD, STORE) for a in _accesses_of_kind(x, kind)] for x in d.machine]
-    guarded = [sum(a.guarded for a in accesses) for accesses in sides]
-    totals = [sum(a.count for a in accesses) for accesses in sides]
-    if all(totals) and bool(guarded[0]) != bool(guarded[1]):
-        n, verb, other = (0, "are gone", "b") if guarded[0] else (1, "came", "a")
-        yield (
-            f"masks {verb}: {guarded[n]} of {totals[n]} global accesses of {'ab'[n]} are under a "
-            f"predicate, none of {other}'s is"
-        )
+    a_guarded, a_total = _guarded(d.machine[0])
+    b_guarded, b_total = _guarded(d.machine[1])
+    if not a_total or not b_total:
+        return
+    if a_guarded and not b_guarded:
+        accesses = f"{a_guarded} of {a_total} global accesses of a"
+        yield f"masks are gone: {accesses} are under a predicate, none of b's is"
+    if b_guarded and not a_guarded:
+        accesses = f"{b_guarded} of {b_total} global accesses of b"
+        yield f"masks came: {accesses} are under a predicate, none of a's is"
+
+
+def _guarded(content: StageContent | None) -> tuple[int, int]:
+    """The global loads and stores under a predicate, and all of them."""
+    accesses = [*_accesses_of_kind(content, LOAD), *_accesses_of_kind(content, STORE)]
+    guarded = sum(access.guarded for access in accesses)
+    return guarded, sum(access.count for access in accesses)
 
 
 def _occupied(d: Delta) -> Iterator[str]:
@@ -488,40 +190,63 @@ _INSTRUCTIONS = {
 def explain(a: VariantSide, b: VariantSide, summary: Summary, identical: bool) -> tuple[str, ...]:
     """The sentences, causes first; ``identical``: the text of the compared stage is the same."""
     d = Delta(a, b, summary)
-    versions = ", ".join(f"{c.name} {c.a} → {c.b}" for c in summary.versions)
-    causes = [versions] if versions else []
-    causes += [text for rule in CAUSES for text in rule(d)]
-    per_element = list(_figures(d, _BY_ELEMENT))
-    counts = per_element or [*_accesses(d), *_products(d)]
-    total = {} if per_element else {f"{d.stage}_instructions": f"{d.stage.upper()} instructions"}
-    effects = [*counts, *_figures(d, _FIGURES | total)]
-    errors = (("a", a.variant.error), ("b", b.variant.error))
-    out = [
-        f"{name} {error.outcome}: {error.summary}" for name, error in errors if error is not None
-    ]
-    same = f"the {summary.stage.value} is the same but for names"
-    effect_text = ", ".join(effects[:MAX_EFFECTS]) or (same if identical and causes else "")
-    if len(causes) == 1:
-        out.append(f"{causes[0]}: {effect_text}" if effect_text else causes[0])
-    elif causes:
-        out += [*causes, f"together: {effect_text}"] if effect_text else causes
-    elif identical:
-        out.append(f"{same}; {effect_text}" if effect_text else same)
-    elif effect_text:
-        out.append(f"nothing that was recorded was chosen differently: {effect_text}")
-    out += [text for rule in CONSEQUENCES for text in rule(d)]
-    return tuple(out)
+    causes = [text for rule in CAUSES for text in rule(d)]
+    sentences = []
+    for side_name, side in (("a", a), ("b", b)):
+        error = side.variant.error
+        if error is not None:
+            sentences.append(f"{side_name} {error.outcome}: {error.summary}")
+    sentences += _causes_with_effects(causes, _effects(d), summary.stage, identical)
+    sentences += [text for rule in CONSEQUENCES for text in rule(d)]
+    return tuple(sentences)
+
+
+def _effects(d: Delta) -> str:
+    """Work per element where tiles differ, else counts of instructions; then figures."""
+    effects = list(_figures(d, _BY_ELEMENT))
+    figures = _FIGURES
+    if not effects:
+        effects = [*_accesses(d), *_products(d)]
+        figures = figures | {f"{d.stage}_instructions": f"{d.stage.upper()} instructions"}
+    effects += _figures(d, figures)
+    return ", ".join(effects[:MAX_EFFECTS])
+
+
+def _causes_with_effects(
+    causes: Sequence[str], effects: str, stage: Stage, identical: bool
+) -> list[str]:
+    """A single cause with the effects; several, then their effects together."""
+    same = f"the {stage.value} is the same but for names"
+    if causes:
+        if identical:
+            effects = effects or same
+        if not effects:
+            return [*causes]
+        if len(causes) == 1:
+            return [f"{causes[0]}: {effects}"]
+        return [*causes, f"together: {effects}"]
+    if identical:
+        return [f"{same}; {effects}" if effects else same]
+    if effects:
+        return [f"nothing that was recorded was chosen differently: {effects}"]
+    return []
 
 
 # -- what was chosen ------------------------------------------------------------------------------
 
 
+def _versions(d: Delta) -> Iterator[str]:
+    if d.summary.versions:
+        yield ", ".join(map(_changed, d.summary.versions))
+
+
 def _warps_and_tile(d: Delta) -> Iterator[str]:
     """``num_warps`` and the block: how many elements a thread has of it."""
-    parts = [_changed(c) for c in d.summary.config if c.name in _shown_in_elements(d)]
-    if len(parts) <= (d.config("num_warps") is not None) and _tiles_differ(d):
-        shapes = " → ".join("×".join(map(str, tile or ())) for tile in (d.a.tile, d.b.tile))
-        parts.append(f"largest tensor {shapes}")
+    explained = _shown_in_elements(d)
+    parts = [_changed(change) for change in d.summary.config if change.name in explained]
+    only_warps = len(parts) <= (d.config("num_warps") is not None)
+    if only_warps and _tiles_differ(d):
+        parts.append(f"largest tensor {_shape(d.a.tile)} → {_shape(d.b.tile)}")
     if not parts:
         return
     change_text = some(parts, 4)
@@ -533,6 +258,10 @@ def _warps_and_tile(d: Delta) -> Iterator[str]:
         yield f"{change_text}: as many {unit} as before ({x})"
     else:
         yield f"{change_text}: {_ratio(x, y)} the {unit} ({x} → {y})"
+
+
+def _shape(tile: tuple[int, ...] | None) -> str:
+    return "×".join(map(str, tile or ()))
 
 
 def _ratio(x: float, y: float) -> str:
@@ -547,29 +276,37 @@ def _shown_in_elements(d: Delta) -> set[str]:
     """The settings that the number of elements a thread follows from."""
     if d.a.tiles and d.b.tiles:
         return {"num_warps", *NAMES[:2]}
-    sizes: dict[str, float] = {}
-    for c in d.summary.config if _tiles_differ(d) else ():
-        if (
-            isinstance(c.a, int)
-            and isinstance(c.b, int)
-            and c.name not in _SIZES
-            and (c.a in (d.a.tile or ()) and c.b in (d.b.tile or ()))
-        ):
-            sizes[c.name] = c.b / c.a
-    explains = prod(sizes.values()) * prod(d.a.tile or ()) == prod(d.b.tile or ())
-    return {"num_warps", *(sizes if explains else ())}
+    sizes = _block_ratios(d) if _tiles_differ(d) else {}
+    if prod(sizes.values()) * prod(d.a.tile or ()) == prod(d.b.tile or ()):
+        return {"num_warps", *sizes}
+    return {"num_warps"}
+
+
+def _block_ratios(d: Delta) -> dict[str, float]:
+    """How changed settings that are dimensions of the largest tensor compare, b to a."""
+    ratios = {}
+    for change in d.summary.config:
+        a_size, b_size = change.a, change.b
+        if change.name in _SIZES or not isinstance(a_size, int) or not isinstance(b_size, int):
+            continue
+        if a_size in (d.a.tile or ()) and b_size in (d.b.tile or ()):
+            ratios[change.name] = b_size / a_size
+    return ratios
 
 
 def _settings(d: Delta) -> Iterator[str]:
-    excluded = {*_shown_in_elements(d), *("num_ctas", "maxnreg", "flags", "target", "num_stages")}
+    last = ("target", "num_stages", "num_ctas", "maxnreg")
+    excluded = {*_shown_in_elements(d), "flags", *last}
     for change in d.summary.config:
         if change.name == NAMES[2] and d.a.tiles and d.b.tiles and d.a.tiles.k_steps:
-            x, y = d.a.tiles.k_steps, d.b.tiles.k_steps or 0
-            effect = f"{_ratio(x, y)} the k-steps" if x != y else "as many k-steps"
-            yield f"{_changed(change)}: {effect} ({x} → {y})"
+            a_steps = d.a.tiles.k_steps
+            b_steps = d.b.tiles.k_steps or 0
+            same = a_steps == b_steps
+            effect = "as many k-steps" if same else f"{_ratio(a_steps, b_steps)} the k-steps"
+            yield f"{_changed(change)}: {effect} ({a_steps} → {b_steps})"
         elif change.name not in excluded:
             yield _changed(change)
-    for name in ("target", "num_stages", "num_ctas", "maxnreg"):
+    for name in last:
         if (changed := d.config(name)) is not None:
             yield changed
 
@@ -577,42 +314,50 @@ def _settings(d: Delta) -> Iterator[str]:
 def _flags(d: Delta) -> Iterator[str]:
     """nvcc's flags that can change code: paths and the extension's name cannot."""
     change = next((c for c in d.summary.config if c.name == "flags"), None)
+    if change is None:
+        return
     parts = []
-    for side, flags in (("a", change and change.a), ("b", change and change.b)):
-        named = [str(flag) for flag in flags] if isinstance(flags, list) else []
-        named = [f for f in named if "/" not in f and not f.startswith("-DTORCH_EXTENSION_NAME")]
-        parts += [f"{some(named, 6)} in {side} alone"] if named else []
+    for side, flags in (("a", change.a), ("b", change.b)):
+        names = [str(flag) for flag in flags] if isinstance(flags, list) else []
+        names = [f for f in names if "/" not in f and not f.startswith("-DTORCH_EXTENSION_NAME")]
+        if names:
+            parts.append(f"{some(names, 6)} in {side} alone")
     if parts:
         yield f"flags: {'; '.join(parts)}"
 
 
 def _types(d: Delta) -> Iterator[str]:
-    kinds = (
-        (tuple(str(x or "no argument of its own").partition(",")[0] for x in (c.a, c.b)), c.name)
-        for c in d.summary.arguments
-        if c.name != "grid"
-    )
-    for (a_type, b_type), names in by_key(kinds).items():
-        if a_type != b_type:
-            yield f"{some(names)} {a_type} → {b_type}"
+    names_by_types: dict[tuple[str, str], list[str]] = {}
+    for change in d.summary.arguments:
+        types = (_type_alone(change.a), _type_alone(change.b))
+        if change.name != "grid" and types[0] != types[1]:
+            names_by_types.setdefault(types, []).append(change.name)
+    for (a_type, b_type), names in names_by_types.items():
+        yield f"{some(names)} {a_type} → {b_type}"
+
+
+def _type_alone(value: object) -> str:
+    """The type of an argument without what its value is a multiple of."""
+    return str(value or "no argument of its own").partition(",")[0]
 
 
 def _multiples(d: Delta) -> Iterator[str]:
-    a_multiples, b_multiples = (
-        {p.name: p.multiple_of for p in s.parameters or ()} for s in (d.a, d.b)
-    )
-    both = (
-        ((a_multiples[n], b_multiples[n]), n)
-        for n in a_multiples
-        if b_multiples.get(n, a_multiples[n]) != a_multiples[n]
-    )
-    for (x, y), names in by_key(both).items():
-        are = "is" if len(names) == 1 else "are"
-        noun = "multiples" if len(names) > 1 and min(x, y) == 1 else "a multiple"
-        amounts = (
-            f"{x} in a, of {y} in b" if min(x, y) > 1 else f"{max(x, y)} in {'ab'[y > x]} alone"
-        )
-        yield f"{some(names, 4)} {are} known to be {noun} of {amounts}"
+    a_multiples = {p.name: p.multiple_of for p in d.a.parameters or ()}
+    b_multiples = {p.name: p.multiple_of for p in d.b.parameters or ()}
+    names_by_multiples: dict[tuple[int, int], list[str]] = {}
+    for name, a_multiple in a_multiples.items():
+        b_multiple = b_multiples.get(name, a_multiple)
+        if b_multiple != a_multiple:
+            names_by_multiples.setdefault((a_multiple, b_multiple), []).append(name)
+    for (a_multiple, b_multiple), names in names_by_multiples.items():
+        several = len(names) > 1
+        known_to_be = f"{some(names, 4)} {'are' if several else 'is'} known to be"
+        if a_multiple > 1 and b_multiple > 1:
+            yield f"{known_to_be} a multiple of {a_multiple} in a, of {b_multiple} in b"
+        else:
+            noun = "multiples" if several else "a multiple"
+            side = "a" if a_multiple > b_multiple else "b"
+            yield f"{known_to_be} {noun} of {max(a_multiple, b_multiple)} in {side} alone"
 
 
 def _source(d: Delta) -> Iterator[str]:
@@ -621,7 +366,7 @@ def _source(d: Delta) -> Iterator[str]:
         yield f"source: {plural(deleted, 'line')} in a alone, {inserted} in b alone"
 
 
-CAUSES = (_warps_and_tile, _settings, _types, _multiples, _flags, _source)
+CAUSES = (_versions, _warps_and_tile, _settings, _types, _multiples, _flags, _source)
 
 
 # -- effects -------------------------------------------------------------------------------------
@@ -629,38 +374,56 @@ CAUSES = (_warps_and_tile, _settings, _types, _multiples, _flags, _source)
 
 def _accesses(d: Delta) -> Iterator[str]:
     """Loads, stores and asynchronous copies of global memory, with their width if it changed."""
+    if None in d.machine:
+        return
     for kind in (LOAD, STORE, COPY):
-        sides = [_accesses_of_kind(content, kind) for content in d.machine]
-        a_count, b_count = (sum(a.count for a in side) for side in sides)
-        if a_count == b_count or None in d.machine:
+        a_accesses = _accesses_of_kind(d.machine[0], kind)
+        b_accesses = _accesses_of_kind(d.machine[1], kind)
+        a_count = sum(access.count for access in a_accesses)
+        b_count = sum(access.count for access in b_accesses)
+        if a_count == b_count:
             continue
         name = _INSTRUCTIONS[d.stage, kind]
         if kind != COPY and d.stage == "ptx":
             name += ".global"
         text = f"{a_count} → {b_count} {name}"
-        widths = [sorted({a.width or 0 for a in side}) for side in sides]
-        if all(w and all(w) for w in widths) and widths[0] != widths[1]:
-            a_widths, b_widths = (" or ".join(map(str, w)) for w in widths)
+        a_widths = _widths(a_accesses)
+        b_widths = _widths(b_accesses)
+        if a_widths and b_widths and a_widths != b_widths:
             text += f" ({a_widths} → {b_widths} bytes wide)"
         yield text
 
 
+def _widths(accesses: Iterable[Access]) -> str:
+    """The widths of accesses, ascending; "" if one is unknown."""
+    widths = sorted({access.width or 0 for access in accesses})
+    return " or ".join(map(str, widths)) if all(widths) else ""
+
+
 def _products(d: Delta) -> Iterator[str]:
-    x, y = d.machine
-    if x is None or y is None:
+    """Instructions of matrix products, with their shapes if these changed."""
+    a_content, b_content = d.machine
+    if a_content is None or b_content is None:
         return
-    for name in dict.fromkeys(p.opcode for content in (x, y) for p in content.products):
-        by_side = [[p for p in content.products if p.opcode == name] for content in (x, y)]
-        a_count, b_count = (sum(p.count for p in side) for side in by_side)
-        shapes = [
-            dict.fromkeys("m{}n{}k{}".format(*p.shape) if p.shape else "another shape" for p in ps)
-            for ps in by_side
-        ]
-        text = f"{a_count} → {b_count} {name}"
-        if all(shapes) and shapes[0] != shapes[1]:
-            yield f"{text} ({some(list(shapes[0]))} → {some(list(shapes[1]))})"
+    opcodes = [product.opcode for product in (*a_content.products, *b_content.products)]
+    for opcode in dict.fromkeys(opcodes):
+        a_count, a_shapes = _product_shapes(a_content, opcode)
+        b_count, b_shapes = _product_shapes(b_content, opcode)
+        text = f"{a_count} → {b_count} {opcode}"
+        if a_shapes and b_shapes and set(a_shapes) != set(b_shapes):
+            yield f"{text} ({some(a_shapes)} → {some(b_shapes)})"
         elif a_count != b_count:
             yield text
+
+
+def _product_shapes(content: StageContent, opcode: str) -> tuple[int, list[str]]:
+    """How many products of an opcode there are, and their shapes (``m16n8k16``)."""
+    products = [product for product in content.products if product.opcode == opcode]
+    shapes = dict.fromkeys(
+        "m{}n{}k{}".format(*product.shape) if product.shape else "another shape"
+        for product in products
+    )
+    return sum(product.count for product in products), list(shapes)
 
 
 _BY_ELEMENT = {
@@ -678,9 +441,13 @@ _FIGURES = {
 
 
 def _figures(d: Delta, words: Mapping[str, str]) -> Iterator[str]:
-    changes = {c.name: c for c in d.summary.resources}
-    for c in (changes[name] for name in words if name in changes):
-        if isinstance(c.a, float) and isinstance(c.b, float) and c.differs:
-            yield f"≈ {c.a:.3g} → {c.b:.3g} {words[c.name]}"
-        elif c.differs and None not in (c.a, c.b):
-            yield f"{c.a} → {c.b} {words[c.name]}"
+    changes = {change.name: change for change in d.summary.resources}
+    for name, noun in words.items():
+        change = changes.get(name)
+        if change is None or not change.differs:
+            continue
+        a, b = change.a, change.b
+        if isinstance(a, float) and isinstance(b, float):
+            yield f"≈ {a:.3g} → {b:.3g} {noun}"
+        elif a is not None and b is not None:
+            yield f"{a} → {b} {noun}"

@@ -26,7 +26,7 @@ from msgspec import Struct
 from rapidfuzz.distance import LCSseq
 
 from inspector.base.text import by_key
-from inspector.diff.canonical import Forms, class_of
+from inspector.diff.canonical import Aliases, Forms, class_of
 from inspector.listing.line import Kind, Line
 
 
@@ -370,18 +370,26 @@ def renaming(a: Forms, b: Forms, pairs: Iterable[tuple[int, int]], fixed: Renami
     votes: Counter[tuple[str, str]] = Counter()
     for i, j in pairs:
         votes.update(zip(a.forms[i].names, b.forms[j].names, strict=False))
-    out = dict(fixed)
+    names = dict(fixed)
     used = set(fixed.values())
     for _, tied in groupby(votes.most_common(), key=lambda vote: vote[1]):
-        free = [(x, y) for (x, y), _ in tied if x not in out and y not in used]
-        agreeing = [(x, y) for x, y in free if class_of(a, x) == class_of(b, y)]
-        a_counts, b_counts = Counter(x for x, _ in agreeing), Counter(y for _, y in agreeing)
-        unique = [(x, y) for x, y in agreeing if a_counts[x] == b_counts[y] == 1]
-        for x, y in (*((x, y) for x, y in agreeing if x == y), *unique):
-            if x not in out and y not in used:
-                out[x] = y
+        agreeing = []
+        for (x, y), _ in tied:
+            if x not in names and y not in used and class_of(a, x) == class_of(b, y):
+                agreeing.append((x, y))
+        spelled_alike = [(x, y) for x, y in agreeing if x == y]
+        for x, y in spelled_alike + _unique_pairs(agreeing):
+            if x not in names and y not in used:
+                names[x] = y
                 used.add(y)
-    return out
+    return names
+
+
+def _unique_pairs(pairs: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
+    """The pairs neither of whose names is in another pair."""
+    a_counts = Counter(x for x, _ in pairs)
+    b_counts = Counter(y for _, y in pairs)
+    return [(x, y) for x, y in pairs if a_counts[x] == b_counts[y] == 1]
 
 
 class Match(Struct, frozen=True):
@@ -434,45 +442,59 @@ def _as_written(a: Forms, b: Forms, match: Match) -> Match:
     if a.aliases or b.aliases or 2 * same_count < len(match.names):
         return match
     numbers: dict[object, int] = {}
-    a_numbers, b_numbers = (
-        [numbers.setdefault((form.key, form.names), len(numbers)) for form in forms.forms]
-        for forms in (a, b)
-    )
+    a_numbers = _numbers_as_written(a, numbers)
+    b_numbers = _numbers_as_written(b, numbers)
     blocks = align(a_numbers, b_numbers)
     if _size(blocks) <= _size(match.blocks):
         return match
-    written = {name for form in b.forms for name in form.names}
-    names = {n: n for form in a.forms for n in form.names if n in written}
+    b_names = set(_names_of(b))
+    names = {name: name for name in _names_of(a) if name in b_names}
     return Match(blocks, a_numbers, b_numbers, match.a_keys, match.b_keys, names)
+
+
+def _numbers_as_written(forms: Forms, numbers: dict[object, int]) -> list[int]:
+    """A number for each form, the same for forms with the same key and names."""
+    return [numbers.setdefault((form.key, form.names), len(numbers)) for form in forms.forms]
+
+
+def _names_of(forms: Forms) -> Iterator[str]:
+    return (name for form in forms.forms for name in form.names)
 
 
 def _settle(
     a: Forms, b: Forms, a_keys: list[int], b_keys: list[int], blocks: Blocks, aliases: bool
 ) -> Match:
     """Derive the renaming from the alignment, then the alignment from the renaming."""
-    meanings, other_meanings = a.aliases, b.aliases
-    by_meaning = {name[0] + meaning: name for name, meaning in reversed([*other_meanings.items()])}
-    # of aliases of ``a``, each has at most one that means the same in ``b``
-    fixed = {
-        name: counterpart
-        for name, meaning in meanings.items()
-        if (counterpart := by_meaning.pop(name[0] + meaning, None)) is not None
-    }
-    barred = set() if aliases else meanings.keys() - fixed.keys()
+    fixed = _same_meaning(a.aliases, b.aliases)
     pairs = [(i + k, j + k) for i, j, size in blocks for k in range(size)]
     names = renaming(a, b, pairs, fixed)
-    names = {name: other for name, other in names.items() if name not in barred}
-    # a name's code is a number, an alias's its meaning: two aliases of one meaning are one
-    a_codes: Codes = dict(meanings)
-    b_codes: Codes = dict(other_meanings)
+    if not aliases:
+        barred = a.aliases.keys() - fixed.keys()
+        names = {name: other for name, other in names.items() if name not in barred}
+    # A name's code is a number, an alias's its meaning: two aliases of one meaning are one.
+    a_codes: Codes = dict(a.aliases)
+    b_codes: Codes = dict(b.aliases)
     for number, (x, y) in enumerate(names.items(), 1):
-        same = x in meanings and meanings[x] == other_meanings.get(y)
-        a_codes[x] = b_codes[y] = meanings[x] if same else number
+        same = x in a.aliases and a.aliases[x] == b.aliases.get(y)
+        code = a.aliases[x] if same else number
+        a_codes[x] = code
+        b_codes[y] = code
     numbers: dict[object, int] = {}
     a_ids = _identities(a, a_keys, a_codes, numbers, "a")
     b_ids = _identities(b, b_keys, b_codes, numbers, "b")
     agreeing = joined((i, j, 1) for i, j in pairs if a_ids[i] == b_ids[j])
     return Match(refine(agreeing, a_ids, b_ids), a_ids, b_ids, a_keys, b_keys, names)
+
+
+def _same_meaning(a: Aliases, b: Aliases) -> Renaming:
+    """Aliases of ``a`` by those of ``b`` that mean the same, each at most once."""
+    unused = {name[0] + meaning: name for name, meaning in reversed([*b.items()])}
+    names = {}
+    for name, meaning in a.items():
+        counterpart = unused.pop(name[0] + meaning, None)
+        if counterpart is not None:
+            names[name] = counterpart
+    return names
 
 
 def _traced(forms: Forms, lines: Sequence[Line], keys: Sequence[int], deep: bool) -> list[int]:

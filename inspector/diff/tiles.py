@@ -6,7 +6,7 @@ from math import prod
 
 from msgspec import Struct
 
-from inspector.analyse.accesses import instructions, products
+from inspector.analyse.accesses import Product, instructions, products
 from inspector.analyse.card import element_bytes
 from inspector.analyse.function_facts import FunctionFacts
 from inspector.base.model import Kernel, Stage, Variant
@@ -45,35 +45,69 @@ def tiles_of(
     m, n, k = (variant.config.get(name) for name in NAMES)
     if not (isinstance(m, int) and isinstance(n, int) and isinstance(k, int) and min(m, n, k) > 0):
         return None
-    blocks = steps = loaded = None
-    sizes = set(_tuned_for(kernels, kernel, variant))
-    if len(sizes) == 1 and variant.config.get("choice") in TEMPLATES:
-        operands, dtypes = sizes.pop()
-        match = _OPERANDS.search(operands)
-        a, b = ([int(d) for d in text.split("x")] for text in match.groups()) if match else ((), ())
-        bytes_ = [element_bytes(dtype) for dtype in dtypes.split(", ")[-2:]]
-        if len(a) > 1 and len(b) > 1 and a[-1] == b[-2]:
-            blocks, steps = prod(a[:-2]) * -(-a[-2] // m) * -(-b[-1] // n), -(-a[-1] // k)
-            if len(bytes_) == 2 and bytes_[0] and bytes_[1]:
-                loaded = steps * k * (m * bytes_[0] + n * bytes_[1]) / (m * n)
-    (a_step, _), (_, run) = (
-        _count(read(stage), threads / WARP, m * n * k, steps) if steps and threads else (None, None)
-        for stage in (Stage.PTX, Stage.SASS)
-    )
-    an_element = None if run is None else run * (threads or 0) / (m * n)
-    return Tiles(m * n, blocks, steps, loaded, a_step, an_element)
+    product = None
+    if variant.config.get("choice") in TEMPLATES:
+        product = _tuned_product(kernels, kernel, variant)
+    if product is None:
+        return Tiles(m * n)
+    blocks = product.batch * -(-product.m // m) * -(-product.n // n)
+    steps = -(-product.k // k)
+    loaded = None
+    if product.a_bytes and product.b_bytes:
+        loaded = steps * k * (m * product.a_bytes + n * product.b_bytes) / (m * n)
+    ptx_a_step = sass_an_element = None
+    if steps and threads:
+        warps = threads / WARP
+        ptx_a_step, _ = _count(read(Stage.PTX), warps, m * n * k, steps)
+        _, sass = _count(read(Stage.SASS), warps, m * n * k, steps)
+        if sass is not None:
+            sass_an_element = sass * threads / (m * n)
+    return Tiles(m * n, blocks, steps, loaded, ptx_a_step, sass_an_element)
+
+
+class TunedProduct(Struct, frozen=True):
+    """Sizes of a matrix product, and bytes of an element of its operands, None if unknown."""
+
+    batch: int
+    m: int
+    n: int
+    k: int
+    a_bytes: int | None
+    b_bytes: int | None
+
+
+def _tuned_product(
+    kernels: Iterable[Kernel], kernel: Kernel, variant: Variant
+) -> TunedProduct | None:
+    """The product that a variant was tuned for, None if there are several or it is not known."""
+    tuned = set(_tuned_for(kernels, kernel, variant))
+    if len(tuned) != 1:
+        return None
+    operands, dtypes = tuned.pop()
+    match = _OPERANDS.search(operands)
+    if match is None:
+        return None
+    a_shape = [int(size) for size in match[1].split("x")]
+    b_shape = [int(size) for size in match[2].split("x")]
+    if len(a_shape) < 2 or len(b_shape) < 2 or a_shape[-1] != b_shape[-2]:
+        return None
+    element_sizes = [element_bytes(dtype) for dtype in dtypes.split(", ")[-2:]]
+    a_bytes, b_bytes = element_sizes if len(element_sizes) == 2 else (None, None)
+    batch = prod(a_shape[:-2])
+    return TunedProduct(batch, a_shape[-2], b_shape[-1], a_shape[-1], a_bytes, b_bytes)
 
 
 def _tuned_for(
     kernels: Iterable[Kernel], kernel: Kernel, variant: Variant
 ) -> Iterable[tuple[str, str]]:
     """Sizes and types of the operands in each round that a variant was in, or came of."""
-    for tuning in (tuning for candidate in kernels for tuning in candidate.autotune):
-        tried = any(configuration.variant == variant.id for configuration in tuning.configurations)
-        if tried or any(use.kernel == kernel.id for use in tuning.uses):
-            key = tuning.key if isinstance(tuning.key, Mapping) else {}
-            is_known = tuning.operation in OPERATIONS
-            yield str(key.get("sizes")) if is_known else "", str(key.get("dtypes"))
+    for candidate in kernels:
+        for tuning in candidate.autotune:
+            tried = any(tried.variant == variant.id for tried in tuning.configurations)
+            if tried or any(use.kernel == kernel.id for use in tuning.uses):
+                key = tuning.key if isinstance(tuning.key, Mapping) else {}
+                is_known = tuning.operation in OPERATIONS
+                yield str(key.get("sizes")) if is_known else "", str(key.get("dtypes"))
 
 
 def _count(
@@ -85,15 +119,9 @@ def _count(
         return None, None
     listing, facts = read
     flow = facts.flow
-    found_products = products(facts.code)
-    loops = {flow.loop_at(line) for product in found_products for line in product.lines}
-    work = sum(
-        prod(product.shape or (0,))
-        * product.count
-        * warps
-        / (4 if product.opcode in _WARP_GROUP else 1)
-        for product in found_products
-    )
+    tensor_products = products(facts.code)
+    loops = {flow.loop_at(line) for product in tensor_products for line in product.lines}
+    work = sum(_multiplications(product, warps) for product in tensor_products)
     turn, remainder = divmod(work, step)
     if len(loops) != 1 or remainder or not turn or (None in loops and turn != steps):
         return None, None
@@ -101,3 +129,9 @@ def _count(
     line_numbers = [line.n for line in instructions(listing, facts.function)]
     inside = 0 if loop is None else sum(loop.first <= n <= loop.last for n in line_numbers)
     return inside / turn or None, len(line_numbers) + inside * (steps / turn - 1)
+
+
+def _multiplications(product: Product, warps: float) -> float:
+    """Multiplications of a block's instructions; a warp group of four executes one together."""
+    together = 4 if product.opcode in _WARP_GROUP else 1
+    return prod(product.shape or (0,)) * product.count * warps / together

@@ -13,7 +13,7 @@ import numpy as np
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from inspector.analyse.flow.graph import Flow
+from inspector.analyse.flow.graph import Flow, Loop
 from inspector.base.text import words
 from inspector.execute import ExecutedLine, Memory, Observer, Program
 from inspector.execute.facts import GLOBAL, kind_of
@@ -77,13 +77,17 @@ class Traffic(Observer):
         row = self.lines.setdefault(line, LineTraffic())
         row.loaded += len(sectors)
         buffers = np.searchsorted(self.starts, sectors, "right").astype(np.int64) - 1
-        for buffer in np.unique(buffers[buffers >= 0]).tolist():
-            index = (sectors[buffers == buffer] - self.starts[buffer]).astype(np.int64)
-            index = index[index <= self.sizes[buffer]]
+        in_a_buffer = buffers >= 0
+        for buffer in np.unique(buffers[in_a_buffer]).tolist():
+            in_buffer = buffers == buffer
+            index = (sectors[in_buffer] - self.starts[buffer]).astype(np.int64)
+            within = index <= self.sizes[buffer]
+            index = index[within]
             self.reach[buffer] = max(self.reach[buffer], int(index.max(initial=-1)) + 1)
             key = (block, buffer)
-            if (touched := self._touched.get(key)) is None:
-                touched = self._touched[key] = np.zeros(self.sizes[buffer] + 1, bool)
+            if key not in self._touched:
+                self._touched[key] = np.zeros(self.sizes[buffer] + 1, bool)
+            touched = self._touched[key]
             new = int((~touched[index]).sum())
             touched[index] = True
             row.new += new
@@ -141,6 +145,10 @@ _MMA = re.compile(r"MMA\.(\d+)")
 _SHAPES = {"16816": 2048, "1688": 1024, "1684": 512, "16832": 4096, "16864": 8192, "884": 256}
 
 
+CopiedLine = tuple[int, str]
+"""A line of PTX, and the SASS instruction that it became."""
+
+
 class Op(Struct):
     """One SASS instruction, with what executed PTX says of it.
 
@@ -195,32 +203,57 @@ def decode(
         PIPES.get(base),
     )
     if base in LOADS or base in STORES:
-        op.sectors, op.tags = access_bytes(opcode), access_bytes(opcode) / 4
+        op.sectors = access_bytes(opcode)
+        op.tags = access_bytes(opcode) / 4
         _access(op, executed, traffic, warps_run)
         if "BYPASS" in opcode:
             op.fresh = 1.0
     elif base in SHARED:
         op.waves = access_bytes(opcode) / 4
     elif "MMA" in base:
-        half = 2 if "TF32" in opcode else 1
-        if base.endswith("GMMA"):
-            shape = _GMMA.search(opcode)
-            op.products = half * (int(shape[1]) * int(shape[2]) * int(shape[3]) / 4 if shape else 0)
-            op.group = "gsb0" in line.text
-        else:
-            shape = _MMA.search(opcode)
-            op.products = SYNCHRONOUS * half * _SHAPES.get(shape[1] if shape else "", 2048)
+        op.products = _tensor_products(base, opcode)
+        op.group = base.endswith("GMMA") and "gsb0" in line.text
     elif base == "BAR":
         op.barrier = "SYNC" in opcode or "RED" in opcode
     elif base == "EXIT":
         op.ends = "@" not in line.text.partition("EXIT")[0]
-    for p in ptx if base in SHARED or base == "LDGSTS" else ():
-        for access in executed[p].accesses if p in executed else ():
-            if access.space == "shared" and access.wavefronts:
-                op.waves = access.wavefronts / access.requests
-    if "DEPBAR" in opcode and base != "LDGDEPBAR" and (match := _DEPBAR.search(line.text)):
-        op.depends = match[1], int(match[2], 0) if match[2] else 0
+    if base in SHARED or base == "LDGSTS":
+        op.waves = _wavefronts(ptx, executed) or op.waves
+    if "DEPBAR" in opcode and base != "LDGDEPBAR":
+        op.depends = _dependence(line)
     return op
+
+
+def _tensor_products(base: str, opcode: str) -> float:
+    """Multiplications of a tensor instruction for one of the SM's four parts; TF32 counts twice."""
+    weight = 2 if "TF32" in opcode else 1
+    if base.endswith("GMMA"):
+        shape = _GMMA.search(opcode)
+        if shape is None:
+            return 0.0
+        return weight * int(shape[1]) * int(shape[2]) * int(shape[3]) / 4
+    shape = _MMA.search(opcode)
+    products = _SHAPES.get(shape[1] if shape else "", 2048)
+    return SYNCHRONOUS * weight * products
+
+
+def _wavefronts(ptx: Sequence[int], executed: Mapping[int, ExecutedLine]) -> float | None:
+    """Wavefronts of a request to shared memory, as PTX was executed; None if it was not."""
+    wavefronts = None
+    for n in ptx:
+        if n in executed:
+            for access in executed[n].accesses:
+                if access.space == "shared" and access.wavefronts:
+                    wavefronts = access.wavefronts / access.requests
+    return wavefronts
+
+
+def _dependence(line: Line) -> tuple[str, int] | None:
+    """The barrier that a DEPBAR waits for, and how many may be outstanding."""
+    match = _DEPBAR.search(line.text)
+    if match is None:
+        return None
+    return match[1], int(match[2], 0) if match[2] else 0
 
 
 def _access(
@@ -231,18 +264,26 @@ def _access(
 ) -> None:
     """What executed PTX says of a load or store of global memory."""
     rows = [executed[p] for p in op.ptx if p in executed]
-    uses = [use for row in rows if (use := row.use(GLOBAL)) is not None and use.requests]
-    if uses:
-        use = uses[0]
-        op.sectors, op.tags = use.sectors / use.requests, use.tag_requests / use.requests
+    uses = [row.use(GLOBAL) for row in rows]
+    use = next((use for use in uses if use is not None and use.requests), None)
+    if use is not None:
+        op.sectors = use.sectors / use.requests
+        op.tags = use.tag_requests / use.requests
         op.requests = use.requests / warps_run
         op.partial = 1 - min(1.0, use.bytes_wanted / (32 * use.sectors))
     elif rows:
         op.sectors = 0.0
-    loads = [traffic[p] for p in op.ptx if p in traffic]
-    if loads and op.base in LOADS and loads[0].loaded:
-        op.fresh, op.memory = round(loads[0].new / loads[0].loaded, 1), loads[0].memory
+    load = next((traffic[p] for p in op.ptx if p in traffic), None)
+    if load is not None and op.base in LOADS and load.loaded:
+        op.fresh = round(load.new / load.loaded, 1)
+        op.memory = load.memory
 
+
+NEGLIGIBLE = 0.02
+"""Executions a warp, or warps a block, below which something counts as not executed."""
+
+ROUNDING = 0.5
+"""Executions by which a count may be exceeded: a warp's count is a mean over those that ran."""
 
 Step = tuple[Op, int]
 """An instruction, and how many warps of a block take it."""
@@ -259,7 +300,8 @@ class Path:
         warps_run: int,
         warps: int,
     ) -> None:
-        self.flow, self.warps = flow, warps
+        self.flow = flow
+        self.warps = warps
         self.count = {n: row.executed / warps_run for n, row in executed.items()}
         self.bodies: list[list[Op]] = [
             [ops[n] for n in range(block.first, block.last + 1) if n in ops]
@@ -271,83 +313,114 @@ class Path:
 
     def _trips(self) -> list[float]:
         """How often a warp goes through each loop, in all."""
-        copies: list[Counter[tuple[int, str]]] = []
-        for loop in self.flow.loops:
-            counted: Counter[tuple[int, str]] = Counter()
-            for block in loop.blocks:
-                if self.flow.loop_at(self.flow.blocks[block].first) is loop:
-                    ops = [op for op in self.bodies[block] if op.base in COUNTED]
-                    counted.update((p, op.base) for op in ops for p in op.ptx)
-            copies.append(counted)
-        out = []
+        copies = [self._copies_in(loop) for loop in self.flow.loops]
+        trips = []
         for counted in copies:
-            trip_counts = [0.0 if counted else 1.0]
-            for key, own_count in counted.items():
-                other_count = max((c[key] for c in copies if c is not counted), default=0)
-                times = self.count.get(key[0], 0.0)
-                trip_counts.append(
-                    (times % other_count if other_count > own_count else times) / own_count
-                )
-            out.append(median(trip_counts[1:] or trip_counts))
-        return out
+            others = [other for other in copies if other is not counted]
+            trip_counts = [self._trips_by(key, n, others) for key, n in counted.items()]
+            trips.append(median(trip_counts) if trip_counts else 1.0)
+        return trips
+
+    def _copies_in(self, loop: Loop) -> Counter[CopiedLine]:
+        """How often lines of PTX are in a loop's body, without those of loops inside it."""
+        copies: Counter[CopiedLine] = Counter()
+        for block in loop.blocks:
+            if self.flow.loop_at(self.flow.blocks[block].first) is loop:
+                ops = [op for op in self.bodies[block] if op.base in COUNTED]
+                copies.update((p, op.base) for op in ops for p in op.ptx)
+        return copies
+
+    def _trips_by(
+        self, key: CopiedLine, copies: int, others: Sequence[Counter[CopiedLine]]
+    ) -> float:
+        """Trips by one line of PTX; of an unrolled loop's remainder, what the loop has left."""
+        times = self.count.get(key[0], 0.0)
+        unrolled = max((other[key] for other in others), default=0)
+        if unrolled > copies:
+            times %= unrolled
+        return times / copies
 
     def steps(self) -> list[Step]:
         """The steps from the first instruction to the end."""
         return self._region(range(len(self.bodies)), None, 1.0)
 
-    def _take(self, ops: Sequence[Op], turns: int = 0) -> bool:
-        """Count a block's accesses as done, or a loop's ``turns`` times; False, and nothing, where
-        a block has more of them than are to come.
+    def _take(self, ops: Sequence[Op]) -> bool:
+        """Count a block's accesses as done; False, and nothing, where a block has more of them than
+        are to come.
 
         ptxas unrolls a loop into blocks of four turns, of two and of one, most of them passed by.
         """
-        copies = Counter(op.ptx[0] for op in ops if op.base in ACCESSES and op.ptx)
+        copies = _accesses_by_line(ops)
         remaining = {line: self.left.get(line, inf) for line in copies}
-        if not turns and any(
-            copy_count > 1 and copy_count > remaining[n] + 0.5 for n, copy_count in copies.items()
-        ):
+        for line, copy_count in copies.items():
+            if copy_count > 1 and copy_count > remaining[line] + ROUNDING:
+                return False
+        if copies and max(remaining.values()) < NEGLIGIBLE:
             return False
-        if not turns and copies and max(remaining.values()) < 0.02:
-            return False
-        self.left |= {
-            n: remaining[n] - copy_count * (turns or 1) for n, copy_count in copies.items()
-        }
+        self._count_as_done(copies, 1)
         return True
 
+    def _count_as_done(self, copies: Mapping[int, int], turns: int) -> None:
+        for line, copy_count in copies.items():
+            self.left[line] = self.left.get(line, inf) - copy_count * turns
+
     def _region(self, blocks: Sequence[int], around: int | None, count: float) -> list[Step]:
-        loops = self.flow.loops
-        depth = 0 if around is None else loops[around].depth
-        loop_of_block = {
-            b: k for k, loop in enumerate(loops) if loop.depth == depth + 1 for b in loop.blocks
-        }
-        out: list[Step] = []
+        """The steps of blocks that a warp comes to ``count`` times: of a loop, or of all."""
+        inner_loops = self._loops_directly_in(around)
+        steps: list[Step] = []
         emitted: set[int] = set()
         for block in blocks:
             if block in emitted:
                 continue
-            if (k := loop_of_block.get(block)) is not None and set(loops[k].blocks) <= set(blocks):
-                emitted.update(loops[k].blocks)
-                trips = min(MAX_TURNS, round(self.trips[k] / count))
-                body = self._region(loops[k].blocks, k, self.trips[k]) if trips else []
-                # An access that is off in the last turns asks for nothing then.
-                off = {id(op): replace(op, sectors=0.0) for op, _ in body if op.requests}
-                if trips > 1:
-                    self._take([op for op, _ in body], trips - 1)
-                for turn in range(trips):
-                    out += [
-                        (off[id(op)] if op.requests and op.requests < turn * count + 0.5 else op, k)
-                        for op, k in body
-                    ]
+            loop = inner_loops.get(block)
+            if loop is not None and set(self.flow.loops[loop].blocks) <= set(blocks):
+                emitted.update(self.flow.loops[loop].blocks)
+                steps += self._loop_steps(loop, count)
                 continue
-            body_ops = self.bodies[block]
-            if not self._take(body_ops):
+            ops = self.bodies[block]
+            if not self._take(ops):
                 continue
-            counts = [self.count[p] for op in body_ops for p in op.ptx if p in self.count]
-            share = min(1.0, max(counts) / count) if counts else 1.0
-            upto = ceil(share * self.warps - 0.02)
-            if upto <= 0 and len(body_ops) > 1:
+            warps = self._warps_taking(ops, count)
+            if warps <= 0 and len(ops) > 1:
                 continue
-            out += [(op, max(1, upto)) for op in body_ops if op.base != "NOP"]
-            if around is None and upto >= self.warps and any(op.ends for op in body_ops):
+            steps += [(op, max(1, warps)) for op in ops if op.base != "NOP"]
+            if around is None and warps >= self.warps and any(op.ends for op in ops):
                 break
-        return out
+        return steps
+
+    def _loops_directly_in(self, around: int | None) -> dict[int, int]:
+        """The loops one level inside another, or the outermost ones, by their blocks."""
+        loops = self.flow.loops
+        depth = 1 if around is None else loops[around].depth + 1
+        return {
+            block: k for k, loop in enumerate(loops) if loop.depth == depth for block in loop.blocks
+        }
+
+    def _loop_steps(self, loop: int, count: float) -> list[Step]:
+        """A loop's body once for each turn of one of ``count`` passages."""
+        turns = min(MAX_TURNS, round(self.trips[loop] / count))
+        if not turns:
+            return []
+        body = self._region(self.flow.loops[loop].blocks, loop, self.trips[loop])
+        if turns > 1:
+            self._count_as_done(_accesses_by_line([op for op, _ in body]), turns - 1)
+        # An access that is off in the last turns asks for nothing then.
+        off = {id(op): replace(op, sectors=0.0) for op, _ in body if op.requests}
+        steps: list[Step] = []
+        for turn in range(turns):
+            executed = turn * count + ROUNDING
+            for op, warps in body:
+                is_off = op.requests and op.requests < executed
+                steps.append((off[id(op)] if is_off else op, warps))
+        return steps
+
+    def _warps_taking(self, ops: Sequence[Op], count: float) -> int:
+        """How many warps of a block take instructions that are come to ``count`` times."""
+        counts = [self.count[p] for op in ops for p in op.ptx if p in self.count]
+        share = min(1.0, max(counts) / count) if counts else 1.0
+        return ceil(share * self.warps - NEGLIGIBLE)
+
+
+def _accesses_by_line(ops: Sequence[Op]) -> Counter[int]:
+    """How many instructions each line of PTX became, of those that PTX has one for each."""
+    return Counter(op.ptx[0] for op in ops if op.base in ACCESSES and op.ptx)

@@ -14,11 +14,16 @@ from inspector.analyse.occupancy import occupancy
 from inspector.base.model import Kernel, Stage, Variant
 from inspector.base.text import PtxviewError, ToolMissing, UsageError, some, words
 from inspector.estimate.model import Machine, Simulation, Spent, Work
-from inspector.estimate.path import Path, Traffic, decode
+from inspector.estimate.path import Op, Path, Traffic, decode
 from inspector.execute import Facts, Fault, Malformed, OutOfBudget, execute
-from inspector.execute.calls.tracing import SECONDS
-from inspector.measure.recorded_launch import LaunchWish, choose_launch, chosen_call
-from inspector.measure.time.planning import Found, PlannedLaunch, plan
+from inspector.execute.calls.tracing import SECONDS, TraceLaunch
+from inspector.measure.recorded_launch import (
+    ChosenLaunch,
+    LaunchOverrides,
+    choose_launch,
+    chosen_call,
+)
+from inspector.measure.time.planning import KernelVariant, PlannedLaunch, plan
 from inspector.measure.time.results import COLD, ESTIMATE, Session, Timing
 from inspector.measure.time.take import untimed
 from inspector.reader.reader import Reader
@@ -41,20 +46,53 @@ def gather(reader: Reader, planned: PlannedLaunch) -> Work:
     Raises ``PtxviewError`` with the reason where it is not known or not modelled.
     """
     variant = planned.variant
-    if (analysis := reader.kernel_analysis(variant, Stage.SASS)) is None:
+    analysis = reader.kernel_analysis(variant, Stage.SASS)
+    if analysis is None:
         raise ToolMissing("its machine code is not known")
     listing = reader.listing(variant, Stage.SASS)
     lines = listing.between(analysis.function.first, analysis.function.last)
     clusters = variant.config.get("num_ctas") not in (None, 1)
     if clusters or any(line.base in UNMODELLED for line in lines):
         raise ToolMissing("clusters and copies by TMA are not modelled")
-    wish = LaunchWish(call=planned.number, unsized=UNSIZED if planned.call.kind == "cuda" else 0)
+    wish = LaunchOverrides(
+        call=planned.number, unsized=UNSIZED if planned.call.kind == "cuda" else 0
+    )
     call = choose_launch(reader, planned.kernel, variant, wish)
-    launch, program, inputs = call.launch, call.program, call.make()
-    facts, traffic = Facts(program, values=False), Traffic(program, inputs.memory)
-    count = min(LANES // launch.threads, MAX_BLOCKS_OF_LOOPS if analysis.flow.loops else MAX_BLOCKS)
-    count = max(1, min(count, launch.blocks))
-    first = min(launch.blocks // 2, launch.blocks - count)  # in the middle, beside each other
+    launch = call.launch
+    max_blocks = MAX_BLOCKS_OF_LOOPS if analysis.flow.loops else MAX_BLOCKS
+    block_count = min(LANES // launch.threads, max_blocks, launch.blocks)
+    block_count = max(1, block_count)
+    facts, traffic = _executed(call, block_count, unsized=bool(wish.unsized))
+    if traffic.contended:
+        raise ToolMissing("atomics of several threads on one address are not modelled")
+    loaded, stored = traffic.finish(launch.blocks / block_count)
+    executed = {row.n: row for row in facts.lines()}
+    links = reader.links(variant, Stage.SASS, Stage.PTX)
+    warps = -(-launch.threads // 32)
+    ops: dict[int, Op] = {}
+    for line in lines:
+        ptx = links.get(line.n, ())
+        op = decode(line, ptx, executed, traffic.lines, block_count * warps)
+        if op is not None:
+            ops[op.n] = op
+    if not any(op.ptx for op in ops.values()):
+        raise ToolMissing("its machine code does not say which PTX it is from (-lineinfo)")
+    blocks_of_sm = _blocks_of_sm(reader, variant, launch)
+    path = Path(analysis.flow, ops, executed, block_count * warps, warps)
+    return Work(path.steps(), launch.blocks, warps, blocks_of_sm, loaded, stored)
+
+
+def _executed(call: ChosenLaunch, block_count: int, unsized: bool) -> tuple[Facts, Traffic]:
+    """Execute some blocks in the middle of the grid, beside each other.
+
+    ``unsized``: how large buffers are is not known, only how far the blocks reach into them.
+    """
+    launch = call.launch
+    program = call.program
+    inputs = call.make()
+    facts = Facts(program, values=False)
+    traffic = Traffic(program, inputs.memory)
+    first = min(launch.blocks // 2, launch.blocks - block_count)
     run = partial(
         execute,
         program,
@@ -67,36 +105,28 @@ def gather(reader: Reader, planned: PlannedLaunch) -> Work:
         seconds=SECONDS,
     )
     try:
-        run(blocks=list(range(first, first + count)), observer=(facts, traffic))
-        if wish.unsized:  # the first and the last block tell how far the memory reaches
+        run(blocks=list(range(first, first + block_count)), observer=(facts, traffic))
+        if unsized:  # the first and the last block tell how far the memory reaches
             ends = Traffic(program, inputs.memory)
             run(blocks=sorted({0, launch.blocks - 1}), observer=(ends,))
             reach = [max(traffic.reach[b], ends.reach[b]) for b in range(len(traffic.sizes))]
             traffic.sizes = reach
     except (Fault, Malformed, OutOfBudget) as error:
         raise ToolMissing(f"its PTX does not come to its end here: {error.message}") from None
-    if traffic.contended:
-        raise ToolMissing("atomics of several threads on one address are not modelled")
-    loaded, stored = traffic.finish(launch.blocks / count)
-    executed = {row.n: row for row in facts.lines()}
-    links = reader.links(variant, Stage.SASS, Stage.PTX)
-    warps = -(-launch.threads // 32)
-    ops = {
-        op.n: op
-        for line in lines
-        if (op := decode(line, links.get(line.n, ()), executed, traffic.lines, count * warps))
-    }
-    if not any(op.ptx for op in ops.values()):
-        raise ToolMissing("its machine code does not say which PTX it is from (-lineinfo)")
-    resources, device = reader.resources(variant), reader.device(variant)
+    return facts, traffic
+
+
+def _blocks_of_sm(reader: Reader, variant: Variant, launch: TraceLaunch) -> int:
+    """Blocks that an SM has at once."""
+    resources = reader.resources(variant)
+    device = reader.device(variant)
     if device is None or resources.static_shared_bytes is None:
         raise ToolMissing("its shared memory is not known")
     shared = launch.shared + device.own_shared(resources.static_shared_bytes)
     full = occupancy(device, launch.threads, resources.registers, shared)
     if full is None or not full.blocks:
         raise ToolMissing("its occupancy is not known")
-    path = Path(analysis.flow, ops, executed, count * warps, warps)
-    return Work(path.steps(), launch.blocks, warps, full.blocks, loaded, stored)
+    return full.blocks
 
 
 NO_CALL = "no call with its arguments was recorded"
@@ -115,12 +145,10 @@ def constants(reader: Reader, device: str | None) -> tuple[str, Constants | None
     not known. Raises ``UsageError`` for a wanted one.
     """
     recorded = str((reader.recording.device or {}).get("name") or devices_by_arch()["sm_90"].name)
+    wanted = (device or recorded).casefold()
     for short, entry in devices().items():
         names = [str(name) for name in entry["names"]]  # type: ignore[attr-defined]
-        if (device or recorded).casefold() in (
-            short.casefold(),
-            *(name.casefold() for name in names),
-        ):
+        if wanted in map(str.casefold, (short, *names)):
             return names[0], entry
     if device is not None:
         raise UsageError(f"no constants of {device} are known", f"Known: {some(list(devices()))}")
@@ -129,7 +157,7 @@ def constants(reader: Reader, device: str | None) -> tuple[str, Constants | None
 
 def estimates(
     reader: Reader,
-    selected: Sequence[Found],
+    selected: Sequence[KernelVariant],
     call_limit: int,
     device: str | None,
     *,

@@ -84,15 +84,15 @@ def _by_table(t: Translator, row: PtxInstruction) -> None:
         raise Untranslatable("operands of several types are not known here")
     kind = named[0]
     bits = f"u{WIDTHS[kind]}"
-    meant = {"u": bits, "last": named[-1]}
+    types_by_name = {"u": bits, "last": named[-1]}
     sources, _, result = types.partition("> ")
     operands = []
-    for operand, each in zip(row.operands[1:], sources.split(), strict=True):
-        wanted = meant.get(each, each)
-        operands.append(t.bits(operand, kind) if each == "b" else t.read(operand, wanted))
-    made = expression.format(*operands, mask=t.mask)
-    kind = meant.get(result, result)
-    t.write(row.operands[0], t.result(made, kind), kind)
+    for operand, name in zip(row.operands[1:], sources.split(), strict=True):
+        source_kind = types_by_name.get(name, name)
+        operands.append(t.bits(operand, kind) if name == "b" else t.read(operand, source_kind))
+    value = expression.format(*operands, mask=t.mask)
+    kind = types_by_name.get(result, result)
+    t.write(row.operands[0], t.result(value, kind), kind)
 
 
 _CARRYING = frozenset(("lo", "hi", "cc", *instructions.DTYPES))
@@ -271,15 +271,15 @@ def simple(t: Translator, row: PtxInstruction, template: str) -> None:
     kind = kinds[-1]
     names = "abc"[: len(sources)]
     packed = kind in floats.PACKED
-    given = names if packed else [t.read(o, k) for o, k in zip(sources, kinds, strict=True)]
-    operands = [_flushed(row, kind, o) for o in given]
-    made = template.format(*operands)
+    arguments = names if packed else [t.read(o, k) for o, k in zip(sources, kinds, strict=True)]
+    operands = [_flushed(row, kind, o) for o in arguments]
+    value = template.format(*operands)
     if is_float(kind) and row.base != "copysign":
-        made = _settled(row, kind, made, operands)
+        value = _settled(row, kind, value, operands)
     if packed:
         words = ", ".join(t.read(o, "u64" if kind == "f32x2" else "u32") for o in sources)
-        made = f"floats.packed(lambda {', '.join(names)}: {made}, {kind!r}, [{words}])"
-    t.write(row.operands[0], t.result(made, kind), "b64" if kind == "f32x2" else kind)
+        value = f"floats.packed(lambda {', '.join(names)}: {value}, {kind!r}, [{words}])"
+    t.write(row.operands[0], t.result(value, kind), "b64" if kind == "f32x2" else kind)
 
 
 def _extreme(t: Translator, row: PtxInstruction) -> None:
@@ -307,7 +307,7 @@ def _test(t: Translator, row: PtxInstruction) -> None:
     kind = one_type(row)
     least = "1.1754944e-38" if kind == "f32" else "2.2250738585072014e-308"
     x = t.temporary(t.read(row.operands[1], kind))
-    made = {
+    test = {
         "nan": f"np.isnan({x})",
         "notanumber": f"np.isnan({x})",
         "number": f"~np.isnan({x})",
@@ -317,9 +317,9 @@ def _test(t: Translator, row: PtxInstruction) -> None:
         "normal": f"np.isfinite({x}) & ((np.abs({x}) >= {least}) | ({x} == 0))",
         "subnormal": f"({x} != 0) & (np.abs({x}) < {least})",
     }.get(row.parts[1])
-    if made is None:
+    if test is None:
         raise Untranslatable("this test is not known here")
-    t.write(row.operands[0], made, "pred")
+    t.write(row.operands[0], test, "pred")
 
 
 # -- comparisons -----------------------------------------------------------------------------------
@@ -341,17 +341,17 @@ OF_FLOATS: Mapping[str, str] = {
 
 
 def _compared(row: PtxInstruction, a: str, b: str, real: bool) -> str:
-    if (made := (OF_FLOATS if real else COMPARISONS).get(row.parts[1])) is None:
+    if (template := (OF_FLOATS if real else COMPARISONS).get(row.parts[1])) is None:
         raise Untranslatable("this comparison is not known here")
-    return made.format(a, b)
+    return template.format(a, b)
 
 
 def _comparison(t: Translator, row: PtxInstruction, kind: str) -> tuple[str, str]:
     """Two operands compared, and what that is combined with."""
     operands = [_flushed(row, kind, t.read(o, kind)) for o in row.operands[1:3]]
-    made = _compared(row, operands[0], operands[1], is_float(kind))
+    comparison = _compared(row, operands[0], operands[1], is_float(kind))
     named = next((p for p in row.parts[2:] if p in BOOLEAN), None)
-    return made, f" {BOOLEAN[named]} {t.read(row.operands[3], 'pred')}" if named else ""
+    return comparison, f" {BOOLEAN[named]} {t.read(row.operands[3], 'pred')}" if named else ""
 
 
 def _set_predicate(t: Translator, row: PtxInstruction) -> None:
@@ -365,12 +365,12 @@ def _set_predicate(t: Translator, row: PtxInstruction) -> None:
                 pair = [_flushed(row, kind, f"L[{k}][{side}]") for side in (0, 1)]
                 t.write(target, _compared(row, pair[0], pair[1], real=True), "pred")
         return
-    made, more = _comparison(t, row, kind)
+    comparison, combination = _comparison(t, row, kind)
     if second is None:
-        t.write(first, made + more, "pred")
+        t.write(first, comparison + combination, "pred")
         return
-    value = t.temporary(made)
-    yes, no = t.temporary(value + more), t.temporary(f"~{value}{more}")
+    value = t.temporary(comparison)
+    yes, no = t.temporary(value + combination), t.temporary(f"~{value}{combination}")
     t.write(first, yes, "pred")
     t.write(second, no, "pred")
 
@@ -382,9 +382,9 @@ def _set(t: Translator, row: PtxInstruction) -> None:
     named = types_of(row)
     if len(named) != 2 or named[1].endswith("x2"):
         raise Untranslatable(UNKNOWN_FORM)
-    made, more = _comparison(t, row, named[1])
+    comparison, combination = _comparison(t, row, named[1])
     zero = f"u{WIDTHS[named[0]]}(0)"
-    result = f"np.where({made}{more}, {_ONES.get(named[0], '~' + zero)}, {zero})"
+    result = f"np.where({comparison}{combination}, {_ONES.get(named[0], '~' + zero)}, {zero})"
     t.write(row.operands[0], result, named[0])
 
 
@@ -405,15 +405,15 @@ def _move(t: Translator, row: PtxInstruction) -> None:
         raise Untranslatable("registers of 128 bits are not known here")
     width = WIDTHS[kind]
     if isinstance(target, VectorOperand) and isinstance(source, VectorOperand):
-        each = f"b{width // len(source.elements)}"
-        values = [t.temporary(t.bits(s, each)) for s in source.elements]
+        element_kind = f"b{width // len(source.elements)}"
+        values = [t.temporary(t.bits(s, element_kind)) for s in source.elements]
         for register, value in zip(target.elements, values, strict=True):
-            t.write(register, value, each)
+            t.write(register, value, element_kind)
     elif isinstance(target, VectorOperand):
         each_bits = width // len(target.elements)
-        whole = t.temporary(t.read(source, f"b{width}"))
+        packed = t.temporary(t.read(source, f"b{width}"))
         for k, register in enumerate(target.elements):
-            part = f"({whole} >> u{width}({each_bits * k})).astype(u{each_bits})"
+            part = f"({packed} >> u{width}({each_bits * k})).astype(u{each_bits})"
             t.write(register, part, f"b{each_bits}")
     elif isinstance(source, VectorOperand):
         each_bits = width // len(source.elements)
@@ -539,9 +539,9 @@ def _convert_packed(
         halves = [f"floats.to_small({v}, {to[:4]!r}, {relu})" for v in halves]
     else:
         raise Untranslatable(UNKNOWN_CONVERSION)
-    whole = f"u{max(2 * step, 8)}"
-    low, high = (f"{v}.astype({whole})" for v in halves)
-    t.write(row.operands[0], f"({high} << {whole}({step})) | {low}", whole)
+    word = f"u{max(2 * step, 8)}"
+    low, high = (f"{v}.astype({word})" for v in halves)
+    t.write(row.operands[0], f"({high} << {word}({step})) | {low}", word)
 
 
 INTEGER = (

@@ -19,7 +19,7 @@ of every live thread, not for their ``wait``."""
 
 
 @dataclass(slots=True)
-class _Waiting:
+class _WaitingLanes:
     """Lanes that wait: where they go on, and the reduction that they are to be given."""
 
     target: int
@@ -33,7 +33,7 @@ class _Barrier:
     arrived: Array
     counts: Array
     """Threads that must arrive, by block; 0 where it is all."""
-    waiting: list[_Waiting] = field(default_factory=list)
+    waiting: list[_WaitingLanes] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +61,8 @@ class Barriers:
     def waiting_lanes(self) -> Array:
         out = np.zeros(self.lanes.shape, bool)
         for barrier in self._barriers.values():
-            for one in barrier.waiting:
-                out |= one.mask
+            for waiter in barrier.waiting:
+                out |= waiter.mask
         return out
 
     def reach(
@@ -93,7 +93,7 @@ class Barriers:
             if arrives:
                 out.append(Release(target, lanes))
             else:
-                barrier.waiting.append(_Waiting(target, lanes, end, predicate))
+                barrier.waiting.append(_WaitingLanes(target, lanes, end, predicate))
         return out + self.release()
 
     def release(self) -> list[Release]:
@@ -103,33 +103,33 @@ class Barriers:
         for number, barrier in self._barriers.items():
             if number == CLUSTER:
                 phase = self._cluster_phase
-                done = phase <= np.where(live, phase, phase.max()).min(1, keepdims=True)
+                finished = phase <= np.where(live, phase, phase.max()).min(1, keepdims=True)
             else:
                 enough = barrier.arrived.sum(1) >= barrier.counts
                 complete = np.where(barrier.counts > 0, enough, (barrier.arrived | ~live).all(1))
-                done = (complete & barrier.arrived.any(1))[:, None]
-            if not barrier.waiting or not done.any():
+                finished = (complete & barrier.arrived.any(1))[:, None]
+            if not barrier.waiting or not finished.any():
                 continue
-            for one in barrier.waiting:
-                free = one.mask & done
+            for waiter in barrier.waiting:
+                free = waiter.mask & finished
                 if free.any():
-                    out.append(self._freed(one, free, barrier.arrived & done))
-                one.mask = one.mask & ~done
-            barrier.waiting = [one for one in barrier.waiting if one.mask.any()]
-            barrier.arrived = barrier.arrived & ~done
+                    out.append(self._freed(waiter, free, barrier.arrived & finished))
+                waiter.mask = waiter.mask & ~finished
+            barrier.waiting = [waiter for waiter in barrier.waiting if waiter.mask.any()]
+            barrier.arrived = barrier.arrived & ~finished
         return out
 
-    def _freed(self, one: _Waiting, free: Array, arrived: Array) -> Release:
+    def _freed(self, waiter: _WaitingLanes, free: Array, arrived: Array) -> Release:
         """Lanes that go on, with what their barrier's predicates came to."""
-        target = one.instruction.operands[0] if one.instruction.operands else None
-        if one.predicate is None or not isinstance(target, RegisterOperand):
-            return Release(one.target, free)
-        holds, parts = self.lanes.full(one.predicate), one.instruction.parts
+        target = waiter.instruction.operands[0] if waiter.instruction.operands else None
+        if waiter.predicate is None or not isinstance(target, RegisterOperand):
+            return Release(waiter.target, free)
+        holds, parts = self.lanes.full(waiter.predicate), waiter.instruction.parts
         if "popc" in parts:
             value = (holds & arrived).sum(1, dtype=u32)
         else:
             value = (holds | ~arrived).all(1) if "and" in parts else (holds & arrived).any(1)
-        return Release(one.target, free, target.number, np.asarray(value)[:, None])
+        return Release(waiter.target, free, target.number, np.asarray(value)[:, None])
 
 
 _COUNT = 20
@@ -145,7 +145,7 @@ class Phases:
     def __init__(self, memory: ChunkMemory) -> None:
         self.memory, self.lanes = memory, memory.lanes
 
-    def _where(self, n: int, address: Array, mask: Mask) -> tuple[Array, Array, Array]:
+    def _locate(self, n: int, address: Array, mask: Mask) -> tuple[Array, Array, Array]:
         """Lanes as a flat mask, the index of each one's barrier, the barriers as words."""
         keep = self.lanes.full_mask(mask)
         words, index = self.memory.shared_words(n, address, mask)
@@ -153,13 +153,13 @@ class Phases:
 
     def initialise(self, n: int, address: Array, count: Array, mask: Mask) -> None:
         """``mbarrier.init``: its first phase, of so many arrivals."""
-        keep, index, words = self._where(n, address, mask)
+        keep, index, words = self._locate(n, address, mask)
         counts = self.lanes.full(count)[keep].astype(i64)
         words[index] = _word(counts, counts, np.zeros_like(counts), np.zeros_like(counts))
         self.memory.changes += 1
 
     def invalidate(self, n: int, address: Array, mask: Mask) -> None:
-        _, index, words = self._where(n, address, mask)
+        _, index, words = self._locate(n, address, mask)
         words[index] = u64(0)
 
     def arrive(
@@ -176,22 +176,22 @@ class Phases:
         ``drop``: later phases expect so many arrivals less.
         """
         state = np.zeros(self.lanes.shape, u64)
-        keep, index, words = self._where(n, address, mask)
+        keep, index, words = self._locate(n, address, mask)
         if index.size == 0:
             return state
         state[keep] = words[index]
         arrivals = 1 if count is None else self.lanes.full(count)[keep].astype(i64)
-        more = 0 if expected is None else self.lanes.full(expected)[keep].astype(i64)
-        self._change(words, index, arrivals, more, drop)
+        expected_bytes = 0 if expected is None else self.lanes.full(expected)[keep].astype(i64)
+        self._change(words, index, arrivals, expected_bytes, drop)
         return state
 
     def expect(self, n: int, address: Array, nbytes: Array, mask: Mask, complete: bool) -> None:
         """``mbarrier.expect_tx`` and ``complete_tx``: bytes that will come, or that came."""
-        keep, index, words = self._where(n, address, mask)
+        keep, index, words = self._locate(n, address, mask)
         count = self.lanes.full(nbytes)[keep].astype(i64)
         self._change(words, index, 0, -count if complete else count)
 
-    def came(self, n: int, row: int, offset: int, nbytes: int) -> None:
+    def arrive_bytes(self, n: int, row: int, offset: int, nbytes: int) -> None:
         """Bytes came for the barrier at an offset of one block's shared memory."""
         words = self.memory.shared.view(u64).reshape(-1)
         index = np.array([row * (self.memory.shared_size >> 3) + (offset >> 3)])
@@ -208,29 +208,29 @@ class Phases:
         """Arrivals and bytes of several lanes, or alike of each; phases that they complete."""
         barriers, inverse = np.unique(index, return_inverse=True)
         pending, expected, still, parity = _parts(words[barriers])
-        arrived, more = (
+        arrived, byte_counts = (
             np.bincount(inverse, np.broadcast_to(x, index.shape), len(barriers)).astype(i64)
             for x in (arrivals, nbytes)
         )
-        pending, still = pending - arrived, still + more
+        pending, still = pending - arrived, still + byte_counts
         if drop:
             expected = expected - arrived
         for _ in range(64):
-            done = (pending <= 0) & (still == 0) & (expected > 0)
-            if not done.any():
+            completed = (pending <= 0) & (still == 0) & (expected > 0)
+            if not completed.any():
                 break
-            pending = np.where(done, pending + expected, pending)
-            parity = np.where(done, 1 - parity, parity)
+            pending = np.where(completed, pending + expected, pending)
+            parity = np.where(completed, 1 - parity, parity)
         words[barriers] = _word(np.maximum(pending, 0), expected, still, parity)
         self.memory.changes += 1
 
     def test(self, n: int, address: Array, state: Array, parity: bool, mask: Mask) -> Array:
         """``mbarrier.test_wait`` and ``try_wait``: whether a phase is complete, by lane."""
         out = np.zeros(self.lanes.shape, bool)
-        keep, index, words = self._where(n, address, mask)
+        keep, index, words = self._locate(n, address, mask)
         now = words[index] >> u64(_PARITY)
-        given = self.lanes.full(state)[keep].astype(u64)
-        out[keep] = now != ((given & u64(1)) if parity else (given >> u64(_PARITY)))
+        awaited = self.lanes.full(state)[keep].astype(u64)
+        out[keep] = now != ((awaited & u64(1)) if parity else (awaited >> u64(_PARITY)))
         return out
 
 

@@ -57,16 +57,16 @@ def inline_calls(module: PtxModule, name: str) -> PtxFunction:
 
     It ends with ``ret``. A function that calls itself, or that has no body, is still called.
     """
-    return _Inlining(module).whole(module.functions[name])
+    return _Inliner(module).inline(module.functions[name])
 
 
-class _Inlining:
+class _Inliner:
     def __init__(self, module: PtxModule) -> None:
         self.module = module
-        self.made = 0
+        self.call_count = 0
         self.count = 0
 
-    def whole(self, kernel: PtxFunction) -> PtxFunction:
+    def inline(self, kernel: PtxFunction) -> PtxFunction:
         out = replace(
             kernel,
             names=list(kernel.names),
@@ -91,22 +91,22 @@ class _Inlining:
     def _copy(
         self, out: PtxFunction, function: PtxFunction, around: tuple[str, ...], names: _Names
     ) -> None:
-        at: dict[int, list[str]] = {}
-        for label, where in function.labels.items():
-            at.setdefault(where, []).append(names.prefix + label)
+        labels_at: dict[int, list[str]] = {}
+        for label, position in function.labels.items():
+            labels_at.setdefault(position, []).append(names.prefix + label)
         for label, targets in function.tables.items():
             out.tables[names.prefix + label] = tuple(names.prefix + t for t in targets)
         for n, row in enumerate(function.instructions):
-            for label in at.get(n, ()):
+            for label in labels_at.get(n, ()):
                 out.labels[label] = len(out.instructions)
-            made = names.instruction(row)
-            if around and made.base == "ret":
+            instruction = names.instruction(row)
+            if around and instruction.base == "ret":
                 end = SymbolOperand(names.prefix + "@end")
-                made = replace(made, opcode="bra", parts=("bra",), operands=(end,))
-            if made.base == "call" and self._replaced(out, made, around):
+                instruction = replace(instruction, opcode="bra", parts=("bra",), operands=(end,))
+            if instruction.base == "call" and self._replaced(out, instruction, around):
                 continue
-            out.instructions.append(made)
-        for label in at.get(len(function.instructions), ()):
+            out.instructions.append(instruction)
+        for label in labels_at.get(len(function.instructions), ()):
             out.labels[label] = len(out.instructions)
         if around:
             out.labels[names.prefix + "@end"] = len(out.instructions)
@@ -119,8 +119,8 @@ class _Inlining:
         self.count += len(function.instructions)
         if self.count > MAX_INSTRUCTIONS:
             return False
-        self.made += 1
-        prefix = f"call{self.made}@"
+        self.call_count += 1
+        prefix = f"call{self.call_count}@"
         formal = [*function.results, *function.parameters]
         actual = [*results, *arguments]
         if len(formal) != len(actual):
@@ -137,9 +137,9 @@ class _Inlining:
                 symbols[variable.name] = value
         for variable in function.variables.values():
             if variable.name not in symbols:
-                made = prefix + variable.name
-                symbols[variable.name] = SymbolOperand(made)
-                out.variables[made] = replace(variable, name=made)
+                unique_name = prefix + variable.name
+                symbols[variable.name] = SymbolOperand(unique_name)
+                out.variables[unique_name] = replace(variable, name=unique_name)
         for label in (*function.labels, *function.tables):
             symbols.setdefault(label, SymbolOperand(prefix + label))
         if call.guard is not None:
@@ -172,27 +172,27 @@ class _Names:
             return row
         guard = row.guard
         if guard is not None:
-            given = self.operand(guard)
+            replacement = self.operand(guard)
             moved = replace(guard, number=guard.number + self.first)
-            guard = given if isinstance(given, RegisterOperand) else moved
+            guard = replacement if isinstance(replacement, RegisterOperand) else moved
         return replace(row, operands=tuple(self.operand(o) for o in row.operands), guard=guard)
 
     def operand(self, operand: Operand) -> Operand:
         if isinstance(operand, RegisterOperand):
-            if (given := self.registers.get(operand.number)) is None:
+            if (replacement := self.registers.get(operand.number)) is None:
                 return RegisterOperand(operand.number + self.first, operand.negated)
-            if isinstance(given, RegisterOperand) and operand.negated:
-                return RegisterOperand(given.number, not given.negated)
-            return given
+            if isinstance(replacement, RegisterOperand) and operand.negated:
+                return RegisterOperand(replacement.number, not replacement.negated)
+            return replacement
         if isinstance(operand, SymbolOperand):
-            given = self.symbols.get(operand.name)
-            if isinstance(given, SymbolOperand):
-                return SymbolOperand(given.name, given.offset + operand.offset)
-            return operand if given is None else given
+            replacement = self.symbols.get(operand.name)
+            if isinstance(replacement, SymbolOperand):
+                return SymbolOperand(replacement.name, replacement.offset + operand.offset)
+            return operand if replacement is None else replacement
         if isinstance(operand, AddressOperand):
             base = self.operand(operand.base)
-            more = tuple(self.operand(o) for o in operand.more)
-            return AddressOperand(base, operand.offset, more)
+            extra = tuple(self.operand(o) for o in operand.further_operands)
+            return AddressOperand(base, operand.offset, extra)
         if isinstance(operand, VectorOperand):
             return VectorOperand(tuple(self.operand(o) for o in operand.elements))
         if isinstance(operand, PairOperand):
@@ -266,7 +266,7 @@ def make_blocks(code: PtxFunction) -> Blocks:
     """The basic blocks of ``code``, whose calls were replaced and which ends with a ``ret``."""
     rows = code.instructions
     carry = len(code.registers)
-    leaders = {0} | {at for at in code.labels.values() if at < len(rows)}
+    leaders = {0} | {index for index in code.labels.values() if index < len(rows)}
     leaders |= {k + 1 for k, row in enumerate(rows) if ends_block(row) and k + 1 < len(rows)}
     starts = sorted(leaders)
     number = {start: k for k, start in enumerate(starts)}
@@ -286,8 +286,8 @@ def make_blocks(code: PtxFunction) -> Blocks:
 def targets_of(code: PtxFunction, jump: PtxInstruction) -> tuple[str, ...]:
     if jump.base not in ("bra", "brx"):
         return ()
-    at = 1 if jump.base == "brx" else 0
-    target = jump.operands[at] if len(jump.operands) > at else None
+    position = 1 if jump.base == "brx" else 0
+    target = jump.operands[position] if len(jump.operands) > position else None
     if not isinstance(target, SymbolOperand):
         return ()
     return code.tables.get(target.name, ()) if jump.base == "brx" else (target.name,)
@@ -296,14 +296,14 @@ def targets_of(code: PtxFunction, jump: PtxInstruction) -> tuple[str, ...]:
 def _successors(
     code: PtxFunction, end: PtxInstruction | None, following: int | None, number: Mapping[int, int]
 ) -> tuple[int, ...]:
-    after = () if following is None else (following,)
+    fallthrough = () if following is None else (following,)
     if end is None or is_waiting(end):
-        return after
+        return fallthrough
     if end.base in ("bra", "brx"):
         places = [code.labels.get(t, -1) for t in targets_of(code, end)]
-        targets = tuple(number[at] for at in places if at in number)
-        return targets + (after if end.guard is not None and end.base == "bra" else ())
-    return after if end.guard is not None else ()
+        targets = tuple(number[place] for place in places if place in number)
+        return targets + (fallthrough if end.guard is not None and end.base == "bra" else ())
+    return fallthrough if end.guard is not None else ()
 
 
 def _rank(code: PtxFunction, blocks: Sequence[BasicBlock], carry: int) -> list[bool]:
@@ -332,13 +332,13 @@ def _rank(code: PtxFunction, blocks: Sequence[BasicBlock], carry: int) -> list[b
     def order(node: int) -> list[int]:
         return sorted(edges[node], key=lambda s: (depth[s], -s))
 
-    seen, finished = {0}, []
+    visited, finished = {0}, []
     stack = [(0, iter(order(0)))]
     while stack:
-        node, rest = stack[-1]
-        for other in rest:
-            if other not in seen:
-                seen.add(other)
+        node, remaining = stack[-1]
+        for other in remaining:
+            if other not in visited:
+                visited.add(other)
                 stack.append((other, iter(order(other))))
                 break
         else:
@@ -361,14 +361,14 @@ def _may_spin(
 ) -> bool:
     """Whether leaving a loop may depend on what it reads of memory again and again."""
     sources: set[int] = set()
-    made = {register for row in instructions for register in defines(row, carry)[0]}
+    defined = {register for row in instructions for register in defines(row, carry)[0]}
     for row in instructions:
         written, _ = defines(row, carry)
         if row.base in ("atom", "mbarrier") or (row.base == "ld" and ORDERED & set(row.parts)):
             sources.update(written)
         elif row.base == "ld" and not {"param", "const", "nc"} & set(row.parts):
             address = registers_in(row.operands[1]) if len(row.operands) > 1 else []
-            if not made.intersection(address):
+            if not defined.intersection(address):
                 sources.update(written)
     if not sources:
         return False
@@ -394,10 +394,10 @@ def _liveness(
 ) -> frozenset[int]:
     """Sets what is live between blocks; gives the registers that are defined once, in no loop."""
     ranges: list[Step] = []
-    for at, row in enumerate(rows):
+    for index, row in enumerate(rows):
         written, read = defines(row, carry)
         kills = () if row.guard is not None else tuple(written)
-        ranges.append(Step(at, at, tuple(written), kills, tuple(read)))
+        ranges.append(Step(index, index, tuple(written), kills, tuple(read)))
     starts = [*(b.first for b in blocks), len(rows)]
     exits = [[RegionExit(b.last - 1, b.successors, False)] for b in blocks]
     solved = Ranges(ranges, starts, exits, [""] * (carry + 1))
@@ -416,9 +416,9 @@ def _liveness(
                 in_loops.update(ranges[k].defs)
     everywhere: set[int] = set().union(*(b.live_in for b in blocks))
     for block in blocks:
-        made = {d for k in range(block.first, block.last) for d in ranges[k].defs}
-        block.local = frozenset(made - everywhere)
-        block.dying = tuple(sorted((block.live_in | made) - block.live_out - block.local))
+        defined = {d for k in range(block.first, block.last) for d in ranges[k].defs}
+        block.local = frozenset(defined - everywhere)
+        block.dying = tuple(sorted((block.live_in | defined) - block.live_out - block.local))
     return frozenset(r for r, n in sites.items() if n == 1 and r not in in_loops)
 
 
@@ -429,8 +429,8 @@ _ROUNDS = 4
 
 def register_kinds(code: PtxFunction, carry: int) -> list[str]:
     """The type of each register: ``f32``, ``s32``, ``u64``, ``pred``, ``bf16x2``, …"""
-    own = [*code.registers, "b64"]
-    votes: list[dict[str, int]] = [{} for _ in own]
+    declared = [*code.registers, "b64"]
+    votes: list[dict[str, int]] = [{} for _ in declared]
     moves: list[list[int]] = []
     for row in code.instructions:
         if row.base in _MOVES and not is_float(row.kind):
@@ -440,25 +440,25 @@ def register_kinds(code: PtxFunction, carry: int) -> list[str]:
             if len(joined) > 1:
                 moves.append(joined)
             continue
-        for register, kind in _said(row):
+        for register, kind in _operand_kinds(row):
             # The address of a float is not a float.
-            if not is_float(kind) or WIDTHS[kind] == WIDTHS.get(own[register]):
+            if not is_float(kind) or WIDTHS[kind] == WIDTHS.get(declared[register]):
                 votes[register][kind] = votes[register].get(kind, 0) + 1
-    kinds = [_chosen(vote) for vote in votes]
+    kinds = [_likeliest_kind(vote) for vote in votes]
     for _ in range(_ROUNDS):
         changed = False
         for joined in moves:
             for kind in {kinds[r] for r in joined if is_float(kinds[r] or "b")}:
                 for r in joined:
-                    if not kinds[r] and WIDTHS.get(own[r]) == WIDTHS.get(kind):
+                    if not kinds[r] and WIDTHS.get(declared[r]) == WIDTHS.get(kind):
                         kinds[r], changed = kind, True
         if not changed:
             break
     # A predicate stays one in an instruction of another type.
-    return [d if d == "pred" else kind or d for kind, d in zip(kinds, own, strict=True)]
+    return [d if d == "pred" else kind or d for kind, d in zip(kinds, declared, strict=True)]
 
 
-def _said(row: PtxInstruction) -> list[tuple[int, str]]:
+def _operand_kinds(row: PtxInstruction) -> list[tuple[int, str]]:
     """What an instruction says of its registers."""
     named = [p for p in row.parts[1:] if p in WIDTHS]
     if not named or not row.operands:
@@ -478,12 +478,12 @@ def _said(row: PtxInstruction) -> list[tuple[int, str]]:
     elif row.base in ("cvta", "bar", "barrier", "mbarrier", "cp", "ldmatrix", "createpolicy"):
         return []
     targets = registers_in(target) if of_target else []
-    said = [(register, of_target) for register in targets]
-    return said + [(r, of_sources) for operand in sources for r in registers_in(operand)]
+    typed = [(register, of_target) for register in targets]
+    return typed + [(r, of_sources) for operand in sources for r in registers_in(operand)]
 
 
-def _chosen(vote: dict[str, int]) -> str:
+def _likeliest_kind(vote: dict[str, int]) -> str:
     """Floating point where an instruction computes in it; else the most frequent."""
     real = [kind for kind in vote if is_float(kind)]
-    told = real or [kind for kind in vote if kind[0] in "us" or kind == "pred"]
-    return max(told, key=lambda kind: vote[kind], default="")
+    candidates = real or [kind for kind in vote if kind[0] in "us" or kind == "pred"]
+    return max(candidates, key=lambda kind: vote[kind], default="")

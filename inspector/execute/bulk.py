@@ -42,35 +42,35 @@ class BulkCopies:
     def copy_map(self, n: int, target: Array, source: Array, mask: Mask) -> None:
         """``tensormap.cp_fenceproxy``: 128 bytes from shared to global memory, by whole warps."""
         lead = self.lanes.full_mask(mask) & (self.lanes.lane == 0)
-        for at in range(0, SIZE, 8):
-            more = u64(at)
-            word = self.memory.fetch(n, "shared", as_shared(source + more), u64, lead)
-            self.memory.store(n, "generic", target + more, u64, [word], lead)
+        for offset in range(0, SIZE, 8):
+            word_offset = u64(offset)
+            word = self.memory.fetch(n, "shared", as_shared(source + word_offset), u64, lead)
+            self.memory.store(n, "generic", target + word_offset, u64, [word], lead)
 
-    def _map(self, n: int, where: tuple[int, int], address: int) -> TensorMap:
+    def _map(self, n: int, lane: tuple[int, int], address: int) -> TensorMap:
         window, offset = address >> 56, address & _OFFSET
         memory = self.memory
         if window == WINDOWS["param"] >> 56:
             data = memory.parameters[offset : offset + SIZE].tobytes()
         elif window == WINDOWS["shared"] >> 56:
-            data = memory.shared[where[0], offset : offset + SIZE].tobytes()
+            data = memory.shared[lane[0], offset : offset + SIZE].tobytes()
         else:
-            region = self._region(n, where, address, SIZE)
-            at = address - region.base
-            data = region.data[at : at + SIZE].tobytes()
+            region = self._region(n, lane, address, SIZE)
+            start = address - region.base
+            data = region.data[start : start + SIZE].tobytes()
         try:
             return TensorMap.decode(data.ljust(SIZE, b"\0"))
         except ValueError as error:
-            said = f"a copy by a tensor map: {error}"
-            raise self.memory.fault("tensor map", said, n, where) from None
+            sentence = f"a copy by a tensor map: {error}"
+            raise self.memory.fault("tensor map", sentence, n, lane) from None
 
-    def _region(self, n: int, where: tuple[int, int], address: int, nbytes: int) -> Region:
+    def _region(self, n: int, lane: tuple[int, int], address: int, nbytes: int) -> Region:
         region = self.memory.memory.region_at(address)
         if region is not None and address + nbytes <= region.end:
             return region
-        raise self.memory.outside_global(n, where, address, nbytes)
+        raise self.memory.outside_global(n, lane, address, nbytes)
 
-    def _each(
+    def _lanes_of(
         self, mask: Mask, *operands: Array
     ) -> Iterator[tuple[tuple[int, int], Sequence[int]]]:
         """Row and column of each lane of a mask, and its operands."""
@@ -78,16 +78,16 @@ class BulkCopies:
         for row, column in zip(*np.nonzero(self.lanes.full_mask(mask)), strict=True):
             yield (int(row), int(column)), [int(x[row, column]) for x in spread]
 
-    def _shared(self, n: int, where: tuple[int, int], address: int, nbytes: int) -> int:
+    def _shared(self, n: int, lane: tuple[int, int], address: int, nbytes: int) -> int:
         offset = address & _OFFSET
         if offset + nbytes > self.memory.limit:
-            raise self.memory.outside(n, where, "shared", offset, nbytes, self.memory.limit)
+            raise self.memory.outside(n, lane, "shared", offset, nbytes, self.memory.limit)
         return offset
 
     def _tile(
         self,
         n: int,
-        where: tuple[int, int],
+        lane: tuple[int, int],
         tensor: int,
         points: list[int],
         rows: bool,
@@ -95,19 +95,19 @@ class BulkCopies:
     ) -> tuple[TensorMap, Array, Array, Array, Array]:
         """A lane's tile: its map, addresses, which of them are in the tensor, shared memory as
         elements, and the places there. ``rows``: a gather or scatter, of a column and rows."""
-        tile = self._map(n, where, tensor)
+        tile = self._map(n, lane, tensor)
         if len(points) != (len(tile.dims) + 3 if rows else len(tile.dims)):
-            said = f"a tensor of {len(tile.dims)} dimensions at {len(points)} coordinates"
-            raise self.memory.fault("tensor map", said, n, where)
+            sentence = f"a tensor of {len(tile.dims)} dimensions at {len(points)} coordinates"
+            raise self.memory.fault("tensor map", sentence, n, lane)
         count = tile.box[0] * 4 if rows else prod(tile.box)
-        offset = self._shared(n, where, shared, count * tile.item)
+        offset = self._shared(n, lane, shared, count * tile.item)
         address, inside = tile.places(
             [points[0], 0] if rows else points, points[1:] if rows else None
         )
         offsets = offset + np.arange(len(address), dtype=i64) * tile.item
         places = offsets ^ (((offsets >> 7) & (0, 1, 3, 7)[tile.swizzle]) << 4)
-        self._shared(n, where, int(places.max()), tile.item)
-        elements = self.memory.shared[where[0]].view(UNSIGNED[tile.item * 8])
+        self._shared(n, lane, int(places.max()), tile.item)
+        elements = self.memory.shared[lane[0]].view(UNSIGNED[tile.item * 8])
         return tile, address, inside, elements, places // tile.item
 
     def load_tile(
@@ -122,21 +122,21 @@ class BulkCopies:
     ) -> None:
         """A tile from global to shared memory; its bytes are reported to an mbarrier."""
         signed = [c.view(np.int32) for c in coordinates]
-        for where, (to, source, waits, *points) in self._each(
+        for lane, (to, source, waits, *points) in self._lanes_of(
             mask, target, tensor, barrier, *signed
         ):
             tile, address, inside, elements, places = self._tile(
-                n, where, source, points, gather, to
+                n, lane, source, points, gather, to
             )
             values = np.broadcast_to(tile.outside_bits(), address.shape).copy()
             if inside.any():
-                self._tell(n, where, "load", address[inside], tile.item)
-                region = self._within(n, where, address[inside], tile.item)
+                self._tell(n, lane, "load", address[inside], tile.item)
+                region = self._within(n, lane, address[inside], tile.item)
                 index = (address[inside] - region.base) // tile.item
                 values[inside] = region.view(elements.dtype.type)[index]
             elements[places] = values
             self.memory.changes += 1
-            self._came(n, where, waits, len(address) * tile.item)
+            self._arrived(n, lane, waits, len(address) * tile.item)
 
     def store_tile(
         self,
@@ -144,47 +144,55 @@ class BulkCopies:
         tensor: Array,
         coordinates: Sequence[Array],
         source: Array,
-        what: str,
+        reduction: str,
         scatter: bool,
         mask: Mask,
     ) -> None:
-        """A tile from shared to global memory; ``what`` is a reduction, or "" for a store."""
+        """A tile from shared to global memory; ``reduction`` is its name, or "" for a store."""
         signed = [c.view(np.int32) for c in coordinates]
-        for where, (target, origin, *points) in self._each(mask, tensor, source, *signed):
+        for lane, (target, origin, *points) in self._lanes_of(mask, tensor, source, *signed):
             tile, address, inside, elements, places = self._tile(
-                n, where, target, points, scatter, origin
+                n, lane, target, points, scatter, origin
             )
             if inside.any():
-                self._write(n, where, address[inside], elements[places][inside], tile.kind, what)
+                self._write(
+                    n, lane, address[inside], elements[places][inside], tile.kind, reduction
+                )
 
     def _write(
-        self, n: int, where: tuple[int, int], address: Array, values: Array, kind: str, what: str
+        self,
+        n: int,
+        lane: tuple[int, int],
+        address: Array,
+        values: Array,
+        kind: str,
+        reduction: str,
     ) -> None:
         """Elements of one lane's copy to global memory, or a reduction with the stored value."""
         item = values.dtype.itemsize
-        self._tell(n, where, "atomic" if what else "store", address, item, values)
-        region = self._within(n, where, address, item)
-        self.memory.may_write(n, region, where)
+        self._tell(n, lane, "atomic" if reduction else "store", address, item, values)
+        region = self._within(n, lane, address, item)
+        self.memory.may_write(n, region, lane)
         index = (address - region.base) // item
         view = region.view(values.dtype.type)
-        if what:
-            in_order(view, index, what, kind, [values], wanted=False)
+        if reduction:
+            in_order(view, index, reduction, kind, [values], returns_old=False)
         else:
             view[index] = values
         self.memory.changes += 1
 
-    def _within(self, n: int, where: tuple[int, int], address: Array, item: int) -> Region:
+    def _within(self, n: int, lane: tuple[int, int], address: Array, item: int) -> Region:
         """The region that all of a tile is in."""
-        region = self._region(n, where, int(address.min()), item)
+        region = self._region(n, lane, int(address.min()), item)
         last = int(address.max())
         if last + item > region.end:
-            raise self.memory.outside_global(n, where, last, item)
+            raise self.memory.outside_global(n, lane, last, item)
         return region
 
     def _tell(
         self,
         n: int,
-        where: tuple[int, int],
+        lane: tuple[int, int],
         way: str,
         address: Array,
         nbytes: int,
@@ -192,9 +200,9 @@ class BulkCopies:
     ) -> None:
         """Tells an observer of a copy: the copying unit's accesses, of no lane's own."""
         if self.memory.watching:
-            told = () if values is None else (values,)
+            stored_values = () if values is None else (values,)
             access = Access(
-                n, f"bulk {way}", "global", address.astype(u64), nbytes, None, told, where
+                n, f"bulk {way}", "global", address.astype(u64), nbytes, None, stored_values, lane
             )
             self.memory.watching(access)
 
@@ -202,43 +210,50 @@ class BulkCopies:
         self, n: int, target: Array, source: Array, size: Array, barrier: Array, mask: Mask
     ) -> None:
         """``cp.async.bulk`` to shared memory, from global memory or shared memory."""
-        for where, (to, origin, count, waits) in self._each(mask, target, source, size, barrier):
-            self._aligned(n, where, to | origin | count)
-            offset = self._shared(n, where, to, count)
+        for lane, (to, origin, count, waits) in self._lanes_of(mask, target, source, size, barrier):
+            self._aligned(n, lane, to | origin | count)
+            offset = self._shared(n, lane, to, count)
             if origin >> 56 == WINDOWS["shared"] >> 56 or origin < self.memory.limit:
-                at = self._shared(n, where, origin, count)
-                data = self.memory.shared[where[0], at : at + count].copy()
+                start = self._shared(n, lane, origin, count)
+                data = self.memory.shared[lane[0], start : start + count].copy()
             else:
-                region = self._region(n, where, origin, count)
-                at = origin - region.base
-                data = region.data[at : at + count]
-                self._tell(n, where, "load", origin + np.arange(0, count, 16, dtype=i64), 16)
-            self.memory.shared[where[0], offset : offset + count] = data
+                region = self._region(n, lane, origin, count)
+                start = origin - region.base
+                data = region.data[start : start + count]
+                self._tell(n, lane, "load", origin + np.arange(0, count, 16, dtype=i64), 16)
+            self.memory.shared[lane[0], offset : offset + count] = data
             self.memory.changes += 1
-            self._came(n, where, waits, count)
+            self._arrived(n, lane, waits, count)
 
-    def _came(self, n: int, where: tuple[int, int], barrier: int, nbytes: int) -> None:
+    def _arrived(self, n: int, lane: tuple[int, int], barrier: int, nbytes: int) -> None:
         """Bytes came for an mbarrier."""
-        self.phases.came(n, where[0], self._shared(n, where, barrier, 8), nbytes)
+        self.phases.arrive_bytes(n, lane[0], self._shared(n, lane, barrier, 8), nbytes)
 
     def copy_out(
-        self, n: int, target: Array, source: Array, size: Array, kind: str, what: str, mask: Mask
+        self,
+        n: int,
+        target: Array,
+        source: Array,
+        size: Array,
+        kind: str,
+        reduction: str,
+        mask: Mask,
     ) -> None:
         """``cp.async.bulk`` or ``cp.reduce.async.bulk`` from shared to global memory."""
-        for where, (to, origin, count) in self._each(mask, target, source, size):
-            self._aligned(n, where, to | origin | count)
-            offset = self._shared(n, where, origin, count)
-            data = self.memory.shared[where[0], offset : offset + count].copy()
-            bits = UNSIGNED[{"64": 64, "32": 32, "16": 16}.get(kind[-2:], 8)] if what else u8
+        for lane, (to, origin, count) in self._lanes_of(mask, target, source, size):
+            self._aligned(n, lane, to | origin | count)
+            offset = self._shared(n, lane, origin, count)
+            data = self.memory.shared[lane[0], offset : offset + count].copy()
+            bits = UNSIGNED[{"64": 64, "32": 32, "16": 16}.get(kind[-2:], 8)] if reduction else u8
             values = data.view(bits)
             address = to + np.arange(0, count, values.dtype.itemsize, dtype=i64)
             if count:
-                self._write(n, where, address, values, kind, what)
+                self._write(n, lane, address, values, kind, reduction)
 
-    def _aligned(self, n: int, where: tuple[int, int], address: int) -> None:
+    def _aligned(self, n: int, lane: tuple[int, int], address: int) -> None:
         if address & 15:
-            said = "copies bytes whose addresses or number is no multiple of 16"
-            raise self.memory.fault("misaligned", said, n, where)
+            sentence = "copies bytes whose addresses or number is no multiple of 16"
+            raise self.memory.fault("misaligned", sentence, n, lane)
 
 
 SIZE = 128
@@ -303,8 +318,8 @@ FIELDS: dict[str, tuple[str, bool]] = {
 
 def field_place(name: str, dimension: int) -> tuple[int, int]:
     """Offset and size in bytes of a field, of one dimension where it has several."""
-    own, several = FIELDS[name]
-    kind, offset = _LAYOUT.fields[own][:2]  # type: ignore[index]
+    column, several = FIELDS[name]
+    kind, offset = _LAYOUT.fields[column][:2]  # type: ignore[index]
     size = kind.base.itemsize if several else kind.itemsize
     return offset + (size * dimension if several else 0), size
 
@@ -347,7 +362,7 @@ class TensorMap:
         rank = int(row["rank"]) + 1
         if rank > MAX_DIMENSIONS or int(row["element"]) >= len(ELEMENTS):
             raise ValueError("this is not a tensor map")
-        made = TensorMap(
+        tensor_map = TensorMap(
             int(row["address"]),
             tuple(row["dims"][:rank].tolist()),
             tuple(row["strides"][: rank - 1].tolist()),
@@ -358,21 +373,23 @@ class TensorMap:
             tuple(row["steps"][:rank].tolist()),
             int(row["interleave"]),
         )
-        if made.interleave or made.swizzle >= len(SWIZZLE_BYTES):
+        if tensor_map.interleave or tensor_map.swizzle >= len(SWIZZLE_BYTES):
             raise ValueError("its interleaving or swizzle is not known here")
-        if not all(made.box) or not all(made.dims):
+        if not all(tensor_map.box) or not all(tensor_map.dims):
             raise ValueError("this is not a tensor map")
-        if made.address >> 63 or max(made.strides, default=0) >= MAX_STRIDE_BYTES:
+        if tensor_map.address >> 63 or max(tensor_map.strides, default=0) >= MAX_STRIDE_BYTES:
             raise ValueError("its address or a stride is beyond every device's memory")
-        if max(made.box) > MAX_BOX or max(made.steps) > MAX_STEP:
-            raise ValueError(f"its box is {'×'.join(map(str, made.box))}, of at most {MAX_BOX}")
-        if made.fill and made.kind[0] not in "fbt":
-            raise ValueError(f"it fills with NaN, which {made.kind} has not")
-        if made.address % 16:
+        if max(tensor_map.box) > MAX_BOX or max(tensor_map.steps) > MAX_STEP:
+            raise ValueError(
+                f"its box is {'×'.join(map(str, tensor_map.box))}, of at most {MAX_BOX}"
+            )
+        if tensor_map.fill and tensor_map.kind[0] not in "fbt":
+            raise ValueError(f"it fills with NaN, which {tensor_map.kind} has not")
+        if tensor_map.address % 16:
             raise ValueError("its base address is no multiple of 16 bytes")
-        if wrong := [step for step in made.strides if step % 16]:
+        if wrong := [step for step in tensor_map.strides if step % 16]:
             raise ValueError(f"a stride of {wrong[0]} bytes is no multiple of 16 bytes")
-        return made
+        return tensor_map
 
     @property
     def kind(self) -> str:
@@ -404,8 +421,8 @@ class TensorMap:
             index = index.reshape(shape)
             address = address + index * (self.item if d == 0 else self.strides[d - 1])
             inside = inside & (index >= 0) & (index < self.dims[d])
-        whole = np.broadcast_shapes(address.shape, inside.shape)
-        flat = [np.broadcast_to(x, whole).reshape(-1) for x in (address, inside)]
+        full_shape = np.broadcast_shapes(address.shape, inside.shape)
+        flat = [np.broadcast_to(x, full_shape).reshape(-1) for x in (address, inside)]
         return flat[0], flat[1]
 
     def outside_bits(self) -> Array:

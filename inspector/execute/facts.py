@@ -66,8 +66,8 @@ class MemoryUse:
     def total(cls, uses: Iterable[MemoryUse]) -> MemoryUse:
         out = cls()
         for use in uses:
-            for each in fields(cls):
-                setattr(out, each.name, getattr(out, each.name) + getattr(use, each.name))
+            for member in fields(cls):
+                setattr(out, member.name, getattr(out, member.name) + getattr(use, member.name))
         return out
 
 
@@ -231,9 +231,9 @@ class Facts(Observer):
         row.active += self._came[1] if mask is self._mask else lanes.count(mask)
 
     def branched(self, lanes: Lanes, instruction: int, yes: Mask, no: Mask) -> None:
-        taken, left = lanes.mask_warps(yes).any(2), lanes.mask_warps(no).any(2)
-        self._rows[instruction].branches += int((taken | left).sum())
-        self._rows[instruction].divergent += int((taken & left).sum())
+        takes, falls_through = lanes.mask_warps(yes).any(2), lanes.mask_warps(no).any(2)
+        self._rows[instruction].branches += int((takes | falls_through).sum())
+        self._rows[instruction].divergent += int((takes & falls_through).sum())
 
     def wrote(
         self, lanes: Lanes, instruction: int, register: int, value: Array, mask: Mask
@@ -241,29 +241,29 @@ class Facts(Observer):
         if not self.values or register >= len(self.program.code.registers):
             return
         key = (instruction, register)
-        if (kept := self._values.get(key)) is None:
+        if (register_values := self._values.get(key)) is None:
             facts = ValueFacts(self.program.code.names[register], self.kinds[register])
-            kept = self._values[key] = _Values(facts)
-        kept.add(lanes, value, mask)
+            register_values = self._values[key] = _Values(facts)
+        register_values.add(lanes, value, mask)
 
     def access(self, lanes: Lanes, access: Access) -> None:
         key = (access.instruction, access.space, access.way)
-        if (kept := self._accesses.get(key)) is None:
-            kept = self._accesses[key] = AccessFacts(space=access.space, way=access.way)
-            self._rows[access.instruction].accesses.append(kept)
+        if (counts := self._accesses.get(key)) is None:
+            counts = self._accesses[key] = AccessFacts(space=access.space, way=access.way)
+            self._rows[access.instruction].accesses.append(counts)
         if access.way.startswith("matrix"):
             # Eight rows of 16 bytes: one wavefront, unless their banks collide
             rows = access.address
             words = (rows[..., None] >> u64(2)) + np.arange(4, dtype=u64)
             words = words.reshape(-1, 32)
-            kept.requests += len(words)
-            kept.lanes += 32 * len(words)
-            kept.bytes_wanted += 128 * len(words)
-            kept.wavefronts += _waves(words, np.ones(words.shape, bool))
-            kept.least_wavefronts += len(words)
+            counts.requests += len(words)
+            counts.lanes += 32 * len(words)
+            counts.bytes_wanted += 128 * len(words)
+            counts.wavefronts += _waves(words, np.ones(words.shape, bool))
+            counts.least_wavefronts += len(words)
             return
         if access.lane is not None:
-            _bulk(kept, access)
+            _bulk(counts, access)
             return
         active = lanes.mask_warps(access.mask).reshape(-1, 32)
         some = active.any(1)
@@ -271,20 +271,20 @@ class Facts(Observer):
             return
         active = active[some]
         address = lanes.warps(access.address).reshape(-1, 32)[some]
-        kept.requests += len(address)
+        counts.requests += len(address)
         count = int(active.sum())
-        kept.lanes += count
-        kept.bytes_wanted += count * access.nbytes
+        counts.lanes += count
+        counts.bytes_wanted += count * access.nbytes
         if access.space in ("global", "const"):
             nbytes = access.nbytes
             steps = np.arange(0, nbytes, SECTOR, dtype=u64)
             spread = ((address[..., None] + steps) >> u64(5)).reshape(len(address), -1)
-            kept.sectors += int(_distinct(spread, np.repeat(active, len(steps), 1)).sum())
-            kept.tag_requests += int(_distinct(address >> u64(7), active).sum())
+            counts.sectors += int(_distinct(spread, np.repeat(active, len(steps), 1)).sum())
+            counts.tag_requests += int(_distinct(address >> u64(7), active).sum())
             places = _distinct(address // u64(nbytes), active)
-            kept.least_sectors += int((-(-places * nbytes // SECTOR)).sum())
+            counts.least_sectors += int((-(-places * nbytes // SECTOR)).sum())
         elif access.space == "shared":
-            _wavefronts(kept, address, active, access.nbytes)
+            _wavefronts(counts, address, active, access.nbytes)
 
     def lines(self, links: Mapping[int, tuple[int, ...]] | None = None) -> tuple[ExecutedLine, ...]:
         """Every line of the PTX that has an instruction, those not reached too, in order.
@@ -296,8 +296,8 @@ class Facts(Observer):
         for row in sorted(self._rows, key=lambda row: row.n):
             for n in (row.n,) if links is None else links.get(row.n, ()):
                 out.setdefault(n, ExecutedLine(n, row.opcode, ())).add(row)
-        for (at, _), value in sorted(self._values.items()) if links is None else ():
-            out[self._rows[at].n].values.append(value.result())
+        for (instruction, _), value in sorted(self._values.items()) if links is None else ():
+            out[self._rows[instruction].n].values.append(value.result())
         return tuple(out[n] for n in sorted(out))
 
     def totals(self, cost: Cost | None = None) -> Totals:
@@ -305,10 +305,10 @@ class Facts(Observer):
         opcodes: Counter[str] = Counter()
         classes: Counter[str] = Counter()
         rows, operations = self._rows, 0
-        for one, counted in zip(self.program.code.instructions, rows, strict=True):
+        for instruction, counted in zip(self.program.code.instructions, rows, strict=True):
             if counted.executed:
-                opcodes[one.opcode] += counted.executed
-                operations += counted.active * _operations(one)
+                opcodes[instruction.opcode] += counted.executed
+                operations += counted.active * _operations(instruction)
         if cost is not None:
             for opcode, count in opcodes.items():
                 classes[cost(opcode) or NOT_CLASSED] += count
@@ -335,16 +335,16 @@ _REAL = frozenset(("f16", "bf16", "f32", "f64", "f16x2", "bf16x2", "f32x2"))
 def _operations(row: PtxInstruction) -> int:
     """Floating point operations of one lane; those of a matrix product are shared out."""
     if row.base in ("mma", "wgmma"):
-        shape = next((found for p in row.parts if (found := _SHAPE.match(p))), None)
+        shape = next((match for p in row.parts if (match := _SHAPE.match(p))), None)
         m, n, k = (int(shape[1]), int(shape[2]), int(shape[3])) if shape else (0, 0, 0)
         lanes = 32 if row.base == "mma" else 128
         return 0 if "s32" in row.parts else 2 * m * n * k // lanes
     if row.kind not in _REAL:
         return 0
-    each = 2 if row.kind.endswith("x2") else 1
+    values_per_lane = 2 if row.kind.endswith("x2") else 1
     if row.base in ("fma", "mad"):
-        return 2 * each
-    return each if row.base in _ONE else 0
+        return 2 * values_per_lane
+    return values_per_lane if row.base in _ONE else 0
 
 
 class _Values:
@@ -372,14 +372,14 @@ class _Values:
         self._distinct(self._range(bits, share))
         if self.chunk is not lanes:
             self.chunk, self.turn = lanes, 0
-        alike = bool((bits == bits[0]).all())
-        if facts.uniform_block and not alike and value.shape[1] > 1:
+        is_uniform = bool((bits == bits[0]).all())
+        if facts.uniform_block and not is_uniform and value.shape[1] > 1:
             facts.uniform_block = _rows_uniform(lanes, value, mask)
         if facts.uniform_grid:
-            now = int(bits[0]) if alike else None
+            now = int(bits[0]) if is_uniform else None
             if self.turn >= len(self.turns):
                 self.turns.append(now)
-            facts.uniform_grid = alike and self.turns[self.turn] == now
+            facts.uniform_grid = is_uniform and self.turns[self.turn] == now
         self.turn += 1
 
     def _range(self, bits: Array, share: int) -> Array:
@@ -422,8 +422,8 @@ def _rows_uniform(lanes: Lanes, value: Array, mask: Mask) -> bool:
     keep = lanes.full_mask(mask)
     full = lanes.full(value)
     first = np.argmax(keep, 1)
-    chosen = full[np.arange(lanes.blocks), first][:, None]
-    return bool(((full == chosen) | ~keep).all())
+    reference = full[np.arange(lanes.blocks), first][:, None]
+    return bool(((full == reference) | ~keep).all())
 
 
 def as_values(bits: Array, kind: str) -> Array:
@@ -456,7 +456,7 @@ def _distinct(values: Array, on: Array) -> Array:
     return _ordered(values, on)[1].sum(1)
 
 
-def _wavefronts(kept: AccessFacts, address: Array, active: Array, nbytes: int) -> None:
+def _wavefronts(counts: AccessFacts, address: Array, active: Array, nbytes: int) -> None:
     """Of shared memory: 8-byte accesses go by halves of a warp, 16-byte ones by quarters."""
     per = max(1, nbytes // 4)
     group = max(1, 32 // per)
@@ -464,20 +464,20 @@ def _wavefronts(kept: AccessFacts, address: Array, active: Array, nbytes: int) -
     on = np.broadcast_to(active[..., None], words.shape)
     words = words.reshape(-1, group * per)
     on = np.ascontiguousarray(on).reshape(-1, group * per)
-    kept.wavefronts += _waves(words, on)
-    kept.least_wavefronts += int(on.any(1).sum())
+    counts.wavefronts += _waves(words, on)
+    counts.least_wavefronts += int(on.any(1).sum())
 
 
-def _bulk(kept: AccessFacts, access: Access) -> None:
+def _bulk(counts: AccessFacts, access: Access) -> None:
     """A copy of many elements: the sectors that hold them, of whom each is read once."""
     address = access.address
-    kept.requests += 1
-    kept.lanes += 1
-    wanted = len(address) * access.nbytes
-    kept.bytes_wanted += wanted
-    kept.sectors += len(np.unique(address >> u64(5)))
-    kept.tag_requests += len(np.unique(address >> u64(7)))
-    kept.least_sectors += -(-wanted // SECTOR)
+    counts.requests += 1
+    counts.lanes += 1
+    wanted_bytes = len(address) * access.nbytes
+    counts.bytes_wanted += wanted_bytes
+    counts.sectors += len(np.unique(address >> u64(5)))
+    counts.tag_requests += len(np.unique(address >> u64(7)))
+    counts.least_sectors += -(-wanted_bytes // SECTOR)
 
 
 def _waves(words: Array, on: Array) -> int:
@@ -488,7 +488,7 @@ def _waves(words: Array, on: Array) -> int:
     return int(counts.max(1).sum())
 
 
-class Touched(NamedTuple):
+class StepAccess(NamedTuple):
     """Memory that a step read or wrote: addresses by thread, of those that ran it."""
 
     way: str
@@ -510,10 +510,10 @@ class TraceStep:
     line: int
     active: Array
     changes: list[tuple[int, Array]] = field(default_factory=list)
-    touched: list[Touched] = field(default_factory=list)
+    accesses: list[StepAccess] = field(default_factory=list)
 
 
-STEP_BYTES, CHANGE_BYTES, TOUCHED_BYTES = 270, 300, 400
+STEP_BYTES, CHANGE_BYTES, ACCESS_BYTES = 270, 300, 400
 """What Python needs for a step, a register that it wrote and an access, beside their arrays."""
 
 
@@ -563,9 +563,9 @@ class Trace(Observer):
     def wrote(
         self, lanes: Lanes, instruction: int, register: int, value: Array, mask: Mask
     ) -> None:
-        kept = value[0, : lanes.threads].copy() if value.shape[1] > 1 else value[0].copy()
-        self._spend(CHANGE_BYTES + kept.nbytes)
-        self.steps[-1].changes.append((register, kept))
+        lane_bits = value[0, : lanes.threads].copy() if value.shape[1] > 1 else value[0].copy()
+        self._spend(CHANGE_BYTES + lane_bits.nbytes)
+        self.steps[-1].changes.append((register, lane_bits))
         self._writes.setdefault(register, []).append(len(self.steps) - 1)
 
     def access(self, lanes: Lanes, access: Access) -> None:
@@ -576,9 +576,9 @@ class Trace(Observer):
             keep = lanes.full_mask(access.mask)[0]
             address = lanes.full(access.address)[0][keep]
             values = tuple(lanes.full(v)[0][keep] for v in access.values)
-        self._spend(TOUCHED_BYTES + address.nbytes + sum(v.nbytes for v in values))
-        self.steps[-1].touched.append(
-            Touched(access.way, access.space, address, access.nbytes, values)
+        self._spend(ACCESS_BYTES + address.nbytes + sum(v.nbytes for v in values))
+        self.steps[-1].accesses.append(
+            StepAccess(access.way, access.space, address, access.nbytes, values)
         )
 
     def _spend(self, nbytes: int) -> None:
@@ -593,8 +593,10 @@ class Trace(Observer):
         """A register's bits by thread after a step; None where nothing has written it yet."""
         if (writer := self.writer(register, step)) is None or self.lanes is None:
             return None
-        kept = dict(self.steps[writer].changes)[register]
-        return np.broadcast_to(kept, (self.lanes.threads,)) if kept.size == 1 else kept
+        lane_bits = dict(self.steps[writer].changes)[register]
+        return (
+            np.broadcast_to(lane_bits, (self.lanes.threads,)) if lane_bits.size == 1 else lane_bits
+        )
 
     def values(self, register: int, step: int) -> Array | None:
         """A register's values by thread after a step, in the type that it is used as."""
@@ -604,32 +606,32 @@ class Trace(Observer):
     def writer(self, register: int, step: int) -> int | None:
         """The step that wrote a register last, up to a step; None if none has yet."""
         places = self._writes.get(register, [])
-        at = bisect_right(places, step)
-        return places[at - 1] if at else None
+        count = bisect_right(places, step)
+        return places[count - 1] if count else None
 
     def written(self) -> list[int]:
         return sorted(self._writes)
 
-    def first_nan(self, after: int = -1) -> int | None:
+    def first_nan(self, after_step: int = -1) -> int | None:
         """The first step that wrote a NaN in a thread that ran it."""
-        return self._first(after, self._has_nan)
+        return self._first(after_step, self._has_nan)
 
-    def parting(self, first: int, second: int, after: int = -1) -> int | None:
+    def parting(self, first: int, second: int, after_step: int = -1) -> int | None:
         """The first step that one of two threads runs and the other does not."""
-        return self._first(after, lambda step: bool(step.active[first] != step.active[second]))
+        return self._first(after_step, lambda step: bool(step.active[first] != step.active[second]))
 
-    def store_to(self, address: int, after: int = -1) -> int | None:
+    def store_to(self, address: int, after_step: int = -1) -> int | None:
         """The first step that stores to a byte of global memory."""
 
         def stores(step: TraceStep) -> bool:
-            written = (t for t in step.touched if t.way.endswith(("store", "atomic")))
+            written = (t for t in step.accesses if t.way.endswith(("store", "atomic")))
             return any(
                 t.space == "global"
                 and any(first <= address < first + t.nbytes for first in t.address.tolist())
                 for t in written
             )
 
-        return self._first(after, stores)
+        return self._first(after_step, stores)
 
     def _has_nan(self, step: TraceStep) -> bool:
         for register, bits in step.changes:
@@ -640,5 +642,7 @@ class Trace(Observer):
                     return True
         return False
 
-    def _first(self, after: int, wanted: Callable[[TraceStep], bool]) -> int | None:
-        return next((n for n in range(after + 1, len(self.steps)) if wanted(self.steps[n])), None)
+    def _first(self, after_step: int, condition: Callable[[TraceStep], bool]) -> int | None:
+        return next(
+            (n for n in range(after_step + 1, len(self.steps)) if condition(self.steps[n])), None
+        )

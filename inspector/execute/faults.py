@@ -21,10 +21,10 @@ class CannotRun(PtxviewError):
     def __init__(self, kernel: str, obstacles: Sequence[Obstacle]) -> None:
         self.obstacles = tuple(obstacles)
         first = obstacles[0]
-        more = len(obstacles) - 1
-        rest = f", and {plural(more, 'more line')}" if more else ""
+        further_count = len(obstacles) - 1
+        remainder = f", and {plural(further_count, 'more line')}" if further_count else ""
         super().__init__(
-            f"{kernel} cannot be run: line {first.line}, {first.opcode}: {first.reason}{rest}"
+            f"{kernel} cannot be run: line {first.line}, {first.opcode}: {first.reason}{remainder}"
         )
 
 
@@ -43,12 +43,12 @@ class Place:
     thread: tuple[int, int, int] | None = None
 
     def __str__(self) -> str:
-        where = [f"PTX line {self.line}: {self.statement}"]
+        parts = [f"PTX line {self.line}: {self.statement}"]
         if self.thread is not None:
-            where.insert(0, f"thread {self.thread}")
+            parts.insert(0, f"thread {self.thread}")
         if self.block is not None:
-            where.insert(0, f"block {self.block}")
-        return ", ".join(where)
+            parts.insert(0, f"block {self.block}")
+        return ", ".join(parts)
 
 
 class Malformed(PtxviewError):

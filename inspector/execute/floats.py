@@ -211,13 +211,13 @@ _FRACTIONS: Mapping[str, Callable[[Fraction, Fraction, Fraction], Fraction]] = {
 def _root(x: Fraction) -> Fraction:
     """A square root to 1100 binary places, and a last one where it goes on."""
     square = x.numerator * 4**1100 // x.denominator
-    whole = math.isqrt(square)
-    return Fraction(2 * whole + (whole * whole != square), 2 * 2**1100)
+    root = math.isqrt(square)
+    return Fraction(2 * root + (root * root != square), 2 * 2**1100)
 
 
-def _exactly(operation: str, way: str, where: Array, *given: Array) -> Array:
-    """An operation on doubles, in ``where`` by fractions and rounded once."""
-    a, b, c, keep = np.broadcast_arrays(*(*given, *[np.zeros((1, 1))] * 3)[:3], where)
+def _exactly(operation: str, way: str, selected: Array, *operands: Array) -> Array:
+    """An operation on doubles, in ``selected`` by fractions and rounded once."""
+    a, b, c, keep = np.broadcast_arrays(*(*operands, *[np.zeros((1, 1))] * 3)[:3], selected)
     # A product of finite factors is finite, also where no double holds it.
     fused = np.where(np.isfinite(a) & np.isfinite(b) & np.isinf(c), c, a * b + c)
     near = {"fma": fused, "mul": a * b, "div": a / b, "sqrt": np.sqrt(a)}.get(operation, a + b)
@@ -281,8 +281,8 @@ def directed(way: str, operation: str, a: Array, b: Array, c: Array | None = Non
     Of doubles by fractions: compilers write it where a program asks for it alone.
     """
     if a.dtype == f64:
-        given = (a, b) if c is None else (a, b, c)
-        return _exactly(operation, way, np.ones((1, 1), bool), *given)
+        operands = (a, b) if c is None else (a, b, c)
+        return _exactly(operation, way, np.ones((1, 1), bool), *operands)
     out = round_single(unrounded(operation, a, b, c), way)
     if way != "rm" or operation not in ("add", "fma"):
         return out
@@ -301,8 +301,8 @@ def unrounded(operation: str, a: Array, b: Array, c: Array | None = None) -> Arr
         value, error = two_sum(x * y, c.astype(f64))
     elif operation == "div":
         value = x / y
-        rest = fused_double(-value, y, x)
-        error = np.where(y < 0, -rest, rest)
+        residue = fused_double(-value, y, x)
+        error = np.where(y < 0, -residue, residue)
     elif operation == "sqrt":
         value = np.sqrt(x)
         error = fused_double(-value, value, x)
@@ -348,7 +348,7 @@ PACKED: Mapping[str, tuple[Any, Any, Callable[[Array], Array], Callable[[Array],
 
 def packed(operation: Callable[..., Array], kind: str, operands: list[Array]) -> Array:
     word, half, _, write = PACKED[kind]
-    low, high = (write(operation(*each)) for each in halves(kind, operands))
+    low, high = (write(operation(*pair)) for pair in halves(kind, operands))
     return low.astype(word) | (high.astype(word) << word(8 * half().itemsize))
 
 

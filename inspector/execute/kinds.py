@@ -74,9 +74,9 @@ def constant(text: str, kind: str) -> int | float:
     Written out floats of an integer's type (``mov.b32 %r1, 0f3F800000``) are their bits. Raises
     ValueError where it is no number.
     """
-    negative, bare = text.strip().startswith("-"), text.strip().lstrip("+-")
-    whole = number(bare)
-    value = real(bare) if whole is None else whole
+    negative, unsigned_text = text.strip().startswith("-"), text.strip().lstrip("+-")
+    integer = number(unsigned_text)
+    value = real(unsigned_text) if integer is None else integer
     if value is None:
         raise ValueError(text)
     if negative:
@@ -85,7 +85,7 @@ def constant(text: str, kind: str) -> int | float:
         return float(value)
     width = max(WIDTHS[kind], 8)
     if isinstance(value, float):
-        wide = f32 if bare[:2] in ("0f", "0F") or width == 32 else f64
+        wide = f32 if unsigned_text[:2] in ("0f", "0F") or width == 32 else f64
         value = int(np.array([value], wide).view(UNSIGNED[32 if wide is f32 else 64])[0])
     value &= (1 << width) - 1
     return value - (1 << width) if kind[0] == "s" and value >> (width - 1) else value

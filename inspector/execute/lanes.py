@@ -62,13 +62,13 @@ class Lanes:
             kind = u64 if name in WIDE else u32
             ticks = self.ticks >> 32 if name.endswith("_hi") else self.ticks
             return np.array([[ticks]]).astype(kind)
-        bare, _, axis = name.lstrip("%").partition(".")
+        base, _, axis = name.lstrip("%").partition(".")
         n = "xyz".index(axis) if axis else 0
-        if bare == "tid":
+        if base == "tid":
             step = [1, self.block[0], self.block[0] * self.block[1]][n]
             return self.column // u32(step) % u32(self.block[n])
         number, bit = self.numbers.astype(u64)[:, None], u32(1) << self.lane
-        if bare in ("ctaid", "clusterid"):
+        if base in ("ctaid", "clusterid"):
             step = [1, self.grid[0], self.grid[0] * self.grid[1]][n]
             return (number // u64(step) % u64(self.grid[n])).astype(u32)
         by_lane = {
@@ -81,8 +81,8 @@ class Lanes:
             "lanemask_gt": ~(bit | (bit - u32(1))),
             "lanemask_ge": ~(bit - u32(1)),
         }
-        if bare in by_lane:
-            return by_lane[bare]
+        if base in by_lane:
+            return by_lane[base]
         everywhere = {
             "WARP_SZ": 32,
             "ntid": self.block[n],
@@ -96,7 +96,7 @@ class Lanes:
             "total_smem_size": self.shared[1],
             "gridid": 1,
         }
-        return np.array([[everywhere.get(bare, 0)]], u64 if name in WIDE else u32)
+        return np.array([[everywhere.get(base, 0)]], u64 if name in WIDE else u32)
 
     def full(self, x: Array) -> Array:
         """An array in the whole shape (B, T), read-only."""
@@ -148,10 +148,10 @@ def shuffle(lanes: Lanes, mode: str, a: Array, b: Array, c: Array) -> tuple[Arra
     source = np.where(inside, source, lane)
     if a.shape[1] == 1:
         return a, inside
-    at = source + lanes.warp_base
-    if at.shape[0] == 1:
-        return a[:, at[0]], inside
-    return np.take_along_axis(lanes.full(a), lanes.full(at), 1), inside
+    source_index = source + lanes.warp_base
+    if source_index.shape[0] == 1:
+        return a[:, source_index[0]], inside
+    return np.take_along_axis(lanes.full(a), lanes.full(source_index), 1), inside
 
 
 def ballot(lanes: Lanes, predicate: Array, mask: Mask) -> Array:
@@ -166,8 +166,8 @@ def vote(lanes: Lanes, mode: str, predicate: Array, mask: Mask, members: Array) 
     if mode == "ballot":
         return ballot(lanes, predicate, active.reshape(lanes.shape))
     some = (lanes.warps(predicate) & active).any(2)
-    every = (lanes.warps(predicate) | ~active).all(2)
-    return np.repeat({"any": some, "all": every}.get(mode, every | ~some), 32, 1)
+    holds_in_all = (lanes.warps(predicate) | ~active).all(2)
+    return np.repeat({"any": some, "all": holds_in_all}.get(mode, holds_in_all | ~some), 32, 1)
 
 
 def _named(lanes: Lanes, members: Array) -> Array:
@@ -189,9 +189,9 @@ def match_all(lanes: Lanes, value: Array, mask: Mask, members: Array) -> tuple[A
     active = lanes.mask_warps(mask) & _named(lanes, members)
     values = lanes.warps(value)
     first = np.take_along_axis(values, np.argmax(active, 2)[..., None], 2)
-    alike = ((values == first) | ~active).all(2)
+    same = ((values == first) | ~active).all(2)
     bits = (active * _BITS).sum(2, dtype=u32)
-    return np.repeat(np.where(alike, bits, u32(0)), 32, 1), np.repeat(alike, 32, 1)
+    return np.repeat(np.where(same, bits, u32(0)), 32, 1), np.repeat(same, 32, 1)
 
 
 _REDUCE = {
@@ -205,21 +205,21 @@ _REDUCE = {
 
 
 def reduce_warp(
-    lanes: Lanes, what: str, value: Array, mask: Mask, members: Array, absolute: bool, nan: bool
+    lanes: Lanes, name: str, value: Array, mask: Mask, members: Array, absolute: bool, nan: bool
 ) -> Array:
     """``redux``: one value of all lanes that run and are named, in the type of ``value``."""
     active = lanes.mask_warps(mask) & _named(lanes, members)
     values = lanes.warps(np.abs(value) if absolute else value)
     if values.dtype.kind == "f":
-        least = what == "min"
-        operation = _REDUCE[what] if nan else (np.fmin if least else np.fmax)
+        least = name == "min"
+        operation = _REDUCE[name] if nan else (np.fmin if least else np.fmax)
         nobody = (np.inf if least else -np.inf) if nan else np.nan
         filled = np.where(active, values, values.dtype.type(nobody))
         return np.repeat(operation.reduce(filled, axis=2), 32, 1)
     info = np.iinfo(values.dtype)
-    start = {"min": info.max, "max": info.min, "and": -1 if info.min else info.max}.get(what, 0)
+    start = {"min": info.max, "max": info.min, "and": -1 if info.min else info.max}.get(name, 0)
     filled = np.where(active, values, values.dtype.type(start))
-    return np.repeat(_REDUCE[what].reduce(filled, axis=2), 32, 1).astype(values.dtype)
+    return np.repeat(_REDUCE[name].reduce(filled, axis=2), 32, 1).astype(values.dtype)
 
 
 def elect(lanes: Lanes, mask: Mask, members: Array) -> tuple[Array, Array]:
@@ -308,10 +308,10 @@ def multiply(
 ) -> list[Array]:
     """``mma.sync`` D = A·B + C. ``kinds`` are the types of D, A, B and C; registers of bits."""
     m, n, k = shape
-    left = fragment_a(lanes, a, kinds[1], m, k)
-    right = fragment_b(lanes, b, kinds[2], k, n)
-    warps, down = left.shape[0], m // 8
-    product = np.matmul(left, right).reshape(warps, down, 8, 4, 2).transpose(0, 2, 3, 1, 4)
+    a_matrix = fragment_a(lanes, a, kinds[1], m, k)
+    b_matrix = fragment_b(lanes, b, kinds[2], k, n)
+    warps, down = a_matrix.shape[0], m // 8
+    product = np.matmul(a_matrix, b_matrix).reshape(warps, down, 8, 4, 2).transpose(0, 2, 3, 1, 4)
     total = product + _elements(lanes, c, kinds[3]).reshape(warps, 8, 4, down, 2)
     # D's registers: (warps, group, thread, down, 2) numbers as bits
     kind = kinds[0]
@@ -362,14 +362,14 @@ def descriptor_tile(
     width = SWIZZLES[int(descriptor.flat[0] >> u64(62))]
     r, k = np.arange(rows)[:, None], np.arange(columns)[None, :]
     if not transposed:
-        at = k * size
-        within = ((r % 8) * width + at % width)[None]
-        offset = (r // 8)[None] * stride + within + (at // width)[None] * leading
+        byte_offset = k * size
+        within = ((r % 8) * width + byte_offset % width)[None]
+        offset = (r // 8)[None] * stride + within + (byte_offset // width)[None] * leading
     else:
-        at = r * size
-        within = ((k % 8) * width + at % width)[None]
+        byte_offset = r * size
+        within = ((k % 8) * width + byte_offset % width)[None]
         outer, inner = (leading, stride) if width > 16 else (stride, leading)
-        offset = (at // width)[None] * outer + within + (k // 8)[None] * inner
+        offset = (byte_offset // width)[None] * outer + within + (k // 8)[None] * inner
     address = swizzled(start[:, None, None] + offset, width)
     if int(address.max()) + size > shared.shape[1]:
         raise IndexError("wgmma reads past the end of shared memory")
@@ -401,17 +401,21 @@ def multiply_group(
     blocks = np.repeat(np.arange(lanes.blocks), groups)
     count = lanes.blocks * groups
 
-    def one(x: Array) -> Array:
+    def first_of_group(x: Array) -> Array:
         """A register's value in the first lane of each warp group."""
         return lanes.full(x).reshape(count, 128)[:, 0]
 
     if isinstance(a, np.ndarray):
-        tile = descriptor_tile(lanes, shared, one(a), m, k, size, bool(transposed[0]), blocks)
-        left = as_numbers(tile, kinds[1])
+        tile = descriptor_tile(
+            lanes, shared, first_of_group(a), m, k, size, bool(transposed[0]), blocks
+        )
+        a_matrix = as_numbers(tile, kinds[1])
     else:
-        left = fragment_a(lanes, list(a), kinds[1], 16, k).reshape(count, 64, k)
-    tile = descriptor_tile(lanes, shared, one(b), n, k, size, bool(transposed[1]), blocks)
-    product = np.matmul(left, as_numbers(tile, kinds[2]).transpose(0, 2, 1))
+        a_matrix = fragment_a(lanes, list(a), kinds[1], 16, k).reshape(count, 64, k)
+    tile = descriptor_tile(
+        lanes, shared, first_of_group(b), n, k, size, bool(transposed[1]), blocks
+    )
+    product = np.matmul(a_matrix, as_numbers(tile, kinds[2]).transpose(0, 2, 1))
     if signs[0] * signs[1] < 0:
         product = -product
     # row 16·warp + 8·h + group, column 8·j + 2·thread + e: register 4·j + 2·h + e
@@ -433,9 +437,9 @@ def multiply_group(
             totals = np.clip(totals, -(1 << 31), (1 << 31) - 1)
         return list(totals.astype(u32))
     parts = parts.astype(f32, copy=False)
-    every = bool(keep.all())
+    adds_all = bool(keep.all())
     for i, register in enumerate(old):
-        parts[i] += register.view(f32) if every else np.where(keep, register.view(f32), f32(0))
+        parts[i] += register.view(f32) if adds_all else np.where(keep, register.view(f32), f32(0))
     return list(floats.canonical(parts).view(u32))
 
 

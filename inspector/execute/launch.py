@@ -51,13 +51,13 @@ def formatted(form: str, data: bytes, string_at: Callable[[int], str]) -> str:
     after another, each at a multiple of its size: 8 bytes of doubles, pointers
     and long integers, 4 of the others. ``string_at`` gives the string at an address.
     """
-    at = 0
+    offset = 0
 
     def take(kind: str) -> Any:
-        nonlocal at
+        nonlocal offset
         size = struct.calcsize("<" + kind)
-        at = -(-at // size) * size + size
-        return struct.unpack("<" + kind, data[at - size : at].ljust(size, b"\0"))[0]
+        offset = -(-offset // size) * size + size
+        return struct.unpack("<" + kind, data[offset - size : offset].ljust(size, b"\0"))[0]
 
     def shown(specifier: re.Match[str]) -> str:
         layout, length, letter = specifier.groups()
@@ -112,8 +112,8 @@ class Work:
     def print(self, text: str) -> None:
         """Keep what a lane printed, or say once that no more is kept."""
         self.keeps = len(self.printed) < MAX_PRINTED_LINES and self._characters.take(len(text))
-        kept = f"(the printf of {self.kernel} goes on; no more of it is kept)\n"
-        self.printed.append(text if self.keeps else kept)
+        notice = f"(the printf of {self.kernel} goes on; no more of it is kept)\n"
+        self.printed.append(text if self.keeps else notice)
 
 
 class Messages:
@@ -125,13 +125,13 @@ class Messages:
     def print(self, n: int, form: Array, arguments: Array, mask: Mask) -> None:
         """``vprintf``: ``form`` and ``arguments`` are where its two parameters stand."""
         forms, lists = (self._parameter(n, x, u64, mask) for x in (form, arguments))
-        for where in zip(*np.nonzero(self.lanes.full_mask(mask)), strict=True):
+        for lane in zip(*np.nonzero(self.lanes.full_mask(mask)), strict=True):
             if not self.work.keeps:
                 return
-            size, offset = self.memory.local_size, int(lists[where]) & ((1 << 56) - 1)
-            first = (int(where[0]) * self.lanes.width + int(where[1])) * size
+            size, offset = self.memory.local_size, int(lists[lane]) & ((1 << 56) - 1)
+            first = (int(lane[0]) * self.lanes.width + int(lane[1])) * size
             data = self.memory.local[first : first + size][offset : offset + 1024].tobytes()
-            self.work.print(formatted(self._string(int(forms[where])), data, self._string))
+            self.work.print(formatted(self._string(int(forms[lane])), data, self._string))
 
     def _parameter(self, n: int, address: Array, dtype: type, mask: Mask) -> Array:
         return self.lanes.full(self.memory.fetch(n, "local", address, dtype, mask))
@@ -148,11 +148,11 @@ class Messages:
         keep = self.lanes.full_mask(mask)
         if not keep.any():
             return
-        where = self.lanes.first(keep)
-        said, file = (self._parameter(n, operands[k], u64, mask)[where] for k in (0, 1))
-        line = self._parameter(n, operands[2], u32, mask)[where]
-        told = f"{self._string(int(said))!r} of {self._string(int(file))}, line {line}"
-        raise self.memory.fault("assertion", f"the assertion {told}, failed", n, where)
+        lane = self.lanes.first(keep)
+        expression, file = (self._parameter(n, operands[k], u64, mask)[lane] for k in (0, 1))
+        line = self._parameter(n, operands[2], u32, mask)[lane]
+        assertion = f"{self._string(int(expression))!r} of {self._string(int(file))}, line {line}"
+        raise self.memory.fault("assertion", f"the assertion {assertion}, failed", n, lane)
 
 
 _VERBS = {"ld": "loads", "ldu": "loads", "st": "stores", "atom": "changes", "red": "changes"}
@@ -196,10 +196,10 @@ class Machine:
         self.visited = bytearray(len(self.blocks))
         self._seen: tuple[int, Snapshot] | None = None
 
-    def tell(self, event: str, *given: Any) -> None:
+    def tell(self, event: str, *arguments: Any) -> None:
         """Call a method of each observer."""
-        for one in self.observers:
-            getattr(one, event)(self.lanes, *given)
+        for observer in self.observers:
+            getattr(observer, event)(self.lanes, *arguments)
 
     def multiply_group(
         self,
@@ -209,35 +209,37 @@ class Machine:
         kinds: Sequence[str],
         a: Sequence[Array] | Array,
         b: Array,
-        *rest: Any,
+        *operands: Any,
     ) -> list[Array]:
         """``wgmma.mma_async``; Fault where its descriptor names what is not there."""
         if self.lanes.width % 128:
-            said = f"a block of {self.lanes.threads} threads has no whole warp group of 128"
-            raise self.fault("warp group", said, instruction)
+            sentence = f"a block of {self.lanes.threads} threads has no whole warp group of 128"
+            raise self.fault("warp group", sentence, instruction)
         products = self.lanes.blocks * (self.lanes.width // 128) * prod(shape)
         self.work.pay(products // PRODUCTS_A_LANE)
         if mask is not None:
             b = self._of_active(mask, b)
             a = self._of_active(mask, a) if isinstance(a, np.ndarray) else a
         try:
-            return lanes.multiply_group(self.lanes, self.memory.shared, shape, kinds, a, b, *rest)
+            return lanes.multiply_group(
+                self.lanes, self.memory.shared, shape, kinds, a, b, *operands
+            )
         except IndexError as error:
             raise self.fault("out of bounds", str(error), instruction, space="shared") from None
 
     def _of_active(self, mask: Array, descriptor: Array) -> Array:
         """A descriptor in every lane: in those that do not run it means nothing."""
-        every, on = self.lanes.full(descriptor), self.lanes.full_mask(mask)
-        some = every[on]
-        return np.where(on, every, some[0]) if some.size else every
+        full, on = self.lanes.full(descriptor), self.lanes.full_mask(mask)
+        some = full[on]
+        return np.where(on, full, some[0]) if some.size else full
 
     def fault(
         self,
         cause: str,
         sentence: str,
         instruction: int,
-        where: tuple[int, int] | None = None,
-        **more: Any,
+        lane: tuple[int, int] | None = None,
+        **details: Any,
     ) -> Fault:
         """A fault at an instruction, of the lane in a row and column of the chunk."""
         row = self.program.code.instructions[instruction]
@@ -246,13 +248,13 @@ class Machine:
             row.line,
             self.program.statement(row.line),
             None
-            if where is None
-            else coordinates(int(self.lanes.numbers[where[0]]), self.lanes.grid),
-            None if where is None else coordinates(where[1], self.lanes.block),
+            if lane is None
+            else coordinates(int(self.lanes.numbers[lane[0]]), self.lanes.grid),
+            None if lane is None else coordinates(lane[1], self.lanes.block),
         )
         if cause in ("out of bounds", "null", "misaligned") and sentence[:1].isdigit():
             sentence = f"{_VERBS.get(row.base, 'accesses')} {sentence}"
-        return Fault(cause, sentence, place, **more)
+        return Fault(cause, sentence, place, **details)
 
     def run(self) -> bool:
         """Goes on until all lanes have ended (True) or all that are left spin or wait (False)."""
@@ -270,14 +272,14 @@ class Machine:
                     number = next(
                         n for n, row in enumerate(rows) if row.line == line and is_waiting(row)
                     )
-                    said = "at a barrier that the others never reach"
-                    raise self._deadlock(self.barriers.waiting_lanes(), said, number)
+                    sentence = "at a barrier that the others never reach"
+                    raise self._deadlock(self.barriers.waiting_lanes(), sentence, number)
                 return True
             ranks = self.blocks
-            at = min(self.pending, key=lambda n: ranks[n].rank)
-            block = ranks[at]
+            block_index = min(self.pending, key=lambda n: ranks[n].rank)
+            block = ranks[block_index]
             try:
-                self._step(block, self.pending.pop(at))
+                self._step(block, self.pending.pop(block_index))
             except (PtxviewError, MemoryError):
                 raise
             except Exception as error:
@@ -311,17 +313,17 @@ class Machine:
         elif end.base == "bra":
             self._branch(block, mask, result)
         elif end.base == "brx":
-            left = self.lanes.full_mask(mask)
+            remaining = self.lanes.full_mask(mask)
             for k, target in enumerate(block.successors):
-                here = left & (result == k)
-                self._go(block, target, here)
-                left = left & ~here
-            if left.any():
-                said, where = "a branch goes beyond its table", self.lanes.first(left)
-                raise self.fault("out of bounds", said, block.last - 1, where)
+                jumping = remaining & (result == k)
+                self._go(block, target, jumping)
+                remaining = remaining & ~jumping
+            if remaining.any():
+                sentence, lane = "a branch goes beyond its table", self.lanes.first(remaining)
+                raise self.fault("out of bounds", sentence, block.last - 1, lane)
         elif is_waiting(end):
             guard, operands = result
-            yes, no = _parted(mask, guard) if guard is not None else (mask, NOBODY)
+            yes, no = _split_mask(mask, guard) if guard is not None else (mask, NOBODY)
             self._go(block, block.successors[0], no)
             if yes is None or yes.any():
                 self._go_on(self.barriers.reach(end, operands, yes, block.successors[0]))
@@ -342,31 +344,33 @@ class Machine:
             return mask
         return guard if mask is None else mask & guard
 
-    def _branch(self, block: BasicBlock, mask: Mask, taken: Array | None) -> None:
-        if taken is None:
+    def _branch(self, block: BasicBlock, mask: Mask, predicate: Array | None) -> None:
+        if predicate is None:
             self._go(block, block.successors[0], mask)
             return
-        yes, no = _parted(mask, taken)
+        yes, no = _split_mask(mask, predicate)
         self.tell("branched", block.last - 1, yes, no)
         self._go(block, block.successors[0], yes)
         self._go(block, block.successors[1], no)
 
     def _go_on(self, released: list[Release]) -> None:
-        for one in released:
-            mask: Mask = None if one.mask.all() else one.mask
-            if one.register is not None and one.value is not None:
-                old = self.registers[one.register]
-                self.registers[one.register] = np.where(one.mask, one.value.astype(old.dtype), old)
-            self._put(self.pending, one.target, mask)
+        for release in released:
+            mask: Mask = None if release.mask.all() else release.mask
+            if release.register is not None and release.value is not None:
+                old = self.registers[release.register]
+                self.registers[release.register] = np.where(
+                    release.mask, release.value.astype(old.dtype), old
+                )
+            self._merge_lanes(self.pending, release.target, mask)
 
     def _end(self, block: BasicBlock, end: PtxInstruction, mask: Mask, guard: Array | None) -> None:
         gone: Mask = mask
         if guard is not None:
-            gone, stay = _parted(mask, guard)
+            gone, stay = _split_mask(mask, guard)
             self._go(block, block.successors[0], stay)
         if end.base == "trap" and (gone is None or gone.any()):
-            where = self.lanes.first(self.lanes.full_mask(gone))
-            raise self.fault("trap", "the kernel stopped itself with trap", block.last - 1, where)
+            lane = self.lanes.first(self.lanes.full_mask(gone))
+            raise self.fault("trap", "the kernel stopped itself with trap", block.last - 1, lane)
         self._leave(gone)
 
     def _go(self, source: BasicBlock, target: int, mask: Mask) -> None:
@@ -374,15 +378,15 @@ class Machine:
             return
         head = self.blocks[target]
         back = head.polls and head.rank <= source.rank
-        self._put(self.polled if back else self.pending, target, mask)
+        self._merge_lanes(self.polled if back else self.pending, target, mask)
 
     @staticmethod
-    def _put(where: dict[int, Mask], target: int, mask: Mask) -> None:
-        if target in where:
-            before = where[target]
-            mask = None if before is None or mask is None else before | mask
+    def _merge_lanes(masks: dict[int, Mask], target: int, mask: Mask) -> None:
+        if target in masks:
+            earlier = masks[target]
+            mask = None if earlier is None or mask is None else earlier | mask
             mask = None if mask is None or mask.all() else mask
-        where[target] = mask
+        masks[target] = mask
 
     def _leave(self, mask: Mask) -> None:
         live = self.lanes.full_mask(self.lanes.live)
@@ -397,40 +401,46 @@ class Machine:
             n: (self.lanes.full_mask(mask), {r: self.registers[r] for r in self.blocks[n].live_in})
             for n, mask in self.polled.items()
         }
-        before, self._seen = self._seen, (self.memory.changes, now)
-        return before is not None and before[0] == self.memory.changes and _alike(before[1], now)
+        previous, self._seen = self._seen, (self.memory.changes, now)
+        return (
+            previous is not None
+            and previous[0] == self.memory.changes
+            and _same_snapshot(previous[1], now)
+        )
 
     def spinning(self) -> Fault:
-        at = min(self.polled, key=lambda n: self.blocks[n].rank)
-        block, rows = self.blocks[at], self.program.code.instructions
+        block_index = min(self.polled, key=lambda n: self.blocks[n].rank)
+        block, rows = self.blocks[block_index], self.program.code.instructions
         near = range(block.first, min(block.last + 64, len(rows)))
         polls = (n for n in near if rows[n].base in ("atom", "ld", "mbarrier"))
-        said = "for ever for what nobody is left to store"
-        return self._deadlock(self.lanes.full_mask(self.polled[at]), said, next(polls, block.first))
+        sentence = "for ever for what nobody is left to store"
+        return self._deadlock(
+            self.lanes.full_mask(self.polled[block_index]), sentence, next(polls, block.first)
+        )
 
-    def _deadlock(self, waiting: Array, said: str, instruction: int) -> Fault:
+    def _deadlock(self, waiting: Array, sentence: str, instruction: int) -> Fault:
         threads = int(waiting.sum())
         wait = "1 thread waits" if threads == 1 else f"{threads:,} threads wait"
-        return self.fault("deadlock", f"{wait} {said}", instruction, self.lanes.first(waiting))
+        return self.fault("deadlock", f"{wait} {sentence}", instruction, self.lanes.first(waiting))
 
 
 NOBODY = np.zeros((1, 1), bool)
 
 
-def _parted(mask: Mask, taken: Array) -> tuple[Mask, Mask]:
+def _split_mask(mask: Mask, predicate: Array) -> tuple[Mask, Mask]:
     """The lanes of a mask for which a predicate holds, and those for which it does not."""
-    if taken.size == 1 or taken.all() or not taken.any():
-        return (mask, NOBODY) if taken.flat[0] else (NOBODY, mask)
+    if predicate.size == 1 or predicate.all() or not predicate.any():
+        return (mask, NOBODY) if predicate.flat[0] else (NOBODY, mask)
     if mask is None:
-        return taken, ~taken
-    return mask & taken, mask & ~taken
+        return predicate, ~predicate
+    return mask & predicate, mask & ~predicate
 
 
-def _alike(before: Snapshot, now: Snapshot) -> bool:
+def _same_snapshot(previous: Snapshot, now: Snapshot) -> bool:
     """Whether two states of waiting lanes are the same."""
-    return before.keys() == now.keys() and all(
-        np.array_equal(mask, before[n][0])
-        and not any(((x != before[n][1][r]) & mask).any() for r, x in registers.items())
+    return previous.keys() == now.keys() and all(
+        np.array_equal(mask, previous[n][0])
+        and not any(((x != previous[n][1][r]) & mask).any() for r, x in registers.items())
         for n, (mask, registers) in now.items()
     )
 
@@ -444,7 +454,7 @@ MAX_SHARED_BYTES, MAX_LOCAL_BYTES = 1 << 18, 1 << 19
 """Bytes a block and a thread; no device has more (CUDA C++ Programming Guide, "Technical
 Specifications per Compute Capability")."""
 
-Chosen = int | Sequence[int | Sequence[int]] | None
+BlockChoice = int | Sequence[int | Sequence[int]] | None
 """Which blocks to run: all, so many spread over the grid, or these (numbers or coordinates)."""
 
 
@@ -472,7 +482,7 @@ def execute(
     *,
     memory: Memory,
     shared: int = 0,
-    blocks: Chosen = None,
+    blocks: BlockChoice = None,
     budget: int | None = None,
     seconds: float | None = None,
     observer: Observer | Sequence[Observer] = (),
@@ -509,10 +519,10 @@ def execute(
     work = Work(program.name, budget, seconds)
     addresses = program.addresses(memory)
 
-    def machine(chosen: Array) -> Machine:
+    def machine(block_numbers: Array) -> Machine:
         return Machine(
             program,
-            Lanes(*sizes, chosen, shared=(shared, bytes_shared)),
+            Lanes(*sizes, block_numbers, shared=(shared, bytes_shared)),
             memory,
             parameters,
             dynamic=shared,
@@ -558,7 +568,7 @@ class BlockNumbers:
         return positions * self._last_block // max(1, self._count - 1)
 
 
-def choose(grid: Triple, blocks: Chosen) -> BlockNumbers:
+def choose(grid: Triple, blocks: BlockChoice) -> BlockNumbers:
     """The numbers of the blocks to run, in their order. Raises LaunchError."""
     total = prod(grid)
     if blocks is None:
@@ -566,36 +576,41 @@ def choose(grid: Triple, blocks: Chosen) -> BlockNumbers:
     if isinstance(blocks, int):
         return BlockNumbers(total, min(max(1, blocks), total))
     out: set[int] = set()
-    for one in blocks:
+    for block in blocks:
         x, y, z = place = (
-            coordinates(int(one), grid) if isinstance(one, int | np.integer) else (*one, 0, 0)[:3]
+            coordinates(int(block), grid)
+            if isinstance(block, int | np.integer)
+            else (*block, 0, 0)[:3]
         )
         if not all(0 <= n < size for n, size in zip(place, grid, strict=True)):
-            raise LaunchError(f"there is no block {one} in a grid of {grid}")
+            raise LaunchError(f"there is no block {block} in a grid of {grid}")
         out.add(x + grid[0] * (y + grid[1] * z))
     return BlockNumbers(total, len(out), np.array(sorted(out), i64))
 
 
-def _triple(sizes: Sequence[int], what: str) -> Triple:
+def _triple(sizes: Sequence[int], name: str) -> Triple:
     x, y, z = (*(int(n) for n in sizes), 1, 1)[:3]
     if min(x, y, z) < 1 or x * y * z > MAX_BLOCKS:
-        raise LaunchError(f"a {what} of {x}×{y}×{z} cannot be launched")
+        raise LaunchError(f"a {name} of {x}×{y}×{z} cannot be launched")
     return x, y, z
 
 
 def _run(machine: Callable[[Array], Machine], numbers: BlockNumbers, blocks_at_once: int) -> None:
     """Runs chunks in the order of blocks; one that waits for later ones is gone on with."""
     waiting: list[Machine] = []
-    for at in range(0, len(numbers), blocks_at_once):
-        chunk = machine(numbers.between(at, at + blocks_at_once))
+    for first in range(0, len(numbers), blocks_at_once):
+        chunk = machine(numbers.between(first, first + blocks_at_once))
         if not chunk.run():
             waiting.append(chunk)
         elif waiting:
             waiting = [m for m in waiting if not m.run()]
     # Among chunks that wait for each other it goes round until none has changed anything.
     while waiting:
-        before = sum(m.memory.changes for m in waiting)
-        left = [m for m in waiting if not m.run()]
-        if len(left) == len(waiting) and sum(m.memory.changes for m in waiting) == before:
-            raise left[0].spinning()
-        waiting = left
+        change_count = sum(m.memory.changes for m in waiting)
+        unfinished = [m for m in waiting if not m.run()]
+        if (
+            len(unfinished) == len(waiting)
+            and sum(m.memory.changes for m in waiting) == change_count
+        ):
+            raise unfinished[0].spinning()
+        waiting = unfinished

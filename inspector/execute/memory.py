@@ -59,8 +59,8 @@ class Buffer:
 
     def __str__(self) -> str:
         shape = "×".join(str(n) for n in self.shape) or "one value"
-        what = f"{self.dtype}, {shape}" if self.dtype else f"{self.size:,} bytes"
-        return f"{self.name} ({what})"
+        contents = f"{self.dtype}, {shape}" if self.dtype else f"{self.size:,} bytes"
+        return f"{self.name} ({contents})"
 
 
 MAX_BYTES = 1 << 31
@@ -185,8 +185,8 @@ class Memory:
                 self._place(other)
 
     def region_at(self, address: int) -> Region | None:
-        at = bisect_right(self._starts, address) - 1
-        return self.regions[at] if at >= 0 and address < self.regions[at].end else None
+        index = bisect_right(self._starts, address) - 1
+        return self.regions[index] if index >= 0 and address < self.regions[index].end else None
 
     def nearest(self, address: int, nbytes: int) -> tuple[Buffer, int] | None:
         """The buffer nearest to an access, and how far beyond its end that reaches in bytes.
@@ -196,9 +196,11 @@ class Memory:
         best: tuple[Buffer, int] | None = None
         least = 1 << 40
         for buffer in self.buffers:
-            end, before = buffer.address + buffer.size, buffer.address - address
-            past = -before if before > 0 else max(0, address + nbytes - end)
-            distance = before + buffer.size // 2 if before > 0 else max(0, address - end)
+            end, bytes_before = buffer.address + buffer.size, buffer.address - address
+            past = -bytes_before if bytes_before > 0 else max(0, address + nbytes - end)
+            distance = (
+                bytes_before + buffer.size // 2 if bytes_before > 0 else max(0, address - end)
+            )
             if distance < least:
                 best, least = (buffer, past), distance
         return best
@@ -235,27 +237,29 @@ _OPERATIONS: Mapping[str, Any] = {
 """New values of ``atom`` and ``red`` from previous ones, as unsigned bits of any type."""
 
 
-def operate(what: str, kind: str, old: Array, given: Sequence[Array], flush: bool = False) -> Array:
+def operate(
+    name: str, kind: str, old: Array, operands: Sequence[Array], flush: bool = False
+) -> Array:
     """The new value of ``atom`` and ``red`` from the previous one, all as unsigned bits.
 
     PTX ISA, "Parallel Synchronization and Communication Instructions". ``flush``: a sum of singles
     takes and gives subnormal numbers as zeros.
     """
-    if operation := _OPERATIONS.get(what):
-        made: Array = operation(old, *given)
-        return made
-    new = given[0]
+    if operation := _OPERATIONS.get(name):
+        result: Array = operation(old, *operands)
+        return result
+    new = operands[0]
     if kind == "bf16":
         x, y = floats.from_bf16(old), floats.from_bf16(new)
     else:
         number = DTYPES[kind if kind[0] in "fs" else f"u{WIDTHS[kind]}"]
         x, y = old.view(number), new.view(number)
-    if what == "add":
+    if name == "add":
         if flush:
             return floats.canonical(_flushed_sum(x, y)).view(old.dtype)
         rounded = {"bf16": floats.to_bf16, "f16": floats.to_f16, "f32": floats.canonical}
         return rounded.get(kind, np.asarray)(x + y).view(old.dtype)
-    better = (y < x) if what == "min" else (y > x)
+    better = (y < x) if name == "min" else (y > x)
     return np.where(better | (x != x), new, old)
 
 
@@ -277,54 +281,56 @@ _LONG = 32
 def in_order(
     view: Array,
     index: Array,
-    what: str,
+    name: str,
     kind: str,
-    given: Sequence[Array],
+    operands: Sequence[Array],
     *,
-    wanted: bool,
+    returns_old: bool,
     flush: bool = False,
 ) -> tuple[Array | None, bool]:
     """Applies an operation at each index of ``view``, in the order of the indices.
 
     Lanes at different places run together. Gives the previous value each, where that is
-    ``wanted``, and whether anything changed. ``flush`` is that of ``operate``.
+    ``returns_old``, and whether anything changed. ``flush`` is that of ``operate``.
     """
-    if not wanted and not is_float(kind) and what in _COMMUTING:
-        _COMMUTING[what].at(view, index, given[0].astype(view.dtype))
+    if not returns_old and not is_float(kind) and name in _COMMUTING:
+        _COMMUTING[name].at(view, index, operands[0].astype(view.dtype))
         return None, True
     order = np.argsort(index, kind="stable")
     places = index[order]
     starts = np.flatnonzero(np.r_[True, places[1:] != places[:-1]])
     counts = np.diff(np.r_[starts, len(places)])
-    before = np.empty(len(index), view.dtype)
+    old_values = np.empty(len(index), view.dtype)
     changed = False
-    if what == "add" and int(counts.max()) > _LONG and kind not in ("f16", "bf16"):
+    if name == "add" and int(counts.max()) > _LONG and kind not in ("f16", "bf16"):
         real = {"f32": f32, "f64": f64}.get(kind, view.dtype.type)
         for start, count in zip(starts.tolist(), counts.tolist(), strict=True):
             rows = order[start : start + count]
-            at = places[start]
-            steps = np.concatenate((view[at : at + 1].view(real), given[0][rows].view(real)))
+            place = places[start]
+            steps = np.concatenate(
+                (view[place : place + 1].view(real), operands[0][rows].view(real))
+            )
             sums = np.add.accumulate(floats.flush(steps) if flush else steps).astype(real)
             if flush and _has_subnormal(sums):
                 sums = np.fromiter(accumulate(steps, _flushed_sum), real, len(steps))
             sums[0] = steps[0]
             if kind == "f32":
                 sums[1:] = floats.canonical(sums[1:])
-            before[rows] = sums[:-1].view(view.dtype)
-            view[at] = sums[-1:].view(view.dtype)[0]
-        return before, True
+            old_values[rows] = sums[:-1].view(view.dtype)
+            view[place] = sums[-1:].view(view.dtype)[0]
+        return old_values, True
     rank = np.arange(len(places)) - np.repeat(starts, counts)
     turns = order[np.argsort(rank, kind="stable")]
     ends = np.cumsum(np.bincount(rank)).tolist()
     for begin, end in zip([0, *ends], ends, strict=False):
         rows = turns[begin:end]
-        at = index[rows]
-        old = view[at]
-        new = operate(what, kind, old, [g[rows] for g in given], flush)
-        before[rows] = old
+        place = index[rows]
+        old = view[place]
+        new = operate(name, kind, old, [g[rows] for g in operands], flush)
+        old_values[rows] = old
         changed = changed or bool((new != old).any())
-        view[at] = new
-    return before, changed
+        view[place] = new
+    return old_values, changed
 
 
 # -- every state space ----------------------------------------------------------------------------
@@ -425,7 +431,9 @@ class ChunkMemory:
             values,
         )
 
-    def put(self, n: int, space: str, address: Array, dtype: Any, value: Array, mask: Mask) -> None:
+    def store_element(
+        self, n: int, space: str, address: Array, dtype: Any, value: Array, mask: Mask
+    ) -> None:
         """``store`` of one element to one space, without an observer."""
         if mask is None or mask.any():
             self._scatter(self._pieces(n, "store", space, address, dtype, 1, mask), [value])
@@ -434,62 +442,68 @@ class ChunkMemory:
         self,
         n: int,
         space: str,
-        what: str,
+        operation: str,
         address: Array,
         kind: str,
         values: Sequence[Array],
         compare: Array | None,
         mask: Mask,
-        wanted: bool,
+        returns_old: bool,
     ) -> list[Array]:
         """A read-modify-write by every lane, in the order of block and thread.
 
         That is one of the orders that the hardware may choose. ``values`` are unsigned bits of
-        ``kind``; the previous value comes back as such, where it is ``wanted``.
+        ``kind``; the previous value comes back as such, where ``returns_old``.
         """
         bits, shape = values[0].dtype, self.lanes.shape
         old: list[Array] = [np.zeros(shape, bits) for _ in values]
         parts = self.split(address, mask) if space == "generic" else [(space, address, mask)]
-        for where, places, lanes in parts:
+        for part_space, places, lanes in parts:
             # PTX ISA, "atom": add.f32 "flushes subnormal inputs and results to sign-preserving zero
             # on global memory", and "doesn't flush them to zero on shared memory".
-            flush = kind == "f32" and what == "add" and where == "global"
-            for table, at, part in self._access(
-                n, "atomic", where, places, bits, len(values), lanes, tuple(values)
+            flush = kind == "f32" and operation == "add" and part_space == "global"
+            for table, indices, part in self._access(
+                n, "atomic", part_space, places, bits, len(values), lanes, tuple(values)
             ):
-                here = self.lanes.full_mask(part)
-                index = np.broadcast_to(at, shape)[here]
+                running = self.lanes.full_mask(part)
+                index = np.broadcast_to(indices, shape)[running]
                 for k, value in enumerate(values):
                     operands = [value] if compare is None else [compare, value]
-                    given = [np.broadcast_to(x, shape)[here] for x in operands]
-                    before, changed = in_order(
-                        table, index + k, what, kind, given, wanted=wanted, flush=flush
+                    lane_operands = [np.broadcast_to(x, shape)[running] for x in operands]
+                    old_values, changed = in_order(
+                        table,
+                        index + k,
+                        operation,
+                        kind,
+                        lane_operands,
+                        returns_old=returns_old,
+                        flush=flush,
                     )
                     self.changes += changed
-                    if wanted and before is not None:
-                        old[k][here] = before
+                    if returns_old and old_values is not None:
+                        old[k][running] = old_values
         return old
 
     def copy(
-        self, n: int, target: Array, source: Array, size: int, given: Array | None, mask: Mask
+        self, n: int, target: Array, source: Array, size: int, valid_bytes: Array | None, mask: Mask
     ) -> None:
-        """``cp.async`` of ``size`` bytes, done at once; what ``given`` leaves out is 0."""
+        """``cp.async`` of ``size`` bytes, done at once; bytes from ``valid_bytes`` on are 0."""
         source, target = self.split(source, mask)[0][1], as_shared(target)
         if self.watching:
-            some = mask if given is None else both(mask, given > u32(0))
+            some = mask if valid_bytes is None else both(mask, valid_bytes > u32(0))
             self.watching(Access(n, "load", "global", source, size, some))
             self.watching(Access(n, "store", "shared", target, size, mask))
         word = min(size, 8)
-        if given is not None and (given % u32(word)).any():
+        if valid_bytes is not None and (valid_bytes % u32(word)).any():
             word = 1
         dtype = UNSIGNED[word * 8]
         self._check(n, "shared", target, size, mask, self.limit)
-        for at in range(0, size, word):
-            part = mask if given is None else both(mask, given >= u32(at + word))
-            value = self.fetch(n, "global", source + u64(at), dtype, part)
-            if given is not None:
-                value = np.where(given >= u32(at + word), value, dtype(0))
-            self.put(n, "shared", target + u64(at), dtype, value, mask)
+        for offset in range(0, size, word):
+            part = mask if valid_bytes is None else both(mask, valid_bytes >= u32(offset + word))
+            value = self.fetch(n, "global", source + u64(offset), dtype, part)
+            if valid_bytes is not None:
+                value = np.where(valid_bytes >= u32(offset + word), value, dtype(0))
+            self.store_element(n, "shared", target + u64(offset), dtype, value, mask)
 
     def load_matrix(
         self, n: int, address: Array, count: int, transposed: bool, mask: Mask
@@ -498,7 +512,9 @@ class ChunkMemory:
         out: list[Array] = []
         for k in range(count):
             parts = self._matrix(n, "matrix", address, k, transposed, mask)
-            values = [self.fetch(n, "shared", at, dtype, mask) for at, dtype in parts]
+            values = [
+                self.fetch(n, "shared", lane_address, dtype, mask) for lane_address, dtype in parts
+            ]
             if transposed:
                 out.append(values[0].astype(u32) | (values[1].astype(u32) << u32(16)))
             else:
@@ -511,8 +527,10 @@ class ChunkMemory:
         """``stmatrix`` of 8×8 matrices of 16 bits."""
         for k, value in enumerate(values):
             parts = self._matrix(n, "matrix store", address, k, transposed, mask)
-            for half, (at, dtype) in enumerate(parts):
-                self.put(n, "shared", at, dtype, (value >> u32(16 * half)).astype(dtype), mask)
+            for half, (lane_address, dtype) in enumerate(parts):
+                self.store_element(
+                    n, "shared", lane_address, dtype, (value >> u32(16 * half)).astype(dtype), mask
+                )
 
     def _matrix(
         self, n: int, way: str, address: Array, k: int, transposed: bool, mask: Mask
@@ -524,8 +542,8 @@ class ChunkMemory:
             rows = (first[::32, None] + np.arange(8)).reshape(-1)
             picked = np.broadcast_to(address, self.lanes.shape)[:, rows]
             alive = self.lanes.mask_warps(mask).any(2)
-            where = picked.reshape(self.lanes.blocks, -1, 8)[alive]
-            self.watching(Access(n, way, "shared", where, 16, None))
+            row_addresses = picked.reshape(self.lanes.blocks, -1, 8)[alive]
+            self.watching(Access(n, way, "shared", row_addresses, 16, None))
         if not transposed:
             return [(address[:, first + lane // 4] + (4 * (lane % 4)).astype(u64), u32)]
         column = (2 * (lane // 4)).astype(u64)
@@ -544,14 +562,14 @@ class ChunkMemory:
                 return [(_BY_WINDOW[first], as_shared(address), mask)]
             return [("global", address, mask)]
         out: list[tuple[str, Array, Mask]] = []
-        left = self.lanes.full_mask(mask)
+        remaining = self.lanes.full_mask(mask)
         for number, space in enumerate(_BY_WINDOW):
-            if (here := both(mask, window == u64(number))) is not None and here.any():
-                at = as_shared(address) if number else address
-                out.append((space, np.where(here, at, u64(0)), here))
-                left = left & ~here
-        if left.any():
-            out.append(("global", address, left))
+            if (in_space := both(mask, window == u64(number))) is not None and in_space.any():
+                space_address = as_shared(address) if number else address
+                out.append((space, np.where(in_space, space_address, u64(0)), in_space))
+                remaining = remaining & ~in_space
+        if remaining.any():
+            out.append(("global", address, remaining))
         return out
 
     def _access(
@@ -568,12 +586,12 @@ class ChunkMemory:
         """The pieces of an access in one space, or by generic addresses; tells the observer."""
         spaces = self.split(address, mask) if space == "generic" else [(space, address, mask)]
         out: list[Piece] = []
-        for where, at, part in spaces:
+        for part_space, part_address, part in spaces:
             if self.watching:
                 nbytes = np.dtype(dtype).itemsize * count
-                self.watching(Access(n, way, where, at, nbytes, part, values))
+                self.watching(Access(n, way, part_space, part_address, nbytes, part, values))
             if part is None or part.any():
-                out += self._pieces(n, way, where, at, dtype, count, part)
+                out += self._pieces(n, way, part_space, part_address, dtype, count, part)
         return out
 
     def _pieces(
@@ -594,20 +612,20 @@ class ChunkMemory:
                 (region.view(dtype), (offsets >> u64(shift)).view(i64), part)
                 for region, offsets, part in parts
             ]
-        own: Array = self.lanes.row
+        owner: Array = self.lanes.row
         if space == "param":
             if way != "load":
                 raise self.fault("read only", "stores to a parameter", n)
-            table, limit, each = self.parameters, self.parameters.size, 0
+            table, limit, owner_bytes = self.parameters, self.parameters.size, 0
         elif space == "local":
-            table, limit, each = self.local, self.local_size, self.local_size
-            own = self.lanes.row * self.lanes.width + self.lanes.column.astype(i64)
+            table, limit, owner_bytes = self.local, self.local_size, self.local_size
+            owner = self.lanes.row * self.lanes.width + self.lanes.column.astype(i64)
         else:
-            table, limit, each = self.shared.reshape(-1), self.limit, self.shared_size
+            table, limit, owner_bytes = self.shared.reshape(-1), self.limit, self.shared_size
         offsets = self._check(n, space, address, nbytes, mask, limit)
         index = (offsets >> u64(shift)).view(i64)
-        if each:
-            index = index + own * (each >> shift)
+        if owner_bytes:
+            index = index + owner * (owner_bytes >> shift)
         return [(table.view(dtype), index, mask)]
 
     def _gather(self, pieces: list[Piece], dtype: Any, count: int) -> list[Array]:
@@ -617,10 +635,10 @@ class ChunkMemory:
         shape = (1, 1) if not pieces else self.lanes.shape
         out: list[Array] = [np.zeros(shape, dtype) for _ in range(count)]
         for table, index, mask in pieces:
-            here = self.lanes.full_mask(mask)
-            places = np.broadcast_to(index, shape)[here]
+            running = self.lanes.full_mask(mask)
+            places = np.broadcast_to(index, shape)[running]
             for k in range(count):
-                out[k][here] = table[places + k]
+                out[k][running] = table[places + k]
         return out
 
     def _scatter(self, pieces: list[Piece], values: Sequence[Array]) -> None:
@@ -635,9 +653,9 @@ class ChunkMemory:
                 continue
             full = np.broadcast_shapes(full, mask.shape)
             keep = np.broadcast_to(mask, full)
-            where = np.broadcast_to(index, full)[keep]
+            targets = np.broadcast_to(index, full)[keep]
             for k, value in enumerate(values):
-                table[where + k if k else where] = np.broadcast_to(value, full)[keep]
+                table[targets + k if k else targets] = np.broadcast_to(value, full)[keep]
 
     def _place(
         self, n: int, address: Array, nbytes: int, mask: Mask
@@ -669,18 +687,18 @@ class ChunkMemory:
         keep = self.lanes.full_mask(mask)
         numbers = np.searchsorted(self.memory.starts, address[keep], "right") - 1
         out: list[tuple[Region, Array, Mask]] = []
-        left = keep.copy()
+        remaining = keep.copy()
         for number in np.unique(numbers[numbers >= 0]).tolist():
             region = self.memory.regions[number]
             inside = (address >= u64(region.address)) & (address < u64(region.end))
             offsets = address - u64(region.base)
-            here = keep & inside & (offsets + u64(nbytes) <= u64(region.span))
-            if here.any():
-                out.append((region, np.where(here, offsets, u64(region.head)), here))
-                left &= ~here
-        if left.any():
-            where = self.lanes.first(left)
-            raise self.outside_global(n, where, int(address[where]), nbytes)
+            in_region = keep & inside & (offsets + u64(nbytes) <= u64(region.span))
+            if in_region.any():
+                out.append((region, np.where(in_region, offsets, u64(region.head)), in_region))
+                remaining &= ~in_region
+        if remaining.any():
+            lane = self.lanes.first(remaining)
+            raise self.outside_global(n, lane, int(address[lane]), nbytes)
         self._aligned(n, "global", np.where(keep, address, u64(0)), address, nbytes, mask)
         return out
 
@@ -693,18 +711,18 @@ class ChunkMemory:
         if int(address.max()) + nbytes > limit:
             full = self.lanes.full(address)
             beyond = (full + u64(nbytes) > u64(limit)) | (full > u64(limit))
-            where = self.lanes.first(self.lanes.full_mask(mask) & beyond)
-            raise self.outside(n, where, space, int(full[where]), nbytes, limit)
+            lane = self.lanes.first(self.lanes.full_mask(mask) & beyond)
+            raise self.outside(n, lane, space, int(full[lane]), nbytes, limit)
         self._aligned(n, space, address, address, nbytes, mask)
         return address
 
-    def may_write(self, n: int, region: Region, where: tuple[int, int]) -> None:
+    def may_write(self, n: int, region: Region, lane: tuple[int, int]) -> None:
         """Notes that a region is written by a lane; a fault where it is constant."""
         self.memory.written.add(self.memory.regions.index(region))
         if not region.writable:
             name = region.buffers[0].name
             raise self.fault(
-                "read only", f"stores to {name}, which is constant", n, where, buffer=name
+                "read only", f"stores to {name}, which is constant", n, lane, buffer=name
             )
 
     def _aligned(
@@ -713,49 +731,51 @@ class ChunkMemory:
         """Raises Fault where a lane's address is no multiple of what it accesses."""
         if nbytes > 1 and int(np.bitwise_or.reduce(offsets, axis=None)) & (nbytes - 1):
             bad = ((address & u64(nbytes - 1)) != 0) & self.lanes.full_mask(mask)
-            where = self.lanes.first(bad)
-            at = int(self.lanes.full(address)[where])
-            more = f"which is no multiple of {nbytes}"
-            raise self._fault("misaligned", more, n, where, space, at, nbytes)
+            lane = self.lanes.first(bad)
+            bad_address = int(self.lanes.full(address)[lane])
+            reason = f"which is no multiple of {nbytes}"
+            raise self._fault("misaligned", reason, n, lane, space, bad_address, nbytes)
 
     def _fault(
         self,
         cause: str,
-        more: str,
+        reason: str,
         n: int,
-        where: tuple[int, int],
+        lane: tuple[int, int],
         space: str,
-        at: int,
+        address: int,
         nbytes: int,
-        **rest: Any,
+        **details: Any,
     ) -> Fault:
-        sentence = f"{nbytes} bytes of {space} memory at {at:#x}, {more}"
-        return self.fault(cause, sentence, n, where, space=space, address=at, nbytes=nbytes, **rest)
+        sentence = f"{nbytes} bytes of {space} memory at {address:#x}, {reason}"
+        return self.fault(
+            cause, sentence, n, lane, space=space, address=address, nbytes=nbytes, **details
+        )
 
     def outside(
-        self, n: int, where: tuple[int, int], space: str, at: int, nbytes: int, limit: int
+        self, n: int, lane: tuple[int, int], space: str, address: int, nbytes: int, limit: int
     ) -> Fault:
         """The fault of an access beyond the end of a block's or thread's own memory."""
-        more, past = f"of which there are {limit:,} bytes", at + nbytes - limit
-        return self._fault("out of bounds", more, n, where, space, at, nbytes, past=past)
+        reason, past = f"of which there are {limit:,} bytes", address + nbytes - limit
+        return self._fault("out of bounds", reason, n, lane, space, address, nbytes, past=past)
 
-    def outside_global(self, n: int, where: tuple[int, int], at: int, nbytes: int) -> Fault:
+    def outside_global(self, n: int, lane: tuple[int, int], address: int, nbytes: int) -> Fault:
         """The fault of an access to global memory that is no buffer's."""
-        if at < 4096:
-            return self._fault("null", "a null pointer", n, where, "global", at, nbytes)
-        near = self.memory.nearest(at, nbytes)
-        cause, rest = "out of bounds", (n, where, "global", at, nbytes)
+        if address < 4096:
+            return self._fault("null", "a null pointer", n, lane, "global", address, nbytes)
+        near = self.memory.nearest(address, nbytes)
+        cause, location = "out of bounds", (n, lane, "global", address, nbytes)
         if near is None:
-            return self._fault(cause, "where nothing is", *rest)
+            return self._fault(cause, "where nothing is", *location)
         buffer, past = near
         side = "past the end" if past >= 0 else "before the start"
-        more = f"{abs(past):,} bytes {side} of {buffer}"
-        return self._fault(cause, more, *rest, buffer=buffer.name, past=past)
+        reason = f"{abs(past):,} bytes {side} of {buffer}"
+        return self._fault(cause, reason, *location, buffer=buffer.name, past=past)
 
 
-def both(mask: Mask, more: Array) -> Array:
+def both(mask: Mask, other: Array) -> Array:
     """The lanes of a mask that are in another as well."""
-    return more if mask is None else mask & more
+    return other if mask is None else mask & other
 
 
 def as_shared(address: Array) -> Array:

@@ -96,9 +96,9 @@ class Program:
             if variable.space == "shared":
                 self._place_shared(variable)
             elif variable.space in ("local", "param"):
-                at = _aligned(self.local_size, variable.align)
-                self.layout.offsets[variable.name] = ("local", at)
-                self.local_size = at + max(variable.size, 8)
+                offset = _aligned(self.local_size, variable.align)
+                self.layout.offsets[variable.name] = ("local", offset)
+                self.local_size = offset + max(variable.size, 8)
         for name in self._dynamic:
             self.layout.offsets[name] = ("shared", _aligned(self.static_shared, 16))
 
@@ -106,9 +106,9 @@ class Program:
         if variable.size == 0:
             self._dynamic.append(variable.name)
             return
-        at = _aligned(self.static_shared, variable.align)
-        self.layout.offsets[variable.name] = ("shared", at)
-        self.static_shared = at + variable.size
+        offset = _aligned(self.static_shared, variable.align)
+        self.layout.offsets[variable.name] = ("shared", offset)
+        self.static_shared = offset + variable.size
 
     def shared_bytes(self, dynamic: int) -> int:
         """Bytes of a block's shared memory: the kernel's own and the launch's."""
@@ -145,11 +145,11 @@ class Program:
     def _variable_obstacles(self) -> list[Obstacle]:
         """The variables of the module whose initial values are malformed."""
         out: list[Obstacle] = []
-        known = dict.fromkeys(self._globals, 0)
+        addresses = dict.fromkeys(self._globals, 0)
         for name in self._globals:
             variable = self.module.variables[name]
             try:
-                self._initial(variable, known)
+                self._initial(variable, addresses)
             except MALFORMED as error:
                 reason = f"the initial values of {name[:80]} are malformed: {str(error)[:100]}"
                 out.append(Obstacle(variable.line, f".{variable.space}", reason))
@@ -169,9 +169,9 @@ class Program:
             raise ValueError(f"{len(variable.initial)} values, of {size} bytes each")
         out: list[Array] = []
         for text in variable.initial:
-            name, _, more = text.replace("generic(", "").replace(")", "").partition("+")
+            name, _, offset = text.replace("generic(", "").replace(")", "").partition("+")
             if (name := name.strip()) in placed or name in self.module.functions:
-                bits = placed.get(name, 0) + int(more or "0", 0)
+                bits = placed.get(name, 0) + int(offset or "0", 0)
                 out.append(np.array([bits & ((1 << 64) - 1)], u64).view(u8)[:size])
             else:
                 out.append(np.array([constant(text, variable.kind)], kind).view(u8))
@@ -204,7 +204,7 @@ class Program:
     def function(self, block: BasicBlock, *, careful: bool, watched: bool) -> Code:
         """The function of a basic block (see ``Translator.block``), compiled when first needed."""
         key = (block.index, careful, watched)
-        if (made := self._functions.get(key)) is None:
+        if (code := self._functions.get(key)) is None:
             source = None if careful or watched else self._sources.get(block.index)
             if source is None:
                 source = self.translator.block(block, careful=careful, watched=watched)
@@ -212,8 +212,8 @@ class Program:
             self._origins[file] = source.instructions
             scope = {**SCOPE, "K": self.translator.constants}
             exec(compile(source.text, file, "exec"), scope)
-            made = self._functions[key] = scope["b"]
-        return made
+            code = self._functions[key] = scope["b"]
+        return code
 
     def instruction_of(self, error: Exception) -> int | None:
         """The instruction in whose Python an error was raised; None if it was in none."""
@@ -270,8 +270,8 @@ class Program:
         return id(self.module)
 
 
-def _aligned(at: int, alignment: int) -> int:
-    return -(-at // alignment) * alignment
+def _aligned(offset: int, alignment: int) -> int:
+    return -(-offset // alignment) * alignment
 
 
 def _packed(parameter: PtxVariable, value: Argument) -> bytes:
@@ -312,8 +312,8 @@ def approximations(program: Program, table: Mapping[str, Any]) -> tuple[Approxim
     for row in program.code.instructions:
         entry = table.get(key_of(row))
         if entry is not None and not (row.base in ("mma", "wgmma") and "s32" in row.parts):
-            one = Approximation(row.line, row.opcode, bound(entry), entry["section"])
-            out.setdefault(row.line, one)
+            approximation = Approximation(row.line, row.opcode, bound(entry), entry["section"])
+            out.setdefault(row.line, approximation)
     return tuple(out[line] for line in sorted(out))
 
 
@@ -326,14 +326,14 @@ def key_of(row: PtxInstruction) -> str:
 
 def bound(entry: Mapping[str, Any]) -> str:
     """How far a result may be from the exact one, as a phrase."""
-    said = []
+    phrases = []
     if "ulps" in entry:
         count = entry["ulps"]
-        said.append(f"within {count} {'unit' if count == 1 else 'units'} in the last place")
+        phrases.append(f"within {count} {'unit' if count == 1 else 'units'} in the last place")
     if "relative" in entry:
-        said.append(f"within 2^{entry['relative']:g} of the result")
+        phrases.append(f"within 2^{entry['relative']:g} of the result")
     if "absolute" in entry:
-        said.append(f"within 2^{entry['absolute']:g}")
+        phrases.append(f"within 2^{entry['absolute']:g}")
     if "range" in entry:
-        said.append(f"of {entry['range']}")
-    return ", ".join(said) or str(entry.get("note", "no bound is given"))
+        phrases.append(f"of {entry['range']}")
+    return ", ".join(phrases) or str(entry.get("note", "no bound is given"))

@@ -30,10 +30,10 @@ def space_of(row: PtxInstruction) -> str:
     return next((p for p in named if p in _SPACES), "generic")
 
 
-def _word(row: PtxInstruction, known: tuple[str, ...]) -> str:
-    if (found := next((p for p in row.parts[1:] if p in known), None)) is None:
+def _word(row: PtxInstruction, choices: tuple[str, ...]) -> str:
+    if (word := next((p for p in row.parts[1:] if p in choices), None)) is None:
         raise Untranslatable(UNKNOWN_OPERATION)
-    return found
+    return word
 
 
 def _constant(operand: Operand, kind: str) -> int:
@@ -54,8 +54,8 @@ def _form(row: PtxInstruction) -> tuple[str, int, str]:
 def _load(t: Translator, row: PtxInstruction) -> None:
     space, count, kind = _form(row)
     space, address = t.address(row.operands[1], space)
-    given = f"{t.number}, {space!r}, {address}, u{WIDTHS[kind]}, {count}, {t.mask}"
-    t.write_list(row.operands[0], f"m.memory.load({given})", [kind] * count)
+    arguments = f"{t.number}, {space!r}, {address}, u{WIDTHS[kind]}, {count}, {t.mask}"
+    t.write_list(row.operands[0], f"m.memory.load({arguments})", [kind] * count)
 
 
 def _store(t: Translator, row: PtxInstruction) -> None:
@@ -71,7 +71,7 @@ ATOMICS = ("add", "min", "max", "and", "or", "xor", "exch", "cas", "inc", "dec")
 
 def _atomic(t: Translator, row: PtxInstruction) -> None:
     space, count, kind = _form(row)
-    what = _word(row, ATOMICS)
+    operation = _word(row, ATOMICS)
     if "async" in row.parts:
         raise Untranslatable(UNKNOWN_OPERATION)
     returns = row.base == "atom"
@@ -81,16 +81,16 @@ def _atomic(t: Translator, row: PtxInstruction) -> None:
     halves = kind in ("f16x2", "bf16x2")
     values = [t.bits(o, kind) for o in t.elements(operands[1], count)]
     compare = "None"
-    if what == "cas":
+    if operation == "cas":
         compare, values = values[0], [t.bits(operands[2], kind)]
     if halves:
         named = [t.temporary(v) for v in values]
         values = [f"({v} >> u32({s})).astype(u16)" for v in named for s in (0, 16)]
         kind = kind[:-2]
-    wanted = target is not None and not isinstance(target, SinkOperand)
+    returns_old = target is not None and not isinstance(target, SinkOperand)
     t.emit(
-        f"L = m.memory.atomic({t.number}, {space!r}, {what!r}, {address}, {kind!r}, "
-        f"[{', '.join(values)}], {compare}, {t.mask}, {wanted})"
+        f"L = m.memory.atomic({t.number}, {space!r}, {operation!r}, {address}, {kind!r}, "
+        f"[{', '.join(values)}], {compare}, {t.mask}, {returns_old})"
     )
     if target is None:
         return
@@ -112,24 +112,24 @@ def _copy_few(t: Translator, row: PtxInstruction) -> None:
     count = _constant(row.operands[2], "u32")
     if count not in (4, 8, 16):
         raise Untranslatable(f"it copies {count:,} bytes, and not 4, 8 or 16")
-    given = "None"
+    valid_bytes = "None"
     if len(row.operands) > 3 and "L2" not in str(row.operands[3]):
         fourth = row.operands[3]
         if isinstance(fourth, ImmediateOperand) or (
             isinstance(fourth, RegisterOperand) and t.widths[fourth.number] == 32
         ):
-            given = t.read(fourth, "u32")
+            valid_bytes = t.read(fourth, "u32")
         elif isinstance(fourth, RegisterOperand) and t.widths[fourth.number] == 1:
             ignored = t.read(fourth, "pred")
-            given = f"np.where({ignored}, u32(0), u32({count}))"
-    t.emit(f"m.memory.copy({t.number}, {target}, {source}, {count}, {given}, {t.mask})")
+            valid_bytes = f"np.where({ignored}, u32(0), u32({count}))"
+    t.emit(f"m.memory.copy({t.number}, {target}, {source}, {count}, {valid_bytes}, {t.mask})")
 
 
 def _load_matrix(t: Translator, row: PtxInstruction) -> None:
     trans, count = _turned(row), int(_word(row, MATRICES)[1])
-    at = _shared(t, row.operands[1])
-    made = f"m.memory.load_matrix({t.number}, {at}, {count}, {trans}, {t.mask})"
-    t.write_list(row.operands[0], made, ["b32"] * count)
+    address = _shared(t, row.operands[1])
+    call = f"m.memory.load_matrix({t.number}, {address}, {count}, {trans}, {t.mask})"
+    t.write_list(row.operands[0], call, ["b32"] * count)
 
 
 MATRICES = ("x1", "x2", "x4")
@@ -144,15 +144,15 @@ def _turned(row: PtxInstruction) -> bool:
 
 
 def _store_matrix(t: Translator, row: PtxInstruction) -> None:
-    trans, at = _turned(row), _shared(t, row.operands[0])
+    trans, address = _turned(row), _shared(t, row.operands[0])
     count = int(_word(row, MATRICES)[1])
     values = ", ".join(t.read(o, "u32") for o in t.elements(row.operands[1], count))
-    t.emit(f"m.memory.store_matrix({t.number}, {at}, [{values}], {trans}, {t.mask})")
+    t.emit(f"m.memory.store_matrix({t.number}, {address}, [{values}], {trans}, {t.mask})")
 
 
 def _shape(row: PtxInstruction) -> tuple[int, int, int]:
-    for found in filter(None, map(_SHAPE.match, row.parts)):
-        return int(found[1]), int(found[2]), int(found[3])
+    for match in filter(None, map(_SHAPE.match, row.parts)):
+        return int(match[1]), int(match[2]), int(match[3])
     raise Untranslatable("its shape is not known here")
 
 
@@ -174,8 +174,8 @@ def _multiply(t: Translator, row: PtxInstruction) -> None:
         ", ".join(t.read(o, wide) for o in t.elements(operand, count))
         for operand, count in zip(row.operands[1:4], counts[1:], strict=True)
     )
-    given = f"{shape}, {kinds!r}, [{a}], [{b}], [{c}], {'satfinite' in row.parts}"
-    t.write_list(row.operands[0], f"matrix.multiply(m.lanes, {given})", [wide] * counts[0])
+    arguments = f"{shape}, {kinds!r}, [{a}], [{b}], [{c}], {'satfinite' in row.parts}"
+    t.write_list(row.operands[0], f"matrix.multiply(m.lanes, {arguments})", [wide] * counts[0])
 
 
 def _registers(elements: int, kind: str, lanes: int = 32) -> int:
@@ -193,13 +193,13 @@ def _multiply_group(t: Translator, row: PtxInstruction) -> None:
     m, n, k = shape
     if m != 64 or n % 8 or not 8 <= n <= 256 or k * WIDTHS[kinds[1]] != 256:
         raise Untranslatable(f"m{m}n{n}k{k} is no shape of wgmma with {kinds[1]}")
-    target, a, b, keep, *rest = row.operands
-    left = (
+    target, a, b, keep, *trailing = row.operands
+    a_matrix = (
         "[" + ", ".join(t.read(o, "u32") for o in t.elements(a, 4)) + "]"
         if isinstance(a, VectorOperand)
         else t.read(a, "u64")
     )
-    numbers = [_constant(operand, "s32") for operand in rest]
+    numbers = [_constant(operand, "s32") for operand in trailing]
     if len(numbers) not in (0, 2, 3, 4):
         raise Untranslatable(f"{len(numbers)} numbers at its end, where there must be 0, 2, 3 or 4")
     signs, turned = (numbers[:2], numbers[2:]) if len(numbers) > 1 else ([1, 1], [])
@@ -207,10 +207,10 @@ def _multiply_group(t: Translator, row: PtxInstruction) -> None:
     count = _registers(m * n, kinds[0], 128)
     old = ", ".join(t.read(o, "u32") for o in t.elements(target, count))
     descriptor, added = t.read(b, "u64"), t.read(keep, "pred")
-    given = f"{shape}, {kinds!r}, {left}, {descriptor}, {added}, {signs}, {turned}, [{old}]"
+    arguments = f"{shape}, {kinds!r}, {a_matrix}, {descriptor}, {added}, {signs}, {turned}, [{old}]"
     saturate = "satfinite" in row.parts
-    made = f"m.multiply_group({t.number}, {t.mask}, {given}, {saturate})"
-    t.write_list(target, made, ["b32"] * count)
+    call = f"m.multiply_group({t.number}, {t.mask}, {arguments}, {saturate})"
+    t.write_list(target, call, ["b32"] * count)
 
 
 _GROUP_RESULTS: Mapping[str, tuple[str, ...]] = {
@@ -240,21 +240,21 @@ _BARRIERS: Mapping[str, str] = {
 
 
 def _barrier(t: Translator, row: PtxInstruction) -> None:
-    what, operands = row.parts[1], row.operands
-    if what in _BARRIERS:
-        value, at = t.read(operands[1], "u32"), _shared(t, operands[0])
-        t.emit(_BARRIERS[what].format(n=t.number, at=at, value=value, mask=t.mask))
-    elif what == "inval":
+    operation, operands = row.parts[1], row.operands
+    if operation in _BARRIERS:
+        value, address = t.read(operands[1], "u32"), _shared(t, operands[0])
+        t.emit(_BARRIERS[operation].format(n=t.number, at=address, value=value, mask=t.mask))
+    elif operation == "inval":
         t.emit(f"m.phases.invalidate({t.number}, {_shared(t, operands[0])}, {t.mask})")
-    elif what in ("arrive", "arrive_drop"):
+    elif operation in ("arrive", "arrive_drop"):
         _arrive(t, row)
-    elif what in ("test_wait", "try_wait"):
+    elif operation in ("test_wait", "try_wait"):
         parity = "parity" in row.parts
         state = t.read(operands[2], "u32" if parity else "u64")
-        at = _shared(t, operands[1])
-        made = f"m.phases.test({t.number}, {at}, {state}, {parity}, {t.mask})"
-        t.write(operands[0], made, "pred")
-    elif what == "pending_count":
+        address = _shared(t, operands[1])
+        test = f"m.phases.test({t.number}, {address}, {state}, {parity}, {t.mask})"
+        t.write(operands[0], test, "pred")
+    elif operation == "pending_count":
         t.write(operands[0], f"pending_count({t.read(operands[1], 'u64')})", "u32")
     else:
         raise Untranslatable("this operation of an mbarrier is not known here")
@@ -309,11 +309,11 @@ def _tile(t: Translator, row: PtxInstruction) -> None:
     inward = row.opcode.find("shared") < row.opcode.find("global")
     rows = "gather4" in words or "scatter4" in words
     tensor = row.operands[1 if inward else 0]
-    if not isinstance(tensor, AddressOperand) or len(tensor.more) != 1:
+    if not isinstance(tensor, AddressOperand) or len(tensor.further_operands) != 1:
         raise Untranslatable("its tensor map is given in a form that is not known here")
     _, address = t.address(AddressOperand(tensor.base, tensor.offset), "generic")
     count = 5 if rows else int(_word(row, ("1d", "2d", "3d", "4d", "5d"))[0])
-    numbers = ", ".join(t.read(o, "u32") for o in t.elements(tensor.more[0], count))
+    numbers = ", ".join(t.read(o, "u32") for o in t.elements(tensor.further_operands[0], count))
     if inward:
         target, barrier = _shared(t, row.operands[0]), _shared(t, row.operands[2])
         t.emit(
@@ -321,10 +321,10 @@ def _tile(t: Translator, row: PtxInstruction) -> None:
             f"{rows}, {t.mask})"
         )
         return
-    what = _word(row, REDUCTIONS) if "reduce" in words else ""
+    reduction = _word(row, REDUCTIONS) if "reduce" in words else ""
     source = _shared(t, row.operands[1])
     t.emit(
-        f"m.bulk.store_tile({t.number}, {address}, [{numbers}], {source}, {what!r}, {rows}, "
+        f"m.bulk.store_tile({t.number}, {address}, [{numbers}], {source}, {reduction!r}, {rows}, "
         f"{t.mask})"
     )
 
@@ -340,11 +340,14 @@ def _bytes(t: Translator, row: PtxInstruction) -> None:
         barrier = _shared(t, row.operands[3])
         t.emit(f"m.bulk.copy_in({t.number}, {target}, {source}, {size}, {barrier}, {t.mask})")
         return
-    what = _word(row, REDUCTIONS) if "reduce" in words else ""
-    kind = row.kind if what else "b8"
-    if what and (kind not in DTYPES or WIDTHS[kind] == 8):
+    reduction = _word(row, REDUCTIONS) if "reduce" in words else ""
+    kind = row.kind if reduction else "b8"
+    if reduction and (kind not in DTYPES or WIDTHS[kind] == 8):
         raise Untranslatable(f"reductions of .{kind} are not known here")
-    t.emit(f"m.bulk.copy_out({t.number}, {target}, {source}, {size}, {kind!r}, {what!r}, {t.mask})")
+    t.emit(
+        f"m.bulk.copy_out({t.number}, {target}, {source}, {size}, {kind!r}, {reduction!r}, "
+        f"{t.mask})"
+    )
 
 
 def _tensor_map(t: Translator, row: PtxInstruction) -> None:
@@ -373,17 +376,17 @@ def _is_in(t: Translator, row: PtxInstruction) -> None:
     number = {"global": 0, "shared": 1, "local": 2, "param": 3, "const": 0}.get(space)
     if number is None:
         raise Untranslatable("this state space is not known here")
-    made = f"({t.read(row.operands[1], 'u64')} >> u64(56)) == u64({number})"
-    t.write(row.operands[0], made, "pred")
+    test = f"({t.read(row.operands[1], 'u64')} >> u64(56)) == u64({number})"
+    t.write(row.operands[0], test, "pred")
 
 
 # -- warp instructions -----------------------------------------------------------------------------
 
 
-def _members(t: Translator, row: PtxInstruction, at: int) -> str:
+def _members(t: Translator, row: PtxInstruction, index: int) -> str:
     """The member mask of a ``.sync`` form; all lanes in the others."""
     if "sync" in row.parts:
-        return t.read(row.operands[at], "u32")
+        return t.read(row.operands[index], "u32")
     return "np.full((1, 1), 0xFFFFFFFF, u32)"
 
 
@@ -397,31 +400,31 @@ def _vote(t: Translator, row: PtxInstruction) -> None:
     mode = _word(row, ("ballot", "any", "all", "uni"))
     predicate = t.read(row.operands[1], "pred")
     members = _members(t, row, 2)
-    made = f"lanes.vote(m.lanes, {mode!r}, {predicate}, {t.mask}, {members})"
-    t.write(row.operands[0], made, "b32" if mode == "ballot" else "pred")
+    call = f"lanes.vote(m.lanes, {mode!r}, {predicate}, {t.mask}, {members})"
+    t.write(row.operands[0], call, "b32" if mode == "ballot" else "pred")
 
 
 def _match(t: Translator, row: PtxInstruction) -> None:
     value = t.read(row.operands[1], f"u{row.kind[1:]}")
     members = _members(t, row, 2)
-    given = f"m.lanes, {value}, {t.mask}, {members}"
+    arguments = f"m.lanes, {value}, {t.mask}, {members}"
     if "any" in row.parts:
-        t.write(row.operands[0], f"lanes.match({given})", "b32")
+        t.write(row.operands[0], f"lanes.match({arguments})", "b32")
     else:
-        t.write_pair(row.operands[0], f"lanes.match_all({given})")
+        t.write_pair(row.operands[0], f"lanes.match_all({arguments})")
 
 
 def _reduce(t: Translator, row: PtxInstruction) -> None:
-    what = _word(row, ("add", "min", "max", "and", "or", "xor"))
+    operation = _word(row, ("add", "min", "max", "and", "or", "xor"))
     kind = row.kind if is_float(row.kind) or row.kind[0] == "s" else "u32"
     value, members = t.read(row.operands[1], kind), _members(t, row, 2)
-    made = (
-        f"lanes.reduce_warp(m.lanes, {what!r}, {value}, {t.mask}, {members}, "
+    call = (
+        f"lanes.reduce_warp(m.lanes, {operation!r}, {value}, {t.mask}, {members}, "
         f"{'abs' in row.parts}, {'NaN' in row.parts})"
     )
     if kind == "f32":
-        made = f"floats.canonical({made})"
-    t.write(row.operands[0], t.result(made, kind), kind)
+        call = f"floats.canonical({call})"
+    t.write(row.operands[0], t.result(call, kind), kind)
 
 
 def _elect(t: Translator, row: PtxInstruction) -> None:

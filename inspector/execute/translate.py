@@ -370,9 +370,11 @@ class Translator:
             raise Untranslatable("an address is needed where another operand stands")
         base, offset = operand.base, operand.offset
         if isinstance(base, SymbolOperand):
-            where = self.space_of(base.name)
+            variable_space = self.space_of(base.name)
             expression = self.symbol(base.name, base.offset + offset)
-            return (where if space in ("generic", where, "const", "param") else space), expression
+            return (
+                variable_space if space in ("generic", variable_space, "const", "param") else space
+            ), expression
         narrow = isinstance(base, RegisterOperand) and self.widths[base.number] == 32
         width = 32 if narrow else 64  # what a sum wraps around at
         expression = self.read(base, f"u{width}")

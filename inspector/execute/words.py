@@ -110,11 +110,11 @@ _PATTERNS: Mapping[str, re.Pattern[str]] = {
 
 def unknown_word(parts: tuple[str, ...]) -> str | None:
     """The first word of an opcode, split at its dots, that its translation does not know."""
-    known = KNOWN.get(parts[0])
-    if known is None:
+    known_words = KNOWN.get(parts[0])
+    if known_words is None:
         return None
     pattern = _PATTERNS.get(parts[0])
     for word in parts[1:]:
-        if word not in known and (pattern is None or not pattern.match(word)):
+        if word not in known_words and (pattern is None or not pattern.match(word)):
             return word
     return None

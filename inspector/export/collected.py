@@ -102,7 +102,7 @@ def collect(path: Path) -> Collected:
 
 def subset(collected: Collected, kernel_variants: Sequence[KernelVariant]) -> Collected:
     """The events that some variants need, and no others."""
-    selection = _Selection.of(kernel_variants)
+    selection = _Selection.from_variants(kernel_variants)
     events = [event for event in collected.events if selection.needs(event)]
     calls = {(e.get("pid"), str(e.get("id"))) for e in events if e.get("event") == "call"}
     for event in events:
@@ -129,7 +129,7 @@ class _Selection(Struct, frozen=True):
     has_builds: bool
 
     @classmethod
-    def of(cls, kernel_variants: Sequence[KernelVariant]) -> "_Selection":
+    def from_variants(cls, kernel_variants: Sequence[KernelVariant]) -> "_Selection":
         kernels = [kernel for kernel, _ in kernel_variants]
         variants = [variant for _, variant in kernel_variants]
         return cls(

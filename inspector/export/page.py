@@ -115,7 +115,7 @@ class PageBuilder(Struct):
             "started": rec.started,
             "device": (rec.device or {}).get("name"),
             "tools": list(rec.tools.items()),
-            "problems": [*tables.never_ran(rec), *rec.problems],
+            "problems": [*tables.failure_sentences(rec), *rec.problems],
         }
 
     def variant_row(self, kernel: Kernel, variant: Variant, kernel_place: int) -> dict[str, object]:
@@ -128,8 +128,8 @@ class PageBuilder(Struct):
             "kernel": kernel_place,
             "id": variant.id,
             "target": variant.target,
-            "config": tables.config(variant),
-            "tuned": tables.tuned(variant) or None,
+            "config": tables.config_text(variant),
+            "tuned": tables.tuning_mark(variant) or None,
             "registers": resources.registers,
             "spills": tables.spills(resources),
             "stack": resources.stack_bytes,
@@ -138,7 +138,7 @@ class PageBuilder(Struct):
             "time": self._time(kernel, variant),
             "launches": variant.launches,
             "won": won,
-            "failed": tables.how(variant),
+            "failed": tables.failure_text(variant),
             "stages": [s.value for s in jsons.ordered(variant.stages)],
             **self._analysed_columns(variant),
         }
@@ -148,12 +148,12 @@ class PageBuilder(Struct):
         time = self.evidence.launch_time(kernel, variant)
         if time is None:
             return None
-        timing = self.evidence.times.of(kernel, variant)
+        timing = self.evidence.times.representative(kernel, variant)
         return {
             "us": time.us,
             "text": time.text,
             "mean": time.meaning,
-            "how": "" if timing is None else timings.how(timing, timing.taken),
+            "how": "" if timing is None else timings.measurement_text(timing, timing.taken),
         }
 
     def _analysed_columns(self, variant: Variant) -> dict[str, object]:
@@ -250,7 +250,7 @@ class PageBuilder(Struct):
         return self.add(
             {
                 "calls": [
-                    {"count": call.count, "what": list(calls.described(call))}
+                    {"count": call.count, "what": list(calls.call_parts(call))}
                     for call in variant.calls
                 ],
                 "flags": [str(f) for f in flags] if isinstance(flags, list | tuple) else [],
@@ -600,7 +600,9 @@ def _timeline(rec: Recording, window: GpuWindow | None) -> dict[str, object] | N
     """The timeline of a step, None where none was recorded."""
     if window is None or not len(window.spans):
         return None
-    return timeline.picture(timeline.named(window_streams(window), rec), [timeline.heading(window)])
+    return timeline.picture(
+        timeline.named_timeline(window_streams(window), rec), [timeline.heading(window)]
+    )
 
 
 # -- the document ---------------------------------------------------------------------------------

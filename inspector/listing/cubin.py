@@ -64,9 +64,12 @@ def read_sections(data: bytes) -> list[Section]:
     headers = [SectionHeader(*SECTION.unpack_from(data, start + n * size)) for n in range(count)]
     if sum(header.size for header in headers if header.type != NOBITS) > 2 * len(data):
         raise ValueError("the sections are larger than the file")
-    held = [b"" if h.type == NOBITS else data[h.offset : h.offset + h.size] for h in headers]
-    titles = read_names(held[names], (header.name for header in headers))
-    return [Section(*each) for each in zip(titles, headers, held, strict=True)]
+    contents = [b"" if h.type == NOBITS else data[h.offset : h.offset + h.size] for h in headers]
+    section_names = read_names(contents[names], (header.name for header in headers))
+    return [
+        Section(*section_parts)
+        for section_parts in zip(section_names, headers, contents, strict=True)
+    ]
 
 
 def read_names(table: bytes, places: Iterable[int]) -> list[str]:
@@ -226,11 +229,11 @@ def function_records(data: bytes) -> Mapping[str, Record]:
         if name.startswith(".text."):
             barriers = section.header.flags >> 20 & 0x7F if data[8] < 8 else 0
             info = sections.get(_INFO + name[6:])
-            own = list(attributes(info.data)) if info else []
-            for form, kind, value in own:
+            function_attributes = list(attributes(info.data)) if info else []
+            for form, kind, value in function_attributes:
                 if kind == EIATTR_NUM_BARRIERS and form == EIFMT_BVAL:
                     barriers = value[0]
-            scratch = any(kind == EIATTR_SHARED_SCRATCH for _, kind, _ in own)
+            scratch = any(kind == EIATTR_SHARED_SCRATCH for _, kind, _ in function_attributes)
             out[name[6:]] = Record(barriers, scratch, linked)
     return out
 
@@ -299,90 +302,104 @@ WHOLE_FILE = (".nv.info", ".note.", ".nv.compat")
 SHN_LORESERVE = 0xFF00
 """Section numbers from here on are no sections."""
 
-_OWN = re.compile(
+_FUNCTION_SECTION = re.compile(
     r"(\.(?:rela?\.)?text\.|\.nv\.info\.|\.nv\.constant\d+\.|\.nv\.shared\.)(.+)", re.DOTALL
 )
 
 
-def only(cubin: bytes, kernel: str) -> bytes | None:
+def extract_kernel(cubin: bytes, kernel: str) -> bytes | None:
     """A cubin with this kernel alone, and what it calls; None if it is damaged or lacks it."""
     if not is_cubin(cubin):
         return None
     try:
         sections = read_sections(cubin)
-        wanted = _called(sections, kernel)
-        return _emptied(cubin, sections, wanted) if wanted else None
+        reached = _functions_reached(sections, kernel)
+        return _without_other_functions(cubin, sections, reached) if reached else None
     except (ValueError, IndexError, struct.error, StopIteration):
         return None
 
 
-def _called(sections: Sequence[Section], kernel: str) -> frozenset[str]:
+def _functions_reached(sections: Sequence[Section], kernel: str) -> frozenset[str]:
     """The function and those whose machine code its own refers to, by the names of sections."""
     table = next(s for s in sections if s.header.type == SYMTAB)
     names = {s.name[len(".text.") :] for s in sections if s.name.startswith(".text.")}
     relocations: dict[str, list[Section]] = {}
     for section in sections:
-        if section.header.type in (REL, RELA) and (own := _OWN.fullmatch(section.name)):
-            relocations.setdefault(own[2], []).append(section)
-    wanted: set[str] = set()
+        if section.header.type in (REL, RELA) and (
+            function_section := _FUNCTION_SECTION.fullmatch(section.name)
+        ):
+            relocations.setdefault(function_section[2], []).append(section)
+    reached: set[str] = set()
     waiting = [kernel] if kernel in names else []
     while waiting:
         name = waiting.pop()
-        if name in wanted:
+        if name in reached:
             continue
-        wanted.add(name)
+        reached.add(name)
         for section in relocations.get(name, ()):
             step = 24 if section.header.type == RELA else 16
-            for at in range(0, len(section.data) - step + 1, step):
-                number = _RELOCATION.unpack_from(section.data, at)[1] >> 32
-                home = SYMBOL.unpack_from(table.data, number * SYMBOL.size)[3]
-                if 0 < home < len(sections) and (own := _OWN.fullmatch(sections[home].name)):
-                    waiting.append(own[2])
-    return frozenset(wanted)
+            for position in range(0, len(section.data) - step + 1, step):
+                number = _RELOCATION.unpack_from(section.data, position)[1] >> 32
+                section_number = SYMBOL.unpack_from(table.data, number * SYMBOL.size)[3]
+                if 0 < section_number < len(sections) and (
+                    function_section := _FUNCTION_SECTION.fullmatch(sections[section_number].name)
+                ):
+                    waiting.append(function_section[2])
+    return frozenset(reached)
 
 
-def _emptied(cubin: bytes, sections: Sequence[Section], wanted: frozenset[str]) -> bytes:
+def _without_other_functions(
+    cubin: bytes, sections: Sequence[Section], reached: frozenset[str]
+) -> bytes:
     """The file without other functions' sections, symbols and names.
 
     Their headers and symbols become zeros, so that the numbers of those that are kept stay.
     """
     fields = list(HEADER.unpack_from(cubin))
-    titles = fields[13]
+    titles_section = fields[13]
     table = next(n for n, s in enumerate(sections) if s.header.type == SYMTAB)
     strings = sections[table].header.link
-    kept = {table, strings, titles}
+    kept_sections = {table, strings, titles_section}
     for number, section in enumerate(sections):
-        own = _OWN.fullmatch(section.name)
-        if own[2] in wanted if own else section.name.startswith(WHOLE_FILE):
-            kept.add(number)
+        function_section = _FUNCTION_SECTION.fullmatch(section.name)
+        if (
+            function_section[2] in reached
+            if function_section
+            else section.name.startswith(WHOLE_FILE)
+        ):
+            kept_sections.add(number)
     symbols = list(SYMBOL.iter_unpack(sections[table].data))
-    gone = {n for n, s in enumerate(symbols) if 0 < s[3] < SHN_LORESERVE and s[3] not in kept}
-    for number in gone:
+    gone_symbols = {
+        n for n, s in enumerate(symbols) if 0 < s[3] < SHN_LORESERVE and s[3] not in kept_sections
+    }
+    for number in gone_symbols:
         symbols[number] = (0, symbols[number][1], 0, 0, 0, 0)
-    at, names = _packed(read_names(sections[strings].data, (s[0] for s in symbols)))
-    rows = b"".join(SYMBOL.pack(n, *s[1:]) for n, s in zip(at, symbols, strict=True))
-    at, section_names = _packed(s.name if n in kept else "" for n, s in enumerate(sections))
-    changed = {table: rows, strings: names, titles: section_names}
-    body, heads = bytearray(HEADER.size), bytearray()
+    name_places, names = _name_table(read_names(sections[strings].data, (s[0] for s in symbols)))
+    rows = b"".join(SYMBOL.pack(n, *s[1:]) for n, s in zip(name_places, symbols, strict=True))
+    name_places, section_names = _name_table(
+        s.name if n in kept_sections else "" for n, s in enumerate(sections)
+    )
+    new_contents = {table: rows, strings: names, titles_section: section_names}
+    body, section_headers = bytearray(HEADER.size), bytearray()
     for number, section in enumerate(sections):
         header = SectionHeader(*[0] * 10)
-        if number in kept:
-            data = changed.get(number, section.data)
+        if number in kept_sections:
+            data = new_contents.get(number, section.data)
             if section.name == ".nv.info":
-                data = _attributes_without(data, gone)
+                data = _attributes_without(data, gone_symbols)
             header = section.header
             body += b"\0" * (-len(body) % max(1, min(header.alignment, 4096)))
             size = header.size if header.type == NOBITS else len(data)
-            header = header._replace(name=at[number], offset=len(body), size=size)
+            header = header._replace(name=name_places[number], offset=len(body), size=size)
             body += data
-        heads += SECTION.pack(*header)
+        section_headers += SECTION.pack(*header)
     body += b"\0" * (-len(body) % 8)
     fields[5], fields[6], fields[10] = 0, len(body), 0  # no program headers
     body[: HEADER.size] = HEADER.pack(*fields)
-    return bytes(body + heads)
+    return bytes(body + section_headers)
 
 
-def _packed(names: Iterable[str]) -> tuple[list[int], bytes]:
+def _name_table(names: Iterable[str]) -> tuple[list[int], bytes]:
     """The place of each name in a table, and the table; place 0 is the empty name."""
     places, out = [], bytearray(b"\0")
     for name in names:
@@ -391,18 +408,18 @@ def _packed(names: Iterable[str]) -> tuple[list[int], bytes]:
     return places, bytes(out)
 
 
-def _attributes_without(section: bytes, gone: set[int]) -> bytes:
+def _attributes_without(section: bytes, gone_symbols: set[int]) -> bytes:
     """The whole file's attributes (registers, stack …) but those of symbols that are gone."""
     out = bytearray()
     for form, kind, value in attributes(section):
         of_symbol = form == EIFMT_SVAL
-        if not of_symbol or struct.unpack_from("<I", value)[0] not in gone:
+        if not of_symbol or struct.unpack_from("<I", value)[0] not in gone_symbols:
             size = struct.pack("<H", len(value)) if of_symbol else b""
             out += bytes((form, kind)) + size + value
     return bytes(out)
 
 
-Read = Callable[[int, int], bytes]
+ReadBytes = Callable[[int, int], bytes]
 """At most so many bytes from an offset on."""
 
 RELOCATABLE = 1
@@ -420,40 +437,42 @@ class EmbeddedBinary(Struct, frozen=True):
     size: int
 
 
-def binaries(read: Read) -> tuple[EmbeddedBinary, ...]:
+def embedded_binaries(read: ReadBytes) -> tuple[EmbeddedBinary, ...]:
     """What stands between such symbols, by name; nothing of what is no ELF file of a host."""
     try:
-        return tuple(_binaries(read))
+        return tuple(_read_embedded_binaries(read))
     except (struct.error, IndexError):
         return ()
 
 
-def _binaries(read: Read) -> Iterator[EmbeddedBinary]:
+def _read_embedded_binaries(read: ReadBytes) -> Iterator[EmbeddedBinary]:
     head = read(0, HEADER.size)
     if head[:6] != b"\x7fELF\x02\x01":
         return
-    _, kind, *_, at, _, _, _, _, size, count, _ = HEADER.unpack(head)
+    _, kind, *_, headers_offset, _, _, _, _, size, count, _ = HEADER.unpack(head)
     if size != SECTION.size or count > MAX_SECTIONS:
         return
-    table = read(at, size * count)
+    table = read(headers_offset, size * count)
     sections = [SECTION.unpack_from(table, size * n) for n in range(count)]
-    told: set[str] = set()
+    yielded_names: set[str] = set()
     for section in sorted(sections, key=lambda s: s[1]):  # all symbols, then the dynamic ones
         if section[1] not in (SYMTAB, DYNSYM) or section[6] >= count:
             continue
-        places = dict(_places(read, section, sections[section[6]], sections, kind == RELOCATABLE))
-        for name, begins in places.items():
-            ends = places.get(name.removesuffix(b"start") + b"end")
-            if not name.endswith(b"start") or ends is None or ends <= begins:
+        places = dict(
+            _boundary_symbols(read, section, sections[section[6]], sections, kind == RELOCATABLE)
+        )
+        for name, start in places.items():
+            end = places.get(name.removesuffix(b"start") + b"end")
+            if not name.endswith(b"start") or end is None or end <= start:
                 continue
-            plain = name.removesuffix(b"_start").decode("ascii", "replace")
-            if plain not in told:
-                told.add(plain)
-                yield EmbeddedBinary(plain, begins, ends - begins)
+            binary_name = name.removesuffix(b"_start").decode("ascii", "replace")
+            if binary_name not in yielded_names:
+                yielded_names.add(binary_name)
+                yield EmbeddedBinary(binary_name, start, end - start)
 
 
-def _places(
-    read: Read,
+def _boundary_symbols(
+    read: ReadBytes,
     symbols: tuple[int, ...],
     names: tuple[int, ...],
     sections: list[tuple[int, ...]],
@@ -461,11 +480,11 @@ def _places(
 ) -> Iterator[tuple[bytes, int]]:
     """``NAME_start`` and ``NAME_end`` with where in the file each is."""
     text = read(names[4], min(names[5], MAX_TABLE_BYTES))
-    wanted = {m.start() + 1: m[1] + b"_" + m[2] for m in _ENDS.finditer(text)}
-    table = read(symbols[4], min(symbols[5], MAX_TABLE_BYTES)) if wanted else b""
-    whole = len(table) // SYMBOL.size * SYMBOL.size
-    for at, _, _, number, value, _ in SYMBOL.iter_unpack(table[:whole]):
-        name = wanted.get(at)
+    name_by_place = {m.start() + 1: m[1] + b"_" + m[2] for m in _ENDS.finditer(text)}
+    table = read(symbols[4], min(symbols[5], MAX_TABLE_BYTES)) if name_by_place else b""
+    table_bytes = len(table) // SYMBOL.size * SYMBOL.size
+    for name_place, _, _, number, value, _ in SYMBOL.iter_unpack(table[:table_bytes]):
+        name = name_by_place.get(name_place)
         if name is None or not 0 < number < len(sections) or sections[number][1] == NOBITS:
             continue
         section = sections[number]

@@ -123,8 +123,8 @@ def code_of(text: str, until: str, piece: re.Pattern[str]) -> tuple[str, str]:
         if opening == "//":
             return "".join(parts), ""
         if string := _QUOTED.get(opening):
-            rest = string.match(text, match.end())
-            position = rest.end() if rest else len(text)
+            string_match = string.match(text, match.end())
+            position = string_match.end() if string_match else len(text)
             parts.append('""')
             continue
         until = "*/" if opening == "/*" else f'){match[1]}"'

@@ -32,8 +32,8 @@ class Metadata:
 
     @cached_property
     def _nodes(self) -> dict[int, tuple[str, str]]:
-        found = (_NODE.match(text) for text in self._texts if text[:1] == "!")
-        return {int(m[1]): (m[2], m.string[m.end() :]) for m in found if m}
+        matches = (_NODE.match(text) for text in self._texts if text[:1] == "!")
+        return {int(m[1]): (m[2], m.string[m.end() :]) for m in matches if m}
 
     def of_line(self, text: str) -> Location | None:
         """The location that a line's ``!dbg`` (or a debug record's last operand) names."""
@@ -46,15 +46,15 @@ class Metadata:
             return self.location(int(record[1]))
         return None
 
-    def _resolve(self, number: int, seen: frozenset[int] = frozenset()) -> Location | None:
+    def _resolve(self, number: int, visited: frozenset[int] = frozenset()) -> Location | None:
         kind, body = self._nodes.get(number, ("", ""))
         if kind == "DILocation":
-            return self._read(body, seen | {number})
+            return self._read(body, visited | {number})
         if kind == "DISubprogram":
-            return self._read(f"{body}, scope: !{number}", seen | {number})
+            return self._read(f"{body}, scope: !{number}", visited | {number})
         return None
 
-    def _read(self, body: str, seen: frozenset[int]) -> Location | None:
+    def _read(self, body: str, visited: frozenset[int]) -> Location | None:
         numbers = dict(_NUMBER.findall(body))
         line = int(numbers.get("line", 0))
         if line == 0:
@@ -62,16 +62,16 @@ class Metadata:
         references = {key: int(value) for key, value in _REFERENCE.findall(body)}
         outer: Location | None = None
         call = references.get("inlinedAt")
-        if call is not None and call not in seen and len(seen) < 256:
-            outer = self._resolve(call, seen)
+        if call is not None and call not in visited and len(visited) < 256:
+            outer = self._resolve(call, visited)
         file = self._file(references.get("scope", -1))
         column = int(numbers["column"]) if "column" in numbers else None
         return Location(file, line, column, outer)
 
     def _file_of(self, scope: int) -> str:
-        seen: set[int] = set()
-        while scope not in seen:
-            seen.add(scope)
+        visited: set[int] = set()
+        while scope not in visited:
+            visited.add(scope)
             kind, body = self._nodes.get(scope, ("", ""))
             if kind == "DIFile":
                 return _path(body)
@@ -123,9 +123,9 @@ def parse_llvm(text: str) -> Listing:
     texts = text.split("\n")
     reader = _LlvmReader(texts)
     lines: list[Line] = []
-    for n, each in enumerate(texts, 1):
-        lines.append(reader.line(n, each))
-        reader.pass_line(n, each)
+    for n, line_text in enumerate(texts, 1):
+        lines.append(reader.line(n, line_text))
+        reader.pass_line(n, line_text)
     reader.end(len(texts))
     return Listing("llvm", lines, tuple(reader.functions))
 
@@ -166,45 +166,45 @@ class _LlvmReader:
         self.first, self.inside, self.listed = 0, False, False
 
     def line(self, n: int, text: str) -> Line:
-        bare = text.strip()
-        if not bare:
+        stripped = text.strip()
+        if not stripped:
             return Line(n, text, Kind.BLANK)
-        first = bare[0]
+        first = stripped[0]
         if first == ";":
             return Line(n, text, Kind.COMMENT)
-        if bare.startswith("#dbg_"):
-            record = bare.partition("(")[0]
-            source = self.metadata.of_line(bare)
+        if stripped.startswith("#dbg_"):
+            record = stripped.partition("(")[0]
+            source = self.metadata.of_line(stripped)
             return Line(n, text, Kind.DIRECTIVE, record, record, source=source)
         if not self.inside:
-            return self._top(n, text, bare)
+            return self._top_level_line(n, text, stripped)
         if first in "}{":
             return Line(n, text, Kind.DIRECTIVE)
         if self.listed:
             return Line(n, text, Kind.INSTRUCTION)
-        if text[:1] not in " \t" and (label := _LABEL.match(bare)):
+        if text[:1] not in " \t" and (label := _LABEL.match(stripped)):
             return Line(n, text, Kind.LABEL, label=label[1].strip('"'))
-        return self._instruction(n, text, bare)
+        return self._instruction_line(n, text, stripped)
 
-    def _top(self, n: int, text: str, bare: str) -> Line:
-        word = _WORD.match(bare)
-        if bare.startswith("define "):
-            name = _NAME.search(bare)
+    def _top_level_line(self, n: int, text: str, stripped: str) -> Line:
+        word = _WORD.match(stripped)
+        if stripped.startswith("define "):
+            name = _NAME.search(stripped)
             label = (name[1] or name[2]) if name else None
-            code = _STRING.sub('""', bare.partition("!dbg")[0])
-            defs, source = dict.fromkeys(_PARAMETER.findall(code)), self.metadata.of_line(bare)
-            told = ("define", "define", tuple(defs), (), source, label)
-            return Line(n, text, Kind.DIRECTIVE, *told)
-        if bare[0] in "!@$^}" or (word and word[0] in _TOP) or " = type " in bare:
+            code = _STRING.sub('""', stripped.partition("!dbg")[0])
+            defs, source = dict.fromkeys(_PARAMETER.findall(code)), self.metadata.of_line(stripped)
+            line_fields = ("define", "define", tuple(defs), (), source, label)
+            return Line(n, text, Kind.DIRECTIVE, *line_fields)
+        if stripped[0] in "!@$^}" or (word and word[0] in _TOP) or " = type " in stripped:
             return Line(n, text, Kind.DIRECTIVE)
-        line = self._instruction(n, text, bare)
-        known = line.kind is Kind.UNKNOWN or line.base in INSTRUCTIONS
-        return line if known else Line(n, text, Kind.UNKNOWN)
+        line = self._instruction_line(n, text, stripped)
+        is_known_instruction = line.kind is Kind.UNKNOWN or line.base in INSTRUCTIONS
+        return line if is_known_instruction else Line(n, text, Kind.UNKNOWN)
 
-    def _instruction(self, n: int, text: str, bare: str) -> Line:
-        if '"' in bare:
-            bare = _STRING.sub('""', _QUOTED_VALUE.sub(_plain, bare))
-        code = bare.partition(" ;")[0] if ";" in bare else bare
+    def _instruction_line(self, n: int, text: str, stripped: str) -> Line:
+        if '"' in stripped:
+            stripped = _STRING.sub('""', _QUOTED_VALUE.sub(_unquoted_name, stripped))
+        code = stripped.partition(" ;")[0] if ";" in stripped else stripped
         source = self.metadata.of_line(text) if "!dbg" in text else None
         defs: tuple[str, ...] = ()
         position = 0
@@ -214,35 +214,37 @@ class _LlvmReader:
         if word is None or (word[0] not in INSTRUCTIONS and not defs):
             return Line(n, text, Kind.UNKNOWN, source=source)
         base, opcode, position = _opcode(code, word)
-        rest = code[position:]
-        if ", !" in rest:
-            rest = rest[: rest.index(", !")]
+        operands_text = code[position:]
+        if ", !" in operands_text:
+            operands_text = operands_text[: operands_text.index(", !")]
         targets: tuple[str, ...] = ()
-        if "label %" in rest:
-            if base == "switch" and rest.rstrip().endswith("["):
-                rest += self._rest(n)
-            targets = tuple(dict.fromkeys(_LABEL_USE.findall(rest)))
-            rest = _LABEL_USE.sub("", rest)
+        if "label %" in operands_text:
+            if base == "switch" and operands_text.rstrip().endswith("["):
+                operands_text += self._rest_of_switch(n)
+            targets = tuple(dict.fromkeys(_LABEL_USE.findall(operands_text)))
+            operands_text = _LABEL_USE.sub("", operands_text)
         if base == "phi":
-            rest = _PHI_BLOCK.sub("]", rest)
+            operands_text = _PHI_BLOCK.sub("]", operands_text)
         elif base in ("call", "invoke", "callbr"):
-            callee = _CALLEE.search(rest)
+            callee = _CALLEE.search(operands_text)
             if callee:
                 targets += (callee[1],)
                 if callee[1].startswith("llvm.dbg."):
-                    rest = ""
+                    operands_text = ""
         uses: tuple[str, ...] = ()
-        if "%" in rest:
-            uses = tuple(dict.fromkeys(v for v in _VALUE.findall(rest) if v not in self.types))
+        if "%" in operands_text:
+            uses = tuple(
+                dict.fromkeys(v for v in _VALUE.findall(operands_text) if v not in self.types)
+            )
         return Line(n, text, Kind.INSTRUCTION, base, opcode, defs, uses, source, None, targets)
 
-    def _rest(self, n: int) -> str:
-        rest = self.texts[n:]
-        ends = (k for k, text in enumerate(rest, 1) if text.lstrip()[:1] in "]}")
-        return " ".join(rest[: next(ends, len(rest))])
+    def _rest_of_switch(self, n: int) -> str:
+        later_lines = self.texts[n:]
+        ends = (k for k, text in enumerate(later_lines, 1) if text.lstrip()[:1] in "]}")
+        return " ".join(later_lines[: next(ends, len(later_lines))])
 
 
-def _plain(match: re.Match[str]) -> str:
+def _unquoted_name(match: re.Match[str]) -> str:
     """A quoted name as a plain one, its odd characters as ``_``."""
     return match[1] + re.sub(r"[^\w$.\-]", "_", match[2])
 

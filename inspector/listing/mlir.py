@@ -73,12 +73,12 @@ class Aliases:
                 break
             if _START.match(text, start):
                 inside = text[start + 4 :]
-                plain = inside.rstrip(" \t\r),:{")
-                if plain in self._done and plain[:1] == "#":
-                    return self._done[plain], start
+                alias = inside.rstrip(" \t\r),:{")
+                if alias in self._done and alias[:1] == "#":
+                    return self._done[alias], start
                 reader = _Reader(inside, self)
                 location = reader.location()
-                if not inside[reader.start :].strip(" \t\r),:{"):
+                if not inside[reader.token_start :].strip(" \t\r),:{"):
                     return location, start
             end = start
         return None, -1
@@ -93,26 +93,26 @@ class _Reader:
     def __init__(self, text: str, aliases: Aliases) -> None:
         self.text = text
         self.aliases = aliases
-        self.at = 0
+        self.token_end = 0
         self.next()
 
     def next(self) -> None:
-        self.start = self.at
-        match = _TOKEN.match(self.text, self.at)
-        self.at = match.end() if match else len(self.text)
+        self.token_start = self.token_end
+        match = _TOKEN.match(self.text, self.token_end)
+        self.token_end = match.end() if match else len(self.text)
         self.kind = (match.lastgroup or "") if match else ""
         self.value: str = match[self.kind] if match else ""
 
     def skip(self, value: str) -> bool:
         """Go past the token if it is this word or mark."""
-        found = self.kind in ("word", "mark") and self.value == value
-        if found:
+        is_match = self.kind in ("word", "mark") and self.value == value
+        if is_match:
             self.next()
-        return found
+        return is_match
 
     def location(self, depth: int = 0) -> Location | None:
         if depth > MAX_DEPTH:
-            self.at = len(self.text)
+            self.token_end = len(self.text)
             self.next()
             return None
         kind, value = self.kind, self.value
@@ -204,15 +204,15 @@ def parse_mlir(text: str, language: str = "ttir") -> Listing:
             functions.append(Function(opener.label or "", opener.n, last, not private))
         return opener
 
-    for n, each in enumerate(texts, 1):
-        location, start = aliases.trailing(each) if "loc(" in each else (None, -1)
-        body = (each[:start] if start >= 0 else each).strip()
+    for n, line_text in enumerate(texts, 1):
+        location, start = aliases.trailing(line_text) if "loc(" in line_text else (None, -1)
+        body = (line_text[:start] if start >= 0 else line_text).strip()
         if body[:1] == "}" and body[-1:] != "{" and opened:
             # unless another region begins, the location after ``}`` is the operation's
             opener = close(n)
             if location is not None and opener.source is None:
                 lines[opener.n - 1] = opener._replace(source=location)
-        line = _line(n, each, body, location)
+        line = _line(n, line_text, body, location)
         lines.append(line)
         if body[-1:] == "{" and body[:1] != "}" and line.kind is not Kind.COMMENT:
             opened.append(n - 1)
@@ -258,24 +258,29 @@ def _operation(
     n: int, text: str, body: str, match: re.Match[str], location: Location | None
 ) -> Line:
     name = match["quoted"] or match["name"]
-    rest = body[match.end() :]
+    operands_text = body[match.end() :]
     certain = match["results"] or match["quoted"] or "." in name or name in ("module", "func")
     if not certain and name not in ("return", "call", "br", "cond_br"):
         return Line(n, text, Kind.UNKNOWN, source=location)
-    if '"' in rest:
-        rest = _STRING.sub('""', rest)
+    if '"' in operands_text:
+        operands_text = _STRING.sub('""', operands_text)
     defs: list[str] = []
     if match["results"]:
         for value, count in _RESULT.findall(match["results"]):
             defs += [f"{value}#{i}" for i in range(int(count))] if count else [value]
     if _FUNCTION.fullmatch(name):
-        arguments, symbol = tuple(dict.fromkeys(_ARGUMENT.findall(rest))), _SYMBOL.search(body)
+        arguments, symbol = (
+            tuple(dict.fromkeys(_ARGUMENT.findall(operands_text))),
+            _SYMBOL.search(body),
+        )
         label = (symbol[1] or symbol[2]) if symbol else None
         return Line(n, text, Kind.INSTRUCTION, name, name, arguments, (), location, label)
-    bound = dict.fromkeys(_BOUND.findall(rest) if "=" in rest and "%" in rest else ())
-    uses = tuple(dict.fromkeys(v for v in _VALUE.findall(rest) if v not in bound))
-    targets = tuple(_BLOCK.findall(rest) if "^" in rest else ())
-    if "@" in rest and _CALLS.fullmatch(name):
-        targets += tuple(a or b for a, b in _SYMBOL.findall(rest))
-    made = tuple(dict.fromkeys((*defs, *bound)))
-    return Line(n, text, Kind.INSTRUCTION, name, name, made, uses, location, None, targets)
+    bound = dict.fromkeys(
+        _BOUND.findall(operands_text) if "=" in operands_text and "%" in operands_text else ()
+    )
+    uses = tuple(dict.fromkeys(v for v in _VALUE.findall(operands_text) if v not in bound))
+    targets = tuple(_BLOCK.findall(operands_text) if "^" in operands_text else ())
+    if "@" in operands_text and _CALLS.fullmatch(name):
+        targets += tuple(a or b for a, b in _SYMBOL.findall(operands_text))
+    all_defs = tuple(dict.fromkeys((*defs, *bound)))
+    return Line(n, text, Kind.INSTRUCTION, name, name, all_defs, uses, location, None, targets)

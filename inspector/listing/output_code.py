@@ -38,14 +38,14 @@ _WORDS = frozenset(("None", "True", "False"))
 
 def parse_fx(text: str, language: str) -> Listing:
     """Parse a printed graph; a node's line has the user's line as ``source``."""
-    rows = enumerate(_placed(text), 1)
-    return Listing(language, [_line(n, each, place) for n, (each, place) in rows])
+    rows = enumerate(_lines_with_places(text), 1)
+    return Listing(language, [_line(n, line_text, place) for n, (line_text, place) in rows])
 
 
 def graph_lines(text: str) -> dict[str, Place | None]:
     """The user's line of each node of a printed graph. Never raises."""
     out: dict[str, Place | None] = {}
-    for line, place in _placed(text):
+    for line, place in _lines_with_places(text):
         if match := _NODE.match(line):
             out.setdefault(match[1], place)
     return out
@@ -53,34 +53,34 @@ def graph_lines(text: str) -> dict[str, Place | None]:
 
 def parse_plain(text: str, language: str) -> Listing:
     lines = [
-        Line(n, each, Kind.UNKNOWN if each.strip() else Kind.BLANK)
-        for n, each in enumerate(text.split("\n"), 1)
+        Line(n, line_text, Kind.UNKNOWN if line_text.strip() else Kind.BLANK)
+        for n, line_text in enumerate(text.split("\n"), 1)
     ]
     return Listing(language, lines)
 
 
-def _placed(text: str) -> Iterator[tuple[str, Place | None]]:
+def _lines_with_places(text: str) -> Iterator[tuple[str, Place | None]]:
     """The lines of a printed graph, with the user's line that each came of."""
     place: Place | None = None
     for line in text.split("\n"):
-        bare = line.lstrip()
-        if match := _FILE.match(bare):
-            place = match[1], int(match[2]), bare[match.end() :].partition(", code: ")[2]
-        elif bare.startswith(("# No stacktrace", "def ", "class ", "return ")):
+        unindented = line.lstrip()
+        if match := _FILE.match(unindented):
+            place = match[1], int(match[2]), unindented[match.end() :].partition(", code: ")[2]
+        elif unindented.startswith(("# No stacktrace", "def ", "class ", "return ")):
             # The function's own line, and what it returns, came of no line of the user's.
             place = None
         yield line, place
 
 
 def _line(n: int, text: str, place: Place | None) -> Line:
-    bare = text.strip()
-    if not bare:
+    stripped = text.strip()
+    if not stripped:
         return Line(n, text, Kind.BLANK)
-    if bare.startswith("#"):
+    if stripped.startswith("#"):
         return Line(n, text, Kind.COMMENT)
     match = _NODE.match(text.rstrip("\r"))
     if match is None:
-        return Line(n, text, Kind.INSTRUCTION, *_opcode(bare))
+        return Line(n, text, Kind.INSTRUCTION, *_opcode(stripped))
     right = match[2].partition(";")[0]
     names = _NAME.findall(_QUOTED.sub("", right))
     uses = tuple(dict.fromkeys(name for name in names if name not in _WORDS))
@@ -188,7 +188,7 @@ class WrapperCall:
     name: str
     library: str = ""
     words: tuple[str, ...] = ()
-    made: tuple[str, ...] = ()
+    written_names: tuple[str, ...] = ()
     comment: Comment = Comment()
 
 
@@ -234,7 +234,7 @@ def parse_wrapper(text: str) -> Wrapper:
     """Read what one graph's ``output_code`` does. Never raises."""
     buffers: dict[str, WrapperBuffer] = {}
     for n, line in enumerate(text.split("\n"), 1):
-        if (buffer := _buffer(n, line, buffers)) is not None:
+        if (buffer := _read_buffer(n, line, buffers)) is not None:
             buffers[buffer.name] = buffer
     return Wrapper(parse_code(text).calls, tuple(buffers.values()))
 
@@ -249,31 +249,31 @@ def parse_code(text: str) -> OutputCode:
     comment = Comment()
     nodes: list[tuple[str, str]] = []
     became: list[tuple[str, tuple[str, ...]]] = []
-    aot: str | None = None
+    aot_id: str | None = None
     path: str | None = None
-    written: tuple[str, int] | None = None
+    original_place: tuple[str, int] | None = None
     rows = enumerate(lines, 1)
     for n, line in rows:
         if match := _COMMENT.match(line):
             names, _, ops = line[match.end() :].partition(_ATEN)
-            comment = Comment(_listed(ops.rpartition("]")[0]), _listed(names))
+            comment = Comment(_comma_separated(ops.rpartition("]")[0]), _comma_separated(names))
             nodes, became = [], []
         elif match := _BECAME.match(line):
-            became.append((match[1], _listed(match[2])))
+            became.append((match[1], _comma_separated(match[2])))
         elif match := _FRAGMENT.match(line):  # #   %mul : … = call_function[target=…](args = …)
             nodes.append((match[1], match[2]))
         elif line.startswith(_PATH):
             path = line[len(_PATH) :].strip()
         elif match := _ORIGINAL.match(line):
-            written = (match[1], int(match[2]))
-        elif aot is None and (match := _AOT.match(line)):
-            aot = match[1]
+            original_place = (match[1], int(match[2]))
+        elif aot_id is None and (match := _AOT.match(line)):
+            aot_id = match[1]
         elif match := _DEFINED.match(line):
             quoted, end = "'''" in line, n
             if quoted:
                 end = next((k for k, row in rows if row.startswith("'''")), len(lines))
-            inside = "\n".join(("", *lines[n : end - 1], ""))
-            copy = _copied_to(inside) if quoted and match[2] == "triton" else None
+            quoted_text = "\n".join(("", *lines[n : end - 1], ""))
+            copy = _copied_to(quoted_text) if quoted and match[2] == "triton" else None
             kernel = KernelText(
                 name=match[1],
                 origin=_ORIGIN.get(match[2], "extern"),
@@ -285,38 +285,38 @@ def parse_code(text: str) -> OutputCode:
                 comment=replace(comment, nodes=tuple(nodes), became=tuple(became)),
                 copy=copy,
             )
-            if written is not None and quoted:  # the user wrote it, and Inductor copied it
+            if original_place is not None and quoted:  # the user wrote it, and Inductor copied it
                 symbol = match[4] or match[1]
                 places = (k + 1 for k in range(n, end - 1) if lines[k].startswith(f"def {symbol}("))
                 kernel = replace(
                     kernel,
                     path=path or copy,
-                    written=written,
+                    written=original_place,
                     symbol=symbol,
                     definition=next(places, None),
                 )
             defined[match[1]] = kernel
-            comment, nodes, became, path, written = Comment(), [], [], None, None
-        elif called := _called(line, defined):
+            comment, nodes, became, path, original_place = Comment(), [], [], None, None
+        elif called := _called_name(line, defined):
             words = tuple(dict.fromkeys(_WORD.findall(line)))
-            made = _made(line) if called[1] else words
-            calls.append(WrapperCall(n, *called, words, made, comment))
+            written_names = _assigned_names(line) if called[1] else words
+            calls.append(WrapperCall(n, *called, words, written_names, comment))
             comment = Comment()
-    return OutputCode(aot, tuple(_kernels(calls, defined)), tuple(calls))
+    return OutputCode(aot_id, tuple(_ordered_kernels(calls, defined)), tuple(calls))
 
 
-def _called(line: str, defined: Mapping[str, KernelText]) -> tuple[str, str] | None:
+def _called_name(line: str, defined: Mapping[str, KernelText]) -> tuple[str, str] | None:
     """What a line calls, and what the library of it is called."""
     if match := _EXTERN.match(line):
         namespace = match[2] or match[1]
-        plain = namespace in ("extern_kernels", "aten")
-        return match[3] if plain else f"{namespace}.{match[3]}", match[1]
+        is_known_library = namespace in ("extern_kernels", "aten")
+        return match[3] if is_known_library else f"{namespace}.{match[3]}", match[1]
     match = _CALLED.match(line)
     name = "" if match is None else match[1] or match[2]
     return (name, "") if name in defined else None
 
 
-def _kernels(
+def _ordered_kernels(
     calls: Iterable[WrapperCall], defined: Mapping[str, KernelText]
 ) -> Iterable[KernelText]:
     launches: dict[tuple[str, str], list[int]] = defaultdict(list)
@@ -332,43 +332,43 @@ def _kernels(
                 unique[key] = replace(unique[key], comment=comment)
     for kernel in defined.values():
         unique.setdefault((kernel.origin, kernel.name), kernel)
-    return (replace(one, launches=tuple(launches[key])) for key, one in unique.items())
+    return (replace(kernel, launches=tuple(launches[key])) for key, kernel in unique.items())
 
 
-def _made(line: str) -> tuple[str, ...]:
+def _assigned_names(line: str) -> tuple[str, ...]:
     """What a library's operator gives: names before ``=``, and those after ``out=``."""
     head, is_assigned, _ = line.partition("(")[0].partition(" = ")
     out = _WORD.findall(head) if is_assigned else []
     return tuple(dict.fromkeys((*out, *_OUT.findall(line))))
 
 
-def _buffer(n: int, line: str, earlier: dict[str, WrapperBuffer]) -> WrapperBuffer | None:
+def _read_buffer(n: int, line: str, earlier: dict[str, WrapperBuffer]) -> WrapperBuffer | None:
     if match := _ALLOCATED.match(line):
         dtype = _DTYPE.search(match[4])
         name = None if dtype is None else dtype[1]
         return WrapperBuffer(n, match[1], name, _elements(match[2], match[3]))
     if match := _REUSED.match(line):
-        of = earlier.get(match[2])
-        known = (None, None) if of is None else (of.dtype, of.elements)
-        return WrapperBuffer(n, match[1], *known, match[2])
+        reused = earlier.get(match[2])
+        dtype_and_elements = (None, None) if reused is None else (reused.dtype, reused.elements)
+        return WrapperBuffer(n, match[1], *dtype_and_elements, match[2])
     if match := _POOLED.match(line):
         return WrapperBuffer(n, match[1], reuses=match[2])
     return None
 
 
 def _elements(shape: str, strides: str) -> int | None:
-    parts = [*_listed(shape), *_listed(strides)]
-    if len(_listed(shape)) != len(_listed(strides)) or not all(
+    parts = [*_comma_separated(shape), *_comma_separated(strides)]
+    if len(_comma_separated(shape)) != len(_comma_separated(strides)) or not all(
         p.isascii() and p.isdecimal() and len(p) < 19 for p in parts
     ):
         return None
-    sizes, steps = map(int, _listed(shape)), map(int, _listed(strides))
+    sizes, steps = map(int, _comma_separated(shape)), map(int, _comma_separated(strides))
     spans = list(zip(sizes, steps, strict=True))
     empty = any(size == 0 for size, _ in spans)
     return 0 if empty else 1 + sum((size - 1) * step for size, step in spans)
 
 
-def _listed(text: str) -> tuple[str, ...]:
+def _comma_separated(text: str) -> tuple[str, ...]:
     return tuple(word for part in text.split(",") if (word := part.strip()))
 
 
@@ -415,7 +415,7 @@ def cpp_kernels(text: str) -> tuple[KernelText, ...]:
     """The kernels of AOTInductor's C++ in the order of their definitions: Triton's in comments of
     the wrapper, C++ in the text of kernels. Never raises."""
     lines = text.split("\n")
-    found: dict[str, KernelText] = {}
+    kernels: dict[str, KernelText] = {}
     calls: dict[str, list[int]] = {}
     launched: dict[str, tuple[int, int]] = {}
     n = 0
@@ -430,15 +430,15 @@ def cpp_kernels(text: str) -> tuple[KernelText, ...]:
             n += 1
             last, path = min(n, len(lines)), _copied_to(f"\n{python}\n")
             kernel = KernelText(match[2], "inductor", path, first, first, last)
-            found.setdefault(match[2], replace(kernel, signature=_signature(python)))
+            kernels.setdefault(match[2], replace(kernel, signature=_signature(python)))
         elif match := _CPP_FUNCTION.match(line):
-            found[match[1]] = KernelText(match[1], "cpp", line=n, last=_end_of_function(lines, n))
+            kernels[match[1]] = KernelText(match[1], "cpp", line=n, last=_end_of_function(lines, n))
         elif match := _CPP_LAUNCHED.match(line):
             launched.setdefault(match[1], (int(match[2]), int(match[3])))
         elif match := _CPP_CALLED.match(line):
             calls.setdefault(match[1], []).append(n)
     out = []
-    for name, kernel in found.items():
+    for name, kernel in kernels.items():
         warps, shared = launched.get(name, (None, None))
         out.append(replace(kernel, launches=tuple(calls.get(name, ())), warps=warps, shared=shared))
     return tuple(out)

@@ -112,9 +112,9 @@ class Locations:
             outer = _commented(comment, self._paths)
         location = self._location(place, outer)
         # Equal neighbours are one object.
-        known = self._latest.get(place)
-        if known is not None and known[0] == location:
-            return known[0]
+        latest = self._latest.get(place)
+        if latest is not None and latest[0] == location:
+            return latest[0]
         self._latest[place] = location, depth + 1
         return location
 
@@ -165,25 +165,25 @@ def parse_ptx(text: str) -> Listing:
     function.
     """
     reader = _LineReader(text)
-    lines = [reader.line(n, each) for n, each in enumerate(reader.texts, 1)]
+    lines = [reader.line(n, line_text) for n, line_text in enumerate(reader.texts, 1)]
     if reader.begin:
         reader.end(len(lines))
     return Listing("ptx", lines, tuple(reader.functions))
 
 
-def misplaced(listing: Listing) -> frozenset[int]:
+def inline_assembly_lines(listing: Listing) -> frozenset[int]:
     """Lines whose last ``.loc`` is inside of inline assembly: SASS made of them names its line."""
     inside = False
-    counted = False
-    found: list[int] = []
+    is_loc_inside = False
+    line_numbers: list[int] = []
     for line in listing.lines:
         if line.kind is Kind.COMMENT:
             inside = _inside_assembly(line.text, inside)
         elif line.kind is Kind.DIRECTIVE and _LOC.match(line.text):
-            counted = inside
-        elif counted and line.source is not None:
-            found.append(line.n)
-    return frozenset(found)
+            is_loc_inside = inside
+        elif is_loc_inside and line.source is not None:
+            line_numbers.append(line.n)
+    return frozenset(line_numbers)
 
 
 def _inside_assembly(comment: str, inside: bool) -> bool:
@@ -193,13 +193,13 @@ def _inside_assembly(comment: str, inside: bool) -> bool:
 
 
 @lru_cache(maxsize=4096)
-def _known(opcode: str) -> tuple[str, str, int]:
+def _interned_opcode(opcode: str) -> tuple[str, str, int]:
     """Base and opcode, each one string however many lines have it, and how many results it has."""
     base = intern(opcode.partition(".")[0])
     return base, intern(opcode), result_count(base, opcode)
 
 
-def _fresh(text: str) -> bool:
+def _is_plain_instruction(text: str) -> bool:
     """Whether a line inside an unfinished instruction is plainly the next one."""
     match = PLAIN.match(text)
     return match is not None and (bool(match[2]) or match[3].partition(".")[0] in KNOWN)
@@ -219,7 +219,7 @@ class _LineReader:
         self.code = ""
         self.kind = Kind.UNKNOWN
         self.label: str | None = None
-        self.found: list[PtxInstruction] = []
+        self.instructions: list[PtxInstruction] = []
         self.targets: tuple[str, ...] = ()
 
     def _leave(self, begin: int = 0) -> None:
@@ -247,7 +247,7 @@ class _LineReader:
     def line(self, n: int, text: str) -> Line:
         if not self.comment and not self.open:
             if match := PLAIN.match(text):
-                if (line := self._plain(n, text, match)) is not None:
+                if (line := self._plain_instruction_line(n, text, match)) is not None:
                     return line
             elif empty := _NOTHING(text):
                 if empty[1]:
@@ -256,24 +256,24 @@ class _LineReader:
         code, comment = strip(text, self.comment)
         commented = self.comment or len(code) != len(text)
         self.comment = comment
-        bare = code.strip()
-        if not bare:
+        stripped = code.strip()
+        if not stripped:
             return self._empty(n, text, commented)
-        if bare.startswith(".loc") and not bare[4:5].isalnum():
+        if stripped.startswith(".loc") and not stripped[4:5].isalnum():
             in_function = self.begin > 0 or self.depth > 0
             if not self.assembly:
                 self.location = self.locations.next(text) if in_function else None
             return Line(n, text, Kind.DIRECTIVE)
-        if self.open == "i" and (not _OPERANDS.match(code) or _fresh(text)):
+        if self.open == "i" and (not _OPERANDS.match(code) or _is_plain_instruction(text)):
             self.open = ""
-        self.n, self.code, self.label, self.found, self.targets = n, code, None, [], ()
+        self.n, self.code, self.label, self.instructions, self.targets = n, code, None, [], ()
         self.kind = Kind.UNKNOWN
         source = self.location if self.open == "i" else None
         position = self._continued() if self.open else 0
         if position < len(code) and not code[position:].isspace():
             while position < len(code):
                 position = self._step(position)
-        return self._whole(text, source)
+        return self._assembled_line(text, source)
 
     def _empty(self, n: int, text: str, commented: bool) -> Line:
         """A line without code."""
@@ -282,26 +282,28 @@ class _LineReader:
         self.assembly = _inside_assembly(text, self.assembly)
         return Line(n, text, Kind.COMMENT)
 
-    def _plain(self, n: int, text: str, match: re.Match[str]) -> Line | None:
+    def _plain_instruction_line(self, n: int, text: str, match: re.Match[str]) -> Line | None:
         """A line that is one instruction; None if it needs its operands told apart."""
         _, guard, opcode, operands = match.groups()
-        base, opcode, results = _known(opcode)
+        base, opcode, results = _interned_opcode(opcode)
         if self.operands.declared or base in BRANCHES:
             return None
         defs: tuple[str, ...] = ()
         # A name of many lines is one string, also for ``ptx_code``.
-        used = list(map(intern, _REGISTERS(operands))) if operands else []
-        if not SPECIAL.isdisjoint(used):
-            used = [r for r in used if r not in SPECIAL]
-        if used and results:
+        used_names = list(map(intern, _REGISTERS(operands))) if operands else []
+        if not SPECIAL.isdisjoint(used_names):
+            used_names = [r for r in used_names if r not in SPECIAL]
+        if used_names and results:
             if results == 1 and operands[0] == "%" and "|" not in operands:
-                defs = (used.pop(0),)
+                defs = (used_names.pop(0),)
             elif operands[0] != "[":
-                written, read = self.operands.made(n, None, None, opcode, operands).accesses()
-                defs, used = tuple(r.name for r in written), [r.name for r in read]
+                written, read = self.operands.build_instruction(
+                    n, None, None, opcode, operands
+                ).accesses()
+                defs, used_names = tuple(r.name for r in written), [r.name for r in read]
         if guard:
-            used.insert(0, guard)
-        uses = tuple(dict.fromkeys(used))
+            used_names.insert(0, guard)
+        uses = tuple(dict.fromkeys(used_names))
         return Line(n, text, Kind.INSTRUCTION, base, opcode, defs, uses, self.location)
 
     def _continued(self) -> int:
@@ -323,28 +325,28 @@ class _LineReader:
         self.open = ""
         return end + 1
 
-    def _whole(self, text: str, source: Location | None) -> Line:
+    def _assembled_line(self, text: str, source: Location | None) -> Line:
         """The line; registers that an earlier statement on it defines are not ``uses``."""
         n, label = self.n, self.label
-        if not self.found:
+        if not self.instructions:
             return Line(n, text, self.kind, label=label, targets=self.targets, source=source)
         defs: dict[str, None] = {}
         uses: dict[str, None] = {}
         defined: set[str] = set()
         targets: list[str] = []
-        for one in self.found:
-            written, read = one.accesses()
+        for instruction in self.instructions:
+            written, read = instruction.accesses()
             uses.update((r.name, None) for r in read if r.name not in defined)
             defs.update((r.name, None) for r in written)
-            if one.guard is None:
+            if instruction.guard is None:
                 defined.update(r.name for r in written)
-            places = [o for o in one.operands if not isinstance(o, VectorOperand)]
-            place = places[0 if one.base == "call" else -1] if places else None
-            if one.base in BRANCHES and isinstance(place, SymbolOperand):
+            places = [o for o in instruction.operands if not isinstance(o, VectorOperand)]
+            place = places[0 if instruction.base == "call" else -1] if places else None
+            if instruction.base in BRANCHES and isinstance(place, SymbolOperand):
                 targets.append(place.name)
-        base, opcode = self.found[0].base, self.found[0].opcode
-        told = (base, opcode, tuple(defs), tuple(uses), self.location, label, tuple(targets))
-        return Line(n, text, Kind.INSTRUCTION, *told)
+        base, opcode = self.instructions[0].base, self.instructions[0].opcode
+        line_fields = (base, opcode, tuple(defs), tuple(uses), self.location, label, tuple(targets))
+        return Line(n, text, Kind.INSTRUCTION, *line_fields)
 
     def _step(self, start: int) -> int:
         """Read the piece that begins at ``start``; returns where it ends."""
@@ -389,7 +391,7 @@ class _LineReader:
         if name == ".reg":
             self._declare(code[start:until])
         elif name == ".branchtargets":
-            listed = code[start:until] + (self._rest() if end < 0 else "")
+            listed = code[start:until] + (self._rest_of_statement() if end < 0 else "")
             self.targets = tuple(SYMBOL.findall(listed)[1:])
         if end >= 0:
             return end + 1
@@ -426,20 +428,20 @@ class _LineReader:
     def _instruction(self, start: int) -> int:
         end = self.code.find(";", start)
         piece = self.code[start:end] if end >= 0 else self.code[start:]
-        made = self.operands.instruction(piece)
-        if end < 0 and made is not None:
-            if made.base in KNOWN:
-                made = self.operands.instruction(piece + self._rest())
+        instruction = self.operands.instruction(piece)
+        if end < 0 and instruction is not None:
+            if instruction.base in KNOWN:
+                instruction = self.operands.instruction(piece + self._rest_of_statement())
                 self._braces(piece)
                 self.open = "i"
             else:
-                made = None
-        if made is not None:
-            self.found.append(made)
+                instruction = None
+        if instruction is not None:
+            self.instructions.append(instruction)
             self.kind = Kind.INSTRUCTION
         return end + 1 if end >= 0 else len(self.code)
 
-    def _rest(self) -> str:
+    def _rest_of_statement(self) -> str:
         """The code after the line up to the statement's end."""
         parts: list[str] = []
         comment = False

@@ -28,13 +28,13 @@ from inspector.listing.ptx_statement import (
     RegisterOperand,
     SpecialOperand,
     SymbolOperand,
-    bounds,
-    header_lists,
     of_range,
     read_variable,
     register_declarations,
+    results_and_parameters,
     split_header,
     strip,
+    thread_bounds,
 )
 
 UNDECLARED = "undeclared"
@@ -114,9 +114,9 @@ def read_function(
 ) -> PtxFunction:
     """One function; ``outer`` are the variables of its module. Text without a header is a body."""
     reading = FunctionReading(listing, function, outer)
-    instructions = list(reading.rows())
+    instructions = list(reading.read_instructions())
     for n, block in reading.branches.items():
-        instructions[n] = reading.resolved(instructions[n], block)
+        instructions[n] = reading.with_unique_labels(instructions[n], block)
     reading.code.instructions = instructions
     return reading.code
 
@@ -178,49 +178,55 @@ class FunctionReading(OperandReader):
         self.blocks = [0]
         self.parents = [0]
         """The open blocks, and the block around each, by number."""
-        self.ready: list[PtxInstruction] = []
+        self.pending: list[PtxInstruction] = []
         self.count = 0
         """Instructions so far."""
         self.branches: dict[int, int] = {}
         """The blocks of branches by their number: ``resolved`` when all labels are known."""
-        self.listed: dict[str, int] = {}
+        self.table_blocks: dict[str, int] = {}
         """The blocks of tables."""
-        self.places: dict[str, dict[int, str]] = {}
+        self.unique_labels: dict[str, dict[int, str]] = {}
         """The unique names of each label by the block that it is in."""
-        self.strange: list[str] = []
+        self.irregular_names: list[str] = []
         """Names of the current instruction that only a reader of text can make sense of."""
 
-    def rows(self) -> Iterator[PtxInstruction]:
+    def read_instructions(self) -> Iterator[PtxInstruction]:
         """The instructions; the operands of ``branches`` are their labels as written."""
         body, statement = self._header()
-        began, comment, depth = self.first, False, 0
+        statement_line, comment, depth = self.first, False, 0
         for n in range(body, len(self.texts)):
-            yield from self.ready
-            self.ready.clear()
+            yield from self.pending
+            self.pending.clear()
             text, line = self.texts[n], self.first + n
             if n == body:
                 text, statement = statement, ""
-            plain = None if comment else PLAIN.match(text)
-            if plain and statement and (plain[2] or plain[3].partition(".")[0] in KNOWN):
-                self.code.unread.append((began, statement[:80]))  # its ``;`` is missing
+            plain_match = None if comment else PLAIN.match(text)
+            if (
+                plain_match
+                and statement
+                and (plain_match[2] or plain_match[3].partition(".")[0] in KNOWN)
+            ):
+                self.code.unread.append((statement_line, statement[:80]))  # its ``;`` is missing
                 statement, depth = "", 0
-            if plain and not statement:
-                self._instruction(line, text, *plain.groups())
+            if plain_match and not statement:
+                self._instruction(line, text, *plain_match.groups())
                 continue
             code, comment = strip(text, comment)
             if not statement:
-                if not (bare := code.strip()):
+                if not (stripped := code.strip()):
                     continue
-                if bare.startswith(_ONE_LINE) and ";" not in bare:
+                if stripped.startswith(_ONE_LINE) and ";" not in stripped:
                     continue
-                began = line
+                statement_line = line
             statement = f"{statement} {code}" if statement else code
-            statement, depth = self._pieces(statement, began, depth)
-            if len(statement) > MAX_STATEMENT_CHARS or (statement and line - began > AHEAD):
-                self.code.unread.append((began, statement[:80]))
+            statement, depth = self._pieces(statement, statement_line, depth)
+            if len(statement) > MAX_STATEMENT_CHARS or (
+                statement and line - statement_line > AHEAD
+            ):
+                self.code.unread.append((statement_line, statement[:80]))
                 statement, depth = "", 0
-        yield from self.ready
-        for name, block in self.listed.items():
+        yield from self.pending
+        for name, block in self.table_blocks.items():
             labels = self.code.tables[name]
             self.code.tables[name] = tuple(self._label(label, block) for label in labels)
 
@@ -229,8 +235,8 @@ class FunctionReading(OperandReader):
         header, body, code = split_header(self.texts)
         if body is None or FUNCTION.search(header) is None:
             return 0, self.texts[0] if self.texts else ""
-        self.code.reqntid = bounds(header).get("reqntid")
-        self.code.results, self.code.parameters = header_lists(header, self.first)
+        self.code.reqntid = thread_bounds(header).get("reqntid")
+        self.code.results, self.code.parameters = results_and_parameters(header, self.first)
         for parameter in (*self.code.results, *self.code.parameters):
             if parameter.space == "reg":
                 self._register(self.scopes[0], parameter.name, parameter.kind)
@@ -248,7 +254,7 @@ class FunctionReading(OperandReader):
         if len(self.blocks) > 1:
             if self.scopes[-1].depth == len(self.blocks):
                 self.scopes.pop()
-                self.known.clear()
+                self.operand_cache.clear()
             self.blocks.pop()
 
     def _pieces(self, text: str, line: int, depth: int) -> tuple[str, int]:
@@ -269,10 +275,10 @@ class FunctionReading(OperandReader):
             elif c == ";":
                 self._statement(text[start:position], line)
                 start, depth = position + 1, 0
-        rest = text[start:]
-        if not depth and self._between(rest):
+        remainder = text[start:]
+        if not depth and self._between(remainder):
             return "", 0
-        return rest if rest.strip() else "", depth
+        return remainder if remainder.strip() else "", depth
 
     def _between(self, text: str) -> bool:
         """Whether ``text`` holds nothing but labels, which are then noted."""
@@ -283,21 +289,21 @@ class FunctionReading(OperandReader):
             name, block = label[1], self.blocks[-1]
             unique = f"{name}@{block}" if name in self.code.labels else name
             self.code.labels[unique] = self.count
-            self.places.setdefault(name, {}).setdefault(block, unique)
+            self.unique_labels.setdefault(name, {}).setdefault(block, unique)
             text = text[label.end() :]
         return text
 
     def _statement(self, text: str, line: int) -> None:
-        bare = self._labels(text).strip()
-        if not bare:
+        stripped = self._labels(text).strip()
+        if not stripped:
             return
-        if bare[0] == ".":
-            self._directive(bare, line)
+        if stripped[0] == ".":
+            self._directive(stripped, line)
             return
-        if (match := INSTRUCTION.match(bare)) is not None:
-            self._instruction(line, bare, *match.groups())
+        if (match := INSTRUCTION.match(stripped)) is not None:
+            self._instruction(line, stripped, *match.groups())
         else:
-            self.code.unread.append((line, bare))
+            self.code.unread.append((line, stripped))
 
     def _directive(self, text: str, line: int) -> None:
         if text.startswith(".reg") and not text[4:5].isalnum():
@@ -305,13 +311,13 @@ class FunctionReading(OperandReader):
         elif text.startswith(".branchtargets") and self.code.labels:
             name = next(reversed(self.code.labels))
             self.code.tables[name] = tuple(re.findall(r"[^\s,]+", text)[1:])
-            self.listed[name] = self.blocks[-1]
+            self.table_blocks[name] = self.blocks[-1]
         elif variable := read_variable(text, line):
             unique, k = variable.name, 0
             while unique in self.code.variables or unique in self.outer:
                 unique, k = f"{variable.name}@{k}", k + 1
             self._scope().names[variable.name] = unique
-            self.known.clear()
+            self.operand_cache.clear()
             self.code.variables[unique] = replace(variable, name=unique)
         elif not text.startswith(_ONE_LINE):
             self.code.unread.append((line, text))
@@ -330,7 +336,7 @@ class FunctionReading(OperandReader):
                     self._register(scope, name, declaration.type)
                 else:
                     scope.ranges.setdefault(name, []).append((count, declaration.type))
-        self.known.clear()
+        self.operand_cache.clear()
 
     def _register(self, scope: _Scope, name: str, kind: str) -> int:
         number = scope.names[name] = len(self.code.registers)
@@ -356,37 +362,37 @@ class FunctionReading(OperandReader):
         inverted: str | None,
         guard: str | None,
         opcode: str,
-        rest: str | None,
+        operands_text: str | None,
     ) -> None:
-        made = self.made(line, inverted, guard, opcode, rest)
-        if made.guard is not None and made.guard.number < 0:
+        instruction = self.build_instruction(line, inverted, guard, opcode, operands_text)
+        if instruction.guard is not None and instruction.guard.number < 0:
             self.code.unread.append((line, text))
             return
-        self.code.unread += [(line, name) for name in self.strange]
-        self.strange.clear()
-        if made.base in ("bra", "brx"):
+        self.code.unread += [(line, name) for name in self.irregular_names]
+        self.irregular_names.clear()
+        if instruction.base in ("bra", "brx"):
             self.branches[self.count] = self.blocks[-1]
-        self.ready.append(made)
+        self.pending.append(instruction)
         self.count += 1
 
-    def named(self, name: str) -> Operand:
+    def resolve_name(self, name: str) -> Operand:
         """What a name represents in the current scope."""
         meaning = self._meaning(name)
-        plain = super().named(name)
-        if meaning is None and isinstance(plain, SpecialOperand):
-            return plain
-        bare, _, part = name.partition(".")
+        unscoped = super().resolve_name(name)
+        if meaning is None and isinstance(unscoped, SpecialOperand):
+            return unscoped
+        register_name, _, part = name.partition(".")
         if meaning is None and part:  # an element of a vector
-            meaning = self._meaning(bare)
-            self.strange.append(name)
+            meaning = self._meaning(register_name)
+            self.irregular_names.append(name)
         if meaning is None and name[:1] == "%":
-            meaning = self._register(self.scopes[0], bare, UNDECLARED)
-            self.strange.append(name)
+            meaning = self._register(self.scopes[0], register_name, UNDECLARED)
+            self.irregular_names.append(name)
         if isinstance(meaning, int):
             return RegisterOperand(meaning, False, self.code.names[meaning], part)
         return SymbolOperand(name if meaning is None else meaning)
 
-    def resolved(self, branch: PtxInstruction, block: int) -> PtxInstruction:
+    def with_unique_labels(self, branch: PtxInstruction, block: int) -> PtxInstruction:
         """A branch of a block with the unique names of its labels."""
         operands = tuple(
             SymbolOperand(self._label(o.name, block)) if isinstance(o, SymbolOperand) else o
@@ -396,7 +402,7 @@ class FunctionReading(OperandReader):
 
     def _label(self, name: str, block: int) -> str:
         """The label that ``name`` means in a block: the nearest around it, else the only one."""
-        places = self.places.get(name, {0: name})
+        places = self.unique_labels.get(name, {0: name})
         for _ in range(MAX_SCOPES if len(places) > 1 else 0):
             if block in places:
                 return places[block]

@@ -151,8 +151,8 @@ class ImmediateOperand:
     @property
     def value(self) -> int | float | None:
         """The number; of ``0f3F800000`` that of its bits. None if it is no number."""
-        whole = number(self.text)
-        return real(self.text) if whole is None else whole
+        integer = number(self.text)
+        return real(self.text) if integer is None else integer
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +169,7 @@ class AddressOperand:
 
     base: Operand
     offset: int = 0
-    more: tuple[Operand, ...] = ()
+    further_operands: tuple[Operand, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,19 +237,19 @@ class PtxInstruction:
         """The registers that its operands write, and those that they and its guard read."""
         written: list[RegisterOperand] = []
         read = [] if self.guard is None else [self.guard]
-        rest = self.operands
-        first = rest[0] if rest else SINK
+        operands = self.operands
+        first = operands[0] if operands else SINK
         if self.base == "call":
             results = int(isinstance(first, VectorOperand))
         elif isinstance(first, AddressOperand):
             results = 0
         else:
             results = result_count(self.base, self.opcode)
-        for operand in rest[:results]:
+        for operand in operands[:results]:
             written += registers_of(operand)
         if self.base == "wgmma":  # the accumulators are read as well
             read += written
-        for operand in rest[results:]:
+        for operand in operands[results:]:
             read += [operand] if isinstance(operand, RegisterOperand) else registers_of(operand)
         return written, read
 
@@ -262,10 +262,10 @@ def registers_of(operand: Operand) -> list[RegisterOperand]:
     match operand:
         case RegisterOperand():
             return [operand]
-        case AddressOperand(base, _, more):
-            return [r for each in (base, *more) for r in registers_of(each)]
+        case AddressOperand(base, _, further_operands):
+            return [r for part in (base, *further_operands) for r in registers_of(part)]
         case VectorOperand(elements):
-            return [r for each in elements for r in registers_of(each)]
+            return [r for part in elements for r in registers_of(part)]
         case PairOperand(first, second):
             return registers_of(first) + registers_of(second)
     return []
@@ -280,15 +280,15 @@ class OperandReader:
 
     def __init__(self, names: frozenset[str] = frozenset()) -> None:
         self.declared = names
-        self.known: dict[str, Operand] = {}
+        self.operand_cache: dict[str, Operand] = {}
 
-    def named(self, name: str) -> Operand:
+    def resolve_name(self, name: str) -> Operand:
         """What a name represents: a register, a special register, or any other symbol."""
-        bare, _, part = name.partition(".")
-        if bare in SPECIAL or name == "WARP_SZ":
+        register_name, _, part = name.partition(".")
+        if register_name in SPECIAL or name == "WARP_SZ":
             return SpecialOperand(name)
-        if bare in self.declared:
-            return RegisterOperand(-1, False, intern(bare), part)
+        if register_name in self.declared:
+            return RegisterOperand(-1, False, intern(register_name), part)
         if match := _REGISTER.match(name):
             return RegisterOperand(-1, False, intern(match[1]), match[2] or "")
         return SymbolOperand(name)
@@ -296,28 +296,37 @@ class OperandReader:
     def instruction(self, code: str, line: int = 0) -> PtxInstruction | None:
         """The instruction in ``code``, which has no label and no ``;``; None if it is none."""
         match = INSTRUCTION.match(code[:MAX_STATEMENT_CHARS])
-        return None if match is None else self.made(line, *match.groups())
+        return None if match is None else self.build_instruction(line, *match.groups())
 
-    def made(
-        self, line: int, inverted: str | None, guard: str | None, opcode: str, rest: str | None
+    def build_instruction(
+        self,
+        line: int,
+        inverted: str | None,
+        guard: str | None,
+        opcode: str,
+        operands_text: str | None,
     ) -> PtxInstruction:
         """An instruction of its parts."""
         predicate: RegisterOperand | None = None
         if guard is not None:
-            named = self.operand(f"!{guard}" if inverted else guard)
+            guard_operand = self.operand(f"!{guard}" if inverted else guard)
             unknown = RegisterOperand(-1, bool(inverted), guard)
-            predicate = named if isinstance(named, RegisterOperand) else unknown
-        known = self.known.get
-        operands = tuple([known(o) or self.operand(o) for o in split(rest)]) if rest else ()
+            predicate = guard_operand if isinstance(guard_operand, RegisterOperand) else unknown
+        cached_operand = self.operand_cache.get
+        operands = (
+            tuple([cached_operand(o) or self.operand(o) for o in split(operands_text)])
+            if operands_text
+            else ()
+        )
         return PtxInstruction(line, intern(opcode), parts_of(opcode), operands, predicate)
 
     def operand(self, text: str, depth: int = 0) -> Operand:
         """One operand; equal ones are one object."""
-        cached = self.known.get(text)
+        cached = self.operand_cache.get(text)
         if cached is None:
-            if len(self.known) > MAX_KNOWN_OPERANDS:
-                self.known.clear()
-            cached = self.known[text] = self._operand(text.strip(), depth + 1)
+            if len(self.operand_cache) > MAX_KNOWN_OPERANDS:
+                self.operand_cache.clear()
+            cached = self.operand_cache[text] = self._operand(text.strip(), depth + 1)
         return cached
 
     def _operand(self, text: str, depth: int) -> Operand:
@@ -350,7 +359,7 @@ class OperandReader:
                 name, offset = match[1], added
         if name[:1].isdigit() or name[:1] in "-+.":
             return ImmediateOperand(name), offset
-        return self.named(name), offset
+        return self.resolve_name(name), offset
 
 
 @lru_cache(maxsize=1024)
@@ -483,7 +492,7 @@ class VariableDeclaration(NamedTuple):
     words: tuple[tuple[str, int | None], ...]
     name: str
     sizes: tuple[int | None, ...]
-    rest: str = ""
+    tail: str = ""
 
     @property
     def type(self) -> str | None:
@@ -504,8 +513,8 @@ class VariableDeclaration(NamedTuple):
     @property
     def align(self) -> int | None:
         """Its own alignment in bytes; after ``.ptr``, ``.align`` is that of what it points to."""
-        own = takewhile(lambda word: word[0] != "ptr", self.words)
-        return next((value for word, value in own if word == "align"), None)
+        words_before_ptr = takewhile(lambda word: word[0] != "ptr", self.words)
+        return next((value for word, value in words_before_ptr if word == "align"), None)
 
 
 def variable_declaration(code: str) -> VariableDeclaration | None:
@@ -552,27 +561,31 @@ class PtxVariable:
 
 def read_variable(statement: str, line: int, space: str = "") -> PtxVariable | None:
     """The variable or parameter that a statement declares; None if it declares none."""
-    one = variable_declaration(statement)
-    if one is None or not one.words:
+    declaration = variable_declaration(statement)
+    if declaration is None or not declaration.words:
         return None
-    rest = one.rest.strip()
-    names = [word for word, _ in one.words]
+    initializer = declaration.tail.strip()
+    names = [word for word, _ in declaration.words]
     space = next((w for w in names if w in _SPACES), space)
-    if (rest and rest[0] != "=") or not space or (one.type is None and space != "tex"):
+    if (
+        (initializer and initializer[0] != "=")
+        or not space
+        or (declaration.type is None and space != "tex")
+    ):
         return None
-    initial = tuple(v.strip() for v in re.sub(r"[{}=]", " ", rest).split(",") if v.strip())
-    element_bytes = 8 if one.type is None else one.element_bytes
-    count = prod(0 if size is None else size for size in one.sizes) or len(initial)
+    initial = tuple(v.strip() for v in re.sub(r"[{}=]", " ", initializer).split(",") if v.strip())
+    element_bytes = 8 if declaration.type is None else declaration.element_bytes
+    count = prod(0 if size is None else size for size in declaration.sizes) or len(initial)
     return PtxVariable(
-        one.name,
+        declaration.name,
         space,
-        one.type or "b64",
-        one.align or element_bytes,
+        declaration.type or "b64",
+        declaration.align or element_bytes,
         element_bytes * count,
         line,
         initial,
         "extern" in names,
-        bool(one.sizes),
+        bool(declaration.sizes),
         "ptr" in names,
     )
 
@@ -598,7 +611,7 @@ class Header:
 
     parameters: tuple[PtxVariable, ...] = ()
     block: tuple[int, int, int] | None = None
-    most: tuple[int, int, int] | None = None
+    block_limit: tuple[int, int, int] | None = None
     cluster: tuple[int, int, int] | None = None
 
 
@@ -609,26 +622,26 @@ def split_header(texts: Sequence[str]) -> tuple[str, int | None, str]:
     comment = False
     for n, text in enumerate(texts[:MAX_HEADER_LINES]):
         code, comment = strip(text[:MAX_STATEMENT_CHARS], comment)
-        head, brace, rest = code.partition("{")
+        head, brace, tail = code.partition("{")
         parts.append(head)
         if brace:
-            return "\n".join(parts), n, rest
+            return "\n".join(parts), n, tail
     return "\n".join(parts), None, ""
 
 
 def read_header(listing: Listing, function: Function) -> Header:
     text = split_header(listing.texts(function.first, function.last))[0]
-    _, parameters = header_lists(text, function.first)
-    limits = bounds(text)
+    _, parameters = results_and_parameters(text, function.first)
+    limits = thread_bounds(text)
     return Header(
         parameters, limits.get("reqntid"), limits.get("maxntid"), limits.get("reqnctapercluster")
     )
 
 
-def bounds(header: str) -> dict[str, tuple[int, int, int]]:
+def thread_bounds(header: str) -> dict[str, tuple[int, int, int]]:
     """``reqntid``, ``maxntid`` and ``reqnctapercluster`` of a header, those that it has."""
-    found = _BOUND.findall(header)
-    return {name: (int(x), int(y or 1), int(z or 1)) for name, x, y, z in found}
+    matches = _BOUND.findall(header)
+    return {name: (int(x), int(y or 1), int(z or 1)) for name, x, y, z in matches}
 
 
 def entries(ptx: str) -> Iterator[tuple[str, str]]:
@@ -648,20 +661,24 @@ def entries(ptx: str) -> Iterator[tuple[str, str]]:
         entry = following
 
 
-def header_lists(header: str, line: int) -> tuple[tuple[PtxVariable, ...], tuple[PtxVariable, ...]]:
+def results_and_parameters(
+    header: str, line: int
+) -> tuple[tuple[PtxVariable, ...], tuple[PtxVariable, ...]]:
     kind = FUNCTION.search(header)
-    rest = header[kind.end() :].lstrip() if kind else ""
-    lists = re.findall(r"\(([^()]*)\)", rest)
-    results = lists.pop(0) if lists and rest[:1] == "(" else ""
-    return _placed(results, line), _placed(lists[0] if lists else "", line)
+    lists_text = header[kind.end() :].lstrip() if kind else ""
+    lists = re.findall(r"\(([^()]*)\)", lists_text)
+    results = lists.pop(0) if lists and lists_text[:1] == "(" else ""
+    return _parameters_with_offsets(results, line), _parameters_with_offsets(
+        lists[0] if lists else "", line
+    )
 
 
-def _placed(text: str, line: int) -> tuple[PtxVariable, ...]:
+def _parameters_with_offsets(text: str, line: int) -> tuple[PtxVariable, ...]:
     """Parameters, each at the next offset that its alignment allows, as the PTX ISA says."""
     out: list[PtxVariable] = []
     end = 0
     for part in split(text):
-        if (one := read_variable(part, line, "param")) is not None:
-            out.append(replace(one, offset=-(-end // one.align) * one.align))
-            end = out[-1].offset + one.size
+        if (variable := read_variable(part, line, "param")) is not None:
+            out.append(replace(variable, offset=-(-end // variable.align) * variable.align))
+            end = out[-1].offset + variable.size
     return tuple(out)

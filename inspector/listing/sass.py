@@ -127,23 +127,23 @@ _HEADING = re.compile(
 _SEPARATOR = re.compile(r"\s*+\.{4,}+\s*+\Z")
 
 
-def parse_sass(plain: str, annotated: str | None = None) -> Listing:
+def parse_sass(listing_text: str, annotated: str | None = None) -> Listing:
     """The listing of ``plain``; ``annotated`` is ``nvdisasm -c -gi -gp -hex`` of the same cubin.
 
     If ``plain`` itself holds encodings or locations (cuobjdump, or nvdisasm with options), they
     are read from it.
     """
-    texts = plain.split("\n")
-    known: dict[tuple[str, int], Annotation] = {}
+    texts = listing_text.split("\n")
+    annotations: dict[tuple[str, int], Annotation] = {}
     if annotated is not None:
-        known = read_annotations(annotated.split("\n"))
+        annotations = read_annotations(annotated.split("\n"))
     elif any("//## " in t or ("*/" in t and " 0x" in t) for t in texts):
-        known = read_annotations(texts)
+        annotations = read_annotations(texts)
     lines: list[Line] = []
     section = ""
     for n, text in enumerate(texts, 1):
         if match := _INSTRUCTION.match(text):
-            lines.append(_instruction(n, text, match, section, known))
+            lines.append(_instruction(n, text, match, section, annotations))
         else:
             section = section_of(text) or section
             lines.append(_other(n, text))
@@ -161,8 +161,8 @@ def _instruction(
     opcode, address = base + qualifiers, int(hexadecimal, 16)
     defs, uses, targets = _registers(base, opcode, guard, (operands or "").rstrip())
     source, ptx_line, control = annotations.get((section, address), (None, None, None))
-    told = (base, opcode, defs, uses, source, None, targets, address, ptx_line, control)
-    return Line(n, text, Kind.INSTRUCTION, *told)
+    line_fields = (base, opcode, defs, uses, source, None, targets, address, ptx_line, control)
+    return Line(n, text, Kind.INSTRUCTION, *line_fields)
 
 
 # Half of a kernel's instructions repeat an earlier one, operands included.
@@ -197,13 +197,13 @@ def _functions(texts: list[str]) -> tuple[Function, ...]:
 
 
 def _other(n: int, text: str) -> Line:
-    bare = text.strip()
-    if not bare:
+    stripped = text.strip()
+    if not stripped:
         return Line(n, text, Kind.BLANK)
-    if bare.startswith("//") or _SEPARATOR.match(text) or _WORD_ONLY.match(text):
+    if stripped.startswith("//") or _SEPARATOR.match(text) or _WORD_ONLY.match(text):
         return Line(n, text, Kind.COMMENT)
-    if bare.endswith(":") and len(bare) < 65536 and " " not in bare:
-        return Line(n, text, Kind.LABEL, label=bare[:-1])
+    if stripped.endswith(":") and len(stripped) < 65536 and " " not in stripped:
+        return Line(n, text, Kind.LABEL, label=stripped[:-1])
     if _DIRECTIVE.match(text) or _DATA.match(text) or _HEADING.match(text):
         return Line(n, text, Kind.DIRECTIVE)
     return Line(n, text, Kind.UNKNOWN)

@@ -41,14 +41,17 @@ def texture_widths(base: str, qualifiers: Sequence[str], operands: Sequence[str]
     widths[0], widths[1] = max(1, components - 2), min(2, max(1, components))
     sources = [i for i in range(2, len(operands)) if _GENERAL.match(operands[i])][:2]
     first = _COORDINATES[shape]
-    rest = sum(q in ("LL", "LB", "B") for q in qualifiers)
+    second_width = sum(q in ("LL", "LB", "B") for q in qualifiers)
     if base == "TLD4":  # .B is a component before it is a handle in a register
-        rest -= next((q for q in qualifiers if q in "RGBA"), "") == "B"
+        second_width -= next((q for q in qualifiers if q in "RGBA"), "") == "B"
     if base == "TXD":
-        rest += 2 * int(shape[-2]) if shape[-1] == "D" else 0
+        second_width += 2 * int(shape[-2]) if shape[-1] == "D" else 0
     if "SCR" in qualifiers and len(sources) == 2:
-        first, rest = first + rest - (first + rest) // 2, (first + rest) // 2
-    for source, width in zip(sources, (first, max(1, rest)), strict=False):
+        first, second_width = (
+            first + second_width - (first + second_width) // 2,
+            (first + second_width) // 2,
+        )
+    for source, width in zip(sources, (first, max(1, second_width)), strict=False):
         widths[source] = width
     return widths
 
@@ -157,7 +160,7 @@ def read_operands(
     base: str, opcode: str, guard: str | None, text: str
 ) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
     """The registers that an instruction defines and uses, and its targets."""
-    targets = _targets(base, text)
+    targets = _branch_targets(base, text)
     if "`" in text or "(*" in text:
         text = _TARGET.sub("", text.partition("(*")[0])
     operands = split_operands(text)
@@ -167,42 +170,42 @@ def read_operands(
     defs: dict[str, None] = {}
     uses: dict[str, None] = {}
     if guard:
-        _add(uses, guard, 1)
+        _add_registers(uses, guard, 1)
     for i, operand in enumerate(operands):
-        named = defs if i < results else uses
+        accessed = defs if i < results else uses
         if operand == "PR":
-            named.update((f"P{p}", None) for p in _masked(operands))
-        _add(named, operand, widths[i])
+            accessed.update((f"P{p}", None) for p in _masked_predicates(operands))
+        _add_registers(accessed, operand, widths[i])
         if base == "LDGSTS" and _is_predicate(operand):
-            _add(defs, operand, 1)  # as nvdisasm has it
+            _add_registers(defs, operand, 1)  # as nvdisasm has it
     if base == "LDGSTS" and len(operands) > 1 and operands[0].startswith("[UR"):
         _narrow(uses, operands[1])
     return tuple(defs), tuple(uses), targets
 
 
-def _masked(operands: list[str]) -> list[int]:
+def _masked_predicates(operands: list[str]) -> list[int]:
     """Numbers of the predicates that ``PR`` represents, by the mask in the last operand."""
     match = _ADDRESS_TARGET.match(operands[-1])
     mask = int(match[0], 16) if match and len(match[0]) < 8 else 0x7F
     return [p for p in range(7) if mask >> p & 1]
 
 
-def _targets(base: str, text: str) -> tuple[str, ...]:
+def _branch_targets(base: str, text: str) -> tuple[str, ...]:
     if base not in BRANCHES:
         return ()
     if listed := _TARGET_LIST.search(text):
         return tuple(t.strip() for t in listed[1].split(",") if t.strip())
     if named := _TARGET.findall(text):
         return (named[-1],)
-    plain = _ADDRESS_TARGET.search(text.rstrip())
-    return (plain[0],) if plain else ()
+    address_match = _ADDRESS_TARGET.search(text.rstrip())
+    return (address_match[0],) if address_match else ()
 
 
-def _add(out: dict[str, None], operand: str, width: int) -> None:
+def _add_registers(registers: dict[str, None], operand: str, width: int) -> None:
     """Add the registers of an operand to ``out``; ``width`` of them if it is a plain register."""
     if operand.startswith("desc["):  # a descriptor of 64 bits, then the address
         descriptor, _, operand = operand.partition("]")
-        _add(out, descriptor[5:], 2)
+        _add_registers(registers, descriptor[5:], 2)
     for file, number, suffix in _REGISTER.findall(operand):
         first = int(number)
         count = 1
@@ -211,9 +214,9 @@ def _add(out: dict[str, None], operand: str, width: int) -> None:
             if ".U32" in suffix:
                 count = 1
         if count == 1:
-            out[file + number] = None
+            registers[file + number] = None
         else:
-            out.update((f"{file}{r}", None) for r in range(first, first + count))
+            registers.update((f"{file}{r}", None) for r in range(first, first + count))
 
 
 def _narrow(uses: dict[str, None], operand: str) -> None:
@@ -284,7 +287,7 @@ def _pointer_widths(base: str, qualifiers: list[str], operands: list[str]) -> li
     return [1 if "[" in operand else 2 for operand in operands]
 
 
-def _placed_widths(base: str, qualifiers: list[str], operands: list[str]) -> list[int]:
+def _single_wide_operand_widths(base: str, qualifiers: list[str], operands: list[str]) -> list[int]:
     """One operand of several registers: 64 bits, or matrices."""
     widths = [1] * len(operands)
     wide = 1 if base != "LEPC" and "32" in qualifiers else 2
@@ -447,7 +450,7 @@ _WIDTHS: dict[str, _Widths] = {
     **dict.fromkeys(
         ("F2F", "F2I", "I2F", "FRND", "F2FP", "I2FP", "F2IP", "I2I"), _conversion_widths
     ),
-    **dict.fromkeys(_PLACED, _placed_widths),
+    **dict.fromkeys(_PLACED, _single_wide_operand_widths),
     **dict.fromkeys(("IMAD", "UIMAD"), _product_widths),
     **dict.fromkeys(SURFACES, surface_widths),
     **dict.fromkeys(TEXTURES, texture_widths),

@@ -53,10 +53,10 @@ def parse_python(text: str, path: str | None = None, language: str = "source") -
     state = PythonState()
     lines: list[Line] = []
     states: list[PythonState] = []
-    for n, each in enumerate(text.split("\n"), 1):
+    for n, line_text in enumerate(text.split("\n"), 1):
         states.append(state)
-        code, state, comment = _scan(each, state)
-        lines.append(_line(n, each, code, states[-1], comment, path))
+        code, state, comment = _scan(line_text, state)
+        lines.append(_line(n, line_text, code, states[-1], comment, path))
     return Listing(language, lines, _functions(lines, states))
 
 
@@ -72,7 +72,7 @@ def _line(
         return Line(n, text, Kind.COMMENT)
     if state_before.quote and not code.strip():
         return Line(n, text, Kind.INSTRUCTION, source=source)
-    base, defs, uses = _read(code, state_before.depth > 0 or state_before.joined)
+    base, defs, uses = _read_statement(code, state_before.depth > 0 or state_before.joined)
     return Line(n, text, Kind.INSTRUCTION, base, base, defs, uses, source)
 
 
@@ -116,12 +116,14 @@ def _depth(code: str, depth: int) -> int:
     return max(0, depth + sum(code.count(c) for c in "([{") - sum(code.count(c) for c in ")]}"))
 
 
-def _read(code: str, continued: bool) -> tuple[str | None, tuple[str, ...], tuple[str, ...]]:
+def _read_statement(
+    code: str, continued: bool
+) -> tuple[str | None, tuple[str, ...], tuple[str, ...]]:
     """The statement's keyword or callee, the names assigned, and the names read."""
     code = code[:65536]  # a longer line is data
     base: str | None = None
     defs: list[str] = []
-    rest = code
+    read_text = code
     first = _FIRST.match(code)
     if not continued and first and first[1]:
         base = "@"
@@ -130,7 +132,7 @@ def _read(code: str, continued: bool) -> tuple[str | None, tuple[str, ...], tupl
     if base in ("def", "class"):
         names = _NAME.findall(code)
         defs = [n for n in names[1:2] if n not in _KEYWORDS]
-        rest = code[code.find("(") :] if "(" in code else ""
+        read_text = code[code.find("(") :] if "(" in code else ""
     elif base in ("import", "from"):
         names = [n for n in _NAME.findall(code.rpartition("import")[2]) if n not in _KEYWORDS]
         return base, tuple(dict.fromkeys(names)), ()
@@ -140,17 +142,17 @@ def _read(code: str, continued: bool) -> tuple[str | None, tuple[str, ...], tupl
             if "[" not in targets and "." not in targets:
                 defs = [n for n in _NAME.findall(targets) if n not in _KEYWORDS]
                 if not _AUGMENTED.match(code):
-                    rest = code[assigned.end() :]
+                    read_text = code[assigned.end() :]
             base = "="
     if loop := _FOR.search(code):
         variables, _, _ = loop[1].partition(" in ")
         defs += _NAME.findall(variables)
     if base in (None, "=", "return"):
-        call = _CALL.search(rest)
+        call = _CALL.search(read_text)
         if call and call[1] not in _KEYWORDS:
             base = call[1]
-    skip = _KEYWORDS.union(_KEYWORD_ARGUMENT.findall(rest)) if "=" in rest else _KEYWORDS
-    uses = dict.fromkeys(n for n in _NAME.findall(rest) if n not in skip)
+    skip = _KEYWORDS.union(_KEYWORD_ARGUMENT.findall(read_text)) if "=" in read_text else _KEYWORDS
+    uses = dict.fromkeys(n for n in _NAME.findall(read_text) if n not in skip)
     for name in defs if loop else ():
         uses.pop(name, None)
     return base, tuple(dict.fromkeys(defs)), tuple(uses)
@@ -159,28 +161,28 @@ def _read(code: str, continued: bool) -> tuple[str | None, tuple[str, ...], tupl
 def _functions(lines: Sequence[Line], states: Sequence[PythonState]) -> tuple[Function, ...]:
     """Functions and methods that are not nested in others, from their decorators on."""
     out: list[Function] = []
-    open_: tuple[str, int, int] | None = None  # name, first line, indentation
+    open_function: tuple[str, int, int] | None = None  # name, first line, indentation
     decorated = 0
     last = 0
-    for line, before in zip(lines, states, strict=True):
+    for line, state_before in zip(lines, states, strict=True):
         n, text = line.n, line.text
-        bare = text.strip()
-        if before.quote or before.depth or before.joined:
-            last = n if bare else last
+        stripped = text.strip()
+        if state_before.quote or state_before.depth or state_before.joined:
+            last = n if stripped else last
             continue
-        if not bare or bare[0] == "#":
+        if not stripped or stripped[0] == "#":
             continue
         indent = len(text) - len(text.lstrip())
-        if open_ and indent <= open_[2]:
-            out.append(Function(open_[0], open_[1], last))
-            open_ = None
-        if not open_:
+        if open_function and indent <= open_function[2]:
+            out.append(Function(open_function[0], open_function[1], last))
+            open_function = None
+        if not open_function:
             if match := _DEF.match(text):
-                open_ = (match[2], decorated or n, indent)
-            decorated = (decorated or n) if bare[0] == "@" else 0
+                open_function = (match[2], decorated or n, indent)
+            decorated = (decorated or n) if stripped[0] == "@" else 0
         last = n
-    if open_:
-        out.append(Function(open_[0], open_[1], last))
+    if open_function:
+        out.append(Function(open_function[0], open_function[1], last))
     return tuple(out)
 
 
@@ -220,31 +222,31 @@ def parse_cuda(text: str, path: str | None = None) -> Listing:
     state = CudaState()
     lines: list[Line] = []
     codes: list[str] = []
-    for n, each in enumerate(text.split("\n"), 1):
-        before = state
-        code, state = _cuda_scan(each, before)
-        lines.append(_cuda_line(n, each, code, before, path))
-        codes.append("" if before.directive or code.lstrip()[:1] == "#" else code)
+    for n, line_text in enumerate(text.split("\n"), 1):
+        state_before = state
+        code, state = _cuda_scan(line_text, state_before)
+        lines.append(_cuda_line(n, line_text, code, state_before, path))
+        codes.append("" if state_before.directive or code.lstrip()[:1] == "#" else code)
     return Listing("source", lines, _cuda_functions(codes))
 
 
 def _cuda_line(n: int, text: str, code: str, state_before: CudaState, path: str | None) -> Line:
-    bare = code.strip()
+    stripped = code.strip()
     if not text or text.isspace():
         return Line(n, text, Kind.BLANK if state_before.until != "*/" else Kind.COMMENT)
-    if state_before.directive or bare[:1] == "#":
+    if state_before.directive or stripped[:1] == "#":
         return Line(n, text, Kind.DIRECTIVE)
     source = Location(path, n) if path is not None else None
-    if not bare:
+    if not stripped:
         inside = state_before.until not in ("", "*/")
         kind = Kind.INSTRUCTION if inside else Kind.COMMENT
         return Line(n, text, kind, source=source if inside else None)
-    if "\0" in bare:
+    if "\0" in stripped:
         return Line(n, text, Kind.UNKNOWN, source=source)
-    first = _CUDA_FIRST.match(bare)
+    first = _CUDA_FIRST.match(stripped)
     base = first[1] if first and first[1] in _CUDA_KEYWORDS else None
     if base in (None, "return"):
-        call = _CUDA_CALL.search(bare[:65536])
+        call = _CUDA_CALL.search(stripped[:65536])
         base = call[1] if call and call[1] not in _CUDA_KEYWORDS else base
     return Line(n, text, Kind.INSTRUCTION, base, base, source=source)
 

@@ -63,7 +63,7 @@ class Evidence(Struct, frozen=True):
 
         A tuner's time is none: its stopwatch reads launches, not kernels.
         """
-        time = measured_time(variant, self.times.of(kernel, variant))
+        time = measured_time(variant, self.times.representative(kernel, variant))
         if time is not None:
             return time
         work = self.works.get((kernel.id, variant.id))

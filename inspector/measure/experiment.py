@@ -46,12 +46,17 @@ class Experiment(Struct, frozen=True):
     def base(self) -> ExperimentColumn:
         """The column to compare with: the recorded text compiled here if that gives other code,
         else the recorded variant."""
-        again = self.outcome.recompiled.label
-        return next((one for one in self.columns[1:] if one.label == again), self.recorded)
+        recompiled_label = self.outcome.recompiled.label
+        return next(
+            (candidate for candidate in self.columns[1:] if candidate.label == recompiled_label),
+            self.recorded,
+        )
 
     @property
     def tried(self) -> tuple[ExperimentColumn, ...]:
-        return tuple(one for one in self.columns[1:] if one.label != self.outcome.recompiled.label)
+        return tuple(
+            column for column in self.columns[1:] if column.label != self.outcome.recompiled.label
+        )
 
 
 def experiment_of(outcome: TryOutcome, cache: DerivedCache) -> Experiment:
@@ -59,28 +64,36 @@ def experiment_of(outcome: TryOutcome, cache: DerivedCache) -> Experiment:
     target = request.variant.target or ""
     compilation = Compilation(request.name, request.stage.value, target, RECORDED)
     first = TriedColumn(RECORDED, compilation, request.variant, outcome.recorded_metadata)
-    beside = (
+    recompiled = (
         [] if outcome.same_compiler or outcome.recompiled.variant is None else [outcome.recompiled]
     )
     calls = [c for c in request.variant.calls if c.kind == "triton" and c.block is not None]
     call = max(calls, key=lambda c: c.count, default=None)
-    made = [first, *(_with_call(one, call) for one in (*beside, *outcome.columns))]
-    variants = tuple(one.variant for one in made if one.variant is not None)
+    tried_columns = [
+        first,
+        *(_with_call(tried_column, call) for tried_column in (*recompiled, *outcome.columns)),
+    ]
+    variants = tuple(
+        tried_column.variant for tried_column in tried_columns if tried_column.variant is not None
+    )
     kernel = replace(outcome.kernel, variants=variants)
     reader = Reader(replace(outcome.recording, kernels=(kernel,)), cache)
-    list(reader.figures(variants))
-    columns = tuple(column(reader, one.label, one.compilation, one.variant) for one in made)
+    list(reader.read_resources(variants))
+    columns = tuple(
+        column(reader, tried_column.label, tried_column.compilation, tried_column.variant)
+        for tried_column in tried_columns
+    )
     return Experiment(outcome, reader, kernel, columns)
 
 
-def _with_call(one: TriedColumn, call: Call | None) -> TriedColumn:
+def _with_call(tried_column: TriedColumn, call: Call | None) -> TriedColumn:
     """Give an experimental variant the recorded call, so that both have hints on the launch."""
-    variant = one.variant
+    variant = tried_column.variant
     if variant is None or call is None or call.block is None:
-        return one
-    block, shared = block_of(one, call.block), shared_of(one, call.shared_bytes)
-    own = replace(call, hash=variant.hash, block=block, shared_bytes=shared)
-    return replace(one, variant=replace(variant, calls=(own,)))
+        return tried_column
+    block, shared = block_of(tried_column, call.block), shared_of(tried_column, call.shared_bytes)
+    variant_call = replace(call, hash=variant.hash, block=block, shared_bytes=shared)
+    return replace(tried_column, variant=replace(variant, calls=(variant_call,)))
 
 
 def column(
@@ -97,10 +110,12 @@ def column(
     card = reader.card(variant)
     full = card.occupancy
     if full is None and threads is not None and card.device is not None:
-        taken, own = card.resources, card.static_shared_bytes
-        shared = None if own is None else own + (card.dynamic_shared_bytes or 0)
+        resources, static_shared = card.resources, card.static_shared_bytes
+        shared = None if static_shared is None else static_shared + (card.dynamic_shared_bytes or 0)
         size = card.threads or threads
-        full = occupancy(card.device, size, taken.registers, shared, barriers=taken.barriers)
+        full = occupancy(
+            card.device, size, resources.registers, shared, barriers=resources.barriers
+        )
     sass, file = card.stage_content(Stage.SASS), variant.stages.get(Stage.SASS)
     cubin = None if file is None else read_cubin(file.content.read())
     code = None if cubin is None else cubin.code.get(variant.symbol)

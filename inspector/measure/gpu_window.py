@@ -34,8 +34,8 @@ class Gap(Struct, frozen=True):
     """A time in which the GPU did nothing: µs, and the spans before and after it."""
 
     us: float
-    before: Span
-    after: Span
+    previous: Span
+    following: Span
 
 
 class Steps(Struct, frozen=True):

@@ -59,9 +59,13 @@ class LaunchTime(Struct, frozen=True):
         return MEANINGS[self.source] + timed
 
 
-def measured_time(variant: Variant, taken: StoredTime | None) -> LaunchTime | None:
+def measured_time(variant: Variant, stored_time: StoredTime | None) -> LaunchTime | None:
     """The time of a launch in the program's run, else the one that ``ptxview time`` took."""
     ran = variant.gpu_time
     if ran is not None:
         return LaunchTime(ran.median_us, RUN, ran.mean_us, ran.timed)
-    return None if taken is None else LaunchTime(taken.median_us, TIMED, taken.median_us)
+    return (
+        None
+        if stored_time is None
+        else LaunchTime(stored_time.median_us, TIMED, stored_time.median_us)
+    )

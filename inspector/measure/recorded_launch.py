@@ -8,7 +8,7 @@ from msgspec import Struct, field
 from inspector.base.model import Call, Kernel, Location, Stage, Variant
 from inspector.base.text import PtxviewError, ToolMissing, Unreadable, UsageError
 from inspector.execute import CannotRun, Program
-from inspector.execute.calls.inputs import Array, InputWish, LaunchInputs, make_inputs
+from inspector.execute.calls.inputs import Array, InputOptions, LaunchInputs, make_inputs
 from inspector.execute.calls.stepper import register_names
 from inspector.execute.calls.tracing import TraceLaunch, Triple
 from inspector.execute.program import MALFORMED
@@ -21,18 +21,18 @@ MAX_LISTED_LINES = 20
 """Unsupported lines that are listed."""
 
 
-class LaunchWish(Struct, frozen=True):
+class LaunchOverrides(Struct, frozen=True):
     """How a launch differs from the recorded call; None is as recorded.
 
-    ``call`` is the call's number, None for ``default_call``'s; ``given`` are arrays by the
-    names of arguments, ``unsized`` the bytes behind an address of unknown size (0 refuses it).
+    ``call`` is the call's number, None for ``default_call``'s; ``arrays`` are by the names of
+    arguments, ``unsized`` the bytes behind an address of unknown size (0 refuses it).
     """
 
     call: int | None = None
     grid: Triple | None = None
     threads: Triple | None = None
     shared: int | None = None
-    given: Mapping[str, Array] = field(default_factory=dict)
+    arrays: Mapping[str, Array] = field(default_factory=dict)
     seed: int = 0
     unsized: int = 0
 
@@ -48,22 +48,23 @@ class ChosenLaunch(Struct, frozen=True):
     call: int | None
     names: tuple[str, ...]
     recorded: Call | None
-    wish: InputWish
+    options: InputOptions
 
     @property
-    def given(self) -> tuple[str, ...]:
-        return tuple(self.wish.given)
+    def given_names(self) -> tuple[str, ...]:
+        return tuple(self.options.arrays)
 
     @property
     def seed(self) -> int | None:
         any_made = self.recorded is not None and any(
-            a.shape is not None and a.name not in self.wish.given for a in self.recorded.arguments
+            a.shape is not None and a.name not in self.options.arrays
+            for a in self.recorded.arguments
         )
-        return self.wish.seed if any_made else None
+        return self.options.seed if any_made else None
 
     def make(self) -> LaunchInputs:
         recorded = None if self.recorded is None else self.recorded.arguments
-        return make_inputs(self.program, self.names, recorded, self.wish)
+        return make_inputs(self.program, self.names, recorded, self.options)
 
     def source(self, line: int) -> Location | None:
         lines = self.reader.listing(self.variant, Stage.PTX).lines
@@ -83,7 +84,7 @@ class ChosenLaunch(Struct, frozen=True):
 
 
 def choose_launch(
-    reader: Reader, kernel: Kernel, variant: Variant, wish: LaunchWish
+    reader: Reader, kernel: Kernel, variant: Variant, overrides: LaunchOverrides
 ) -> ChosenLaunch:
     """The launch of a variant, by a recorded call and the user's wish; nothing is run yet.
 
@@ -104,10 +105,12 @@ def choose_launch(
         raise Unreadable(
             f"the PTX of {kernel.demangled} is not such as ptxas takes: {str(error)[:200]}"
         ) from None
-    wanted = default_call(variant.calls) if wish.call is None else wish.call
-    number, call = chosen_call(kernel.demangled, variant.calls, wanted)
-    grid = wish.grid or (call.grid if call is not None else None)
-    block = wish.threads or (call.block if call is not None else None) or program.required_block
+    call_number = default_call(variant.calls) if overrides.call is None else overrides.call
+    number, call = chosen_call(kernel.demangled, variant.calls, call_number)
+    grid = overrides.grid or (call.grid if call is not None else None)
+    block = (
+        overrides.threads or (call.block if call is not None else None) or program.required_block
+    )
     if grid is None or block is None:
         lacks = " and ".join(n for n, v in (("--grid", grid), ("--threads", block)) if v is None)
         raise UsageError(
@@ -115,9 +118,14 @@ def choose_launch(
             f"Say with what to launch it: {lacks}, and --inputs FILE.npz for its arguments.",
         )
     recorded_bytes = None if call is None else call.shared_bytes
-    known = (wish.shared, recorded_bytes, variant.recorded_resources.dynamic_shared_bytes, 0)
-    launch = TraceLaunch(grid, block, next(size for size in known if size is not None))
-    recorded = call if call is not None and (wish.unsized or call.kind != "cuda") else None
+    shared_sizes = (
+        overrides.shared,
+        recorded_bytes,
+        variant.recorded_resources.dynamic_shared_bytes,
+        0,
+    )
+    launch = TraceLaunch(grid, block, next(size for size in shared_sizes if size is not None))
+    recorded = call if call is not None and (overrides.unsized or call.kind != "cuda") else None
     names = tuple(
         p.name or p.symbol or f"parameter {p.index}" for p in reader.context(variant).parameters
     )
@@ -129,9 +137,11 @@ def choose_launch(
         needs = launch_needs(read_events(path).events).get(variant.hash, needs)
     # Bytes of the pointers that Triton appends, for all programs of the launch.
     hidden = tuple(bytes_each * launch.blocks for bytes_each in needs.scratch)
-    most, raising = bounds.streamed, bounds.raising()
+    max_bytes, raising = bounds.streamed, bounds.raising()
     shares = () if recorded is None else recorded.shares
-    inputs = InputWish(wish.seed, wish.given, hidden, most, raising, wish.unsized, shares)
+    inputs = InputOptions(
+        overrides.seed, overrides.arrays, hidden, max_bytes, raising, overrides.unsized, shares
+    )
     return ChosenLaunch(reader, kernel, variant, program, launch, number, names, recorded, inputs)
 
 
@@ -155,5 +165,5 @@ def chosen_call(
         return number, calls[number]
     if not calls:
         return None, None
-    most = max(range(len(calls)), key=lambda n: (calls[n].count, -n))
-    return most, calls[most]
+    most_frequent = max(range(len(calls)), key=lambda n: (calls[n].count, -n))
+    return most_frequent, calls[most_frequent]

@@ -130,10 +130,10 @@ def _busiest_stretch(start: Column, end: Column) -> Stretch:
     """The part of a window in which the GPU worked most, or all of a window with few spans."""
     import numpy as np
 
-    whole = int(end.max())
+    window_end = int(end.max())
     if len(start) <= MAX_FIRST_SPANS:
-        return Stretch(0, whole)
-    length = max(whole // STRETCH_SHARE, 1)
+        return Stretch(0, window_end)
+    length = max(window_end // STRETCH_SHARE, 1)
     busiest = int(np.bincount(start // length, end - start).argmax()) * length
     first = int(np.searchsorted(start, busiest))
     last_end = int(end[first : first + MAX_FIRST_SPANS].max())
@@ -168,11 +168,11 @@ def profile_streams(profile: Profile) -> Streams:
     places = {name: index for index, name in enumerate(names)}
     pieces = profile.timeline
     start = np.array([round(piece.start_us * 1e3) for piece in pieces], np.int64)
-    taken = np.array([round(piece.us * 1e3) for piece in pieces], np.int64)
-    length = int((start + taken).max(initial=0))
+    durations = np.array([round(piece.us * 1e3) for piece in pieces], np.int64)
+    length = int((start + durations).max(initial=0))
     return Streams(
         start=start,
-        end=start + taken,
+        end=start + durations,
         work=np.array([places[piece.name] for piece in pieces], np.int64),
         lane=np.zeros(len(pieces), np.int64),
         idle=np.array([round((piece.gap_us or 0) * 1e3) for piece in pieces], np.int64),

@@ -24,7 +24,7 @@ PARAMETERS = ("self", "args", "bufsize", "executable")
 UNWATCHED = ("I", "E", "S")
 """Options with which an interpreter does not load the probes."""
 
-_told: set[tuple[str, str]] = per_recording(set())
+_reported: set[tuple[str, str]] = per_recording(set())
 
 
 def attach(module: Any) -> None:
@@ -35,19 +35,21 @@ def attach(module: Any) -> None:
 def _before_popen(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     if folder() is None:
         return
-    given = {**dict(zip(PARAMETERS, args, strict=False)), **kwargs}
-    command = given.get("args")
-    if given.get("shell") or not isinstance(command, list | tuple) or not command:
+    bound = {**dict(zip(PARAMETERS, args, strict=False)), **kwargs}
+    command = bound.get("args")
+    if bound.get("shell") or not isinstance(command, list | tuple) or not command:
         return  # an iterator is the program's to read
-    words = [os.fsdecode(word) for word in (given.get("executable") or command[0], *command[1:])]
+    words = [os.fsdecode(word) for word in (bound.get("executable") or command[0], *command[1:])]
     name = os.path.basename(words[0])
-    rest = name.removeprefix("python").removeprefix("pypy")
-    if words[0] != sys.executable and (rest == name or rest.strip("0123456789.t")):
+    version_suffix = name.removeprefix("python").removeprefix("pypy")
+    if words[0] != sys.executable and (
+        version_suffix == name or version_suffix.strip("0123456789.t")
+    ):
         return
     option, parts = _read(words)
     shown = " ".join(parts)[:200]
-    if option is not None and (shown, option) not in _told and len(_told) < MAX_COMMANDS:
-        _told.add((shown, option))
+    if option is not None and (shown, option) not in _reported and len(_reported) < MAX_COMMANDS:
+        _reported.add((shown, option))
         emit({"event": "unwatched", "command": shown, "why": f"-{option}"})
 
 
@@ -62,13 +64,13 @@ def _read(words: Sequence[str]) -> tuple[str | None, list[str]]:
         if len(word) < 2 or word[0] != "-" or word[1] == "-":
             out.append(os.path.basename(word))
             break
-        for at, letter in enumerate(word[1:], 2):
+        for position, letter in enumerate(word[1:], 2):
             unwatched = unwatched or (letter if letter in UNWATCHED else None)
             if letter in "WX":  # with a value, which may be the next word
-                _ = word[at:] or next(items, "")
+                _ = word[position:] or next(items, "")
                 break
             if letter in "cm":
-                shown = (word[at:] or next(items, "")) if letter == "m" else "…"
+                shown = (word[position:] or next(items, "")) if letter == "m" else "…"
                 return unwatched, [*out, f"-{letter} {shown}"]
             out.append(f"-{letter}")
     return unwatched, out

@@ -24,12 +24,12 @@ if TYPE_CHECKING:
     Args = tuple[Any, ...]
     Kwargs = dict[str, Any]
     AfterImport = Callable[[ModuleType], object]
-    Before = Callable[[Args, Kwargs], Any]
-    After = Callable[[Any, Any, "BaseException | None"], object]
-    Known = tuple[int, Callable[[Args], Any], dict[Any, list[int]]]
-    """Counts of calls by their keys: of how many arguments a key is taken, and how."""
+    CallHook = Callable[[Args, Kwargs], Any]
+    ReturnHook = Callable[[Any, Any, "BaseException | None"], object]
+    CountLookup = tuple[int, Callable[[Args], Any], dict[Any, "CallCounter"]]
+    """Of how many arguments a key is made, how, and the counters of calls by these keys."""
 else:
-    Args = Kwargs = AfterImport = Before = After = Known = object
+    Args = Kwargs = AfterImport = CallHook = ReturnHook = CountLookup = object
 
 PACKAGE = __name__.rpartition(".")[0]
 FAILURES_ALLOWED = 3
@@ -42,13 +42,25 @@ DEVICE_HOOKS = frozenset(
 
 _failures: dict[str, int] = {}
 _state: dict[str, Any] = {"recording": True, "cleared": []}
-_after: dict[str, list[AfterImport]] = {}
-_before: dict[str, list[Callable[[], object]]] = {}
-_SKIPPED = object()  # the token of a call whose ``before`` was not run, or failed
+_import_callbacks: dict[str, list[AfterImport]] = {}
+_pre_import_callbacks: dict[str, list[Callable[[], object]]] = {}
+_SKIPPED = object()  # the token of a call whose ``on_call`` was not run, or failed
 
 
-class Changed:
-    """What ``before`` returns to call the original with other arguments, beside its token."""
+class CallCounter:
+    """The calls of one kind so far: ``number`` identifies them in the recording, and the count is
+    written again when it reaches ``flush_at``."""
+
+    __slots__ = ("count", "flush_at", "number")
+
+    def __init__(self, number: int) -> None:
+        self.count = 0
+        self.flush_at = 1
+        self.number = number
+
+
+class ReplaceArguments:
+    """What ``on_call`` returns to call the original with other arguments, beside its token."""
 
     __slots__ = ("args", "kwargs", "token")
 
@@ -58,53 +70,53 @@ class Changed:
 
 def observed(
     original: Callable[..., Any],
-    before: Before | None = None,
-    after: After | None = None,
+    on_call: CallHook | None = None,
+    on_return: ReturnHook | None = None,
     name: str | None = None,
 ) -> Any:
     """Return a function that calls ``original`` once, with our hooks around it.
 
     Args:
-        before: Called with ``(args, kwargs)``; returns a token for ``after``, or ``Changed`` to
-            replace the arguments. Not called while nothing is recorded.
-        after: Called with ``(token, result, None)`` or ``(token, None, error)``, only if
-            ``before`` was called and did not fail.
-        name: What failures are counted and reported under; by default the name of ``after``, else
-            of ``before``.
+        on_call: Called with ``(args, kwargs)``; returns a token for ``on_return``, or
+            ``ReplaceArguments``. Not called while nothing is recorded.
+        on_return: Called with ``(token, result, None)`` or ``(token, None, error)``, only if
+            ``on_call`` was called and did not fail.
+        name: What failures are counted and reported under; by default the name of ``on_return``,
+            else of ``on_call``.
 
     The result or the exception of ``original`` is passed on unchanged, without our frames in the
     traceback. A failure of a hook changes nothing: the call goes on as it would without it.
     """
-    name = name or name_of(after or before or original)
+    name = name or name_of(on_return or on_call or original)
 
     def call(*args: Any, **kwargs: Any) -> Any:
         token = _SKIPPED
         if _state["recording"] and _failures.get(name, 0) < FAILURES_ALLOWED:
             # Not by ``_call``: its two frames are a third of what a launch pays for being counted.
             try:
-                token = None if before is None else before(args, kwargs)
+                token = None if on_call is None else on_call(args, kwargs)
             except BaseException as error:
                 if _failed(name, error):
                     raise
-            if type(token) is Changed:
+            if type(token) is ReplaceArguments:
                 args, kwargs, token = token.args, token.kwargs, token.token
         try:
             result = original(*args, **kwargs) if kwargs else original(*args)
         except BaseException as error:
-            if after is not None and token is not _SKIPPED:
-                _call(name, after, token, None, error)
+            if on_return is not None and token is not _SKIPPED:
+                _call(name, on_return, token, None, error)
             if error.__traceback__ is not None:
                 error.__traceback__ = error.__traceback__.tb_next
             raise
-        if after is not None and token is not _SKIPPED:
+        if on_return is not None and token is not _SKIPPED:
             try:
-                after(token, result, None)
+                on_return(token, result, None)
             except BaseException as error:
                 if _failed(name, error):
                     raise
         return result
 
-    return like(original)(call)
+    return wraps(original)(call)
 
 
 _count_lock = None
@@ -115,19 +127,21 @@ if not getattr(sys, "_is_gil_enabled", lambda: True)():
     _count_lock = threading.Lock()
 
 
-def add_to(count: list[int], calls: int) -> None:
+def add_calls(counter: CallCounter, calls: int) -> None:
     """Add calls to a count, of which other threads lose none."""
     if _count_lock is None:
-        count[0] += calls
+        counter.count += calls
         return
     with _count_lock:
-        count[0] += calls
+        counter.count += calls
 
 
-NOTHING_KNOWN: Known = (-1, repr, {})
+EMPTY_LOOKUP: CountLookup = (-1, repr, {})
 
 
-def observed_often(original: Callable[..., Any], counter: Any, unless: Any, name: str) -> Any:
+def observed_often(
+    original: Callable[..., Any], launch_counter: Any, unless: Any, name: str
+) -> Any:
     """Return ``observed`` for what is called hundreds of times in a step of a training loop.
 
     Where the calls are far apart little of a hook is in the processor's caches, and its cost is
@@ -135,48 +149,49 @@ def observed_often(original: Callable[..., Any], counter: Any, unless: Any, name
     GPT-2 step's CPU time on an H200, and 3.9 % since.
 
     Args:
-        counter: Its ``before`` and ``after`` are the hooks. A call whose key is in its ``known``
-            is counted here, and they are not called: the first number of the count grows by one,
-            and from the second number on ``counter.grown(count)`` is called. A call that raises
-            goes to ``counter.failed(args, error)``. ``counter.counted(count)`` of each call that
-            does not is one of C's functions, which neither fails nor has a frame.
+        launch_counter: Its ``on_launch`` and ``on_return`` are the hooks. A call whose key is in
+            its ``lookup`` is counted here, and they are not called: the ``count`` of the call's
+            counter grows by one, and from ``flush_at`` on ``launch_counter.flush_count(counter)``
+            is called. A call that raises goes to ``launch_counter.failed(args, error)``.
+            ``launch_counter.note_pending(counter)`` of each call that does not is one of C's
+            functions, which neither fails nor has a frame.
         unless: While this container holds anything, the hooks are called for every call.
     """
-    with_hooks = observed(original, counter.before, counter.after, name)
-    note = counter.counted
+    with_hooks = observed(original, launch_counter.on_launch, launch_counter.on_return, name)
+    note_pending = launch_counter.note_pending
 
     def call(*args: Any, **kwargs: Any) -> Any:
-        count = None
+        counter = None
         target = original
         if _state["recording"]:
             if not unless and not _failures:
                 try:
-                    arity, key, counts = counter.known
-                    count = counts.get(key(args)) if len(args) == arity else None
+                    arity, key, counters = launch_counter.lookup
+                    counter = counters.get(key(args)) if len(args) == arity else None
                 except BaseException as error:
                     if _failed(name, error):
                         raise
-            if count is None:
+            if counter is None:
                 target = with_hooks
         try:
             result = target(*args, **kwargs) if kwargs else target(*args)
         except BaseException as error:
-            if count is not None:
-                _call(name, counter.failed, args, error)
+            if counter is not None:
+                _call(name, launch_counter.failed, args, error)
             if error.__traceback__ is not None:
                 error.__traceback__ = error.__traceback__.tb_next
             raise
-        if count is not None:
+        if counter is not None:
             if _count_lock is None:
-                count[0] += 1
+                counter.count += 1
             else:
-                add_to(count, 1)
-            note(count)
-            if count[0] >= count[1]:
-                _call(name, counter.grown, count)
+                add_calls(counter, 1)
+            note_pending(counter)
+            if counter.count >= counter.flush_at:
+                _call(name, launch_counter.flush_count, counter)
         return result
 
-    return like(original)(call)
+    return wraps(original)(call)
 
 
 def _call(name: str, hook: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
@@ -189,50 +204,50 @@ def _call(name: str, hook: Callable[..., Any], /, *args: Any, **kwargs: Any) -> 
         return _SKIPPED
 
 
-def argument(place: int, name: str = "") -> Before:
+def argument(place: int, name: str = "") -> CallHook:
     """Return a hook whose token is one argument of the call, by its place or its name."""
     return lambda args, kwargs: args[place] if len(args) > place else kwargs[name]
 
 
-def arguments(*names: str) -> Before:
+def arguments(*names: str) -> CallHook:
     """Return a hook whose token are the arguments with these names, the call's first ones; None of
     those that the call leaves out."""
 
-    def before(args: Args, kwargs: Kwargs) -> tuple[Any, ...]:
-        given = {**dict(zip(names, args, strict=False)), **kwargs}
-        return tuple(given.get(name) for name in names)
+    def on_call(args: Args, kwargs: Kwargs) -> tuple[Any, ...]:
+        bound = {**dict(zip(names, args, strict=False)), **kwargs}
+        return tuple(bound.get(name) for name in names)
 
-    return before
+    return on_call
 
 
-def timed(*names: str) -> Before:
+def timed(*names: str) -> CallHook:
     """Return a hook whose token are the arguments with these names, and when the call began."""
     of_call = arguments(*names)
     return lambda args, kwargs: (*of_call(args, kwargs), time.time())
 
 
-def succeeded(after: Callable[[Any, Any], object]) -> After:
+def succeeded(on_success: Callable[[Any, Any], object]) -> ReturnHook:
     """Return a hook that is called with the token and the result of calls that do not raise."""
 
     def ended(token: Any, result: Any, error: BaseException | None) -> None:
         if error is None:
-            after(token, result)
+            on_success(token, result)
 
-    return like(after)(ended)
+    return wraps(on_success)(ended)
 
 
-def during(local: Any, name: str, value: Before) -> tuple[Before, After]:
+def during(local: Any, name: str, value: CallHook) -> tuple[CallHook, ReturnHook]:
     """Return hooks that set an attribute of a thread's locals while a call runs."""
 
-    def before(args: Args, kwargs: Kwargs) -> Any:
+    def on_call(args: Args, kwargs: Kwargs) -> Any:
         outer = getattr(local, name, None)
         setattr(local, name, value(args, kwargs))
         return outer
 
-    def after(outer: Any, result: Any, error: BaseException | None) -> None:
+    def on_return(outer: Any, result: Any, error: BaseException | None) -> None:
         setattr(local, name, outer)
 
-    return before, after
+    return on_call, on_return
 
 
 def guarded(function: Callable[..., Any], name: str | None = None) -> Any:
@@ -245,7 +260,7 @@ def guarded(function: Callable[..., Any], name: str | None = None) -> Any:
         result = _call(name, function, *args, **kwargs)
         return None if result is _SKIPPED else result
 
-    return like(function)(call)
+    return wraps(function)(call)
 
 
 def at_end_of_child(function: Callable[[], object], name: str) -> None:
@@ -253,8 +268,8 @@ def at_end_of_child(function: Callable[[], object], name: str) -> None:
     util = sys.modules.get("multiprocessing.util")
     if util is not None:
         ends = guarded(function)
-        again = guarded(lambda _: util.Finalize(None, ends, exitpriority=0), name)
-        util.register_after_fork(util, again)
+        register = guarded(lambda _: util.Finalize(None, ends, exitpriority=0), name)
+        util.register_after_fork(util, register)
 
 
 def _failed(name: str, error: BaseException) -> bool:
@@ -296,7 +311,7 @@ def name_of(function: Any) -> str:
     return f"{module}.{getattr(function, '__qualname__', type(function).__name__)}"
 
 
-def like(original: Any) -> Callable[[Any], Any]:
+def wraps(original: Any) -> Callable[[Any], Any]:
     """``functools.wraps``, without the two milliseconds that its module takes to import."""
 
     def wrap(wrapper: Any) -> Any:
@@ -338,9 +353,9 @@ def begin_recording() -> None:
     for clear in list(_state["cleared"]):
         guarded(clear)()
     _state["recording"] = True
-    for name in list(_after):  # imported while nothing was recorded
+    for name in list(_import_callbacks):  # imported while nothing was recorded
         if name in sys.modules:
-            for callback in _after.pop(name):
+            for callback in _import_callbacks.pop(name):
                 when_imported(name, callback)
 
 
@@ -363,14 +378,14 @@ def when_imported(name: str, callback: AfterImport, first: bool = False) -> None
     ):
         guarded(callback, f"probing {name}")(module)
         return
-    waiting = _after.setdefault(name, [])
+    waiting = _import_callbacks.setdefault(name, [])
     waiting.insert(0 if first else len(waiting), callback)
 
 
 def before_import(name: str, callback: Callable[[], object]) -> None:
     """Call ``callback()`` right before the module is first found; never if it is loaded."""
     if name not in sys.modules:
-        _before.setdefault(name, []).append(callback)
+        _pre_import_callbacks.setdefault(name, []).append(callback)
 
 
 class Finder:
@@ -391,9 +406,9 @@ class Finder:
         self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
         """The spec that the other finders give, with its loader made to call back once."""
-        for callback in _before.pop(fullname, ()):
+        for callback in _pre_import_callbacks.pop(fullname, ()):
             guarded(callback, f"before importing {fullname}")()
-        if fullname not in _after:
+        if fullname not in _import_callbacks:
             return None
         for finder in list(sys.meta_path):
             if isinstance(finder, Finder) or not hasattr(finder, "find_spec"):
@@ -414,17 +429,17 @@ def _watch_loader(spec: ModuleSpec, name: str) -> None:
     if original is None:
         return
 
-    def before(args: Args, kwargs: Kwargs) -> ModuleType:
+    def on_call(args: Args, kwargs: Kwargs) -> ModuleType:
         vars(loader).pop("exec_module", None)
         return args[0]
 
-    def after(module: ModuleType, result: Any, error: BaseException | None) -> None:
-        for callback in _after.pop(name, ()) if error is None else ():
+    def on_return(module: ModuleType, result: Any, error: BaseException | None) -> None:
+        for callback in _import_callbacks.pop(name, ()) if error is None else ():
             guarded(callback, f"probing {name}")(module)
 
     try:
         # An attribute of this one loader: its class, and what others see of it, stay as they are.
-        loader.exec_module = observed(original, before, after, f"importing {name}")
+        loader.exec_module = observed(original, on_call, on_return, f"importing {name}")
     except AttributeError as error:
         problem(f"watching {name}", error)
 

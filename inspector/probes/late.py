@@ -34,7 +34,7 @@ def begin() -> None:
 
 def end() -> None:
     """Write the last counts, and record nothing until ``begin``."""
-    for name, function in (("calls.subjects", "finish"), ("compiles.libraries", "note_device")):
+    for name, function in (("calls.call_counts", "finish"), ("compiles.libraries", "note_device")):
         if (module := sys.modules.get(f"{PACKAGE}.{name}")) is not None:
             hooks.guarded(getattr(module, function))()
     hooks.end_recording()
@@ -77,8 +77,8 @@ def _kernels(function: Any) -> Iterator[Any]:
     """The kernels that a jitted function has loaded, by device; their caches differ by version."""
     caches = getattr(function, "device_caches", None) or getattr(function, "cache", None) or {}
     for cache in list(caches.values()):
-        held = cache[0] if isinstance(cache, tuple) else cache
-        for kernel in list(held.values()) if isinstance(held, dict) else ():
+        kernels = cache[0] if isinstance(cache, tuple) else cache
+        for kernel in list(kernels.values()) if isinstance(kernels, dict) else ():
             if getattr(kernel, "module", None) is not None and hasattr(kernel, "metadata"):
                 yield kernel
 

@@ -16,11 +16,11 @@ import sys
 from importlib.machinery import PathFinder
 from typing import Any
 
-from .hooks import After, Before, name_of, observed, per_recording
+from .hooks import CallHook, ReturnHook, name_of, observed, per_recording
 from .writer import problem
 
 _LOST = "the emulated device does without it, and what needs it fails"
-_told: set[str] = per_recording(set())
+_reported: set[str] = per_recording(set())
 _ABSENT = object()
 
 
@@ -45,7 +45,10 @@ def get(name: str) -> Any:
 
 
 def wrap(
-    name: str, before: Before | None = None, after: After | None = None, inherited: bool = False
+    name: str,
+    on_call: CallHook | None = None,
+    on_return: ReturnHook | None = None,
+    inherited: bool = False,
 ) -> bool:
     """Have a module's or a class's own attribute observed by two hooks (``hooks.observed``).
 
@@ -53,21 +56,21 @@ def wrap(
     another, and has its own from now on. Returns False, and reports it, if it is missing.
     """
     module, _, path = name.partition(":")
-    above, _, last = path.rpartition(".")
+    owner_path, _, attribute = path.rpartition(".")
     value = _reach(module, path)
-    owner = _ABSENT if value is _ABSENT else _reach(module, above)
+    owner = _ABSENT if value is _ABSENT else _reach(module, owner_path)
     if owner is not _ABSENT:
         # Of the dictionaries: what an attribute gives is no longer a static or class method.
         owners = getattr(owner, "__mro__", (owner,)) if inherited else (owner,)
-        value = next((vars(o)[last] for o in owners if last in vars(o)), _ABSENT)
+        value = next((vars(o)[attribute] for o in owners if attribute in vars(o)), _ABSENT)
     if value is _ABSENT or owner is _ABSENT:
         missing(name)
         return False
     kind = type(value) if isinstance(value, staticmethod | classmethod) else None
     # Several probes may observe one name, and each fails alone.
-    label = f"{_dotted(name)} ({name_of(after or before)})"
-    made = observed(value if kind is None else value.__func__, before, after, label)
-    setattr(owner, last, made if kind is None else kind(made))
+    label = f"{_dotted(name)} ({name_of(on_return or on_call)})"
+    wrapper = observed(value if kind is None else value.__func__, on_call, on_return, label)
+    setattr(owner, attribute, wrapper if kind is None else kind(wrapper))
     return True
 
 
@@ -75,9 +78,11 @@ def missing(name: str) -> None:
     """Report that a name is missing, unless this version of the library is known to lack it."""
     lost, instead, *versions = tables()["names"].get(name, (_LOST, ""))
     since, until = map(_numbers, versions or ("", ""))
-    here = _numbers(_library(name).partition(" ")[2])
-    if name not in _told and (not here or (here >= since and (not until or here < until))):
-        _told.add(name)
+    version = _numbers(_library(name).partition(" ")[2])
+    if name not in _reported and (
+        not version or (version >= since and (not until or version < until))
+    ):
+        _reported.add(name)
         text = f"{_library(name)} has no such name: {lost}"
         problem(_dotted(name), f"{text}; {instead}" if instead else text)
 
@@ -93,9 +98,9 @@ def check(part: str) -> None:
 def package(module: Any) -> None:
     """Report the modules of a package that probes wait for and that it lacks."""
     for name in tables()["modules"].get(module.__name__, ()):
-        known = name in sys.modules or PathFinder.find_spec(name, module.__path__) is not None
-        if not known and name not in _told:
-            _told.add(name)
+        is_present = name in sys.modules or PathFinder.find_spec(name, module.__path__) is not None
+        if not is_present and name not in _reported:
+            _reported.add(name)
             problem(name, f"{_library(name)} has no such module: what it does is not recorded")
 
 

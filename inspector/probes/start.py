@@ -16,7 +16,7 @@ PROBES = (
     ("torch", "compiles.libraries", "attach"),
     ("torch", "calls.lost_context", "attach"),
     (TRITON, "compiles.triton_compiles", "attach"),
-    (TUNER, "calls.subjects", "attach"),
+    (TUNER, "calls.call_counts", "attach"),
     ("torch._dynamo.convert_frame", "compiles.inductor_graphs", "attach"),
     (f"{INDUCTOR}.graph", "compiles.inductor_graphs", "attach"),
     (f"{INDUCTOR}.graph", "compiles.inductor_graphs", "attach_inductor"),
@@ -24,7 +24,7 @@ PROBES = (
     (f"{INDUCTOR}.scheduler", "compiles.inductor_graphs", "attach_inductor"),
     (f"{INDUCTOR}.debug", "compiles.inductor_graphs", "attach_inductor"),
     (f"{INDUCTOR}.output_code", "calls.graphs", "attach_graphs"),
-    (f"{INDUCTOR}.graph", "calls.subjects", "attach"),
+    (f"{INDUCTOR}.graph", "calls.call_counts", "attach"),
     (f"{INDUCTOR}.runtime.benchmarking", "calls.graphs", "attach_benchmarks"),
     (HEURISTICS, "compiles.triton_compiles", "attach_launchers"),
     ("torch.optim.optimizer", "driver.marks", "attach_optimizers"),
@@ -111,9 +111,9 @@ def _profile() -> None:
 
 def _finish() -> None:
     """Write the counts when the process ends, after all that the program does then."""
-    subjects = sys.modules.get("ptxview_probes.calls.subjects")
-    if subjects is not None and hooks.recording():
-        subjects.finish()
+    call_counts = sys.modules.get("ptxview_probes.calls.call_counts")
+    if call_counts is not None and hooks.recording():
+        call_counts.finish()
 
 
 def _lazily(name: str, function: str) -> hooks.AfterImport:

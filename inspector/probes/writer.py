@@ -62,7 +62,7 @@ def is_programs(error: BaseException) -> bool:
     return False
 
 
-def _before() -> None:
+def _before_fork() -> None:
     # Not for ever: the program's fork is worth more than the recording.
     _waited[get_ident()] = _loading.acquire(timeout=5)
 
@@ -94,7 +94,9 @@ def _quiet(function: Any) -> Any:
 
 
 os.register_at_fork(
-    before=_quiet(_before), after_in_parent=_quiet(_in_parent), after_in_child=_quiet(_in_child)
+    before=_quiet(_before_fork),
+    after_in_parent=_quiet(_in_parent),
+    after_in_child=_quiet(_in_child),
 )
 
 
@@ -164,8 +166,8 @@ def emit(event: dict[str, Any]) -> None:
     """
     try:
         unkept = _now.__dict__.pop("unkept", None)
-        more = {} if unkept is None else {"unkept": unkept}
-        line = _line({**event, **more})
+        extra = {} if unkept is None else {"unkept": unkept}
+        line = _line({**event, **extra})
         with _lock:
             _append(line)
     except BaseException as error:
@@ -173,13 +175,13 @@ def emit(event: dict[str, Any]) -> None:
             raise
 
 
-def problem(where: str, error: object) -> None:
+def problem(location: str, error: object) -> None:
     """Record that something could not be captured, and why."""
     text = error if isinstance(error, str) else f"{type(error).__name__}: {error}"
-    emit({"event": "problem", "where": where, "text": text[:2000]})
+    emit({"event": "problem", "where": location, "text": text[:2000]})
 
 
-def standing(event: dict[str, Any]) -> str | None:
+def write_provisional(event: dict[str, Any]) -> str | None:
     """Write an event that is valid only if this process ends before ``withdraw`` is
     called with what is returned; None if nothing is recorded."""
     root = folder()
@@ -290,9 +292,11 @@ def _first() -> bytes:
 
 
 def _is_secret(name: str) -> bool:
-    bare = name.lower().replace("_", "-").replace(".", "-")
-    plain = bare.replace("-", "").isalnum()  # else it is code, or a path
-    return plain and (bare.endswith("token") or any(secret in bare for secret in SECRETS))
+    normalized = name.lower().replace("_", "-").replace(".", "-")
+    is_word = normalized.replace("-", "").isalnum()  # else it is code, or a path
+    return is_word and (
+        normalized.endswith("token") or any(secret in normalized for secret in SECRETS)
+    )
 
 
 def _without_secrets(words: list[str]) -> list[str]:
@@ -300,27 +304,27 @@ def _without_secrets(words: list[str]) -> list[str]:
     out: list[str] = []
     hides = False
     for word in words:
-        name, given, _ = word.partition("=")
-        names = (given or word.startswith("-")) and _is_secret(name)
+        name, equals, _ = word.partition("=")
+        names = (equals or word.startswith("-")) and _is_secret(name)
         if names:
-            out.append(f"{name}=…" if given else word)
+            out.append(f"{name}=…" if equals else word)
         else:
             out.append("…" if hides and not word.startswith("-") else word)
-        hides = bool(names) and not given
+        hides = bool(names) and not equals
     return out
 
 
-def plain(value: Any) -> Any:
+def json_value(value: Any) -> Any:
     """A value that JSON can hold, with the rest as its text."""
     if value is None or isinstance(value, bool | int | float | str):
         return value
     if isinstance(value, dict):
-        return {str(k): plain(v) for k, v in value.items()}
+        return {str(k): json_value(v) for k, v in value.items()}
     if isinstance(value, list | tuple | set | frozenset) and not hasattr(value, "_asdict"):
-        return [plain(v) for v in value]
+        return [json_value(v) for v in value]
     if hasattr(value, "backend") and hasattr(value, "arch"):
         return {k: getattr(value, k, None) for k in ("backend", "arch", "warp_size")}
     inner = getattr(value, "value", None)
     if inner is not None and not callable(inner):
-        return plain(inner)
+        return json_value(inner)
     return getattr(value, "__name__", None) or str(value)

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from inspector.base.model import Call, Content, GpuTime, Stage, Variant
 from inspector.base.text import Unreadable, argument_types, base_name, counted
-from inspector.listing.cubin import only
+from inspector.listing.cubin import extract_kernel
 from inspector.recording.driver_records import LOST
 from inspector.recording.events import (
     DriverCounts,
@@ -45,7 +45,7 @@ class KernelOfModule(Struct, frozen=True):
         cubin = self.module.read()
         if len(cubin) <= MAX_WHOLE_CUBIN_BYTES:
             return cubin
-        if (code := only(cubin, self.kernel)) is None:
+        if (code := extract_kernel(cubin, self.kernel)) is None:
             raise Unreadable(f"the module of {self.kernel} is damaged: the kernel is not in it")
         return code
 

@@ -7,7 +7,7 @@ from math import prod
 from msgspec.structs import replace
 
 from inspector.base.model import Resources
-from inspector.listing.ptx_statement import bounds, entries
+from inspector.listing.ptx_statement import entries, thread_bounds
 
 _FUNCTION = re.compile(r"^\s*Function (.+):\s*$")
 _FIGURE = re.compile(r"\b([A-Z]+)(?:\[\d+\])?:(\d{1,9}+)(?!\d)")
@@ -79,7 +79,7 @@ def max_threads(ptx: str) -> dict[str, int]:
     file at once, since there may be thousands."""
     out: dict[str, int] = {}
     for name, header in entries(ptx):
-        limits = bounds(header)
+        limits = thread_bounds(header)
         threads = limits.get("reqntid") or limits.get("maxntid")
         if threads is not None:
             out.setdefault(name, prod(threads))

@@ -6,7 +6,8 @@ members; ``left_out`` counts the others.
 
 import shlex
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from sys import maxsize
 from typing import Any
 
@@ -18,6 +19,7 @@ from inspector.diff.beside import loud
 from inspector.diff.compare import Compared
 from inspector.diff.matching import Op
 from inspector.diff.recordings import ChangeKind
+from inspector.diff.summary import VariantSide
 from inspector.measure.launch_time import LaunchTime
 from inspector.report import diff_text, jsons
 from inspector.report.tables import UNKNOWN, grid
@@ -47,21 +49,23 @@ Side = tuple[str, str]
 """A path, and the name that a command calls one of its variants by; "" for all of them."""
 
 
-def ask(path: str, *words: str) -> str:
+def command_text(path: str, *words: str) -> str:
     """A command on a path, as one types it; the first word is the command."""
-    first, *rest = words
-    return " ".join(("ptxview", first, *(shlex.quote(w) for w in (_path(path), *map(shown, rest)))))
+    first, *arguments = words
+    return " ".join(
+        ("ptxview", first, *(shlex.quote(w) for w in (_path(path), *map(shown, arguments))))
+    )
 
 
 def _path(path: str) -> str:
     return "PATH" if len(ascii(path)) > MAX_PATH_CHARS else shown(path)
 
 
-Questions = list[tuple[str, str]]
+FollowUps = list[tuple[str, str]]
 """Commands, and what each answers."""
 
 
-def _next(questions: Questions) -> list[Value]:
+def _follow_up_json(questions: FollowUps) -> list[Value]:
     return [{"command": command, "answers": answers} for command, answers in questions]
 
 
@@ -69,11 +73,11 @@ def bounded(value: Mapping[str, object], max_bytes: int = MAX_BYTES) -> Value:
     """Return a value in at most ``max_bytes`` of JSON, with counts of omitted members."""
     answer: Value = {}
     for chars, members in BOUNDS:
-        cut = {name: _cut(each, chars, members, name) for name, each in value.items()}
+        cut = {name: _cut(member, chars, members, name) for name, member in value.items()}
         left_out = {
-            name: len(before) - len(cut[name])
-            for name, before in value.items()
-            if isinstance(before, list) and len(before) > len(cut[name])
+            name: len(original) - len(cut[name])
+            for name, original in value.items()
+            if isinstance(original, list) and len(original) > len(cut[name])
         }
         answer = {**cut, "left_out": left_out}
         if len(jsons.dumps(answer)) <= max_bytes:
@@ -87,24 +91,26 @@ def _cut(value: object, chars: int, members: int, name: str = "") -> Any:
     if isinstance(value, str):
         return _shortened(value, chars)
     if isinstance(value, list | tuple):
-        return [_cut(each, chars, members) for each in value[:members]]
+        return [_cut(member, chars, members) for member in value[:members]]
     if isinstance(value, Mapping):
-        kept = list(value.items())[: max(members, MAX_FIGURES) if name != "config" else members]
-        return {str(_cut(k, chars, 1)): _cut(each, chars, members, str(k)) for k, each in kept}
+        items = list(value.items())[: max(members, MAX_FIGURES) if name != "config" else members]
+        return {str(_cut(k, chars, 1)): _cut(member, chars, members, str(k)) for k, member in items}
     return value
 
 
-def _shortened(text: str, most: int) -> str:
-    """A text of at most ``most`` bytes of JSON: a character outside ASCII takes six or twelve."""
-    if (size := len(jsons.dumps(text))) <= most:
+def _shortened(text: str, max_bytes: int) -> str:
+    """A text of at most ``max_bytes`` of JSON: a character outside ASCII takes six or twelve."""
+    if (size := len(jsons.dumps(text))) <= max_bytes:
         return text
-    kept = text[: most * len(text) // size]
-    while kept and len(jsons.dumps(kept)) > most - 6:
-        kept = kept[: len(kept) * 9 // 10]
-    return f"{kept}…"
+    prefix = text[: max_bytes * len(text) // size]
+    while prefix and len(jsons.dumps(prefix)) > max_bytes - 6:
+        prefix = prefix[: len(prefix) * 9 // 10]
+    return f"{prefix}…"
 
 
-def glance(variant: Variant, res: Resources, hints: int | None, time: LaunchTime | None) -> Value:
+def quick_figures(
+    variant: Variant, res: Resources, hints: int | None, time: LaunchTime | None
+) -> Value:
     """The figures of a variant that need no analysis."""
     return {
         "target": variant.target,
@@ -117,10 +123,10 @@ def glance(variant: Variant, res: Resources, hints: int | None, time: LaunchTime
     }
 
 
-def figures(
+def all_figures(
     variant: Variant, first: Value, res: Resources, card: Card, findings: Sequence[Finding]
 ) -> Value:
-    """All figures of a variant; ``first`` are those of ``glance``."""
+    """All figures of a variant; ``first`` are those of ``quick_figures``."""
     occupancy, machine = card.occupancy, card.stage_content(Stage.SASS)
     return {
         "target": first["target"],
@@ -147,14 +153,14 @@ def _sum(a: int | None, b: int | None) -> int | None:
     return None if a is None or b is None else a + b
 
 
-def word(value: object) -> str:
+def value_text(value: object) -> str:
     """Return a value as text; a dash if unknown."""
     if value is None:
         return UNKNOWN
     if isinstance(value, Mapping):
-        return " ".join(f"{name}={word(each)}" for name, each in value.items()) or "none"
+        return " ".join(f"{name}={value_text(member)}" for name, member in value.items()) or "none"
     if isinstance(value, list | tuple):
-        return ",".join(map(word, value)) or "none"
+        return ",".join(map(value_text, value)) or "none"
     return f"{value:.4g}" if isinstance(value, float) else shown(str(value))
 
 
@@ -164,7 +170,7 @@ def table(rows: Sequence[Mapping[str, object]]) -> list[str]:
     cells = []
     for row in rows:
         short = {"kernel": base_name(str(row["kernel"]))} if "kernel" in row else {}
-        cells.append([word(value) for value in {**row, **short}.values()])
+        cells.append([value_text(value) for value in {**row, **short}.values()])
     return [line.plain for line in grid(list(rows[0]), cells, maxsize)]
 
 
@@ -173,18 +179,23 @@ def lines(summary: Value) -> Iterator[str]:
     for name, value in summary.items():
         if isinstance(value, Mapping):
             yield f"{name}:"
-            yield from (f"  {key:<14}{word(each)}" for key, each in value.items())
+            yield from (f"  {key:<14}{value_text(member)}" for key, member in value.items())
         elif isinstance(value, list) and value and isinstance(value[0], Mapping):
             yield f"{name}:"
-            short = all(len(word(each)) <= MAX_CELL for row in value for each in row.values())
-            rows = [f"{'; '.join(f'{k}: {word(v)}' for k, v in row.items())}" for row in value]
-            if name == "next":
-                rows = [f"{one['command']}  # {one['answers']}" for one in value]
-            elif short and len({tuple(row) for row in value}) == 1:
-                rows = table(value)
-            yield from (f"  {row}" for row in rows)
+            yield from (f"  {row}" for row in _row_texts(name, value))
         elif name != "schema":
-            yield f"{name:<18}{word(value)}"
+            yield f"{name:<18}{value_text(value)}"
+
+
+def _row_texts(name: str, rows: Sequence[Mapping[str, object]]) -> list[str]:
+    """Rows as text: follow-up commands, a table of short cells, or members by their names."""
+    if name == "next":
+        return [f"{row['command']}  # {row['answers']}" for row in rows]
+    cells = chain.from_iterable(row.values() for row in rows)
+    are_short = all(len(value_text(cell)) <= MAX_CELL for cell in cells)
+    if are_short and len({tuple(row) for row in rows}) == 1:
+        return table(rows)
+    return ["; ".join(f"{key}: {value_text(cell)}" for key, cell in row.items()) for row in rows]
 
 
 def kernel(
@@ -199,33 +210,19 @@ def kernel(
 ) -> Value:
     hints: list[Value] = []
     for finding in findings:
-        own = {s.value: list(lines[:MAX_HINT_LINES]) for s, lines in finding.lines.items()}
-        hints.append({**jsons.note(finding.note), "lines": own})
-    questions: Questions = []
-
-    def show(stage: str, first: int | None, last: int, *more: str) -> str:
-        lines = () if first is None else ("--lines", f"{max(first, 1)}:{last}")
-        return ask(side[0], "show", side[1], "--stage", stage, *lines, *more)
-
-    for place in hottest[:2]:
-        around = 0 if place["last"] > place["first"] else CONTEXT_LINES
-        last = min(place["last"], place["first"] + MAX_SPAN_LINES) + around
-        command = show(stage.value, place["first"] - around, last, "-a")
-        questions.append((command, PLACES[place["by"]]))
-    for finding in findings:
-        at = next(((s, n) for s, n in finding.lines.items() if n), None)
-        if at is not None:
-            of, (line, *_) = at
-            command = show(of.value, line - CONTEXT_LINES, line + CONTEXT_LINES, "-a")
-            questions.append((command, f"where {shown(finding.rule)} was seen"))
-            break
-    for one in stages:
-        if not hottest if one["stage"] == stage.value else Stage(one["stage"]) in SHOWN_STAGES:
-            last = min(one["last"] or 0, (one["first"] or 0) + MAX_SPAN_LINES)
-            questions.append((show(one["stage"], one["first"], last), f"its {one['stage']}"))
+        lines = {s.value: list(numbers[:MAX_HINT_LINES]) for s, numbers in finding.lines.items()}
+        hints.append({**jsons.note(finding.note), "lines": lines})
+    follow_ups: FollowUps = [_hot_lines(side, stage, place) for place in hottest[:2]]
+    follow_ups += _first_hint(side, findings)
+    for stage_row in stages:
+        is_own = stage_row["stage"] == stage.value
+        if (not hottest) if is_own else Stage(stage_row["stage"]) in SHOWN_STAGES:
+            last = min(stage_row["last"] or 0, (stage_row["first"] or 0) + MAX_SPAN_LINES)
+            command = _show_command(side, stage_row["stage"], stage_row["first"], last)
+            follow_ups.append((command, f"its {stage_row['stage']}"))
     if len(kernel.variants) > 1:
-        command = ask(side[0], "diff", kernel.name, "--variants", "--brief")
-        questions.append((command, "its variants beside one another"))
+        command = command_text(side[0], "diff", kernel.name, "--variants", "--brief")
+        follow_ups.append((command, "its variants beside one another"))
     return bounded(
         {
             "schema": jsons.SCHEMA,
@@ -239,35 +236,65 @@ def kernel(
             "missing": {s: why for s, why in variant.missing.items() if s not in variant.stages},
             "hints": hints,
             "hottest": list(hottest),
-            "next": _next(questions),
+            "next": _follow_up_json(follow_ups),
         }
     )
 
 
-def graph(path: str, one: Graph, sizes: Mapping[Stage, int]) -> Value:
+def _show_command(side: Side, stage: str, first: int | None, last: int, *options: str) -> str:
+    """``ptxview show`` of some lines of a stage; of all where the first is unknown."""
+    path, name = side
+    lines = () if first is None else ("--lines", f"{max(first, 1)}:{last}")
+    return command_text(path, "show", name, "--stage", stage, *lines, *options)
+
+
+def _hot_lines(side: Side, stage: Stage, place: Value) -> tuple[str, str]:
+    """The annotated listing of one of the hottest places."""
+    context = 0 if place["last"] > place["first"] else CONTEXT_LINES
+    last = min(place["last"], place["first"] + MAX_SPAN_LINES) + context
+    command = _show_command(side, stage.value, place["first"] - context, last, "-a")
+    return command, PLACES[place["by"]]
+
+
+def _first_hint(side: Side, findings: Iterable[Finding]) -> FollowUps:
+    """The annotated listing of the first line that a hint was seen on."""
+    for finding in findings:
+        for stage, numbers in finding.lines.items():
+            if numbers:
+                first = numbers[0] - CONTEXT_LINES
+                last = numbers[0] + CONTEXT_LINES
+                command = _show_command(side, stage.value, first, last, "-a")
+                return [(command, f"where {shown(finding.rule)} was seen")]
+    return []
+
+
+def graph(path: str, graph: Graph, sizes: Mapping[Stage, int]) -> Value:
     lines = sizes.get(Stage.OUTPUT_CODE, max(sizes.values(), default=0))
-    about = (
+    question = (
         "which operators of which modules each call has"
-        if one.error is None
+        if graph.error is None
         else "why it did not compile, and what there is of it"
     )
     return bounded(
         {
             "schema": jsons.SCHEMA,
             "path": path,
-            "graph": one.id,
-            "kernels": list(one.kernels),
+            "graph": graph.id,
+            "kernels": list(graph.kernels),
             "stages": [
-                {"stage": stage.value, "lines": many, "first": None, "last": None}
-                for stage, many in sizes.items()
+                {"stage": stage.value, "lines": line_count, "first": None, "last": None}
+                for stage, line_count in sizes.items()
             ],
-            "next": _next(
+            "next": _follow_up_json(
                 [
-                    (ask(path, "show", one.id), about),
-                    (ask(path, "show", one.id, "--lines", f"1:{min(lines, 100)}"), "its text"),
+                    (command_text(path, "show", graph.id), question),
+                    (
+                        command_text(path, "show", graph.id, "--lines", f"1:{min(lines, 100)}"),
+                        "its text",
+                    ),
                     *(
-                        (ask(path, "show", name, "--brief"), "a kernel of it in short")
-                        for name in one.kernels[:2]
+                        (command_text(path, "show", name, "--brief"), "a kernel of it in short")
+                        for name in graph.kernels[:2]
                     ),
                 ]
             ),
@@ -276,75 +303,85 @@ def graph(path: str, one: Graph, sizes: Mapping[Stage, int]) -> Value:
 
 
 def listed(
-    path: str, about: Mapping[str, object], rows: Sequence[Value], name: Callable[[int], str]
+    path: str, recording: Mapping[str, object], rows: Sequence[Value], name: Callable[[int], str]
 ) -> Value:
     """A list: variants that spill first, then those with the most hints.
 
-    ``about`` describes the recording; ``name(n)`` is what a command calls the variant of row n.
+    ``recording`` describes it; ``name(n)`` is what a command calls the variant of row n.
     """
-    places = sorted(
-        range(len(rows)), key=lambda n: (-(rows[n]["spills"] or 0), -(rows[n]["hints"] or 0), n)
-    )
-    failed = [n for n in places if rows[n].get("failed")]
-    several = [k for k, n in Counter(row["kernel"] for row in rows).most_common(1) if n > 1]
-    short, why = "one of them in short", "one that failed: why, with its lines"
-    questions = [(ask(path, "show", name(n), "--brief"), short) for n in places[:1]]
-    questions += [(ask(path, "show", name(n)), why) for n in failed[:1]]
-    for kernel in several:
-        command = ask(path, "diff", base_name(kernel), "--variants", "--brief")
-        questions.append((command, "the variants of one beside one another"))
-    questions.append((ask(path, "list"), "all of them"))
+
+    def order(place: int) -> tuple[int, int, int]:
+        return -(rows[place]["spills"] or 0), -(rows[place]["hints"] or 0), place
+
+    places = sorted(range(len(rows)), key=order)
+    follow_ups: FollowUps = []
+    if places:
+        command = command_text(path, "show", name(places[0]), "--brief")
+        follow_ups.append((command, "one of them in short"))
+    failed = [place for place in places if rows[place].get("failed")]
+    if failed:
+        command = command_text(path, "show", name(failed[0]))
+        follow_ups.append((command, "one that failed: why, with its lines"))
+    for kernel, count in Counter(row["kernel"] for row in rows).most_common(1):
+        if count > 1:
+            command = command_text(path, "diff", base_name(kernel), "--variants", "--brief")
+            follow_ups.append((command, "the variants of one beside one another"))
+    follow_ups.append((command_text(path, "list"), "all of them"))
     return bounded(
         {
             "schema": jsons.SCHEMA,
-            "recording": dict(about),
-            "variants": [rows[n] for n in places],
-            "next": _next(questions),
+            "recording": dict(recording),
+            "variants": [rows[place] for place in places],
+            "next": _follow_up_json(follow_ups),
         }
     )
 
 
-def _two(a: Side, b: Side, *options: str) -> str:
+def _diff_command(a: Side, b: Side, *options: str) -> str:
     words = (f"{_path(path)}::{shown(name)}" if name else _path(path) for path, name in (a, b))
     return " ".join(("ptxview diff", *map(shlex.quote, words), *options))
 
 
-def compared(one: Compared, a: Side, b: Side) -> Value:
-    hunks = [h for h in loud(one.diff.hunks) if h.op is not Op.EQUAL]
-    stage = one.stage.value
-    questions = []
+def compared(comparison: Compared, a: Side, b: Side) -> Value:
+    hunks = [h for h in loud(comparison.diff.hunks) if h.op is not Op.EQUAL]
+    stage = comparison.stage.value
+    summary = comparison.summary
+    follow_ups = []
     if hunks:
-        start = hunks[0].b[0] if hunks[0].b[1] > hunks[0].b[0] else hunks[0].a[0]
+        first, last = hunks[0].b
+        start = first if last > first else hunks[0].a[0]
         lines = f"{max(start - CONTEXT_LINES, 1)}:{start + 4 * CONTEXT_LINES}"
-        command = _two(a, b, "--stage", stage, "--lines", lines)
-        questions.append((command, "where they begin to differ"))
+        command = _diff_command(a, b, "--stage", stage, "--lines", lines)
+        follow_ups.append((command, "where they begin to differ"))
     for (path, name), mark in ((a, "a"), (b, "b")):
-        questions.append((ask(path, "show", name, "--brief"), f"{mark} in short"))
-    sides = {
-        mark: {
-            "path": path,
-            "kernel": it.kernel.name,
-            "variant": it.variant.id,
-            "target": it.variant.target,
-        }
-        for mark, it, (path, _) in (("a", one.a, a), ("b", one.b, b))
-    }
+        follow_ups.append((command_text(path, "show", name, "--brief"), f"{mark} in short"))
+    counts = Counter(hunk.op for hunk in hunks)
     return bounded(
         {
             "schema": jsons.SCHEMA,
-            **sides,
+            "a": _side_json(comparison.a, a[0]),
+            "b": _side_json(comparison.b, b[0]),
             "stage": stage,
-            "identical": one.diff.identical,
-            "first_difference": None if one.summary.first is None else one.summary.first.value,
-            "resources": diff_text.changes_json(c for c in one.summary.resources if c.differs),
-            "config": diff_text.changes_json(one.summary.config),
-            "gained": [diff_text.hint_json(f) for f in one.summary.gained],
-            "lost": [diff_text.hint_json(f) for f in one.summary.lost],
-            "explanation": list(one.explanation),
-            "hunks": {op.value: sum(h.op is op for h in hunks) for op in Op if op is not Op.EQUAL},
-            "next": _next(questions),
+            "identical": comparison.diff.identical,
+            "first_difference": None if summary.first is None else summary.first.value,
+            "resources": diff_text.changes_json(c for c in summary.resources if c.differs),
+            "config": diff_text.changes_json(summary.config),
+            "gained": [diff_text.hint_json(finding) for finding in summary.gained],
+            "lost": [diff_text.hint_json(finding) for finding in summary.lost],
+            "explanation": list(comparison.explanation),
+            "hunks": {op.value: counts[op] for op in Op if op is not Op.EQUAL},
+            "next": _follow_up_json(follow_ups),
         }
     )
+
+
+def _side_json(side: VariantSide, path: str) -> Value:
+    return {
+        "path": path,
+        "kernel": side.kernel.name,
+        "variant": side.variant.id,
+        "target": side.variant.target,
+    }
 
 
 def many_compared(value: Value, members: str, a: str, b: str) -> Value:
@@ -353,22 +390,22 @@ def many_compared(value: Value, members: str, a: str, b: str) -> Value:
     ``members`` is ``pairs`` or ``functions``; ``a`` and ``b`` are paths.
     """
     changed = [
-        {**one, "resources": [c for c in one["resources"] if c["a"] != c["b"]]}
-        for one in value[members]
-        if one.get("state") != ChangeKind.SAME.value and one.get("identical") is not True
+        {**pair, "resources": [c for c in pair["resources"] if c["a"] != c["b"]]}
+        for pair in value[members]
+        if pair.get("state") != ChangeKind.SAME.value and pair.get("identical") is not True
     ]
     questions = []
-    both = next((one for one in changed if one["a"] and one["b"]), None)
+    both = next((pair for pair in changed if pair["a"] and pair["b"]), None)
     if members == "pairs" and both is not None:
-        command = _two((a, str(both["a"])), (b, str(both["b"])), "--brief")
+        command = _diff_command((a, str(both["a"])), (b, str(both["b"])), "--brief")
         questions.append((command, "the first that changed"))
-    questions.append((_two((a, ""), (b, ""), "--summary"), "all of them, as a table"))
-    kept = ("schema", "a", "b", "stage", "identical", "counts")
+    questions.append((_diff_command((a, ""), (b, ""), "--summary"), "all of them, as a table"))
+    names = ("schema", "a", "b", "stage", "identical", "counts")
     return bounded(
         {
-            **{name: value[name] for name in kept if name in value},
+            **{name: value[name] for name in names if name in value},
             members: changed,
-            "next": _next(questions),
+            "next": _follow_up_json(questions),
         }
     )
 
@@ -379,17 +416,20 @@ VARIANT_COLUMNS = (
 )
 
 
-def tabled(value: Value, path: str) -> Value:
-    taken = ("registers", "spill_store_bytes", "spill_load_bytes")
-    rows: list[Value] = [
-        {name: one[name] for name in VARIANT_COLUMNS}
-        | {name: (one["resources"] or {}).get(name) for name in taken}
-        for one in value["variants"]
-    ]
+def variant_table(value: Value, path: str) -> Value:
+    resource_names = ("registers", "spill_store_bytes", "spill_load_bytes")
+    rows: list[Value] = []
+    for variant in value["variants"]:
+        row = {name: variant[name] for name in VARIANT_COLUMNS}
+        resources = variant["resources"] or {}
+        rows.append(row | {name: resources.get(name) for name in resource_names})
     rows.sort(key=lambda row: (row["time_us"] is None, row["time_us"] or 0))
     names = [str(row["variant"]) for row in rows if row["variant"] is not None]
-    questions = [(ask(path, "show", name, "--brief"), "one of them in short") for name in names[:1]]
+    follow_ups: FollowUps = []
+    if names:
+        command = command_text(path, "show", names[0], "--brief")
+        follow_ups.append((command, "one of them in short"))
     if len(names) > 1:
-        command = _two((path, names[0]), (path, names[1]), "--brief")
-        questions.append((command, "what the first two differ in"))
-    return bounded({"schema": jsons.SCHEMA, "variants": rows, "next": _next(questions)})
+        command = _diff_command((path, names[0]), (path, names[1]), "--brief")
+        follow_ups.append((command, "what the first two differ in"))
+    return bounded({"schema": jsons.SCHEMA, "variants": rows, "next": _follow_up_json(follow_ups)})

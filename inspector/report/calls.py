@@ -8,7 +8,7 @@ from sys import maxsize
 from rich.text import Text
 
 from inspector.analyse.graph_text import CALL_HEAD, MAX_COLUMN_CHARS, call_cells, heading
-from inspector.analyse.graph_view import GraphView, Place, buffer_bytes
+from inspector.analyse.graph_view import FxNode, GraphCall, GraphView, Place, buffer_bytes
 from inspector.base.model import Argument, Call, Graph, Recording, Share, Stage
 from inspector.base.text import (
     counted,
@@ -19,11 +19,11 @@ from inspector.base.text import (
     shown,
     word_for,
 )
-from inspector.report.jsons import members, plain
+from inspector.report.jsons import pick_fields, to_builtins
 from inspector.report.tables import UNKNOWN, grid
 
 _TIMES = "×"
-LONGEST = 48
+MAX_TYPE_CHARS = 48
 """Characters of a type that is shown whole."""
 
 
@@ -33,67 +33,67 @@ def lines(rec: Recording) -> Iterator[Text]:
     The first call is shown in full, later ones by their differences from it.
     """
     for kernel in rec.kernels:
-        held = [(v.id, c) for v in kernel.variants for c in v.calls]
-        held.sort(key=lambda each: (each[1].first is None, each[1].first or 0))
-        all_in_all = [v.launches for v in kernel.variants if v.launches is not None]
-        yield from _of(kernel.called, held, sum(all_in_all))
+        variant_calls = [(v.id, c) for v in kernel.variants for c in v.calls]
+        variant_calls.sort(key=lambda pair: (pair[1].first is None, pair[1].first or 0))
+        launch_counts = [v.launches for v in kernel.variants if v.launches is not None]
+        yield from _call_lines(kernel.called, variant_calls, sum(launch_counts))
     for kind, name in dict.fromkeys((c.kind, c.name) for c in rec.calls):
         calls = [("", c) for c in rec.calls if (c.kind, c.name) == (kind, name)]
-        yield from _of(f"{kind} {name}".rstrip(), calls, sum(c.count for _, c in calls))
+        yield from _call_lines(f"{kind} {name}".rstrip(), calls, sum(c.count for _, c in calls))
 
 
-def _of(name: str, calls: Sequence[tuple[str, Call]], total: int) -> Iterator[Text]:
+def _call_lines(name: str, calls: Sequence[tuple[str, Call]], total: int) -> Iterator[Text]:
     if not calls:
         return
     ways = f", {len(calls)} distinct" if len(calls) > 1 else ""
     yield Text.assemble((shown(name), "bold"), f"  {counted(total, 'call')}{ways}")
     first_id, first = calls[0]
-    wide = max(len(f"{c.count:,}") for _, c in calls)
+    count_width = max(len(f"{c.count:,}") for _, c in calls)
     for n, (variant, call) in enumerate(calls):
-        head = f"  {call.count:>{wide},}{_TIMES} "
+        head = f"  {call.count:>{count_width},}{_TIMES} "
         if n:
             words = [f"variant {variant}"] if variant != first_id else []
             words += differences(first, call)
-            said = f"as the first but {', '.join(words)}" if words else "as the first"
+            description = f"as the first but {', '.join(words)}" if words else "as the first"
         else:
-            said = " ".join(filter(None, (variant, ", ".join(described(call)))))
-        took = "" if call.gpu_time is None else f", {microseconds(call.gpu_time.median_us)} µs"
-        yield Text(shown(head + said + took))
+            description = " ".join(filter(None, (variant, ", ".join(call_parts(call)))))
+        duration = "" if call.gpu_time is None else f", {microseconds(call.gpu_time.median_us)} µs"
+        yield Text(shown(head + description + duration))
         for line in (call.failed or "").splitlines():
-            yield Text.assemble(" " * (wide + 4), (shown(f"failed: {line}"), "bold"))
+            yield Text.assemble(" " * (count_width + 4), (shown(f"failed: {line}"), "bold"))
 
 
-def described(call: Call) -> list[str]:
+def call_parts(call: Call) -> list[str]:
     """A call in words: its grid and block, then its arguments."""
     out, block = [], call.block
     if call.grid is not None:
-        text = f"{sizes(call.grid)} {word_for(prod(call.grid or (0,)), 'block')}"
+        text = f"{size_text(call.grid)} {word_for(prod(call.grid or (0,)), 'block')}"
         if block is not None:
-            text += f" of {sizes(block)} {word_for(prod(block or (0,)), 'thread')}"
+            text += f" of {size_text(block)} {word_for(prod(block or (0,)), 'thread')}"
         out.append(text + (f", {kibibytes(call.shared_bytes)} shared" if call.shared_bytes else ""))
-    out += [argument(a) for a in call.arguments if a.type != "constexpr"]
-    out += map(sharing, call.shares)
+    out += [argument_text(a) for a in call.arguments if a.type != "constexpr"]
+    out += map(sharing_text, call.shares)
     return out + ([f"first in {' → '.join(call.operators)}"] if call.operators else [])
 
 
-def argument(one: Argument) -> str:
+def argument_text(argument: Argument) -> str:
     """``x float32 64×1024 strided 2048×1 at 16 B 0…781``, ``n 781``."""
-    if one.shape is None:
-        kind = one.type or UNKNOWN
+    if argument.shape is None:
+        kind = argument.type or UNKNOWN
         # Of a long template, the name alone.
-        kind = kind if len(kind) <= LONGEST else short_name(kind)
-        return f"{one.name} {kind if one.value is None else one.value}"
-    parts = [one.name, one.dtype or UNKNOWN, _shape(one.shape)]
-    if one.strides is not None and one.strides != _dense(one.shape):
-        parts.append(f"strided {_shape(one.strides)}")
-    if one.alignment is not None and one.alignment < 16:
-        parts.append(f"at {one.alignment} B")
-    if one.low is not None:
-        parts.append(f"{one.low}…{one.high}")
+        kind = kind if len(kind) <= MAX_TYPE_CHARS else short_name(kind)
+        return f"{argument.name} {kind if argument.value is None else argument.value}"
+    parts = [argument.name, argument.dtype or UNKNOWN, _shape(argument.shape)]
+    if argument.strides is not None and argument.strides != _dense(argument.shape):
+        parts.append(f"strided {_shape(argument.strides)}")
+    if argument.alignment is not None and argument.alignment < 16:
+        parts.append(f"at {argument.alignment} B")
+    if argument.low is not None:
+        parts.append(f"{argument.low}…{argument.high}")
     return " ".join(parts)
 
 
-def sharing(pair: Share) -> str:
+def sharing_text(pair: Share) -> str:
     """``src and dst share memory``, and how many bytes apart they begin."""
     apart = f", {abs(pair.offset_bytes):,} B apart" if pair.offset_bytes else ""
     return f"{pair.first} and {pair.second} share memory{apart}"
@@ -105,38 +105,45 @@ def differences(first: Call, other: Call) -> list[str]:
     for name in ("grid", "block"):
         a, b = getattr(first, name), getattr(other, name)
         if a != b:
-            out.append(f"{name} {sizes(b)} ({sizes(a)})")
+            out.append(f"{name} {size_text(b)} ({size_text(a)})")
     if first.shared_bytes != other.shared_bytes:
         out.append(f"shared {other.shared_bytes} B ({first.shared_bytes})")
-    for one, two in zip_longest(first.arguments, other.arguments):
-        if one is None:
-            out.append(f"{argument(two)} (not there)")
-        elif two is None:
-            out.append(f"without {one.name}")
-        elif one != two:
-            out += _changed(one, two)
-    out += [sharing(pair) for pair in other.shares if pair not in first.shares]
+    for old_argument, new_argument in zip_longest(first.arguments, other.arguments):
+        if old_argument is None:
+            out.append(f"{argument_text(new_argument)} (not there)")
+        elif new_argument is None:
+            out.append(f"without {old_argument.name}")
+        elif old_argument != new_argument:
+            out += _changed(old_argument, new_argument)
+    out += [sharing_text(pair) for pair in other.shares if pair not in first.shares]
     gone = [pair for pair in first.shares if pair not in other.shares]
     return out + [f"{pair.first} and {pair.second} share no memory" for pair in gone]
 
 
-def _changed(one: Argument, two: Argument) -> Iterator[str]:
-    if (one.shape is None) != (two.shape is None) or (one.shape is None and one.value != two.value):
-        yield f"{argument(two)} ({argument(one).partition(' ')[2]})"
+def _changed(old_argument: Argument, new_argument: Argument) -> Iterator[str]:
+    if (old_argument.shape is None) != (new_argument.shape is None) or (
+        old_argument.shape is None and old_argument.value != new_argument.value
+    ):
+        yield f"{argument_text(new_argument)} ({argument_text(old_argument).partition(' ')[2]})"
         return
     fields = (
-        ("", one.dtype, two.dtype),
-        ("", _shape(one.shape), _shape(two.shape)),
-        ("strides ", _shape(one.strides), _shape(two.strides)),
-        ("alignment ", one.alignment, two.alignment),
-        ("range ", *(None if a.low is None else f"{a.low}…{a.high}" for a in (one, two))),
-        ("on ", one.device, two.device),
+        ("", old_argument.dtype, new_argument.dtype),
+        ("", _shape(old_argument.shape), _shape(new_argument.shape)),
+        ("strides ", _shape(old_argument.strides), _shape(new_argument.strides)),
+        ("alignment ", old_argument.alignment, new_argument.alignment),
+        (
+            "range ",
+            *(None if a.low is None else f"{a.low}…{a.high}" for a in (old_argument, new_argument)),
+        ),
+        ("on ", old_argument.device, new_argument.device),
     )
     # Other strides of another shape are no news where both are dense.
-    dense = one.strides == _dense(one.shape) and two.strides == _dense(two.shape)
-    for label, a, b in fields:
-        if a != b and not (label == "strides " and dense):
-            yield f"{two.name} {label}{UNKNOWN if b is None else b} ({UNKNOWN if a is None else a})"
+    are_dense = all(a.strides == _dense(a.shape) for a in (old_argument, new_argument))
+    for label, old, new in fields:
+        if old != new and not (label == "strides " and are_dense):
+            old_text = UNKNOWN if old is None else old
+            new_text = UNKNOWN if new is None else new
+            yield f"{new_argument.name} {label}{new_text} ({old_text})"
 
 
 def _dense(shape: Sequence[int] | None) -> tuple[int, ...] | None:
@@ -147,7 +154,7 @@ def _shape(shape: Sequence[int] | None) -> str:
     return UNKNOWN if shape is None else _TIMES.join(map(str, shape)) or "scalar"
 
 
-def sizes(triple: Sequence[int] | None) -> str:
+def size_text(triple: Sequence[int] | None) -> str:
     """Return a grid or a block without trailing ones: ``1823×4``."""
     if triple is None:
         return UNKNOWN
@@ -155,12 +162,12 @@ def sizes(triple: Sequence[int] | None) -> str:
     return _TIMES.join(map(str, triple[: last + 1]))
 
 
-def none_known(rec: Recording) -> str | None:
+def why_empty(rec: Recording) -> str | None:
     """Why there is nothing to list, where there is nothing."""
     if any(v.calls for _, v in rec.variants()) or rec.calls:
         return None
-    many = plural(len(rec.kernels), "kernel")
-    return f"no call was recorded: {many}, and nothing is known of what they were called with"
+    kernels = plural(len(rec.kernels), "kernel")
+    return f"no call was recorded: {kernels}, and nothing is known of what they were called with"
 
 
 def document(graph: Graph, view: GraphView, stages: Sequence[Stage]) -> dict[str, object]:
@@ -169,37 +176,45 @@ def document(graph: Graph, view: GraphView, stages: Sequence[Stage]) -> dict[str
         "stages": list(stages),
         "operations": operations(view),
         "not_fused": [
-            members(one, "a b") | {"operations": list(one.names)} | members(one, "reason count")
-            for one in view.refused
+            pick_fields(pair, "a b")
+            | {"operations": list(pair.names)}
+            | pick_fields(pair, "reason count")
+            for pair in view.refused
         ],
         "not_fused_left_out": view.refused_left_out,
-        "tried": plain(view.tried),
+        "tried": to_builtins(view.tried),
         "buffers": [
-            members(one, "name dtype reuses") | {"line": one.n, "bytes": buffer_bytes(one)}
-            for one in view.buffers
+            pick_fields(buffer, "name dtype reuses")
+            | {"line": buffer.n, "bytes": buffer_bytes(buffer)}
+            for buffer in view.buffers
         ],
     }
 
 
 def operations(view: GraphView) -> list[dict[str, object]]:
-    return [
-        {
-            "call": call.number,
-            "line": call.n,
-            **members(call, "name kernel extern operators modules"),
-            "from": [_place(place) for place in call.places],
-            "nodes": [
-                members(node, "name target aten module module_type")
-                | {"from": _place(node.place), "dynamo": node.source}
-                for node in call.nodes
-            ],
-            "fused": list(call.operations),
-            **members(call, "backward bytes bytes_read bytes_written bytes_from"),
-            "reuses": [{"buffer": new, "of": old} for new, old in call.reuses],
-            "tuned": call.tuned,
-        }
-        for call in view.calls
-    ]
+    return [_operation_json(call) for call in view.calls]
+
+
+def _operation_json(call: GraphCall) -> dict[str, object]:
+    return {
+        "call": call.number,
+        "line": call.n,
+        **pick_fields(call, "name kernel extern operators modules"),
+        "from": [_place(place) for place in call.places],
+        "nodes": [_node_json(node) for node in call.nodes],
+        "fused": list(call.operations),
+        **pick_fields(call, "backward bytes bytes_read bytes_written bytes_from"),
+        "reuses": [{"buffer": new, "of": old} for new, old in call.reuses],
+        "tuned": call.tuned,
+    }
+
+
+def _node_json(node: FxNode) -> dict[str, object]:
+    return {
+        **pick_fields(node, "name target aten module module_type"),
+        "from": _place(node.place),
+        "dynamo": node.source,
+    }
 
 
 def _place(place: Place | None) -> dict[str, object] | None:
@@ -208,8 +223,8 @@ def _place(place: Place | None) -> dict[str, object] | None:
 
 def table(graphs: Iterable[tuple[Graph, GraphView]]) -> Iterable[str]:
     """The calls of graphs, a line each, wide names cut in the middle."""
-    for at, (graph, view) in enumerate(graphs):
-        yield from [""] if at else []
+    for index, (graph, view) in enumerate(graphs):
+        yield from [""] if index else []
         yield shown(f"graph {graph.id}: {heading(view)}")
         rows = [[_short(shown(cell)) for cell in call_cells(call)] for call in view.calls]
         yield from (line.plain for line in grid(CALL_HEAD, rows, maxsize))

@@ -4,15 +4,16 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from rich.text import Text
 
+from inspector.analyse.accesses import Access, Mix
 from inspector.analyse.card import Card, Estimate, StageContent
 from inspector.analyse.hints.rules import pages
 from inspector.analyse.hints.subject import Finding
 from inspector.analyse.line_annotations import LineAnnotations, Samples, Told
 from inspector.base.model import Note, Stage
-from inspector.base.text import plural, shown
+from inspector.base.text import by_key, plural, shown
 from inspector.listing.line import Line
 from inspector.measure.ncu.report import waits_for
-from inspector.report.jsons import members
+from inspector.report.jsons import pick_fields
 from inspector.report.tables import UNKNOWN, clean, figure, spills, wrapped
 
 WIDTH = 80
@@ -29,16 +30,16 @@ def lines(card: Card, width: int = WIDTH) -> list[str]:
 
 
 def _rows(card: Card) -> Iterator[tuple[str, str]]:
-    held = card.resources
+    resources = card.resources
     yield (
         "registers",
-        f"{figure(held.registers)} a thread, spills {spills(held)}, "
-        f"stack {figure(held.stack_bytes)}, barriers {figure(held.barriers)}",
+        f"{figure(resources.registers)} a thread, spills {spills(resources)}, "
+        f"stack {figure(resources.stack_bytes)}, barriers {figure(resources.barriers)}",
     )
     shared = f"{figure(card.static_shared_bytes)} + {figure(card.dynamic_shared_bytes)}"
-    reserved = (held.static_shared_bytes or 0) - (card.static_shared_bytes or 0)
-    more = f", and {reserved} of the driver's, which tables count" if reserved else ""
-    yield "shared memory", f"{shared} bytes a block (static + dynamic){more}"
+    reserved = (resources.static_shared_bytes or 0) - (card.static_shared_bytes or 0)
+    reserved_text = f", and {reserved} of the driver's, which tables count" if reserved else ""
+    yield "shared memory", f"{shared} bytes a block (static + dynamic){reserved_text}"
     threads = f"{figure(card.threads)} threads a block"
     if card.launch is None or card.blocks is None:
         yield "launch", f"{threads}; no launch is known"
@@ -52,21 +53,21 @@ def _rows(card: Card) -> Iterator[tuple[str, str]]:
         yield "launch", out
     for text in card.measured:
         yield "ncu", shown(text)
-    full = card.occupancy
-    if full is None:
+    occupancy = card.occupancy
+    if occupancy is None:
         yield "occupancy", f"{UNKNOWN} {unknown_occupancy(card)}"
     else:
-        device = full.device
+        device = occupancy.device
         yield (
             "occupancy",
-            f"{full.percent:.4g} % in theory: {plural(full.blocks, 'block')} an SM, "
-            f"{full.warps} of {device.max_warps_per_sm} warps ({device.name}, {device.arch})",
+            f"{occupancy.percent:.4g} % in theory: {plural(occupancy.blocks, 'block')} an SM, "
+            f"{occupancy.warps} of {device.max_warps_per_sm} warps ({device.name}, {device.arch})",
         )
-        if full.limiters:
-            yield "  limited by", " and ".join(full.limiters)
-            yield from (("  more with", step.text) for step in full.next_steps)
-    for made in card.stages:
-        yield from _made(made)
+        if occupancy.limiters:
+            yield "  limited by", " and ".join(occupancy.limiters)
+            yield from (("  more with", step.text) for step in occupancy.next_steps)
+    for stage_content in card.stages:
+        yield from _stage_rows(stage_content)
     yield "global memory", _estimate(card.tensor_bytes, "bytes a launch")
     if card.accessed_bytes is not None:
         yield "  asked for", _estimate(card.accessed_bytes, "bytes a launch")
@@ -94,49 +95,59 @@ def unknown_occupancy(card: Card) -> str | None:
             "dynamic shared memory": card.dynamic_shared_bytes,
         },
     }
-    parts = [
-        f"{' and '.join(names)} ({why})"
-        for why, figures in lacking.items()
-        if (names := [name for name, value in figures.items() if value is None])
-    ]
+    parts = []
+    for why, figures in lacking.items():
+        names = [name for name, value in figures.items() if value is None]
+        if names:
+            parts.append(f"{' and '.join(names)} ({why})")
     return f"not known: {', '.join(parts)}" if parts else "no block of this size can be launched"
 
 
-def _made(made: StageContent) -> Iterator[tuple[str, str]]:
-    stage = made.stage.value
-    if made.mix is not None:
-        parts = [f"{cost} {count}" for cost, count in made.mix.by_cost]
-        if made.mix.unclassed:
-            parts.append(f"not classed {made.mix.unclassed}")
-        total = plural(made.mix.total, "instruction")
-        yield stage, f"{total}: {', '.join(parts)}" if parts else total
-        if made.declared:
-            named = ", ".join(f"{n} {name}" for name, n in sorted(made.declared.items()))
-            yield "  declares", f"{named}: virtual registers, which ptxas reallocates"
-        for space in dict.fromkeys(access.space for access in made.accesses):
-            here = []
-            for one in (one for one in made.accesses if one.space == space):
-                which = "" if one.guarded == one.count else f"{one.guarded} "
-                guard = f" ({which}under a predicate)" if one.guarded else ""
-                here.append(f"{one.kind} {one.count}{_TIMES}{figure(one.width)} B{guard}")
-            yield f"  {space}", f"{', '.join(here)} a thread"
-    for n, product in enumerate(made.products):
+def _stage_rows(content: StageContent) -> Iterator[tuple[str, str]]:
+    stage = content.stage.value
+    if content.mix is not None:
+        yield stage, _mix_text(content.mix)
+        if content.declared:
+            declared = ", ".join(f"{n} {name}" for name, n in sorted(content.declared.items()))
+            yield "  declares", f"{declared}: virtual registers, which ptxas reallocates"
+        for space, accesses in by_key((a.space, a) for a in content.accesses).items():
+            yield f"  {space}", f"{', '.join(map(_access_text, accesses))} a thread"
+    for n, product in enumerate(content.products):
         shape = "m{}n{}k{}".format(*product.shape) if product.shape else f"shape {UNKNOWN}"
-        said = f"{' '.join((product.opcode, shape, *product.types))}{_TIMES}{product.count}"
-        yield stage if made.mix is None and n == 0 else "  tensor cores", said
-    if made.branches is not None and made.loops is not None:
-        loops = plural(made.loops, "loop")
-        if made.deepest and made.deepest > 1:
-            loops += f", {made.deepest} deep"
-        many = "branch" if made.branches == 1 else "branches"
-        yield "  control", f"{made.branches} {many}, {loops}"
+        opcode = " ".join((product.opcode, shape, *product.types))
+        is_first_row = content.mix is None and n == 0
+        yield stage if is_first_row else "  tensor cores", f"{opcode}{_TIMES}{product.count}"
+    if content.branches is not None and content.loops is not None:
+        loops = plural(content.loops, "loop")
+        if content.deepest and content.deepest > 1:
+            loops += f", {content.deepest} deep"
+        noun = "branch" if content.branches == 1 else "branches"
+        yield "  control", f"{content.branches} {noun}, {loops}"
 
 
-def _estimate(estimate: Estimate | None, of: str) -> str:
+def _mix_text(mix: Mix) -> str:
+    """``120 instructions: memory 20, arithmetic 90, not classed 10``."""
+    parts = [f"{cost} {count}" for cost, count in mix.by_cost]
+    if mix.unclassed:
+        parts.append(f"not classed {mix.unclassed}")
+    total = plural(mix.total, "instruction")
+    return f"{total}: {', '.join(parts)}" if parts else total
+
+
+def _access_text(access: Access) -> str:
+    """``load 4 × 16 B (2 under a predicate)``."""
+    text = f"{access.kind} {access.count}{_TIMES}{figure(access.width)} B"
+    if not access.guarded:
+        return text
+    guarded = "" if access.guarded == access.count else f"{access.guarded} "
+    return f"{text} ({guarded}under a predicate)"
+
+
+def _estimate(estimate: Estimate | None, unit: str) -> str:
     if estimate is None:
         return UNKNOWN
-    most = "at most " if estimate.at_most else ""
-    return f"{most}{estimate.value:,} {of} (estimate: {estimate.how})"
+    prefix = "at most " if estimate.at_most else ""
+    return f"{prefix}{estimate.value:,} {unit} (estimate: {estimate.how})"
 
 
 def intensity(card: Card) -> float | None:
@@ -149,41 +160,41 @@ def intensity(card: Card) -> float | None:
 def as_json(card: Card) -> dict[str, object]:
     occupancy = card.occupancy
     return {
-        **members(
+        **pick_fields(
             card.resources, "registers spill_store_bytes spill_load_bytes stack_bytes barriers"
         ),
-        **members(card, "static_shared_bytes dynamic_shared_bytes made_by threads"),
+        **pick_fields(card, "static_shared_bytes dynamic_shared_bytes made_by threads"),
         "grid": list(card.launch.grid) if card.launch and card.launch.grid else None,
-        **members(card, "blocks waves"),
-        "device": None if card.device is None else members(card.device, "arch name sms"),
-        "occupancy": None if occupancy is None else members(occupancy, _OCCUPANCY),
+        **pick_fields(card, "blocks waves"),
+        "device": None if card.device is None else pick_fields(card.device, "arch name sms"),
+        "occupancy": None if occupancy is None else pick_fields(occupancy, OCCUPANCY),
         "occupancy_unknown": unknown_occupancy(card),
-        "made": {made.stage.value: _made_json(made) for made in card.stages},
+        "made": {content.stage.value: _stage_json(content) for content in card.stages},
         "estimates": {
-            **members(card, "tensor_bytes accessed_bytes operations"),
+            **pick_fields(card, "tensor_bytes accessed_bytes operations"),
             "operations_a_byte": intensity(card),
         },
     }
 
 
-_OCCUPANCY = "blocks warps percent limiters limits registers_a_warp shared_a_block next_steps"
+OCCUPANCY = "blocks warps percent limiters limits registers_a_warp shared_a_block next_steps"
 
 
-def _made_json(made: StageContent) -> dict[str, object]:
-    mix = made.mix
+def _stage_json(content: StageContent) -> dict[str, object]:
+    mix = content.mix
     return {
         "instructions": None if mix is None else mix.total,
         "by_cost": None if mix is None else dict(mix.by_cost),
         "by_opcode": None if mix is None else dict(mix.by_opcode),
         "unclassed": None if mix is None else mix.unclassed,
-        **members(made, "accesses products branches loops deepest declared"),
+        **pick_fields(content, "accesses products branches loops deepest declared"),
     }
 
 
 WIDE = 150
 """Minimum columns for sentences beside their lines; below them otherwise."""
 
-_PLAIN = (".loc", "$L__tmp", "$L__func")
+_DEBUG_PREFIXES = (".loc", "$L__tmp", "$L__func")
 """Debugging lines, which get no sentence."""
 
 MARKS = {"warn": "⚠", "hint": "◆", "info": "·"}
@@ -192,26 +203,28 @@ STYLES = {"warn": "bold red", "hint": "bold yellow", "info": "cyan"}
 
 def legend(annotations: LineAnnotations, stage: Stage) -> str:
     """What the gutter counts: virtual and allocated registers are different things."""
-    said = []
+    sentences = []
     if annotations.classes and stage is Stage.PTX:
-        said.append("Live at each instruction: virtual registers, by declared class.")
+        sentences.append("Live at each instruction: virtual registers, by declared class.")
     elif annotations.classes and stage is Stage.SASS:
-        of = figure(annotations.allocated, " of {} a thread") if annotations.allocated else ""
-        said.append(
-            f"Live at each instruction: allocated registers (gpr{of}); stall: issue cycles."
+        allocated = f" of {annotations.allocated} a thread" if annotations.allocated else ""
+        sentences.append(
+            f"Live at each instruction: allocated registers (gpr{allocated}); stall: issue cycles."
         )
     elif annotations.classes:
-        said.append(
+        sentences.append(
             "Of each line's SASS: the most allocated registers live, ▲ the peak; stall: the sum "
             "on the longest path."
         )
     if annotations.sampled:
         shared = "" if stage is Stage.SASS else "; an instruction of several lines counts on each"
-        of = f"the kernel's {annotations.sampled}"
-        said.append(f"Samples: percent of {of}, measured by ncu{shared}.")
+        samples = f"the kernel's {annotations.sampled}"
+        sentences.append(f"Samples: percent of {samples}, measured by ncu{shared}.")
     if annotations.estimated:
-        said.append("≈: estimated percent of the warps' cycles, on the line that is waited for.")
-    return " ".join(said)
+        sentences.append(
+            "≈: estimated percent of the warps' cycles, on the line that is waited for."
+        )
+    return " ".join(sentences)
 
 
 def heading(annotations: LineAnnotations) -> str:
@@ -223,49 +236,66 @@ def heading(annotations: LineAnnotations) -> str:
 
 def rows(lines: Iterable[Line], annotations: LineAnnotations, width: int) -> Iterator[Text]:
     """The lines with their gutters; as wide as they are, ``width`` decides only where words go."""
-    wide = width >= WIDE
+    is_wide = width >= WIDE
     room = max(40, width // 2 - 10)
-    own = annotations.peaks if "gpr" in annotations.classes and annotations.machine else ()
-    told: dict[Note, int] = {}
-    peaked = False
+    peak_lines: Sequence[int] = ()
+    if "gpr" in annotations.classes and annotations.machine:
+        peak_lines = annotations.peaks[:1]
+    note_lines: dict[Note, int] = {}
+    has_peak = False
     for line in lines:
-        one = annotations.at(line.n)
-        counts, cycles = one.counts(), one.cycles()
-        live = {} if counts is None else {n: str(counts.get(n, 0)) for n in annotations.classes}
-        if "gpr" in live and one.rolled is not None and one.rolled.peak:
-            live["gpr"] = f"▲{live['gpr']}"
-        cells = [f"{live.get(name, ''):>5}" for name in annotations.classes]
-        cells += [f"{'' if cycles is None else cycles:>5}"] * annotations.stalls
-        if annotations.sampled:
-            share = annotations.share(line.n)
-            part = "" if share is None else f"{share:.1f} %" if share else "0 %"
-            cells.append(f"{part:>7}")
-        if annotations.estimated:
-            percent = annotations.estimated.get(line.n, 0.0)
-            cells.append(f"{percent:>7.1f}" if percent >= SHOWN_PERCENT else " " * 7)
-        gutter = f"{line.n:>6} " + " ".join(cells)
+        annotation = annotations.at(line.n)
+        gutter = f"{line.n:>6} " + " ".join(_gutter_cells(annotation, annotations, line.n))
         text = clean(line.text)
-        plain = line.text.lstrip().startswith(_PLAIN)
-        said = [] if plain else list(annotations.words(line.n).said())
-        if line.n in own[:1] or (one.rolled is not None and one.rolled.peak and not peaked):
-            said.append(peak(one, annotations))
-            peaked = annotations.machine is False
-        if one.samples is not None and annotations.sampled:
-            said += sampled(one.samples, annotations.sampled)
+        sentences: list[str] = []
+        if not line.text.lstrip().startswith(_DEBUG_PREFIXES):
+            sentences += annotations.words(line.n).said()
+        holds_peak = annotation.rolled is not None and annotation.rolled.peak
+        if line.n in peak_lines or (holds_peak and not has_peak):
+            sentences.append(peak(annotation, annotations))
+            has_peak = annotations.machine is False
+        if annotation.samples is not None and annotations.sampled:
+            sentences += sampled(annotation.samples, annotations.sampled)
         row = Text.assemble((gutter, "dim"), " ", text)
-        if said and wide and len(text) <= room:
-            row.append(" " * (room - len(text)) + "  " + " · ".join(said), "green")
-            said = []
+        if sentences and is_wide and len(text) <= room:
+            row.append(" " * (room - len(text)) + "  " + " · ".join(sentences), "green")
+            sentences = []
         yield row
         margin = " " * (len(gutter) + 1)
         indent = " " * (len(text) - len(text.lstrip()))
-        for sentence in said:
+        for sentence in sentences:
             yield Text.assemble(margin, indent, ("└ " + sentence, "green"))
-        for note in one.notes:
-            words = f"as on line {told[note]}" if note in told else note.text
-            told.setdefault(note, line.n)
+        for note in annotation.notes:
+            words = f"as on line {note_lines[note]}" if note in note_lines else note.text
+            note_lines.setdefault(note, line.n)
             head = f"{MARKS.get(note.severity, '·')} {note.rule}: {words}"
             yield Text.assemble(margin, indent, (head, STYLES.get(note.severity, "")))
+
+
+def _gutter_cells(annotation: Told, annotations: LineAnnotations, line_number: int) -> list[str]:
+    """Live registers of each class, stall cycles, samples and the estimate of a line."""
+    counts = annotation.counts()
+    cells = []
+    for name in annotations.classes:
+        live = "" if counts is None else str(counts.get(name, 0))
+        holds_peak = annotation.rolled is not None and annotation.rolled.peak
+        mark = "▲" if live and name == "gpr" and holds_peak else ""
+        cells.append(f"{mark + live:>5}")
+    if annotations.stalls:
+        cycles = annotation.cycles()
+        cells.append(f"{'' if cycles is None else cycles:>5}")
+    if annotations.sampled:
+        cells.append(f"{_share_text(annotations.share(line_number)):>7}")
+    if annotations.estimated:
+        percent = annotations.estimated.get(line_number, 0.0)
+        cells.append(f"{percent:>7.1f}" if percent >= SHOWN_PERCENT else " " * 7)
+    return cells
+
+
+def _share_text(share: float | None) -> str:
+    if share is None:
+        return ""
+    return f"{share:.1f} %" if share else "0 %"
 
 
 SHOWN_PERCENT = 0.05
@@ -274,25 +304,29 @@ WORTH_WORDS = 0.01
 """Minimum share of a kernel's samples for which a line's stall reasons are shown."""
 
 
-def sampled(samples: Samples, all_of: int) -> list[str]:
+def sampled(samples: Samples, total_samples: int) -> list[str]:
     """What warps waited for on a line, the two most frequent reasons in words."""
-    if samples.all < max(1.0, WORTH_WORDS * all_of):
+    if samples.all < max(1.0, WORTH_WORDS * total_samples):
         return []
     reasons = [
         f"{shown(waits_for(name))} {100 * count / samples.all:.0f} %"
         for name, count in samples.top()
     ]
-    share = f"{100 * samples.all / all_of:.1f} % of the samples"
+    share = f"{100 * samples.all / total_samples:.1f} % of the samples"
     return [f"{share}: {', '.join(reasons)}" if reasons else share]
 
 
-def peak(one: Told, annotations: LineAnnotations) -> str:
+def peak(annotation: Told, annotations: LineAnnotations) -> str:
     """That a line holds the kernel's peak of live registers, of how many."""
-    counts, of = one.live if one.rolled is None else one.rolled.live, annotations.allocated
+    rolled = annotation.rolled
+    counts = annotation.live if rolled is None else rolled.live
     live = (counts or {}).get("gpr", 0)
-    many = plural(live if of is None else of, "allocated register")
-    where = "the kernel's peak" if one.rolled is None else "its SASS holds the kernel's peak"
-    return f"{where}: {many if of is None else f'{live} of {many}'} live"
+    if annotations.allocated is None:
+        registers = plural(live, "allocated register")
+    else:
+        registers = f"{live} of {plural(annotations.allocated, 'allocated register')}"
+    owner = "the kernel's peak" if rolled is None else "its SASS holds the kernel's peak"
+    return f"{owner}: {registers} live"
 
 
 def hints(findings: Sequence[Finding]) -> Iterator[Text]:
@@ -304,18 +338,19 @@ def hints(findings: Sequence[Finding]) -> Iterator[Text]:
 
 def hint(finding: Finding) -> Text:
     """A hint of the kernel, with the first lines that it was seen on."""
-    places = ", ".join(
-        f"{stage.value} {lines[0]}" + (f" and {len(lines) - 1} more" if len(lines) > 1 else "")
-        for stage, lines in finding.lines.items()
-        if lines
-    )
-    where = f" ({places})" if places else ""
+    places = []
+    for stage, lines in finding.lines.items():
+        if lines:
+            further = f" and {len(lines) - 1} more" if len(lines) > 1 else ""
+            places.append(f"{stage.value} {lines[0]}{further}")
+    location = f" ({', '.join(places)})" if places else ""
     if finding.blocks is not None:
-        ran, of = finding.blocks
-        where += f", counted in {'all' if ran == of else f'{ran:,} of'} {of:,} blocks"
+        executed, total = finding.blocks
+        count = "all" if executed == total else f"{executed:,} of"
+        location += f", counted in {count} {total:,} blocks"
     elif finding.estimated:
-        where += ", a guess from the code"
+        location += ", a guess from the code"
     # What a profiler's rules say comes from a file.
     head = f"  {MARKS.get(finding.severity, '·')} {shown(finding.rule)}"
     style = STYLES.get(finding.severity, "")
-    return Text.assemble((head, style), f"{where}: {shown(finding.text)}")
+    return Text.assemble((head, style), f"{location}: {shown(finding.text)}")

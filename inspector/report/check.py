@@ -10,7 +10,7 @@ from rich.text import Text
 from inspector.base.text import by_key, plural, short_name, shown
 from inspector.diff.check import FIGURES, Outcome, Place, Verdict, counts
 from inspector.report import jsons, tables
-from inspector.report.diff_text import code, escaped, rows_of
+from inspector.report.diff_text import code, escaped, markdown_table
 
 MARKS = {Outcome.BROKEN: "✗", Outcome.UNKNOWN: "?", Outcome.KEPT: "✓"}
 STYLES = {Outcome.BROKEN: "red", Outcome.UNKNOWN: "yellow", Outcome.KEPT: "green"}
@@ -19,7 +19,7 @@ MAX_STEM = 20
 _NOT_XML = {*range(0x20), 0xFFFE, 0xFFFF, *range(0xD800, 0xE000)} - {0x9, 0xA, 0xD}
 
 
-class Checked(Struct, frozen=True):
+class CheckResult(Struct, frozen=True):
     """What was checked: the recording, its baseline if there is one, and every verdict.
 
     ``kernels`` and ``variants`` are how many there were; ``left_out`` how many variants a tuner
@@ -56,8 +56,8 @@ def sentence(verdict: Verdict) -> str:
     if verdict.outcome is Outcome.UNKNOWN:
         return f"{figure.title if figure else verdict.what} cannot be judged: {verdict.reason}"
     if figure is None:
-        kept = "absent" if verdict.outcome is Outcome.KEPT else "forbidden"
-        return f"{verdict.what}: {verdict.reason or kept}"
+        state = "absent" if verdict.outcome is Outcome.KEPT else "forbidden"
+        return f"{verdict.what}: {verdict.reason or state}"
     unit = figure.unit
     if figure.name == "fp64":  # counted in the stage of the first one
         unit = "" if verdict.place.stage is None else f"of {verdict.place.stage.value.upper()}"
@@ -70,7 +70,7 @@ def sentence(verdict: Verdict) -> str:
     return f"{head}, {amount(verdict.base)} in the baseline{room}"
 
 
-def where(place: Place) -> str:
+def place_text(place: Place) -> str:
     """``square.py:23``, ``sass 40``; "" where it is not known."""
     parts = []
     if place.source is not None:
@@ -82,40 +82,40 @@ def where(place: Place) -> str:
     return " · ".join(parts)
 
 
-def heading(checked: Checked) -> str:
+def heading(checked: CheckResult) -> str:
     """How many were checked, and how it ended."""
     n = counts(checked.verdicts)
-    left = f" (not {checked.left_out} more that a tuner tried or that failed)"
+    unchecked = f" (not {checked.left_out} more that a tuner tried or that failed)"
     parts = (
         f"{plural(checked.variants, 'variant')} of {plural(checked.kernels, 'kernel')}"
-        + (left if checked.left_out else ""),
+        + (unchecked if checked.left_out else ""),
         f"{checked.new} not in the baseline" if checked.new else "",
     )
-    said = (
+    outcomes = (
         f"{plural(len(checked.verdicts), 'limit')}: {n[Outcome.KEPT]} kept",
         f"{n[Outcome.BROKEN]} broken" if n[Outcome.BROKEN] else "",
         f"{n[Outcome.UNKNOWN]} not known" if n[Outcome.UNKNOWN] else "",
     )
-    return f"{', '.join(filter(None, parts))}; {', '.join(filter(None, said))}"
+    return f"{', '.join(filter(None, parts))}; {', '.join(filter(None, outcomes))}"
 
 
-def rows(checked: Checked, everything: bool) -> Iterator[Text]:
+def rows(checked: CheckResult, everything: bool) -> Iterator[Text]:
     """Yield two lines for each limit that was broken or is unknown, or for ``everything``."""
     for verdict in checked.verdicts if everything else checked.failed:
-        variant, at = verdict.subject.variant, where(verdict.place)
+        variant, location = verdict.subject.variant, place_text(verdict.place)
         head = f" {name_of(verdict)}{f' {variant.id}' if variant else ''}"
         mark = (MARKS[verdict.outcome], STYLES[verdict.outcome])
         yield Text.assemble(mark, (shown(head), "bold"))
-        yield Text(shown(f"  {sentence(verdict)}{f'  [{at}]' if at else ''}"))
+        yield Text(shown(f"  {sentence(verdict)}{f'  [{location}]' if location else ''}"))
 
 
-def document(checked: Checked, passed: bool) -> dict[str, object]:
+def document(checked: CheckResult, passed: bool) -> dict[str, object]:
     n = counts(checked.verdicts)
     return {
         "schema": jsons.SCHEMA,
         "recording": checked.path,
         "passed": passed,
-        **jsons.members(checked, "baseline kernels variants left_out new"),
+        **jsons.pick_fields(checked, "baseline kernels variants left_out new"),
         "counts": {outcome.value: n[outcome] for outcome in Outcome},
         "checks": [_as_json(verdict) for verdict in checked.verdicts],
     }
@@ -128,18 +128,18 @@ def _as_json(verdict: Verdict) -> dict[str, object]:
         "kernel": kernel.name if kernel else None,
         "variant": variant.id if variant else None,
         "graph": verdict.subject.graph,
-        **jsons.members(verdict, "what outcome value limit by"),
+        **jsons.pick_fields(verdict, "what outcome value limit by"),
         "unit": figure.unit if figure else None,
         "baseline": verdict.base,
         "allowed": str(verdict.allowed) if verdict.allowed is not None else None,
         "text": sentence(verdict) if verdict.outcome is not Outcome.KEPT else None,
         "stage": place.stage,
         "line": place.line,
-        "source": jsons.plain(place.source),
+        "source": jsons.to_builtins(place.source),
     }
 
 
-def workflow_commands(checked: Checked, root: str) -> Iterator[str]:
+def workflow_commands(checked: CheckResult, root: str) -> Iterator[str]:
     """GitHub's workflow commands: an error at the line of each limit that was not kept.
 
     ``root`` is the folder of the repository: files below it are named from there, as GitHub shows
@@ -153,23 +153,23 @@ def workflow_commands(checked: Checked, root: str) -> Iterator[str]:
             if posixpath.commonpath((path, root)) == posixpath.normpath(root):
                 path = posixpath.relpath(path, root)
                 properties = {"file": path, "line": str(source.line), **properties}
-        said = ",".join(f"{k}={_escaped(v, ':,')}" for k, v in properties.items())
+        property_text = ",".join(f"{k}={_escaped(v, ':,')}" for k, v in properties.items())
         variant = verdict.subject.variant
-        config = tables.config(variant) if variant else ""
+        config = tables.config_text(variant) if variant else ""
         text = f"{sentence(verdict)}{f' ({config})' if config else ''}"
-        if at := where(verdict.place):
-            text += f" [{at}]"
-        yield f"::error {said}::{_escaped(text)}"
+        if location := place_text(verdict.place):
+            text += f" [{location}]"
+        yield f"::error {property_text}::{_escaped(text)}"
 
 
-def _escaped(text: str, more: str = "") -> str:
+def _escaped(text: str, extra_characters: str = "") -> str:
     """Text as a workflow command has it (actions/toolkit, ``command.ts``)."""
-    for char in "%\r\n" + more:
+    for char in "%\r\n" + extra_characters:
         text = text.replace(char, f"%{ord(char):02X}")
     return shown(text)
 
 
-def junit(checked: Checked) -> str:
+def junit(checked: CheckResult) -> str:
     """JUnit's XML: a suite a kernel, a case a limit; what is not known is an error."""
     root = ET.Element("testsuites", name="ptxview check")
     suites = by_key((name_of(verdict), verdict) for verdict in checked.verdicts)
@@ -203,15 +203,15 @@ def _xml(text: str) -> str:
     return "".join("�" if ord(char) in _NOT_XML else char for char in text)
 
 
-def markdown(checked: Checked, passed: bool) -> Iterator[str]:
+def markdown(checked: CheckResult, passed: bool) -> Iterator[str]:
     yield from (f"### ptxview check: {'passed' if passed else 'failed'}", "")
     yield from (escaped(heading(checked)), "")
     rows = []
     for verdict in checked.failed:
         variant = verdict.subject.variant
         name = code(name_of(verdict)) + (f" {code(variant.id)}" if variant else "")
-        by = "" if verdict.by is None else amount(verdict.by)
+        excess = "" if verdict.by is None else amount(verdict.by)
         text = escaped(sentence(verdict)).replace("|", "\\|")
-        rows.append((name, text, by, code(where(verdict.place))))
+        rows.append((name, text, excess, code(place_text(verdict.place))))
     if rows:
-        yield from rows_of(("kernel", "what is wrong", "by", "where"), rows)
+        yield from markdown_table(("kernel", "what is wrong", "by", "where"), rows)

@@ -11,17 +11,17 @@ from rich.text import Text
 
 from inspector.analyse.passes import BY_ARRIVAL, PassRun
 from inspector.base.model import Compilation, CompilerMessage, Stage
-from inspector.base.text import plural, shown, some
+from inspector.base.text import by_key, plural, shown, some
 from inspector.diff.compare import Compared
 from inspector.diff.matching import Hunk
 from inspector.measure.experiment import Experiment, ExperimentColumn
 from inspector.report import diff_text, tables
-from inspector.report.jsons import SCHEMA, compilation, members, plain
+from inspector.report.jsons import SCHEMA, compilation, pick_fields, to_builtins
 
 Column = tuple[str, str]
 """A target, and options as one writes them."""
 
-MOST_LINES = 40
+MAX_MESSAGES = 40
 """Messages that are printed; JSON and the recording have all."""
 
 
@@ -47,11 +47,11 @@ class CompiledTable(Struct, frozen=True):
     compilations: tuple[Compilation, ...]
 
 
-def label(column: Column, among: Sequence[Column]) -> str:
+def label(column: Column, columns: Sequence[Column]) -> str:
     """What a column is called: its target where that differs, and its options."""
     target, options = column
-    several = len({c[0] for c in among}) > 1
-    if len({c[1] for c in among}) > 1:
+    several = len({c[0] for c in columns}) > 1
+    if len({c[1] for c in columns}) > 1:
         return f"{target} {options}".strip() if several else options or "(no options)"
     return target
 
@@ -71,21 +71,18 @@ TITLE_WIDTH = max(map(len, FIGURES)) + 2
 
 def lines(table: CompiledTable, width: int) -> Iterator[Text]:
     """Yield a table for each kernel; columns that do not fit follow below."""
-    heads = [shown(label(c, table.columns)) for c in table.columns]
-    several = len({row.file for row in table.rows}) > 1
-    signatures = {
-        row.kernel: {r.signature for r in table.rows if r.kernel == row.kernel}
-        for row in table.rows
-    }
+    heads = [shown(label(column, table.columns)) for column in table.columns]
+    has_several_files = len({row.file for row in table.rows}) > 1
+    signatures = by_key((row.kernel, row.signature) for row in table.rows)
     for row in table.rows:
-        said = [shown(row.kernel or PurePath(row.file).name)]
-        said += [shown(f"{k}={v}") for k, v in row.config.items() if v is not None]
-        if row.signature and len(signatures[row.kernel]) > 1:
-            said.append(shown(f"({row.signature})"))
-        if several and row.kernel is not None:
-            said.append(shown(row.file))
-        yield Text.assemble((said[0], "bold cyan"), "  ", "  ".join(said[1:]))
-        columns = list(map(figures, row.cells))
+        details = [shown(f"{k}={v}") for k, v in row.config.items() if v is not None]
+        if row.signature and len(set(signatures[row.kernel])) > 1:
+            details.append(shown(f"({row.signature})"))
+        if has_several_files and row.kernel is not None:
+            details.append(shown(row.file))
+        name = shown(row.kernel or PurePath(row.file).name)
+        yield Text.assemble((name, "bold cyan"), "  ", "  ".join(details))
+        columns = list(map(figure_cells, row.cells))
         rows = list(zip(FIGURES, zip(*columns, strict=True), strict=True))
         if all(column[1:] == NO_FIGURES[1:] for column in columns):
             rows = [("", tuple(column[0] for column in columns))]
@@ -96,7 +93,7 @@ def lines(table: CompiledTable, width: int) -> Iterator[Text]:
 NO_FIGURES = [""] * len(FIGURES)
 
 
-def figures(cell: ExperimentColumn | None) -> list[str]:
+def figure_cells(cell: ExperimentColumn | None) -> list[str]:
     """A text for each of ``FIGURES``; ``error`` alone of what did not compile."""
     if cell is None:
         return NO_FIGURES
@@ -109,18 +106,19 @@ def grid(
     heads: Sequence[str], rows: Sequence[tuple[str, Sequence[str]]], width: int
 ) -> Iterator[Text]:
     """Yield rows of metrics; columns that do not fit follow below."""
-    sizes = [
-        2 + max(map(cell_len, (head, *(r[n] for _, r in rows)))) for n, head in enumerate(heads)
-    ]
+    sizes = []
+    for n, head in enumerate(heads):
+        column = [head, *(texts[n] for _, texts in rows)]
+        sizes.append(2 + max(map(cell_len, column)))
     first = 0
     while first < len(heads):
         last = first + 1
         while last < len(heads) and TITLE_WIDTH + sum(sizes[first : last + 1]) <= width:
             last += 1
-        cells: list[list[tables.Cell]] = [
-            [f"  {title}".ljust(TITLE_WIDTH), *(_styled(title, text) for text in row[first:last])]
-            for title, row in rows
-        ]
+        cells: list[list[tables.Cell]] = []
+        for title, texts in rows:
+            styled = [_styled(title, text) for text in texts[first:last]]
+            cells.append([f"  {title}".ljust(TITLE_WIDTH), *styled])
         yield from tables.grid(["", *heads[first:last]], cells, width, heads)
         first = last
 
@@ -135,7 +133,7 @@ def place(message: CompilerMessage) -> str:
     if not message.file:
         return ""
     places = (message.file, message.line, message.column)
-    return ":".join(str(one) for one in places if one is not None)
+    return ":".join(str(part) for part in places if part is not None)
 
 
 STYLES = {"error": "bold red", "warning": "yellow", "note": "dim"}
@@ -143,23 +141,23 @@ STYLES = {"error": "bold red", "warning": "yellow", "note": "dim"}
 
 def messages(compilations: Sequence[Compilation]) -> Iterator[Text]:
     """Each message once, with the columns that it is of where not all have it, and its line."""
-    columns = tuple(dict.fromkeys(one.column for one in compilations))
-    said: dict[CompilerMessage, dict[str, None]] = {}
-    for one in compilations:
+    columns = tuple(dict.fromkeys(result.column for result in compilations))
+    columns_of: dict[CompilerMessage, dict[str, None]] = {}
+    for result in compilations:
         # Where a compiler failed without a word, why.
-        silent = one.failed is not None and all(m.severity != "error" for m in one.messages)
-        why = [CompilerMessage("error", one.failed or "", "", one.file)] if silent else []
-        for message in (*why, *one.messages):
-            said.setdefault(message, {})[label(one.column, columns)] = None
-    for message, names in list(said.items())[:MOST_LINES]:
-        where = place(message)
+        silent = result.failed is not None and all(m.severity != "error" for m in result.messages)
+        why = [CompilerMessage("error", result.failed or "", "", result.file)] if silent else []
+        for message in (*why, *result.messages):
+            columns_of.setdefault(message, {})[label(result.column, columns)] = None
+    for message, names in list(columns_of.items())[:MAX_MESSAGES]:
+        location = place(message)
         style = STYLES.get(message.severity, "")
-        of = f"  [{', '.join(names)}]" if len(names) < len(columns) else ""
+        column_text = f"  [{', '.join(names)}]" if len(names) < len(columns) else ""
         yield Text.assemble(
-            (shown(f"{where}: ") if where else "", "bold"),
+            (shown(f"{location}: ") if location else "", "bold"),
             (message.severity, style),
             shown(f": {message.message}"),
-            (shown(of), "dim"),
+            (shown(column_text), "dim"),
         )
         if message.text is not None and message.text.strip():
             text = message.text.rstrip("\r")
@@ -167,9 +165,10 @@ def messages(compilations: Sequence[Compilation]) -> Iterator[Text]:
             if message.column is not None and message.column <= len(text) + 1:
                 blanks = len(text[: message.column - 1].expandtabs(8))
                 yield Text("    " + " " * blanks + "^", style)
-    if len(said) > MOST_LINES:
+    if len(columns_of) > MAX_MESSAGES:
         yield Text(
-            f"{plural(len(said) - MOST_LINES, 'more message')}: --json has all of them", "dim"
+            f"{plural(len(columns_of) - MAX_MESSAGES, 'more message')}: --json has all of them",
+            "dim",
         )
 
 
@@ -178,17 +177,17 @@ RowChange = tuple[str, ExperimentColumn | None, ExperimentColumn | None]
 None where it was, or is, not there."""
 
 
-def changes(before: CompiledTable, after: CompiledTable) -> Iterator[RowChange]:
-    earlier = {_key(row): row for row in before.rows}
-    places = {column: at for at, column in enumerate(before.columns)}
-    for row in after.rows:
+def changes(old_table: CompiledTable, new_table: CompiledTable) -> Iterator[RowChange]:
+    earlier = {_key(row): row for row in old_table.rows}
+    places = {column: place for place, column in enumerate(old_table.columns)}
+    for row in new_table.rows:
         old = earlier.get(_key(row))
-        for column, cell in zip(after.columns, row.cells, strict=True):
-            at = places.get(column)
-            was = None if old is None or at is None else old.cells[at]
-            if _hash(was) != _hash(cell):
+        for column, cell in zip(new_table.columns, row.cells, strict=True):
+            place = places.get(column)
+            old_cell = None if old is None or place is None else old.cells[place]
+            if _hash(old_cell) != _hash(cell):
                 name = row.kernel or PurePath(row.file).name
-                yield f"{name} {label(column, after.columns)}", was, cell
+                yield f"{name} {label(column, new_table.columns)}", old_cell, cell
 
 
 def _key(row: CompiledRow) -> tuple[object, ...]:
@@ -202,15 +201,17 @@ def _hash(cell: ExperimentColumn | None) -> str | None:
 
 def change_lines(changed: Iterable[RowChange]) -> Iterator[Text]:
     """A line for each cell that changed: ``square sm_90a: registers 8 → 12``."""
-    for title, before, after in changed:
-        pairs = list(zip(FIGURES, figures(before), figures(after), strict=True))[:-2]
-        told = [f"{name.partition(',')[0]} {a} → {b}" for name, a, b in pairs if a != b and a and b]
-        if before is None or before.variant is None:
-            told = ["compiles" if before is not None else "is new"]
-        elif after is None or after.variant is None:
-            told = ["does not compile"]
-        said = ", ".join(told) or "other code, the same figures"
-        yield Text(f"  {shown(title)}: {shown(said)}")
+    for title, old_cell, new_cell in changed:
+        pairs = list(zip(FIGURES, figure_cells(old_cell), figure_cells(new_cell), strict=True))[:-2]
+        parts = [
+            f"{name.partition(',')[0]} {a} → {b}" for name, a, b in pairs if a != b and a and b
+        ]
+        if old_cell is None or old_cell.variant is None:
+            parts = ["compiles" if old_cell is not None else "is new"]
+        elif new_cell is None or new_cell.variant is None:
+            parts = ["does not compile"]
+        sentence = ", ".join(parts) or "other code, the same figures"
+        yield Text(f"  {shown(title)}: {shown(sentence)}")
 
 
 def as_json(table: CompiledTable) -> dict[str, object]:
@@ -220,13 +221,13 @@ def as_json(table: CompiledTable) -> dict[str, object]:
         "columns": [{"target": t, "options": o} for t, o in table.columns],
         "rows": [
             {
-                **members(row, "file kernel config"),
+                **pick_fields(row, "file kernel config"),
                 "signature": row.signature or None,
                 "cells": [_cell_json(cell) for cell in row.cells],
             }
             for row in table.rows
         ],
-        "compilations": [compilation(one) for one in table.compilations],
+        "compilations": [compilation(result) for result in table.compilations],
     }
 
 
@@ -241,7 +242,7 @@ def _cell_json(cell: ExperimentColumn | None) -> dict[str, object] | None:
         "variant": None if variant is None else variant.id,
         "hash": None if variant is None else variant.hash,
         "target": None if variant is None else variant.target,
-        "resources": plain(cell.resources),
+        "resources": to_builtins(cell.resources),
         "instructions": cell.instructions,
         "occupancy_percent": cell.occupancy,
         "seconds": cell.compilation.seconds,
@@ -256,75 +257,81 @@ def trial_title(trial: Experiment) -> Text:
     """Which kernel it is, and what of it was tried."""
     request = trial.outcome.request
     variant = request.variant
-    parts = (variant.id, variant.target, diff_text.settings(variant.config))
-    told = shown("  ".join(filter(None, parts)))
-    what = (
+    parts = (variant.id, variant.target, diff_text.settings_of(variant.config))
+    variant_text = shown("  ".join(filter(None, parts)))
+    origin_text = (
         f"from the recorded {request.stage.value} on"
         if request.text is None
         else f"with the {request.stage.value} of {request.name}, which was edited"
     )
-    return Text.assemble((shown(request.kernel.called), "bold cyan"), f"  {told}\n", shown(what))
+    return Text.assemble(
+        (shown(request.kernel.called), "bold cyan"), f"  {variant_text}\n", shown(origin_text)
+    )
 
 
 def trial_table(trial: Experiment, width: int) -> Iterator[Text]:
     """Yield the metrics, the recorded variant's first; other columns follow below."""
-    heads = [shown(one.label) for one in trial.columns]
-    columns = zip(*map(figures, trial.columns), strict=True)
+    heads = [shown(column.label) for column in trial.columns]
+    columns = zip(*map(figure_cells, trial.columns), strict=True)
     return grid(heads, list(zip(FIGURES, columns, strict=True))[:-1], width)
 
 
 def first_error(trial: Experiment, file: str) -> CompilerMessage | None:
     """The first error that has a line of a file."""
-    said = (m for one in trial.tried for m in one.compilation.messages if m.line is not None)
-    return next((m for m in said if m.severity == "error" and m.file == file), None)
+    located = (
+        m for column in trial.tried for m in column.compilation.messages if m.line is not None
+    )
+    return next((m for m in located if m.severity == "error" and m.file == file), None)
 
 
 def trial_sentences(trial: Experiment) -> Iterator[str]:
     """Remarks beside the figures: on the compiler and on equal machine code."""
-    yield _of_compiler(trial)
+    yield _compiler_sentence(trial)
     yield from trial.outcome.remarks
-    for one in trial.tried:
-        if one.code is not None and one.code == trial.recorded.code:
-            yield f"{one.label}: the machine code is that of the recorded kernel."
+    for column in trial.tried:
+        if column.code is not None and column.code == trial.recorded.code:
+            yield f"{column.label}: the machine code is that of the recorded kernel."
 
 
-def _of_compiler(trial: Experiment) -> str:
-    outcome, request = trial.outcome, trial.outcome.request
+def _compiler_sentence(trial: Experiment) -> str:
+    outcome = trial.outcome
+    request = outcome.request
     stage = request.stage.value
-    here, there = (
-        ", ".join(f"{name} {version}".strip() for name, version in versions.items())
-        for versions in (outcome.versions, outcome.recorded_versions)
-    )
+    compiler = _versions_text(outcome.versions)
+    recorded_compiler = _versions_text(outcome.recorded_versions)
     if outcome.same_stages is None:
         why = outcome.recompiled.compilation.failed
-        return f"The recorded {stage} does not compile here ({here}): {why}"
-    whose = "the edit's" if request.text is not None else "the options'"
+        return f"The recorded {stage} does not compile here ({compiler}): {why}"
+    origin = "the edit's" if request.text is not None else "the options'"
     if outcome.same_compiler:
-        tried = (
-            "what does not compile" if outcome.failed == len(outcome.columns) else "what differs"
-        )
+        all_failed = outcome.failed == len(outcome.columns)
+        subject = "what does not compile" if all_failed else "what differs"
         return (
-            f"The compiler here ({here}) makes of the recorded {stage} the machine code that was "
-            f"recorded, instruction for instruction{_texts(outcome.same_stages)}: "
-            f"{tried} is {whose}."
+            f"The compiler here ({compiler}) makes of the recorded {stage} the machine code that "
+            f"was recorded, instruction for instruction{_unchanged_texts(outcome.same_stages)}: "
+            f"{subject} is {origin}."
         )
-    first = next((one.value for one, same in outcome.same_stages.items() if not same), "")
-    if not first:
+    changed_stages = [s.value for s, is_same in outcome.same_stages.items() if not is_same]
+    if not changed_stages:
         return f"There is nothing recorded after {stage} to hold the compiler against."
-    recorded = f"; it was recorded with {there}" if there else ""
+    recorded = f"; it was recorded with {recorded_compiler}" if recorded_compiler else ""
     return (
-        f"The compiler here ({here}{recorded}) makes another {first} of the recorded {stage}: "
-        f"the column “{outcome.recompiled.label}” is what it made here, and "
-        f"what differs from that is {whose}."
+        f"The compiler here ({compiler}{recorded}) makes another {changed_stages[0]} of the "
+        f"recorded {stage}: the column “{outcome.recompiled.label}” is what it made here, and "
+        f"what differs from that is {origin}."
     )
 
 
-def _texts(alike: Mapping[Stage, bool]) -> str:
-    texts = [stage for stage in alike if stage is not Stage.SASS]
-    same = [stage.value for stage in texts if alike[stage]]
-    others = [stage.value for stage in texts if not alike[stage]]
+def _versions_text(versions: Mapping[str, str]) -> str:
+    return ", ".join(f"{name} {version}".strip() for name, version in versions.items())
+
+
+def _unchanged_texts(same_stages: Mapping[Stage, bool]) -> str:
+    texts = [stage for stage in same_stages if stage is not Stage.SASS]
+    same = [stage.value for stage in texts if same_stages[stage]]
+    changed = [stage.value for stage in texts if not same_stages[stage]]
     out = f", and {some(same, 9)} byte for byte" if same else ""
-    return out + (f"; of {some(others, 9)} the text alone is another" if others else "")
+    return out + (f"; of {some(changed, 9)} the text alone is another" if changed else "")
 
 
 def trial_json(trial: Experiment, differences: Iterable[Difference]) -> dict[str, object]:
@@ -338,7 +345,7 @@ def trial_json(trial: Experiment, differences: Iterable[Difference]) -> dict[str
         "variant": request.variant.id,
         "stage": request.stage.value,
         "file": None if request.text is None else request.name,
-        "columns": [_column_json(trial, n, one) for n, one in enumerate(trial.columns)],
+        "columns": [_column_json(trial, n, item) for n, item in enumerate(trial.columns)],
         "compiler": {
             "same": None
             if outcome.same_stages is None or not outcome.same_stages
@@ -350,34 +357,38 @@ def trial_json(trial: Experiment, differences: Iterable[Difference]) -> dict[str
             "versions": dict(outcome.versions),
         },
         "remarks": list(outcome.remarks),
-        "differences": [_difference(trial, one) for one in differences],
+        "differences": [_difference(trial, item) for item in differences],
     }
 
 
-def _column_json(trial: Experiment, n: int, one: ExperimentColumn) -> dict[str, object]:
-    variant, made = one.variant, one.compilation
+def _column_json(trial: Experiment, n: int, column: ExperimentColumn) -> dict[str, object]:
+    variant = column.variant
+    result = column.compilation
+    is_recorded = n == 0
+    origin = "tried" if column in trial.tried else "again"
+    same_code = None
+    if not is_recorded and column.code is not None and trial.recorded.code is not None:
+        same_code = column.code == trial.recorded.code
     return {
-        "label": one.label,
-        "of": "recorded" if n == 0 else "tried" if one in trial.tried else "again",
+        "label": column.label,
+        "of": "recorded" if is_recorded else origin,
         "compiled": variant is not None,
-        "failed": made.failed,
-        "target": (None if variant is None else variant.target) or made.target or None,
+        "failed": result.failed,
+        "target": (None if variant is None else variant.target) or result.target or None,
         "config": {} if variant is None else dict(variant.config),
-        "tool": None if n == 0 else made.tool,
-        "seconds": None if n == 0 else made.seconds,
+        "tool": None if is_recorded else result.tool,
+        "seconds": None if is_recorded else result.seconds,
         "stages": [] if variant is None else [s.value for s in Stage if s in variant.stages],
-        "resources": plain(one.resources),
-        "instructions": one.instructions,
-        "occupancy_percent": one.occupancy,
-        "same_code": None
-        if n == 0 or one.code is None or trial.recorded.code is None
-        else one.code == trial.recorded.code,
-        "messages": plain(made.messages),
+        "resources": to_builtins(column.resources),
+        "instructions": column.instructions,
+        "occupancy_percent": column.occupancy,
+        "same_code": same_code,
+        "messages": to_builtins(result.messages),
     }
 
 
-def _difference(trial: Experiment, one: Difference) -> dict[str, object]:
-    column, compared = one
+def _difference(trial: Experiment, difference: Difference) -> dict[str, object]:
+    column, compared = difference
     value: dict[str, object] = {"column": column.label, "against": trial.base.label}
     value |= {"stage": None, "identical": None, "hunks": [], "resources": [], "explanation": []}
     if isinstance(compared, str):
@@ -409,34 +420,34 @@ def pass_milliseconds(run: PassRun) -> str:
 
 
 def pass_operations(
-    run: PassRun, most: int | None = MAX_OPERATIONS, asked: frozenset[str] = frozenset()
+    run: PassRun, limit: int | None = MAX_OPERATIONS, preferred: frozenset[str] = frozenset()
 ) -> str:
     """``+2 ttg.convert_layout  -1 tt.dot``: those asked for, then the largest changes, first."""
     changes = sorted(
         ((b - a, name) for name, (a, b) in run.operations.items()),
-        key=lambda change: (change[1] not in asked, -abs(change[0]), change[1]),
+        key=lambda change: (change[1] not in preferred, -abs(change[0]), change[1]),
     )
-    said = [f"{difference:+d} {name}" for difference, name in changes[:most]]
-    left = len(changes) - len(said)
-    return "  ".join(said) + (f"  and {left} more" if left else "")
+    texts = [f"{difference:+d} {name}" for difference, name in changes[:limit]]
+    remaining = len(changes) - len(texts)
+    return "  ".join(texts) + (f"  and {remaining} more" if remaining else "")
 
 
-def pass_table(passes: Iterable[PassRun], asked: frozenset[str] = frozenset()) -> Table:
-    """Return a row for each pass; operations ``asked`` for come first."""
+def pass_table(passes: Iterable[PassRun], preferred: frozenset[str] = frozenset()) -> Table:
+    """Return a row for each pass; ``preferred`` operations come first."""
     out = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 1))
     for name in ("#", "stage", "pass", "lines +", "−", "ms", "operations"):
         justify: JustifyMethod = "right" if name in ("#", "lines +", "−", "ms") else "left"
         out.add_column(name, justify=justify, no_wrap=name != "operations")
     for run in passes:
-        came, went = run.lines or (0, 0)
+        added, removed = run.lines or (0, 0)
         out.add_row(
             str(run.number),
             run.stage,
             Text(shown(pass_title(run)), style="" if run.changed else "dim"),
-            Text(str(came or ""), style="green"),
-            Text(str(went or ""), style="red"),
+            Text(str(added or ""), style="green"),
+            Text(str(removed or ""), style="red"),
             pass_milliseconds(run),
-            Text(shown(pass_operations(run, asked=asked) or pass_note(run))),
+            Text(shown(pass_operations(run, preferred=preferred) or pass_note(run))),
         )
     return out
 
@@ -452,20 +463,23 @@ def pass_note(run: PassRun) -> str:
 def pass_json(run: PassRun, hunks: tuple[Hunk, ...] | None) -> dict[str, object]:
     """A pass as JSON; with ``hunks`` it has its texts."""
     changes = run.operations
-    came, went = run.lines or (0, 0)
-    known = run.lines is not None or not run.changed
+    added, removed = run.lines or (0, 0)
+    has_lines = run.lines is not None or not run.changed
     out: dict[str, object] = {
-        **members(run, "number stage language name"),
+        **pick_fields(run, "number stage language name"),
         "argument": run.argument or None,
         "scope": run.scope or None,
-        **members(run, "inside changed finished"),
+        **pick_fields(run, "inside changed finished"),
         "ms": run.milliseconds,
         "timed_by": run.timed_by,
-        "lines": {"added": came, "removed": went} if known else None,
+        "lines": {"added": added, "removed": removed} if has_lines else None,
         "introduced": [name for name, (a, b) in changes.items() if b > a],
         "removed": [name for name, (a, b) in changes.items() if b < a],
-        "operations": plain(changes),
+        "operations": to_builtins(changes),
     }
     if hunks is not None:
-        out |= {**members(run, "before after"), "hunks": [members(h, "op a b") for h in hunks]}
+        out |= {
+            **pick_fields(run, "before after"),
+            "hunks": [pick_fields(h, "op a b") for h in hunks],
+        }
     return out

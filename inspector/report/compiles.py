@@ -8,7 +8,7 @@ from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
-from itertools import accumulate, islice
+from itertools import accumulate, chain, islice
 from math import ceil
 from operator import itemgetter
 from pathlib import PurePath
@@ -22,6 +22,7 @@ from inspector.base.model import (
     EXPORTED,
     FrameCompile,
     GraphBreak,
+    GuardFailure,
     KernelCompile,
     Recording,
     ShapeFact,
@@ -38,7 +39,7 @@ from inspector.base.text import (
 )
 from inspector.report import compile_metrics, ranks
 from inspector.report.compile_metrics import Words
-from inspector.report.jsons import members, plain
+from inspector.report.jsons import pick_fields, to_builtins
 from inspector.report.tables import FAILED, UNKNOWN, padded
 
 Table = Mapping[str, Sequence[str]]
@@ -58,7 +59,7 @@ PARTS = {
 """The parts of the compiler in the order of lowering, and the letter of each in a bar."""
 CLOCK_SECONDS = 0.002
 """Difference between clocks of one process."""
-_BY = {"nvcc": "nvcc", "inductor": "Inductor", "numba.cuda": "numba"}
+_PART_BY_MAKER = {"nvcc": "nvcc", "inductor": "Inductor", "numba.cuda": "numba"}
 
 
 class Stretch(Struct, frozen=True):
@@ -73,12 +74,12 @@ class TimelineRow(Struct, frozen=True):
     """A compile, a kernel that was compiled outside of any, or one that was not compiled, with its
     stretches in order.
 
-    ``within`` says of a kernel that did not compile that its time is also in a compile's row.
+    ``is_nested`` says of a kernel that did not compile that its time is also in a compile's row.
     """
 
-    of: FrameCompile | KernelCompile
+    compilation: FrameCompile | KernelCompile
     stretches: tuple[Stretch, ...]
-    within: bool = False
+    is_nested: bool = False
 
 
 def timeline_rows(rec: Recording, phases: Table) -> list[TimelineRow]:
@@ -87,47 +88,69 @@ def timeline_rows(rec: Recording, phases: Table) -> list[TimelineRow]:
     Each moment of a compile is given to the innermost phase whose part is known. An exact name
     of a phase comes before one with ``*``.
     """
-    known = sorted(
-        (("*" in n, part, n) for part, names in phases.items() for n in names), key=itemgetter(0)
-    )
-    names = {phase.name for one in rec.frame_compiles for phase in one.phases}
-    parts = {
-        name: next((part for _, part, n in known if fnmatchcase(name, n)), None) for name in names
-    }
-    began = sorted((k for k in rec.kernel_compiles if k.began is not None), key=_began)
-    timed = by_key((kernel.process, kernel) for kernel in began)
-    out, busy = [], []
-    for one in rec.frame_compiles:
-        spans = [(p.began, p.began + p.seconds, p.depth, parts[p.name]) for p in one.phases]
-        if one.began is not None and one.seconds is not None:
-            first, last = one.began - CLOCK_SECONDS, one.began + one.seconds + CLOCK_SECONDS
+    parts = _parts_of_phases(rec, phases)
+    timed_kernels = sorted((k for k in rec.kernel_compiles if k.began is not None), key=_start_time)
+    kernels_by_process = by_key((kernel.process, kernel) for kernel in timed_kernels)
+    rows: list[TimelineRow] = []
+    busy: list[tuple[float, float]] = []
+    for frame in rec.frame_compiles:
+        spans: list[Span] = [
+            (p.began, p.began + p.seconds, p.depth, parts[p.name]) for p in frame.phases
+        ]
+        if frame.began is not None and frame.seconds is not None:
+            first = frame.began - CLOCK_SECONDS
+            last = frame.began + frame.seconds + CLOCK_SECONDS
             busy.append((first, last))
-            own = timed.get(one.process, [])
-            deepest = max((p.depth for p in one.phases), default=0)
-            at = bisect_left(own, first, key=_began)
-            for kernel in own[at : bisect_right(own, last, key=_began)]:
-                spans += [(b, e, deepest + n, part) for b, e, n, part in _of_kernel(kernel)]
-        out.append(TimelineRow(one, _innermost(spans)))
-    merged = union(busy)
+            kernels = kernels_by_process.get(frame.process, [])
+            begin = bisect_left(kernels, first, key=_start_time)
+            end = bisect_right(kernels, last, key=_start_time)
+            deepest = max((p.depth for p in frame.phases), default=0)
+            for kernel in kernels[begin:end]:
+                spans += [(b, e, deepest + depth, p) for b, e, depth, p in _kernel_spans(kernel)]
+        rows.append(TimelineRow(frame, _innermost(spans)))
+    frame_intervals = union(busy)
     for kernel in rec.kernel_compiles:
         if kernel.failed is None and (kernel.hit is True or kernel.seconds is None):
             continue
-        at = bisect_right(merged, _began(kernel), key=itemgetter(0)) - 1
-        within = kernel.began is not None and at >= 0 and kernel.began <= merged[at][1]
-        if kernel.failed is not None or not within:
-            out.append(TimelineRow(kernel, _innermost(_of_kernel(kernel)), within))
-    return sorted(out, key=lambda row: (row.of.began is None, row.of.began or 0.0))
+        is_nested = kernel.began is not None and _covers(frame_intervals, kernel.began)
+        if kernel.failed is not None or not is_nested:
+            rows.append(TimelineRow(kernel, _innermost(_kernel_spans(kernel)), is_nested))
+    return sorted(
+        rows, key=lambda row: (row.compilation.began is None, row.compilation.began or 0.0)
+    )
 
 
-def of_all(rows: Iterable[TimelineRow]) -> list[Stretch]:
-    return [s for row in rows if not row.within for s in row.stretches]
+Span = tuple[float, float, int, str | None]
+"""Begin and end in seconds, nesting depth, and part of the compiler."""
+
+
+def _parts_of_phases(rec: Recording, phases: Table) -> dict[str, str | None]:
+    """The part of the compiler of each phase's name in a recording; None if unknown."""
+    patterns = [(pattern, part) for part, names in phases.items() for pattern in names]
+    patterns.sort(key=lambda pair: "*" in pair[0])
+    parts: dict[str, str | None] = {}
+    for phase in chain.from_iterable(frame.phases for frame in rec.frame_compiles):
+        if phase.name not in parts:
+            matches = (part for pattern, part in patterns if fnmatchcase(phase.name, pattern))
+            parts[phase.name] = next(matches, None)
+    return parts
+
+
+def _covers(intervals: Sequence[tuple[float, float]], moment: float) -> bool:
+    """Whether a moment is in one of the ordered intervals."""
+    index = bisect_right(intervals, moment, key=itemgetter(0)) - 1
+    return index >= 0 and moment <= intervals[index][1]
+
+
+def all_stretches(rows: Iterable[TimelineRow]) -> list[Stretch]:
+    return [s for row in rows if not row.is_nested for s in row.stretches]
 
 
 def by_part(stretches: Iterable[Stretch]) -> dict[str, float]:
     """Seconds of each part, in the order of lowering; parts that took none are left out."""
     seconds: dict[str, float] = {}
-    for one in stretches:
-        seconds[one.part] = seconds.get(one.part, 0.0) + one.ended - one.began
+    for stretch in stretches:
+        seconds[stretch.part] = seconds.get(stretch.part, 0.0) + stretch.ended - stretch.began
     return {part: seconds[part] for part in PARTS if part in seconds}
 
 
@@ -152,22 +175,24 @@ def bars(rows: Sequence[TimelineRow], width: int) -> list[str]:
     Time in which nothing was compiled takes no column.
     """
     busy = union((s.began, s.ended) for row in rows for s in row.stretches)
-    before = list(accumulate((ended - began for began, ended in busy), initial=0.0))
+    start_times = list(accumulate((ended - began for began, ended in busy), initial=0.0))
 
     def column(moment: float) -> float:
-        at = bisect_right(busy, moment, key=itemgetter(0)) - 1
-        began, ended = busy[at]
-        return (before[at] + min(moment, ended) - began) / before[-1] * width
+        index = bisect_right(busy, moment, key=itemgetter(0)) - 1
+        began, ended = busy[index]
+        seconds_before = start_times[index] + min(moment, ended) - began
+        return seconds_before / start_times[-1] * width
 
     out = []
     for row in rows:
         cells: list[dict[str, float]] = [{} for _ in range(width)]
-        for one in row.stretches:
-            first, last = column(one.began), column(one.ended)
+        for stretch in row.stretches:
+            first = column(stretch.began)
+            last = column(stretch.ended)
             start = min(int(first), width - 1)
-            for at in range(start, min(width, max(ceil(last), start + 1))):
-                here = min(last, at + 1) - max(first, at)
-                cells[at][one.part] = cells[at].get(one.part, 0.0) + here
+            for place in range(start, min(width, max(ceil(last), start + 1))):
+                overlap = min(last, place + 1) - max(first, place)
+                cells[place][stretch.part] = cells[place].get(stretch.part, 0.0) + overlap
         letters = [PARTS[max(cell, key=cell.__getitem__)] if cell else " " for cell in cells]
         out.append("".join(letters).rstrip())
     return out
@@ -183,9 +208,9 @@ def _innermost(spans: Iterable[tuple[float, float, int, str | None]]) -> tuple[S
     def until(moment: float, part: str) -> None:
         nonlocal now
         if moment > now:
-            before = pieces[-1] if pieces else None
-            if before is not None and before.part == part and before.ended >= now:
-                pieces[-1] = Stretch(before.began, moment, part)
+            previous = pieces[-1] if pieces else None
+            if previous is not None and previous.part == part and previous.ended >= now:
+                pieces[-1] = Stretch(previous.began, moment, part)
             else:
                 pieces.append(Stretch(now, moment, part))
             now = moment
@@ -202,19 +227,19 @@ def _innermost(spans: Iterable[tuple[float, float, int, str | None]]) -> tuple[S
     return tuple(pieces)
 
 
-def _of_kernel(kernel: KernelCompile) -> Iterator[tuple[float, float, int, str]]:
+def _kernel_spans(kernel: KernelCompile) -> Iterator[tuple[float, float, int, str]]:
     """Yield a kernel's compile and, deeper, its assembler: the last of Triton's stages."""
     if kernel.began is None or kernel.seconds is None:
         return
     ended = kernel.began + kernel.seconds
-    yield kernel.began, ended, 1, _BY.get(kernel.compiler, TRITON)
+    yield kernel.began, ended, 1, _PART_BY_MAKER.get(kernel.compiler, TRITON)
     # The stages end where the compile does.
     name, seconds = kernel.steps[-1] if kernel.steps else ("", 0.0)
     if kernel.compiler == "triton" and name == "cubin":
         yield max(ended - seconds, kernel.began), ended, 2, PTXAS
 
 
-def _began(kernel: KernelCompile) -> float:
+def _start_time(kernel: KernelCompile) -> float:
     return kernel.began or 0.0
 
 
@@ -270,8 +295,8 @@ class BreakPlace(Struct, frozen=True):
 
 
 def _total(values: Iterable[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return sum(known) if known else None
+    numbers = [value for value in values if value is not None]
+    return sum(numbers) if numbers else None
 
 
 def resumed_at(function: str) -> tuple[str, int] | None:
@@ -282,39 +307,48 @@ def resumed_at(function: str) -> tuple[str, int] | None:
 
 def break_places(rec: Recording) -> list[BreakPlace]:
     """Graph breaks by their line and reason, in the order in which they were first met."""
-    groups = by_key(
-        ((b.place and (b.place.file, b.place.line), b.reason), (one, b))
-        for one in rec.frame_compiles
-        for b in one.breaks
+    groups: dict[object, list[tuple[FrameCompile, GraphBreak]]] = {}
+    for frame in rec.frame_compiles:
+        for graph_break in frame.breaks:
+            place = graph_break.place
+            line = place and (place.file, place.line)
+            groups.setdefault((line, graph_break.reason), []).append((frame, graph_break))
+    starts = ((resumed_at(frame.function), frame) for frame in rec.frame_compiles)
+    resumed = [(start[1], frame) for start, frame in starts if start is not None]
+    return [_break_place(group, resumed) for group in groups.values()]
+
+
+def _break_place(
+    group: Sequence[tuple[FrameCompile, GraphBreak]],
+    all_resumed: Iterable[tuple[int, FrameCompile]],
+) -> BreakPlace:
+    """The breaks of one line, with the compiles that resume at a line of their stacks.
+
+    ``all_resumed`` are all compiles of functions that Dynamo made, each with its first line.
+    """
+    breaks = [graph_break for _, graph_break in group]
+    lines = {(f.file, f.line) for graph_break in breaks for f in graph_break.stack}
+    resumed = [frame for line, frame in all_resumed if (frame.file, line) in lines]
+    return BreakPlace(
+        breaks[0],
+        len(breaks),
+        list(dict.fromkeys(frame.id for frame, _ in group)),
+        list(dict.fromkeys(frame.id for frame in resumed)),
+        _total(graph_break.lost_seconds for graph_break in breaks),
+        _total(frame.seconds for frame in resumed),
     )
-    resumed = [(go[1], one) for one in rec.frame_compiles if (go := resumed_at(one.function))]
-    out = []
-    for group in groups.values():
-        lines = {(f.file, f.line) for _, b in group for f in b.stack}
-        after = [one for line, one in resumed if (one.file, line) in lines]
-        out.append(
-            BreakPlace(
-                group[0][1],
-                len(group),
-                list(dict.fromkeys(one.id for one, _ in group)),
-                list(dict.fromkeys(one.id for one in after)),
-                _total(graph_break.lost_seconds for _, graph_break in group),
-                _total(one.seconds for one in after),
-            )
-        )
-    return out
 
 
 def recompiles(rec: Recording) -> list[FrameCompile]:
     """Compiles of what had been compiled before, in order."""
-    return [one for one in rec.frame_compiles if one.failures]
+    return [frame for frame in rec.frame_compiles if frame.failures]
 
 
 def lookups(rec: Recording) -> dict[str, Counter[str]]:
     """Count lookups of each cache by outcome; Triton's by distinct kernels."""
     out: dict[str, Counter[str]] = {}
-    for one in rec.frame_compiles:
-        for lookup in one.caches:
+    for frame in rec.frame_compiles:
+        for lookup in frame.caches:
             out.setdefault(lookup.cache, Counter())[lookup.outcome] += 1
     for kernel in _distinct(rec.kernel_compiles):
         if kernel.compiler == "triton" and kernel.hit is not None:
@@ -322,20 +356,20 @@ def lookups(rec: Recording) -> dict[str, Counter[str]]:
     return out
 
 
-def uncompiled(rec: Recording) -> list[FrameCompile | KernelCompile]:
+def failed_compiles(rec: Recording) -> list[FrameCompile | KernelCompile]:
     """Compiles of which nothing came: of functions first, then of kernels, graphs and builds."""
-    frames = [one for one in rec.frame_compiles if one.failed]
-    return [*frames, *(one for one in rec.kernel_compiles if one.failed)]
+    frames = [compilation for compilation in rec.frame_compiles if compilation.failed]
+    return [*frames, *(compilation for compilation in rec.kernel_compiles if compilation.failed)]
 
 
-def failed_seconds(bad: Sequence[FrameCompile | KernelCompile]) -> float | None:
+def failed_seconds(compilations: Sequence[FrameCompile | KernelCompile]) -> float | None:
     """Return the wall time of failed compiles; None if one's is unknown."""
     spans = [
-        (one.began, one.began + one.seconds)
-        for one in bad
-        if one.began is not None and one.seconds is not None
+        (compilation.began, compilation.began + compilation.seconds)
+        for compilation in compilations
+        if compilation.began is not None and compilation.seconds is not None
     ]
-    return length(spans) if len(spans) == len(bad) else None
+    return length(spans) if len(spans) == len(compilations) else None
 
 
 def _distinct(kernels: Iterable[KernelCompile]) -> list[KernelCompile]:
@@ -351,7 +385,7 @@ def _distinct(kernels: Iterable[KernelCompile]) -> list[KernelCompile]:
 # -- for people -----------------------------------------------------------------------------------
 
 
-def none_known(rec: Recording) -> str | None:
+def why_empty(rec: Recording) -> str | None:
     """Why there is nothing to say of compiles; None if there is."""
     if rec.frame_compiles or any(k.seconds is not None or k.failed for k in rec.kernel_compiles):
         return None
@@ -368,61 +402,100 @@ def lines(rec: Recording, phases: Table, figures: Words, width: int) -> Iterator
     rank_of: dict[int | None, str] = {n: r.name for r in ranks.ranks(rec) for n in r.processes}
     yield from timeline(rows, width, rank_of)
     yield from map(CompileLine, _caches(rec))
-    between = (
-        CompileLine(text, getattr(one, "place", None), getattr(one, "kernel", None))
-        for text, one in ranks.lines(rec)
+    parts = (
+        _rank_lines(rec),
+        tuner_choices(rec),
+        breaks(rec),
+        recompile_lines(rec),
+        shapes(rec),
+        metrics(rec, figures),
+        failure_lines(rec),
     )
-    parts = (choices(rec), breaks(rec), recompiled(rec), shapes(rec))
-    for part in (between, *parts, metrics(rec, figures), failed(rec)):
-        if told := list(part):
-            yield from (CompileLine(Text()), *told)
+    for part in parts:
+        part_lines = list(part)
+        if part_lines:
+            yield from (CompileLine(Text()), *part_lines)
+
+
+def _rank_lines(rec: Recording) -> Iterator[CompileLine]:
+    """What ranks compiled differently."""
+    for text, difference in ranks.lines(rec):
+        if difference is None:
+            yield CompileLine(text)
+        else:
+            yield CompileLine(text, difference.place, difference.kernel)
 
 
 def summary(rec: Recording, rows: Sequence[TimelineRow]) -> Iterator[Text]:
     """Yield a line of counts and one of compile times by part."""
-    frames = rec.frame_compiles
-    exported = [one for one in frames if one.id == EXPORTED and one.figures and not one.failed]
-    whole = [one for one in frames if one.id != EXPORTED and not one.failed]
-    functions = {(one.file, one.line, one.function) for one in whole}
+    parts = [*_frame_counts(rec), *_kernel_counts(rec)]
+    failed = failed_compiles(rec)
+    if failed:
+        lost = failed_seconds(failed)
+        duration = "" if lost is None else f" in {seconds(lost)}"
+        parts.append(f"{plural(len(failed), 'compile')} failed{duration}")
+    if parts:
+        yield Text(" · ".join(parts), "bold")
+    shares = by_part(all_stretches(rows))
+    if shares:
+        yield _shares_text(rows, shares, bool(failed))
+
+
+def _frame_counts(rec: Recording) -> list[str]:
+    """How many functions and programs were compiled, graph breaks and recompiles."""
+    frames = [frame for frame in rec.frame_compiles if frame.id != EXPORTED]
+    exported = [
+        frame
+        for frame in rec.frame_compiles
+        if frame.id == EXPORTED and frame.figures and not frame.failed
+    ]
+    compiled = [frame for frame in frames if not frame.failed]
     parts = []
-    if whole:
-        often = f" {len(whole)} times" if len(whole) != len(functions) else ""
-        several = ranks.ranks(rec)
-        by_ranks = f" by {plural(len(several), 'rank')}" if several else ""
+    if compiled:
+        functions = {(frame.file, frame.line, frame.function) for frame in compiled}
+        often = f" {len(compiled)} times" if len(compiled) != len(functions) else ""
+        rank_count = len(ranks.ranks(rec))
+        by_ranks = f" by {plural(rank_count, 'rank')}" if rank_count else ""
         parts.append(f"{plural(len(functions), 'function')} compiled{often}{by_ranks}")
     if exported:
         parts.append(f"{plural(len(exported), 'exported program')}")
-    if any(one.id != EXPORTED for one in frames):
-        count = sum(len(one.breaks) for one in frames)
+    if frames:
+        count = sum(len(frame.breaks) for frame in rec.frame_compiles)
         parts += [plural(count, "graph break"), plural(len(recompiles(rec)), "recompile")]
-    for by, noun, how in MAKERS:
-        made = [k for k in rec.kernel_compiles if k.compiler == by and k.failed is None]
-        if by == "triton":
-            made = [k for k in _distinct(made) if k.hit is False and k.seconds is not None]
-        if made:
-            took = seconds(sum(k.seconds or 0 for k in made))
-            ptxas = [s for k in made for name, s in k.steps if name == "cubin" and by == "triton"]
-            of_it = f", ptxas {seconds(sum(ptxas))} of them" if ptxas else ""
-            parts.append(f"{plural(len(made), noun)} {how} in {took}{of_it}")
-    if bad := uncompiled(rec):
-        lost = failed_seconds(bad)
-        took = "" if lost is None else f" in {seconds(lost)}"
-        parts.append(f"{plural(len(bad), 'compile')} failed{took}")
-    if parts:
-        yield Text(" · ".join(parts), "bold")
-    if shares := by_part(of_all(rows)):
-        wall = length((s.began, s.ended) for row in rows for s in row.stretches)
-        also = ", the failed ones included" if bad else ""
-        # What processes compile side by side takes no longer, but each its own time.
-        over = sum(shares.values())
-        beside = f", {seconds(over)} over all processes" if over > PARALLEL_RATIO * wall else ""
-        text = Text(f"{seconds(wall)} of compiling{also}{beside}: ")
-        for n, (part, took_seconds) in enumerate(shares.items()):
-            letter = PARTS[part]
-            text.append(" · " if n else "")
-            text.append(letter, f"bold {COLOURS[letter]}")
-            text.append(f" {part} {seconds(took_seconds)}")
-        yield text
+    return parts
+
+
+def _kernel_counts(rec: Recording) -> Iterator[str]:
+    """How many kernels each maker compiled, and how long they took."""
+    for maker, noun, verb in MAKERS:
+        kernels = [k for k in rec.kernel_compiles if k.compiler == maker and k.failed is None]
+        ptxas_seconds: list[float] = []
+        if maker == "triton":
+            kernels = [k for k in _distinct(kernels) if k.hit is False and k.seconds is not None]
+            steps = chain.from_iterable(kernel.steps for kernel in kernels)
+            ptxas_seconds = [duration for name, duration in steps if name == "cubin"]
+        if kernels:
+            total = seconds(sum(kernel.seconds or 0 for kernel in kernels))
+            ptxas = f", ptxas {seconds(sum(ptxas_seconds))} of them" if ptxas_seconds else ""
+            yield f"{plural(len(kernels), noun)} {verb} in {total}{ptxas}"
+
+
+def _shares_text(
+    rows: Sequence[TimelineRow], shares: Mapping[str, float], has_failed: bool
+) -> Text:
+    """Seconds of compiling, and of each part of the compiler."""
+    wall = length((s.began, s.ended) for row in rows for s in row.stretches)
+    failed = ", the failed ones included" if has_failed else ""
+    # What processes compile side by side takes no longer, but each its own time.
+    total = sum(shares.values())
+    processes = f", {seconds(total)} over all processes" if total > PARALLEL_RATIO * wall else ""
+    text = Text(f"{seconds(wall)} of compiling{failed}{processes}: ")
+    for n, (part, part_seconds) in enumerate(shares.items()):
+        letter = PARTS[part]
+        text.append(" · " if n else "")
+        text.append(letter, f"bold {COLOURS[letter]}")
+        text.append(f" {part} {seconds(part_seconds)}")
+    return text
 
 
 def timeline(
@@ -433,88 +506,99 @@ def timeline(
     ``rank_of`` has the names of processes' ranks, where there are several.
     """
     names = {process: f"{shown(name)}  " for process, name in rank_of.items()}
-    labels = [names.get(row.of.process, "") + _label(row) for row in rows]
+    labels = [names.get(row.compilation.process, "") + _label(row) for row in rows]
     counts = Counter(labels)
     for n, row in enumerate(rows):
-        if isinstance(row.of, KernelCompile) and row.of.hash and counts[labels[n]] > 1:
-            labels[n] += f" {shown(row.of.hash[:IDENT_DIGITS])}"
-    wide = min(max((cell_len(label) for label in labels), default=0), MAX_LABEL, width // 2)
-    room = width - wide - 11
+        if (
+            isinstance(row.compilation, KernelCompile)
+            and row.compilation.hash
+            and counts[labels[n]] > 1
+        ):
+            labels[n] += f" {shown(row.compilation.hash[:IDENT_DIGITS])}"
+    label_width = min(max((cell_len(label) for label in labels), default=0), MAX_LABEL, width // 2)
+    room = width - label_width - 11
     drawn = bars(rows, room) if room >= MIN_BAR else [""] * len(rows)
     for row, label, bar in zip(rows, labels, drawn, strict=True):
-        one = row.of
-        took = UNKNOWN if one.seconds is None else seconds(one.seconds)
-        text = Text(padded(label, wide), "bold red" if one.failed else "")
-        text.append(f" {took:>8}  ", "")
+        compilation = row.compilation
+        duration = UNKNOWN if compilation.seconds is None else seconds(compilation.seconds)
+        text = Text(padded(label, label_width), "bold red" if compilation.failed else "")
+        text.append(f" {duration:>8}  ", "")
         for letter in bar:
             text.append(letter, f"{COLOURS[letter]} reverse" if letter != " " else "")
         text.no_wrap = True
         text.rstrip()
-        yield CompileLine(text, _begins(one), getattr(one, "hash", None))
+        yield CompileLine(text, _first_line(compilation), getattr(compilation, "hash", None))
 
 
-def _begins(one: FrameCompile | KernelCompile) -> UserFrame | None:
+def _first_line(compilation: FrameCompile | KernelCompile) -> UserFrame | None:
     """Where a compile's function begins, or goes on after a break; a kernel's place."""
-    if isinstance(one, KernelCompile):
-        return one.place
-    resumed = resumed_at(one.function)
-    line = resumed[1] if resumed is not None else one.line
-    return UserFrame(one.file, line, one.function) if one.file and line else None
+    if isinstance(compilation, KernelCompile):
+        return compilation.place
+    resumed = resumed_at(compilation.function)
+    line = resumed[1] if resumed is not None else compilation.line
+    return (
+        UserFrame(compilation.file, line, compilation.function)
+        if compilation.file and line
+        else None
+    )
 
 
 def _label(row: TimelineRow) -> str:
-    of = row.of
-    if isinstance(of, FrameCompile):
-        mark = (" ↻" if of.failures else "") + (FAILED if of.failed else "")
-        way = "" if of.direction == "forward" else f" ({of.direction})"
-        return f"{shown(of.id)}{mark} {called(of)}{way}"
-    mark = f"{FAILED.strip()} " if of.failed else ""
-    return ("  " if row.within else "") + mark + _named(of)
+    compilation = row.compilation
+    if isinstance(compilation, FrameCompile):
+        mark = (" ↻" if compilation.failures else "") + (FAILED if compilation.failed else "")
+        way = "" if compilation.direction == "forward" else f" ({compilation.direction})"
+        return f"{shown(compilation.id)}{mark} {function_text(compilation)}{way}"
+    mark = f"{FAILED.strip()} " if compilation.failed else ""
+    return ("  " if row.is_nested else "") + mark + _kernel_text(compilation)
 
 
-def _named(kernel: KernelCompile) -> str:
+def _kernel_text(kernel: KernelCompile) -> str:
     """A kernel, graph or build with whose work it was: ``triton add``."""
     return f"{kernel.compiler} {shown(PurePath(kernel.name).name)}"
 
 
-def called(one: FrameCompile) -> str:
+def function_text(frame: FrameCompile) -> str:
     """A compile's function and where it stands: ``f  model.py:3``."""
-    resumed = resumed_at(one.function)
-    name = f"{resumed[0]}, resumed" if resumed is not None else one.function
-    where = _where(one.file, resumed[1] if resumed is not None else one.line)
-    return shown(f"{name}  {where}".strip()) or UNKNOWN
+    resumed = resumed_at(frame.function)
+    name = f"{resumed[0]}, resumed" if resumed is not None else frame.function
+    location = _location(frame.file, resumed[1] if resumed is not None else frame.line)
+    return shown(f"{name}  {location}".strip()) or UNKNOWN
 
 
-def _where(file: str, line: int | None) -> str:
+def _location(file: str, line: int | None) -> str:
     name = PurePath(file).name
     return name if line is None else f"{name}:{line}"
 
 
 def _caches(rec: Recording) -> Iterator[Text]:
-    counts, said = lookups(rec), []
-    for cache in (cache for cache in CACHES if cache in counts):
-        each = (f"{n} {word_for(n, outcome)}" for outcome, n in sorted(counts[cache].items()))
-        said.append(f"{CACHES[cache]} {', '.join(each)}")
-    if said:
-        yield Text("caches: " + " · ".join(map(shown, said)))
-    looked = (lookup for one in rec.frame_compiles for lookup in one.caches if lookup.reason)
-    for reason, cache in {lookup.reason: lookup.cache for lookup in looked}.items():
+    counts = lookups(rec)
+    texts = []
+    for cache, name in CACHES.items():
+        if cache in counts:
+            outcomes = (f"{n} {word_for(n, word)}" for word, n in sorted(counts[cache].items()))
+            texts.append(f"{name} {', '.join(outcomes)}")
+    if texts:
+        yield Text("caches: " + " · ".join(map(shown, texts)))
+    all_lookups = chain.from_iterable(frame.caches for frame in rec.frame_compiles)
+    unasked = {lookup.reason: lookup.cache for lookup in all_lookups if lookup.reason}
+    for reason, cache in unasked.items():
         yield Text(shown(f"  {CACHES.get(cache, cache)} was not asked: {reason}"))
 
 
-def choices(rec: Recording) -> Iterator[CompileLine]:
+def tuner_choices(rec: Recording) -> Iterator[CompileLine]:
     """What max-autotune chose for each operation, of how many, and whose time that is."""
-    told = [
-        CompileLine(
-            Text(shown(f"  {k.name}: {choice_words.choice_text(t)}; {choice_words.candidates(t)}")),
-            kernel=k.id,
-        )
-        for k in rec.kernels
-        for t in k.autotune
-        if t.operation is not None
-    ]
-    if told:
-        yield from (CompileLine(Text("max-autotune", "bold cyan")), *told)
+    is_first = True
+    for kernel in rec.kernels:
+        for tuning in kernel.autotune:
+            if tuning.operation is None:
+                continue
+            if is_first:
+                yield CompileLine(Text("max-autotune", "bold cyan"))
+                is_first = False
+            choice = choice_words.choice_text(tuning)
+            text = f"  {kernel.name}: {choice}; {choice_words.candidates(tuning)}"
+            yield CompileLine(Text(shown(text)), kernel=kernel.id)
 
 
 def breaks(rec: Recording) -> Iterator[CompileLine]:
@@ -525,79 +609,102 @@ def breaks(rec: Recording) -> Iterator[CompileLine]:
         several = f" in {plural(len(places), 'place')}" if len(places) != count else ""
         yield CompileLine(Text(f"{plural(count, 'graph break')}{several}", "bold cyan"))
     for place in places:
-        first = place.first
-        often = f"  {place.count}×" if place.count > 1 else ""
-        at, line = first.place, "a line that torch did not name"
-        if at is not None:
-            inside = f" in {at.function}" if at.function else ""
-            line = f"{at.file}:{at.line}{inside}" + (f"  {at.code}" if at.code else "")
-        told = [Text.assemble("  ", (shown(line), "bold"), often)]
-        told.append(Text(f"    {shown(first.reason)}"))
-        if first.explanation:
-            told.append(Text(f"    {shown(first.explanation)}", "dim"))
-        told += [Text(f"    hint: {shown(hint)}", "dim") for hint in first.hints]
-        costs = [f"in {', '.join(place.compiles)}"]
-        if place.lost_seconds is not None:
-            costs.append(f"{seconds(place.lost_seconds)} of tracing were repeated because of it")
-        if place.resumed:
-            took = "" if place.resumed_seconds is None else f", {seconds(place.resumed_seconds)}"
-            costs.append(f"what follows is compiled on its own: {', '.join(place.resumed)}{took}")
-        told.append(Text(f"    {shown('; '.join(costs))}"))
-        if len(first.stack) > 1:
-            steps = " → ".join(f"{_where(f.file, f.line)} in {f.function}" for f in first.stack)
-            told.append(Text(f"    called by: {shown(steps)}"))
-        yield from (CompileLine(text, first.place) for text in told)
+        for text in _break_texts(place):
+            yield CompileLine(text, place.first.place)
 
 
-def recompiled(rec: Recording) -> Iterator[CompileLine]:
+def _break_texts(break_place: BreakPlace) -> Iterator[Text]:
+    """Where a graph was broken, why, torch's hints, the costs, and the stack."""
+    first = break_place.first
+    often = f"  {break_place.count}×" if break_place.count > 1 else ""
+    yield Text.assemble("  ", (shown(_source_line(first.place)), "bold"), often)
+    yield Text(f"    {shown(first.reason)}")
+    if first.explanation:
+        yield Text(f"    {shown(first.explanation)}", "dim")
+    for hint in first.hints:
+        yield Text(f"    hint: {shown(hint)}", "dim")
+    costs = [f"in {', '.join(break_place.compiles)}"]
+    if break_place.lost_seconds is not None:
+        costs.append(f"{seconds(break_place.lost_seconds)} of tracing were repeated because of it")
+    if break_place.resumed:
+        names = ", ".join(break_place.resumed)
+        resumed = break_place.resumed_seconds
+        duration = "" if resumed is None else f", {seconds(resumed)}"
+        costs.append(f"what follows is compiled on its own: {names}{duration}")
+    yield Text(f"    {shown('; '.join(costs))}")
+    if len(first.stack) > 1:
+        steps = " → ".join(f"{_location(f.file, f.line)} in {f.function}" for f in first.stack)
+        yield Text(f"    called by: {shown(steps)}")
+
+
+def _source_line(place: UserFrame | None) -> str:
+    """``/x/model.py:3 in forward  y = x + 1``."""
+    if place is None:
+        return "a line that torch did not name"
+    function = f" in {place.function}" if place.function else ""
+    code = f"  {place.code}" if place.code else ""
+    return f"{place.file}:{place.line}{function}{code}"
+
+
+def recompile_lines(rec: Recording) -> Iterator[CompileLine]:
     """Each recompile: what it cost, and the guards that failed, in torch's words."""
-    again = recompiles(rec)
-    if again:
-        took = _total(one.seconds for one in again)
-        cost = f", {seconds(took)}" if took is not None else ""
-        yield CompileLine(Text(f"{plural(len(again), 'recompile')}{cost}", "bold cyan"))
-    for one in again:
-        cost = UNKNOWN if one.seconds is None else seconds(one.seconds)
-        head = Text.assemble(f"  {shown(one.id)} ", (called(one), "bold"), f"  {cost}")
-        yield CompileLine(head, _begins(one))
-        hints: set[str] = set()
-        for failure in one.failures:
-            of = f" (guard of {failure.compile})" if failure.compile else ""
-            code = f"  {failure.code}" if failure.code else ""
-            said = f"{failure.guard}{of}{_at(failure.stack) or code}"
-            place = failure.stack[-1] if failure.stack else _begins(one)
-            # Torch's comment names the end of its file's path.
-            file, _, line = failure.place.partition(" in ")[0].rpartition(":")
-            made = file and one.file.endswith(file) and line.isdecimal() and len(line) < 10
-            if made and not failure.stack:
-                place = UserFrame(one.file, int(line), one.function, failure.code)
-            yield CompileLine(Text(f"    {shown(said)}"), place)
+    compiles = recompiles(rec)
+    if compiles:
+        total = _total(frame.seconds for frame in compiles)
+        cost = f", {seconds(total)}" if total is not None else ""
+        yield CompileLine(Text(f"{plural(len(compiles), 'recompile')}{cost}", "bold cyan"))
+    for frame in compiles:
+        cost = UNKNOWN if frame.seconds is None else seconds(frame.seconds)
+        head = Text.assemble(f"  {shown(frame.id)} ", (function_text(frame), "bold"), f"  {cost}")
+        yield CompileLine(head, _first_line(frame))
+        printed_hints: set[str] = set()
+        for failure in frame.failures:
+            place = _failure_place(frame, failure)
+            yield CompileLine(Text(f"    {shown(_failure_text(failure))}"), place)
             for hint in failure.hints:
-                if hint not in hints:
-                    hints.add(hint)
+                if hint not in printed_hints:
+                    printed_hints.add(hint)
                     yield CompileLine(Text(f"      hint: {shown(hint)}", "dim"), place)
 
 
-def _at(stack: Sequence[UserFrame]) -> str:
+def _failure_text(failure: GuardFailure) -> str:
+    """A guard that failed, the compile that it is of, and the line that it was made for."""
+    guard_of = f" (guard of {failure.compile})" if failure.compile else ""
+    code = f"  {failure.code}" if failure.code else ""
+    return f"{failure.guard}{guard_of}{_frame_text(failure.stack) or code}"
+
+
+def _failure_place(frame: FrameCompile, failure: GuardFailure) -> UserFrame | None:
+    """The line that a failed guard was made for, else the first line of the function."""
+    if failure.stack:
+        return failure.stack[-1]
+    # Torch's comment names the end of its file's path.
+    file, _, line = failure.place.partition(" in ")[0].rpartition(":")
+    if file and frame.file.endswith(file) and line.isdecimal() and len(line) < 10:
+        return UserFrame(frame.file, int(line), frame.function, failure.code)
+    return _first_line(frame)
+
+
+def _frame_text(stack: Sequence[UserFrame]) -> str:
     """``  model.py:3: y = x + 1``; "" without frames."""
-    return f"  {_where(stack[-1].file, stack[-1].line)}: {stack[-1].code}" if stack else ""
+    return f"  {_location(stack[-1].file, stack[-1].line)}: {stack[-1].code}" if stack else ""
 
 
 def shapes(rec: Recording) -> Iterator[CompileLine]:
     """Which sizes became symbols, and what made them static again, by function."""
-    told: dict[str, UserFrame | None] = {}
-    for one in rec.frame_compiles:
-        for fact in one.shapes:
-            if said := _fact(fact):
-                place = fact.stack[-1] if fact.stack else _begins(one)
-                told.setdefault(f"  {one.id} {called(one)}: {said}", place)
-    if told:
+    places: dict[str, UserFrame | None] = {}
+    for frame in rec.frame_compiles:
+        for fact in frame.shapes:
+            if text := _shape_text(fact):
+                place = fact.stack[-1] if fact.stack else _first_line(frame)
+                places.setdefault(f"  {frame.id} {function_text(frame)}: {text}", place)
+    if places:
         yield CompileLine(Text("dynamic shapes", "bold cyan"))
-    yield from (CompileLine(Text(shown(line)), place) for line, place in told.items())
+    yield from (CompileLine(Text(shown(line)), place) for line, place in places.items())
 
 
-def _fact(fact: ShapeFact) -> str:
-    place = _at(fact.stack)
+def _shape_text(fact: ShapeFact) -> str:
+    place = _frame_text(fact.stack)
     source = fact.source or ""
     if fact.kind == "dynamic":
         return f"{source} is dynamic from here: {fact.reason or 'it changed'}{place}"
@@ -625,20 +732,24 @@ def metrics(rec: Recording, words: Words) -> Iterator[CompileLine]:
             yield CompileLine(Text("torch's figures", "bold cyan"))
             is_first = False
         way = "" if compiled.direction == "forward" else f" ({compiled.direction})"
-        head = Text.assemble(f"  {shown(compiled.id)} ", (called(compiled), "bold"), way)
-        yield from (CompileLine(text, _begins(compiled)) for text in (head, *rows))
+        head = Text.assemble(f"  {shown(compiled.id)} ", (function_text(compiled), "bold"), way)
+        yield from (CompileLine(text, _first_line(compiled)) for text in (head, *rows))
 
 
-def failed(rec: Recording) -> Iterator[CompileLine]:
+def failure_lines(rec: Recording) -> Iterator[CompileLine]:
     """Compiles of which nothing came, each with the first line of its error."""
-    bad = uncompiled(rec)
-    if bad:
+    compilations = failed_compiles(rec)
+    if compilations:
         yield CompileLine(Text("not compiled", "bold cyan"))
-    for one in bad:
-        first = shown(first_error(one.failed or ""))
-        name = _named(one) if isinstance(one, KernelCompile) else f"{shown(one.id)} {called(one)}"
-        after = "" if one.seconds is None else f" after {seconds(one.seconds)}"
-        yield CompileLine(Text(f"  {name} failed{after}: {first}"), _begins(one))
+    for compilation in compilations:
+        first = shown(first_error(compilation.failed or ""))
+        name = (
+            _kernel_text(compilation)
+            if isinstance(compilation, KernelCompile)
+            else f"{shown(compilation.id)} {function_text(compilation)}"
+        )
+        duration = "" if compilation.seconds is None else f" after {seconds(compilation.seconds)}"
+        yield CompileLine(Text(f"  {name} failed{duration}: {first}"), _first_line(compilation))
 
 
 # -- JSON -----------------------------------------------------------------------------------------
@@ -646,69 +757,79 @@ def failed(rec: Recording) -> Iterator[CompileLine]:
 
 def document(rec: Recording, phases: Table) -> dict[str, object]:
     rows = timeline_rows(rec, phases)
-    stretches = {id(row.of): row.stretches for row in rows}
-    everything = of_all(rows)
-    bad = uncompiled(rec)
+    stretches = {id(row.compilation): row.stretches for row in rows}
+    everything = all_stretches(rows)
+    failed = failed_compiles(rec)
     return {
         "seconds": length((s.began, s.ended) for s in everything) if everything else None,
         "phases": by_part(everything),
-        "compiles": [
-            {
-                **members(one, "id direction process function"),
-                "file": one.file or None,
-                **members(one, "line began seconds"),
-                "parts": by_part(stretches.get(id(one), ())),
-                "phases": plain(one.phases),
-                "stack": list(map(_frame, one.stack)),
-                "breaks": len(one.breaks),
-                "failures": [
-                    members(f)
-                    | {"code": f.code or None, "place": f.place or None}
-                    | {"stack": list(map(_frame, f.stack))}
-                    for f in one.failures
-                ],
-                "guards": one.guard_count,
-                "caches": plain(one.caches),
-                "shapes": [members(s) | {"stack": list(map(_frame, s.stack))} for s in one.shapes],
-                **members(one, "failed figures"),
-            }
-            for one in rec.frame_compiles
-        ],
-        "breaks": [
-            {
-                "place": _frame(place.first.place),
-                "reason": place.first.reason,
-                "explanation": place.first.explanation or None,
-                "hints": list(place.first.hints),
-                **members(place, "count compiles"),
-                "stack": list(map(_frame, place.first.stack)),
-                **members(place, "resumed lost_seconds resumed_seconds"),
-                "text": place.first.text,
-            }
-            for place in break_places(rec)
-        ],
-        "recompiles": [one.id for one in recompiles(rec)],
+        "compiles": [_compile_json(f, stretches.get(id(f), ())) for f in rec.frame_compiles],
+        "breaks": [_break_json(place) for place in break_places(rec)],
+        "recompiles": [frame.id for frame in recompiles(rec)],
         "caches": {cache: dict(counts) for cache, counts in lookups(rec).items()},
-        "kernels": [
-            {
-                "name": k.name,
-                "by": k.compiler,
-                **members(k, "began seconds"),
-                "steps": [{"name": name, "seconds": took} for name, took in k.steps],
-                "cache_hit": k.hit,
-                **members(k, "hash process failed"),
-                "place": _frame(k.place),
-            }
-            for k in rec.kernel_compiles
-        ],
-        "failed": {"count": len(bad), "seconds": failed_seconds(bad)},
+        "kernels": [_kernel_compile_json(kernel) for kernel in rec.kernel_compiles],
+        "failed": {"count": len(failed), "seconds": failed_seconds(failed)},
     }
 
 
-def _frame(frame: UserFrame | None) -> dict[str, object] | None:
+def _compile_json(frame: FrameCompile, stretches: Iterable[Stretch]) -> dict[str, object]:
+    return {
+        **pick_fields(frame, "id direction process function"),
+        "file": frame.file or None,
+        **pick_fields(frame, "line began seconds"),
+        "parts": by_part(stretches),
+        "phases": to_builtins(frame.phases),
+        "stack": _stack_json(frame.stack),
+        "breaks": len(frame.breaks),
+        "failures": [
+            pick_fields(failure)
+            | {"code": failure.code or None, "place": failure.place or None}
+            | {"stack": _stack_json(failure.stack)}
+            for failure in frame.failures
+        ],
+        "guards": frame.guard_count,
+        "caches": to_builtins(frame.caches),
+        "shapes": [
+            pick_fields(shape) | {"stack": _stack_json(shape.stack)} for shape in frame.shapes
+        ],
+        **pick_fields(frame, "failed figures"),
+    }
+
+
+def _break_json(place: BreakPlace) -> dict[str, object]:
+    first = place.first
+    return {
+        "place": _frame_json(first.place),
+        "reason": first.reason,
+        "explanation": first.explanation or None,
+        "hints": list(first.hints),
+        **pick_fields(place, "count compiles"),
+        "stack": _stack_json(first.stack),
+        **pick_fields(place, "resumed lost_seconds resumed_seconds"),
+        "text": first.text,
+    }
+
+
+def _kernel_compile_json(kernel: KernelCompile) -> dict[str, object]:
+    return {
+        "name": kernel.name,
+        "by": kernel.compiler,
+        **pick_fields(kernel, "began seconds"),
+        "steps": [{"name": name, "seconds": duration} for name, duration in kernel.steps],
+        "cache_hit": kernel.hit,
+        **pick_fields(kernel, "hash process failed"),
+        "place": _frame_json(kernel.place),
+    }
+
+
+def _stack_json(frames: Iterable[UserFrame]) -> list[dict[str, object] | None]:
+    return [_frame_json(frame) for frame in frames]
+
+
+def _frame_json(frame: UserFrame | None) -> dict[str, object] | None:
     if frame is None:
         return None
-    return members(frame) | {"function": frame.function or None, "code": frame.code or None}
+    return pick_fields(frame) | {"function": frame.function or None, "code": frame.code or None}
 
 
 MAX_GUARDS = 10_000
@@ -734,28 +855,29 @@ def guards_in(text: str) -> list[Guard]:
     return [Guard(row[1], *guard_parts(row.string[row.end() :])) for row in rows]
 
 
-def guard_lines(told: Iterable[tuple[FrameCompile, list[Guard]]]) -> Iterator[Text]:
+def guard_lines(guards_by_compile: Iterable[tuple[FrameCompile, list[Guard]]]) -> Iterator[Text]:
     """Each compile with its guards, those that the program's lines made first."""
-    for one, guards in told:
+    for frame, guards in guards_by_compile:
         counts = Counter(guard.kind for guard in guards)
-        many = ", ".join(f"{n} {kind}" for kind, n in counts.most_common())
-        count = f"  {plural(len(guards), 'guard')}: {many}" if guards else "  no guards"
-        yield Text.assemble(f"{shown(one.id)} ", (called(one), "bold"), count)
+        kinds = ", ".join(f"{n} {kind}" for kind, n in counts.most_common())
+        count = f"  {plural(len(guards), 'guard')}: {kinds}" if guards else "  no guards"
+        yield Text.assemble(f"{shown(frame.id)} ", (function_text(frame), "bold"), count)
         for guard in sorted(guards, key=lambda guard: not guard.code):
             made_by = "".join(f"  {shown(part)}" for part in (guard.code, guard.place) if part)
             yield Text.assemble(f"  {guard.kind:<16} {shown(guard.expression)}", (made_by, "dim"))
             yield from (Text(f"    hint: {shown(hint)}", "dim") for hint in guard.hints)
 
 
-def guards_json(one: FrameCompile, guards: list[Guard]) -> dict[str, object]:
+def guards_json(frame: FrameCompile, guards: list[Guard]) -> dict[str, object]:
     """The guards of a compile as ``list --guards --json`` has them."""
     return {
-        "compile": one.id,
-        **members(one, "direction process function"),
-        "file": one.file or None,
-        "line": one.line,
+        "compile": frame.id,
+        **pick_fields(frame, "direction process function"),
+        "file": frame.file or None,
+        "line": frame.line,
         "guards": [
-            members(g, "kind expression hints") | {"code": g.code or None, "place": g.place or None}
+            pick_fields(g, "kind expression hints")
+            | {"code": g.code or None, "place": g.place or None}
             for g in guards
         ],
     }

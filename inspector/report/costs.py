@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from enum import Enum
+from itertools import chain
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -114,47 +115,70 @@ class Costs(Struct, frozen=True):
         return None
 
 
-def costs(rec: Recording, given: Evidence) -> Costs:
+def costs(rec: Recording, evidence: Evidence) -> Costs:
     """The costs of a recording's variants, and of what only its profile names."""
-    works = given.profile.kernels if given.profile is not None else ()
-    steps = len(given.profile.window.steps) if given.profile is not None else 0
-    named = titles(rec)
+    profile = evidence.profile
+    works = () if profile is None else profile.kernels
+    steps = 0 if profile is None else len(profile.window.steps)
+    rows = _variant_costs(rec, evidence, steps)
+    has_launches = any(row.launches is not None for row in rows)
+    rows += [_only_profiled(work, steps) for work in works if work.kernel is None]
+    idle: list[Cost] = []
+    launched: list[Cost] = []
+    for row in rows:
+        is_idle = has_launches and not row.launches and not row.per_step
+        (idle if is_idle else launched).append(row)
+    step_us = profile.overhead.window_us / steps if profile is not None and steps else 0
+    launched = _with_shares(launched, step_us)
+    launched.sort(key=_most_expensive_first)
+    # In this order, for there may be time for the hints of the costliest rows only.
+    launched = [_with_hint(row, evidence) for row in launched]
+    busy_percent = None if profile is None else busy(profile.overhead)
+    return Costs(tuple(launched), tuple(idle), steps or None, busy_percent, evidence.window)
+
+
+def _variant_costs(rec: Recording, evidence: Evidence, steps: int) -> list[Cost]:
+    """A row for each variant; shares and hints are not set yet."""
+    titles_by_id = titles(rec)
     # Older recordings do not tell an autotuner's launches of a library's kernels from others.
-    tuned = any(tuning.operation for kernel in rec.kernels for tuning in kernel.autotune)
+    tunings = chain.from_iterable(kernel.autotune for kernel in rec.kernels)
+    has_tuned_operations = any(tuning.operation for tuning in tunings)
     rows = []
     for kernel, variant in rec.variants():
-        work = given.works.get((kernel.id, variant.id))
+        work = evidence.works.get((kernel.id, variant.id))
+        may_hold_benchmarks = variant.benchmarks is None and bool(variant.launches)
         rows.append(
             replace(
-                _cost(kernel, variant, given),
-                name=named.get(kernel.id, kernel.called),
-                at_most=tuned and variant.benchmarks is None and bool(variant.launches),
+                _cost(kernel, variant, evidence),
+                name=titles_by_id.get(kernel.id, kernel.called),
+                at_most=has_tuned_operations and may_hold_benchmarks,
                 per_step=work.calls / steps if work is not None and steps else None,
             )
         )
-    known = any(row.launches is not None for row in rows)
-    rows += [_only_profiled(work, steps) for work in works if work.kernel is None]
-    idle = [row for row in rows if known and not row.launches and not row.per_step]
-    launched = [row for row in rows if row not in idle]
-    whole = sum(row.total_us or 0 for row in launched)
-    window_us = given.profile.overhead.window_us if given.profile is not None else 0
-    step_us = window_us / steps if steps else 0
-    shared = [
+    return rows
+
+
+def _with_shares(rows: Sequence[Cost], step_us: float) -> list[Cost]:
+    """Rows with their shares of the known totals, and of a step of ``step_us``."""
+    total_us = sum(row.total_us or 0 for row in rows)
+    return [
         replace(
             row,
-            share=_share(row.total_us, whole),
+            share=_share(row.total_us, total_us),
             step_share=_share(_per_step_us(row), step_us),
         )
-        for row in launched
+        for row in rows
     ]
-    shared.sort(key=lambda row: [-(x or 0) for x in (row.total_us, row.step_share, row.us)])
-    # In this order, for there may be time for the hints of the costliest rows only.
-    shared = [
-        row if row.variant is None else replace(row, hint=worst(given.hints(row.variant)))
-        for row in shared
-    ]
-    worked = None if given.profile is None else busy(given.profile.overhead)
-    return Costs(tuple(shared), tuple(idle), steps or None, worked, given.window)
+
+
+def _most_expensive_first(row: Cost) -> list[float]:
+    return [-(figure or 0) for figure in (row.total_us, row.step_share, row.us)]
+
+
+def _with_hint(row: Cost, evidence: Evidence) -> Cost:
+    if row.variant is None:
+        return row
+    return replace(row, hint=worst(evidence.hints(row.variant)))
 
 
 class Order(Enum):
@@ -177,8 +201,8 @@ def ordered(rows: Sequence[Cost], order: Order) -> list[Cost]:
     return sorted(rows, key=lambda row: (row.launches is None, -(row.launches or 0)))
 
 
-def _share(part: float | None, whole: float) -> float | None:
-    return None if part is None or not whole else 100 * part / whole
+def _share(part: float | None, total: float) -> float | None:
+    return None if part is None or not total else 100 * part / total
 
 
 def _per_step_us(row: Cost) -> float | None:
@@ -196,16 +220,20 @@ def _only_profiled(work: GpuWork, steps: int) -> Cost:
     )
 
 
-def worst(found: Sequence[Finding] | None) -> str | None:
+def worst(findings: Sequence[Finding] | None) -> str | None:
     """The rule of the most severe hint, "" if there is none; None where none were looked for."""
-    severe = sorted(found or (), key=lambda hint: _SEVERITIES.get(hint.severity, 3))
-    return None if found is None else severe[0].rule if severe else ""
+    if findings is None:
+        return None
+    severe = sorted(findings, key=lambda hint: _SEVERITIES.get(hint.severity, 3))
+    return severe[0].rule if severe else ""
 
 
-def _cost(kernel: Kernel, variant: Variant, given: Evidence) -> Cost:
-    time = given.launch_time(kernel, variant)
-    taken = given.times.of(kernel, variant)
-    counters = given.measured(variant)
+def _cost(kernel: Kernel, variant: Variant, evidence: Evidence) -> Cost:
+    time = evidence.launch_time(kernel, variant)
+    stored_time = evidence.times.representative(kernel, variant)
+    copy_percent = None if stored_time is None else stored_time.timing.percent_of_peak
+    counters = evidence.measured(variant)
+    busiest = None if counters is None else counters.busiest
     return Cost(
         kernel.called,
         kernel,
@@ -213,13 +241,7 @@ def _cost(kernel: Kernel, variant: Variant, given: Evidence) -> Cost:
         variant.launches,
         exact=variant.launches_exact is not False,
         time=time,
-        bound=_bound(
-            variant,
-            time,
-            given,
-            None if taken is None else taken.timing.percent_of_peak,
-            None if counters is None else counters.busiest,
-        ),
+        bound=_bound(variant, time, evidence, copy_percent, busiest),
     )
 
 
@@ -229,7 +251,7 @@ _SEVERITIES = {"warn": 0, "hint": 1, "info": 2}
 def _bound(
     variant: Variant,
     time: LaunchTime | None,
-    given: Evidence,
+    evidence: Evidence,
     copy_percent: float | None,
     busiest: tuple[float, str] | None,
 ) -> str | None:
@@ -238,7 +260,7 @@ def _bound(
         return f"{busiest[1]} {busiest[0]:.0f} %"
     if copy_percent is not None and copy_percent >= MEMORY_BOUND_PERCENT:
         return f"≈ memory {copy_percent:.0f} %"  # of bytes that are an estimate
-    device = given.device(variant)
+    device = evidence.device(variant)
     grids = [call.grid for call in variant.calls if call.grid is not None]
     if device is not None and device.sms and grids:
         blocks = max(x * y * z for x, y, z in grids)
@@ -250,7 +272,7 @@ def _bound(
 
 
 NUMBERS = ("launches", "µs", "total", "share", "of step")
-GIVES = (
+SHRINK_ORDER = (
     *(("worst hint", 12), ("kernel", 24), ("worst hint", 0), ("bound by", 0), ("variant", 0)),
     *(("from", 0), ("of step", 0), ("", 0), ("kernel", 12)),
 )
@@ -281,7 +303,9 @@ def _launches(row: Cost) -> str:
         return f"{row.per_step:g} a step"
     if row.launches is None:
         return UNKNOWN
-    mark = "≤ " if row.at_most else "" if row.exact else "≥ "
+    mark = "" if row.exact else "≥ "
+    if row.at_most:
+        mark = "≤ "
     return f"{mark}{row.launches:,}"
 
 
@@ -290,22 +314,24 @@ def _bar(share: float | None, largest: float) -> str:
     if not share or not largest:
         return ""
     eighths = max(round(8 * BAR_CELLS * share / largest), 1)
-    full, rest = divmod(eighths, 8)
-    return "█" * full + (" ▏▎▍▌▋▊▉"[rest] if rest else "")
+    full, remainder = divmod(eighths, 8)
+    return "█" * full + (" ▏▎▍▌▋▊▉"[remainder] if remainder else "")
 
 
 def _percent(value: float | None) -> str:
     return UNKNOWN if value is None else f"{value:.1f} %"
 
 
-def lines(found: Costs, width: int) -> Iterator[CompileLine]:
+def lines(run_costs: Costs, width: int) -> Iterator[CompileLine]:
     """The table, the most expensive kernel first; each row is about its variant."""
-    largest = max((row.share or 0.0 for row in found.rows), default=0.0)
-    rows = [cells(row, largest) for row in found.rows] or [cells(Cost(""))]
-    heads = [head for head in rows[0] if head != "of step" or found.steps]
-    table = grid(heads, [[row[head] for head in heads] for row in rows], width, NUMBERS, GIVES)
+    largest = max((row.share or 0.0 for row in run_costs.rows), default=0.0)
+    rows = [cells(row, largest) for row in run_costs.rows] or [cells(Cost(""))]
+    heads = [head for head in rows[0] if head != "of step" or run_costs.steps]
+    table = grid(
+        heads, [[row[head] for head in heads] for row in rows], width, NUMBERS, SHRINK_ORDER
+    )
     yield CompileLine(next(table))
-    for text, row in zip(table, found.rows, strict=False):
+    for text, row in zip(table, run_costs.rows, strict=False):
         variant = None if row.variant is None else row.variant.hash
         yield CompileLine(text, kernel=variant, about=about(row))
 
@@ -319,17 +345,19 @@ def about(row: Cost) -> str:
     return " · ".join(filter(None, (bound, row.hint, place, operators and f"in {operators}")))
 
 
-def title(found: Costs) -> str:
+def title(run_costs: Costs) -> str:
     """What the table is of: how many kernels have a time, and what the GPU did in the run."""
-    many = len(found.rows)
-    timed = sum(row.time is not None and row.time.measured for row in found.rows)
-    if not many:
+    row_count = len(run_costs.rows)
+    timed = sum(row.time is not None and row.time.measured for row in run_costs.rows)
+    if not row_count:
         return "no launch was recorded"
     if not timed:
-        return f"no GPU time of {plural(many, 'kernel')} was recorded: {HOW_TO_TIME}"
-    launched = any(row.launches is not None for row in found.rows)
-    parts = [f"GPU time of {timed} of {plural(many, 'launched kernel' if launched else 'kernel')}"]
-    window = found.window
+        return f"no GPU time of {plural(row_count, 'kernel')} was recorded: {HOW_TO_TIME}"
+    launched = any(row.launches is not None for row in run_costs.rows)
+    parts = [
+        f"GPU time of {timed} of {plural(row_count, 'launched kernel' if launched else 'kernel')}"
+    ]
+    window = run_costs.window
     if window is not None and window.busy_percent is not None:
         length = time_span(window.seconds * 1e6)
         parts.append(f"GPU busy {window.busy_percent:.0f} % of {length}")
@@ -338,48 +366,54 @@ def title(found: Costs) -> str:
     return " · ".join(parts)
 
 
-def footnotes(found: Costs) -> list[str]:
+def footnotes(run_costs: Costs) -> list[str]:
     """What the table leaves out, and what its shares are of."""
-    out = []
-    if found.idle:
-        out.append(f"{plural(len(found.idle), 'candidate')} not launched (ptxview list has them)")
-    sources = {row.source for row in found.rows}
+    sentences = []
+    if run_costs.idle:
+        sentences.append(
+            f"{plural(len(run_costs.idle), 'candidate')} not launched (ptxview list has them)"
+        )
+    sources = {row.source for row in run_costs.rows}
     if RUN in sources:
-        out.append("total: of the launches that were timed while the program ran")
-    if any(row.share is not None for row in found.rows):
-        others = f"; {plural(found.untimed, 'kernel')} without a time" if found.untimed else ""
-        out.append(f"share: of the totals of the rows{others}")
+        sentences.append("total: of the launches that were timed while the program ran")
+    if any(row.share is not None for row in run_costs.rows):
+        untimed_text = (
+            f"; {plural(run_costs.untimed, 'kernel')} without a time" if run_costs.untimed else ""
+        )
+        sentences.append(f"share: of the totals of the rows{untimed_text}")
     if ESTIMATE in sources:
-        out.append("≈: simulated without a GPU (ptxview time --estimate)")
+        sentences.append("≈: simulated without a GPU (ptxview time --estimate)")
     if BOUND in sources:
-        out.append(f"≥: a {MEANINGS[BOUND]}")
-    if found.unestimated:
-        launches = plural(found.unestimated, "kernel")
-        out.append(f"{launches} not estimated yet: list --by cost --estimate waits for all")
-    unread = sum(row.hint is None for row in found.rows if row.variant is not None)
-    if 0 < unread < len(found.rows):
-        out.append(
+        sentences.append(f"≥: a {MEANINGS[BOUND]}")
+    if run_costs.unestimated:
+        launches = plural(run_costs.unestimated, "kernel")
+        sentences.append(f"{launches} not estimated yet: list --by cost --estimate waits for all")
+    unread = sum(row.hint is None for row in run_costs.rows if row.variant is not None)
+    if 0 < unread < len(run_costs.rows):
+        sentences.append(
             f"hints of {plural(unread, 'kernel')} not counted yet: list --by cost --estimate "
             "waits for all"
         )
-    if any(row.at_most for row in found.rows):
-        out.append("≤: launches by which max-autotune chose are among a library's")
-    if found.steps and any(row.step_share is not None for row in found.rows):
-        said = "shares are of a profiled step, its idle time included"
-        if found.busy_percent is not None:
-            said += f": the GPU worked for {found.busy_percent:.1f} % of it (profile --timeline)"
-        out.append(said)
-    return out
+    if any(row.at_most for row in run_costs.rows):
+        sentences.append("≤: launches by which max-autotune chose are among a library's")
+    if run_costs.steps and any(row.step_share is not None for row in run_costs.rows):
+        share_text = "shares are of a profiled step, its idle time included"
+        if run_costs.busy_percent is not None:
+            share_text += (
+                f": the GPU worked for {run_costs.busy_percent:.1f} % of it (profile --timeline)"
+            )
+        sentences.append(share_text)
+    return sentences
 
 
-def document(found: Costs) -> dict[str, object]:
+def document(run_costs: Costs) -> dict[str, object]:
     """``list --by cost``'s JSON."""
     return {
         "schema": SCHEMA,
-        "steps": found.steps,
-        "window": window_json(found.window),
-        "costs": Rows(_json(row) for row in found.rows),
-        "not_launched": Rows(_json(row) for row in found.idle),
+        "steps": run_costs.steps,
+        "window": window_json(run_costs.window),
+        "costs": Rows(_cost_json(row) for row in run_costs.rows),
+        "not_launched": Rows(_cost_json(row) for row in run_costs.idle),
     }
 
 
@@ -408,7 +442,7 @@ def _steps_json(steps: Steps | None) -> dict[str, object]:
     }
 
 
-def _json(row: Cost) -> dict[str, object]:
+def _cost_json(row: Cost) -> dict[str, object]:
     return {
         "kernel": row.name if row.kernel is None else row.kernel.id,
         "title": row.name,

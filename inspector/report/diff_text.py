@@ -5,7 +5,7 @@ One module because all three forms say the same figures and rows.
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import zip_longest
+from itertools import chain, zip_longest
 from math import isfinite
 
 from rich.cells import cell_len, set_cell_size
@@ -18,12 +18,12 @@ from inspector.base.model import Kernel, Stage, Variant
 from inspector.base.text import base_name, microseconds, plural, shown
 from inspector.diff.beside import BesideRow, PassChange, Sign, folded, loud
 from inspector.diff.compare import Compared, Files, Paired
-from inspector.diff.explanation import TUNER, FigureChange, Summary
 from inspector.diff.listings import FunctionPair, ListingDiff
 from inspector.diff.recordings import ChangeKind, RecordedVariant
+from inspector.diff.summary import TUNER, FigureChange, Summary
 from inspector.diff.variants import VariantRow
 from inspector.listing.line import Line
-from inspector.report.jsons import SCHEMA, members, ordered, plain
+from inspector.report.jsons import SCHEMA, ordered, pick_fields, to_builtins
 from inspector.report.tables import (
     UNKNOWN,
     configuration,
@@ -38,17 +38,17 @@ from inspector.report.tables import (
 )
 
 
-def variants_json(one: Compared, paths: tuple[str, str]) -> dict[str, object]:
-    summary = one.summary
+def variants_json(comparison: Compared, paths: tuple[str, str]) -> dict[str, object]:
+    summary = comparison.summary
     return {
         "schema": SCHEMA,
-        "a": _side_json(one.a.kernel, one.a.variant, paths[0]),
-        "b": _side_json(one.b.kernel, one.b.variant, paths[1]),
-        **text_json(one.stage, one.diff),
+        "a": _side_json(comparison.a.kernel, comparison.a.variant, paths[0]),
+        "b": _side_json(comparison.b.kernel, comparison.b.variant, paths[1]),
+        **text_json(comparison.stage, comparison.diff),
         "resources": changes_json(summary.resources),
         "opcodes": [{"opcode": c.name, "a": c.a, "b": c.b} for c in summary.opcodes],
         "costs": [{"cost": c.name, "a": c.a, "b": c.b} for c in summary.costs],
-        "accesses": plain(summary.accesses),
+        "accesses": to_builtins(summary.accesses),
         "hints": {
             name: [hint_json(f) for f in getattr(summary, name)]
             for name in ("gained", "lost", "unknown_a", "unknown_b")
@@ -58,23 +58,25 @@ def variants_json(one: Compared, paths: tuple[str, str]) -> dict[str, object]:
         "arguments": changes_json(summary.arguments),
         "source": summary.source and dict(zip(("only_a", "only_b"), summary.source, strict=True)),
         "first_difference": summary.first,
-        "rounds": plain(summary.rounds),
-        "explanation": list(one.explanation),
+        "rounds": to_builtins(summary.rounds),
+        "explanation": list(comparison.explanation),
     }
 
 
-def files_json(one: Files, paths: tuple[str, str]) -> dict[str, object]:
+def files_json(comparison: Files, paths: tuple[str, str]) -> dict[str, object]:
     return {
         "schema": SCHEMA,
         "a": {"path": paths[0]},
         "b": {"path": paths[1]},
-        **text_json(one.stage, one.diff),
+        **text_json(comparison.stage, comparison.diff),
         "resources": [],
         "opcodes": [],
         "explanation": [],
         "functions": [
             function | {"resources": changes_json(changed)}
-            for function, changed in zip(_functions(one.diff), one.figures, strict=True)
+            for function, changed in zip(
+                _functions(comparison.diff), comparison.figures, strict=True
+            )
         ],
     }
 
@@ -85,7 +87,7 @@ def text_json(stage: Stage, diff: ListingDiff) -> dict[str, object]:
         "stage": stage.value,
         "identical": diff.identical,
         "functions": _functions(diff),
-        "hunks": [members(hunk, "op a b") for hunk in loud(diff.hunks)],
+        "hunks": [pick_fields(hunk, "op a b") for hunk in loud(diff.hunks)],
     }
 
 
@@ -112,10 +114,10 @@ def _side_json(kernel: Kernel, variant: Variant, path: str) -> dict[str, object]
 
 
 def changes_json(changes: Iterable[FigureChange]) -> list[dict[str, object]]:
-    return [{"name": c.name, "a": _plain(c.a), "b": _plain(c.b)} for c in changes]
+    return [{"name": c.name, "a": _number_json(c.a), "b": _number_json(c.b)} for c in changes]
 
 
-def _plain(value: object) -> object:
+def _number_json(value: object) -> object:
     if not isinstance(value, float) or not value.is_integer():
         return str(value) if isinstance(value, float) and not isfinite(value) else value
     return int(value)
@@ -123,7 +125,7 @@ def _plain(value: object) -> object:
 
 def hint_json(finding: Finding) -> dict[str, object]:
     """A hint without its lines, which are of one of two listings."""
-    return members(finding, "rule severity text")
+    return pick_fields(finding, "rule severity text")
 
 
 def recordings_json(
@@ -136,14 +138,14 @@ def recordings_json(
         "b": {"path": paths[1]},
         "versions": changes_json(versions),
         "identical": all(state is ChangeKind.SAME for state in states),
-        "counts": {fate.value: states.count(fate) for fate in ChangeKind},
-        "pairs": [_pair(one) for one in pairs],
+        "counts": {kind.value: states.count(kind) for kind in ChangeKind},
+        "pairs": [_pair(pair) for pair in pairs],
     }
 
 
 def _pair(pair: Paired) -> dict[str, object]:
     a, b, state, figures = pair
-    names = [one.kernel.name for one in (a, b) if one is not None]
+    names = [side.kernel.name for side in (a, b) if side is not None]
     return {
         "kernel": next(iter(names), ""),
         "state": state.value,
@@ -164,8 +166,8 @@ def table_json(rows: Iterable[VariantRow]) -> dict[str, object]:
                 "compiled": row.compiled,
                 "target": None if row.variant is None else row.variant.target,
                 "config": {k: v for k, v in row.config.items() if k != "flags"},
-                **members(row, "winner time_us time_by reason"),
-                "resources": None if row.variant is None else plain(row.resources),
+                **pick_fields(row, "winner time_us time_by reason"),
+                "resources": None if row.variant is None else to_builtins(row.resources),
                 "occupancy_percent": row.occupancy,
                 "instructions": row.instructions,
             }
@@ -180,7 +182,7 @@ def table_json(rows: Iterable[VariantRow]) -> dict[str, object]:
 Spans = Sequence[tuple[int, int]]
 """The ranges of characters of a line that really differ."""
 
-NARROWEST = 24  # cells of text a side, below which lines are longer than the terminal
+MIN_TEXT_CELLS = 24  # cells of text a side, below which lines are longer than the terminal
 SIGNS = {
     Sign.EQUAL: (" ", " "),
     Sign.CHANGED: ("~", "~"),
@@ -198,45 +200,52 @@ Cell = tuple[Text, str]
 """A piece of a line, and the signs under it where it changed."""
 
 
-def beside(
-    of: Compared | Files | PassChange, rows: Iterable[BesideRow], width: int, colour: bool
+def side_by_side(
+    comparison: Compared | Files | PassChange, rows: Iterable[BesideRow], width: int, colour: bool
 ) -> Iterator[Text]:
     """Rows fit into ``width`` cells, both sides alike wide; long lines are wrapped, none is cut.
 
     Without ``colour``, signs under a changed line say what changed in it.
     """
-    lines = (of.listings[0].lines, of.listings[1].lines)
+    lines = (comparison.listings[0].lines, comparison.listings[1].lines)
     digits = len(str(max(len(lines[0]), len(lines[1]), 1)))
-    half = max((width - 1) // 2, digits + 4 + NARROWEST)
+    half = max((width - 1) // 2, digits + 4 + MIN_TEXT_CELLS)
     room = half - digits - 4
     for row in rows:
         if row.sign is Sign.FOLD:
-            said = f"… {row.count} equal lines".center(2 * half + 1).rstrip()
-            yield Text(said, style="dim", no_wrap=True)
+            text = f"… {row.count} equal lines".center(2 * half + 1).rstrip()
+            yield Text(text, style="dim", no_wrap=True)
             continue
-        numbers, signs = (row.a, row.b), SIGNS[row.sign]
+        numbers = (row.a, row.b)
+        signs = SIGNS[row.sign]
         marks: tuple[Spans, Spans] = ((), ())
         if row.sign is Sign.CHANGED and row.a is not None and row.b is not None:
-            marks = of.intra(row.a, row.b)
+            marks = comparison.intra(row.a, row.b)
         sides: list[list[Cell]] = []
-        for n, held, spans, sign in zip(numbers, lines, marks, signs, strict=True):
-            sides.append([] if n is None else _pieces(held[n - 1].text, spans, sign, room, colour))
-            if n is not None and row.other is not None:
-                arrow = "→" if row.sign is Sign.MOVED_AWAY else "←"
-                sides[-1].append((Text(f"{arrow} {row.other}", style="dim blue"), ""))
-        for k, pair in enumerate(zip_longest(*sides)):
-            halves: list[Text] = []
-            for cell, n, sign in zip(pair, numbers, signs, strict=True):
-                mark = " " if cell is None else sign
-                number = f"{'' if k or n is None else n:>{digits}}"
-                piece = Text() if cell is None else cell[0]
-                halves.append(Text.assemble((number, "dim"), (f" {mark} ", _STYLES[mark]), piece))
-                halves[-1].append(" " * max(room + 1 - cell_len(piece.plain), 0))
-            yield _joined(halves)
-            unders = [cell[1] if cell is not None else "" for cell in pair]
-            if any(unders):
+        for number, side_lines, spans, sign in zip(numbers, lines, marks, signs, strict=True):
+            side: list[Cell] = []
+            if number is not None:
+                side = _pieces(side_lines[number - 1].text, spans, sign, room, colour)
+                if row.other is not None:
+                    arrow = "→" if row.sign is Sign.MOVED_AWAY else "←"
+                    side.append((Text(f"{arrow} {row.other}", style="dim blue"), ""))
+            sides.append(side)
+        for n, pair in enumerate(zip_longest(*sides)):
+            numbered = zip(pair, numbers if n == 0 else (None, None), signs, strict=True)
+            yield _joined([_half(*parts, digits, room) for parts in numbered])
+            marks_below = [cell[1] if cell is not None else "" for cell in pair]
+            if any(marks_below):
                 gap = " " * (digits + 3)
-                yield _joined([Text(gap + set_cell_size(under, room + 1)) for under in unders])
+                yield _joined([Text(gap + set_cell_size(m, room + 1)) for m in marks_below])
+
+
+def _half(cell: Cell | None, number: int | None, sign: str, digits: int, room: int) -> Text:
+    """One side of a row: its line's number and sign, and a piece of its text."""
+    mark = " " if cell is None else sign
+    number_text = " " * digits if number is None else f"{number:>{digits}}"
+    piece = Text() if cell is None else cell[0]
+    half = Text.assemble((number_text, "dim"), (f" {mark} ", _STYLES[mark]), piece)
+    return half.append(" " * max(room + 1 - cell_len(piece.plain), 0))
 
 
 def _joined(halves: Sequence[Text]) -> Text:
@@ -247,38 +256,46 @@ def _joined(halves: Sequence[Text]) -> Text:
 
 def _pieces(text: str, spans: Spans, sign: str, room: int, colour: bool) -> list[Cell]:
     """One side's line in pieces of at most ``room`` cells."""
-    said, at = fitted(text)
-    inside = {
-        k for first, end in spans for k in range(at[min(first, len(text))], at[min(end, len(text))])
-    }
+    shown_text, starts = displayed(text)
+    changed: set[int] = set()
+    for first, end in spans:
+        changed.update(range(starts[min(first, len(text))], starts[min(end, len(text))]))
     out: list[Cell] = []
-    for first, end in _cuts(said, room):
-        piece = Text(said[first:end], style="" if sign == "~" else _STYLES[sign], no_wrap=True)
-        for k in inside.intersection(range(first, end)):
+    for first, end in _cuts(shown_text, room):
+        style = "" if sign == "~" else _STYLES[sign]
+        piece = Text(shown_text[first:end], style=style, no_wrap=True)
+        for k in changed.intersection(range(first, end)):
             piece.stylize(_MARKED if colour else "yellow", k - first, k - first + 1)
-        signs = (("^" if k in inside else " ") * cell_len(said[k]) for k in range(first, end))
-        out.append((piece, "" if colour else "".join(signs).rstrip()))
+        signs = ""
+        if not colour:
+            for k in range(first, end):
+                signs += ("^" if k in changed else " ") * cell_len(shown_text[k])
+        out.append((piece, signs.rstrip()))
     return out
 
 
-def fitted(text: str) -> tuple[str, list[int]]:
+def displayed(text: str) -> tuple[str, list[int]]:
     """A line as it is shown, and for each of its characters (and its end) where that begins.
 
     A tab of the indentation is two cells, another one a blank; of a wide gap, such as the one
     before a comment, two blanks are left; control characters are shown.
     """
-    out, at, inner = "", [0], False
+    out = ""
+    starts = [0]
+    is_indentation = True
     body = len(text.rstrip())
     gaps = {k for match in _GAP.finditer(text) for k in range(match.start() + 2, match.end())}
-    for k, c in enumerate(text):
-        piece = shown(c)
-        if c == "\t":
-            piece = "  " if not inner else "" if out.endswith(" ") else " "
-        inner = inner or c not in " \t"
-        if k not in gaps and (k < body or not c.isspace()):
+    for k, char in enumerate(text):
+        piece = shown(char)
+        if char == "\t" and is_indentation:
+            piece = "  "
+        elif char == "\t":
+            piece = "" if out.endswith(" ") else " "
+        is_indentation = is_indentation and char in " \t"
+        if k not in gaps and (k < body or not char.isspace()):
             out += piece
-        at.append(len(out))
-    return out, at
+        starts.append(len(out))
+    return out, starts
 
 
 def _cuts(text: str, room: int) -> list[tuple[int, int]]:
@@ -330,15 +347,15 @@ HEADS = ("", "a", "b", "change")
 Row = tuple[str, str, str, str]
 
 
-def told(kernel: Kernel, variant: Variant, of: Kernel, rival: Variant) -> str:
+def side_text(kernel: Kernel, variant: Variant, rival_kernel: Kernel, rival: Variant) -> str:
     """A side of a comparison by its id and title; what distinguishes it comes first."""
     config = {k: v for k, v in variant.config.items() if k != "flags" and (k, v) != ("num_ctas", 1)}
     first = [key for key in differing((variant.config, rival.config)) if key in config]
-    rest = configuration(config, [key for key in config if key not in first])
+    equal_settings = configuration(config, [key for key in config if key not in first])
     words = [title(kernel), configuration(config, first)]
-    words = words if title(kernel) != title(of) else words[::-1]
+    words = words if title(kernel) != title(rival_kernel) else words[::-1]
     words.insert(2 if variant.target == rival.target else 0, variant.target or "")
-    return shown("  ".join(filter(None, (variant.id, *words, rest))))
+    return shown("  ".join(filter(None, (variant.id, *words, equal_settings))))
 
 
 def figure_groups(summary: Summary, everything: bool = False) -> list[list[Row]]:
@@ -346,14 +363,20 @@ def figure_groups(summary: Summary, everything: bool = False) -> list[list[Row]]
 
     ``everything`` includes equal figures.
     """
-    figures_ = [(c, said) for c, said in figures(summary) if c.differs or everything]
-    times = [(FigureChange("time_us", one.a, one.b), one.round) for one in summary.rounds]
+    resources = [
+        (figure_title(change), shown(a), shown(b), delta(change))
+        for change, (a, b) in figures(summary)
+        if change.differs or everything
+    ]
+    times = []
+    for tuning_round in summary.rounds:
+        change = FigureChange("time_us", tuning_round.a, tuning_round.b)
+        a = amount(change.name, change.a)
+        b = amount(change.name, change.b)
+        times.append((f"tuner's time, round {tuning_round.round}", a, b, delta(change)))
     groups: list[list[Row]] = [
-        [(called(c), shown(a), shown(b), delta(c)) for c, (a, b) in figures_],
-        [
-            (f"tuner's time, round {n}", amount(c.name, c.a), amount(c.name, c.b), delta(c))
-            for c, n in times
-        ],
+        resources,
+        times,
         [(f"{c.name} instructions", str(c.a), str(c.b), delta(c)) for c in summary.costs],
         [
             (f"{x.kind} {x.space}, {figure(x.width)} B", str(x.a), str(x.b), f"{x.b - x.a:+d}")
@@ -366,14 +389,14 @@ def figure_groups(summary: Summary, everything: bool = False) -> list[list[Row]]
 
 def hints(summary: Summary) -> Iterator[tuple[str, str]]:
     """Yield each hint of one side alone, after what that is: a dash is unknown."""
-    for word, found in (
+    for word, findings in (
         ("gained", summary.gained),
         ("lost", summary.lost),
         (f"in a, {UNKNOWN} in b", summary.unknown_b),
         (f"{UNKNOWN} in a, in b", summary.unknown_a),
     ):
-        for one in found:
-            yield word, hint(one)
+        for finding in findings:
+            yield word, hint(finding)
 
 
 def lines(summary: Summary, explanation: Sequence[str], width: int) -> Iterator[Text]:
@@ -382,18 +405,25 @@ def lines(summary: Summary, explanation: Sequence[str], width: int) -> Iterator[
         yield from _wrapped("• ", shown(sentence), width)
     if explanation:
         yield Text()
-    groups = figure_groups(summary)
-    if groups:
-        blank: list[Row] = [("", "", "", "")]
-        rows = [row for group in groups for row in blank + group][1:]
+    rows: list[Row] = []
+    for group in figure_groups(summary):
+        if rows:
+            rows.append(("", "", "", ""))
+        rows += group
+    if rows:
         dimmed = [(*row[:3], (row[3], "dim")) for row in rows]
         yield from grid(HEADS, dimmed, width, HEADS[1:], (("", 8),))
         yield Text()
-    if (rest := len(summary.opcodes) - MAX_OPCODES) > 0:
-        yield Text(f"and {plural(rest, 'more opcode')}", style="dim")
-    alike = [(c, said) for c, said in figures(summary) if not c.differs and c.a is not None]
-    if alike:
-        text = ", ".join(f"{called(c)} {said[0]}" for c, said in alike)
+    remaining = len(summary.opcodes) - MAX_OPCODES
+    if remaining > 0:
+        yield Text(f"and {plural(remaining, 'more opcode')}", style="dim")
+    equal_figures = [
+        f"{figure_title(change)} {value}"
+        for change, (value, _) in figures(summary)
+        if not change.differs and change.a is not None
+    ]
+    if equal_figures:
+        text = ", ".join(equal_figures)
         yield from _wrapped("alike: ", text.replace(" %", "\u00a0%"), width, "dim")
     for word, text in hints(summary):
         yield from _wrapped(f"hint {word}: ", text, width)
@@ -401,16 +431,18 @@ def lines(summary: Summary, explanation: Sequence[str], width: int) -> Iterator[
 
 def figures(summary: Summary) -> Iterator[tuple[FigureChange, tuple[str, str]]]:
     """Yield the resources in the order of ``NAMES``, with their values as text."""
-    held = {c.name: c for c in summary.resources}
-    bound, threads = held.get("max_threads"), held.get("threads")
+    changes = {change.name: change for change in summary.resources}
+    bound = changes.get("max_threads")
+    threads = changes.get("threads")
     if bound and threads and (bound.a, bound.b) == (threads.a, threads.b):
-        del held["max_threads"]
+        del changes["max_threads"]
     for name in NAMES:
-        if (c := held.get(name)) is not None:
-            yield c, (amount(name, c.a), amount(name, c.b))
+        if name in changes:
+            change = changes[name]
+            yield change, (amount(name, change.a), amount(name, change.b))
 
 
-def called(change: FigureChange) -> str:
+def figure_title(change: FigureChange) -> str:
     return NAMES.get(change.name, change.name)
 
 
@@ -443,10 +475,16 @@ def _wrapped(label: str, text: str, width: int, style: str = "") -> Iterator[Tex
 
 # -- variants of a kernel -------------------------------------------------------------------------
 
-GIVES = (("configuration", 24), ("shared", 0), ("spill", 0), ("instr.", 0), ("configuration", 10))
+SHRINK_ORDER = (
+    ("configuration", 24),
+    ("shared", 0),
+    ("spill", 0),
+    ("instr.", 0),
+    ("configuration", 10),
+)
 
 
-def settings(config: Mapping[str, object]) -> str:
+def settings_of(config: Mapping[str, object]) -> str:
     return " ".join(
         setting(name, value)
         for name, value in config.items()
@@ -455,12 +493,14 @@ def settings(config: Mapping[str, object]) -> str:
 
 
 def variant_cells(row: VariantRow) -> dict[str, str]:
-    told = settings(row.config)
-    if row.reason:
-        told = f"{told} ({row.reason})" if told else row.reason
+    configuration_text = settings_of(row.config)
+    if row.reason and configuration_text:
+        configuration_text += f" ({row.reason})"
+    elif row.reason:
+        configuration_text = row.reason
     return {
-        "variant": absent(row) if row.variant is None else row.variant.id,
-        "configuration": told,
+        "variant": absent_text(row) if row.variant is None else row.variant.id,
+        "configuration": configuration_text,
         "time": UNKNOWN if row.time_us is None else f"{row.at_most}{microseconds(row.time_us)} µs",
         "regs": figure(row.resources.registers),
         "spill": spills(row.resources),
@@ -472,16 +512,20 @@ def variant_cells(row: VariantRow) -> dict[str, str]:
 
 def variants(rows: Iterable[VariantRow], width: int, stage: Stage) -> Group:
     """Return a row for each variant, the tuner's choice with a star, instructions of ``stage``."""
-    every = list(rows)
+    all_rows = list(rows)
+    names = {"time": time_head(all_rows), "instr.": f"{stage.value} instr."}
+    heads: list[str] = []
     cells = []
-    for row in every:
-        style = "dim" if row.variant is None else "bold" if row.winner else ""
+    for row in all_rows:
+        texts = variant_cells(row)
+        heads = ["", *(names.get(head, head) for head in texts)]
+        style = "bold" if row.winner else ""
+        if row.variant is None:
+            style = "dim"
         star = ("*" if row.winner else "", "bold green")
-        cells.append([star, *((shown(text), style) for text in variant_cells(row).values())])
-    names = {"time": time_head(every), "instr.": f"{stage.value} instr."}
-    heads = ["", *(names.get(head, head) for head in variant_cells(every[0]))] if every else []
-    gives = [(names.get(head, head), least) for head, least in GIVES]
-    return Group(*grid(heads, cells, width, heads[3:], gives))
+        cells.append([star, *((shown(text), style) for text in texts.values())])
+    shrink_order = [(names.get(head, head), least) for head, least in SHRINK_ORDER]
+    return Group(*grid(heads, cells, width, heads[3:], shrink_order))
 
 
 def time_head(rows: Iterable[VariantRow]) -> str:
@@ -489,7 +533,7 @@ def time_head(rows: Iterable[VariantRow]) -> str:
     return "tuner's" if any(row.time_by == TUNER for row in rows) else "time"
 
 
-def absent(row: VariantRow) -> str:
+def absent_text(row: VariantRow) -> str:
     """Return a placeholder for a missing variant."""
     if row.maker not in (None, "Triton"):
         return str(row.maker)
@@ -507,16 +551,18 @@ STATE_STYLES = {
 PAIR_HEADS = ("state", "kernel", "a", "b", "resources")
 
 
-def versions_said(versions: Iterable[FigureChange]) -> str:
+def versions_text(versions: Iterable[FigureChange]) -> str:
     return ", ".join(f"{change.name} {change.a} → {change.b}" for change in versions)
 
 
 def pair_rows(pairs: Iterable[Paired]) -> Iterator[tuple[ChangeKind, str, str, str, str]]:
     for a, b, state, figures in pairs:
-        if state is not ChangeKind.SAME:
-            said = deltas(figures) if a is not None and b is not None else taken(figures)
-            ids = [UNKNOWN if one is None else shown(one.variant.id) for one in (a, b)]
-            yield state, kernel(a, b), ids[0], ids[1], said or "its code alone"
+        if state is ChangeKind.SAME:
+            continue
+        is_pair = a is not None and b is not None
+        changes = deltas(figures) if is_pair else present_figures(figures)
+        ids = [UNKNOWN if side is None else shown(side.variant.id) for side in (a, b)]
+        yield state, kernel(a, b), ids[0], ids[1], changes or "its code alone"
 
 
 def recordings(pairs: Iterable[Paired], width: int) -> Table:
@@ -537,14 +583,14 @@ def deltas(figures: Iterable[FigureChange]) -> str:
     out = []
     for c in figures:
         change = "" if delta(c) == UNKNOWN else f" ({delta(c)})"
-        out.append(f"{called(c)} {amount(c.name, c.a)} → {amount(c.name, c.b)}{change}")
+        out.append(f"{figure_title(c)} {amount(c.name, c.a)} → {amount(c.name, c.b)}{change}")
     return ", ".join(out)
 
 
-def taken(figures: Iterable[FigureChange]) -> str:
+def present_figures(figures: Iterable[FigureChange]) -> str:
     """Return the resources of the only side that exists, without zeros."""
-    held = [(c, c.b if c.a is None else c.a) for c in figures if c.name != "max_threads"]
-    return ", ".join(f"{called(c)} {amount(c.name, value)}" for c, value in held if value)
+    values = [(c, c.b if c.a is None else c.a) for c in figures if c.name != "max_threads"]
+    return ", ".join(f"{figure_title(c)} {amount(c.name, value)}" for c, value in values if value)
 
 
 def functions(
@@ -553,11 +599,15 @@ def functions(
     """Yield the names of each pair of functions of two files and what changed."""
     for pair, changed in zip(pairs, figures, strict=True):
         names = dict.fromkeys(base_name(f.name) for f in (pair.a, pair.b) if f is not None)
-        if pair.a is None or pair.b is None:
-            became = "only in b" if pair.a is None else "only in a"
+        if pair.a is None:
+            change = "only in b"
+        elif pair.b is None:
+            change = "only in a"
+        elif pair.identical:
+            change = "identical"
         else:
-            became = "identical" if pair.identical else deltas(changed) or "its code alone"
-        yield list(names), became
+            change = deltas(changed) or "its code alone"
+        yield list(names), change
 
 
 def counts(pairs: Iterable[Paired]) -> str:
@@ -566,9 +616,9 @@ def counts(pairs: Iterable[Paired]) -> str:
         ChangeKind.CHANGED: "changed",
         ChangeKind.ADDED: "added",
         ChangeKind.REMOVED: "removed",
+        ChangeKind.SAME: "the same",
     }
-    words[ChangeKind.SAME] = "the same"
-    parts = [f"{states.count(f)} {word}" for f, word in words.items() if f in states]
+    parts = [f"{states.count(kind)} {word}" for kind, word in words.items() if kind in states]
     return f"{plural(len(states), 'variant')}: {', '.join(parts)}" if parts else "no variants"
 
 
@@ -585,57 +635,63 @@ def escaped(text: str) -> str:
 
 def code(text: str) -> str:
     """Text as a code span, fit for a cell of a table too."""
-    plain = shown(text).replace("|", "\\|")
-    ticks = "`" * (1 + max((len(t) for t in _TICKS.findall(plain)), default=0))
-    pad = " " if plain.startswith("`") or plain.endswith("`") else ""
-    return f"{ticks}{pad}{plain}{pad}{ticks}" if plain else ""
+    visible_text = shown(text).replace("|", "\\|")
+    ticks = "`" * (1 + max((len(t) for t in _TICKS.findall(visible_text)), default=0))
+    pad = " " if visible_text.startswith("`") or visible_text.endswith("`") else ""
+    return f"{ticks}{pad}{visible_text}{pad}{ticks}" if visible_text else ""
 
 
-def variants_markdown(one: Compared, context: int) -> Iterator[str]:
-    stage, summary = one.stage.value, one.summary
-    names = " → ".join(code(n) for n in dict.fromkeys(s.kernel.called for s in (one.a, one.b)))
-    yield f"### {names}: the {stage} {'is the same' if one.diff.identical else 'differs'}"
+def variants_markdown(comparison: Compared, context: int) -> Iterator[str]:
+    stage = comparison.stage.value
+    summary = comparison.summary
+    a = comparison.a
+    b = comparison.b
+    names = " → ".join(map(code, dict.fromkeys((a.kernel.called, b.kernel.called))))
+    yield f"### {names}: the {stage} {'is the same' if comparison.diff.identical else 'differs'}"
     yield ""
-    for mark, side, other in (("a", one.a, one.b), ("b", one.b, one.a)):
-        said = told(side.kernel, side.variant, other.kernel, other.variant)
-        yield f"- **{mark}** {escaped(said)}"
-    yield from ("", *(f"- {escaped(sentence)}" for sentence in one.explanation), "")
-    rows = [(escaped(name), *rest) for group in figure_groups(summary) for name, *rest in group]
+    for mark, side, other in (("a", a, b), ("b", b, a)):
+        text = side_text(side.kernel, side.variant, other.kernel, other.variant)
+        yield f"- **{mark}** {escaped(text)}"
+    yield from ("", *(f"- {escaped(sentence)}" for sentence in comparison.explanation), "")
+    rows = []
+    for name, *values in chain.from_iterable(figure_groups(summary)):
+        rows.append((escaped(name), *values))
     if rows:
-        yield from rows_of(HEADS, rows)
-    if (rest := len(summary.opcodes) - MAX_OPCODES) > 0:
-        yield from (f"and {plural(rest, 'more opcode')}", "")
+        yield from markdown_table(HEADS, rows)
+    remaining = len(summary.opcodes) - MAX_OPCODES
+    if remaining > 0:
+        yield from (f"and {plural(remaining, 'more opcode')}", "")
     yield from (f"- hint {word}: {escaped(text)}" for word, text in hints(summary))
     yield ""
-    yield from _markdown_texts(one, context)
+    yield from _markdown_texts(comparison, context)
 
 
-def files_markdown(one: Files, paths: tuple[str, str], context: int) -> Iterator[str]:
+def files_markdown(comparison: Files, paths: tuple[str, str], context: int) -> Iterator[str]:
     yield from (f"### {code(paths[0])} → {code(paths[1])}", "")
-    for names, became in functions(one.diff.functions, one.figures):
+    for names, became in functions(comparison.diff.functions, comparison.figures):
         yield f"- {' → '.join(code(n) for n in names)}: {escaped(became)}"
     yield ""
-    yield from _markdown_texts(one, context)
+    yield from _markdown_texts(comparison, context)
 
 
-def _markdown_texts(one: Compared | Files, context: int) -> Iterator[str]:
-    if not one.diff.identical:
-        lines = (one.listings[0].lines, one.listings[1].lines)
-        rows = folded(one.rows(), context)
-        yield from details(f"{one.stage.value}, unified", unified(rows, lines))
+def _markdown_texts(comparison: Compared | Files, context: int) -> Iterator[str]:
+    if not comparison.diff.identical:
+        lines = (comparison.listings[0].lines, comparison.listings[1].lines)
+        rows = folded(comparison.rows(), context)
+        yield from details(f"{comparison.stage.value}, unified", unified(rows, lines))
 
 
 def details(
-    title: str, lines: Iterable[str], language: str = "diff", most: int = MAX_LINES
+    title: str, lines: Iterable[str], language: str = "diff", max_lines: int = MAX_LINES
 ) -> Iterator[str]:
-    """A folded block of code; what is longer than ``most`` lines is counted, not shown."""
-    held = list(lines)
-    longest = max((len(t) for line in held for t in _TICKS.findall(line)), default=0)
+    """A folded block of code; what is longer than ``max_lines`` lines is counted, not shown."""
+    all_lines = list(lines)
+    longest = max((len(t) for line in all_lines for t in _TICKS.findall(line)), default=0)
     ticks = "`" * max(3, 1 + longest)
     yield from (f"<details><summary>{escaped(title)}</summary>", "", f"{ticks}{language}")
-    yield from (*held[:most], ticks)
-    if len(held) > most:
-        yield plural(len(held) - most, "more line")
+    yield from (*all_lines[:max_lines], ticks)
+    if len(all_lines) > max_lines:
+        yield plural(len(all_lines) - max_lines, "more line")
     yield from ("", "</details>")
 
 
@@ -646,28 +702,29 @@ def unified(
     gone: list[str] = []
     new: list[str] = []
     for row in rows:
-        left, right = (
-            "" if n is None else fitted(side[n - 1].text)[0]
-            for side, n in zip(lines, (row.a, row.b), strict=True)
-        )
+        text_a = "" if row.a is None else displayed(lines[0][row.a - 1].text)[0]
+        text_b = "" if row.b is None else displayed(lines[1][row.b - 1].text)[0]
         if row.sign in (Sign.CHANGED, Sign.UNLIKE, Sign.DELETED, Sign.INSERTED):
-            gone += [f"- {left}"] if row.a is not None else []
-            new += [f"+ {right}"] if row.b is not None else []
+            if row.a is not None:
+                gone.append(f"- {text_a}")
+            if row.b is not None:
+                new.append(f"+ {text_b}")
             continue
         yield from (*gone, *new)
-        gone, new = [], []
+        gone.clear()
+        new.clear()
         if row.sign is Sign.FOLD:
             yield f"@@ {row.count} equal lines @@"
         elif row.sign is Sign.EQUAL:
-            yield f"  {right if row.b is not None else left}".rstrip()
+            yield f"  {text_b if row.b is not None else text_a}".rstrip()
         elif row.sign is Sign.MOVED_AWAY:
-            yield f"! {left}  → line {row.other}"
+            yield f"! {text_a}  → line {row.other}"
         else:
-            yield f"! {right}  ← line {row.other}"
+            yield f"! {text_b}  ← line {row.other}"
     yield from (*gone, *new)
 
 
-def rows_of(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
+def markdown_table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
     """A table; every column but the first is of figures."""
     yield f"| {' | '.join(heads)} |"
     yield f"|{'|'.join(['---', *(['---:'] * (len(heads) - 1))])}|"
@@ -677,14 +734,14 @@ def rows_of(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str
 
 
 def table_markdown(rows: Iterable[VariantRow]) -> Iterator[str]:
-    every = list(rows)
-    heads = ("variant", "configuration", time_head(every), "registers", "spills", "shared")
+    all_rows = list(rows)
+    heads = ("variant", "configuration", time_head(all_rows), "registers", "spills", "shared")
     cells = []
-    for row in every:
-        variant, config, *rest = variant_cells(row).values()
+    for row in all_rows:
+        variant, config, *cell_texts = variant_cells(row).values()
         name = variant if row.variant is None else code(variant)
-        cells.append((("**winner** " if row.winner else "") + name, escaped(config), *rest))
-    yield from rows_of((*heads, "occupancy", "instructions"), cells)
+        cells.append((("**winner** " if row.winner else "") + name, escaped(config), *cell_texts))
+    yield from markdown_table((*heads, "occupancy", "instructions"), cells)
 
 
 def recordings_markdown(
@@ -692,11 +749,11 @@ def recordings_markdown(
 ) -> Iterator[str]:
     yield from (f"### {code(paths[0])} → {code(paths[1])}", "")
     if versions:
-        yield from (escaped(f"versions: {versions_said(versions)}"), "")
+        yield from (escaped(f"versions: {versions_text(versions)}"), "")
     yield from (counts(pairs), "")
     rows = [
-        (state.value, code(kernel), code(a), code(b), escaped(said))
-        for state, kernel, a, b, said in pair_rows(pairs)
+        (state.value, code(kernel), code(a), code(b), escaped(changes))
+        for state, kernel, a, b, changes in pair_rows(pairs)
     ]
     if rows:
-        yield from rows_of(PAIR_HEADS, rows)
+        yield from markdown_table(PAIR_HEADS, rows)

@@ -16,21 +16,23 @@ from inspector.base.model import (
     Compilation,
     Failure,
     GpuTime,
+    Graph,
     Kernel,
     Note,
     Recording,
     Resources,
     Stage,
+    Tuning,
     Variant,
 )
 from inspector.base.text import PtxviewError
 from inspector.listing.line import Function, Line
 
 SCHEMA = 1
-Figures = Callable[[Variant], Resources]
-More = Callable[[Kernel, Variant], Mapping[str, object]]
+ResourcesOf = Callable[[Variant], Resources]
+VariantExtras = Callable[[Kernel, Variant], Mapping[str, object]]
 """What a list knows of a variant beside its resources."""
-UNKNOWN_MORE = {"made_by": None, "ncu": None, "hints": None, "launch_time": None}
+UNKNOWN_EXTRAS = {"made_by": None, "ncu": None, "hints": None, "launch_time": None}
 
 _ENCODE = json.JSONEncoder(ensure_ascii=True, allow_nan=False, default=str).encode
 
@@ -58,17 +60,17 @@ ROWS_AT_ONCE = 16
 def pieces(value: object) -> Iterator[str]:
     """Yield the JSON of ``dumps`` in pieces; the value may hold ``Rows``."""
     if isinstance(value, Rows):
-        before, members = "[", iter(value.members)
+        separator, members = "[", iter(value.members)
         while some := list(islice(members, ROWS_AT_ONCE)):
-            yield before + dumps(some)[1:-1]
-            before = ", "
-        yield "[]" if before == "[" else "]"
+            yield separator + dumps(some)[1:-1]
+            separator = ", "
+        yield "[]" if separator == "[" else "]"
     elif isinstance(value, dict) and any(_streamed(v) for v in value.values()):
-        before = "{"
+        separator = "{"
         for name, member in value.items():
-            yield f"{before}{dumps(name)}: "
+            yield f"{separator}{dumps(name)}: "
             yield from pieces(member)
-            before = ", "
+            separator = ", "
         yield "}"
     else:
         yield dumps(value)
@@ -95,21 +97,25 @@ SCALARS = {str, int, float, bool, type(None)}
 """Types that JSON has: most values, so they are sorted out without a call."""
 
 
-def members(value: Any, names: str = "") -> dict[str, object]:
+def pick_fields(value: Any, names: str = "") -> dict[str, object]:
     """Return fields of a record as JSON values: those of ``names``, words, else all."""
-    chosen = names.split() or getattr(value, "__struct_fields__", None)
-    found = [(name, getattr(value, name)) for name in chosen or (f.name for f in fields(value))]
-    return {name: one if type(one) in SCALARS else plain(one) for name, one in found}
+    field_names = names.split() or getattr(value, "__struct_fields__", None)
+    items = [
+        (name, getattr(value, name)) for name in field_names or (f.name for f in fields(value))
+    ]
+    return {
+        name: member if type(member) in SCALARS else to_builtins(member) for name, member in items
+    }
 
 
-def plain(value: object) -> object:
+def to_builtins(value: object) -> object:
     """Return structs, dataclasses, mappings and sequences as JSON objects and arrays."""
     if isinstance(value, tuple | list):
-        return [one if type(one) in SCALARS else plain(one) for one in value]
+        return [member if type(member) in SCALARS else to_builtins(member) for member in value]
     if isinstance(value, Struct) or is_dataclass(value):
-        return members(value)
+        return pick_fields(value)
     if isinstance(value, Mapping):
-        return {str(name): plain(member) for name, member in value.items()}
+        return {str(name): to_builtins(member) for name, member in value.items()}
     return value
 
 
@@ -121,57 +127,59 @@ _RECORDING = (
 
 def recording(
     rec: Recording,
-    figures: Figures,
-    more: More = lambda kernel, variant: UNKNOWN_MORE,
+    resources_of: ResourcesOf,
+    extras: VariantExtras = lambda kernel, variant: UNKNOWN_EXTRAS,
     rows: Callable[[Iterable[object]], object] = list,
 ) -> dict[str, object]:
     """Return the document of ``list``: the recording, its graphs, kernels and variants.
 
     Args:
-        figures: the resources of a variant.
-        more: ``made_by``, ``ncu``, ``hints``, ``timing`` and ``launch_time`` of a variant.
+        resources_of: the resources of a variant.
+        extras: ``made_by``, ``ncu``, ``hints``, ``timing`` and ``launch_time`` of a variant.
         rows: makes the list of kernels; ``Rows`` makes each while it is written.
     """
     return {
         "schema": SCHEMA,
         "recording": {
-            **members(rec, _RECORDING),
+            **pick_fields(rec, _RECORDING),
             "uncaptured": [{"name": k.name, "by": k.compiler} for k in rec.uncaptured],
-            **members(rec, "unwatched"),
+            **pick_fields(rec, "unwatched"),
             "unmade": [],
         },
-        "graphs": [
-            {
-                **members(g, "id origin kernels"),
-                "stages": [s for s in ordered(g.stages) if s is Stage.OUTPUT_CODE],
-                "stages_above": [s for s in ordered(g.stages) if s is not Stage.OUTPUT_CODE],
-                "calls": plain(g.calls),
-                "error": failure(g.error),
-            }
-            for g in rec.graphs
-        ],
-        "kernels": rows(kernel(k, figures, more) for k in rec.kernels),
-        "calls": [members(c, "kind name") | _launch(c) for c in rec.calls],
-        "compilations": [compilation(one) for one in rec.compilations],
+        "graphs": [_graph_json(graph) for graph in rec.graphs],
+        "kernels": rows(kernel(k, resources_of, extras) for k in rec.kernels),
+        "calls": [pick_fields(c, "kind name") | _launch(c) for c in rec.calls],
+        "compilations": [compilation(result) for result in rec.compilations],
     }
 
 
-def compilation(one: Compilation) -> dict[str, object]:
-    return members(one) | {"signature": one.signature or None}
+def _graph_json(graph: Graph) -> dict[str, object]:
+    stages = ordered(graph.stages)
+    return {
+        **pick_fields(graph, "id origin kernels"),
+        "stages": [stage for stage in stages if stage is Stage.OUTPUT_CODE],
+        "stages_above": [stage for stage in stages if stage is not Stage.OUTPUT_CODE],
+        "calls": to_builtins(graph.calls),
+        "error": failure(graph.error),
+    }
 
 
-def failure(one: Failure | None) -> dict[str, object] | None:
+def compilation(compilation: Compilation) -> dict[str, object]:
+    return pick_fields(compilation) | {"signature": compilation.signature or None}
+
+
+def failure(failure: Failure | None) -> dict[str, object] | None:
     """Return an error with the place of the first message that names one."""
-    if one is None:
+    if failure is None:
         return None
     log = None
     with suppress(PtxviewError):
-        log = None if one.log is None else one.log.read().decode("utf-8", "replace")
+        log = None if failure.log is None else failure.log.read().decode("utf-8", "replace")
     names = ("file", "line", "column", "text")
     return {
-        **members(one, "stage tool kind message"),
-        **{name: getattr(one.first, name, None) for name in names},
-        **members(one, "messages command required limit resource"),
+        **pick_fields(failure, "stage tool kind message"),
+        **{name: getattr(failure.first, name, None) for name in names},
+        **pick_fields(failure, "messages command required limit resource"),
         "log": log,
     }
 
@@ -181,39 +189,49 @@ def ordered(stages: Mapping[Stage, object]) -> list[Stage]:
 
 
 def kernel(
-    k: Kernel, figures: Figures, more: More = lambda kernel, variant: UNKNOWN_MORE
+    kernel: Kernel,
+    resources_of: ResourcesOf,
+    extras: VariantExtras = lambda kernel, variant: UNKNOWN_EXTRAS,
 ) -> dict[str, object]:
+    fusion = kernel.fusion
     return {
-        **members(k, "id name demangled origin"),
-        "ops": None if k.fusion is None else plain(k.fusion.ops),
-        "made_from": None if k.fusion is None else plain(k.fusion.made_from),
+        **pick_fields(kernel, "id name demangled origin"),
+        "ops": None if fusion is None else to_builtins(fusion.ops),
+        "made_from": None if fusion is None else to_builtins(fusion.made_from),
         "variants": [
-            {
-                **members(v, "id hash cache_key target config"),
-                "stages": ordered(v.stages),
-                "missing": {s: v.missing[s] for s in ordered(v.missing) if s not in v.stages},
-                "signature": plain(v.signature) or None,
-                "specialization": plain(v.specialization) or None,
-                "resources": plain(figures(v)),
-                **members(v, _VARIANT),
-                "error": failure(v.error),
-                "calls": [_launch(c) for c in v.calls],
-                **more(k, v),
-            }
-            for v in k.variants
+            {**_variant_json(variant, resources_of(variant)), **extras(kernel, variant)}
+            for variant in kernel.variants
         ],
-        "autotune": [
-            {
-                **members(t, "key"),
-                "by": t.tuner,
-                "winner": None if t.winner is None else t.winner.variant,
-                "best_config": None if t.winner is None else plain(t.winner.config),
-                **members(t, "stopwatch method from_cache seconds operation uses"),
-                "configurations": [members(c, _CONFIGURATION) for c in t.configurations],
-            }
-            for t in k.autotune
-        ],
-        "tried_for": k.tried_for,
+        "autotune": [_tuning_json(tuning) for tuning in kernel.autotune],
+        "tried_for": kernel.tried_for,
+    }
+
+
+def _variant_json(variant: Variant, resources: Resources) -> dict[str, object]:
+    stages = variant.stages
+    missing = variant.missing
+    return {
+        **pick_fields(variant, "id hash cache_key target config"),
+        "stages": ordered(stages),
+        "missing": {stage: missing[stage] for stage in ordered(missing) if stage not in stages},
+        "signature": to_builtins(variant.signature) or None,
+        "specialization": to_builtins(variant.specialization) or None,
+        "resources": to_builtins(resources),
+        **pick_fields(variant, _VARIANT),
+        "error": failure(variant.error),
+        "calls": [_launch(call) for call in variant.calls],
+    }
+
+
+def _tuning_json(tuning: Tuning) -> dict[str, object]:
+    winner = tuning.winner
+    return {
+        **pick_fields(tuning, "key"),
+        "by": tuning.tuner,
+        "winner": None if winner is None else winner.variant,
+        "best_config": None if winner is None else to_builtins(winner.config),
+        **pick_fields(tuning, "stopwatch method from_cache seconds operation uses"),
+        "configurations": [pick_fields(c, _CONFIGURATION) for c in tuning.configurations],
     }
 
 
@@ -231,7 +249,7 @@ def gpu_time(time: GpuTime | None) -> dict[str, object] | None:
 
 def _launch(c: Call) -> dict[str, object]:
     return {
-        **members(c, "grid block shared_bytes count first arguments operators failed"),
+        **pick_fields(c, "grid block shared_bytes count first arguments operators failed"),
         "gpu_time": gpu_time(c.gpu_time),
         "shares": [[share.first, share.second] for share in c.shares],
         "share_offsets": [share.offset_bytes for share in c.shares],
@@ -239,49 +257,49 @@ def _launch(c: Call) -> dict[str, object]:
 
 
 def line(
-    one: Line,
+    line: Line,
     links: Mapping[Stage, Mapping[int, tuple[int, ...]]],
-    figures: Told = NOTHING_TOLD,
+    annotation: Told = NOTHING_TOLD,
     words: Words = NO_WORDS,
     estimated: float | None = None,
 ) -> dict[str, object]:
-    control = one.control
+    control = line.control
     return {
-        **members(one, "n text kind base opcode defs uses"),
-        "source": plain(one.source),
-        "links": {s.value: list(linked[one.n]) for s, linked in links.items() if one.n in linked},
-        "live": None if figures.live is None else dict(figures.live),
-        "rolled_up": plain(figures.rolled),
-        "samples": samples(figures.samples),
+        **pick_fields(line, "n text kind base opcode defs uses"),
+        "source": to_builtins(line.source),
+        "links": {s.value: list(linked[line.n]) for s, linked in links.items() if line.n in linked},
+        "live": None if annotation.live is None else dict(annotation.live),
+        "rolled_up": to_builtins(annotation.rolled),
+        "samples": samples(annotation.samples),
         "estimated_percent": estimated,
         "control": None
         if control is None
         else {
             "stall": control.stall,
             "yield": control.yield_,
-            **members(control, "write_barrier read_barrier wait reuse"),
+            **pick_fields(control, "write_barrier read_barrier wait reuse"),
         },
-        **members(words, "sentence waits waits_for"),
-        "consumer": plain(words.consumer),
+        **pick_fields(words, "sentence waits waits_for"),
+        "consumer": to_builtins(words.consumer),
         "definitions": dict(words.definitions),
-        "notes": [note(n) for n in figures.notes],
+        "notes": [note(n) for n in annotation.notes],
     }
 
 
 def samples(samples: Samples | None) -> dict[str, object] | None:
-    return None if samples is None else members(samples, "all not_issued stalls")
+    return None if samples is None else pick_fields(samples, "all not_issued stalls")
 
 
-def note(one: Note) -> dict[str, object]:
-    blocks = None if one.blocks is None else {"run": one.blocks[0], "of": one.blocks[1]}
-    return members(one) | {"blocks": blocks}
+def note(note: Note) -> dict[str, object]:
+    blocks = None if note.blocks is None else {"run": note.blocks[0], "of": note.blocks[1]}
+    return pick_fields(note) | {"blocks": blocks}
 
 
 def function(
     name: str,
     v: str | None,
     res: Resources | None,
-    at: Function,
+    function: Function,
     notes: Sequence[Note] = (),
     card: Mapping[str, object] | None = None,
     ncu: object = None,
@@ -289,10 +307,10 @@ def function(
     return {
         "kernel": name,
         "variant": v,
-        "resources": plain(res),
+        "resources": to_builtins(res),
         "notes": [note(n) for n in notes],
         "card": card,
         "ncu": ncu,
-        "first": at.first,
-        "last": at.last,
+        "first": function.first,
+        "last": function.last,
     }

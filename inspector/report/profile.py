@@ -7,10 +7,10 @@ from rich.text import Text
 
 from inspector.analyse.line_annotations import total
 from inspector.base.text import by_key, counted, short_name, shown, some
-from inspector.measure.ncu.attach import UNRECORDED, Attached, Key, NcuMeasured
+from inspector.measure.ncu.attach import UNRECORDED, Key, MatchedLaunch, NcuMeasured
 from inspector.measure.ncu.report import Dim3, NcuLaunch, Report
 from inspector.measure.profile.trace import GpuWork, Overhead, Profile, Window
-from inspector.report.jsons import SCHEMA, members, samples
+from inspector.report.jsons import SCHEMA, pick_fields, samples
 from inspector.report.tables import UNKNOWN, figure, grid
 
 NO_GPU = (
@@ -39,36 +39,38 @@ def document(
         return {**out, **{name: [] for name in lists.split()}, "overhead": None, "device": None}
     return {
         **out,
-        **members(profile, lists),
+        **pick_fields(profile, lists),
         "device": dict(profile.device) or None,
-        "chains": [members(c) | {"short": short_name(c.kernel)} for c in profile.chains],
-        "overhead": members(profile.overhead) | {"busy_percent": busy(profile.overhead)},
+        "chains": [pick_fields(c) | {"short": short_name(c.kernel)} for c in profile.chains],
+        "overhead": pick_fields(profile.overhead) | {"busy_percent": busy(profile.overhead)},
     }
 
 
 def _window(window: Window) -> dict[str, object]:
-    return {k: v for k, v in members(window).items() if k != "pid"}
+    return {k: v for k, v in pick_fields(window).items() if k != "pid"}
 
 
 def time(us: float | None) -> str:
     """A time in the unit that is worth reading, or a dash."""
     if us is None:
         return UNKNOWN
-    for unit, one in (("s", 1e6), ("ms", 1e3)):
-        if us >= one:
-            return f"{us / one:.3f} {unit}"
+    for unit, unit_us in (("s", 1e6), ("ms", 1e3)):
+        if us >= unit_us:
+            return f"{us / unit_us:.3f} {unit}"
     return f"{us:.1f} µs" if us >= 10 else f"{us:.2f} µs"
 
 
-def whole(profile: Profile, windows: int, mode: str, width: int, top: int) -> Iterator[Text]:
+def profile_lines(
+    profile: Profile, windows: int, mode: str, width: int, top: int
+) -> Iterator[Text]:
     yield from map(Text, heading(profile, windows))
     yield from (Text(), *operators(profile, width, top))
     if profile.kernels:
         yield from (Text(), *kernels(profile, width, top))
         yield from (Text(), *map(Text, chains(profile, top)))
     yield Text()
-    if said := sentence(profile.overhead):
-        yield Text(said)
+    if overhead := sentence(profile.overhead):
+        yield Text(overhead)
     yield from map(Text, footnotes(profile, mode))
     yield from (Text(f"! {shown(line)}", style="yellow") for line in profile.warnings)
 
@@ -143,9 +145,9 @@ def chains(profile: Profile, top: int) -> Iterator[str]:
             text += f"  [{variants(work)}]"
             text += f"  fuses {', '.join(work.fused)}" if work.fused else ""
         yield shown(text)
-    left = len(profile.chains) - top
-    if left > 0:
-        yield f"… and {left} more (--top)"
+    remaining = len(profile.chains) - top
+    if remaining > 0:
+        yield f"… and {remaining} more (--top)"
 
 
 def busy(overhead: Overhead) -> float | None:
@@ -162,21 +164,21 @@ def sentence(overhead: Overhead) -> str:
         return ""
     if not overhead.kernels:
         return f"the GPU ran no kernel in the {time(overhead.window_us)} of the window"
-    said = f"the GPU was busy {_percent(part)} of {time(overhead.window_us)}: "
+    text = f"the GPU was busy {_percent(part)} of {time(overhead.window_us)}: "
     kernels, kernel = counted(overhead.kernels, "kernel"), time(overhead.median_kernel_us)
     take = "takes" if (overhead.launches or overhead.kernels) == 1 else "take"
     if overhead.launches:
-        said += f"{counted(overhead.launches, 'launch')} {take} {time(overhead.median_launch_us)} "
-        said += f"of the CPU each, {kernels} {kernel} of the GPU (medians)"
+        text += f"{counted(overhead.launches, 'launch')} {take} {time(overhead.median_launch_us)} "
+        text += f"of the CPU each, {kernels} {kernel} of the GPU (medians)"
     else:
-        said += f"{kernels} {take} {kernel} each (median)"
+        text += f"{kernels} {take} {kernel} each (median)"
     if overhead.gaps and overhead.median_gap_us is not None:
-        said += f"; it idled {time(overhead.gap_us)} in {counted(overhead.gaps, 'gap')} between "
-        said += f"its work (median {time(overhead.median_gap_us)})"
+        text += f"; it idled {time(overhead.gap_us)} in {counted(overhead.gaps, 'gap')} between "
+        text += f"its work (median {time(overhead.median_gap_us)})"
     if overhead.syncs and overhead.sync_us is not None:
         share = _percent(100 * overhead.sync_us / overhead.window_us)
-        said += f"; the CPU waited for it {share} of the time ({counted(overhead.syncs, 'call')})"
-    return said
+        text += f"; the CPU waited for it {share} of the time ({counted(overhead.syncs, 'call')})"
+    return text
 
 
 def _percent(value: float) -> str:
@@ -205,32 +207,32 @@ def _dim(value: Dim3 | None) -> str:
 
 
 SUMMARY: Mapping[str, Callable[[NcuLaunch], str]] = {
-    "est. speed-up %": lambda one: figure(one.speedup, "{:.2f}"),
-    "function": lambda one: one.function,
-    "demangled": lambda one: one.demangled,
-    "µs": lambda one: figure(one.duration_us, "{:.2f}"),
-    "improvement µs": lambda one: figure(one.improvement_us, "{:.2f}"),
-    "compute %": lambda one: figure(one.compute_percent, "{:.2f}"),
-    "memory %": lambda one: figure(one.memory_percent, "{:.2f}"),
-    "regs": lambda one: figure(one.registers),
-    "grid": lambda one: _dim(one.grid),
-    "block": lambda one: _dim(one.block),
+    "est. speed-up %": lambda launch: figure(launch.speedup, "{:.2f}"),
+    "function": lambda launch: launch.function,
+    "demangled": lambda launch: launch.demangled,
+    "µs": lambda launch: figure(launch.duration_us, "{:.2f}"),
+    "improvement µs": lambda launch: figure(launch.improvement_us, "{:.2f}"),
+    "compute %": lambda launch: figure(launch.compute_percent, "{:.2f}"),
+    "memory %": lambda launch: figure(launch.memory_percent, "{:.2f}"),
+    "regs": lambda launch: figure(launch.registers),
+    "grid": lambda launch: _dim(launch.grid),
+    "block": lambda launch: _dim(launch.block),
 }
 """Columns of Nsight's summary, in its order."""
 TEXTS = ("function", "demangled", "grid", "block", "variant")
 
 
-def launch_table(attached: Sequence[Attached], name: Name | None, width: int) -> Group:
+def launch_table(attached: Sequence[MatchedLaunch], name: Name | None, width: int) -> Group:
     """Return a row for each launch; ``name`` gives ids of variants, None for a lone report."""
     columns = dict(SUMMARY)
-    if all(one.launch.demangled == one.launch.function for one in attached):
+    if all(row.launch.demangled == row.launch.function for row in attached):
         del columns["demangled"]
     rows = []
-    for one in attached:
-        row = [str(one.launch.number), *(shown(cell(one.launch)) for cell in columns.values())]
+    for row in attached:
+        cells = [str(row.launch.number), *(shown(cell(row.launch)) for cell in columns.values())]
         if name is not None:
-            row.append(UNKNOWN if one.key is None else shown(name(one.key)[1]))
-        rows.append(row)
+            cells.append(UNKNOWN if row.key is None else shown(name(row.key)[1]))
+        rows.append(cells)
     heads = ["#", *columns, *(["variant"] if name is not None else [])]
     numbers = [head for head in heads if head not in TEXTS]
     gives = (("demangled", 40), ("function", 40), ("demangled", 16), ("function", 16))
@@ -241,24 +243,26 @@ MAX_NAMES = 8
 """Launches or names in one footnote."""
 
 
-def launch_footnotes(attached: Sequence[Attached], report: Report) -> list[str]:
+def launch_footnotes(attached: Sequence[MatchedLaunch], report: Report) -> list[str]:
     """What is odd: launches of no variant here, samples that are not shown, what ncu left out."""
-    said = [shown(p) for p in report.problems]
-    strangers = [one.launch.function for one in attached if one.why.startswith(UNRECORDED)]
+    sentences = [shown(p) for p in report.problems]
+    strangers = [
+        matched.launch.function for matched in attached if matched.why.startswith(UNRECORDED)
+    ]
     lone = by_key(
-        (why, str(one.launch.number))
-        for one in attached
-        if not one.why.startswith(UNRECORDED)
-        if (why := one.why or (one.unplaced and f"no samples: {one.unplaced}"))
+        (why, str(matched.launch.number))
+        for matched in attached
+        if not matched.why.startswith(UNRECORDED)
+        if (why := matched.why or (matched.unplaced and f"no samples: {matched.unplaced}"))
     )
     if strangers:
-        many = "launch is" if len(strangers) == 1 else "launches are"
+        noun = "launch is" if len(strangers) == 1 else "launches are"
         names = some(list(dict.fromkeys(strangers)), MAX_NAMES)
-        said.append(shown(f"{len(strangers)} {many} of kernels that are not here: {names}"))
-    said += [shown(f"launch {some(ns, MAX_NAMES)}: {why}") for why, ns in lone.items()]
-    if not any(one.launch.rules for one in attached):
-        said.append("estimated speed-ups are on the details page, which the report lacks")
-    return said
+        sentences.append(shown(f"{len(strangers)} {noun} of kernels that are not here: {names}"))
+    sentences += [shown(f"launch {some(ns, MAX_NAMES)}: {why}") for why, ns in lone.items()]
+    if not any(matched.launch.rules for matched in attached):
+        sentences.append("estimated speed-ups are on the details page, which the report lacks")
+    return sentences
 
 
 def measured_json(measured: NcuMeasured | None) -> dict[str, object] | None:
@@ -273,41 +277,41 @@ def measured_json(measured: NcuMeasured | None) -> dict[str, object] | None:
 
 
 def launches_json(
-    attached: Sequence[Attached], report: Report, name: Name
+    attached: Sequence[MatchedLaunch], report: Report, name: Name
 ) -> dict[str, object] | None:
     """``ncu`` of a recording: every launch in order, and the variant that it was of."""
     if not attached and not report.problems:
         return None
     rows = []
-    for one in attached:
-        kernel, of = (None, None) if one.key is None else name(one.key)
-        who = {"kernel": kernel, "variant": of, "unattached": one.why or None}
-        rows.append({**who, **launch_json(one.launch, rules=False)})
+    for matched in attached:
+        kernel, variant = (None, None) if matched.key is None else name(matched.key)
+        ids = {"kernel": kernel, "variant": variant, "unattached": matched.why or None}
+        rows.append({**ids, **launch_json(matched.launch, rules=False)})
     return {"pages": list(report.pages), "launches": rows, "problems": list(report.problems)}
 
 
-def launch_json(one: NcuLaunch, rules: bool = True) -> dict[str, object]:
+def launch_json(launch: NcuLaunch, rules: bool = True) -> dict[str, object]:
     """Return one launch; percentages are of the peak, speed-up and improvement ncu's estimates."""
     out: dict[str, object] = {
-        "id": one.number,
-        **members(one, "function demangled grid block duration_us"),
-        "estimated_speedup_percent": one.speedup,
-        "runtime_improvement_us": one.improvement_us,
-        **members(one, "compute_percent memory_percent registers"),
-        "achieved_occupancy_percent": one.achieved_occupancy,
-        "theoretical_occupancy_percent": one.theoretical_occupancy,
-        **members(one, "sm_ghz cycles"),
+        "id": launch.number,
+        **pick_fields(launch, "function demangled grid block duration_us"),
+        "estimated_speedup_percent": launch.speedup,
+        "runtime_improvement_us": launch.improvement_us,
+        **pick_fields(launch, "compute_percent memory_percent registers"),
+        "achieved_occupancy_percent": launch.achieved_occupancy,
+        "theoretical_occupancy_percent": launch.theoretical_occupancy,
+        **pick_fields(launch, "sm_ghz cycles"),
     }
     if rules:
         out["rules"] = [
             {
                 "rule": r.name,
                 "type": r.kind,
-                **members(r, "section text"),
+                **pick_fields(r, "section text"),
                 "speedup_type": r.scope,
                 "estimated_speedup_percent": r.speedup,
             }
-            for r in one.rules
+            for r in launch.rules
         ]
-        out["samples"] = samples(one.samples)
+        out["samples"] = samples(launch.samples)
     return out

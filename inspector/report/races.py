@@ -5,6 +5,7 @@ import io
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from pathlib import PurePath
 from typing import Any
 
@@ -17,7 +18,7 @@ from inspector.measure.time.results import Session, Timing, timing_row
 from inspector.measure.time.take import GAP, Race, RaceRow
 from inspector.report import timings
 from inspector.report.tables import UNKNOWN, grid
-from inspector.report.timings import LESSONS, STATES, amount, duration, rates, took
+from inspector.report.timings import LESSONS, STATES, amount, duration, rates, time_text
 
 Point = tuple[float, float]
 
@@ -35,13 +36,13 @@ UNITS = {
 class PlotLine(Struct, frozen=True):
     """A line through points in the axes' units, or one point.
 
-    ``limit`` marks a bound, such as a roof; ``said`` follows the name in the legend.
+    ``limit`` marks a bound, such as a roof; ``remark`` follows the name in the legend.
     """
 
     name: str
     points: Sequence[Point]
     limit: bool = False
-    said: str = ""
+    remark: str = ""
 
 
 class Figure(Struct, frozen=True):
@@ -80,27 +81,21 @@ def roofs(
 
 def _roofline(
     title: str,
-    named: Sequence[tuple[str, Timing]],
+    named_timings: Sequence[tuple[str, Timing]],
     session: Session,
     peaks: Mapping[str, float],
     dtypes: Iterable[str],
 ) -> Figure | None:
     """The times of the first stopwatch under the device's roofs; None without a time or roof."""
-    watch = next((t.stopwatch for _, t in named if t.bytes and t.tflop_per_s), None)
+    stopwatches = (t.stopwatch for _, t in named_timings if t.bytes and t.tflop_per_s)
+    stopwatch = next(stopwatches, None)
     spots = [
-        (name, t.flops / t.bytes, t.tflop_per_s)
-        for name, t in named
-        if t.stopwatch == watch and t.bytes and t.flops and t.tflop_per_s
+        (name, timing.flops / timing.bytes, timing.tflop_per_s)
+        for name, timing in named_timings
+        if timing.stopwatch == stopwatch and timing.bytes and timing.flops and timing.tflop_per_s
     ]
-    copy = next((p.gb_per_s for p in session.peaks if p.stopwatch == watch), None)
-    sheet = session.data_sheet_gb_per_s or peaks.get("memory_bandwidth", 0.0) / 1e9
-    known = (("copy, measured", copy), ("memory by data sheet", sheet))
-    bands = {name: band for name, band in known if band}
-    units = dict.fromkeys(u for d in dtypes for u in UNITS.get(d, ()) if u in peaks)
-    levels = {
-        f"{unit.replace('_tensor', ' tensor cores')} by data sheet": peaks[unit] / 1e12
-        for unit in units
-    }
+    bands = _bandwidths(session, peaks, stopwatch)
+    levels = _compute_peaks(peaks, dtypes)
     if not spots or not (bands or levels):
         return None
     low = min(x for _, x, _ in spots) / MARGIN
@@ -108,20 +103,55 @@ def _roofline(
     if bands and levels:  # the ridge is always shown
         high = max(high, MARGIN * 1e3 * min(levels.values()) / max(bands.values()))
     lines = roofs(bands, levels, low, high)
-    top = max(levels, key=lambda name: levels[name], default="")
     for name, x, y in spots:
-        roof, limit = top, levels.get(top, math.inf)
-        if bands:
-            first, band = next(iter(bands.items()))
-            if band * x / 1e3 <= min(levels.values(), default=math.inf):
-                roof, limit = first, band * x / 1e3
-            elif band * x / 1e3 < limit:
-                roof = ""  # between the levels of two units
-        figures = [f"{v:,.0f}" if v >= 100 else f"{v:.3g}" for v in (x, y)]
-        part = f", {100 * y / limit:.0f} % of {roof.removesuffix(' by data sheet')}" if roof else ""
-        said = f"{figures[0]} FLOP/byte, {figures[1]} TFLOP/s{part}"
-        lines.append(PlotLine(name, [(x, y)], said=said))
+        roof, limit = _roof_above(x, bands, levels)
+        remark = f"{_short_number(x)} FLOP/byte, {_short_number(y)} TFLOP/s"
+        if roof:
+            remark += f", {100 * y / limit:.0f} % of {roof.removesuffix(' by data sheet')}"
+        lines.append(PlotLine(name, [(x, y)], remark=remark))
     return Figure(title, "FLOP/byte", "TFLOP/s", lines, log=True)
+
+
+def _bandwidths(
+    session: Session, peaks: Mapping[str, float], stopwatch: str | None
+) -> dict[str, float]:
+    """Known memory bandwidths in GB/s, the measured one first."""
+    copies = (p.gb_per_s for p in session.peaks if p.stopwatch == stopwatch)
+    sources = {
+        "copy, measured": next(copies, None),
+        "memory by data sheet": session.data_sheet_gb_per_s
+        or peaks.get("memory_bandwidth", 0.0) / 1e9,
+    }
+    return {name: bandwidth for name, bandwidth in sources.items() if bandwidth}
+
+
+def _compute_peaks(peaks: Mapping[str, float], dtypes: Iterable[str]) -> dict[str, float]:
+    """TFLOP/s of the units that compute with some dtypes, by the device's data sheet."""
+    units = dict.fromkeys(chain.from_iterable(UNITS.get(dtype, ()) for dtype in dtypes))
+    return {
+        f"{unit.replace('_tensor', ' tensor cores')} by data sheet": peaks[unit] / 1e12
+        for unit in units
+        if unit in peaks
+    }
+
+
+def _roof_above(
+    intensity: float, bands: Mapping[str, float], levels: Mapping[str, float]
+) -> tuple[str, float]:
+    """The roof that limits an intensity, "" between the levels of two units, and its TFLOP/s."""
+    top = max(levels, key=lambda name: levels[name], default="")
+    limit = levels.get(top, math.inf)
+    if not bands:
+        return top, limit
+    first, bandwidth = next(iter(bands.items()))
+    memory_limit = bandwidth * intensity / 1e3
+    if memory_limit <= min(levels.values(), default=math.inf):
+        return first, memory_limit
+    return ("", limit) if memory_limit < limit else (top, limit)
+
+
+def _short_number(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
 def roofline(race: Race, peaks: Mapping[str, float]) -> Figure | None:
@@ -131,20 +161,20 @@ def roofline(race: Race, peaks: Mapping[str, float]) -> Figure | None:
     if not rows:
         return None
     title = f"{PurePath(race.script).stem}, {rows[0].inputs}"
-    named = [(r.variant, r) for r in rows]
-    return _roofline(title, named, race.session, peaks, rows[0].dtypes)
+    named_timings = [(r.variant, r) for r in rows]
+    return _roofline(title, named_timings, race.session, peaks, rows[0].dtypes)
 
 
 def session_roofline(session: Session, name: str, peaks: Mapping[str, float]) -> Figure | None:
     """Recorded launches that were timed, by the first stopwatch, under the same roofs."""
-    named = [
+    named_timings = [
         (f"{short_name(base_name(t.kernel))} {t.variant} {t.inputs}".strip(), t)
         for t in session.rows
     ]
     estimated = any("estimate" in (t.bytes_from, t.flops_from) for t in session.rows)
     title = f"{name}; bytes and operations are estimates" if estimated else name
     dtypes = [d for d in UNITS for t in session.rows if re.search(rf"\b{d}\b", t.inputs)]
-    return _roofline(title, named, session, peaks, dtypes)
+    return _roofline(title, named_timings, session, peaks, dtypes)
 
 
 FIGURE_UNITS = {"gb_per_s": "GB/s", "tflop_per_s": "TFLOP/s", "median_us": "µs"}
@@ -153,41 +183,54 @@ FIGURE_UNITS = {"gb_per_s": "GB/s", "tflop_per_s": "TFLOP/s", "median_us": "µs"
 def _unit(race: Race, peaks: Mapping[str, float]) -> str:
     """The unit of a sweep: GB/s; TFLOP/s where computing limits the largest size; else µs."""
     rows = [r for r in race.rows if r.median_us is not None]
-    if not rows or any(r.bytes is None for r in rows):
-        return "tflop_per_s" if rows and all(r.flops for r in rows) else "median_us"
-    flops, moved, bandwidth = rows[-1].flops, rows[-1].bytes, peaks.get("memory_bandwidth")
-    peak = max((peaks.get(u, 0.0) for d in rows[-1].dtypes for u in UNITS.get(d, ())), default=0.0)
-    limited = flops and moved and bandwidth and peak and flops / moved > peak / bandwidth
-    return "tflop_per_s" if limited else "gb_per_s"
+    if not rows:
+        return "median_us"
+    if any(r.bytes is None for r in rows):
+        return "tflop_per_s" if all(r.flops for r in rows) else "median_us"
+    largest = rows[-1]
+    bandwidth = peaks.get("memory_bandwidth")
+    units = chain.from_iterable(UNITS.get(dtype, ()) for dtype in largest.dtypes)
+    peak = max((peaks.get(unit, 0.0) for unit in units), default=0.0)
+    if not (largest.flops and largest.bytes and bandwidth and peak):
+        return "gb_per_s"
+    is_compute_limited = largest.flops / largest.bytes > peak / bandwidth
+    return "tflop_per_s" if is_compute_limited else "gb_per_s"
 
 
-def swept(race: Race, peaks: Mapping[str, float]) -> Figure | None:
+def sweep_figure(race: Race, peaks: Mapping[str, float]) -> Figure | None:
     """Return a sweep's figure: a line a variant that agrees; None if there is nothing to draw."""
     assert race.swept is not None
     unit = _unit(race, peaks)
-    watch = next((r.stopwatch for r in race.rows if r.stopwatch), None)
+    stopwatch = next((r.stopwatch for r in race.rows if r.stopwatch), None)
     lines = []
     for name in race.variants:
-        points = [
-            (float(r.sizes[race.swept]), float(value))
-            for r in race.rows
-            if r.variant == name and r.stopwatch == watch and r.agrees
-            if (value := getattr(r, unit)) is not None
-        ]
+        rows = [r for r in race.rows if r.variant == name and r.stopwatch == stopwatch]
+        points = _sweep_points(rows, race.swept, unit)
         if points:
-            value = amount(points[-1][1], 0 if unit == "gb_per_s" else 2)
-            said = f"{value} {FIGURE_UNITS[unit]} at {race.swept}={points[-1][0]:.0f}"
-            lines.append(PlotLine(name, points, said=said))
+            size, value = points[-1]
+            text = amount(value, 0 if unit == "gb_per_s" else 2)
+            remark = f"{text} {FIGURE_UNITS[unit]} at {race.swept}={size:.0f}"
+            lines.append(PlotLine(name, points, remark=remark))
     if not lines:
         return None
-    copy = next((p.gb_per_s for p in race.session.peaks if p.stopwatch == watch), None)
+    copy = next((p.gb_per_s for p in race.session.peaks if p.stopwatch == stopwatch), None)
     if unit == "gb_per_s" and copy is not None:
         points = [(x, copy) for x in sorted({x for line in lines for x, _ in line.points})]
         lines.append(PlotLine("copy, measured", points, True, f"{copy:,.0f} GB/s"))
-    sizes_of = {**race.defaults, **race.rows[0].sizes, race.swept: None}
-    others = ", ".join(f"{n}={v}" for n, v in sizes_of.items() if v is not None)
-    title = " · ".join(filter(None, (PurePath(race.script).stem, others)))
+    sizes = {**race.defaults, **race.rows[0].sizes, race.swept: None}
+    fixed_sizes = ", ".join(f"{n}={v}" for n, v in sizes.items() if v is not None)
+    title = " · ".join(filter(None, (PurePath(race.script).stem, fixed_sizes)))
     return Figure(title, race.swept, FIGURE_UNITS[unit], lines)
+
+
+def _sweep_points(rows: Iterable[RaceRow], swept: str, unit: str) -> list[Point]:
+    """The swept size and the figure of each row that agrees and has the figure."""
+    points = []
+    for row in rows:
+        value = getattr(row, unit)
+        if row.agrees and value is not None:
+            points.append((float(row.sizes[swept]), float(value)))
+    return points
 
 
 # -- plots ----------------------------------------------------------------------------------------
@@ -205,14 +248,14 @@ def plot(figure: Figure, width: int, height: int) -> Group:
     import plotext
 
     plotext.terminal.limit(False, False)  # the size is given
-    made: Any = plotext.figure
-    made.clear.all()
-    made.theme("colorless")
-    made.canvas("default")
-    made.plot_size(max(min(width, MAX_COLUMNS), MIN_COLUMNS), height)
+    canvas: Any = plotext.figure
+    canvas.clear.all()
+    canvas.theme("colorless")
+    canvas.canvas("default")
+    canvas.plot_size(max(min(width, MAX_COLUMNS), MIN_COLUMNS), height)
     for axis, name in enumerate("xy"):
-        _scale(made.ruler(name), [p[axis] for each in figure.lines for p in each.points], figure)
-    made.label(shown(figure.x), axis="x")
+        _scale(canvas.ruler(name), [p[axis] for line in figure.lines for p in line.points], figure)
+    canvas.label(shown(figure.x), axis="x")
     legend, marks = [], []
     for n, line in enumerate(figure.lines):
         letter = LETTERS[n % len(LETTERS)]
@@ -220,14 +263,18 @@ def plot(figure: Figure, width: int, height: int) -> Group:
         pixel = plotext.pixel(colour)
         xs, ys = map(list, zip(*line.points, strict=True))
         if len(xs) > 1:
-            made.draw(made.signal(xs, ys, marker=plotext.marker("braille", pixel)).lines())
-        at = (2 * n + 1) * len(xs) // (2 * len(figure.lines))  # lines' letters are apart
-        marks.append(made.signal([xs[at]], [ys[at]], marker=plotext.marker(letter, pixel)))
-        said = f" {shown(f'{line.name}  {line.said}'.rstrip())}"
-        legend.append(Text.assemble((letter, f"color({colour})"), said))
+            canvas.draw(canvas.signal(xs, ys, marker=plotext.marker("braille", pixel)).lines())
+        letter_place = (2 * n + 1) * len(xs) // (2 * len(figure.lines))  # lines' letters are apart
+        marks.append(
+            canvas.signal(
+                [xs[letter_place]], [ys[letter_place]], marker=plotext.marker(letter, pixel)
+            )
+        )
+        legend_text = f" {shown(f'{line.name}  {line.remark}'.rstrip())}"
+        legend.append(Text.assemble((letter, f"color({colour})"), legend_text))
     for mark in marks:
-        made.draw(mark)
-    body = Text.from_ansi(str(made.build()))
+        canvas.draw(mark)
+    body = Text.from_ansi(str(canvas.build()))
     body.rstrip()
     body.no_wrap = True
     title = Text(shown(f"{figure.y} over {figure.x}: {figure.title}"), style="bold")
@@ -280,13 +327,13 @@ def csv_text(race: Race) -> str:
     out = io.StringIO()
     lines = csv.DictWriter(out, columns, extrasaction="ignore", lineterminator="\n")
     lines.writeheader()
-    for one in race.rows:
-        lines.writerow({**timing_row(one), **one.sizes, "kernels": _launches(one)})
+    for row in race.rows:
+        lines.writerow({**timing_row(row), **row.sizes, "kernels": _launches(row)})
     return out.getvalue()
 
 
-def _launches(one: RaceRow) -> int | None:
-    return sum(k.per_call for k in one.kernels) or None
+def _launches(row: RaceRow) -> int | None:
+    return sum(k.per_call for k in row.kernels) or None
 
 
 def race_title(race: Race, rows: Sequence[RaceRow]) -> str:
@@ -304,40 +351,50 @@ def best_first(rows: Iterable[RaceRow]) -> list[RaceRow]:
 
 def race_table(rows: Sequence[RaceRow], width: int) -> Group:
     """Return one size: a row a variant, ranked by the first stopwatch, the fastest first."""
-    others = list(dict.fromkeys(r.stopwatch for r in rows if r.stopwatch))[1:]
-    heads = ["", "variant", "µs", "95 %", *map(str, others)]
-    if not others:
+    stopwatches = dict.fromkeys(r.stopwatch for r in rows if r.stopwatch)
+    other_stopwatches = list(stopwatches)[1:]
+    heads = ["", "variant", "µs", "95 %", *other_stopwatches]
+    if not other_stopwatches:
         heads += ["× fastest", "GB/s"]
-        heads += ["of copy", "TFLOP/s", "kernels", "CPU µs", "max diff"] if width >= WIDE else []
+        if width >= WIDE:
+            heads += ["of copy", "TFLOP/s", "kernels", "CPU µs", "max diff"]
     lines = []
-    for one in best_first(r for r in rows if r.stopwatch not in others):
-        cells = rates(one) | {
-            "": str(one.rank) if one.rank else "wrong" if one.agrees is False else UNKNOWN,
-            "× fastest": amount(one.slower, 2),
-            "kernels": amount(_launches(one)),
-            "CPU µs": duration(one.cpu_us),
-            "max diff": UNKNOWN if one.difference is None else f"{one.difference:.1e}",
-        }
-        cells |= {
-            str(r.stopwatch): took(r)
-            for r in rows
-            if r.variant == one.variant and r.stopwatch in others
-        }
-        style = "red" if one.agrees is False or one.error else ""
+    for row in best_first(r for r in rows if r.stopwatch not in other_stopwatches):
+        cells = _race_cells(row)
+        for other in rows:
+            if other.variant == row.variant and other.stopwatch in other_stopwatches:
+                cells[str(other.stopwatch)] = time_text(other)
+        style = "red" if row.agrees is False or row.error else ""
         lines.append([(cells.get(head, UNKNOWN), style) for head in heads])
     return Group(*grid(heads, lines, width, set(heads) - {"variant"}, (("variant", 8),)))
 
 
-def launched(rows: Sequence[RaceRow]) -> Iterator[str]:
+def _race_cells(row: RaceRow) -> dict[str, str]:
+    """A row's cells by their heads; the first one is its rank."""
+    rank = UNKNOWN
+    if row.rank:
+        rank = str(row.rank)
+    elif row.agrees is False:
+        rank = "wrong"
+    return rates(row) | {
+        "": rank,
+        "× fastest": amount(row.slower, 2),
+        "kernels": amount(_launches(row)),
+        "CPU µs": duration(row.cpu_us),
+        "max diff": UNKNOWN if row.difference is None else f"{row.difference:.1e}",
+    }
+
+
+def launched_kernels(rows: Sequence[RaceRow]) -> Iterator[str]:
     """Yield what each variant launched: each kernel with its time."""
-    for one in best_first(r for r in rows if r.kernels):
+    for row in best_first(r for r in rows if r.kernels):
         parts = []
-        for kernel in one.kernels:
+        for kernel in row.kernels:
             times = f"{kernel.per_call} × " if kernel.per_call > 1 else ""
             parts.append(f"{times}{short_name(kernel.name)} {duration(kernel.median_us)} µs")
-        text = f"  {one.variant}: {', '.join(parts)}"
-        if one.span_us and one.median_us and one.span_us > one.median_us * (1 + GAP):
-            text += f"; {duration(one.span_us)} µs from the first to the end of the last"
+        text = f"  {row.variant}: {', '.join(parts)}"
+        if row.span_us and row.median_us and row.span_us > row.median_us * (1 + GAP):
+            text += f"; {duration(row.span_us)} µs from the first to the end of the last"
         yield shown(text)
 
 
@@ -354,12 +411,19 @@ def race_footnotes(race: Race) -> Iterator[str]:
             "GB/s and TFLOP/s are of the bytes and operations that the script gives for a call; "
             "of copy: of the bandwidth that a copy of 1 GB reached in the same run"
         )
-    said: dict[str, list[str]] = {}
-    for one in rows:
-        words = [f"wrong: {one.wrong or 'it disagrees'}"] if one.agrees is False else []
-        words += [f"failed: {one.error}"] if one.error else []
-        where = f"{race.swept}={one.sizes[race.swept]}" if race.swept else ""
-        for word in (*words, *one.warnings):
-            said.setdefault(f"{one.variant}: {word}", []).append(where)
-    for text, places in said.items():
+    places_by_text: dict[str, list[str]] = {}
+    for row in rows:
+        place = f"{race.swept}={row.sizes[race.swept]}" if race.swept else ""
+        for remark in _row_remarks(row):
+            places_by_text.setdefault(f"{row.variant}: {remark}", []).append(place)
+    for text, places in places_by_text.items():
         yield shown(f"{text} ({', '.join(places)})" if race.swept else text)
+
+
+def _row_remarks(row: RaceRow) -> Iterator[str]:
+    """A row's disagreement, failure and warnings."""
+    if row.agrees is False:
+        yield f"wrong: {row.wrong or 'it disagrees'}"
+    if row.error:
+        yield f"failed: {row.error}"
+    yield from row.warnings

@@ -4,21 +4,20 @@ A rank is all processes with the same ``RANK`` in one recording; a recording wit
 rank. Compared are variants and functions compiled, recompiles, and cache hits.
 """
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from pathlib import PurePath
 from typing import TypeVar
 
-from msgspec import Struct
+from msgspec import Struct, field
 from rich.text import Text
 
 from inspector.base.model import FrameCompile, Kernel, KernelCompile, Recording, UserFrame
 from inspector.base.text import by_key, plural, shown, some
-from inspector.report.jsons import members, plain
+from inspector.report.jsons import pick_fields, to_builtins
 from inspector.report.tables import labels
 
 CACHES = {"fx_graph": "FX graph", "fx_graph_bundled": "FX graph", "aotautograd": "AOTAutograd"}
-T = TypeVar("T", bound=Hashable)
-V = TypeVar("V")
 
 
 class Rank(Struct, frozen=True):
@@ -29,8 +28,10 @@ class Rank(Struct, frozen=True):
     @property
     def name(self) -> str:
         """``rank 1``, ``rank 1 of node0``, ``node0``."""
-        of = f" of {self.machine}" if self.machine is not None else ""
-        return f"rank {self.number}{of}" if self.number is not None else self.machine or ""
+        if self.number is None:
+            return self.machine or ""
+        machine_text = f" of {self.machine}" if self.machine is not None else ""
+        return f"rank {self.number}{machine_text}"
 
 
 class RankDifference(Struct, frozen=True):
@@ -47,12 +48,17 @@ class RankDifference(Struct, frozen=True):
     place: UserFrame | None = None
 
 
-Kernels = Sequence[tuple[Rank, KernelCompile]]
-Frames = Sequence[tuple[Rank, FrameCompile]]
+Outcome = TypeVar("Outcome", bound=Hashable)
+RankKernels = Sequence[tuple[Rank, KernelCompile]]
+"""Kernel compiles, each with the rank that compiled."""
+RankFrames = Sequence[tuple[Rank, FrameCompile]]
+"""Compiles of functions, each with the rank that compiled."""
+VariantsByRank = Mapping[Rank, frozenset[str]]
+"""The ids of the variants that each rank compiled."""
 
 
 def ranks(rec: Recording) -> tuple[Rank, ...]:
-    groups = by_key(((one.machine, one.rank), one.number) for one in rec.processes)
+    groups = by_key(((process.machine, process.rank), process.number) for process in rec.processes)
     numbered = {machine for machine, number in groups if number is not None}
     several = [
         Rank(number, machine, frozenset(numbers))
@@ -67,143 +73,201 @@ def ranks(rec: Recording) -> tuple[Rank, ...]:
 
 def differences(rec: Recording) -> tuple[RankDifference, ...]:
     """Return what ranks compiled differently: kernels, then functions, then caches."""
-    every = ranks(rec)
-    rank_of = {number: rank for rank in every for number in rank.processes}
+    all_ranks = ranks(rec)
+    rank_of = {number: rank for rank in all_ranks for number in rank.processes}
     kernels = [
-        (rank_of[k.process], k)
-        for k in rec.kernel_compiles
-        if k.compiler == "triton" and k.process in rank_of
+        (rank_of[kernel.process], kernel)
+        for kernel in rec.kernel_compiles
+        if kernel.compiler == "triton" and kernel.process in rank_of
     ]
     frames = [
-        (rank_of[f.process], f)
-        for f in rec.frame_compiles
-        if f.process in rank_of and f.direction == "forward"
+        (rank_of[frame.process], frame)
+        for frame in rec.frame_compiles
+        if frame.process in rank_of and frame.direction == "forward"
     ]
     return (
-        *_kernels(rec, every, kernels),
-        *_functions(every, frames),
-        *_triton_cache(rec, every, kernels),
-        *_graph_caches(every, frames),
+        *_kernel_differences(rec, all_ranks, kernels),
+        *_function_differences(all_ranks, frames),
+        *_triton_cache_differences(rec, all_ranks, kernels),
+        *_graph_cache_differences(all_ranks, frames),
     )
 
 
-def _rows(done: Iterable[tuple[T, Rank, V]]) -> dict[T, dict[Rank, list[V]]]:
-    """What each rank did of each thing."""
-    rows = by_key((key, (rank, value)) for key, rank, value in done)
-    return {key: by_key(own) for key, own in rows.items()}
+def _ranks_by_outcome(outcomes: Mapping[Rank, Outcome]) -> dict[Outcome, list[Rank]]:
+    """The ranks of each outcome; with one group nothing differs."""
+    return by_key((outcome, rank) for rank, outcome in outcomes.items())
 
 
-def _grouped(did: Mapping[Rank, T]) -> dict[T, list[Rank]]:
-    """The ranks that did the same; with one group nothing differs."""
-    return by_key((what, rank) for rank, what in did.items())
+# -- kernels --------------------------------------------------------------------------------------
 
 
-def _kernels(rec: Recording, every: Sequence[Rank], kernels: Kernels) -> Iterator[RankDifference]:
-    asked = _rows((one.hash or "", rank, one.failed is None) for rank, one in kernels)
+class _RankCompiles(Struct):
+    """The ranks that compiled a variant, and those whose compile of it failed."""
+
+    compiled: set[Rank] = field(default_factory=set)
+    failed: set[Rank] = field(default_factory=set)
+
+
+def _kernel_differences(
+    rec: Recording, all_ranks: Sequence[Rank], kernels: RankKernels
+) -> Iterator[RankDifference]:
+    by_hash: dict[str, _RankCompiles] = {}
+    for rank, kernel_compile in kernels:
+        compiles = by_hash.setdefault(kernel_compile.hash or "", _RankCompiles())
+        (compiles.compiled if kernel_compile.failed is None else compiles.failed).add(rank)
     for kernel in rec.kernels:
-        did = [(v, asked[v.hash]) for v in kernel.variants if v.hash in asked]
-        took = {r: frozenset(v.id for v, by in did if True in by.get(r, ())) for r in every}
-        if len(set(took.values())) < 2:
+        compiles_by_id = {v.id: by_hash[v.hash] for v in kernel.variants if v.hash in by_hash}
+        compiled = {
+            rank: frozenset(ident for ident, c in compiles_by_id.items() if rank in c.compiled)
+            for rank in all_ranks
+        }
+        sets = set(compiled.values())
+        if len(sets) < 2:
             continue
-        if len({ids for ids in took.values() if ids}) > 1:
-            kind, text = "variant", _variants(kernel, took)
+        by_rank = {rank.name: tuple(sorted(ids)) for rank, ids in compiled.items()}
+        if len(sets - {frozenset()}) > 1:
+            kind = "variant"
+            text = _variants_text(kernel, compiled)
         else:
-            failing = {rank for _, by in did for rank in by if False in by[rank]}
-            how = {
-                r: "compiled it" if took[r] else "could not" if r in failing else "did not"
-                for r in every
-            }
-            groups = _grouped(how).items()
-            kind, text = "kernel", ", ".join(f"{_named(group)} {what}" for what, group in groups)
-        by_rank = {rank.name: tuple(sorted(ids)) for rank, ids in took.items()}
+            kind = "kernel"
+            failing = {rank for c in compiles_by_id.values() for rank in c.failed}
+            text = _kernel_text(compiled, failing)
         yield RankDifference(kind, f"{shown(kernel.called)}: {text}", by_rank, kernel=kernel.id)
 
 
-def _variants(kernel: Kernel, took: Mapping[Rank, frozenset[str]]) -> str:
+def _kernel_text(compiled: VariantsByRank, failing: Collection[Rank]) -> str:
+    """``rank 0 compiled it, rank 1 could not``."""
+    outcomes = {}
+    for rank, ids in compiled.items():
+        if ids:
+            outcomes[rank] = "compiled it"
+        elif rank in failing:
+            outcomes[rank] = "could not"
+        else:
+            outcomes[rank] = "did not"
+    groups = _ranks_by_outcome(outcomes)
+    return ", ".join(f"{_ranks_text(group)} {outcome}" for outcome, group in groups.items())
+
+
+def _variants_text(kernel: Kernel, compiled: VariantsByRank) -> str:
     """Which ranks compiled which variants, by the settings in which these differ."""
-    own = [v for v in kernel.variants if any(v.id in ids for ids in took.values())]
-    named = {v.id: str(label) for v, label in zip(own, labels(own), strict=True)}
-    shared = frozenset.intersection(*took.values())
-    parts = [
-        f"{_named(group)} compiled "
-        + (some([name for ident, name in named.items() if ident in ids], 4) or "none of these")
-        for ids, group in _grouped({rank: ids - shared for rank, ids in took.items()}).items()
-    ]
-    both = f"; all compiled {some([named[i] for i in sorted(shared)], 4)}" if shared else ""
-    return ", ".join(parts) + both
+    all_ids = frozenset().union(*compiled.values())
+    variants = [variant for variant in kernel.variants if variant.id in all_ids]
+    names = {v.id: str(label) for v, label in zip(variants, labels(variants), strict=True)}
+    shared = frozenset.intersection(*compiled.values())
+    parts = []
+    for ids, group in _ranks_by_outcome({r: ids - shared for r, ids in compiled.items()}).items():
+        own_names = [name for ident, name in names.items() if ident in ids]
+        parts.append(f"{_ranks_text(group)} compiled {some(own_names, 4) or 'none of these'}")
+    text = ", ".join(parts)
+    if shared:
+        text += f"; all compiled {some([names[ident] for ident in sorted(shared)], 4)}"
+    return text
 
 
-def _functions(every: Sequence[Rank], frames: Frames) -> Iterator[RankDifference]:
-    rows = _rows(((one.function, one.file, one.line), rank, one) for rank, one in frames)
-    for (function, file, line), by_rank in rows.items():
-        counts = {rank: len(by_rank.get(rank, ())) for rank in every}
-        groups = _grouped(counts)
+# -- functions ------------------------------------------------------------------------------------
+
+
+def _function_differences(
+    all_ranks: Sequence[Rank], frames: RankFrames
+) -> Iterator[RankDifference]:
+    by_function = by_key(
+        ((frame.function, frame.file, frame.line), (rank, frame)) for rank, frame in frames
+    )
+    for (function, file, line), compiles in by_function.items():
+        frames_by_rank = by_key(compiles)
+        counts = {rank: len(frames_by_rank.get(rank, ())) for rank in all_ranks}
+        groups = _ranks_by_outcome(counts)
         if len(groups) < 2:
             continue
-        often = {0: "did not", 1: "compiled it once", 2: "compiled it twice"}
         parts = [
-            f"{_named(group)} {often.get(count, f'compiled it {count} times')}"
+            f"{_ranks_text(group)} {_times_text(count)}"
             for count, group in sorted(groups.items(), reverse=True)
         ]
-        again = (one.failures[0] for made in by_rank.values() for one in made if one.failures)
-        guards = dict.fromkeys(shown(failure.guard) for failure in again)
-        why = f" ({some(list(guards), 2)})" if guards else ""
         place = UserFrame(file, line, function) if file and line else None
-        where = f"  {PurePath(file).name}:{line}" if place else ""
+        location = f"  {PurePath(file).name}:{line}" if place else ""
+        reasons = _guards_text(chain.from_iterable(frames_by_rank.values()))
         yield RankDifference(
             "function" if 0 in groups else "compiles",
-            f"{shown(function)}{shown(where)}: {', '.join(parts)}{why}",
+            f"{shown(function)}{shown(location)}: {', '.join(parts)}{reasons}",
             {rank.name: (count,) if count else () for rank, count in counts.items()},
             function=function,
             place=place,
         )
 
 
-def _triton_cache(
-    rec: Recording, every: Sequence[Rank], kernels: Kernels
+def _times_text(count: int) -> str:
+    words = {0: "did not", 1: "compiled it once", 2: "compiled it twice"}
+    return words.get(count, f"compiled it {count} times")
+
+
+def _guards_text(frames: Iterable[FrameCompile]) -> str:
+    """The first failed guards of recompiles in parentheses; "" without any."""
+    guards = dict.fromkeys(shown(f.failures[0].guard) for f in frames if f.failures)
+    return f" ({some(list(guards), 2)})" if guards else ""
+
+
+# -- caches ---------------------------------------------------------------------------------------
+
+
+def _triton_cache_differences(
+    rec: Recording, all_ranks: Sequence[Rank], kernels: RankKernels
 ) -> Iterator[RankDifference]:
     """Kernels that some ranks found in Triton's cache and others compiled."""
-    rows = _rows((one.hash, rank, one.hit) for rank, one in kernels if one.hit is not None)
-    # A rank missed if any of its processes did.
-    said = {
-        key: tuple(("miss" if False in by[r] else "hit") if r in by else "" for r in every)
-        for key, by in rows.items()
-    }
-    groups = by_key(
-        (said[v.hash], shown(f"{k.called} {v.id[:4]}"))
-        for k, v in rec.variants()
-        if {"hit", "miss"} <= {*said.get(v.hash, ())}
-    )
-    for did, names in groups.items():
-        of = _grouped(dict(zip(every, did, strict=True)))
+    lookups: dict[str | None, dict[Rank, str]] = {}
+    for rank, kernel_compile in kernels:
+        outcomes = lookups.setdefault(kernel_compile.hash, {})
+        # A rank missed if any of its processes did.
+        if kernel_compile.hit is False:
+            outcomes[rank] = "miss"
+        elif kernel_compile.hit is True:
+            outcomes.setdefault(rank, "hit")
+    names_by_outcome: dict[tuple[str, ...], list[str]] = {}
+    for kernel, variant in rec.variants():
+        by_rank = lookups.get(variant.hash, {})
+        if {"hit", "miss"} <= {*by_rank.values()}:
+            outcomes_of_all = tuple(by_rank.get(rank, "") for rank in all_ranks)
+            name = shown(f"{kernel.called} {variant.id[:4]}")
+            names_by_outcome.setdefault(outcomes_of_all, []).append(name)
+    for outcomes_of_all, names in names_by_outcome.items():
+        by_rank = dict(zip(all_ranks, outcomes_of_all, strict=True))
+        groups = _ranks_by_outcome(by_rank)
         yield RankDifference(
             "cache",
-            f"Triton's cache: {_named(of['miss'])} compiled {plural(len(names), 'kernel')} "
-            f"that {_named(of['hit'])} found there: {some(names)}",
-            {r.name: (one,) if one else () for r, one in zip(every, did, strict=True)},
+            f"Triton's cache: {_ranks_text(groups['miss'])} compiled "
+            f"{plural(len(names), 'kernel')} that {_ranks_text(groups['hit'])} found there: "
+            f"{some(names)}",
+            {rank.name: (outcome,) if outcome else () for rank, outcome in by_rank.items()},
         )
 
 
-def _graph_caches(every: Sequence[Rank], frames: Frames) -> Iterator[RankDifference]:
-    rows = _rows(
-        ((one.function, CACHES.get(lookup.cache, lookup.cache)), rank, lookup.outcome)
-        for rank, one in frames
-        for lookup in one.caches
-    )
-    for (function, cache), by_rank in rows.items():
-        outcomes = {r: tuple(dict.fromkeys(by_rank[r])) for r in every if r in by_rank}
-        groups = _grouped(outcomes)
-        if len(set(map(frozenset, groups))) > 1:
-            said = ", ".join(f"{shown('/'.join(o))} on {_named(g)}" for o, g in groups.items())
-            yield RankDifference(
-                "cache",
-                f"{cache} cache: {said}, for {shown(function)}",
-                {rank.name: tuple(by_rank.get(rank, ())) for rank in every},
-                function=function,
-            )
+def _graph_cache_differences(
+    all_ranks: Sequence[Rank], frames: RankFrames
+) -> Iterator[RankDifference]:
+    lookups: dict[tuple[str, str], dict[Rank, list[str]]] = {}
+    for rank, frame in frames:
+        for lookup in frame.caches:
+            cache = CACHES.get(lookup.cache, lookup.cache)
+            by_rank = lookups.setdefault((frame.function, cache), {})
+            by_rank.setdefault(rank, []).append(lookup.outcome)
+    for (function, cache), by_rank in lookups.items():
+        outcomes = {r: tuple(dict.fromkeys(by_rank[r])) for r in all_ranks if r in by_rank}
+        groups = _ranks_by_outcome(outcomes)
+        if len(set(map(frozenset, groups))) < 2:
+            continue
+        parts = [f"{shown('/'.join(o))} on {_ranks_text(group)}" for o, group in groups.items()]
+        yield RankDifference(
+            "cache",
+            f"{cache} cache: {', '.join(parts)}, for {shown(function)}",
+            {rank.name: tuple(by_rank.get(rank, ())) for rank in all_ranks},
+            function=function,
+        )
 
 
-def _named(several: Sequence[Rank]) -> str:
+# -- text and JSON --------------------------------------------------------------------------------
+
+
+def _ranks_text(several: Sequence[Rank]) -> str:
     """``rank 0``, ``ranks 0 to 3 and 7``, ``node0 and node1``."""
     numbers = sorted(r.number for r in several if r.number is not None and r.machine is None)
     if len(several) < 2 or len(numbers) < len(several):
@@ -213,31 +277,45 @@ def _named(several: Sequence[Rank]) -> str:
         if not spans or number > spans[-1][1] + 1:
             spans.append([number, number])
         spans[-1][1] = number
-    told = [str(a) if a == b else f"{a} to {b}" if b - a > 1 else f"{a} and {b}" for a, b in spans]
-    return f"ranks {some(told, 6)}"
+    return f"ranks {some([_span_text(first, last) for first, last in spans], 6)}"
+
+
+def _span_text(first: int, last: int) -> str:
+    """``3``, ``3 and 4``, ``3 to 5``."""
+    if first == last:
+        return str(first)
+    return f"{first} to {last}" if last - first > 1 else f"{first} and {last}"
 
 
 def lines(rec: Recording) -> Iterator[tuple[Text, RankDifference | None]]:
-    if every := ranks(rec):
-        found = differences(rec)
-        what = plural(len(found), "difference") if found else "nothing was compiled differently"
-        yield Text(f"{plural(len(every), 'rank')}: {what}", "bold cyan"), None
-        yield from ((Text(f"  ≠ {one.text}", "yellow"), one) for one in found)
+    all_ranks = ranks(rec)
+    if not all_ranks:
+        return
+    found_differences = differences(rec)
+    summary = "nothing was compiled differently"
+    if found_differences:
+        summary = plural(len(found_differences), "difference")
+    yield Text(f"{plural(len(all_ranks), 'rank')}: {summary}", "bold cyan"), None
+    for difference in found_differences:
+        yield Text(f"  ≠ {difference.text}", "yellow"), difference
 
 
 def document(rec: Recording) -> dict[str, object]:
     return {
         "ranks": [
-            members(r, "name machine") | {"rank": r.number, "processes": sorted(r.processes)}
-            for r in ranks(rec)
+            pick_fields(rank, "name machine")
+            | {"rank": rank.number, "processes": sorted(rank.processes)}
+            for rank in ranks(rec)
         ],
-        "differences": [
-            {
-                **members(one, "kind text kernel function"),
-                "file": one.place.file if one.place else None,
-                "line": one.place.line if one.place else None,
-                "by_rank": plain(one.by_rank),
-            }
-            for one in differences(rec)
-        ],
+        "differences": [_difference_json(difference) for difference in differences(rec)],
+    }
+
+
+def _difference_json(difference: RankDifference) -> dict[str, object]:
+    place = difference.place
+    return {
+        **pick_fields(difference, "kind text kernel function"),
+        "file": place.file if place else None,
+        "line": place.line if place else None,
+        "by_rank": to_builtins(difference.by_rank),
     }

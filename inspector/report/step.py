@@ -17,7 +17,7 @@ from inspector.execute.calls.stepper import (
 from inspector.report import jsons
 from inspector.report.tables import UNKNOWN, clean, cut
 
-RAN, IDLE = "█", "·"
+ACTIVE, IDLE = "█", "·"
 """A lane that ran the step, and one that did not."""
 STORED = "→"
 """Before what went to memory."""
@@ -28,7 +28,7 @@ def rows(answer: StepAnswer, width: int) -> Iterator[Text]:
     if answer.place is not None and answer.shows_place:
         yield from _place(answer.place, width)
     for value in answer.values:
-        yield Text(cut("  " + said(value, whole=True), width))
+        yield Text(cut("  " + value_line(value, with_line=True), width))
     for strip in answer.strips:
         yield from _strip(strip, width)
     if answer.listing:
@@ -39,17 +39,20 @@ def rows(answer: StepAnswer, width: int) -> Iterator[Text]:
         yield Text(shown(answer.note), style="yellow" if answer.understood else "red")
 
 
-def _place(at: StepPlace, width: int) -> Iterator[Text]:
-    where = ""
-    if at.source is not None:
-        inner, outer = at.source, at.source.frames()[-1]
+def _place(place: StepPlace, width: int) -> Iterator[Text]:
+    location = ""
+    if place.source is not None:
+        inner, outer = place.source, place.source.frames()[-1]
         places = [f"{shown(x.file.rsplit('/', 1)[-1])}:{x.line}" for x in (inner, outer)]
-        where = f" · {' from '.join(places[: 1 if outer is inner else 2])}"
-    yield Text(cut(f"step {at.step:,} of {at.steps:,} · PTX line {at.line}{where}", width), "bold")
-    yield Text("  " + cut(statement(at.statement), width - 2), "cyan")
-    for value in at.values:
-        yield Text(cut("  " + said(value), width), "green" if at.runs else "dim")
-    who, strip, share = lanes_said(at)
+        location = f" · {' from '.join(places[: 1 if outer is inner else 2])}"
+    yield Text(
+        cut(f"step {place.step:,} of {place.steps:,} · PTX line {place.line}{location}", width),
+        "bold",
+    )
+    yield Text("  " + cut(statement(place.statement), width - 2), "cyan")
+    for value in place.values:
+        yield Text(cut("  " + value_line(value), width), "green" if place.runs else "dim")
+    who, strip, share = lane_texts(place)
     if len(who) + len(strip) + len(share) + 6 > width:
         yield Text(cut(f"  {who}", width))
         who = ""
@@ -61,25 +64,26 @@ def statement(text: str) -> str:
     return " ".join(clean(text).split())
 
 
-def lanes_said(at: StepPlace) -> tuple[str, str, str]:
+def lane_texts(place: StepPlace) -> tuple[str, str, str]:
     """Who the chosen lane is, its warp's lanes, and how many of them ran the step."""
-    warp, lane = divmod(at.lane, WARP)
-    idle = "" if at.runs else " does not run it"
+    warp, lane = divmod(place.lane, WARP)
+    idle = "" if place.runs else " does not run it"
     return (
-        f"lane {at.lane} (warp {warp}, lane {lane}){idle}",
-        "".join(RAN if on else IDLE for on in at.strip.active),
-        f"{at.warp_lanes} of {len(at.strip.active)}, block {at.block_lanes} of {at.threads}",
+        f"lane {place.lane} (warp {warp}, lane {lane}){idle}",
+        "".join(ACTIVE if on else IDLE for on in place.strip.active),
+        f"{place.warp_lanes} of {len(place.strip.active)}, "
+        f"block {place.block_lanes} of {place.threads}",
     )
 
 
-def said(value: LaneValue, whole: bool = False) -> str:
-    """``%r5 (row) s32 = 781``, with where it was written if ``whole``."""
+def value_line(value: LaneValue, with_line: bool = False) -> str:
+    """``%r5 (row) s32 = 781``, with the line that wrote it if ``with_line``."""
     name = f" ({shown(value.name)})" if value.name else ""
-    at = f"  of line {value.line}" if whole and value.line is not None else ""
-    return f"{shown(value.register)}{name} {value.kind} = {told(value)}{at}"
+    line_text = f"  of line {value.line}" if with_line and value.line is not None else ""
+    return f"{shown(value.register)}{name} {value.kind} = {value_text(value)}{line_text}"
 
 
-def told(value: LaneValue) -> str:
+def value_text(value: LaneValue) -> str:
     """A register's value, an address as a place in its tensor."""
     if value.value is None:
         return "not written yet"
@@ -93,7 +97,7 @@ def number(value: float | int | tuple[float | int, ...] | None, kind: str) -> st
     if value is None:
         return UNKNOWN
     if isinstance(value, tuple):
-        return "(" + ", ".join(number(one, kind) for one in value) + ")"
+        return "(" + ", ".join(number(member, kind) for member in value) + ")"
     if kind == "pred":
         return "true" if value else "false"
     if isinstance(value, int):
@@ -101,26 +105,28 @@ def number(value: float | int | tuple[float | int, ...] | None, kind: str) -> st
     return f"{value:.7g}"  # also inf and nan
 
 
-def given(result: LineResult, width: int | None = None) -> str:
+def result_text(result: LineResult, width: int | None = None) -> str:
     """What a line gave the chosen lane, in at most ``width`` cells: ``-5.48``, ``1.5 0.25 +2``,
     ``→ 0.12`` to memory, ``·`` nothing. In brackets where the lane did not run its last step."""
-    before = f"{STORED} " if result.stored else ""
+    prefix = f"{STORED} " if result.stored else ""
     ends = "" if result.runs else "[]"
-    room = None if width is None else max(1, width - len(before) - len(ends))
+    room = None if width is None else max(1, width - len(prefix) - len(ends))
     count = len(result.values)
     text = IDLE
-    for many in range(count, 0, -1):
-        each = " ".join(short(one, None if count > 1 else room) for one in result.values[:many])
-        text = each + (f" +{count - many}" if many < count else "")
+    for shown_count in range(count, 0, -1):
+        texts = " ".join(
+            short(value, None if count > 1 else room) for value in result.values[:shown_count]
+        )
+        text = texts + (f" +{count - shown_count}" if shown_count < count else "")
         if room is None or len(text) <= room:
             break
     text = text if room is None else cut(text, room)
-    return f"[{before}{text}]" if ends else before + text
+    return f"[{prefix}{text}]" if ends else prefix + text
 
 
 def short(value: LaneValue, width: int | None) -> str:
     """A value in at most so many cells; of an address in a tensor the name is what is cut."""
-    text = told(value)
+    text = value_text(value)
     if width is None or len(text) <= width:
         return text
     if value.address_in is None:
@@ -130,7 +136,7 @@ def short(value: LaneValue, width: int | None) -> str:
     return offset if room < 2 else cut(name, room) + offset
 
 
-def given_by(
+def last_result_text(
     results: Iterable[LineResult], width: int, names: Collection[str] = ()
 ) -> tuple[str, bool]:
     """What several lines of the PTX together last gave the chosen lane, with the register's name:
@@ -139,31 +145,31 @@ def given_by(
     A value that is called one of ``names`` comes before others that the source names, and these
     before those of no name.
     """
-    done = sorted(results, key=lambda one: one.step)
-    if not done:
+    by_step = sorted(results, key=lambda result: result.step)
+    if not by_step:
         return "", True
-    value, last = _last_of(done, names)
+    value, last = _last_value(by_step, names)
     if value is None:
-        return given(last, width), last.runs
+        return result_text(last, width), last.runs
     room = width - (0 if last.runs else 2)
     text = short(value, room)
-    left = room - len(text) - 1
-    if left > 1:
-        text = f"{cut(shown(value.name or value.register), left)} {text}"
+    name_room = room - len(text) - 1
+    if name_room > 1:
+        text = f"{cut(shown(value.name or value.register), name_room)} {text}"
     return (text if last.runs else f"[{text}]"), last.runs
 
 
-def _last_of(
-    done: Sequence[LineResult], names: Collection[str]
+def _last_value(
+    results: Sequence[LineResult], names: Collection[str]
 ) -> tuple[LaneValue | None, LineResult]:
     """The value that tells most of lines that were run, the last of its kind; None for what was
     stored, or for none."""
     for only in (names, None):
-        for one in reversed(done):
-            for value in () if one.stored else reversed(one.values):
+        for result in reversed(results):
+            for value in () if result.stored else reversed(result.values):
                 if value.name is not None and (only is None or value.name in only):
-                    return value, one
-    last = next((one for one in reversed(done) if one.values), done[-1])
+                    return value, result
+    last = next((result for result in reversed(results) if result.values), results[-1])
     return (None if last.stored or not last.values else last.values[-1]), last
 
 
@@ -195,7 +201,7 @@ def levels(strip: LaneStrip) -> str:
 def lane_cells(strip: LaneStrip) -> list[str]:
     """A text a lane: its value, in brackets where it did not run the step."""
     if strip.values is None:
-        return [RAN if on else IDLE for on in strip.active]
+        return [ACTIVE if on else IDLE for on in strip.active]
     return [
         number(value, strip.kind) if on else f"[{number(value, strip.kind)}]"
         for value, on in zip(strip.values, strip.active, strict=True)
@@ -229,14 +235,14 @@ def _strip(strip: LaneStrip, width: int) -> Iterator[Text]:
     size = max(map(len, cells), default=1)
     gap = " " if strip.values is not None else ""
     per = lanes_per_row(size + len(gap), width - 8)
-    for at in range(0, len(cells), per):
-        row = gap.join(cell.rjust(size) for cell in cells[at : at + per])
-        yield Text.assemble((f"{strip.first + at:>6}  ", "dim"), row)
+    for first_lane in range(0, len(cells), per):
+        row = gap.join(cell.rjust(size) for cell in cells[first_lane : first_lane + per])
+        yield Text.assemble((f"{strip.first + first_lane:>6}  ", "dim"), row)
 
 
 def _listing(lines: Sequence[ListedLine], width: int) -> Iterator[Text]:
     numbers = max(len(str(line.n)) for line in lines)
-    texts = ["" if one.result is None else given(one.result) for one in lines]
+    texts = ["" if line.result is None else result_text(line.result) for line in lines]
     size = max(map(len, texts))
     for line, value in zip(lines, texts, strict=True):
         mark = ">" if line.current else " "
@@ -246,20 +252,20 @@ def _listing(lines: Sequence[ListedLine], width: int) -> Iterator[Text]:
 
 
 def document(answer: StepAnswer) -> dict[str, object]:
-    at = answer.place
+    place = answer.place
     names = ("step", "steps", "line", "statement", "source", "lane", "runs")
     return {
         "schema": jsons.SCHEMA,
-        **jsons.members(answer, "command understood note"),
-        **{name: jsons.plain(getattr(at, name, None)) for name in names},
-        "active": None if at is None else {"warp": at.warp_lanes, "block": at.block_lanes},
-        "changed": [] if at is None else [_value_json(v) for v in at.values],
+        **jsons.pick_fields(answer, "command understood note"),
+        **{name: jsons.to_builtins(getattr(place, name, None)) for name in names},
+        "active": None if place is None else {"warp": place.warp_lanes, "block": place.block_lanes},
+        "changed": [] if place is None else [_value_json(v) for v in place.values],
         "values": [_value_json(v) for v in answer.values],
         "lanes": [
-            jsons.members(s, "register name first values active") | {"type": s.kind or None}
+            jsons.pick_fields(s, "register name first values active") | {"type": s.kind or None}
             for s in answer.strips
         ],
-        "lines": [_line_json(one) for one in answer.listing],
+        "lines": [_line_json(line) for line in answer.listing],
     }
 
 
@@ -268,7 +274,7 @@ def _line_json(line: ListedLine) -> dict[str, object]:
     result, stored = line.result, getattr(line.result, "stored", False)
     first = _value_json(result.values[0]) if result is not None and result.values else None
     return {
-        **jsons.members(line, "n text"),
+        **jsons.pick_fields(line, "n text"),
         "value": None if stored else first,
         "stored": first if stored else None,
         **{name: getattr(result, name, None) for name in ("step", "runs")},
@@ -281,7 +287,7 @@ def _value_json(value: LaneValue) -> dict[str, object]:
         "register": value.register or None,
         "name": value.name,
         "type": value.kind,
-        "value": jsons.plain(value.value),
+        "value": jsons.to_builtins(value.value),
         "line": value.line,
         "address_in": None if inside is None else {"name": inside[0], "offset": inside[1]},
     }

@@ -10,6 +10,7 @@ import re
 import textwrap
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from math import prod
 from pathlib import PurePath
 
@@ -54,7 +55,7 @@ LAYOUT = frozenset(
     )
 )
 """Operators that compute nothing; named only where a kernel has no others."""
-_MOVES = LAYOUT | {"iota", "broadcast_in_dim"}
+_MOVE_OPERATORS = LAYOUT | {"iota", "broadcast_in_dim"}
 MAX_OPERATORS = 3
 TILE = ("BLOCK_M", "BLOCK_N", "BLOCK_K")
 """Constants of templates; the last is read from TTGIR where there are none."""
@@ -63,15 +64,15 @@ DTYPES = {"bfloat16": "bf16", "float16": "fp16", "float32": "fp32", "float64": "
 
 def titles(rec: Recording) -> dict[str, str]:
     """The title of each generated kernel by its id; no two are alike."""
-    made = {
+    titles_by_id = {
         kernel.id: title(kernel)
         for kernel in rec.kernels
         if kernel.origin is Origin.INDUCTOR and kernel.fusion is not None and kernel.variants
     }
-    alike = Counter(made.values())
+    counts = Counter(titles_by_id.values())
     return {
-        name: text if alike[text] == 1 else f"{text} · {shown(name[-24:])}"
-        for name, text in made.items()
+        name: text if counts[text] == 1 else f"{text} · {shown(name[-24:])}"
+        for name, text in titles_by_id.items()
     }
 
 
@@ -104,12 +105,11 @@ def representative(variants: Sequence[Variant]) -> Variant:
 def _operators(kernel: Kernel, template: bool) -> str:
     assert kernel.fusion is not None
     names = list(dict.fromkeys(op.partition(".")[2] or op for op in kernel.fusion.ops))
-    chosen = [n for n in names if template and n in PRODUCTS] or [
-        n for n in names if n not in LAYOUT
-    ]
-    chosen = chosen or names
-    rest = f"+{len(chosen) - MAX_OPERATORS}" if len(chosen) > MAX_OPERATORS else ""
-    return "·".join(chosen[-MAX_OPERATORS:]) + rest
+    products = [name for name in names if template and name in PRODUCTS]
+    computing = [name for name in names if name not in LAYOUT]
+    named = products or computing or names
+    count_text = f"+{len(named) - MAX_OPERATORS}" if len(named) > MAX_OPERATORS else ""
+    return "·".join(named[-MAX_OPERATORS:]) + count_text
 
 
 def _shape(variant: Variant) -> str:
@@ -132,37 +132,40 @@ def tile(config: Mapping[str, object], by_ttgir: str | None = None) -> str:
 def user_line(kernel: Kernel) -> str:
     """The user's line of a template's product, else the one of which most operators are in a
     kernel, the last of several, or ""."""
-    made = principal_lines(kernel.fusion.made_from if kernel.fusion is not None else ())
+    principal = principal_lines(kernel.fusion.made_from if kernel.fusion is not None else ())
 
     def weight(part: MadeFrom) -> int:
         bases = [target.split(".")[1:2] for target in part.targets]
-        return sum(not base or base[0] not in _MOVES for base in bases)
+        return sum(not base or base[0] not in _MOVE_OPERATORS for base in bases)
 
-    most = max(reversed(made), key=weight, default=None)
-    return "" if most is None else f"{PurePath(most.file).name}:{most.line}"
+    heaviest = max(reversed(principal), key=weight, default=None)
+    return "" if heaviest is None else f"{PurePath(heaviest.file).name}:{heaviest.line}"
 
 
 Cell = str | tuple[str, str]
 """A text, or a text and its style."""
-Gives = Sequence[tuple[str, int]]
+ShrinkOrder = Sequence[tuple[str, int]]
 """Columns in the order in which they give room, each with its least width; 0 leaves it out."""
 GAP = "  "
 
 
-def fit(full: Mapping[str, int], width: int, gives: Gives) -> dict[str, int]:
+def fit(wanted_widths: Mapping[str, int], width: int, shrink_order: ShrinkOrder) -> dict[str, int]:
     """Return the widths of the columns that fit; columns that were cut too far grow again."""
-    sizes = dict(full)
+    sizes = dict(wanted_widths)
     spare = width - sum(sizes.values()) - len(GAP) * (len(sizes) - 1)
-    for head, least in gives:
-        if spare < 0 and head in sizes:
-            given = min(-spare, max(sizes[head] - least, 0)) if least else sizes[head] + len(GAP)
-            sizes[head] -= given
-            spare += given
-            if not least:
-                del sizes[head]
+    for head, least in shrink_order:
+        if spare >= 0 or head not in sizes:
+            continue
+        if least:
+            released = min(-spare, max(sizes[head] - least, 0))
+            sizes[head] -= released
+        else:
+            released = sizes.pop(head) + len(GAP)
+        spare += released
     for head in sizes:
-        grown = max(min(spare, full[head] - sizes[head]), 0)
-        sizes[head], spare = sizes[head] + grown, spare - grown
+        growth = max(min(spare, wanted_widths[head] - sizes[head]), 0)
+        sizes[head] += growth
+        spare -= growth
     return sizes
 
 
@@ -171,14 +174,14 @@ def grid(
     rows: Sequence[Sequence[Cell]],
     width: int,
     numbers: Collection[str] = (),
-    gives: Gives = (),
+    shrink_order: ShrinkOrder = (),
 ) -> Iterator[Text]:
     """Yield the heads and rows as lines; columns in ``numbers`` are aligned right."""
     full = {head: cell_len(head) for head in heads}
     for row in rows:
         for head, cell in zip(heads, row, strict=True):
             full[head] = max(full[head], cell_len(cell if isinstance(cell, str) else cell[0]))
-    sizes = fit(full, width, gives)
+    sizes = fit(full, width, shrink_order)
     for row in ([(head, "bold") for head in heads], *rows):
         yield laid_out(heads, row, sizes, numbers)
 
@@ -232,10 +235,10 @@ SEPARATOR = " · "
 DIGITS = 4
 """Hexadecimal digits of a variant's id in a label; more where two share them."""
 
-OWN = ("num_warps", "num_stages", "num_ctas", "maxnreg")
+TRITON_OPTIONS = ("num_warps", "num_stages", "num_ctas", "maxnreg")
 """Triton's options, listed after the kernel's own constants."""
 
-FORMATTED_APART = ("flags", "target")
+FORMATTED_SETTINGS = ("flags", "target")
 """Settings that are not written as a name and a value."""
 
 _SHORT = {"num_warps": "w", "num_stages": "s", "num_ctas": "c", "maxnreg": "maxnreg="}
@@ -249,7 +252,7 @@ MIN_WIDTH = 8
 # -- kernels ------------------------------------------------------------------------------------
 
 
-def under(kernel: Kernel) -> str:
+def heading_of(kernel: Kernel) -> str:
     """Return a kernel's heading in lists: its maker if foreign, else its origin."""
     maker = next((v.maker for v in kernel.variants if v.maker is not None), None)
     return shown(maker) if maker is not None else kernel.origin.value
@@ -261,20 +264,20 @@ def under(kernel: Kernel) -> str:
 class VariantLabel(Struct, frozen=True):
     """A variant's differing settings (may be "") and the unique first digits of its id.
 
-    ``brief`` shortens the names of constants.
+    ``short_settings`` shortens the names of constants.
     """
 
-    told: str
+    settings: str
     ident: str
-    brief: str = ""
+    short_settings: str = ""
 
     def __str__(self) -> str:
-        return f"{self.told} {self.ident}".strip()
+        return f"{self.settings} {self.ident}".strip()
 
     @property
     def short(self) -> str:
         """The short form: ``M64 N128 w4 ff3a``."""
-        return f"{self.brief or self.told} {self.ident}".strip()
+        return f"{self.short_settings or self.settings} {self.ident}".strip()
 
 
 def setting(key: str, value: object) -> str:
@@ -290,55 +293,119 @@ def configuration(config: Mapping[str, object], keys: Iterable[str]) -> str:
 
 def differing(configurations: Sequence[Mapping[str, object]]) -> tuple[str, ...]:
     """Return the keys in which configurations differ, the kernel's own constants first."""
-    keys = dict.fromkeys(key for one in configurations for key in one)
-    names = [k for k in keys if len({repr(one.get(k, keys)) for one in configurations}) > 1]
-    return (*(k for k in names if k not in OWN), *(k for k in OWN if k in names))
+    names = [key for key in _all_keys(configurations) if _differs(key, configurations)]
+    constants = [name for name in names if name not in TRITON_OPTIONS]
+    return (*constants, *(name for name in TRITON_OPTIONS if name in names))
 
 
-def specialised(variant: Variant, names: Iterable[str] | None = None) -> tuple[str, ...]:
+def _all_keys(configurations: Iterable[Mapping[str, object]]) -> Iterable[str]:
+    """Every key once, in the order in which it appears first."""
+    return dict.fromkeys(chain.from_iterable(configurations))
+
+
+def _differs(key: str, configurations: Sequence[Mapping[str, object]]) -> bool:
+    """Whether configurations have different values of a key; a missing one counts as a value."""
+    missing = object()
+    return len({repr(config.get(key, missing)) for config in configurations}) > 1
+
+
+def specializations(variant: Variant, names: Iterable[str] | None = None) -> tuple[str, ...]:
     """Return specializations of arguments (``n:16``, ``n=1``), of ``names`` only if given."""
-    chosen = variant.specialization if names is None else dict.fromkeys(names)
-    tags = ((name, granted(variant.specialization.get(name))) for name in chosen)
+    arguments = variant.specialization if names is None else dict.fromkeys(names)
+    tags = ((name, granted(variant.specialization.get(name))) for name in arguments)
     return tuple(shown(f"{name}{tag}") for name, tag in tags if tag)
 
 
 def labels(variants: Sequence[Variant]) -> list[VariantLabel]:
     """Return a label for each variant with the settings in which they differ."""
-    keys = [key for key in differing([v.config for v in variants]) if key not in FORMATTED_APART]
-    given = [v.config.get("flags") for v in variants]
-    flags = [[str(f) for f in one] if isinstance(one, list | tuple) else [] for one in given]
-    common = set(flags[0]).intersection(*flags) if flags else set()
-    types = differing([_types(v) for v in variants])
-    taken = differing([{n: granted(s) for n, s in v.specialization.items()} for v in variants])
-    targets = [str(v.config.get("target") or v.target or "") for v in variants]
-    tiles = [tile(v.config, v.tile) for v in variants]
-    if all(tiles) and len(set(tiles)) > 1:
-        keys = [key for key in keys if key not in TILE]
-    else:
-        tiles = [""] * len(variants)
-    constants = [key for key in keys if key not in OWN]
+    distinct = _DistinctSettings.from_variants(variants)
+    digits = _id_digits({variant.id for variant in variants})
     out = []
-    ids = {v.id for v in variants}
-    digits = DIGITS
-    while len({one[:digits] for one in ids}) < len(ids):
-        digits += 1
-    for variant, size, own, target in zip(variants, tiles, flags, targets, strict=True):
+    for variant in variants:
         config = variant.config
-        chosen = [key for key in keys if config.get(key) is not None]
-        rest = _few([f"{name}:{kind}" for name, kind in _types(variant).items() if name in types])
-        rest += _few(specialised(variant, (n for n in taken if n not in config)))
-        rest += _few([flag for flag in own if flag not in common])
-        rest += [target] if target and len(set(targets)) > 1 else []
-        sizes = [size] if size else []
-        whole = " ".join([*sizes, *(setting(key, config[key]) for key in chosen), *rest])
-        short = " ".join([*sizes, *(_brief(key, config[key], constants) for key in chosen), *rest])
-        out.append(VariantLabel(shown(whole), shown(variant.id[:digits]), shown(short)))
+        keys = [key for key in distinct.keys if config.get(key) is not None]
+        tile_size = [tile(config, variant.tile)] if distinct.has_tiles else []
+        suffix = distinct.other_parts(variant)
+        full = [*tile_size, *(setting(key, config[key]) for key in keys), *suffix]
+        constants = [key for key in distinct.keys if key not in TRITON_OPTIONS]
+        brief = [*tile_size, *(_brief(key, config[key], constants) for key in keys), *suffix]
+        ident = shown(variant.id[:digits])
+        out.append(VariantLabel(shown(" ".join(full)), ident, shown(" ".join(brief))))
     return out
+
+
+class _DistinctSettings(Struct, frozen=True):
+    """What some variants differ in.
+
+    ``keys`` are of their configurations, without those of the tile where ``has_tiles``;
+    ``typed`` arguments differ in their types, ``specialized`` ones in their specialization.
+    ``common_flags`` are compiler flags of all.
+    """
+
+    keys: Sequence[str]
+    has_tiles: bool
+    typed: Collection[str]
+    specialized: Sequence[str]
+    common_flags: Collection[str]
+    has_targets: bool
+
+    @classmethod
+    def from_variants(cls, variants: Sequence[Variant]) -> "_DistinctSettings":
+        keys = differing([variant.config for variant in variants])
+        tiles = [tile(variant.config, variant.tile) for variant in variants]
+        has_tiles = all(tiles) and len(set(tiles)) > 1
+        excluded = (*FORMATTED_SETTINGS, *(TILE if has_tiles else ()))
+        flags = [set(_flags(variant)) for variant in variants]
+        return cls(
+            [key for key in keys if key not in excluded],
+            has_tiles,
+            differing([_types(variant) for variant in variants]),
+            differing([_specialization_tags(variant) for variant in variants]),
+            set.intersection(*flags) if flags else set(),
+            len({_target(variant) for variant in variants}) > 1,
+        )
+
+    def other_parts(self, variant: Variant) -> list[str]:
+        """Differing types, specializations, compiler flags and the target of a variant."""
+        types = [f"{name}:{kind}" for name, kind in _types(variant).items() if name in self.typed]
+        arguments = [name for name in self.specialized if name not in variant.config]
+        flags = [flag for flag in _flags(variant) if flag not in self.common_flags]
+        parts = [
+            *_first_and_count(types),
+            *_first_and_count(specializations(variant, arguments)),
+            *_first_and_count(flags),
+        ]
+        target = _target(variant)
+        if target and self.has_targets:
+            parts.append(target)
+        return parts
+
+
+def _id_digits(ids: Collection[str]) -> int:
+    """The least number of digits, ``DIGITS`` or more, by which ids are told apart."""
+    digits = DIGITS
+    while len({ident[:digits] for ident in ids}) < len(ids):
+        digits += 1
+    return digits
+
+
+def _flags(variant: Variant) -> list[str]:
+    """The compiler flags of an extension's build."""
+    flags = variant.config.get("flags")
+    return [str(flag) for flag in flags] if isinstance(flags, list | tuple) else []
+
+
+def _target(variant: Variant) -> str:
+    return str(variant.config.get("target") or variant.target or "")
+
+
+def _specialization_tags(variant: Variant) -> Mapping[str, str]:
+    return {name: granted(value) for name, value in variant.specialization.items()}
 
 
 def _brief(key: str, value: object, constants: Sequence[str]) -> str:
     """``M64`` of ``BLOCK_M=64`` beside ``BLOCK_N``; ``1024`` of the only constant."""
-    if key in OWN or not isinstance(value, int | float) or isinstance(value, bool):
+    if key in TRITON_OPTIONS or not isinstance(value, int | float) or isinstance(value, bool):
         return setting(key, value)
     if len(constants) == 1:
         return str(value)
@@ -352,7 +419,7 @@ def _types(variant: Variant) -> Mapping[str, str]:
     return {name: kind for name, kind in variant.signature.items() if kind != "constexpr"}
 
 
-def _few(parts: Sequence[str]) -> list[str]:
+def _first_and_count(parts: Sequence[str]) -> list[str]:
     """Return the first part and the number of others."""
     return list(parts) if len(parts) < 2 else [parts[0], f"+{len(parts) - 1}"]
 
@@ -360,22 +427,22 @@ def _few(parts: Sequence[str]) -> list[str]:
 # -- long names -----------------------------------------------------------------------------------
 
 
-def apart(names: Iterable[str], width: int) -> dict[str, str]:
+def distinct_names(names: Iterable[str], width: int) -> dict[str, str]:
     """Return each name in at most ``width`` cells; equal results are numbered (``~2``)."""
-    given = list(dict.fromkeys(names))
+    distinct = list(dict.fromkeys(names))
     out: dict[str, str] = {}
-    seen: Counter[str] = Counter()
-    for name in sorted(given, key=lambda name: cell_len(name) > width):
+    counts: Counter[str] = Counter()
+    for name in sorted(distinct, key=lambda name: cell_len(name) > width):
         short = text = _shortened(name, width)
-        if seen[text] and MIN_WIDTH <= width < 2 * MIN_WIDTH:  # its end may tell it from others
+        if counts[text] and MIN_WIDTH <= width < 2 * MIN_WIDTH:  # its end may tell it from others
             short = text = set_cell_size(f"{name[:2]}…{name[3 - width :]}", width).rstrip()
-        while seen[text] and width >= MIN_WIDTH:
-            seen[short] += 1
-            end = f"~{seen[short]}"
+        while counts[text] and width >= MIN_WIDTH:
+            counts[short] += 1
+            end = f"~{counts[short]}"
             text = set_cell_size(short, width - len(end)) + end
-        seen[text] += 1
+        counts[text] += 1
         out[name] = text
-    return {name: out[name] for name in given}
+    return {name: out[name] for name in distinct}
 
 
 def _shortened(name: str, width: int) -> str:
@@ -394,8 +461,8 @@ def _shortened(name: str, width: int) -> str:
     return text if cell_len(text) <= width else set_cell_size(name, width - 1) + "…"
 
 
-Figures = Callable[[Variant], Resources]
-Clock = Callable[[Kernel, Variant], str]
+ResourcesOf = Callable[[Variant], Resources]
+CellText = Callable[[Kernel, Variant], str]
 UNKNOWN = "–"
 FAILED = " ✗"
 """Follows the id of a failed variant."""
@@ -424,61 +491,78 @@ def shared(res: Resources) -> str:
     return kibibytes(static + dynamic)
 
 
-def config(variant: Variant, first: Sequence[str] = ()) -> str:
+def config_text(variant: Variant, first: Sequence[str] = ()) -> str:
     """Return warps, stages and constexprs, short; ``first`` are listed before other constexprs."""
-    known = {name: variant.config[name] for name in first if name in variant.config}
-    known |= variant.config
+    settings = {name: variant.config[name] for name in first if name in variant.config}
+    settings |= variant.config
     # max-autotune's name of a candidate comes last.
-    return brief(known | {"choice": None}, known.get("choice"), by_ttgir=variant.tile)
+    return settings_text(settings | {"choice": None}, settings.get("choice"), by_ttgir=variant.tile)
 
 
-def brief(config: Mapping[str, object], *last: object, by_ttgir: str | None = None) -> str:
+def settings_text(
+    config: Mapping[str, object], *suffixes: object, by_ttgir: str | None = None
+) -> str:
     """Return settings, short: the tile of a product, warps and stages, then all others."""
-    sizes = tile(config, by_ttgir)
-    rest = [name for name in config if name not in OWN and name != "flags"]
-    names = [*OWN, *(name for name in rest if not sizes or name not in TILE)]
-    told = [(name, config.get(name)) for name in names]
-    parts = [setting(k, v) for k, v in told if v is not None and (k, v) != ("num_ctas", 1)]
-    return " ".join([*filter(None, [sizes]), *parts, *(f"choice={one}" for one in last if one)])
+    tile_size = tile(config, by_ttgir)
+    names = [*TRITON_OPTIONS]
+    for name in config:
+        is_in_tile = bool(tile_size) and name in TILE
+        if name not in TRITON_OPTIONS and name != "flags" and not is_in_tile:
+            names.append(name)
+    parts = [tile_size] if tile_size else []
+    for name in names:
+        value = config.get(name)
+        if value is not None and (name, value) != ("num_ctas", 1):
+            parts.append(setting(name, value))
+    parts += [f"choice={text}" for text in suffixes if text]
+    return " ".join(parts)
 
 
 def heading(rec: Recording) -> str:
-    device = rec.device or {}
-    where = str(device.get("name") or "") if rec.mode == "gpu" else ""
-    if rec.mode == "target":
-        where = f"compiled for {rec.target}, not run on a GPU"
-    parts = [
-        plural(len(rec.kernels), "kernel"),
-        plural(len(rec.variants()), "variant"),
-        *([plural(len(rec.graphs), "graph")] if rec.graphs else []),
-        *([f"{len(rec.uncaptured)} not captured"] if rec.uncaptured else []),
-        *([f"{count} failed"] if (count := failed(rec)) else []),
-    ]
+    """Device or target, counts, what was removed, and how the program ended."""
+    device_name = ""
+    if rec.mode == "gpu":
+        device_name = str((rec.device or {}).get("name") or "")
+    elif rec.mode == "target":
+        device_name = f"compiled for {rec.target}, not run on a GPU"
     without = f"without {' and '.join(rec.removed)}" if rec.removed else ""
     ended = ended_by(rec.exit_status) if rec.complete else "unfinished"
-    return " · ".join(p for p in (where, ", ".join(parts), without, ended) if p)
+    return " · ".join(filter(None, (device_name, _counts_text(rec), without, ended)))
 
 
-def failed(rec: Recording) -> int:
+def _counts_text(rec: Recording) -> str:
+    """``3 kernels, 5 variants, 1 failed``."""
+    parts = [plural(len(rec.kernels), "kernel"), plural(len(rec.variants()), "variant")]
+    if rec.graphs:
+        parts.append(plural(len(rec.graphs), "graph"))
+    if rec.uncaptured:
+        parts.append(f"{len(rec.uncaptured)} not captured")
+    failed = failure_count(rec)
+    if failed:
+        parts.append(f"{failed} failed")
+    return ", ".join(parts)
+
+
+def failure_count(rec: Recording) -> int:
     refused = sum(variant.error is not None for _, variant in rec.variants())
     return refused + sum(graph.error is not None for graph in rec.graphs)
 
 
-def tuned(variant: Variant) -> str:
+def tuning_mark(variant: Variant) -> str:
     """Return what autotuning said of a variant: ``★`` chosen, pruned or failed; "" if nothing."""
-    said = variant.autotune or {}
-    if said.get("winner") is True:
+    outcome = variant.autotune or {}
+    if outcome.get("winner") is True:
         return "★"
-    why = str(said.get("reason") or "").partition(":")[0]
-    return why if why in ("pruned", "failed") else ""
+    reason = str(outcome.get("reason") or "").partition(":")[0]
+    return reason if reason in ("pruned", "failed") else ""
 
 
 NUMBERS = ("regs", "spill", "stack", "shared", "µs", "hints")
 HEADS = ("kernel", "variant", "configuration", "tuned", *NUMBERS, "stages")
 SPILLS = HEADS.index("spill")
-WHERE_KNOWN = ("tuned", "µs", "hints")
+OPTIONAL_COLUMNS = ("tuned", "µs", "hints")
 """Columns left out if empty in every row."""
-GIVES = (
+SHRINK_ORDER = (
     *(("kernel", 48), ("configuration", 40), ("stages", 0), ("kernel", 28), ("configuration", 32)),
     *(("configuration", 16), ("kernel", 14), ("configuration", 0), ("stack", 0), ("hints", 0)),
     *(("shared", 0), ("spill", 0), ("tuned", 0), ("variant", 0), ("µs", 0), ("kernel", 4)),
@@ -488,10 +572,10 @@ GIVES = (
 
 def kernels(
     rec: Recording,
-    figures: Figures,
+    figures: ResourcesOf,
     width: int,
-    time: Clock = lambda kernel, variant: "",
-    hints: Clock = lambda kernel, variant: "",
+    time: CellText = lambda kernel, variant: "",
+    hints: CellText = lambda kernel, variant: "",
 ) -> Group:
     """Return the table of kernels and variants, grouped by origin.
 
@@ -500,21 +584,15 @@ def kernels(
         time: µs of its launch with their mark; "" if unknown.
         hints: the number of its hints; "" if not counted.
     """
-    named = {kernel.id: f"  {shown(kernel.called)}" for kernel in rec.kernels}
-    named |= {name: f"  {text}" for name, text in titles(rec).items()}
+    names_by_id = {kernel.id: f"  {shown(kernel.called)}" for kernel in rec.kernels}
+    names_by_id |= {name: f"  {text}" for name, text in titles(rec).items()}
     rows: list[tuple[str, ...]] = []
-    for heading in dict.fromkeys(map(under, rec.kernels)):
+    for heading, members in by_key((heading_of(k), k) for k in rec.kernels).items():
         rows.append((heading, *[""] * (len(HEADS) - 1)))
-        for kernel in rec.kernels:
-            if under(kernel) == heading:
-                rows += _of_kernel(kernel, named[kernel.id], figures, time, hints)
-    full = {
-        head: max([len(head), *(cell_len(row[n]) for row in rows)])
-        for n, head in enumerate(HEADS)
-        if head not in WHERE_KNOWN or any(row[n] for row in rows)
-    }
-    sizes = fit(full, width, GIVES)
-    names = apart(named.values(), sizes["kernel"])
+        for kernel in members:
+            rows += _kernel_rows(kernel, names_by_id[kernel.id], figures, time, hints)
+    sizes = fit(_column_widths(rows), width, SHRINK_ORDER)
+    names = distinct_names(names_by_id.values(), sizes["kernel"])
     lines = [laid_out(HEADS, [(head, "bold") for head in HEADS], sizes, NUMBERS)]
     for row in rows:
         cells: list[Cell] = [names.get(row[0], row[0]), *row[1:]]
@@ -526,12 +604,22 @@ def kernels(
     return Group(*lines)
 
 
-def _of_kernel(
+def _column_widths(rows: Sequence[Sequence[str]]) -> dict[str, int]:
+    """The cells of each column's longest text, without optional columns that are empty."""
+    widths = {}
+    for place, head in enumerate(HEADS):
+        texts = [row[place] for row in rows]
+        if head not in OPTIONAL_COLUMNS or any(texts):
+            widths[head] = max(map(cell_len, (head, *texts)))
+    return widths
+
+
+def _kernel_rows(
     kernel: Kernel,
     name: str,
-    figures: Figures,
-    time: Clock,
-    hints: Clock,
+    figures: ResourcesOf,
+    time: CellText,
+    hints: CellText,
 ) -> Iterator[tuple[str, ...]]:
     if not kernel.variants:
         yield (name, "", "no variant here", *[""] * (len(HEADS) - 3))
@@ -541,8 +629,8 @@ def _of_kernel(
         yield (
             "" if n else name,
             shown(variant.id) + (FAILED if variant.error is not None else ""),
-            shown(config(variant, first)),
-            tuned(variant),
+            shown(config_text(variant, first)),
+            tuning_mark(variant),
             figure(res.registers),
             spills(res),
             figure(res.stack_bytes),
@@ -553,28 +641,33 @@ def _of_kernel(
         )
 
 
-def lacking(rec: Recording) -> list[str]:
+def missing_code(rec: Recording) -> list[str]:
     """Return each reason for a missing PTX or SASS once."""
-    out = by_key(
-        (f"no {stage.value}: {why}", kernel.called)
-        for kernel, variant in rec.variants()
-        for stage in (Stage.PTX, Stage.SASS)
-        if not variant.uncompiled and stage not in variant.stages
-        if stage is Stage.SASS or kernel.origin not in (Origin.FILE, Origin.EXTERN)
-        if (why := variant.missing.get(stage))
-    )
-    return [f"{', '.join(dict.fromkeys(names))}: {why}" for why, names in out.items()]
+    kernels_by_reason: dict[str, dict[str, None]] = {}
+    for kernel, variant in rec.variants():
+        if variant.uncompiled:
+            continue
+        stages = [Stage.PTX, Stage.SASS]
+        if kernel.origin in (Origin.FILE, Origin.EXTERN):
+            stages = [Stage.SASS]
+        for stage in stages:
+            why = variant.missing.get(stage)
+            if why and stage not in variant.stages:
+                reason = f"no {stage.value}: {why}"
+                kernels_by_reason.setdefault(reason, {})[kernel.called] = None
+    return [f"{', '.join(names)}: {reason}" for reason, names in kernels_by_reason.items()]
 
 
-def never_ran(rec: Recording) -> list[str]:
+def failure_sentences(rec: Recording) -> list[str]:
     """Return a sentence for each variant and graph that failed to compile or load."""
-    placed = by_key(
-        (f"{v.id} {'did not compile' if v.uncompiled else 'never ran'}: {v.failed}", k.called)
-        for k, v in rec.variants()
-        if v.error is not None
-    )
-    of_kernels = [f"{', '.join(names)} {why}" for why, names in placed.items()]
-    return of_kernels + [
+    kernels_by_failure: dict[str, list[str]] = {}
+    for kernel, variant in rec.variants():
+        if variant.error is not None:
+            outcome = "did not compile" if variant.uncompiled else "never ran"
+            sentence = f"{variant.id} {outcome}: {variant.failed}"
+            kernels_by_failure.setdefault(sentence, []).append(kernel.called)
+    sentences = [f"{', '.join(names)} {text}" for text, names in kernels_by_failure.items()]
+    return sentences + [
         f"graph {graph.id} did not compile: {graph.error.summary}"
         for graph in rec.graphs
         if graph.error is not None
@@ -596,17 +689,18 @@ def graphs(rec: Recording, console: Console) -> None:
 
 
 def problems(rec: Recording, console: Console) -> None:
-    texts = (*lacking(rec), *never_ran(rec), *rec.problems)
+    texts = (*missing_code(rec), *failure_sentences(rec), *rec.problems)
     for text in texts[:MAX_PROBLEMS]:
         console.print(Text("! " + shown(text), style="yellow"))
-    if (more := len(texts) - MAX_PROBLEMS) > 0:
-        more_problems = plural(more, "more problem")
+    remaining = len(texts) - MAX_PROBLEMS
+    if remaining > 0:
+        more_problems = plural(remaining, "more problem")
         console.print(Text(f"! {more_problems}: ptxview list --json has all", style="yellow"))
 
 
-def beside(
-    left: Iterable[Line],
-    right: Mapping[int, Line],
+def side_by_side(
+    upper_lines: Iterable[Line],
+    lower_lines: Mapping[int, Line],
     links: Mapping[int, tuple[int, ...]],
     width: int,
     names: tuple[str, str],
@@ -620,14 +714,14 @@ def beside(
         table.add_column("", justify="right", no_wrap=True, style="dim")
         table.add_column(name, no_wrap=True, overflow="ellipsis", ratio=1)
     placed: set[int] = set()
-    for line in left:
-        linked = [n for n in links.get(line.n, ()) if n in right]
+    for line in upper_lines:
+        linked = [n for n in links.get(line.n, ()) if n in lower_lines]
         fresh = [n for n in linked if n not in placed]
         placed.update(fresh)
-        again = ", ".join(str(n) for n in linked if n not in fresh)
-        rows = [(str(n), Text(clean(right[n].text))) for n in fresh]
+        repeated = ", ".join(str(n) for n in linked if n not in fresh)
+        rows = [(str(n), Text(clean(lower_lines[n].text))) for n in fresh]
         first = (str(line.n), Text(clean(line.text)))
-        for row in rows or [("", Text(f"↑ {again}" if again else "", style="dim"))]:
+        for row in rows or [("", Text(f"↑ {repeated}" if repeated else "", style="dim"))]:
             table.add_row(*first, *row)
             first = ("", Text())
     return table
@@ -638,71 +732,71 @@ def clean(text: str) -> str:
     return shown(text.rstrip("\r").expandtabs(8))
 
 
-MENDED = (Stage.PTX, Stage.LLIR, Stage.TTGIR, Stage.TTIR)
+RESUMABLE_STAGES = (Stage.PTX, Stage.LLIR, Stage.TTGIR, Stage.TTIR)
 """Stages from which ``try`` goes on, the last first."""
 MAX_MESSAGES = 12
 """Messages shown one by one."""
 
 
-def how(variant: Variant) -> str | None:
+def failure_text(variant: Variant) -> str | None:
     """``did not compile: square.py:5:28: …``; None of one that was compiled and could be loaded."""
     error = variant.error
     return None if error is None else shown(f"{error.outcome}: {error.summary}")
 
 
-def refused(error: Failure) -> str:
+def exceeded_resource(error: Failure) -> str:
     """``shared memory 512 KiB > 227 KiB``: what was needed and what the device has; "" where the
     driver did not say."""
     if error.resource is None or error.required is None or error.limit is None:
         return ""
-    told = kibibytes if "memory" in error.resource else str
-    return shown(f"{error.resource} {told(error.required)} > {told(error.limit)}")
+    formatted = kibibytes if "memory" in error.resource else str
+    return shown(f"{error.resource} {formatted(error.required)} > {formatted(error.limit)}")
 
 
-def sentence(kernel: Kernel, variant: Variant) -> str | None:
+def failure_sentence(kernel: Kernel, variant: Variant) -> str | None:
     """``square did not compile: square.py:5:28: …``; None of one that was compiled."""
-    said = how(variant)
-    return None if said is None else f"{shown(kernel.called)} {variant.id} {said}"
+    failure = failure_text(variant)
+    return None if failure is None else f"{shown(kernel.called)} {variant.id} {failure}"
 
 
 def need_compiled(kernel: Kernel, variant: Variant) -> None:
     """Raise ``UsageError`` where a compiler refused it: there is nothing that could be run."""
-    said = sentence(kernel, variant)
-    if said is not None and variant.uncompiled:
-        last = next((stage.value for stage in MENDED if stage in variant.stages), None)
-        mend = f"; ptxview try {variant.id} --stage {last} FILE goes on from a mended text"
-        there = f"ptxview show {variant.id} shows what there is of it"
-        raise UsageError(said, f"{there}{mend if last else ''}.")
+    failure = failure_sentence(kernel, variant)
+    if failure is not None and variant.uncompiled:
+        last = next((stage.value for stage in RESUMABLE_STAGES if stage in variant.stages), None)
+        try_hint = f"; ptxview try {variant.id} --stage {last} FILE goes on from a mended text"
+        show_hint = f"ptxview show {variant.id} shows what there is of it"
+        raise UsageError(failure, f"{show_hint}{try_hint if last else ''}.")
 
 
-def lines(kernel: Kernel, variant: Variant) -> Iterator[str]:
+def failure_lines(kernel: Kernel, variant: Variant) -> Iterator[str]:
     """The sentence, then all that was said with its lines, the command, and what there is."""
-    error, said = variant.error, sentence(kernel, variant)
-    if error is not None and said is not None:
-        yield said
-        yield from details(error)
-        there = ", ".join(stage.value for stage in ordered(variant.stages))
-        if there and not error.at_load:
-            yield f"it came to these stages: {there}"
+    error, failure = variant.error, failure_sentence(kernel, variant)
+    if error is not None and failure is not None:
+        yield failure
+        yield from failure_details(error)
+        stage_names = ", ".join(stage.value for stage in ordered(variant.stages))
+        if stage_names and not error.at_load:
+            yield f"it came to these stages: {stage_names}"
 
 
-def of_graph(graph: Graph) -> Iterator[str]:
+def graph_failure(graph: Graph) -> Iterator[str]:
     if graph.error is not None:
         yield shown(f"graph {graph.id} did not compile: {graph.error.summary}")
-        yield from details(graph.error)
+        yield from failure_details(graph.error)
 
 
-def details(error: Failure) -> Iterator[str]:
+def failure_details(error: Failure) -> Iterator[str]:
     """The line of text that was complained of, the other messages, the command that failed."""
     first = error.first
     if first is not None and first.text:
         yield f"  {shown(first.text.strip())}"
-    others = [message for message in error.messages if message is not first]
-    for message in others[:MAX_MESSAGES]:
+    further = [message for message in error.messages if message is not first]
+    for message in further[:MAX_MESSAGES]:
         yield shown(f"  {message.severity}: {message.sentence}")
         if message.text:
             yield f"    {shown(message.text.strip())}"
-    if len(others) > MAX_MESSAGES:
-        yield f"  … {plural(len(others) - MAX_MESSAGES, 'more message')}"
+    if len(further) > MAX_MESSAGES:
+        yield f"  … {plural(len(further) - MAX_MESSAGES, 'more message')}"
     if error.command is not None:
         yield f"  the command: {shown(error.command)}"

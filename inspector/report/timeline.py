@@ -54,7 +54,7 @@ MAX_PICTURED = 400
 PAGE_COLOURS = 6
 """Colours of a page's kernels; 0 is for all else."""
 HEADS = ("start", "gap", "time", "kernel")
-NONE_KNOWN = (
+WHY_EMPTY = (
     "no timeline: CUPTI recorded no work of a GPU in this run; ptxview profile SCRIPT --timeline "
     "shows a step of torch.profiler"
 )
@@ -85,7 +85,7 @@ class Bar(Struct, frozen=True):
     label: bool = False
 
 
-class Named(Struct, frozen=True):
+class NamedTimeline(Struct, frozen=True):
     """A timeline with what its kernels are called, and the rank of each by its time."""
 
     streams: Streams
@@ -104,14 +104,16 @@ class Named(Struct, frozen=True):
         return self.ranks[index] if self.streams.works[index].kind == "kernel" else None
 
 
-def named(streams: Streams, rec: Recording) -> Named:
+def named_timeline(streams: Streams, rec: Recording) -> NamedTimeline:
     """A timeline with the names of its kernels in a recording."""
     import numpy as np
 
     spent = np.bincount(streams.work, streams.end - streams.start, len(streams.works))
     ranks = np.argsort(np.argsort(-spent, kind="stable"))
     namer = kernel_names(rec)
-    return Named(streams, [work_name(work, namer) for work in streams.works], ranks.tolist())
+    return NamedTimeline(
+        streams, [work_name(work, namer) for work in streams.works], ranks.tolist()
+    )
 
 
 def kernel_names(rec: Recording) -> Mapping[str, str]:
@@ -157,7 +159,9 @@ def _tick(least: float) -> float:
     return next(size * times for times in (1, 2, 5, 10) if size * times >= least)
 
 
-def lane_bars(timeline: Named, lane: int, view: View, chosen: int | None = None) -> list[Bar]:
+def lane_bars(
+    timeline: NamedTimeline, lane: int, view: View, selected_span: int | None = None
+) -> list[Bar]:
     """A stream's row: what ran in each column, names where there is room, idle columns dotted.
 
     Args:
@@ -169,7 +173,7 @@ def lane_bars(timeline: Named, lane: int, view: View, chosen: int | None = None)
     streams = timeline.streams
     indexes = streams.between(int(view.begin), int(view.end) + 1)
     indexes = indexes[streams.lane[indexes] == lane]
-    owners = _owners(streams, indexes, view, chosen)
+    owners = _owners(streams, indexes, view, selected_span)
     heights = _heights(streams, indexes, view)
     bars: list[Bar] = []
     column = 0
@@ -200,13 +204,15 @@ def _bar(name: str, span: int, heights: Sequence[int]) -> Iterator[Bar]:
         yield Bar(drawn, span)
 
 
-def _owners(streams: Streams, indexes: Column, view: View, chosen: int | None) -> list[int | None]:
+def _owners(
+    streams: Streams, indexes: Column, view: View, selected_span: int | None
+) -> list[int | None]:
     """The span of each column: the longer before the shorter, None where the stream is idle."""
     import numpy as np
 
     owners: list[int | None] = [None] * view.columns
-    taken = streams.end[indexes] - streams.start[indexes]
-    order = indexes[np.argsort(taken, kind="stable")[-MAX_PAINTED:]]
+    durations = streams.end[indexes] - streams.start[indexes]
+    order = indexes[np.argsort(durations, kind="stable")[-MAX_PAINTED:]]
     begins = view.place(streams.start[order])
     ends = view.place(streams.end[order])
     rounds = ((np.floor(begins), np.ceil(ends)), (np.rint(begins), np.rint(ends)))
@@ -214,9 +220,9 @@ def _owners(streams: Streams, indexes: Column, view: View, chosen: int | None) -
         bounds = np.clip(np.stack((firsts, lasts)), 0, view.columns).astype(int).tolist()
         for span, first, last in zip(order.tolist(), *bounds, strict=True):
             owners[first:last] = [span] * (last - first)
-    if chosen is not None and chosen in indexes and chosen not in owners:
-        place = int(view.place(streams.start[[chosen]])[0])
-        owners[min(max(place, 0), view.columns - 1)] = chosen
+    if selected_span is not None and selected_span in indexes and selected_span not in owners:
+        place = int(view.place(streams.start[[selected_span]])[0])
+        owners[min(max(place, 0), view.columns - 1)] = selected_span
     return owners
 
 
@@ -268,8 +274,8 @@ def gap_rows(window: GpuWindow, rec: Recording, width: int) -> Iterator[Text]:
     several = len(set(window.spans.columns["device"].tolist())) > 1
     rows = []
     for gap in window.gaps:
-        device = f"GPU {gap.after.device}" if several else ""
-        start = moment(gap.after.start - round(gap.us * 1e3))
+        device = f"GPU {gap.following.device}" if several else ""
+        start = moment(gap.following.start - round(gap.us * 1e3))
         rows.append((start, time(gap.us), *_sides(window, gap, namer), device))
     if rows:
         heads = ("start", "idle", "after", "before", "device" if several else "")
@@ -278,12 +284,12 @@ def gap_rows(window: GpuWindow, rec: Recording, width: int) -> Iterator[Text]:
 
 
 def _sides(window: GpuWindow, gap: Gap, namer: Mapping[str, str]) -> tuple[str, str]:
-    before = launch_work(window, gap.before.launch, gap.before.copy_kind)
-    after = launch_work(window, gap.after.launch, gap.after.copy_kind)
-    return work_name(before, namer), work_name(after, namer)
+    previous = launch_work(window, gap.previous.launch, gap.previous.copy_kind)
+    following = launch_work(window, gap.following.launch, gap.following.copy_kind)
+    return work_name(previous, namer), work_name(following, namer)
 
 
-def lines(timeline: Named, width: int) -> Iterator[CompileLine]:
+def lines(timeline: NamedTimeline, width: int) -> Iterator[CompileLine]:
     """The first view in bands, one below the other, and its spans in the order of time."""
     streams = timeline.streams
     begin = streams.first.begin
@@ -314,15 +320,15 @@ def _first_title(streams: Streams) -> str:
     """What the part is that is shown first."""
     first = streams.first
     count = plural(len(streams.between(first.begin, first.end)), "span")
-    said = f"{count} in {time((first.end - first.begin) / 1e3)}"
+    text = f"{count} in {time((first.end - first.begin) / 1e3)}"
     if first.step is not None:
-        return f"step {first.step + 1} of {streams.steps}, of median length: {said}"
+        return f"step {first.step + 1} of {streams.steps}, of median length: {text}"
     if first.end - first.begin < streams.length:
-        return f"from {time(first.begin / 1e3)} on, where the GPU worked most: {said}"
-    return said
+        return f"from {time(first.begin / 1e3)} on, where the GPU worked most: {text}"
+    return text
 
 
-def bar_style(timeline: Named, bar: Bar) -> str:
+def bar_style(timeline: NamedTimeline, bar: Bar) -> str:
     """The style of a bar on a terminal."""
     if bar.span is None:
         return "dim"
@@ -332,7 +338,7 @@ def bar_style(timeline: Named, bar: Bar) -> str:
 
 
 def span_rows(
-    timeline: Named, indexes: Sequence[int], width: int, origin: int = 0
+    timeline: NamedTimeline, indexes: Sequence[int], width: int, origin: int = 0
 ) -> Iterator[CompileLine]:
     """A row for each span: start since ``origin``, gap before it, time, name."""
     streams = timeline.streams
@@ -361,7 +367,7 @@ def span_us(streams: Streams, index: int) -> float:
     return int(streams.end[index] - streams.start[index]) / 1e3
 
 
-def describe(timeline: Named, index: int) -> str:
+def describe(timeline: NamedTimeline, index: int) -> str:
     """A span in one line: what it is, when it began, how long it took, the gap before it."""
     streams = timeline.streams
     lane = streams.lanes[int(streams.lane[index])]
@@ -408,7 +414,7 @@ def _spans_json(window: GpuWindow) -> Iterator[dict[str, object]]:
         }
 
 
-def picture(timeline: Named, heads: Sequence[str]) -> dict[str, object]:
+def picture(timeline: NamedTimeline, heads: Sequence[str]) -> dict[str, object]:
     """What a page draws: lanes, and bars as lane, start, µs, name and colour.
 
     ``heads`` are lines above it. Of many bars the shortest are left out, which ``footnote`` says.
@@ -419,11 +425,11 @@ def picture(timeline: Named, heads: Sequence[str]) -> dict[str, object]:
     begin = streams.first.begin
     end = streams.first.end
     indexes = streams.between(begin, end)
-    taken = streams.end[indexes] - streams.start[indexes]
-    longest = np.argsort(-taken, kind="stable")[:MAX_PICTURED]
+    durations = streams.end[indexes] - streams.start[indexes]
+    longest = np.argsort(-durations, kind="stable")[:MAX_PICTURED]
     footnote = ""
     if len(indexes) > len(longest):
-        share = 100 * (1 - int(taken[longest].sum()) / int(taken.sum()))
+        share = 100 * (1 - int(durations[longest].sum()) / int(durations.sum()))
         count = plural(len(indexes) - len(longest), "shorter span")
         footnote = f"{count} left out: {share:.1f} % of the time in which the GPU worked"
     bars = []

@@ -15,7 +15,7 @@ from inspector.measure.time.results import (
     Timing,
     timing_row,
 )
-from inspector.report.jsons import SCHEMA, members
+from inspector.report.jsons import SCHEMA, pick_fields
 from inspector.report.tables import UNKNOWN, grid
 
 LESSONS = {
@@ -38,7 +38,7 @@ STATES = {
 }
 
 
-WHO = ("kernel", "variant", "inputs")
+LAUNCH_COLUMNS = ("kernel", "variant", "inputs")
 
 
 def document(session: Session) -> dict[str, object]:
@@ -60,7 +60,7 @@ def duration(us: float | None) -> str:
     return UNKNOWN if us is None else microseconds(us)
 
 
-def took(timing: Timing) -> str:
+def time_text(timing: Timing) -> str:
     about = "≈ " if timing.stopwatch == ESTIMATE and timing.median_us is not None else ""
     return "failed" if timing.error else about + duration(timing.median_us)
 
@@ -80,13 +80,13 @@ def size(value: int | None) -> str:
     """Return bytes in decimal units, as for bandwidth."""
     if value is None:
         return UNKNOWN
-    for unit, one in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
-        if value >= one:
-            return f"{value / one:.3g} {unit}"
+    for unit, unit_bytes in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if value >= unit_bytes:
+            return f"{value / unit_bytes:.3g} {unit}"
     return f"{value} B"
 
 
-def named(timing: Timing) -> str:
+def launched_name(timing: Timing) -> str:
     """What was launched or called, as people know it."""
     return f"graph {timing.kernel}" if timing.kind == "graph" else base_name(timing.kernel)
 
@@ -95,7 +95,7 @@ def rates(timing: Timing) -> dict[str, str]:
     """The cells that a recorded launch and a variant of a script have alike."""
     return {
         "variant": shown(timing.variant),
-        "µs": took(timing),
+        "µs": time_text(timing),
         "95 %": interval(timing),
         "GB/s": amount(timing.gb_per_s),
         "of copy": amount(timing.percent_of_peak, unit=" %"),
@@ -107,53 +107,73 @@ def table(session: Session, width: int) -> Group:
     """Return a row for each launch, with a column for each of several stopwatches."""
     watches = list(dict.fromkeys(t.stopwatch for t in session.rows if t.stopwatch))
     heads, rows = (
-        _beside(session, watches) if len(watches) > 1 else _one(session, narrow=width < 120)
+        _several_stopwatches(session, watches)
+        if len(watches) > 1
+        else _single_stopwatch(session, narrow=width < 120)
     )
     gives = (("inputs", 16), ("kernel", 16))
-    return Group(*grid(heads, rows, width, set(heads) - set(WHO), gives))
+    return Group(*grid(heads, rows, width, set(heads) - set(LAUNCH_COLUMNS), gives))
 
 
-def _one(session: Session, narrow: bool) -> tuple[list[str], list[list[str]]]:
+def _single_stopwatch(session: Session, narrow: bool) -> tuple[list[str], list[list[str]]]:
     """Heads and rows of one stopwatch, each launch above what it launched."""
-    moved = "bytes" if any(t.bytes_from == "given" for t in session.rows) else "bytes est."
-    heads = [*WHO, "µs", "95 %", "n", moved, "GB/s", "of copy", "TFLOP/s"]
+    has_given_bytes = any(t.bytes_from == "given" for t in session.rows)
+    bytes_head = "bytes" if has_given_bytes else "bytes est."
+    heads = [*LAUNCH_COLUMNS, "µs", "95 %", "n", bytes_head, "GB/s", "of copy", "TFLOP/s"]
     if any(t.stopwatch == ESTIMATE for t in session.rows):
-        heads = [*WHO, "µs", "85 %"]
+        heads = [*LAUNCH_COLUMNS, "µs", "85 %"]
     if narrow:
-        heads = [h for h in heads if h not in ("n", "inputs", "TFLOP/s", moved)]
+        heads = [h for h in heads if h not in ("n", "inputs", "TFLOP/s", bytes_head)]
     rows: list[dict[str, str]] = []
     for timing in session.rows:
-        own = {"kernel": shown(named(timing)), "inputs": shown(timing.inputs)}
-        own |= {"n": str(timing.samples), moved: size(timing.bytes)}
-        rows.append(rates(timing) | own | {"85 %": interval(timing)})
-        for part in timing.kernels if timing.kind != "triton" else ():
-            times = f" ×{part.per_call}" if narrow and part.per_call != 1 else ""
-            rows.append(
-                {
-                    "kernel": f"  {shown(base_name(part.name))}{times}",
-                    "variant": shown(part.variant or UNKNOWN),
-                    "inputs": f"{part.per_call} a call" if part.per_call != 1 else "",
-                    "µs": duration(part.median_us),
-                    "95 %": interval(part),
-                    "n": str(part.samples),
-                }
-            )
+        cells = rates(timing) | {
+            "kernel": shown(launched_name(timing)),
+            "inputs": shown(timing.inputs),
+            "n": str(timing.samples),
+            bytes_head: size(timing.bytes),
+            "85 %": interval(timing),
+        }
+        rows.append(cells)
+        if timing.kind != "triton":
+            rows += (_part_cells(part, narrow) for part in timing.kernels)
     return heads, [[row.get(head, "") for head in heads] for row in rows]
 
 
-def _beside(session: Session, watches: Sequence[str]) -> tuple[list[str], list[list[str]]]:
+def _part_cells(part: KernelTime, narrow: bool) -> dict[str, str]:
+    """The cells of one kernel that a graph or an extension's function launched."""
+    is_repeated = part.per_call != 1
+    times = f" ×{part.per_call}" if narrow and is_repeated else ""
+    return {
+        "kernel": f"  {shown(base_name(part.name))}{times}",
+        "variant": shown(part.variant or UNKNOWN),
+        "inputs": f"{part.per_call} a call" if is_repeated else "",
+        "µs": duration(part.median_us),
+        "95 %": interval(part),
+        "n": str(part.samples),
+    }
+
+
+def _several_stopwatches(
+    session: Session, watches: Sequence[str]
+) -> tuple[list[str], list[list[str]]]:
     """Heads and rows of several stopwatches."""
     states = {t.stopwatch: t.cache for t in session.rows if t.stopwatch}
     by_launch: dict[tuple[str, str, str, int], dict[str | None, Timing]] = {}
     for timing in session.rows:
-        key = (shown(named(timing)), shown(timing.variant), shown(timing.inputs), timing.call)
+        key = (
+            shown(launched_name(timing)),
+            shown(timing.variant),
+            shown(timing.inputs),
+            timing.call,
+        )
         by_launch.setdefault(key, {})[timing.stopwatch] = timing
-    rows = [
+    rows = []
+    for (*launch, _), timings_by_stopwatch in by_launch.items():
         # A launch that failed before any stopwatch has a row of none.
-        [*who, *(took(found) if (found := by.get(w) or by.get(None)) else UNKNOWN for w in watches)]
-        for (*who, _), by in by_launch.items()
-    ]
-    return [*WHO, *(f"{watch}, {states[watch]}" for watch in watches)], rows
+        failed = timings_by_stopwatch.get(None)
+        timings = [timings_by_stopwatch.get(watch) or failed for watch in watches]
+        rows.append([*launch, *(UNKNOWN if t is None else time_text(t) for t in timings)])
+    return [*LAUNCH_COLUMNS, *(f"{watch}, {states[watch]}" for watch in watches)], rows
 
 
 def heading(session: Session) -> str:
@@ -164,8 +184,8 @@ def heading(session: Session) -> str:
     parts = [str(device.get("name") or "unknown device"), versions]
     if copies:
         sheet = session.data_sheet_gb_per_s
-        beside = f", {sheet:,.0f} by its data sheet" if sheet is not None else ""
-        parts.append(f"copy {copies[0].gb_per_s:,.0f} GB/s measured{beside}")
+        data_sheet = f", {sheet:,.0f} by its data sheet" if sheet is not None else ""
+        parts.append(f"copy {copies[0].gb_per_s:,.0f} GB/s measured{data_sheet}")
     return shown(" · ".join(p for p in parts if p))
 
 
@@ -173,10 +193,7 @@ def footnotes(session: Session) -> Iterator[str]:
     """What the table's figures are, then warnings and failures, each with whose it is."""
     watches = list(dict.fromkeys(t.stopwatch for t in session.rows if t.stopwatch))
     if watches == [ESTIMATE]:
-        yield f"≈: {LESSONS[ESTIMATE]} (docs/explanation/accuracy.md)"
-        for said in dict.fromkeys(said for t in session.rows for said in t.warnings):
-            those = dict.fromkeys(named(t) for t in session.rows if said in t.warnings)
-            yield shown(f"{some(list(those))}: {said}")
+        yield from _estimate_footnotes(session)
         return
     if len(watches) > 1:
         yield "Median µs of the same launch by each stopwatch:"
@@ -184,21 +201,51 @@ def footnotes(session: Session) -> Iterator[str]:
             yield f"  {watch:<10} {LESSONS.get(watch, '')}"
     for state in dict.fromkeys(t.cache for t in session.rows if t.cache):
         yield f"{state}: {STATES.get(state, '')}"
+    yield from _rate_footnotes(session)
+    yield from _call_footnotes(session)
+    for timing in session.rows:
+        parts = (launched_name(timing), timing.variant, timing.stopwatch)
+        subject = " ".join(filter(None, parts))
+        if timing.error:
+            yield shown(f"{subject}: failed: {timing.error}")
+        for warning in timing.warnings:
+            yield shown(f"{subject}: {warning}")
+
+
+def _estimate_footnotes(session: Session) -> Iterator[str]:
+    """What an estimate is, and each warning once with the launches that have it."""
+    yield f"≈: {LESSONS[ESTIMATE]} (docs/explanation/accuracy.md)"
+    launches_by_warning: dict[str, dict[str, None]] = {}
+    for timing in session.rows:
+        for warning in timing.warnings:
+            launches_by_warning.setdefault(warning, {})[launched_name(timing)] = None
+    for warning, launches in launches_by_warning.items():
+        yield shown(f"{some(list(launches))}: {warning}")
+
+
+def _rate_footnotes(session: Session) -> Iterator[str]:
+    """Where the bytes and operations of rates are from."""
     # Old records without a source are estimates.
-    moved = [t.bytes_from for t in session.rows if t.bytes is not None]
-    flops = [t.flops_from for t in session.rows if t.flops is not None]
-    if moved:
-        amounts = "estimates: each tensor's bytes once, operations counted in TTIR"
-        if "given" in (*moved, *flops):
-            amounts = " and ".join(
-                f"{what} as {'given' if 'given' in sources else 'estimated'}"
-                for what, sources in (("bytes", moved), ("operations", flops))
-                if sources
-            )
-        yield (
-            f"GB/s and TFLOP/s are of {amounts}; of copy: of the bandwidth that a copy "
-            "of 1 GB reached in the same run"
+    bytes_sources = [t.bytes_from for t in session.rows if t.bytes is not None]
+    flops_sources = [t.flops_from for t in session.rows if t.flops is not None]
+    if not bytes_sources:
+        return
+    amounts = "estimates: each tensor's bytes once, operations counted in TTIR"
+    if "given" in (*bytes_sources, *flops_sources):
+        quantities = {"bytes": bytes_sources, "operations": flops_sources}
+        amounts = " and ".join(
+            f"{quantity} as {'given' if 'given' in sources else 'estimated'}"
+            for quantity, sources in quantities.items()
+            if sources
         )
+    yield (
+        f"GB/s and TFLOP/s are of {amounts}; of copy: of the bandwidth that a copy "
+        "of 1 GB reached in the same run"
+    )
+
+
+def _call_footnotes(session: Session) -> Iterator[str]:
+    """What a time of a graph or of an extension's function is, and how long each kept the CPU."""
     calls = [t for t in session.rows if t.kind != "triton" and t.stopwatch == "cupti"]
     if calls:
         yield (
@@ -208,39 +255,32 @@ def footnotes(session: Session) -> Iterator[str]:
     for timing in calls:
         if timing.cpu_us is not None:
             yield shown(
-                f"{named(timing)}: one call keeps the CPU for {duration(timing.cpu_us)} µs, its "
-                f"kernels the device for {duration(timing.median_us)}"
+                f"{launched_name(timing)}: one call keeps the CPU for {duration(timing.cpu_us)} "
+                f"µs, its kernels the device for {duration(timing.median_us)}"
             )
-    for timing in session.rows:
-        parts = (named(timing), timing.variant, timing.stopwatch)
-        whose = " ".join(p for p in parts if p)
-        if timing.error:
-            yield shown(f"{whose}: failed: {timing.error}")
-        for said in timing.warnings:
-            yield shown(f"{whose}: {said}")
 
 
-def age(taken: str, now: datetime.datetime) -> str:
+def age(timestamp: str, now: datetime.datetime) -> str:
     """``3 days ago`` of an ISO 8601 time; the time itself where it cannot be read."""
     try:
-        seconds = (now - datetime.datetime.fromisoformat(taken)).total_seconds()
+        seconds = (now - datetime.datetime.fromisoformat(timestamp)).total_seconds()
     except (ValueError, TypeError):
-        return shown(taken)
-    for unit, one in (("day", 86400), ("hour", 3600), ("minute", 60)):
-        if seconds >= one:
-            count = int(seconds // one)
+        return shown(timestamp)
+    for unit, unit_seconds in (("day", 86400), ("hour", 3600), ("minute", 60)):
+        if seconds >= unit_seconds:
+            count = int(seconds // unit_seconds)
             return f"{plural(count, unit)} ago"
-    return "just now" if seconds >= 0 else shown(taken)
+    return "just now" if seconds >= 0 else shown(timestamp)
 
 
 def launch_json(time: LaunchTime | None) -> dict[str, object] | None:
     """The time of a launch with its source: µs, whose, and how many launches were timed."""
-    return None if time is None else members(time, "us source timed measured")
+    return None if time is None else pick_fields(time, "us source timed measured")
 
 
-def how(time: StoredTime, taken: str) -> str:
-    """All that a time was taken with; ``taken`` says when."""
-    parts = (time.inputs, time.device or "unknown device", taken)
+def measurement_text(time: StoredTime, age_text: str) -> str:
+    """All that a time was taken with; ``age_text`` says when."""
+    parts = (time.inputs, time.device or "unknown device", age_text)
     return (
         f"measured (95 %: {interval(time.timing)}) by {time.timing.stopwatch}, "
         f"{STATES.get(time.cache, time.cache)}; {', '.join(filter(None, parts))}"
@@ -250,5 +290,5 @@ def how(time: StoredTime, taken: str) -> str:
 def timing(time: StoredTime | None) -> dict[str, object] | None:
     if time is None:
         return None
-    own = members(time.timing, "median_us low_us high_us stopwatch cache")
-    return own | members(time, "taken device inputs")
+    fields = pick_fields(time.timing, "median_us low_us high_us stopwatch cache")
+    return fields | pick_fields(time, "taken device inputs")

@@ -21,11 +21,17 @@ from inspector.analyse.tuner_times import (
 from inspector.base.model import Configuration, Kernel, Recording, Tuning
 from inspector.base.text import counted, microseconds, plural, shown
 from inspector.report.compiles import CompileLine
-from inspector.report.tables import TILE, UNKNOWN, brief, grid, titles
+from inspector.report.tables import TILE, UNKNOWN, grid, settings_text, titles
 
 HEADS = ("", "candidate", "variant", "µs", "GPU µs", "other rounds", "became")
-GIVES = (("became", 24), ("candidate", 40), ("other rounds", 0), ("variant", 0), ("became", 0))
-STAR, TIED, BEST_BY_GPU = "★", "≈", "☆"
+SHRINK_ORDER = (
+    ("became", 24),
+    ("candidate", 40),
+    ("other rounds", 0),
+    ("variant", 0),
+    ("became", 0),
+)
+STAR, TIE, BEST_BY_GPU = "★", "≈", "☆"
 """Marks of candidates: the tuner's choice, tied with it by the tuner's times, and shortest by the
 GPU's time, or tied with that."""
 
@@ -44,7 +50,7 @@ def lines(rec: Recording, width: int, codes: Codes) -> Iterator[CompileLine]:
             heading = " · ".join(filter(None, (name, about(kernel, number))))
             yield CompileLine(Text(heading, "bold cyan"))
             rows = _rows(kernel, number, named, facts)
-            table = grid(HEADS, rows, width, ("µs", "GPU µs"), GIVES)
+            table = grid(HEADS, rows, width, ("µs", "GPU µs"), SHRINK_ORDER)
             for text, row in zip(table, [[""] * len(HEADS), *rows], strict=True):
                 variant = hashes.get(row[HEADS.index("variant")])
                 yield CompileLine(text, kernel=variant, about=row[HEADS.index("became")])
@@ -71,42 +77,44 @@ def _rows(
     kernel: Kernel, number: int, named: Mapping[str, str], facts: TunerFacts
 ) -> list[list[str]]:
     tuning = kernel.autotune[number]
-    alike = facts.tied(tuning)
+    tied = facts.tied(tuning)
     fastest = facts.tied_by_gpu(tuning)
     became: dict[int, list[str]] = {}
     for use in tuning.uses:
         place = tuning.best if use.configuration is None else use.configuration
-        told = named.get(use.kernel or "", use.kernel or "a library's function")
-        if place is not None and told not in became.setdefault(place, []):
-            became[place].append(told)
+        name = named.get(use.kernel or "", use.kernel or "a library's function")
+        if place is not None and name not in became.setdefault(place, []):
+            became[place].append(name)
     rows = []
-    for place, one in by_time(tuning):
-        first = first_alike(tuning, one, facts.codes)
+    for place, configuration in by_time(tuning):
+        first = fastest_same_code(tuning, configuration, facts.codes)
         same = "" if first is None else f"same code as {first}"
-        why = (one.reason or "").partition("\n")[0]
+        why = (configuration.reason or "").partition("\n")[0]
         row = [
-            (STAR if place == tuning.best else TIED * (one in alike))
-            + BEST_BY_GPU * (one in fastest),
-            candidate(one),
-            shown(one.variant or ""),
-            "≤ " * at_most(one, facts.overhead_us(tuning))
-            + (UNKNOWN if one.time_us is None else microseconds(one.time_us)),
-            UNKNOWN if one.gpu_time is None else microseconds(one.gpu_time.median_us),
-            ", ".join(map(microseconds, elsewhere(kernel, tuning, one))),
+            (STAR if place == tuning.best else TIE * (configuration in tied))
+            + BEST_BY_GPU * (configuration in fastest),
+            candidate(configuration),
+            shown(configuration.variant or ""),
+            "≤ " * at_most(configuration, facts.overhead_us(tuning))
+            + (UNKNOWN if configuration.time_us is None else microseconds(configuration.time_us)),
+            UNKNOWN
+            if configuration.gpu_time is None
+            else microseconds(configuration.gpu_time.median_us),
+            ", ".join(map(microseconds, elsewhere(kernel, tuning, configuration))),
             shown(", ".join(filter(None, (*became.get(place, []), same, why)))),
         ]
         rows.append(row)
     return rows
 
 
-def first_alike(tuning: Tuning, one: Configuration, codes: Codes) -> str | None:
+def fastest_same_code(tuning: Tuning, configuration: Configuration, codes: Codes) -> str | None:
     """The variant of the fastest candidate with the same machine code, None if it is its own."""
-    first = min(same_code(tuning, one, codes), key=_time)
-    return None if first is one else first.variant
+    first = min(same_code(tuning, configuration, codes), key=_time)
+    return None if first is configuration else first.variant
 
 
-def _time(one: Configuration) -> float:
-    return math.inf if one.time_us is None else one.time_us
+def _time(configuration: Configuration) -> float:
+    return math.inf if configuration.time_us is None else configuration.time_us
 
 
 def by_time(tuning: Tuning) -> list[tuple[int, Configuration]]:
@@ -117,35 +125,42 @@ def by_time(tuning: Tuning) -> list[tuple[int, Configuration]]:
     )
 
 
-def candidate(one: Configuration) -> str:
+def candidate(configuration: Configuration) -> str:
     """A candidate's maker or template, its tile and its settings."""
-    choice = str(one.config.get("choice") or "")
-    own = {
+    choice = str(configuration.config.get("choice") or "")
+    settings = {
         name: value
-        for name, value in one.config.items()
+        for name, value in configuration.config.items()
         if name != "choice" and (not choice or name in (*TILE, "num_warps", "num_stages"))
     }
-    whose = one.maker if one.maker not in (None, "Triton") else ""
-    return shown(" ".join(filter(None, [whose, choice, brief(own)])))
+    maker = configuration.maker if configuration.maker not in (None, "Triton") else ""
+    return shown(" ".join(filter(None, [maker, choice, settings_text(settings)])))
 
 
 def remarks(kernel: Kernel, tuning: Tuning, facts: TunerFacts) -> Iterator[str]:
     """What the choice costs, what the round's times hide, and how often it was benchmarked."""
     if judged := verdict(kernel, tuning, facts):
         yield judged
-    rounds = sum(one.key == tuning.key and not one.from_cache for one in kernel.autotune)
-    if rounds > 1 and any(one.gpu_time is not None for one in tuning.configurations):
+    rounds = sum(
+        configuration.key == tuning.key and not configuration.from_cache
+        for configuration in kernel.autotune
+    )
+    if rounds > 1 and any(
+        configuration.gpu_time is not None for configuration in tuning.configurations
+    ):
         yield f"GPU times are of {rounds} rounds together"
     counts = {v.benchmarks for v in kernel.variants if v.benchmarks}
     if counts:
-        least, most = min(counts), max(counts)
-        yield f"benchmarked {least if least == most else f'{least} to {most}'} times each"
+        least, greatest = min(counts), max(counts)
+        yield f"benchmarked {least if least == greatest else f'{least} to {greatest}'} times each"
     spread = facts.noise(tuning)
     if spread is not None:
-        alike = plural(len(facts.tied(tuning)), "candidate")
-        yield f"≈ tied: {alike} within the {spread:.0%} by which its times of one code differ"
+        tied = plural(len(facts.tied(tuning)), "candidate")
+        yield f"≈ tied: {tied} within the {spread:.0%} by which its times of one code differ"
     overhead_us = facts.overhead_us(tuning)
-    if overhead_us and any(at_most(one, overhead_us) for one in tuning.configurations):
+    if overhead_us and any(
+        at_most(configuration, overhead_us) for configuration in tuning.configurations
+    ):
         read = f"{tuning.stopwatch} read up to {microseconds(overhead_us)} µs around kernels of "
         yield f"≤ mostly launch overhead: {read}{SMALL_ELEMENTS:,} elements or fewer"
 
@@ -157,7 +172,11 @@ def verdict(kernel: Kernel, tuning: Tuning, facts: TunerFacts) -> str:
     best = best_by_gpu(tuning)
     if best is None or best.gpu_time is None:
         mixed = {v.id for v in kernel.variants if v.tuning_gpu_time is not None}
-        unknown = {one.variant for one in tuning.configurations if one.gpu_time is None}
+        unknown = {
+            configuration.variant
+            for configuration in tuning.configurations
+            if configuration.gpu_time is None
+        }
         apart = "GPU times are unknown: launches of several rounds are not told apart"
         return apart if mixed & unknown else ""
     return _compared(kernel, tuning, facts, best.gpu_time.median_us)
@@ -166,32 +185,36 @@ def verdict(kernel: Kernel, tuning: Tuning, facts: TunerFacts) -> str:
 def _compared(kernel: Kernel, tuning: Tuning, facts: TunerFacts, best_us: float) -> str:
     """The choice beside the candidate that the GPU ran fastest, and what the difference costs."""
     winner = tuning.winner
-    timed = sum(one.gpu_time is not None for one in tuning.configurations)
-    every = sum(one.time_us is not None for one in tuning.configurations)
-    among = f" of the {timed} timed of {every}" if timed < every else ""
+    timed = sum(configuration.gpu_time is not None for configuration in tuning.configurations)
+    benchmarked = sum(configuration.time_us is not None for configuration in tuning.configurations)
+    among = f" of the {timed} timed of {benchmarked}" if timed < benchmarked else ""
     shortest = f"best candidate by GPU time{among}: {microseconds(best_us)} µs"
     if winner is None or winner.gpu_time is None:
         return f"{shortest}; the chosen one's is unknown"
-    chosen = f"chosen: {microseconds(winner.gpu_time.median_us)} µs"
+    choice = f"chosen: {microseconds(winner.gpu_time.median_us)} µs"
     if winner is best_by_gpu(tuning):
-        return f"{chosen}, the shortest GPU time{among}"
+        return f"{choice}, the shortest GPU time{among}"
     if winner in facts.tied_by_gpu(tuning):
-        return f"{chosen}; {shortest}, a tie within the noise of their launches"
+        return f"{choice}; {shortest}, a tie within the noise of their launches"
     cost = facts.cost_of_choice(kernel, tuning)
     if cost is None:
-        return f"{chosen}; {shortest}"
+        return f"{choice}; {shortest}"
     if cost.program_us is not None:
-        chosen += f" ({microseconds(cost.program_us)} µs in the program)"
+        choice += f" ({microseconds(cost.program_us)} µs in the program)"
     if cost.us is not None:
         times = f"× {counted(cost.launches or 0, 'launch')} of the run"
-        return f"{chosen}; {shortest}; {times} ≈ {microseconds(cost.us)} µs"
+        return f"{choice}; {shortest}; {times} ≈ {microseconds(cost.us)} µs"
     why = "cost unknown: in the program the chosen one is no slower" if cost.launches else ""
-    return "; ".join(filter(None, (chosen, shortest, why)))
+    return "; ".join(filter(None, (choice, shortest, why)))
 
 
-def at_most(one: Configuration, overhead_us: float | None) -> bool:
+def at_most(configuration: Configuration, overhead_us: float | None) -> bool:
     """Whether a time may be that of launching alone: the kernel takes that or less."""
-    return overhead_us is not None and one.time_us is not None and one.time_us <= overhead_us
+    return (
+        overhead_us is not None
+        and configuration.time_us is not None
+        and configuration.time_us <= overhead_us
+    )
 
 
 def document(rec: Recording, codes: Codes) -> Sequence[dict[str, object]]:
@@ -225,22 +248,22 @@ def _round(kernel: Kernel, number: int, facts: TunerFacts) -> dict[str, object]:
 
 
 def _candidate(kernel: Kernel, tuning: Tuning, place: int, facts: TunerFacts) -> dict[str, object]:
-    one = tuning.configurations[place]
-    gpu = one.gpu_time
-    made = {u.kernel for u in tuning.uses if u.kernel and u.configuration == place}
+    configuration = tuning.configurations[place]
+    gpu = configuration.gpu_time
+    kernels = {u.kernel for u in tuning.uses if u.kernel and u.configuration == place}
     return {
-        "config": dict(one.config),
-        "maker": one.maker,
-        "variant": one.variant,
-        "us": one.time_us,
+        "config": dict(configuration.config),
+        "maker": configuration.maker,
+        "variant": configuration.variant,
+        "us": configuration.time_us,
         "gpu_us": None if gpu is None else gpu.median_us,
         "gpu_low_us": None if gpu is None else gpu.quartiles_us[0],
         "gpu_high_us": None if gpu is None else gpu.quartiles_us[2],
         "gpu_timed": None if gpu is None else gpu.timed,
-        "gpu_tied": one in facts.tied_by_gpu(tuning),
-        "other_rounds_us": elsewhere(kernel, tuning, one),
-        "same_code_as": first_alike(tuning, one, facts.codes),
-        "tied": one in facts.tied(tuning),
-        "reason": one.reason,
-        "became": sorted(made),
+        "gpu_tied": configuration in facts.tied_by_gpu(tuning),
+        "other_rounds_us": elsewhere(kernel, tuning, configuration),
+        "same_code_as": fastest_same_code(tuning, configuration, facts.codes),
+        "tied": configuration in facts.tied(tuning),
+        "reason": configuration.reason,
+        "became": sorted(kernels),
     }

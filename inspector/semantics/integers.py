@@ -73,8 +73,8 @@ def divide(a: Array, b: Array) -> Array:
 def remainder(a: Array, b: Array) -> Array:
     """What division towards zero leaves, with the dividend's sign; by zero all bits are set."""
     special = (b == 0) | (b == ~b.dtype.type(0)) if a.dtype.kind == "i" else b == 0
-    left = np.fmod(a, np.where(special, b.dtype.type(1), b))
-    return np.where(b == 0, ~a.dtype.type(0), left)
+    residue = np.fmod(a, np.where(special, b.dtype.type(1), b))
+    return np.where(b == 0, ~a.dtype.type(0), residue)
 
 
 def saturating_sum(a: Array, b: Array, subtract: bool) -> Array:
@@ -108,11 +108,11 @@ def shift_right(a: Array, amount: Array) -> Array:
     return np.where(amount >= u32(bits), kind(0), shifted)
 
 
-def funnel_shift(a: Array, b: Array, amount: Array, left: bool, wrap: bool) -> Array:
+def funnel_shift(a: Array, b: Array, amount: Array, leftward: bool, wrap: bool) -> Array:
     """``shf``: the pair ``b:a`` shifted; to the left its upper word, to the right its lower."""
     steps = ((amount & u32(31)) if wrap else np.minimum(amount, u32(32))).astype(u64)
     pair = a.astype(u64) | (b.astype(u64) << u64(32))
-    return ((pair << steps) >> u64(32)).astype(u32) if left else (pair >> steps).astype(u32)
+    return ((pair << steps) >> u64(32)).astype(u32) if leftward else (pair >> steps).astype(u32)
 
 
 def logic3(a: Array, b: Array, c: Array, table: int) -> Array:
@@ -169,8 +169,8 @@ def extract_bits(a: Array, position: Array, length: Array) -> Array:
     """``bfe`` of any width; signed by the type of ``a``, whose bits the field's sign fills."""
     first, count = _field(a, position, length)
     field = shift_right(a.astype(i64 if a.dtype.kind == "i" else u64), first)
-    above = u32(64) - np.minimum(count, u32(64))
-    return shift_right(shift_left(field, above), above).astype(a.dtype)
+    unused_bits = u32(64) - np.minimum(count, u32(64))
+    return shift_right(shift_left(field, unused_bits), unused_bits).astype(a.dtype)
 
 
 def extend(a: Array, size: Array, wrap: bool) -> Array:
@@ -180,15 +180,15 @@ def extend(a: Array, size: Array, wrap: bool) -> Array:
 
 
 def insert_bits(a: Array, b: Array, position: Array, length: Array) -> Array:
-    at, count = _field(b, position, length)
-    field = shift_left(~shift_left(~np.zeros((1, 1), b.dtype), count), at)
-    return (b & ~field) | (shift_left(a, at) & field)
+    first, count = _field(b, position, length)
+    field = shift_left(~shift_left(~np.zeros((1, 1), b.dtype), count), first)
+    return (b & ~field) | (shift_left(a, first) & field)
 
 
 def bit_mask(position: Array, length: Array, wrap: bool) -> Array:
     """``bmsk``: ``length`` ones from bit ``position`` on."""
-    at, size = (position & u32(31), length & u32(31)) if wrap else (position, length)
-    return shift_left(~shift_left(~np.zeros((1, 1), u32), size), at)
+    first, size = (position & u32(31), length & u32(31)) if wrap else (position, length)
+    return shift_left(~shift_left(~np.zeros((1, 1), u32), size), first)
 
 
 def _bits(a: Array) -> Array:
@@ -222,12 +222,14 @@ def reverse_bits(a: Array) -> Array:
 def find_nth(a: Array, base: Array, offset: Array) -> Array:
     """``fns``: where the n-th set bit from ``base`` on is; all bits set if missing."""
     a, base, offset = (x[..., None] for x in np.broadcast_arrays(a, base, offset.view(i32)))
-    at, bits = np.arange(32), _bits(a[..., 0]).astype(bool)
-    up, down = bits & (at >= base), bits & (at <= base)
+    positions, bits = np.arange(32), _bits(a[..., 0]).astype(bool)
+    up, down = bits & (positions >= base), bits & (positions <= base)
     nth_up = up & (up.cumsum(-1) == offset)
     nth_down = down & (down[..., ::-1].cumsum(-1)[..., ::-1] == -offset)
-    found = np.where(offset == 0, bits & (at == base), np.where(offset > 0, nth_up, nth_down))
-    return np.where(found.any(-1), found.argmax(-1), 0xFFFFFFFF).astype(u32)
+    selected = np.where(
+        offset == 0, bits & (positions == base), np.where(offset > 0, nth_up, nth_down)
+    )
+    return np.where(selected.any(-1), selected.argmax(-1), 0xFFFFFFFF).astype(u32)
 
 
 def dot4(a: Array, b: Array, c: Array) -> Array:

@@ -22,7 +22,7 @@ from msgspec.structs import replace
 from inspector.base.model import Content
 from inspector.base.text import PtxviewError, Unreadable
 from inspector.listing import output_code
-from inspector.listing.cubin import architecture, binaries, read_cubin
+from inspector.listing.cubin import architecture, embedded_binaries, read_cubin
 from inspector.recording.autotune import configuration
 from inspector.recording.decoding import as_map, as_seconds
 from inspector.recording.layout import BytesContent, FileContent
@@ -422,7 +422,7 @@ def _embedded(file: files.File) -> Iterator[_Binary]:
         return file.take(size)
 
     allowance = files.Allowance()
-    for entry in binaries(read):
+    for entry in embedded_binaries(read):
         allowance.take(entry.size, f"{entry.name} of {file.path}")
         data = read(entry.offset, entry.size)
         if read_cubin(data) is not None:

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from inspector.base.model import CompilerMessage, Origin, Recording, Stage, Variant
 from inspector.base.text import PtxviewError, Stopped, Unreadable
-from inspector.listing.cubin import only
+from inspector.listing.cubin import extract_kernel
 from inspector.recording import variants
 from inspector.recording.compiler_messages import message_event
 from inspector.recording.decoding import as_text, tolerant
@@ -261,7 +261,7 @@ def _take_kernels_out(writer: Writer, events: Sequence[Mapping[str, object]]) ->
             if path is None or path.stat().st_size <= MAX_WHOLE_CUBIN_BYTES:
                 continue
             cubin = files.read(path)
-            codes = {name: only(cubin, name) for name in names}
+            codes = {name: extract_kernel(cubin, name) for name in names}
             if module in other_uses or not all(codes.values()):
                 continue
             for name, code in codes.items():

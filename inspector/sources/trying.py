@@ -29,7 +29,7 @@ from inspector.base.model import (
 )
 from inspector.base.text import PtxviewError, UsageError
 from inspector.listing.cubin import Cubin, read_cubin
-from inspector.listing.ptx_statement import bounds, entries
+from inspector.listing.ptx_statement import entries, thread_bounds
 from inspector.recording.decoding import as_int, as_map
 from inspector.recording.layout import BytesContent, user_derived_cache
 from inspector.recording.resources import from_ptxas, merge
@@ -590,7 +590,7 @@ def block_of(column: TriedColumn, recorded: tuple[int, int, int]) -> tuple[int, 
     if (variant := column.variant) is not None and Stage.PTX in variant.stages:
         text = variant.stages[Stage.PTX].content.read().decode("utf-8", "surrogateescape")
         for name, header in entries(text):
-            demanded = bounds(header).get("reqntid") if name == variant.symbol else None
+            demanded = thread_bounds(header).get("reqntid") if name == variant.symbol else None
             if demanded:
                 x, y, z = (*demanded, 1, 1)[:3]
                 return x, y, z

@@ -175,11 +175,11 @@ def test_annotations_are_workflow_commands(tmp_path: Path, free: Path) -> None:
         assert re.fullmatch(r"::error title=[^:,]+::[^\n]+", line), line
     from inspector.base.model import Location
     from inspector.diff.check import Outcome, Place, Subject, Verdict
-    from inspector.report.check import Checked, workflow_commands
+    from inspector.report.check import CheckResult, workflow_commands
 
     place = Place(source=Location(str(tmp_path / "a, b.py"), 7))
     verdict = Verdict(Subject(graph="0/0"), "kernels", Outcome.BROKEN, 3, 2, place=place)
-    (said,) = workflow_commands(Checked("x", None, (verdict,), 1, 1), str(tmp_path))
+    (said,) = workflow_commands(CheckResult("x", None, (verdict,), 1, 1), str(tmp_path))
     assert said.startswith("::error file=a%2C b.py,line=7,title=ptxview check%3A graph 0/0::")
     assert said.endswith("kernels: 3 of a graph, at most 2 allowed [a, b.py:7]")
 

@@ -19,7 +19,7 @@ from inspector.diff.listings import diff_listings
 from inspector.diff.matching import Hunk, Op
 from inspector.listing import parse
 from inspector.listing.line import Line
-from inspector.report.diff_text import beside
+from inspector.report.diff_text import side_by_side
 from tests.helpers.ptxview import SAMPLE
 
 
@@ -161,7 +161,7 @@ def drawn(a: str, b: str, width: int, colour: bool = False) -> list[str]:
     held = rows_beside(found.hunks, (left.lines, right.lines))
     spans = (((4, 5),), ((4, 5),))
     of: Any = SimpleNamespace(listings=(left, right), intra=lambda x, y: spans)
-    made = beside(of, held, width, colour)
+    made = side_by_side(of, held, width, colour)
     return [text.plain for text in made]
 
 

@@ -8,7 +8,8 @@ from msgspec.structs import replace
 from inspector.analyse.card import with_grid
 from inspector.analyse.tuner_times import RoundTimes
 from inspector.base.model import Resources, Stage
-from inspector.diff.explanation import VariantSide, explain, summarise
+from inspector.diff.explanation import explain
+from inspector.diff.summary import VariantSide, summarise
 from inspector.diff.tiles import Tiles
 from inspector.listing import parse
 from inspector.listing.line import Function, Listing

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from inspector.analyse.hints.subject import Finding
 from inspector.base.model import Resources, Variant
-from inspector.diff import explanation as summaries
-from inspector.diff.explanation import FigureChange
+from inspector.diff import summary as summaries
+from inspector.diff.summary import FigureChange
 from tests.helpers.sides import said, side
 
 

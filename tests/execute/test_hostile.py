@@ -12,7 +12,7 @@ import pytest
 
 from inspector.execute import LaunchError, Memory, OutOfBudget, Program, execute
 from inspector.execute import program as program_module
-from inspector.execute.calls.inputs import InputWish, make_inputs
+from inspector.execute.calls.inputs import InputOptions, make_inputs
 from inspector.execute.faults import Malformed
 from inspector.execute.translate import Translator
 from inspector.listing.ptx_statement import PtxInstruction
@@ -146,7 +146,7 @@ def test_variables_are_bounded_in_sum() -> None:
 
 def test_inputs_and_variables_take_of_one_budget() -> None:
     program = Program(kernel("", ".global .b8 g[65536];"))
-    inputs = make_inputs(program, ["a"], None, InputWish(given={"a": np.ones(4096, np.uint8)}))
+    inputs = make_inputs(program, ["a"], None, InputOptions(arrays={"a": np.ones(4096, np.uint8)}))
     left = inputs.memory.budget.left
     assert left == inputs.memory.budget.total - 4096
     execute(program, (1,), (1,), inputs.arguments, memory=inputs.memory)

@@ -292,7 +292,7 @@ def _ncu_csv(data: bytes, folder: Path) -> None:
     made = report.read(text_of_bytes(data), "x.csv")
     for launch in made.launches:
         text_of(launch, "k")
-    _look_at(report.alone(folder / "x.csv", made))
+    _look_at(report.report_recording(folder / "x.csv", made))
 
 
 def _log(data: bytes, folder: Path) -> None:

@@ -116,10 +116,10 @@ class Probes:
         self.hooks: Any = sys.modules.get("ptxview_probes.hooks")
         if self.hooks is None:
             raise SystemExit("this process is not recorded: start it without --inside")
-        from ptxview_probes.calls import subjects, triton_launches
+        from ptxview_probes.calls import call_counts, triton_launches
         from ptxview_probes.driver import subscriber
 
-        self.subjects = subjects
+        self.call_counts = call_counts
         self.launches = triton_launches
         self.subscriber = subscriber
         self.without_library = False
@@ -165,8 +165,8 @@ class Probes:
 
     def python_launches(self) -> int:
         """Launches that the hooks have counted."""
-        kernels = [s for s in self.subjects._all.values() if s.kind == "triton"]
-        return sum(s.others[0] + sum(e[0] for e in s.calls.values()) for s in kernels)
+        kernels = [t for t in self.call_counts._targets.values() if t.kind == "triton"]
+        return sum(t.others.count + sum(c.count for c in t.calls.values()) for t in kernels)
 
     def driver_launches(self) -> int:
         """Launches that the driver's callbacks have counted."""
@@ -253,15 +253,15 @@ def training_step(layers: int) -> tuple[str, Step, Step]:
 def dry_step(probes: Probes) -> tuple[str, Step, Step]:
     """Stubs of launchers, counted as Inductor's are."""
 
-    def subject(number: int) -> Callable[[], Any]:
+    def target(number: int) -> Callable[[], Any]:
         name = f"stub {number}"
-        return lambda: probes.subjects.subject("triton", name, name, {"hash": name})
+        return lambda: probes.call_counts.call_target("triton", name, name, {"hash": name})
 
     parameters = [("x", "*fp32", None), ("n", "i32", None)]
     spaces: list[dict[str, Any]] = []
     for number in range(DRY_LAUNCHES):
-        counter = probes.launches.Counter(
-            subject(number), probes.launches.STATIC_LEADING, parameters
+        counter = probes.launches.LaunchCounter(
+            target(number), probes.launches.STATIC_LEADING, parameters
         )
         spaces.append({"runner": probes.launches.counted_function(lambda *args: None, counter)})
 

@@ -4,7 +4,7 @@ import pytest
 
 from inspector.base.model import Location
 from inspector.listing.line import Kind, Line
-from inspector.listing.ptx import misplaced, parse_ptx
+from inspector.listing.ptx import inline_assembly_lines, parse_ptx
 from tests.helpers.samples import read_sample
 
 
@@ -238,7 +238,7 @@ def test_an_unfinished_block_of_assembly_ends_with_its_function() -> None:
 
 def test_lines_that_ptxas_places_by_a_location_within_assembly_are_known() -> None:
     listing = parse_ptx(ASSEMBLY)
-    texts = [listing.lines[n - 1].opcode for n in sorted(misplaced(listing)) if n]
+    texts = [listing.lines[n - 1].opcode for n in sorted(inline_assembly_lines(listing)) if n]
     assert [text for text in texts if text] == [
         "mov.u32", "mov.u32", "ld.global.v2.b32", "add.s32", "st.global.b32",
     ]  # fmt: skip

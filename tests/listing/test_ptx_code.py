@@ -55,7 +55,7 @@ def test_operands_of_every_form() -> None:
     assert symbol.operands[1] == SymbolOperand("a", 16)
     assert bulk.parts[:4] == ("cp", "async", "bulk", "tensor")
     tile = bulk.operands[1]
-    assert isinstance(tile, AddressOperand) and isinstance(tile.more[0], VectorOperand)
+    assert isinstance(tile, AddressOperand) and isinstance(tile.further_operands[0], VectorOperand)
     assert isinstance(bulk.operands[2], AddressOperand) and bulk.operands[2].offset == 8
 
 

@@ -70,7 +70,7 @@ def test_parameters_stand_where_ptxas_reads_them(tmp_path: Path) -> None:
         ("c", "b8", 16, 12, False),
         ("d", "f64", 32, 8, False),
     ]
-    assert header.block == (64, 2, 1) and header.most is None
+    assert header.block == (64, 2, 1) and header.block_limit is None
     told(tmp_path, KERNEL)
     code = run_tool([need("nvdisasm").path, "-c", tmp_path / "k.cubin"]).text
     # On sm_90 parameters begin at 0x210 of the constant bank.

@@ -66,7 +66,7 @@ def test_steps_are_from_one_call_of_the_graph_to_the_next() -> None:
     assert (window.steps.count, window.steps.us, window.steps.kind) == (4, 100, "call of a graph")
     assert window.busy_us == 5 * 22
     assert [gap.us for gap in window.gaps] == [70] * 4 + [8]
-    assert (window.gaps[0].before.launch, window.gaps[0].after.bytes) == (0, 4096)
+    assert (window.gaps[0].previous.launch, window.gaps[0].following.bytes) == (0, 4096)
 
 
 def marks(number: int, *times_us: int) -> list[SpanFields]:

@@ -91,7 +91,7 @@ def test_a_hook_may_change_arguments_and_after_is_called_only_if_before_was() ->
     seen: list[Any] = []
     doubled = hooks.observed(
         lambda x: x,
-        lambda args, kwargs: hooks.Changed((args[0] * 2,), kwargs, "token"),
+        lambda args, kwargs: hooks.ReplaceArguments((args[0] * 2,), kwargs, "token"),
         lambda *end: seen.append(end),
     )
     assert doubled(4) == 8 and seen == [("token", 8, None)]
@@ -212,37 +212,46 @@ def test_a_guarded_callback_may_be_given_any_keyword() -> None:
     assert hooks.guarded(callback)(name=1, hook=2) == {"name": 1, "hook": 2}
 
 
+def call_counter(count: int, flush_at: int) -> hooks.CallCounter:
+    counter = hooks.CallCounter(0)
+    counter.count = count
+    counter.flush_at = flush_at
+    return counter
+
+
 class LaunchCounter:
-    """Counts calls by their first argument; what it is told is kept."""
+    """Counts calls by their first argument, and keeps what it is called with."""
 
     def __init__(self, key: Any = None) -> None:
-        self.counts: dict[Any, list[int]] = {}
-        self.known = (1, key or (lambda args: args[0]), self.counts)
+        self.counters: dict[Any, hooks.CallCounter] = {}
+        self.lookup = (1, key or (lambda args: args[0]), self.counters)
         self.hooks: list[str] = []
-        self.noted: list[list[int]] = []
-        self.counted = self.noted.append
+        self.pending: list[hooks.CallCounter] = []
+        self.note_pending = self.pending.append
 
-    def before(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[int]:
-        self.hooks.append("before")
-        return self.counts.setdefault(args[0], [0, 3])
+    def on_launch(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> hooks.CallCounter:
+        self.hooks.append("on_launch")
+        return self.counters.setdefault(args[0], call_counter(0, 3))
 
-    def after(self, count: list[int], result: Any, error: BaseException | None) -> None:
-        count[0] += error is None
+    def on_return(
+        self, counter: hooks.CallCounter, result: Any, error: BaseException | None
+    ) -> None:
+        counter.count += error is None
 
     def failed(self, args: tuple[Any, ...], error: BaseException) -> None:
         self.hooks.append(f"failed {error}")
 
-    def grown(self, count: list[int]) -> None:
-        self.hooks.append(f"grown {count[0]}")
+    def flush_count(self, counter: hooks.CallCounter) -> None:
+        self.hooks.append(f"flush {counter.count}")
 
 
 def test_frequent_calls_are_counted_by_their_keys_without_hooks() -> None:
     counter = LaunchCounter()
     call = hooks.observed_often(lambda key: key * 2, counter, (), "counting")
     assert [call(7) for _ in range(4)] == [14] * 4
-    assert counter.counts == {7: [4, 3]}
-    assert counter.hooks == ["before", "grown 3", "grown 4"]
-    assert counter.noted == [[4, 3]] * 3
+    assert list(counter.counters) == [7] and counter.counters[7].count == 4
+    assert counter.hooks == ["on_launch", "flush 3", "flush 4"]
+    assert counter.pending == [counter.counters[7]] * 3
 
 
 def test_frequent_calls_have_their_hooks_while_the_container_holds_anything() -> None:
@@ -252,7 +261,7 @@ def test_frequent_calls_have_their_hooks_while_the_container_holds_anything() ->
     call(7)
     threads.clear()
     call(7)
-    assert counter.hooks == ["before", "before", "grown 3"]
+    assert counter.hooks == ["on_launch", "on_launch", "flush 3"]
 
 
 @pytest.mark.parametrize("known", [False, True])
@@ -267,19 +276,19 @@ def test_a_frequent_calls_exception_is_passed_on_without_our_frames(
         raise error
 
     if known:
-        counter.counts[7] = [1, 3]
+        counter.counters[7] = call_counter(1, 3)
     call = hooks.observed_often(original, counter, (), "counting")
     with pytest.raises(kind) as caught:
         call(7)
     frames = traceback.extract_tb(caught.value.__traceback__)
     assert caught.value is error
     assert [frame.name for frame in frames][1:] == ["original"]
-    assert counter.counts[7][0] == known
-    assert counter.hooks == (["failed the program's"] if known else ["before"])
+    assert counter.counters[7].count == known
+    assert counter.hooks == (["failed the program's"] if known else ["on_launch"])
 
 
 @pytest.mark.parametrize("kind", [RuntimeError, Odd, MemoryError])
-@pytest.mark.parametrize("fault", ["key", "grown", "before", "after"])
+@pytest.mark.parametrize("fault", ["key", "flush_count", "on_launch", "on_return"])
 def test_a_counter_that_raises_changes_no_frequent_call(
     fault: str, kind: type[BaseException]
 ) -> None:
@@ -287,7 +296,7 @@ def test_a_counter_that_raises_changes_no_frequent_call(
     if fault != "key":
         setattr(counter, fault, failing(kind))
     call = hooks.observed_often(lambda key: key * 2, counter, (), "counting")
-    counter.counts[7] = [0, 1]
+    counter.counters[7] = call_counter(0, 1)
     assert [call(key) for key in (7, 7, 8, 8, 9)] == [14, 14, 16, 16, 18]
 
 
@@ -295,17 +304,17 @@ def test_frequent_calls_are_not_counted_while_nothing_is_recorded(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     counter = LaunchCounter()
-    counter.counts[7] = [0, 3]
+    counter.counters[7] = call_counter(0, 3)
     call = hooks.observed_often(lambda key: key * 2, counter, (), "counting")
     monkeypatch.setitem(hooks._state, "recording", False)
-    assert call(7) == 14 and counter.counts[7] == [0, 3] and not counter.hooks
+    assert call(7) == 14 and counter.counters[7].count == 0 and not counter.hooks
 
 
-class SlowCount(list[int]):
+class SlowCounter(hooks.CallCounter):
     """A count whose reader loses the processor before it writes, as on a free-threaded Python."""
 
-    def __getitem__(self, index: Any) -> Any:
-        value = super().__getitem__(index)
+    def __getattribute__(self, name: str) -> Any:
+        value = super().__getattribute__(name)
         time.sleep(0.0005)
         return value
 
@@ -315,11 +324,12 @@ def test_threads_lose_no_counts_where_python_has_no_lock_of_its_own(
 ) -> None:
     monkeypatch.setattr(hooks, "_count_lock", threading.Lock())
     counter = LaunchCounter()
-    counter.counts[7] = SlowCount([0, 1_000_000])
+    counter.counters[7] = SlowCounter(0)
+    counter.counters[7].flush_at = 1_000_000
     call = hooks.observed_often(lambda key: key, counter, (), "counting")
     threads = [threading.Thread(target=lambda: [call(7) for _ in range(20)]) for _ in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert counter.counts[7][0] == 80
+    assert counter.counters[7].count == 80

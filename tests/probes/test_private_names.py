@@ -71,7 +71,7 @@ def owners() -> set[str]:
     own = {path.stem for path in PROBES.rglob("*.py")} | {
         p.parent.name for p in PROBES.rglob("*.py")
     }
-    return own | {"self", "cls", "_now", "subjects", "compiles"}
+    return own | {"self", "cls", "_now", "compiles"}
 
 
 def test_no_probe_asks_a_library_for_a_private_name_by_itself() -> None:

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from inspector.base.model import Kernel, Origin, Recording, Stage
-from inspector.listing.cubin import architecture, kernel_parameters, only, read_cubin
+from inspector.listing.cubin import architecture, extract_kernel, kernel_parameters, read_cubin
 from inspector.recording.extern_kernels import maker_of
-from inspector.report.tables import under
+from inspector.report.tables import heading_of
 from inspector.sources.opening import open_path
 from tests.helpers.ptxview import saved
 from tests.helpers.samples import DATA, find_nvdisasm, said_of
@@ -89,7 +89,7 @@ def test_a_kernel_of_a_library_has_its_maker_and_its_machine_code(folder: Folder
     recording = folder.opened()
     kernel = the_kernel(recording)
     (variant,) = kernel.variants
-    assert (kernel.origin, under(kernel)) == (Origin.EXTERN, "ATen")
+    assert (kernel.origin, heading_of(kernel)) == (Origin.EXTERN, "ATen")
     assert (variant.maker, variant.library, variant.launches) == ("ATen", ATEN, 7)
     (call,) = variant.calls
     assert (call.grid, call.block, call.count) == ((4, 1, 1), (128, 1, 1), 7)
@@ -153,7 +153,7 @@ def test_what_a_compiler_was_given_is_the_source_of_its_kernel(folder: Folder) -
     recording = folder.opened()
     kernel = the_kernel(recording)
     (variant,) = kernel.variants
-    assert (under(kernel), variant.span) == ("CuPy", (1, 3))
+    assert (heading_of(kernel), variant.span) == ("CuPy", (1, 3))
     assert variant.stages[Stage.SOURCE].content.read().decode() == text
     assert variant.config == {"flags": ["-std=c++17"]}
     assert not recording.uncaptured and not recording.problems
@@ -182,7 +182,7 @@ def test_without_a_gpu_the_ptx_of_nvrtc_is_there_and_its_maker_named(folder: Fol
     recording = folder.opened()
     kernel = the_kernel(recording)
     (variant,) = kernel.variants
-    assert (kernel.name, under(kernel), variant.target) == (NESTED, "NVRTC", "sm_90")
+    assert (kernel.name, heading_of(kernel), variant.target) == (NESTED, "NVRTC", "sm_90")
     assert variant.stages[Stage.PTX].content.read() == ptx
     assert variant.span is not None and "not emulated" in variant.missing[Stage.SASS]
     assert recording.problems == (
@@ -253,7 +253,7 @@ def test_a_kernel_taken_out_is_what_it_was(sample: str, tmp_path: Path) -> None:
     (tmp_path / "whole.cubin").write_bytes(cubin)
     figures = _figures(said_of(tmp_path / "whole.cubin", cuobjdump, "-res-usage").decode())
     for name in parsed.entries:
-        alone = only(cubin, name)
+        alone = extract_kernel(cubin, name)
         assert alone is not None
         again = read_cubin(alone)
         assert again is not None and again.entries == (name,)

@@ -50,7 +50,7 @@ def test_a_kernel_that_the_device_refuses_says_why_it_never_ran() -> None:
     said = jsons.kernel(kernel, lambda v: Resources())
     listed = json.loads(json.dumps(said["variants"]))
     assert [one["failed"] for one in listed] == [REFUSED["error"]]
-    assert tables.never_ran(rec) == [f"matmul {variant.id} never ran: {REFUSED['error']}"]
+    assert tables.failure_sentences(rec) == [f"matmul {variant.id} never ran: {REFUSED['error']}"]
     cache = DerivedCache(Path("/dev/null/none"))
     (row,) = recorded(Reader(rec, cache), recording_scope(rec))
     assert row.reason == f"failed: {REFUSED['error']}"

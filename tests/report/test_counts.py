@@ -4,7 +4,7 @@ import pytest
 
 from inspector.base.model import Call
 from inspector.measure.profile.trace import Overhead
-from inspector.report.calls import described
+from inspector.report.calls import call_parts
 from inspector.report.profile import sentence
 
 
@@ -21,7 +21,7 @@ def test_a_launch_of_one_block_is_of_one_block(
     grid: tuple[int, int, int], block: tuple[int, int, int], said: str
 ) -> None:
     call = Call("triton", "k", grid=grid, block=block, shared_bytes=34_816)
-    assert described(call) == [f"{said}, 34 KiB shared"]
+    assert call_parts(call) == [f"{said}, 34 KiB shared"]
 
 
 def test_a_window_of_one_launch_says_so() -> None:

@@ -9,7 +9,7 @@ from rich.cells import cell_len
 from inspector.base.model import Content, Fusion, Kernel, MadeFrom, Origin, Variant
 from inspector.recording.layout import BytesContent
 from inspector.recording.origins import Origins
-from inspector.report.tables import apart, labels, title, user_line
+from inspector.report.tables import distinct_names, labels, title, user_line
 
 
 @settings(deadline=None)
@@ -18,7 +18,7 @@ from inspector.report.tables import apart, labels, title, user_line
     st.integers(8, 30),
 )
 def test_no_two_names_look_the_same_and_none_is_too_wide(names: list[str], width: int) -> None:
-    short = apart(names, width)
+    short = distinct_names(names, width)
     assert len(set(short.values())) == len(names)
     assert all(cell_len(text) <= width for text in short.values())
     assert all(short[name] == name for name in names if len(name) <= width)
@@ -43,7 +43,7 @@ def test_what_was_taken_for_granted_tells_variants_of_one_configuration_apart() 
     taken = replace(plain, id="780c582c", specialization={"n": [["tt.divisibility", 16]]})
     half = replace(taken, id="11112222", signature={"x": "*fp16", "n": "i32"})
     assert [str(told) for told in labels([plain, taken])] == ["a4fe", "n:16 780c"]
-    assert [told.told for told in labels([taken, half])] == ["x:*fp32", "x:*fp16"]
+    assert [told.settings for told in labels([taken, half])] == ["x:*fp32", "x:*fp16"]
 
 
 def test_ids_that_begin_alike_get_as_many_digits_as_it_takes() -> None:

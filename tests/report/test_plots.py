@@ -24,7 +24,7 @@ from tests.helpers.ptxview import SAMPLE
 
 SIZES = tuple(range(256, 12673, 128))
 RISING = PlotLine(
-    "rising", tuple((float(n), 4000 * n / (n + 800)) for n in SIZES), said="3,763 GB/s"
+    "rising", tuple((float(n), 4000 * n / (n + 800)) for n in SIZES), remark="3,763 GB/s"
 )
 FALLING = PlotLine("falling", tuple((float(n), 4000.0 - n / 4) for n in SIZES))
 COPY = PlotLine("copy, measured", tuple((float(n), 4200.0) for n in SIZES), limit=True)
@@ -74,7 +74,7 @@ def test_a_roofline_bends_where_the_bandwidth_meets_the_peak() -> None:
     for line in (copy, sheet):
         (x0, y0), (x1, y1) = line.points
         assert math.log(y1 / y0) == pytest.approx(math.log(x1 / x0))
-    assert point.said == "0.125 FLOP/byte, 0.552 TFLOP/s, 110 % of copy, measured"
+    assert point.remark == "0.125 FLOP/byte, 0.552 TFLOP/s, 110 % of copy, measured"
 
 
 @pytest.fixture

@@ -12,11 +12,11 @@ from inspector.measure.streams import window_streams
 from inspector.report.timeline import (
     EIGHTHS,
     MAX_PICTURED,
-    Named,
+    NamedTimeline,
     View,
     axis,
     lane_bars,
-    named,
+    named_timeline,
     picture,
     span_rows,
 )
@@ -26,11 +26,11 @@ from tests.measure.test_streams import window_of
 NOTHING = Recording("x", ())
 
 
-def timeline_of(spans: Sequence[SpanFields]) -> Named:
-    return named(window_streams(window_of(spans)), NOTHING)
+def timeline_of(spans: Sequence[SpanFields]) -> NamedTimeline:
+    return named_timeline(window_streams(window_of(spans)), NOTHING)
 
 
-def drawn(timeline: Named, view: View, lane: int = 0) -> str:
+def drawn(timeline: NamedTimeline, view: View, lane: int = 0) -> str:
     return "".join(bar.text for bar in lane_bars(timeline, lane, view))
 
 
@@ -65,7 +65,7 @@ def test_the_chosen_span_is_drawn_between_longer_ones() -> None:
     timeline = timeline_of(spans)
     view = View(0, 2000, 20)
     assert 1 not in {bar.span for bar in lane_bars(timeline, 0, view)}
-    assert 1 in {bar.span for bar in lane_bars(timeline, 0, view, chosen=1)}
+    assert 1 in {bar.span for bar in lane_bars(timeline, 0, view, selected_span=1)}
 
 
 def test_each_stream_has_its_own_row_and_devices_are_named_where_there_are_several() -> None:

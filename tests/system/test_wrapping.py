@@ -719,7 +719,7 @@ thread.join()
     assert sorted(told(tmp_path / "rec")) == ["of the child", "of the thread"]
 
 
-@pytest.mark.parametrize("module", ["writer", "calls.subjects"])
+@pytest.mark.parametrize("module", ["writer", "calls.call_counts"])
 def test_locks_that_another_thread_holds_are_renewed_in_the_child(
     tmp_path: Path, module: str
 ) -> None:
@@ -737,8 +737,8 @@ pid = os.fork()
 if pid == 0:
     signal.alarm(20)
     say("child")
-    import ptxview_probes.calls.subjects as calls
-    calls.subject("graph", "g", "child", {{}}).entry((1,), [("n", "int", 1)])
+    import ptxview_probes.calls.call_counts as calls
+    calls.call_target("graph", "g", "child", {{}}).add_call((1,), [("n", "int", 1)])
     os._exit(0)
 print(os.waitpid(pid, 0)[1], flush=True)
 os._exit(0)

@@ -6,7 +6,7 @@ that were run, and a finding says how many those are.
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice, pairwise
+from itertools import pairwise
 
 from inspector.analyse.hints.launching import IDLE
 from inspector.analyse.hints.subject import (
@@ -76,20 +76,24 @@ def narrow_rows(subject: HintSubject, thresholds: Thresholds) -> Iterator[Findin
 
 def _narrow(line: Line, layout: Blocked, tensors: Tensors) -> tuple[int, int] | None:
     """Elements that a thread holds and bytes of each, where several could be moved at once."""
-    shape, size, used = operand_shape(line), pointed(line.text), uses(line)
-    if shape is None or size is None or not used or len(shape) != len(layout.order):
+    shape = operand_shape(line)
+    size = pointed(line.text)
+    pointers = uses(line)
+    if shape is None or size is None or not pointers or len(shape) != len(layout.order):
         return None
     axis = layout.fastest
     element_count = layout.elements_a_thread(shape)
     together = min(MAX_ACCESS_BYTES // size, element_count)
     if layout.size[axis] >= together or together < 2 or shape[axis] % together:
         return None
-    steps = [tuple(n if i == axis else 0 for i in range(len(shape))) for n in range(together)]
-    places = [place for place in tensors.elements(used[0], tuple(steps)) if place is not None]
-    if len(places) < together:
+    origin = [0] * len(shape)
+    steps = [(*origin[:axis], n, *origin[axis + 1 :]) for n in range(together)]
+    addresses = [a for a in tensors.elements(pointers[0], tuple(steps)) if a is not None]
+    if len(addresses) < together:
         return None
-    contiguous = all(b - a == size for a, b in pairwise(places))
-    return (element_count, size) if contiguous and places[0] % (together * size) else None
+    contiguous = all(b - a == size for a, b in pairwise(addresses))
+    aligned = addresses[0] % (together * size) == 0
+    return (element_count, size) if contiguous and not aligned else None
 
 
 NARROW = "narrow-access"
@@ -104,9 +108,8 @@ def narrow_access(subject: HintSubject, thresholds: Thresholds) -> Iterator[Find
     if not accessed:
         return
     # Lines of accesses that are a part of the same in each run.
-    lines = dict(
-        set[tuple[int, int]].intersection(*(set(_pieces(run).items()) for run in accessed))
-    )
+    pieces_of_runs = [set(_pieces(run).items()) for run in accessed]
+    lines = dict(set[tuple[int, int]].intersection(*pieces_of_runs))
     if not lines:
         return
     accesses = [accessed[0][n] for n in sorted(lines)]
@@ -229,10 +232,7 @@ def bank_conflicts(subject: HintSubject, thresholds: Thresholds) -> Iterator[Fin
     """
     limit = number(thresholds, CONFLICTS, "times")
     accessed = runs(subject)
-    if not accessed:
-        return
-    degrees = [{a.line: degree(a) for a in run.values() if a.space == "shared"} for run in accessed]
-    least = {n: min(d.get(n, 0) for d in degrees) for n in degrees[0]}
+    least = _least_degrees(accessed)
     bad = sorted(n for n, times in least.items() if times >= limit)
     if not bad:
         return
@@ -250,17 +250,32 @@ def bank_conflicts(subject: HintSubject, thresholds: Thresholds) -> Iterator[Fin
     )
 
 
+def _least_degrees(runs: Sequence[Run]) -> dict[int, int]:
+    """The least degree of conflicts of each shared access over runs; 0 where one lacks it."""
+    degrees = []
+    for run in runs:
+        shared = [access for access in run.values() if access.space == "shared"]
+        degrees.append({access.line: degree(access) for access in shared})
+    if not degrees:
+        return {}
+    return {n: min(times.get(n, 0) for times in degrees) for n in degrees[0]}
+
+
 def degree(access: WarpAccess) -> int:
     """How many times the passes that an access of its width takes without conflicts."""
     lanes = access.addresses
-    a_pass = max(BANKS * BANK_BYTES // max(access.width, BANK_BYTES), 1)
-    starts = range(0, len(lanes), a_pass)
+    if not lanes:
+        return 1
+    lanes_a_pass = max(BANKS * BANK_BYTES // max(access.width, BANK_BYTES), 1)
+    starts = range(0, len(lanes), lanes_a_pass)
     passes = 0
     for start in starts:
-        ends = ((a // BANK_BYTES, (a + access.width - 1) // BANK_BYTES) for a in lanes[start:])
-        words = {w for first, last in islice(ends, a_pass) for w in range(first, last + 1)}
+        words: set[int] = set()
+        for address in lanes[start : start + lanes_a_pass]:
+            last = (address + access.width - 1) // BANK_BYTES
+            words.update(range(address // BANK_BYTES, last + 1))
         passes += max(Counter(word % BANKS for word in words).values())
-    return passes // len(starts) if starts else 1
+    return passes // len(starts)
 
 
 DIVERGENCE = "divergence"
@@ -280,11 +295,14 @@ def with_executed(
     facts = subject.executed
     if facts is None:
         return tuple(guessed)
-    static_findings = [finding for finding in guessed if finding.rule not in REPLACED]
-    by_count = [f for rule in COUNTED for f in rule(subject, facts, thresholds)]
-    without_idle = [finding for finding in by_count if finding.rule != IDLE]
-    explained = not EXPLAINED.isdisjoint(f.rule for f in (*static_findings, *without_idle))
-    return (*static_findings, *(without_idle if explained else by_count))
+    from_code = [finding for finding in guessed if finding.rule not in REPLACED]
+    from_counts: list[Finding] = []
+    for rule in COUNTED:
+        from_counts += rule(subject, facts, thresholds)
+    without_idle = [finding for finding in from_counts if finding.rule != IDLE]
+    if not EXPLAINED.isdisjoint(finding.rule for finding in (*from_code, *without_idle)):
+        from_counts = without_idle
+    return (*from_code, *from_counts)
 
 
 def _ptx_lines(those: Iterable[ExecutedAccess | ExecutedBranch]) -> dict[Stage, tuple[int, ...]]:

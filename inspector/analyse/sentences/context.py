@@ -101,7 +101,7 @@ def context_of(
         parameters=_with_values(named, calls),
         grid=_common([c.grid for c in calls]),
         block=header.block or _common([c.block for c in calls]),
-        max_block=header.most,
+        max_block=header.block_limit,
         cluster=header.cluster,
         target=variant.target,
         shared_bytes=_common([c.shared_bytes for c in calls]),
@@ -125,7 +125,7 @@ def of_header(listing: Listing, function: Function) -> Context:
     return Context(
         parameters=_unnamed(header.parameters),
         block=header.block,
-        max_block=header.most,
+        max_block=header.block_limit,
         cluster=header.cluster,
     )
 

@@ -31,7 +31,7 @@ def tensor_place(pieces: Pieces) -> int:
     """Which address is a tensor map with its coordinates."""
     for n in range(len(pieces.address_places)):
         operand = pieces.instruction.operands[pieces.address_places[n]]
-        if isinstance(operand, AddressOperand) and operand.more:
+        if isinstance(operand, AddressOperand) and operand.further_operands:
             return n
     return 0
 
@@ -44,9 +44,9 @@ def tensor_map(pieces: Pieces) -> str:
 def coordinate_list(pieces: Pieces) -> list[str]:
     """The coordinates of a tensor map, a texture or a surface."""
     address = pieces.address(tensor_place(pieces))
-    if address is None or not address.more:
+    if address is None or not address.further_operands:
         return []
-    vector = address.more[-1]
+    vector = address.further_operands[-1]
     elements = vector.elements if isinstance(vector, VectorOperand) else (vector,)
     return [pieces.say(e) for e in elements]
 
@@ -66,9 +66,9 @@ def four_rows(pieces: Pieces) -> str:
 
 def sampler(pieces: Pieces) -> str:
     address = pieces.address(tensor_place(pieces))
-    if address is None or len(address.more) < 2:
+    if address is None or len(address.further_operands) < 2:
         return ""
-    return pieces.say(address.more[0])
+    return pieces.say(address.further_operands[0])
 
 
 def direction(pieces: Pieces) -> str:

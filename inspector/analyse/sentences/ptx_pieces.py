@@ -272,8 +272,8 @@ class Pieces:
             case RegisterOperand(_, negated, name, part):
                 sign = "−" if self.parts[0][0] == "v" else "not "
                 return f"{sign if negated else ''}{name}{f'.{part}' if part else ''}"
-            case AddressOperand(more=more) if more:
-                return f"[{', '.join([self.place(operand), *map(self.say, more)])}]"
+            case AddressOperand(further_operands=further) if further:
+                return f"[{', '.join([self.place(operand), *map(self.say, further)])}]"
             case AddressOperand():
                 return self.place(operand)
             case PairOperand(first, second):

@@ -56,16 +56,16 @@ class LaunchInputs(Struct):
     def tensor(self, name: str | None) -> Buffer | None:
         return next((b for b in self.memory.buffers if b.name == name), None)
 
-    def at(self, address: int) -> Buffer | None:
+    def buffer_at(self, address: int) -> Buffer | None:
         """The tensor that an address is in; None if it is in none."""
         inside = (b for b in self.memory.buffers if b.address <= address < b.address + b.size)
         return next(inside, None)
 
 
-class InputWish(Struct, frozen=True):
+class InputOptions(Struct, frozen=True):
     """How inputs are made.
 
-    ``given`` are arrays by the names of arguments, instead of new ones; ``scratch`` the bytes of
+    ``arrays`` are those by the names of arguments, instead of new ones; ``scratch`` the bytes of
     each pointer that Triton appends; ``most_bytes`` bounds all tensors and variables together, and
     ``raising`` says how the user raises that. ``unsized`` are the bytes, all zero, behind an
     address of which no size is known: 0 refuses it. ``shares`` are the pairs of tensors that
@@ -73,7 +73,7 @@ class InputWish(Struct, frozen=True):
     """
 
     seed: int = 0
-    given: Mapping[str, Array] = field(default_factory=dict)
+    arrays: Mapping[str, Array] = field(default_factory=dict)
     scratch: Sequence[int] = (0, 0)
     most_bytes: int = MAX_BYTES
     raising: str = ""
@@ -82,14 +82,17 @@ class InputWish(Struct, frozen=True):
 
 
 def make_inputs(
-    program: Program, names: Sequence[str], recorded: Sequence[Argument] | None, wish: InputWish
+    program: Program,
+    names: Sequence[str],
+    recorded: Sequence[Argument] | None,
+    options: InputOptions,
 ) -> LaunchInputs:
     """The arguments of a launch.
 
     ``names`` are those of the program's parameters, ``recorded`` the arguments of a recorded call;
     None where everything is given. Raises UsageError with the argument that cannot be had.
     """
-    maker = _Maker(wish)
+    maker = _Maker(options)
     passed = [a for a in recorded or () if a.type != "constexpr"]
     hidden = 0 if recorded is None else len(program.parameters) - len(passed)
     if not 0 <= hidden <= len(SCRATCH):
@@ -97,24 +100,29 @@ def make_inputs(
             f"{program.name} takes {len(program.parameters)} arguments, and the call was recorded "
             f"with {len(passed)}"
         )
-    known = names if recorded is None else [a.name for a in passed]
-    if strange := [name for name in wish.given if name not in known]:
+    argument_names = names if recorded is None else [a.name for a in passed]
+    if strange := [name for name in options.arrays if name not in argument_names]:
         raise UsageError(
             f"there is no argument {strange[0]} to give a value to",
-            f"The arguments: {', '.join(known) or 'none'}",
+            f"The arguments: {', '.join(argument_names) or 'none'}",
         )
     if recorded is None:
-        each = zip(names, program.parameters, strict=True)
-        maker.out.arguments = [maker.given(name, parameter) for name, parameter in each]
+        named_parameters = zip(names, program.parameters, strict=True)
+        maker.out.arguments = [
+            maker.user_value(name, parameter) for name, parameter in named_parameters
+        ]
     else:
         pairs = list(zip(passed, program.parameters, strict=False))
         maker.allocate_shared(passed)
         order = {name: n for n, name in enumerate(maker.shared)}
         ordered = sorted(pairs, key=lambda pair: order.get(pair[0].name, 0))
-        own = {id(a): maker.recorded(a, p) for a, p in ordered}
+        values_by_id = {id(a): maker.recorded(a, p) for a, p in ordered}
         maker.out.arguments = [
-            *(own[id(a)] for a, _ in pairs),
-            *(maker.scratch(*one) for one in zip(SCRATCH[:hidden], wish.scratch, strict=False)),
+            *(values_by_id[id(a)] for a, _ in pairs),
+            *(
+                maker.scratch(*pointer)
+                for pointer in zip(SCRATCH[:hidden], options.scratch, strict=False)
+            ),
         ]
     return maker.out
 
@@ -122,42 +130,45 @@ def make_inputs(
 class _Maker:
     """Makes arguments one after the other, and counts their bytes."""
 
-    def __init__(self, wish: InputWish) -> None:
-        self.wish = wish
-        self.out = LaunchInputs(Memory(Budget(wish.most_bytes)))
+    def __init__(self, options: InputOptions) -> None:
+        self.options = options
+        self.out = LaunchInputs(Memory(Budget(options.most_bytes)))
         self.shared: dict[str, Array] = {}
         """The memory of a tensor that shares it, in the order in which tensors are to be filled."""
 
     def allocate_shared(self, arguments: Sequence[Argument]) -> None:
         """Allocate the memory of the tensors that overlapped."""
-        for block in memory_blocks(arguments, self.wish.shares):
+        for block in memory_blocks(arguments, self.options.shares):
             names = " and ".join(member.name for member in block.members)
             memory = self._memory(names, block.size_bytes, block.start_bytes)
             for member in block.members:
                 self.shared[member.name] = memory[member.offset_bytes :]
 
-    def recorded(self, one: Argument, parameter: PtxVariable) -> LaunchArgument:
-        given, pointer = self.wish.given.get(one.name), (one.type or "").startswith("*")
-        if one.shape is not None and one.dtype:
+    def recorded(self, argument: Argument, parameter: PtxVariable) -> LaunchArgument:
+        array = self.options.arrays.get(argument.name)
+        pointer = (argument.type or "").startswith("*")
+        if argument.shape is not None and argument.dtype:
             if parameter.size != 8:
-                raise _not_made(one.name, "it is a tensor descriptor")
-            return self._tensor(one, given)
-        if self.wish.unsized and (pointer or (one.type or "").endswith("*")):
+                raise _not_made(argument.name, "it is a tensor descriptor")
+            return self._tensor(argument, array)
+        if self.options.unsized and (pointer or (argument.type or "").endswith("*")):
             # The system has a page only where it is read or written.
-            raw = np.zeros(self.wish.unsized + ALIGNED, np.uint8)
-            return self._buffer(one.name, raw[-raw.ctypes.data % ALIGNED :], "", (), ())
-        if pointer and given is not None:
-            return self._array(one.name, given)
-        if pointer and one.alignment is not None:
-            raise _not_made(one.name, "it was a bare address, and nobody knows of what size")
+            raw = np.zeros(self.options.unsized + ALIGNED, np.uint8)
+            return self._buffer(argument.name, raw[-raw.ctypes.data % ALIGNED :], "", (), ())
+        if pointer and array is not None:
+            return self._array(argument.name, array)
+        if pointer and argument.alignment is not None:
+            raise _not_made(argument.name, "it was a bare address, and nobody knows of what size")
         if pointer:
             return 0  # a null pointer
-        if given is not None:
-            return _scalar(one.name, given.item() if given.size == 1 else given, one, parameter)
-        return _scalar(one.name, one.value, one, parameter)
+        if array is not None:
+            return _scalar(
+                argument.name, array.item() if array.size == 1 else array, argument, parameter
+            )
+        return _scalar(argument.name, argument.value, argument, parameter)
 
-    def given(self, name: str, parameter: PtxVariable) -> LaunchArgument:
-        if (value := self.wish.given.get(name)) is None:
+    def user_value(self, name: str, parameter: PtxVariable) -> LaunchArgument:
+        if (value := self.options.arrays.get(name)) is None:
             if name in SCRATCH:
                 return 0
             raise UsageError(
@@ -180,95 +191,98 @@ class _Maker:
         """Bytes at an address that is a multiple of ``alignment`` and of no larger power of two."""
         if not self.out.memory.budget.take(size):
             raise UsageError(
-                f"the inputs take more than {self.wish.most_bytes:,} bytes with {name}",
-                self.wish.raising,
+                f"the inputs take more than {self.options.most_bytes:,} bytes with {name}",
+                self.options.raising,
             )
         raw = np.empty(size + 2 * ALIGNED, np.uint8)
         start = -raw.ctypes.data % ALIGNED + alignment % ALIGNED
         return raw[start : start + size]
 
-    def _tensor(self, one: Argument, given: Array | None) -> LaunchArgument:
-        shape, strides, dtype = one.shape or (), one.strides, one.dtype or ""
+    def _tensor(self, argument: Argument, array: Array | None) -> LaunchArgument:
+        shape, strides, dtype = argument.shape or (), argument.strides, argument.dtype or ""
         if dtype not in _PLAIN and dtype not in _STORED:
-            raise _not_made(one.name, f"values of {dtype} cannot be made")
+            raise _not_made(argument.name, f"values of {dtype} cannot be made")
         stored = np.dtype(_STORED.get(dtype, dtype))
-        if given is not None:
-            given = self._stored(one.name, given, dtype, stored)
-            if given.shape != shape:
+        if array is not None:
+            array = self._stored(argument.name, array, dtype, stored)
+            if array.shape != shape:
                 self.out.remarks.append(
-                    f"{one.name} is {_sizes(given.shape)} and was {_sizes(shape)} in the recording"
+                    f"{argument.name} is {_sizes(array.shape)} and was {_sizes(shape)} in the "
+                    "recording"
                 )
-                shape, strides = given.shape, None
+                shape, strides = array.shape, None
         if min(shape, default=0) < 0:
-            raise _not_made(one.name, f"a shape of {_sizes(shape)}")
+            raise _not_made(argument.name, f"a shape of {_sizes(shape)}")
         dense = _dense(shape)
-        strides = dense if strides is None and given is not None else strides
+        strides = dense if strides is None and array is not None else strides
         if strides is None or len(strides) != len(shape) or min(strides, default=0) < 0:
-            raise _not_made(one.name, "its strides were not recorded")
+            raise _not_made(argument.name, "its strides were not recorded")
         count = _extent(shape, strides)
-        alignment = one.alignment if one.alignment is not None else ALIGNED
+        alignment = argument.alignment if argument.alignment is not None else ALIGNED
         if alignment % stored.itemsize:
-            raise _not_made(one.name, f"{dtype} at a multiple of {alignment} bytes alone")
-        memory = self.shared.get(one.name)
-        if memory is not None and given is not None:
-            self.out.remarks.append(f"{one.name} is given, and has memory of its own here")
+            raise _not_made(argument.name, f"{dtype} at a multiple of {alignment} bytes alone")
+        memory = self.shared.get(argument.name)
+        if memory is not None and array is not None:
+            self.out.remarks.append(f"{argument.name} is given, and has memory of its own here")
         size = count * stored.itemsize
-        if memory is None or given is not None:
-            memory = self._memory(one.name, size, alignment)
+        if memory is None or array is not None:
+            memory = self._memory(argument.name, size, alignment)
         flat = memory[:size].view(stored)
-        if given is not None:
+        if array is not None:
             steps = tuple(n * stored.itemsize for n in strides)
-            if count != given.size:
+            if count != array.size:
                 flat[:] = 0
-            np.lib.stride_tricks.as_strided(flat, shape, steps)[...] = given
+            np.lib.stride_tricks.as_strided(flat, shape, steps)[...] = array
         else:
-            self._fill(flat, one, dtype)
-        return self._buffer(one.name, flat, dtype, shape, strides)
+            self._fill(flat, argument, dtype)
+        return self._buffer(argument.name, flat, dtype, shape, strides)
 
     def _buffer(
         self, name: str, flat: Array, dtype: str, shape: Sequence[int], strides: Sequence[int]
     ) -> LaunchArgument:
         if not flat.size:
             return 0
-        at, size, add = flat.ctypes.data, flat.nbytes, self.out.memory.add_raw
-        return add(name, at, size, dtype=dtype, shape=shape, strides=strides, owner=flat)
+        address, size, add = flat.ctypes.data, flat.nbytes, self.out.memory.add_raw
+        return add(name, address, size, dtype=dtype, shape=shape, strides=strides, owner=flat)
 
-    def _stored(self, name: str, given: Array, dtype: str, stored: np.dtype[Any]) -> Array:
+    def _stored(self, name: str, values: Array, dtype: str, stored: np.dtype[Any]) -> Array:
         """Given values in the form in which the kernel's dtype is stored."""
-        if given.dtype == stored:
-            return given
+        if values.dtype == stored:
+            return values
         real = dtype.startswith(("float", "bfloat"))
-        if given.dtype.kind not in ("f" if real else "biu") or dtype in _BITS:
-            raise UsageError(f"{name} holds {dtype} and is given {given.dtype}")
-        self.out.remarks.append(f"{name} is given as {given.dtype} and converted to {dtype}")
+        if values.dtype.kind not in ("f" if real else "biu") or dtype in _BITS:
+            raise UsageError(f"{name} holds {dtype} and is given {values.dtype}")
+        self.out.remarks.append(f"{name} is given as {values.dtype} and converted to {dtype}")
         with np.errstate(over="ignore"):
-            return _as_stored(given, dtype, stored)
+            return _as_stored(values, dtype, stored)
 
-    def _array(self, name: str, given: Array) -> LaunchArgument:
+    def _array(self, name: str, array: Array) -> LaunchArgument:
         """An array as it is given, behind a pointer of which nothing was recorded."""
-        flat = self._memory(name, given.nbytes, ALIGNED).view(given.dtype)
-        flat[:] = given.reshape(-1)
-        return self._buffer(name, flat, str(given.dtype), given.shape, _dense(given.shape))
+        flat = self._memory(name, array.nbytes, ALIGNED).view(array.dtype)
+        flat[:] = array.reshape(-1)
+        return self._buffer(name, flat, str(array.dtype), array.shape, _dense(array.shape))
 
-    def _fill(self, flat: Array, one: Argument, dtype: str) -> None:
+    def _fill(self, flat: Array, argument: Argument, dtype: str) -> None:
         draw = np.random.default_rng(
-            [self.wish.seed, zlib.crc32(one.name.encode(errors="replace"))]
+            [self.options.seed, zlib.crc32(argument.name.encode(errors="replace"))]
         )
-        low, high = one.low, one.high
+        low, high = argument.low, argument.high
         counted = dtype in _PLAIN and flat.dtype.kind in "iu"
         if counted and (low is None or high is None):
             flat[:] = 0
             self.out.remarks.append(
-                f"the range of {one.name} ({dtype}) was not recorded: it is all zeros"
+                f"the range of {argument.name} ({dtype}) was not recorded: it is all zeros"
             )
             return
         if counted:
             info = np.iinfo(flat.dtype)
             low, high = max(low or 0, info.min), min(high or 0, info.max)
             if low > high:
-                raise _not_made(one.name, f"{dtype} does not hold {one.low} to {one.high}")
-        for at in range(0, flat.size, PIECE):
-            part = flat[at : at + PIECE]
+                raise _not_made(
+                    argument.name, f"{dtype} does not hold {argument.low} to {argument.high}"
+                )
+        for start in range(0, flat.size, PIECE):
+            part = flat[start : start + PIECE]
             if dtype == "bool":
                 part[:] = draw.integers(0, 2, part.size)
             elif counted:
@@ -292,12 +306,12 @@ def _as_stored(values: Array, dtype: str, stored: np.dtype[Any]) -> Array:
 
 
 def _scalar(
-    name: str, value: object, one: Argument | None, parameter: PtxVariable
+    name: str, value: object, argument: Argument | None, parameter: PtxVariable
 ) -> LaunchArgument:
     if not isinstance(value, int | float):
         unknown = "its value was not recorded"
         raise _not_made(name, unknown if value is None else f"{value!r} is not a number")
-    kind, size = (one.type if one is not None else None) or "", parameter.size
+    kind, size = (argument.type if argument is not None else None) or "", parameter.size
     real = kind.startswith(("fp", "bf", "f", "double")) or (isinstance(value, float) and not kind)
     if real:
         if kind == "bf16":

@@ -74,7 +74,7 @@ def _assigned(ttir: Listing) -> dict[Key, str]:
 
 def _key(place: Location) -> Key:
     """Line and column of a place, and of the calls that it was inlined by: innermost first."""
-    return tuple((one.line, one.column) for one in place.frames())
+    return tuple((frame.line, frame.column) for frame in place.frames())
 
 
 WARP = 32
@@ -227,7 +227,7 @@ class Stepper:
     ) -> None:
         self.trace, self.inputs, self.fault = traced.trace, traced.inputs, traced.fault
         self.program, self.names, self.source = traced.trace.program, names, source
-        self.lane, self.at = lane, 0
+        self.lane, self.step_index = lane, 0
         self._by_line: dict[int, list[int]] = {}
         for k, step in enumerate(self.trace.steps):
             self._by_line.setdefault(step.line, []).append(k)
@@ -241,10 +241,10 @@ class Stepper:
         """The step at hand; None where the block has none."""
         if not (steps := self.trace.steps):
             return None
-        step = steps[self.at]
-        strip = self._strip(None, self.at, self._lanes())
+        step = steps[self.step_index]
+        strip = self._strip(None, self.step_index, self._lanes())
         return StepPlace(
-            self.at,
+            self.step_index,
             len(steps),
             step.line,
             self.program.statement(step.line),
@@ -261,15 +261,15 @@ class Stepper:
     def _is_own(self, register: int) -> bool:
         return register < len(self.program.code.registers)
 
-    def _value(self, register: int, at: int) -> LaneValue:
-        values = self.trace.values(register, at)
+    def _value(self, register: int, step_index: int) -> LaneValue:
+        values = self.trace.values(register, step_index)
         kind = self.trace.kinds[register]
-        value = None if values is None else _plain(values, self.lane, self.threads)
+        value = None if values is None else _lane_value(values, self.lane, self.threads)
         inside = None
         if isinstance(value, int) and kind[1:] == "64":
-            tensor = self.inputs.at(value)
+            tensor = self.inputs.buffer_at(value)
             inside = None if tensor is None else (tensor.name, value - tensor.address)
-        written = self.trace.writer(register, at)
+        written = self.trace.writer(register, step_index)
         return LaneValue(
             self.program.code.names[register],
             self.names.get(register),
@@ -279,54 +279,56 @@ class Stepper:
             inside,
         )
 
-    def _lanes(self, *, whole: bool = False) -> range:
-        first = 0 if whole else self.lane // WARP * WARP
-        return range(first, self.threads if whole else min(first + WARP, self.threads))
+    def _lanes(self, *, whole_block: bool = False) -> range:
+        first = 0 if whole_block else self.lane // WARP * WARP
+        return range(first, self.threads if whole_block else min(first + WARP, self.threads))
 
-    def _strip(self, register: int | None, at: int, lanes: range) -> LaneStrip:
-        active = self.trace.steps[at].active
-        here = tuple(bool(active[n]) for n in lanes)
+    def _strip(self, register: int | None, step_index: int, lanes: range) -> LaneStrip:
+        active = self.trace.steps[step_index].active
+        running = tuple(bool(active[n]) for n in lanes)
         if register is None:
-            return LaneStrip(None, None, "", lanes.start, None, here)
-        values = self.trace.values(register, at)
+            return LaneStrip(None, None, "", lanes.start, None, running)
+        values = self.trace.values(register, step_index)
         return LaneStrip(
             self.program.code.names[register],
             self.names.get(register),
             self.trace.kinds[register],
             lanes.start,
-            None if values is None else tuple(_plain(values, n, self.threads) for n in lanes),
-            here,
+            None if values is None else tuple(_lane_value(values, n, self.threads) for n in lanes),
+            running,
         )
 
-    def _before(self, line: int) -> list[int]:
+    def _steps_up_to(self, line: int) -> list[int]:
         """The steps on a line of the PTX up to the step at hand."""
         steps = self._by_line.get(line, [])
-        return steps[: bisect_right(steps, self.at)]
+        return steps[: bisect_right(steps, self.step_index)]
 
     def result(self, line: int) -> LineResult | None:
         """What a line of the PTX last did; None if it was not run yet."""
-        before, steps = self._before(line), self.trace.steps
-        if not before:
+        steps_so_far, steps = self._steps_up_to(line), self.trace.steps
+        if not steps_so_far:
             return None
-        own = next((k for k in reversed(before) if steps[k].active[self.lane]), None)
-        if own is None:
-            return LineResult(before[-1], runs=False)
-        registers, stored = self._given(own)
-        values = tuple(self._value(r, own) for r in registers)
-        step, row = steps[own], self.program.code.instructions[steps[own].instruction]
+        lane_step = next((k for k in reversed(steps_so_far) if steps[k].active[self.lane]), None)
+        if lane_step is None:
+            return LineResult(steps_so_far[-1], runs=False)
+        registers, stored = self._written_registers(lane_step)
+        values = tuple(self._value(r, lane_step) for r in registers)
+        step, row = steps[lane_step], self.program.code.instructions[steps[lane_step].instruction]
         if stored and not registers and row.kind in WIDTHS:
             lane = int(step.active[: self.lane].sum())
             values = tuple(
-                LaneValue("", None, row.kind, as_values(one, row.kind)[lane].item(), step.line)
-                for touched in step.touched
-                for one in touched.values
-                if lane < len(one)
+                LaneValue(
+                    "", None, row.kind, as_values(stored_values, row.kind)[lane].item(), step.line
+                )
+                for touched in step.accesses
+                for stored_values in touched.values
+                if lane < len(stored_values)
             )
-        return LineResult(before[-1], own == before[-1], values, stored)
+        return LineResult(steps_so_far[-1], lane_step == steps_so_far[-1], values, stored)
 
-    def _given(self, at: int) -> tuple[list[int], bool]:
+    def _written_registers(self, step_index: int) -> tuple[list[int], bool]:
         """The registers that a step wrote, else those that it stored, and whether it stored."""
-        step = self.trace.steps[at]
+        step = self.trace.steps[step_index]
         if written := [r for r, _ in step.changes if self._is_own(r)]:
             return written, False
         row = self.program.code.instructions[step.instruction]
@@ -336,17 +338,17 @@ class Stepper:
     def strips(self, line: int) -> tuple[LaneStrip, ...]:
         """The whole block's lanes at a line's last step: one for each register that it wrote or
         stored, one without values if missing; nothing if it was not run yet."""
-        if not (before := self._before(line)):
+        if not (steps_so_far := self._steps_up_to(line)):
             return ()
-        registers: list[int | None] = [*self._given(before[-1])[0]]
-        lanes = self._lanes(whole=True)
-        return tuple(self._strip(r, before[-1], lanes) for r in registers or [None])
+        registers: list[int | None] = [*self._written_registers(steps_so_far[-1])[0]]
+        lanes = self._lanes(whole_block=True)
+        return tuple(self._strip(r, steps_so_far[-1], lanes) for r in registers or [None])
 
     def live(self) -> tuple[LaneValue, ...]:
         """The registers that may be read after the step at hand and were written by then."""
         if not self.trace.steps:
             return ()
-        instruction = self.trace.steps[self.at].instruction
+        instruction = self.trace.steps[self.step_index].instruction
         rows, blocks = self.program.code.instructions, self.program.blocks
         block = next(b for b in blocks.blocks if b.first <= instruction < b.last)
         live = set(block.live_out)
@@ -358,9 +360,9 @@ class Stepper:
 
     def _values(self, registers: Iterable[int]) -> tuple[LaneValue, ...]:
         return tuple(
-            self._value(r, self.at)
+            self._value(r, self.step_index)
             for r in registers
-            if self._is_own(r) and self.trace.writer(r, self.at) is not None
+            if self._is_own(r) and self.trace.writer(r, self.step_index) is not None
         )
 
     def run(self, command: str) -> StepAnswer:
@@ -374,71 +376,75 @@ class Stepper:
         if not self.trace.steps:
             return StepAnswer(command, None, "there is no step: nothing was run")
         try:
-            return self._moved(command, word, words) or self._shown(command, word, words)
+            answer = self._move_command(command, word, words)
+            return answer or self._query_command(command, word, words)
         except NotUnderstood as error:
             return StepAnswer(
                 command, self.place(), error.message, shows_place=False, understood=False
             )
 
-    def _moved(self, command: str, word: str, words: list[str]) -> StepAnswer | None:
+    def _move_command(self, command: str, word: str, words: list[str]) -> StepAnswer | None:
         """A command that goes to another step; None if it is not one."""
         match word:
             case "next":
-                return self._move(command, self.at + _count(words))
+                return self._move(command, self.step_index + _count(words))
             case "back":
-                return self._move(command, self.at - _count(words))
+                return self._move(command, self.step_index - _count(words))
             case "go":
-                return self._move(command, _number(_one(words, "go N")))
+                return self._move(command, _number(_single_word(words, "go N")))
             case "start":
                 return self._move(command, 0)
             case "end":
                 return self._move(command, len(self.trace.steps) - 1)
             case "mine":
-                later = range(self.at + 1, len(self.trace.steps))
-                own = [k for k in later if self.trace.steps[k].active[self.lane]][: _count(words)]
+                later = range(self.step_index + 1, len(self.trace.steps))
+                lane_steps = [k for k in later if self.trace.steps[k].active[self.lane]]
+                lane_steps = lane_steps[: _count(words)]
                 missing = f"lane {self.lane} runs no further step"
-                return self._move(command, own[-1] if own else None, missing)
+                return self._move(command, lane_steps[-1] if lane_steps else None, missing)
             case "until":
-                return self._until(command, _one(words, "until LINE, or until :LINE of the source"))
+                return self._until(
+                    command, _single_word(words, "until LINE, or until :LINE of the source")
+                )
             case "before":
-                line = _number(_one(words, "before LINE"))
+                line = _number(_single_word(words, "before LINE"))
                 return self.leave((line,), f"line {line}", command)
             case "nan":
                 if words:
                     raise NotUnderstood("nan takes no words")
-                to = self.trace.first_nan(self.at)
+                to = self.trace.first_nan(self.step_index)
                 return self._move(command, to, "no further step gives a NaN")
             case "parts":
                 if len(words) != 2:
                     raise NotUnderstood("say which two lanes: parts 0 1")
                 a, b = (self._thread(word) for word in words)
-                to = self.trace.parting(a, b, self.at)
+                to = self.trace.parting(a, b, self.step_index)
                 return self._move(command, to, f"lanes {a} and {b} do not part after this")
             case "store":
                 address = self._address("".join(words))
-                to = self.trace.store_to(address, self.at)
+                to = self.trace.store_to(address, self.step_index)
                 return self._move(command, to, f"no further step stores to {address:#x}")
         return None
 
-    def _shown(self, command: str, word: str, words: list[str]) -> StepAnswer:
+    def _query_command(self, command: str, word: str, words: list[str]) -> StepAnswer:
         """A command that stays at the step."""
         answer = partial(StepAnswer, command, self.place(), shows_place=False)
         match word:
             case "where":
                 return answer(shows_place=True)
             case "lane":
-                self.lane = self._thread(_one(words, "lane N"))
+                self.lane = self._thread(_single_word(words, "lane N"))
                 return StepAnswer(command, self.place())
             case "print":
                 if not words:
                     raise NotUnderstood("say which register: print %r5")
                 named = [r for word in words for r in self._registers(word)]
-                return answer(values=tuple(self._value(r, self.at) for r in named))
+                return answer(values=tuple(self._value(r, self.step_index) for r in named))
             case "lanes":
                 names = [word for word in words if word not in ("block", "warp")]
                 registers: list[int | None] = [r for name in names for r in self._registers(name)]
-                lanes = self._lanes(whole="block" in words)
-                strips = (self._strip(r, self.at, lanes) for r in registers or [None])
+                lanes = self._lanes(whole_block="block" in words)
+                strips = (self._strip(r, self.step_index, lanes) for r in registers or [None])
                 return answer(strips=tuple(strips))
             case "registers":
                 if words and words != ["live"]:
@@ -447,7 +453,8 @@ class Stepper:
                 missing = "nothing is read after this step" if words else "nothing was written yet"
                 return answer(note=None if values else missing, values=values)
             case "list":
-                around, current = _count(words, CONTEXT_LINES), self.trace.steps[self.at].line
+                around = _count(words, CONTEXT_LINES)
+                current = self.trace.steps[self.step_index].line
                 lines = sorted(self._by_line)
                 middle = lines.index(current)
                 listing = (
@@ -468,8 +475,8 @@ class Stepper:
         note = None
         if to > last or to < 0:
             note = "this is the last step" if to > last else "this is the first step"
-        self.at = min(max(to, 0), last)
-        if self.fault is not None and self.at == last:
+        self.step_index = min(max(to, 0), last)
+        if self.fault is not None and self.step_index == last:
             note = f"here the block ended: {self.fault.message}"
         return StepAnswer(command, self.place(), note)
 
@@ -477,10 +484,14 @@ class Stepper:
         if text.startswith(":"):
             line = _number(text[1:])
             places = {n: self.source(n) for n in self._by_line}
-            lines = {n for n, at in places.items() if at and line in [f.line for f in at.frames()]}
+            lines = {
+                n
+                for n, location in places.items()
+                if location and line in [f.line for f in location.frames()]
+            }
             return self.enter(lines, f"line {line} of the source", command)
         line = _number(text)
-        to = next((k for k in self._by_line.get(line, []) if k > self.at), None)
+        to = next((k for k in self._by_line.get(line, []) if k > self.step_index), None)
         return self._move(command, to, f"no further step is on line {line}")
 
     def leave(self, lines: Collection[int], place: str, command: str = "before") -> StepAnswer:
@@ -488,7 +499,7 @@ class Stepper:
 
         ``place`` names them in the message that there is no such step.
         """
-        steps = (k for line in lines for k in self._before(line) if k < self.at)
+        steps = (k for line in lines for k in self._steps_up_to(line) if k < self.step_index)
         missing = f"no step before this one is on {place}"
         return self._move(command, max(steps, default=None), missing)
 
@@ -497,8 +508,8 @@ class Stepper:
 
         ``place`` names them in the message that there is no such step.
         """
-        on = [step.line in lines for step in self.trace.steps[self.at :]]
-        entered = (self.at + k for k in range(1, len(on)) if on[k] and not on[k - 1])
+        on = [step.line in lines for step in self.trace.steps[self.step_index :]]
+        entered = (self.step_index + k for k in range(1, len(on)) if on[k] and not on[k - 1])
         return self._move(command, next(entered, None), f"no further step is on {place}")
 
     def _thread(self, word: str) -> int:
@@ -530,23 +541,26 @@ class Stepper:
         raise NotUnderstood(f"say where to: store 0x7f…, or a tensor's name and bytes ({buffers})")
 
 
-def _plain(values: Array, lane: int, threads: int) -> float | int | tuple[float | int, ...]:
+def _lane_value(values: Array, lane: int, threads: int) -> float | int | tuple[float | int, ...]:
     """A lane's value as Python's own; a packed type's values as a tuple."""
-    each = len(values) // threads
-    if each > 1:
-        return tuple(one.item() for one in values[each * lane : each * lane + each])
-    one = values[lane]
-    return int(one) if values.dtype == np.bool_ else one.item()
+    values_per_lane = len(values) // threads
+    if values_per_lane > 1:
+        return tuple(
+            value.item()
+            for value in values[values_per_lane * lane : values_per_lane * lane + values_per_lane]
+        )
+    value = values[lane]
+    return int(value) if values.dtype == np.bool_ else value.item()
 
 
-def _one(words: list[str], usage: str) -> str:
+def _single_word(words: list[str], usage: str) -> str:
     if len(words) != 1:
         raise NotUnderstood(f"say {usage}")
     return words[0]
 
 
 def _count(words: list[str], default: int = 1) -> int:
-    return _number(_one(words, "how many")) if words else default
+    return _number(_single_word(words, "how many")) if words else default
 
 
 def _number(word: str) -> int:

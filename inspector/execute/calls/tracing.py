@@ -30,7 +30,7 @@ from inspector.execute.calls.inputs import LaunchInputs
 from inspector.execute.facts import kind_of
 from inspector.execute.kinds import Array, Mask, i64, u64
 from inspector.execute.lanes import Lanes
-from inspector.execute.launch import Chosen, choose
+from inspector.execute.launch import BlockChoice, choose
 from inspector.execute.memory import Access
 
 SHARED = ("shared",)
@@ -44,7 +44,7 @@ follow all would take longer than to run them. With a lane's number of at most 1
 48 is one number."""
 
 
-class Touches(Observer):
+class CoalescingObserver(Observer):
     """An observer of accesses to global memory, by the first lanes of each chunk of blocks.
 
     Accesses of one stretch of code, load or store, whose lanes are within a few sectors of each
@@ -96,27 +96,30 @@ class Touches(Observer):
             self._stored(address)
         # Neighbouring accesses begin within so many bytes of each other, in the first lane.
         near = int(address[0]) // 256
-        alike = next(
+        stretch_key = next(
             (k for k in self._stretch if k[0] == (kind == "load") and abs(k[1] - near) <= 1),
             (kind == "load", near),
         )
-        self._stretch.setdefault(alike, []).append((row.line, warp, address, access.nbytes))
+        self._stretch.setdefault(stretch_key, []).append((row.line, warp, address, access.nbytes))
 
     def flush(self) -> None:
         """The stretch of code has ended: what moved together in it is counted."""
-        for those in self._stretch.values():
-            unit = min(WORD, *(nbytes for _, _, _, nbytes in those))
-            moved, wanted = (
+        for stretch in self._stretch.values():
+            unit = min(WORD, *(nbytes for _, _, _, nbytes in stretch))
+            sector_places, unit_places = (
                 [
-                    ((warp << u64(48)) | (((address + u64(at)) // u64(size)) & u64((1 << 48) - 1)))
-                    for _, warp, address, nbytes in those
-                    for at in range(0, nbytes, size)
+                    (
+                        (warp << u64(48))
+                        | (((address + u64(offset)) // u64(size)) & u64((1 << 48) - 1))
+                    )
+                    for _, warp, address, nbytes in stretch
+                    for offset in range(0, nbytes, size)
                 ]
                 for size in (SECTOR, unit)
             )
-            sectors = len(np.unique(np.concatenate(moved)))
-            least = self._least(np.unique(np.concatenate(wanted)), unit)
-            for line in {one[0] for one in those}:
+            sectors = len(np.unique(np.concatenate(sector_places)))
+            least = self._least(np.unique(np.concatenate(unit_places)), unit)
+            for line in {entry[0] for entry in stretch}:
                 self.together[line] += sectors
                 self.filled[line] += least
         self._stretch.clear()
@@ -145,7 +148,7 @@ MIN_BLOCKS = 8
 WARP = 32
 """Lanes that a block takes at least, also if it has fewer threads."""
 
-Wanted = str | int | Sequence[int | Triple]
+BlockSelection = str | int | Sequence[int | Triple]
 """Which blocks: ``auto``, ``all``, so many spread over the grid, or these."""
 
 
@@ -195,7 +198,7 @@ class TracedLaunch(Struct):
     launch: TraceLaunch
     inputs: LaunchInputs
     facts: Facts
-    touches: Touches
+    coalescing: CoalescingObserver
     ran: int | None = 0
     work: int = 0
     sampled: bool = False
@@ -209,30 +212,30 @@ class TracedLaunch(Struct):
         """Input of the hints; None if the launch did not end normally."""
         if not self.ran:
             return None
-        self.touches.flush()
-        totals, touches, lines = self.facts.totals(), self.touches, self.facts.lines()
+        self.coalescing.flush()
+        totals, coalescing, lines = self.facts.totals(), self.coalescing, self.facts.lines()
         accesses: list[ExecutedAccess] = []
         for line in lines:
-            for one in line.accesses:
-                of_tiles = one.way.startswith(("bulk", "matrix"))
-                if one.space not in ("global", "shared") or of_tiles or not one.requests:
+            for access in line.accesses:
+                of_tiles = access.way.startswith(("bulk", "matrix"))
+                if access.space not in ("global", "shared") or of_tiles or not access.requests:
                     continue
-                followed = line.n if one.space == "global" else None
+                followed = line.n if access.space == "global" else None
                 accesses.append(
                     ExecutedAccess(
                         line.n,
-                        one.space,
-                        kind_of(one.way),
-                        one.requests,
-                        one.lanes,
-                        one.sectors,
-                        one.least_sectors,
-                        touches.together[followed],
-                        touches.filled[followed],
-                        touches.followed[followed],
-                        touches.repeated[followed],
-                        one.wavefronts,
-                        one.least_wavefronts,
+                        access.space,
+                        kind_of(access.way),
+                        access.requests,
+                        access.lanes,
+                        access.sectors,
+                        access.least_sectors,
+                        coalescing.together[followed],
+                        coalescing.filled[followed],
+                        coalescing.followed[followed],
+                        coalescing.repeated[followed],
+                        access.wavefronts,
+                        access.least_wavefronts,
                     )
                 )
         branches = (ExecutedBranch(x.n, x.branches, x.divergent) for x in lines if x.branches)
@@ -252,7 +255,7 @@ def trace_launch(
     launch: TraceLaunch,
     make: Callable[[], LaunchInputs],
     *,
-    blocks: Wanted = "auto",
+    blocks: BlockSelection = "auto",
     budget: int = BUDGET,
     seconds: float = SECONDS,
     cheap: int = CHEAP,
@@ -269,13 +272,13 @@ def trace_launch(
     program.check()
     end = time.monotonic() + seconds
 
-    def run(numbers: Chosen, out: TracedLaunch | None = None) -> TracedLaunch:
+    def run(numbers: BlockChoice, out: TracedLaunch | None = None) -> TracedLaunch:
         if out is None:
-            facts, touches = Facts(program, values=values), Touches(program)
-            out = TracedLaunch(program, launch, make(), facts, touches)
-        stopping = () if stop is None else (Stopping(stop),)
+            facts, coalescing = Facts(program, values=values), CoalescingObserver(program)
+            out = TracedLaunch(program, launch, make(), facts, coalescing)
+        stopping = () if stop is None else (StopObserver(stop),)
         try:
-            done = execute(
+            result = execute(
                 program,
                 launch.grid,
                 launch.block,
@@ -285,18 +288,18 @@ def trace_launch(
                 blocks=numbers,
                 budget=budget - out.work,
                 seconds=max(0.0, end - time.monotonic()),
-                observer=(*stopping, out.facts, out.touches),
+                observer=(*stopping, out.facts, out.coalescing),
             )
         except Fault as fault:
             out.fault, out.ran = fault, None
         except OutOfBudget as spent:
             out.work += spent.work
-            whole = None if spent.seconds is None else seconds
-            out.spent, out.ran = OutOfBudget(program.name, out.work, whole), None
+            seconds_limit = None if spent.seconds is None else seconds
+            out.spent, out.ran = OutOfBudget(program.name, out.work, seconds_limit), None
         else:
-            out.work += done.work
-            out.printed += done.printed
-            out.ran = (out.ran or 0) + done.ran
+            out.work += result.work
+            out.printed += result.printed
+            out.ran = (out.ran or 0) + result.ran
         return out
 
     if blocks != "auto":
@@ -311,8 +314,8 @@ def trace_launch(
         return begun
     count = max(MIN_BLOCKS, cheap // max(WARP, begun.work))
     begun.sampled = count < total
-    chosen = choose(launch.grid, count - 1 if begun.sampled else None)
-    numbers = chosen.between(0, len(chosen)).tolist()
+    sampled_blocks = choose(launch.grid, count - 1 if begun.sampled else None)
+    numbers = sampled_blocks.between(0, len(sampled_blocks)).tolist()
     return run([n for n in numbers if n != first], begun)
 
 
@@ -320,7 +323,7 @@ Stop = Callable[[], bool]
 """Whether what is under way is to end."""
 
 
-class Stopping(Observer):
+class StopObserver(Observer):
     """An observer that ends a run between two instructions where ``stop`` says so: Stopped."""
 
     def __init__(self, stop: Stop) -> None:
@@ -366,7 +369,7 @@ def trace_block(
     """
     program.check()
     trace = trace or Trace(program)
-    observers: list[Observer] = [] if stop is None else [Stopping(stop)]
+    observers: list[Observer] = [] if stop is None else [StopObserver(stop)]
     observers += [trace] if facts is None else [trace, facts]
     fault: Fault | None = None
     ended: str | None = None

@@ -32,7 +32,9 @@ _LABEL = re.compile(r"`\(([^()]*)\)")
 _RELOCATED = "32@"
 
 
-def placed(launch: NcuLaunch, listing: Listing, function: Function) -> dict[int, Samples] | str:
+def place_samples(
+    launch: NcuLaunch, listing: Listing, function: Function
+) -> dict[int, Samples] | str:
     """The samples of a launch by line number of a listing, or why they cannot be shown there."""
     lines = listing.lines[function.first - 1 : function.last]
     coded = {line.address: line for line in lines if line.address is not None}
@@ -45,14 +47,15 @@ def placed(launch: NcuLaunch, listing: Listing, function: Function) -> dict[int,
         elif line.address is not None:
             labels.update(dict.fromkeys(waiting, f"{line.address - start:#x}"))
             waiting = []
-    theirs = _without_padding([(i.offset, i.text) for i in launch.code])
-    ours = _without_padding(
+    reported_code = _without_padding([(i.offset, i.text) for i in launch.code])
+    recorded_code = _without_padding(
         [(n - start, _ADDRESS.sub("", line.text).partition(";")[0]) for n, line in coded.items()]
     )
-    if len(theirs) != len(ours):
-        return f"its machine code has {plural(len(theirs), 'instruction')}, this one {len(ours)}"
-    for (offset, text), (own_offset, own_text) in zip(theirs, ours, strict=True):
-        if offset != own_offset or not _same(launch, text, own_text, labels):
+    if len(reported_code) != len(recorded_code):
+        count = plural(len(reported_code), "instruction")
+        return f"its machine code has {count}, this one {len(recorded_code)}"
+    for (offset, text), (own_offset, own_text) in zip(reported_code, recorded_code, strict=True):
+        if offset != own_offset or not _is_same_instruction(launch, text, own_text, labels):
             return f"its machine code differs from this at {own_offset + start:#x}: {_words(text)}"
     samples = {
         coded[i.offset + start].n: i.samples
@@ -74,12 +77,16 @@ def _without_padding(code: Sequence[tuple[int, str]]) -> list[tuple[int, str]]:
     return list(code[:end])
 
 
-def _same(launch: NcuLaunch, theirs: str, ours: str, labels: Mapping[str, str]) -> bool:
-    left, right = (_words(text).replace(".reuse", "") for text in (theirs, ours))
-    if _RELOCATED in right:
-        return left.split(",")[0] == right.split(",")[0]
-    named = _LABEL.sub(lambda label: labels.get(label[1], label[0]), right)
-    return left == right or with_offsets(launch, left) == named
+def _is_same_instruction(
+    launch: NcuLaunch, reported: str, recorded: str, labels: Mapping[str, str]
+) -> bool:
+    reported_text, recorded_text = (
+        _words(text).replace(".reuse", "") for text in (reported, recorded)
+    )
+    if _RELOCATED in recorded_text:
+        return reported_text.split(",")[0] == recorded_text.split(",")[0]
+    named = _LABEL.sub(lambda label: labels.get(label[1], label[0]), recorded_text)
+    return reported_text == recorded_text or with_offsets(launch, reported_text) == named
 
 
 Code = Callable[[], tuple[Listing, Function] | None]
@@ -105,7 +112,7 @@ class Candidate(Struct, frozen=True):
     code: Code = lambda: None
 
 
-class Attached(Struct, frozen=True):
+class MatchedLaunch(Struct, frozen=True):
     """A launch with the ``key`` of its variant; None if that is not known, and ``why``.
 
     ``samples`` are by line of the variant's SASS; ``unplaced`` says why they are missing.
@@ -125,63 +132,65 @@ class NcuMeasured(Measured, frozen=True):
     unplaced: str = ""
 
 
-def attach(launches: Iterable[NcuLaunch], candidates: Sequence[Candidate]) -> list[Attached]:
-    return [_attach(launch, candidates) for launch in launches]
+def match_launches(
+    launches: Iterable[NcuLaunch], candidates: Sequence[Candidate]
+) -> list[MatchedLaunch]:
+    return [_match_launch(launch, candidates) for launch in launches]
 
 
-def _attach(launch: NcuLaunch, candidates: Sequence[Candidate]) -> Attached:
+def _match_launch(launch: NcuLaunch, candidates: Sequence[Candidate]) -> MatchedLaunch:
     """Narrow down by name, registers, machine code, block and grid, in this order."""
     named = [c for c in candidates if launch.demangled in c.names]
     named = named or [c for c in candidates if launch.function in c.names]
     if not named:
-        return Attached(launch, why=f"{UNRECORDED} {launch.function}")
+        return MatchedLaunch(launch, why=f"{UNRECORDED} {launch.function}")
     fitting = [c for c in named if _has_registers(launch, c)]
     if not fitting:
         counts = ", ".join(sorted({str(c.registers) for c in named}))
         why = f"it has {launch.registers} registers a thread, {launch.function} here {counts}"
-        return Attached(launch, why=why)
-    placements = {c.key: _placed(launch, c) for c in fitting}
+        return MatchedLaunch(launch, why=why)
+    placements = {c.key: _placement(launch, c) for c in fitting}
     of_block = [c for c in fitting if not c.blocks or launch.block in (None, *c.blocks)]
     # There may be launches that were not recorded, so equal machine code decides.
     remaining = [c for c in fitting if not isinstance(placements[c.key], str)] or of_block
     if not remaining:
         blocks = " or ".join(sorted({str(b) for c in fitting for b in c.blocks}))
-        return Attached(launch, why=f"it had blocks of {launch.block}, those here {blocks}")
+        return MatchedLaunch(launch, why=f"it had blocks of {launch.block}, those here {blocks}")
     for better in (of_block, [c for c in of_block if launch.grid in c.grids]):
         remaining = [c for c in remaining if c in better] or remaining
     if len({c.key for c in remaining}) > 1:
         why = f"it fits {len(remaining)} variants of {launch.function} alike"
-        return Attached(launch, why=why)
+        return MatchedLaunch(launch, why=why)
     key = remaining[0].key
     placement = placements[key]
     if isinstance(placement, str):
-        return Attached(launch, key, unplaced=placement)
-    return Attached(launch, key, samples=placement)
+        return MatchedLaunch(launch, key, unplaced=placement)
+    return MatchedLaunch(launch, key, samples=placement)
 
 
 def _has_registers(launch: NcuLaunch, candidate: Candidate) -> bool:
     """Whether registers agree; if many counts would, code or recorded launches must agree too."""
-    own, reported = candidate.registers, launch.registers
-    if own is None or reported in (None, own):
+    registers, reported = candidate.registers, launch.registers
+    if registers is None or reported in (None, registers):
         return True
-    if reported != MIN_REPORTED_REGISTERS or own > MIN_REPORTED_REGISTERS:
+    if reported != MIN_REPORTED_REGISTERS or registers > MIN_REPORTED_REGISTERS:
         return False
     if launch.code:
-        return not isinstance(_placed(launch, candidate), str)
+        return not isinstance(_placement(launch, candidate), str)
     return launch.grid in candidate.grids and launch.block in candidate.blocks
 
 
-def _placed(launch: NcuLaunch, candidate: Candidate) -> dict[int, Samples] | str:
+def _placement(launch: NcuLaunch, candidate: Candidate) -> dict[int, Samples] | str:
     if not launch.code:
         return "the report has no machine code (export the source page too)"
     try:
         code = candidate.code()
     except PtxviewError as error:
         return f"the machine code here cannot be read: {error.message}"
-    return "there is no machine code here" if code is None else placed(launch, *code)
+    return "there is no machine code here" if code is None else place_samples(launch, *code)
 
 
-class Profiled:
+class ProfiledRecording:
     """A report of ncu with the reader of a recording, each of which needs the other.
 
     An empty report means no report. Safe to use from several threads.
@@ -198,32 +207,36 @@ class Profiled:
         self.reader = Reader(recording, cache, device, self.measured)
         self._memo = Memo()
 
-    def attached(self) -> list[Attached]:
-        return self._memo.once("attached", lambda: attach(self.report.launches, self._candidates()))
+    def matched_launches(self) -> list[MatchedLaunch]:
+        return self._memo.memoize(
+            "attached", lambda: match_launches(self.report.launches, self._candidates())
+        )
 
     def measured(self, variant: Variant) -> NcuMeasured | None:
-        return self._memo.once("measured", self._measured).get(_key(variant))
+        return self._memo.memoize("measured", self._measured).get(_key(variant))
 
     def _measured(self) -> dict[Key, NcuMeasured]:
-        attached_by_key: defaultdict[Key, list[Attached]] = defaultdict(list)
-        for one in self.attached():
-            if one.key is not None:
-                attached_by_key[one.key].append(one)
-        return {key: _measured(own) for key, own in attached_by_key.items()}
+        matches_by_key: defaultdict[Key, list[MatchedLaunch]] = defaultdict(list)
+        for match in self.matched_launches():
+            if match.key is not None:
+                matches_by_key[match.key].append(match)
+        return {key: _measured(matches) for key, matches in matches_by_key.items()}
 
     def _candidates(self) -> list[Candidate]:
-        launched = {n for one in self.report.launches for n in (one.function, one.demangled)}
+        launched = {
+            n for launch in self.report.launches for n in (launch.function, launch.demangled)
+        }
         return [
             Candidate(
                 _key(variant),
-                own,
+                candidate_names,
                 self.reader.resources(variant).registers,
                 _blocks(variant),
                 frozenset(c.grid for c in variant.calls if c.grid is not None),
                 partial(self._code, variant),
             )
             for kernel, variant in self.reader.recording.variants()
-            if (own := frozenset({*names(kernel), variant.symbol})) & launched
+            if (candidate_names := frozenset({*names(kernel), variant.symbol})) & launched
         ]
 
     def _code(self, variant: Variant) -> tuple[Listing, Function] | None:
@@ -252,25 +265,28 @@ SEVERITIES = {"OPT": "hint", "WRN": "warn"}
 """Severities by ncu's kinds of rules; other kinds only inform."""
 
 
-def _measured(attached: Sequence[Attached]) -> NcuMeasured:
+def _measured(matches: Sequence[MatchedLaunch]) -> NcuMeasured:
     """Sum up the launches of one variant."""
-    launches = tuple(one.launch for one in attached)
-    unplaced = next((one.unplaced for one in attached if one.unplaced), "")
-    told = [sentence(launch) for launch in launches[:MAX_LISTED_LAUNCHES]]
+    launches = tuple(match.launch for match in matches)
+    unplaced = next((match.unplaced for match in matches if match.unplaced), "")
+    notes = [sentence(launch) for launch in launches[:MAX_LISTED_LAUNCHES]]
     if len(launches) > MAX_LISTED_LAUNCHES:
-        told.append(plural(len(launches) - MAX_LISTED_LAUNCHES, "more launch"))
+        notes.append(plural(len(launches) - MAX_LISTED_LAUNCHES, "more launch"))
     if unplaced:
-        told.append(f"no samples at the lines: {unplaced}")
-    lines = sorted({n for one in attached for n in one.samples})
+        notes.append(f"no samples at the lines: {unplaced}")
+    lines = sorted({n for match in matches for n in match.samples})
     times = [launch.duration_us for launch in launches if launch.duration_us is not None]
     peaks = [(launch.memory_percent, "memory") for launch in launches]
     peaks += [(launch.compute_percent, "compute") for launch in launches]
     return NcuMeasured(
-        tuple(told),
+        tuple(notes),
         _findings(launches),
-        {n: total(one.samples[n] for one in attached if n in one.samples) for n in lines},
+        {n: total(match.samples[n] for match in matches if n in match.samples) for n in lines},
         sum(times) / len(times) if times else None,
-        max(((percent, what) for percent, what in peaks if percent is not None), default=None),
+        max(
+            ((percent, resource) for percent, resource in peaks if percent is not None),
+            default=None,
+        ),
         launches,
         unplaced,
     )

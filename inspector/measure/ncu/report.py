@@ -306,7 +306,7 @@ def source(table: Table, number: int, name: str) -> NcuLaunch:
 
     Raises ``Unreadable`` where a row is no instruction.
     """
-    found: list[tuple[int, str, Samples | None]] = []
+    instructions: list[tuple[int, str, Samples | None]] = []
     for line, row in table.rows:
         cells = dict(zip(table.columns, row, strict=False))
         address = cells.get("Address", "").strip()
@@ -314,12 +314,12 @@ def source(table: Table, number: int, name: str) -> NcuLaunch:
             raise Unreadable(
                 f"{name} is cut short, or is not a page of SASS, in line {line}", SASS_REMEDY
             )
-        found.append((int(address, 16), cells["Source"].strip(), _samples(cells, name)))
+        instructions.append((int(address, 16), cells["Source"].strip(), _samples(cells, name)))
     title = table.title or "a kernel"
-    if not found:
+    if not instructions:
         raise Unreadable(f"{name} has no instruction of {title}", REMEDY)
-    base = min(address for address, _, _ in found)
-    code = tuple(MeasuredInstruction(a - base, text, samples) for a, text, samples in found)
+    base = min(address for address, _, _ in instructions)
+    code = tuple(MeasuredInstruction(a - base, text, samples) for a, text, samples in instructions)
     return NcuLaunch(number, function_of(title), title, base=base, code=code)
 
 
@@ -328,11 +328,13 @@ def _samples(cells: Mapping[str, str], name: str) -> Samples | None:
         cell = next((cells[c] for c in columns if c in cells), None)
         return None if cell is None else round(number(cell, name) or 0)
 
-    if (whole := count(ALL)) is None:
+    if (all_samples := count(ALL)) is None:
         return None
     reasons = [c for c in cells if c.startswith("stall_") and "(" not in c and cells[c] != "0"]
     stalls = {reason.removeprefix("stall_"): count([reason]) or 0 for reason in reasons}
-    return Samples(whole, count(NOT_ISSUED) or 0, {reason: n for reason, n in stalls.items() if n})
+    return Samples(
+        all_samples, count(NOT_ISSUED) or 0, {reason: n for reason, n in stalls.items() if n}
+    )
 
 
 # -- launches -------------------------------------------------------------------------------------
@@ -368,7 +370,7 @@ _DIM = re.compile(r"\s*+(?:\(\s*+)?(\d+)\s*+[,x]\s*+(\d+)\s*+[,x]\s*+(\d+)")
 
 Fields = dict[str, Any]
 """What a page says of a launch, by the fields of ``NcuLaunch``."""
-Fielded = dict[tuple[str, int], Fields]
+FieldsByLaunch = dict[tuple[str, int], Fields]
 """Launches of a page by process and number."""
 
 
@@ -378,10 +380,10 @@ def read(text: str, name: str) -> Report:
     Pages of one run complete each other; a page that comes again begins another report. Raises
     ``Unreadable`` where the text is no report of ncu, is cut short or holds no launch.
     """
-    return _together(tables(text, name), name)
+    return _merge_tables(tables(text, name), name)
 
 
-def _together(tables: Sequence[Table], name: str) -> Report:
+def _merge_tables(tables: Sequence[Table], name: str) -> Report:
     # A run has no page twice, but for the source page, which has a table a launch.
     groups: list[list[Table]] = [[]]
     for table in tables:
@@ -398,13 +400,13 @@ def _together(tables: Sequence[Table], name: str) -> Report:
 
 
 def _of_group(group: list[Table], name: str, problems: list[str]) -> list[NcuLaunch]:
-    found: Fielded = {}
+    fields_by_launch: FieldsByLaunch = {}
     # The raw page has more digits.
     for table in sorted(group, key=lambda table: table.page == RAW):
         if table.page == SOURCE:
             continue
         for key, new in (_raw if table.page == RAW else _details)(table, name).items():
-            old = found.setdefault(key, new)
+            old = fields_by_launch.setdefault(key, new)
             if any(old[part] != new[part] for part in ("function", "block", "grid")):
                 raise Unreadable(
                     f"the pages of {name} are of different runs: launch {key[1]} is "
@@ -414,29 +416,33 @@ def _of_group(group: list[Table], name: str, problems: list[str]) -> list[NcuLau
             old.update(new)
     sources = [table for table in group if table.page == SOURCE]
     coded = [source(table, n, name) for n, table in enumerate(sources)]
-    if not found:
+    if not fields_by_launch:
         return coded
     # The source page does not number launches: those of one function are in their order.
-    for function in dict.fromkeys(one.function for one in coded):
-        own = [one for one in coded if one.function == function]
-        launches = [fields for fields in found.values() if fields["function"] == function]
-        if len(own) != len(launches):
+    for function in dict.fromkeys(coded_launch.function for coded_launch in coded):
+        same_function = [
+            coded_launch for coded_launch in coded if coded_launch.function == function
+        ]
+        launches = [
+            fields for fields in fields_by_launch.values() if fields["function"] == function
+        ]
+        if len(same_function) != len(launches):
             problems.append(
-                f"the source page has {len(own)} of {len(launches)} launches of {function}: "
-                "which they are is not known, and their samples are left out"
+                f"the source page has {len(same_function)} of {len(launches)} launches of "
+                f"{function}: which they are is not known, and their samples are left out"
             )
             continue
-        for fields, one in zip(launches, own, strict=True):
-            fields.update(base=one.base, code=one.code)
-    return [NcuLaunch(**fields) for fields in found.values()]
+        for fields, coded_launch in zip(launches, same_function, strict=True):
+            fields.update(base=coded_launch.base, code=coded_launch.code)
+    return [NcuLaunch(**fields) for fields in fields_by_launch.values()]
 
 
-def _raw(table: Table, name: str) -> Fielded:
+def _raw(table: Table, name: str) -> FieldsByLaunch:
     # Nsight's interface writes ``Duration [us]`` into the header, ncu units into the row below.
     split = [column.removesuffix("]").partition(" [") for column in table.columns]
     columns = [column for column, _, _ in split]
     units = {column: unit for column, _, unit in split}
-    out: Fielded = {}
+    out: FieldsByLaunch = {}
     for line, row in table.rows:
         cells = dict(zip(columns, row, strict=False))
         if len(row) == len(columns) and line == table.rows[0][0] and not cells["ID"].strip():
@@ -454,10 +460,10 @@ def _raw(table: Table, name: str) -> Fielded:
     return out
 
 
-def _details(table: Table, name: str) -> Fielded:
+def _details(table: Table, name: str) -> FieldsByLaunch:
     # ncu leaves out the columns of rules on the rows of metrics.
     fewest = max(table.columns.index(column) for column in ("Metric Name", "Metric Value")) + 1
-    out: Fielded = {}
+    out: FieldsByLaunch = {}
     for line, row in table.rows:
         cells = dict(zip(table.columns, row, strict=False))
         new = _launch(cells, fewest <= len(row) <= len(table.columns), line, name)
@@ -559,16 +565,18 @@ def texts(path: Path) -> str:
         )
     out: list[str] = []
     for page in PAGES:
-        done = run_tool(
+        exported = run_tool(
             [tool.path, "--import", path, "--csv", "--print-units", "base", "--page", page],
             seconds=EXPORT_SECONDS,
             env={**os.environ, "LC_ALL": "C"},
         )
         # A report without SASS has no source page; the other two every report has.
-        if done.status == 0:
-            out.append(done.text)
+        if exported.status == 0:
+            out.append(exported.text)
         elif page != "source":
-            messages = complaints(done.text + "\n" + done.complaint) or [f"status {done.status}"]
+            messages = complaints(exported.text + "\n" + exported.complaint) or [
+                f"status {exported.status}"
+            ]
             raise Unreadable(f"ncu cannot export {path}: {messages[0]}")
     return "\n".join(out)
 
@@ -621,7 +629,7 @@ def arguments(
 
 ENVIRONMENT = (("TORCHINDUCTOR_COMPILE_THREADS", "1"),)
 """ncu hangs with Inductor's compile workers."""
-BESIDE = "ncu.csv"
+ADJACENT_NAME = "ncu.csv"
 SCHEMA = 1
 
 
@@ -636,7 +644,7 @@ def load(paths: Sequence[Path]) -> Report:
         if not path.exists():
             raise Unreadable(f"{path} does not exist", "Give a CSV export of ncu, or an .ncu-rep.")
         all_tables += tables(texts(path), str(path))
-    return _together(all_tables, " and ".join(map(str, paths)))
+    return _merge_tables(all_tables, " and ".join(map(str, paths)))
 
 
 def of_recording(path: Path, named: Sequence[Path] = ()) -> Report:
@@ -650,11 +658,13 @@ def of_recording(path: Path, named: Sequence[Path] = ()) -> Report:
         return Report(())
     reports: list[Report] = []
     problems: list[str] = []
-    beside = (path / BESIDE) if path.is_dir() else path.with_name(f"{path.name}.{BESIDE}")
+    adjacent = (
+        (path / ADJACENT_NAME) if path.is_dir() else path.with_name(f"{path.name}.{ADJACENT_NAME}")
+    )
     try:
         # A link in a recording's folder leads out of the recording.
-        if beside.is_file() and not (path.is_dir() and beside.is_symlink()):
-            reports.append(load([beside]))
+        if adjacent.is_file() and not (path.is_dir() and adjacent.is_symlink()):
+            reports.append(load([adjacent]))
         for record in stored_records(path, NCU_REPORTS, problems.append):
             text = record.get("csv")
             if isinstance(text, str) and record.get("schema") == SCHEMA:
@@ -663,26 +673,28 @@ def of_recording(path: Path, named: Sequence[Path] = ()) -> Report:
                 problems.append("a report of ncu that is kept here is of a newer ptxview")
     except PtxviewError as error:
         problems.append(error.message)
-    said = [*(p for r in reports for p in r.problems), *problems]
+    all_problems = [*(p for r in reports for p in r.problems), *problems]
     return Report(
         tuple(launch for r in reports for launch in r.launches),
         tuple(dict.fromkeys(p for r in reports for p in r.pages)),
-        tuple(dict.fromkeys(said)),
+        tuple(dict.fromkeys(all_problems)),
     )
 
 
 def store(path: Path, csv: str, command: Iterable[str]) -> None:
     """Store a report with its recording. Raises ``OSError`` if that is not allowed."""
-    taken = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+    timestamp = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
     store_record(
-        path, {"schema": SCHEMA, "taken": taken, "command": list(command), "csv": csv}, NCU_REPORTS
+        path,
+        {"schema": SCHEMA, "taken": timestamp, "command": list(command), "csv": csv},
+        NCU_REPORTS,
     )
 
 
 # -- alone ----------------------------------------------------------------------------------------
 
 
-def alone(path: Path, report: Report) -> Recording:
+def report_recording(path: Path, report: Report) -> Recording:
     """A report as a recording: the launched kernels, with machine code if it has any.
 
     Launches of one name with the same machine code (without any: registers and block) are one
@@ -695,7 +707,7 @@ def alone(path: Path, report: Report) -> Recording:
     out = []
     for number, (demangled, launches) in enumerate(kernels.items()):
         function = next(iter(launches.values()))[0].function
-        variants = tuple(_variant(ids[digest], digest, own) for digest, own in launches.items())
+        variants = tuple(_variant(ids[digest], digest, group) for digest, group in launches.items())
         out.append(Kernel(f"k{number}", function, demangled, Origin.FILE, variants))
     device = next((launch.device for launch in report.launches if launch.device), None)
     return Recording(
@@ -745,9 +757,9 @@ MAX_LAUNCHES = 3
 def _settings(launches: Sequence[NcuLaunch]) -> dict[str, object]:
     """What distinguishes launches, in place of the configuration, which a report does not have."""
     few = launches[:MAX_LAUNCHES]
-    rest = ["…"] if len(launches) > MAX_LAUNCHES else []
+    ellipsis = ["…"] if len(launches) > MAX_LAUNCHES else []
     times = [f"{launch.duration_us:.2f}" for launch in few if launch.duration_us is not None]
-    shown = {"launch": [str(one.number) for one in few], "µs": times}
-    settings: dict[str, object] = {k: " ".join([*v, *rest]) for k, v in shown.items() if v}
+    shown = {"launch": [str(launch.number) for launch in few], "µs": times}
+    settings: dict[str, object] = {k: " ".join([*v, *ellipsis]) for k, v in shown.items() if v}
     dims = {"grid": few[0].grid, "block": few[0].block}
     return settings | {name: "×".join(map(str, dim)) for name, dim in dims.items() if dim}

@@ -21,12 +21,12 @@ from inspector.measure.profile.trace import (
     Window,
     summarise,
 )
-from inspector.measure.time.results import restored
+from inspector.measure.time.results import from_json
 from inspector.recording.decoding import as_int
 from inspector.recording.layout import DerivedCache, Events, read_events
 from inspector.system import files
 
-Said = Mapping[str, object]
+EventFields = Mapping[str, object]
 Times = tuple[float, float]
 
 
@@ -69,9 +69,9 @@ class ProcessFacts(Struct, frozen=True):
     pairs: tuple[RepeatedFact, ...] = ()
 
 
-def facts(event: Said) -> ProcessFacts:
+def facts(event: EventFields) -> ProcessFacts:
     """The facts of a ``profile_facts`` event; invalid parts are left out."""
-    return cast(ProcessFacts, restored(ProcessFacts, dict(event)))
+    return cast(ProcessFacts, from_json(ProcessFacts, dict(event)))
 
 
 def warned(profile: Profile, facts: Sequence[ProcessFacts]) -> Profile:
@@ -79,17 +79,22 @@ def warned(profile: Profile, facts: Sequence[ProcessFacts]) -> Profile:
     window = profile.window
     if window.began is None or window.ended is None:
         return replace(profile, warnings=tuple(_compiled(profile, [])))
-    mine = [f for f in facts if f.pid == window.pid]
+    process_facts = [f for f in facts if f.pid == window.pid]
     within = (window.began, window.ended)
     triton = [
-        Compiling(f"Triton's {one.name}", us)
-        for f in mine
-        for one in f.triton
-        if (us := _us(one.times, within)) > 0
+        Compiling(f"Triton's {compiled.name}", us)
+        for f in process_facts
+        for compiled in f.triton
+        if (us := _us(compiled.times, within)) > 0
     ]
-    names = [one.named(True) for f in mine for one in f.dynamo if _us(one.times, within) > 0]
+    names = [
+        compiled.named(True)
+        for f in process_facts
+        for compiled in f.dynamo
+        if _us(compiled.times, within) > 0
+    ]
     changed = replace(profile, compiling=(*profile.compiling, *triton))
-    warnings = [*_compiled(changed, names), *(w for f in mine for w in _timed(f, within))]
+    warnings = [*_compiled(changed, names), *(w for f in process_facts for w in _timed(f, within))]
     return replace(changed, warnings=tuple(dict.fromkeys(warnings)))
 
 
@@ -99,17 +104,17 @@ def _compiled(profile: Profile, names: Sequence[str]) -> Iterator[str]:
     if spent <= 0:
         return
     window_us = profile.overhead.window_us
-    what = ", ".join(dict.fromkeys(names or (c.what for c in profile.compiling)))
+    compiled_names = ", ".join(dict.fromkeys(names or (c.what for c in profile.compiling)))
     steps = sorted({n for c in profile.compiling for n in c.steps})
     part = f" of its {_time(window_us)}" if window_us else ""
-    where, advice = "", ""
+    location, advice = "", ""
     if len(steps) > 1:
-        where = f", in {len(steps)} steps ({', '.join(f'#{n}' for n in steps)})"
+        location = f", in {len(steps)} steps ({', '.join(f'#{n}' for n in steps)})"
         advice = ". These steps time the compiler; compile once, before what is timed"
     elif profile.window.steps:
-        where = ", in a step that should only run"
+        location = ", in a step that should only run"
         advice = ". Let the warm-up be longer (--warmup)"
-    yield f"{_time(spent)}{part} is compiling{where}: {what}{advice}"
+    yield f"{_time(spent)}{part} is compiling{location}: {compiled_names}{advice}"
 
 
 def _timed(facts: ProcessFacts, within: Times) -> Iterator[str]:
@@ -123,18 +128,18 @@ def _timed(facts: ProcessFacts, within: Times) -> Iterator[str]:
                 "(median): what is timed around it times the wrapper and its checks; call it "
                 "once, outside"
             )
-    compiles = [(one.named(), one.times) for one in facts.dynamo]
-    compiles += [(f"Triton's {one.name}", one.times) for one in facts.triton]
+    compiles = [(compiled.named(), compiled.times) for compiled in facts.dynamo]
+    compiles += [(f"Triton's {compiled.name}", compiled.times) for compiled in facts.triton]
     for timed in facts.pairs:
         spoilt = [pair for pair in timed.times if any(_us(t, pair) for _, t in compiles)]
         if not spoilt:
             continue
-        pair, of = spoilt[0], len(timed.times)
-        compiling = [(what, us) for what, t in compiles if (us := _us(t, pair))]
-        names = ", ".join(dict.fromkeys(what for what, _ in compiling))
+        pair, measurements = spoilt[0], len(timed.times)
+        compiling = [(name, us) for name, t in compiles if (us := _us(t, pair))]
+        names = ", ".join(dict.fromkeys(name for name, _ in compiling))
         events = timed.sites.replace("\n", " and ")
         spent = max(us for _, us in compiling)
-        often = f", in {len(spoilt)} of {of} measurements" if of > 1 else ""
+        often = f", in {len(spoilt)} of {measurements} measurements" if measurements > 1 else ""
         yield (
             f"between the events of {events} {names} was compiled: {_time(spent)} of "
             f"{_time((pair[1] - pair[0]) * 1e6)}{often}; warm up first"
@@ -156,12 +161,17 @@ def _time(us: float) -> str:
 def linked(profile: Profile, rec: Recording) -> Profile:
     by_name: dict[str, list[Kernel]] = defaultdict(list)
     for kernel in rec.kernels:
-        names = {kernel.name, kernel.demangled, base_name(kernel.name), _bare(kernel.demangled)}
+        names = {
+            kernel.name,
+            kernel.demangled,
+            base_name(kernel.name),
+            _without_arguments(kernel.demangled),
+        }
         for name in names | {v.symbol for v in kernel.variants}:
             by_name[name].append(kernel)
     works = []
     for work in profile.kernels:
-        kernels = by_name.get(work.name) or by_name.get(_bare(work.name)) or []
+        kernels = by_name.get(work.name) or by_name.get(_without_arguments(work.name)) or []
         if work.kind == "kernel" and kernels:
             fitting = [(k, v) for k in kernels for v in _fitting(k.variants, work.shapes)]
             owner = fitting[0][0] if fitting else kernels[0]
@@ -172,7 +182,7 @@ def linked(profile: Profile, rec: Recording) -> Profile:
     return replace(profile, kernels=tuple(works))
 
 
-def _bare(name: str) -> str:
+def _without_arguments(name: str) -> str:
     """A function's name without its arguments and its return type."""
     return name.partition("(")[0].partition("<")[0].removeprefix("void ").strip()
 
@@ -209,22 +219,22 @@ def windows(events: Events) -> list[Window]:
     out: list[Window] = []
     for event in (e for e in events.events if e.get("event") == "profile"):
         pid = as_int(event.get("pid"))
-        by = "program" if event.get("by") == "program" else "ptxview"
+        profiler = "program" if event.get("by") == "program" else "ptxview"
         rank = None if pid is None else ranks.get(pid)
-        own = {"number": 0, "by": by, "about": about(event), "rank": rank, "steps": ()}
-        out.append(restored(Window, {**event, **own}))
+        fields = {"number": 0, "by": profiler, "about": about(event), "rank": rank, "steps": ()}
+        out.append(from_json(Window, {**event, **fields}))
     out.sort(key=lambda window: window.began or 0.0)
     return [replace(window, number=n) for n, window in enumerate(out, 1)]
 
 
-def about(event: Said) -> str:
+def about(event: EventFields) -> str:
     mode, ended = event.get("mode"), event.get("ended_by")
     step, stepped = event.get("step"), "no steps"
     if isinstance(step, dict):
         verb = "ends at" if step.get("kind") == "optimizer" else "is"
-        stepped = f"a step {verb} {_plain(step.get('name'))}"
+        stepped = f"a step {verb} {_value_text(step.get('name'))}"
     end = {
-        "seconds": f"until its time was up ({_plain(event.get('seconds'))} s, --seconds)",
+        "seconds": f"until its time was up ({_value_text(event.get('seconds'))} s, --seconds)",
         "memory": "until memory ran short",
     }.get(str(ended), "to the program's end")
     if mode == "program":
@@ -233,20 +243,22 @@ def about(event: Said) -> str:
         plan = event.get("schedule")
         schedule = ""
         if isinstance(plan, dict):
-            schedule = ", ".join(f"{n} {_plain(plan.get(n))}" for n in ("wait", "warmup", "active"))
+            schedule = ", ".join(
+                f"{n} {_value_text(plan.get(n))}" for n in ("wait", "warmup", "active")
+            )
         cut = "" if ended == "steps" else f", {end}"
         return f"{stepped}; {schedule}{cut}"
     start = "from the first use of CUDA" if event.get("gpu") is True else "from the import of torch"
     if mode == "fallback":
-        seen = _plain(event.get("seen"))
+        step_count = _value_text(event.get("seen"))
         return (
-            f"{start} to the end of the first step: the program made {seen} in all ({stepped}), "
-            "too few for the schedule to become active"
+            f"{start} to the end of the first step: the program made {step_count} in all "
+            f"({stepped}), too few for the schedule to become active"
         )
     return f"the whole program as one window, {start} {end}: it made no steps (--step names some)"
 
 
-def _plain(value: object) -> str:
+def _value_text(value: object) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)[:200]
 
 
@@ -255,8 +267,10 @@ def profile_of(events: Events, window: Window, cache: DerivedCache) -> Profile:
     content = _trace(events, window)
     key = DerivedCache.key(VERSION, window.trace or "")
     with suppress(ValueError, TypeError, RecursionError, PtxviewError):
-        kept: Profile = restored(Profile, files.parsed(cache.get(key) or b""))
-        return replace(kept, window=replace(window, steps=kept.window.steps, gpu=kept.window.gpu))
+        cached: Profile = from_json(Profile, files.parsed(cache.get(key) or b""))
+        return replace(
+            cached, window=replace(window, steps=cached.window.steps, gpu=cached.window.gpu)
+        )
     profile = summarise(content.read(), window)
     cache.store(key, json.dumps(to_builtins(profile)).encode())
     return profile
@@ -293,12 +307,12 @@ def profiles(
     if number is not None and not 1 <= number <= len(recorded):
         raise Unreadable(f"there is no window {number}", f"There are {len(recorded)}.")
     if number is not None:
-        chosen = recorded[number - 1]
+        selected = recorded[number - 1]
     else:
         lowest = min((w.rank for w in recorded if w.rank is not None), default=None)
-        chosen = ([w for w in recorded if w.rank == lowest] or recorded)[-1]
+        selected = ([w for w in recorded if w.rank == lowest] or recorded)[-1]
     processes = [facts(e) for e in events.events if e.get("event") == "profile_facts"]
-    return recorded, warned(linked(profile_of(events, chosen, cache), rec), processes), problems
+    return recorded, warned(linked(profile_of(events, selected, cache), rec), processes), problems
 
 
 def why_none(path: Path) -> str:
@@ -308,9 +322,11 @@ def why_none(path: Path) -> str:
         return "the program did not import torch"
     if not facts:
         return "the recording holds none; ptxview profile SCRIPT makes one"
-    wish = facts[0].get("wish")
-    plan = wish if isinstance(wish, dict) else {}
-    if seen := max(as_int(e.get("seen")) or 0 for e in facts):
-        skipped = f"wait {_plain(plan.get('wait'))}, warmup {_plain(plan.get('warmup'))}"
-        return f"the program made {plural(seen, 'step')}, and with {skipped} none of them counts"
-    return f"the program never called {_plain(plan.get('step'))}"
+    options = facts[0].get("wish")
+    plan = options if isinstance(options, dict) else {}
+    if step_count := max(as_int(e.get("seen")) or 0 for e in facts):
+        skipped = f"wait {_value_text(plan.get('wait'))}, warmup {_value_text(plan.get('warmup'))}"
+        return (
+            f"the program made {plural(step_count, 'step')}, and with {skipped} none of them counts"
+        )
+    return f"the program never called {_value_text(plan.get('step'))}"

@@ -245,18 +245,18 @@ class _Event(Struct):
 class Span(Struct, eq=False):
     """A call on the CPU; times in ns of the trace's clock.
 
-    ``own`` is its time without the calls within; ``gpu`` is of its own launches, ``all_gpu`` also
-    of those within. Spans that torch's tables leave out are not ``kept``.
+    ``self_ns`` is its time without the calls within; ``gpu`` is of its own launches, ``all_gpu``
+    also of those within. Spans that torch's tables leave out are not ``is_listed``.
     """
 
     name: str
     kind: str
     start: int
     end: int
-    own: int = 0
+    self_ns: int = 0
     parent: Span | None = None
     children: int = 0
-    kept: bool = True
+    is_listed: bool = True
     gpu: int = 0
     all_gpu: int = 0
 
@@ -265,7 +265,7 @@ class Span(Struct, eq=False):
         out: list[Span] = []
         span: Span | None = self
         while span is not None and len(out) < MAX_PATH_CALLS:
-            if span.kept and not span.name.startswith(STEP):
+            if span.is_listed and not span.name.startswith(STEP):
                 out.append(span)
             span = span.parent
         return out[::-1]
@@ -311,27 +311,27 @@ class GatheredTrace:
             try:
                 event = decode(raw)
                 if event.ph == "X":
-                    self._take(event, stacks)
+                    self._add_event(event, stacks)
             except (ValueError, RecursionError):
                 self.damaged += 1
         for spans in (*self.lanes.values(), *self.frames.values()):
             _nest(spans)
 
     def spans(self) -> Iterator[Span]:
-        return (span for spans in self.lanes.values() for span in spans if span.kept)
+        return (span for spans in self.lanes.values() for span in spans if span.is_listed)
 
     def launcher(self, work: Work) -> Span | None:
         """The operator or annotation that torch links the work with."""
         span = self.by_external.get(work.external)
-        return span if span is None or span.kept else span.parent
+        return span if span is None or span.is_listed else span.parent
 
-    def _take(self, event: _Event, stacks: bool) -> None:
-        name, thread, given = sys.intern(event.name), (event.pid, event.tid), event.args
+    def _add_event(self, event: _Event, stacks: bool) -> None:
+        name, thread, arguments = sys.intern(event.name), (event.pid, event.tid), event.args
         if event.cat == "python_function" and stacks:
             self.frames[thread].append(Span(name, "frame", *event.times()))
         elif kind := GPU_KINDS.get(event.cat):
-            shape = (given.grid, given.block, given.registers, given.shared_bytes)
-            ids = (given.device, given.external or 0, given.correlation or 0)
+            shape = (arguments.grid, arguments.block, arguments.registers, arguments.shared_bytes)
+            ids = (arguments.device, arguments.external or 0, arguments.correlation or 0)
             self.work.append(Work(*event.times(), name, kind, *ids, shape))
             self.events += 1
         elif event.cat in CPU_KINDS and name not in LEFT_OUT and not name.startswith(EMULATED):
@@ -343,10 +343,10 @@ class GatheredTrace:
             span = Span(name, kind, start, end)
             self.lanes[thread].append(span)
             self.events += 1
-            if kind == "runtime" and given.correlation is not None:
-                self.by_correlation[given.correlation] = span
-            elif kind != "runtime" and given.external is not None:
-                self.by_external[given.external] = span
+            if kind == "runtime" and arguments.correlation is not None:
+                self.by_correlation[arguments.correlation] = span
+            elif kind != "runtime" and arguments.external is not None:
+                self.by_external[arguments.external] = span
 
 
 def _read(data: bytes) -> _Trace:
@@ -387,7 +387,7 @@ def _nest(spans: list[Span]) -> None:
     spans.sort(key=lambda span: (span.start, -span.end))
     stack: list[Span] = []
     for span in spans:
-        span.own = span.end - span.start
+        span.self_ns = span.end - span.start
         while stack and (span.start >= stack[-1].end or span.end > stack[-1].end):
             stack.pop()
         if stack:
@@ -395,14 +395,14 @@ def _nest(spans: list[Span]) -> None:
             span.parent.children += 1
         stack.append(span)
     for span in spans:
-        if span.parent is not None and not span.parent.kept:
+        if span.parent is not None and not span.parent.is_listed:
             span.parent = span.parent.parent
-        above = span.parent
-        if above is not None and above.name == span.name and above.children == 1:
-            span.kept = False
-            above.children = span.children
-        elif above is not None:
-            above.own -= span.end - span.start
+        parent = span.parent
+        if parent is not None and parent.name == span.name and parent.children == 1:
+            span.is_listed = False
+            parent.children = span.children
+        elif parent is not None:
+            parent.self_ns -= span.end - span.start
 
 
 # -- sums -----------------------------------------------------------------------------------------
@@ -439,12 +439,12 @@ def summarise(data: bytes, window: Window) -> Profile:
     if trace.damaged:
         notes.append(f"{plural(trace.damaged, 'event')} of the trace could not be read")
     first, last = _bounds(trace)
-    made = [Chain(*key, len(ns), sum(ns) / 1000) for key, ns in chains.items()]
+    chain_rows = [Chain(*key, len(ns), sum(ns) / 1000) for key, ns in chains.items()]
     return Profile(
         window=replace(window, steps=tuple(sorted({n for n, _, _ in trace.steps})), gpu=gpu),
         operators=tuple(_operators(trace, gpu)),
         kernels=tuple(_kernels(trace)),
-        chains=tuple(sorted(made, key=lambda c: (-c.gpu_us, c.path))),
+        chains=tuple(sorted(chain_rows, key=lambda c: (-c.gpu_us, c.path))),
         overhead=_overhead(trace, first, last) if gpu else Overhead((last - first) / 1000),
         compiling=tuple(_compiling(trace, first, last)),
         timeline=tuple(_timeline(trace)),
@@ -459,13 +459,13 @@ def _operators(trace: GatheredTrace, gpu: bool) -> list[Operator]:
     for spans in trace.lanes.values():
         for span in reversed(spans):  # inner spans come after those that contain them
             span.all_gpu += span.gpu
-            if span.kept and span.parent is not None:
+            if span.is_listed and span.parent is not None:
                 span.parent.all_gpu += span.all_gpu
     for span in trace.spans():
         sums[span.name, span.kind].append(span)
     rows = []
     for (name, kind), spans in sums.items():
-        cpu = sum(s.end - s.start for s in spans) / 1000, sum(s.own for s in spans) / 1000
+        cpu = sum(s.end - s.start for s in spans) / 1000, sum(s.self_ns for s in spans) / 1000
         on_gpu = sum(s.all_gpu for s in spans) / 1000, sum(s.gpu for s in spans) / 1000
         rows.append(Operator(name, kind, len(spans), *cpu, *(on_gpu if gpu else ())))
     return sorted(rows, key=lambda r: (-(r.self_gpu_us or 0), -(r.gpu_us or 0), -r.self_cpu_us))
@@ -485,8 +485,8 @@ def _kernels(trace: GatheredTrace) -> list[GpuWork]:
         shapes.sort(key=lambda shape: -shape.gpu_us)
         short = short_name(name) if kind == "kernel" else name
         us, low, high = sum(times) / 1000, min(times) / 1000, max(times) / 1000
-        kept = tuple(shapes[:MAX_SHAPES])
-        rows.append(GpuWork(name, short, kind, len(times), us, low, high, kept))
+        longest_shapes = tuple(shapes[:MAX_SHAPES])
+        rows.append(GpuWork(name, short, kind, len(times), us, low, high, longest_shapes))
     return sorted(rows, key=lambda r: (-r.gpu_us, r.name))
 
 
@@ -505,7 +505,7 @@ def _overhead(trace: GatheredTrace, first: int, last: int) -> Overhead:
         if work.end > first:
             devices[work.device].append(work)
     busy_and_gaps = (_busy(pieces, first) for pieces in devices.values())
-    busy, gaps = max(busy_and_gaps, key=lambda one: one[0], default=(0, []))
+    busy, gaps = max(busy_and_gaps, key=lambda pair: pair[0], default=(0, []))
     kernels = [w.ns for w in trace.work if w.kind == "kernel"]
     runtime = [(s.name, s.end - s.start) for s in trace.spans() if s.kind == "runtime"]
     launches = [ns for name, ns in runtime if name.startswith(LAUNCHES)]
@@ -535,9 +535,9 @@ def _timeline(trace: GatheredTrace) -> Iterator[Piece]:
         call = trace.by_correlation.get(work.correlation)
         return work.start if call is None else call.start
 
-    own = [work for work in trace.work if first <= requested(work) < last]
-    busiest = Counter(work.device for work in own).most_common(1)
-    pieces = sorted((w for w in own if w.device == busiest[0][0]), key=lambda w: w.start)
+    step_work = [work for work in trace.work if first <= requested(work) < last]
+    busiest = Counter(work.device for work in step_work).most_common(1)
+    pieces = sorted((w for w in step_work if w.device == busiest[0][0]), key=lambda w: w.start)
     until: int | None = None
     for work in pieces[:MAX_PIECES]:
         gap = None if until is None else max(work.start - until, 0) / 1000
@@ -567,16 +567,16 @@ def _compiling(trace: GatheredTrace, first: int, last: int) -> Iterator[Compilin
     spans_of: dict[str, list[tuple[int, int]]] = defaultdict(list)
     for span in trace.spans():
         if span.name.endswith(COMPILES) and span.end > first and span.start < last:
-            above = span.parent
-            while above is not None and not above.name.endswith(COMPILES):
-                above = above.parent
-            if above is None:
-                what = span.name.removesuffix(COMPILES)
-                spans_of[what].append((max(span.start, first), min(span.end, last)))
-    for what, spans in spans_of.items():
+            ancestor = span.parent
+            while ancestor is not None and not ancestor.name.endswith(COMPILES):
+                ancestor = ancestor.parent
+            if ancestor is None:
+                phase = span.name.removesuffix(COMPILES)
+                spans_of[phase].append((max(span.start, first), min(span.end, last)))
+    for phase, spans in spans_of.items():
         steps = {n for n, s, e in trace.steps for a, b in spans if a < e and b > s}
         us = sum(b - a for a, b in spans) / 1000
-        yield Compiling(f"torch.compile ({what})", us, len(spans), tuple(sorted(steps)))
+        yield Compiling(f"torch.compile ({phase})", us, len(spans), tuple(sorted(steps)))
 
 
 # -- stacks ----------------------------------------------------------------------------------------
@@ -594,19 +594,19 @@ def stacks(data: bytes, gpu: bool) -> list[str]:
     trace = GatheredTrace(data, stacks=True)
     for work in trace.work:
         span = trace.by_external.get(work.external) or trace.by_correlation.get(work.correlation)
-        while span is not None and (not span.kept or (span.kind == "runtime" and span.parent)):
+        while span is not None and (not span.is_listed or (span.kind == "runtime" and span.parent)):
             span = span.parent
         if span is not None:
             span.gpu += work.ns
     sums: dict[str, int] = defaultdict(int)
     for thread, spans in trace.lanes.items():
         for span, frame in zip(spans, _frames_of(spans, trace.frames.get(thread, [])), strict=True):
-            spent = span.gpu if gpu else span.own
-            if not span.kept or (span.kind == "runtime" and gpu) or spent <= 0:
+            spent = span.gpu if gpu else span.self_ns
+            if not span.is_listed or (span.kind == "runtime" and gpu) or spent <= 0:
                 continue
             outer = [] if frame is None else frame.around()
             names = [f.name for f in outer if not any(part in f.name for part in OURS)]
-            names += [one.name for one in span.around()]
+            names += [call.name for call in span.around()]
             if names:
                 sums[";".join(name.translate(_SPACES) for name in names)] += spent
     return [f"{line} {ns // 1000}" for line, ns in sorted(sums.items()) if ns >= 1000]

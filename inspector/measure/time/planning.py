@@ -14,10 +14,10 @@ from inspector.base.model import Argument, Call, Content, Kernel, Origin, Record
 from inspector.base.text import PtxviewError, Unreadable, base_name, plural
 from inspector.listing.cubin import kernel_parameters
 from inspector.measure.ncu.report import function_of
-from inspector.measure.time.results import KernelTime, median, restored
+from inspector.measure.time.results import KernelTime, from_json, median
 from inspector.system import files
 
-Found = tuple[Kernel, Variant]
+KernelVariant = tuple[Kernel, Variant]
 
 
 class PlannedLaunch(Struct, frozen=True):
@@ -34,21 +34,23 @@ class Plan(Struct, frozen=True):
     left_out: tuple[str, ...]
 
 
-def most_frequent(name: str, calls: Sequence[Call], most: int) -> tuple[list[Call], list[str]]:
-    """The ``most`` frequent of recorded calls, and a sentence on the others."""
-    often = sorted(calls, key=lambda call: -call.count)[:most]
-    rest = len(calls) - most
-    said = f"{name}: {rest} of {len(calls)} distinct calls, the less frequent ones (--calls)"
-    return often, [said] if rest > 0 else []
+def most_frequent(name: str, calls: Sequence[Call], max_calls: int) -> tuple[list[Call], list[str]]:
+    """The ``max_calls`` most frequent of recorded calls, and a sentence on the others."""
+    often = sorted(calls, key=lambda call: -call.count)[:max_calls]
+    omitted_count = len(calls) - max_calls
+    sentence = (
+        f"{name}: {omitted_count} of {len(calls)} distinct calls, the less frequent ones (--calls)"
+    )
+    return often, [sentence] if omitted_count > 0 else []
 
 
 def plan(
-    variants: Iterable[Found],
-    most: int,
+    variants: Iterable[KernelVariant],
+    max_calls: int,
     covered: Container[tuple[str, str]] = (),
     kinds: Container[str] = ("triton",),
 ) -> Plan:
-    """The ``most`` frequent calls of each variant, of some ``kinds``, in the order of the list.
+    """The ``max_calls`` most frequent calls of each variant, of some ``kinds``, in list order.
 
     Variants that are ``covered`` (kernel's id, variant's id) are launched by a repeated call, so
     they need no recorded launch of their own.
@@ -69,15 +71,15 @@ def plan(
         elif not calls:
             unknown.append(kernel.name)
         else:
-            often, dropped = most_frequent(title, calls, most)
+            often, dropped = most_frequent(title, calls, max_calls)
             numbered = [(n, call) for n, call in enumerate(variant.calls) if call in often]
             launches += [PlannedLaunch(kernel, variant, n, call) for n, call in numbered]
             left_out += dropped
     if unknown:
         names = tuple(dict.fromkeys(unknown))
         shown = ", ".join(names[:3]) + (" …" if len(names) > 3 else "")
-        many = plural(len(unknown), "variant")
-        left_out.append(f"{many} of which no launch with its arguments was recorded: {shown}")
+        count_text = plural(len(unknown), "variant")
+        left_out.append(f"{count_text} of which no launch with its arguments was recorded: {shown}")
     return Plan(tuple(launches), tuple(left_out))
 
 
@@ -94,11 +96,11 @@ def launch_needs(events: Iterable[Mapping[str, object]]) -> dict[str, LaunchNeed
     for event in events:
         metadata = event.get("metadata")
         if event.get("event") == "triton" and isinstance(metadata, Mapping):
-            sizes = [metadata.get(f"{each}_scratch_size") for each in ("global", "profile")]
-            own, profile = (n if isinstance(n, int) and n > 0 else 0 for n in sizes)
+            sizes = [metadata.get(f"{name}_scratch_size") for name in ("global", "profile")]
+            global_bytes, profile_bytes = (n if isinstance(n, int) and n > 0 else 0 for n in sizes)
             digest = str(event.get("hash") or metadata.get("hash"))
             together = metadata.get("launch_cooperative_grid") is True
-            out[digest] = LaunchNeeds((own, profile), together)
+            out[digest] = LaunchNeeds((global_bytes, profile_bytes), together)
     return out
 
 
@@ -166,15 +168,15 @@ class ReplayableCall(Struct, frozen=True):
     """A call to be repeated; ``number`` is its place among the recording's calls.
 
     ``code`` is a graph's text, ``code_path`` its path in Inductor's cache. ``among`` are the
-    variants that it may launch; ``asked`` those whose time is wanted, empty for all.
+    variants that it may launch; ``requested`` those whose time is wanted, empty for all.
     """
 
     call: Call
     number: int
-    among: tuple[Found, ...]
+    among: tuple[KernelVariant, ...]
     code: Content | None = None
     library: Library | None = None
-    asked: frozenset[tuple[str, str]] = frozenset()
+    requested: frozenset[tuple[str, str]] = frozenset()
     code_path: str | None = None
 
 
@@ -188,68 +190,72 @@ def libraries(events: Iterable[Mapping[str, object]]) -> dict[str, Library]:
             if out.get(name, Library("")).path != path:
                 out[name] = Library(path)
         elif kind == "call" and isinstance(name, str) and isinstance(description, Mapping):
-            out[name.rpartition(".")[0]] = restored(Library, {"path": "", **description})
+            out[name.rpartition(".")[0]] = from_json(Library, {"path": "", **description})
     return out
 
 
-def again(
+def replayable_calls(
     recording: Recording,
     events: Iterable[Mapping[str, object]],
-    variants: Sequence[Found],
-    asked_calls: Sequence[Call],
+    variants: Sequence[KernelVariant],
+    requested_calls: Sequence[Call],
 ) -> list[ReplayableCall]:
     """The ``asked_calls``, and calls that launch ``variants`` without a recorded launch."""
     by_module = libraries(events)
     out: list[ReplayableCall] = []
     for number, call in enumerate(recording.calls):
-        launched: list[Found] = []
+        launched: list[KernelVariant] = []
         if call.kind == "graph":
             graph = next((g for g in recording.graphs if g.id == call.name), None)
-            own = graph.kernels if graph else ()
-            among = tuple((k, v) for k, v in recording.variants() if k.id in own)
+            kernel_ids = graph.kernels if graph else ()
+            among = tuple((k, v) for k, v in recording.variants() if k.id in kernel_ids)
             launched = [f for f in among if any(c.kind == "triton" for c in f[1].calls)]
             repeated = ReplayableCall(call, number, among)
             if code := graph and graph.stages.get(Stage.OUTPUT_CODE):
                 repeated = replace(repeated, code=code.content, code_path=code.origin_path)
         elif call.kind == "extension":
             library = by_module.get(call.name.rpartition(".")[0])
-            among = _beside(recording, library)
+            among = _kernels_near(recording, library)
             repeated = ReplayableCall(call, number, among, library=library)
         else:
             continue
-        asked = frozenset((f[0].id, f[1].id) for f in variants if f in among and f not in launched)
-        if call in asked_calls:
+        requested = frozenset(
+            (f[0].id, f[1].id) for f in variants if f in among and f not in launched
+        )
+        if call in requested_calls:
             out.append(repeated)
-        elif asked:
-            out.append(replace(repeated, asked=asked))
+        elif requested:
+            out.append(replace(repeated, requested=requested))
     return out
 
 
-def frequent(calls: Sequence[ReplayableCall], most: int) -> tuple[list[ReplayableCall], list[str]]:
-    """The ``most`` frequent calls of each graph and function, and sentences on those left out."""
+def frequent(
+    calls: Sequence[ReplayableCall], max_calls: int
+) -> tuple[list[ReplayableCall], list[str]]:
+    """The ``max_calls`` most frequent calls of each graph and function; sentences on the others."""
     out: list[ReplayableCall] = []
     left_out: list[str] = []
     for name in dict.fromkeys((a.call.kind, a.call.name) for a in calls):
         same_name = [a for a in calls if (a.call.kind, a.call.name) == name]
-        often, rest = most_frequent(name[1], [a.call for a in same_name], most)
+        often, omitted = most_frequent(name[1], [a.call for a in same_name], max_calls)
         out += [a for a in same_name if a.call in often]
-        left_out += rest
+        left_out += omitted
     return out, left_out
 
 
-def _beside(recording: Recording, library: Library | None) -> tuple[Found, ...]:
+def _kernels_near(recording: Recording, library: Library | None) -> tuple[KernelVariant, ...]:
     """Kernels of CUDA C++ whose object lay in the library's folder; all if none did."""
-    every = tuple((k, v) for k, v in recording.variants() if k.origin is Origin.NVCC)
+    all_kernels = tuple((k, v) for k, v in recording.variants() if k.origin is Origin.NVCC)
     if library is None:
-        return every
+        return all_kernels
     folder = PurePath(library.path).parent
     in_folder = tuple(
         f
-        for f in every
+        for f in all_kernels
         if (sass := f[1].stages.get(Stage.SASS)) is not None
         and PurePath(sass.origin_path or "").parent == folder
     )
-    return in_folder or every
+    return in_folder or all_kernels
 
 
 def job_of_call(
@@ -283,7 +289,10 @@ def job_of_call(
 
 
 def kernel_times(
-    answer: Mapping[str, Any], among: Sequence[Found], everyone: Sequence[Found], arch: str | None
+    answer: Mapping[str, Any],
+    among: Sequence[KernelVariant],
+    everyone: Sequence[KernelVariant],
+    arch: str | None,
 ) -> tuple[KernelTime, ...]:
     """The times of a call's kernels from the child's ``answer`` about it."""
     out = []
@@ -298,16 +307,16 @@ def kernel_times(
 
 
 def owner(
-    reported_name: str, among: Sequence[Found], arch: str | None
+    reported_name: str, among: Sequence[KernelVariant], arch: str | None
 ) -> tuple[str, str | None] | None:
     """The kernel with CUPTI's name, and the id of its variant, None if that is not clear.
 
     CUPTI has the function's name, of C++ demangled: whole names are compared first, then those
     without arguments. None if no kernel fits, or more than one.
     """
-    plain, base = _pieces(reported_name), function_of(reported_name)
+    pieces, base = _pieces(reported_name), function_of(reported_name)
     fits = [f for f in among if f[1].symbol == reported_name]
-    fits = fits or [f for f in among if _pieces(f[0].demangled) == plain]
+    fits = fits or [f for f in among if _pieces(f[0].demangled) == pieces]
     fits = fits or [f for f in among if base_name(f[1].symbol) == base]
     kernels = {k.id: k for k, _ in fits}
     if len(kernels) != 1:

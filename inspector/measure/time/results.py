@@ -18,7 +18,7 @@ MAX_NUMBER = float(1 << 63)
 """No figure (bytes, operations or µs) is as large as this."""
 
 
-def restored(kind: Any, value: object) -> Any:
+def from_json(kind: Any, value: object) -> Any:
     """Read a value of JSON as a type: a struct, a tuple, a mapping, a text or a number.
 
     Fields that are missing or of another type get their defaults, elements of another type are
@@ -27,25 +27,25 @@ def restored(kind: Any, value: object) -> Any:
     """
     arguments = get_args(kind)
     if NoneType in arguments:
-        (kind,) = (each for each in arguments if each is not NoneType)
-        return None if value is None else restored(kind, value)
+        (kind,) = (item for item in arguments if item is not NoneType)
+        return None if value is None else from_json(kind, value)
     if isinstance(kind, type) and issubclass(kind, Struct):
         if not isinstance(value, dict):
             raise TypeError(f"not an object, which {kind} is")
-        hints, given = get_type_hints(kind), {}
-        for each in fields(kind):
+        hints, values = get_type_hints(kind), {}
+        for item in fields(kind):
             with suppress(TypeError, ValueError, KeyError):
-                given[each.name] = restored(hints[each.name], value[each.name])
-        return kind(**given)
+                values[item.name] = from_json(hints[item.name], value[item.name])
+        return kind(**values)
     if get_origin(kind) is tuple:
         if not isinstance(value, list | tuple):
             raise TypeError("not an array")
         if arguments[-1] is not Ellipsis:
-            return tuple(restored(*each) for each in zip(arguments, value, strict=True))
+            return tuple(from_json(*item) for item in zip(arguments, value, strict=True))
         out = []
-        for each in value:
+        for item in value:
             with suppress(TypeError, ValueError):
-                out.append(restored(arguments[0], each))
+                out.append(from_json(arguments[0], item))
         return tuple(out)
     if isinstance(value, int | float) and not -MAX_NUMBER < value < MAX_NUMBER:
         raise ValueError(f"not below {MAX_NUMBER}")
@@ -76,9 +76,9 @@ class Median(Struct, frozen=True):
 
 def rank(count: int) -> int | None:
     """The greatest k whose interval, from the k-th least to the k-th greatest, holds 95 %."""
-    most = math.lgamma(count + 1) - count * math.log(2)
+    log_scale = math.lgamma(count + 1) - count * math.log(2)
     ways = (
-        math.exp(most - math.lgamma(k) - math.lgamma(count - k + 2))
+        math.exp(log_scale - math.lgamma(k) - math.lgamma(count - k + 2))
         for k in range(1, count // 2 + 1)
     )
     tail = (1 - CONFIDENCE) / 2
@@ -204,8 +204,10 @@ def with_time(
     match clocks:
         case {"low_mhz": int() as low, "high_mhz": int() as high} if low < high * (1 - STEADY):
             out.append(f"the SM clock moved between {low} and {high} MHz")
-        case {"high_mhz": int() as high, "most_mhz": int() as most} if high < most * (1 - STEADY):
-            out.append(f"the SM clock was {high} MHz of {most}")
+        case {"high_mhz": int() as high, "most_mhz": int() as maximum} if high < maximum * (
+            1 - STEADY
+        ):
+            out.append(f"the SM clock was {high} MHz of {maximum}")
     if slowed := clocks.get("slowed_by"):
         out.append("the device was slowed down by: " + ", ".join(slowed))
     out += _drift(samples)
@@ -214,10 +216,10 @@ def with_time(
             f"CUPTI's tracing slows this kernel to {traced:.4g} µs; the time is by a pair of "
             "events in a full queue, less what that reads around an empty kernel"
         )
-    elif (whole := answer.get("whole")) is not None:
+    elif (untraced := answer.get("whole")) is not None:
         out.append(
             f"CUPTI's tracing slows some of its kernels: without it the call takes "
-            f"{whole:.4g} µs at most, the gaps between them included"
+            f"{untraced:.4g} µs at most, the gaps between them included"
         )
     timed = replace(
         timing,
@@ -269,24 +271,26 @@ def read(stored: Mapping[str, object]) -> Session | None:
         return None
     named = [{**r, "variant": r.get("variant", 0) or ""} for r in rows if isinstance(r, dict)]
     with suppress(TypeError, ValueError):
-        return cast(Session, restored(Session, {**stored, "rows": named}))
+        return cast(Session, from_json(Session, {**stored, "rows": named}))
     return None
 
 
-def amounts(source: str, moved: int | None, done: int | None) -> dict[str, Any]:
+def amounts(source: str, moved_bytes: int | None, operations: int | None) -> dict[str, Any]:
     """Fields of a timing for its bytes and operations, if known, and where they are from."""
-    known = {name: n for name, n in (("bytes", moved), ("flops", done)) if n is not None}
-    return {**known, **{f"{name}_from": source for name in known}}
+    figures = {
+        name: n for name, n in (("bytes", moved_bytes), ("flops", operations)) if n is not None
+    }
+    return {**figures, **{f"{name}_from": source for name in figures}}
 
 
-def with_amounts(session: Session, moved: int | None, done: int | None) -> Session:
+def with_amounts(session: Session, moved_bytes: int | None, operations: int | None) -> Session:
     """A session with the given bytes and operations of one launch; None leaves the estimate."""
-    given = amounts("given", moved, done)
+    figures = amounts("given", moved_bytes, operations)
     peaks = {peak.stopwatch: peak for peak in reversed(session.peaks)}
     rows = [
-        _with_rates(replace(row, **given), peaks.get(row.stopwatch or "")) for row in session.rows
+        _with_rates(replace(row, **figures), peaks.get(row.stopwatch or "")) for row in session.rows
     ]
-    return replace(session, rows=tuple(rows)) if given else session
+    return replace(session, rows=tuple(rows)) if figures else session
 
 
 OWN, COLD = "cupti", "cold"
@@ -296,8 +300,8 @@ OWN, COLD = "cupti", "cold"
 class StoredTime(Struct, frozen=True):
     """A time of one kernel, of a launch or within a call, with its median in µs.
 
-    ``taken`` is when that was (ISO 8601), ``device`` the device's name, ``inputs`` are the tensors
-    of that launch or call in words, ``session`` counts the sessions before.
+    ``taken`` is when that was (ISO 8601), ``device`` the device's name, ``inputs`` are the
+    tensors of that launch or call in words, ``session`` counts the sessions before.
     """
 
     timing: Timing
@@ -330,34 +334,35 @@ class StoredTimes:
             for part in parts(row):
                 us = part.median_us
                 if us is not None and math.isfinite(us) and us > 0:
-                    taken = StoredTime(part, us, session.taken, device, row.inputs, number)
-                    self._taken.setdefault(part.kernel, []).append(taken)
+                    stored_time = StoredTime(part, us, session.taken, device, row.inputs, number)
+                    self._taken.setdefault(part.kernel, []).append(stored_time)
 
-    def every(self, kernel: Kernel, variant: Variant) -> tuple[StoredTime, ...]:
+    def all_of(self, kernel: Kernel, variant: Variant) -> tuple[StoredTime, ...]:
         """Every time of a variant by any stopwatch, the oldest first."""
         # An id is as long as it must be: it may have grown since.
         return tuple(
-            taken
-            for taken in self._taken.get(kernel.name, ())
-            if taken.timing.variant == variant.id or variant.hash.startswith(taken.timing.variant)
+            stored_time
+            for stored_time in self._taken.get(kernel.name, ())
+            if stored_time.timing.variant == variant.id
+            or variant.hash.startswith(stored_time.timing.variant)
         )
 
-    def of(self, kernel: Kernel, variant: Variant) -> StoredTime | None:
+    def representative(self, kernel: Kernel, variant: Variant) -> StoredTime | None:
         """The representative time of a variant; None if it was not measured."""
-        return next(iter(self._own(kernel, variant)), None)
+        return next(iter(self._kernel_times(kernel, variant)), None)
 
     def by_inputs(self, kernel: Kernel, variant: Variant) -> Mapping[str, StoredTime]:
         """The time of a variant with each kind of inputs that it was timed with."""
         out: dict[str, StoredTime] = {}
-        for taken in self._own(kernel, variant):
-            out.setdefault(taken.inputs, taken)
+        for stored_time in self._kernel_times(kernel, variant):
+            out.setdefault(stored_time.inputs, stored_time)
         return out
 
     def __bool__(self) -> bool:
         times = (time for entries in self._taken.values() for time in entries)
         return any(time.timing.stopwatch == OWN for time in times)
 
-    def _own(self, kernel: Kernel, variant: Variant) -> list[StoredTime]:
+    def _kernel_times(self, kernel: Kernel, variant: Variant) -> list[StoredTime]:
         """The variant's times by CUPTI, the representative one first."""
 
         def rank(time: StoredTime) -> tuple[bool, int, bool, int]:
@@ -365,17 +370,19 @@ class StoredTimes:
             timing = time.timing
             return timing.cache != COLD, -time.session, timing.kind != "triton", -timing.count
 
-        own = (time for time in self.every(kernel, variant) if time.timing.stopwatch == OWN)
-        return sorted(own, key=rank)
+        kernel_times = (
+            time for time in self.all_of(kernel, variant) if time.timing.stopwatch == OWN
+        )
+        return sorted(kernel_times, key=rank)
 
 
 def parts(row: Timing) -> tuple[Timing, ...]:
     """A launch's own timing; for a call of a graph or function, a timing of each known kernel."""
     if row.variant:
         return (row,)
-    where = f"in a call of {row.kernel}" + (f": {row.inputs}" if row.inputs else "")
-    whole = ("bytes", "flops", "gb_per_s", "tflop_per_s", "percent_of_peak", "cpu_us")
-    unknown: dict[str, Any] = dict.fromkeys(whole)
+    inputs_text = f"in a call of {row.kernel}" + (f": {row.inputs}" if row.inputs else "")
+    call_fields = ("bytes", "flops", "gb_per_s", "tflop_per_s", "percent_of_peak", "cpu_us")
+    unknown: dict[str, Any] = dict.fromkeys(call_fields)
     return tuple(
         replace(
             row,
@@ -385,7 +392,7 @@ def parts(row: Timing) -> tuple[Timing, ...]:
             low_us=kernel.low_us,
             high_us=kernel.high_us,
             samples=kernel.samples,
-            inputs=where,
+            inputs=inputs_text,
             kernels=(),
             **unknown,
         )
@@ -394,7 +401,7 @@ def parts(row: Timing) -> tuple[Timing, ...]:
     )
 
 
-def timed_alike(
+def comparable_times(
     a: Mapping[str, StoredTime], b: Mapping[str, StoredTime]
 ) -> tuple[StoredTime, StoredTime] | None:
     """Times of two variants on the same inputs and device, with the L2 in the same state."""

@@ -30,7 +30,6 @@ from inspector.measure.time.planning import (
     Plan,
     PlannedLaunch,
     ReplayableCall,
-    again,
     frequent,
     inputs,
     job_of,
@@ -38,6 +37,7 @@ from inspector.measure.time.planning import (
     kernel_times,
     launch_needs,
     plan,
+    replayable_calls,
 )
 from inspector.measure.time.results import (
     STOPWATCHES,
@@ -52,7 +52,7 @@ from inspector.measure.time.results import (
     with_time,
 )
 from inspector.reader import tables
-from inspector.reader.query import Found
+from inspector.reader.query import KernelVariant
 from inspector.reader.reader import Reader
 from inspector.recording.layout import is_recording, read_events, recordings_folder, store_record
 from inspector.sources.compilers import by_probes
@@ -68,11 +68,11 @@ FILES = {"graph": ("code", ".py"), "extension": ("", ".none"), "variant": ("", "
 # Alignment in bytes of torch's allocator on a device, and if the device is emulated.
 ALIGNED, ALIGNED_EMULATED = 512, 64
 
-Said = dict[str, Any]
+Record = dict[str, Any]
 Child = Callable[[Sequence[str], float, Path], Finished]
 
 
-class TimeWish(Struct, frozen=True):
+class BenchmarkOptions(Struct, frozen=True):
     """How to take times: by which stopwatch (``all``: each), in which state of the L2.
 
     ``seconds`` limits one stopwatch, ``limit`` (seconds) one launch, ``calls`` the distinct calls
@@ -92,12 +92,12 @@ class TimeWish(Struct, frozen=True):
         return STOPWATCHES if self.stopwatch == "all" else (self.stopwatch,)
 
 
-ChildEnd = tuple[int | None, str, list[Said]]
+ChildEnd = tuple[int | None, str, list[Record]]
 """A child's exit status (None if it took too long), why it ended early, and its records."""
 
 
 def run_child(
-    python: str, module: str, job: Said, limit: float, folder: Path, seconds: float, child: Child
+    python: str, module: str, job: Record, limit: float, folder: Path, seconds: float, child: Child
 ) -> ChildEnd:
     """Run a module of ``probes/replay`` with a job in a separate process, and wait for its end.
 
@@ -109,13 +109,13 @@ def run_child(
     job_file.write_text(json.dumps(job), "utf-8")
     argv = by_probes(python, f"replay.{module}", job_file, results)
     try:
-        done = child(argv, seconds, folder)
+        finished = child(argv, seconds, folder)
     except Unreadable as error:
         return None, error.message, records(results)
-    return done.status, why_ended(done, limit), records(results)
+    return finished.status, why_ended(finished, limit), records(results)
 
 
-def records(results: Path) -> list[Said]:
+def records(results: Path) -> list[Record]:
     """The records that a child has written so far, without a last line that is cut short."""
     try:
         return [record for record in files.records(results) if isinstance(record, dict)]
@@ -129,9 +129,9 @@ class GatheredTimes(Struct):
     ``spent``: the budget ran out before all launches were begun; the others have no rows.
     """
 
-    device: Said = field(default_factory=dict)
+    device: Record = field(default_factory=dict)
     peaks: tuple[Peak, ...] = ()
-    rows: dict[int, list[Said]] = field(default_factory=dict)
+    rows: dict[int, list[Record]] = field(default_factory=dict)
     spent: bool = False
 
     def session(self, rows: tuple[Timing, ...], sheet: float | None = None) -> Session:
@@ -144,36 +144,36 @@ def start(argv: Sequence[str], seconds: float, folder: Path) -> Finished:
     return run_tool(argv, seconds=seconds, cwd=folder)
 
 
-def watched(stop: threading.Event, tell: Callable[[int], None]) -> Child:
+def cancellable_child(stop: threading.Event, tell: Callable[[int], None]) -> Child:
     """A function that runs a child process, and raises ``Stopped`` once ``stop`` is set.
 
     ``tell`` is called some times a second with the number of times taken so far.
     """
 
-    before = 0  # of the children that ended early
+    earlier_count = 0  # of the children that ended early
 
     def child(argv: Sequence[str], seconds: float, folder: Path) -> Finished:
-        nonlocal before
+        nonlocal earlier_count
 
-        def taken() -> int:
-            return before + sum(isinstance(r.get("n"), int) for r in records(Path(argv[-1])))
+        def count_times() -> int:
+            return earlier_count + sum(isinstance(r.get("n"), int) for r in records(Path(argv[-1])))
 
         def go_on() -> bool:
-            tell(taken())
+            tell(count_times())
             return not stop.is_set()
 
         try:
             return run_tool(argv, seconds=seconds, cwd=folder, go_on=go_on)
         finally:
-            before = taken()
+            earlier_count = count_times()
 
     return child
 
 
 def measure(
     python: str,
-    launches: Sequence[tuple[Said, bytes]],
-    wish: TimeWish,
+    launches: Sequence[tuple[Record, bytes]],
+    options: BenchmarkOptions,
     child: Child = start,
     alignment: int = ALIGNED,
     building: float = 0,
@@ -187,7 +187,7 @@ def measure(
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="ptxview-") as name:
         folder = Path(name)
-        jobs: list[Said] = []
+        jobs: list[Record] = []
         for n, (launch, data) in enumerate(launches):
             key, ending = FILES.get(str(launch.get("kind")), ("cubin", ".cubin"))
             path = folder / f"{n}{ending}"
@@ -195,29 +195,31 @@ def measure(
             jobs.append({**launch, "n": n, key: str(path)})
         while jobs and not gathered.spent:
             remaining = None
-            if wish.budget is not None:
-                remaining = max(wish.budget - (time.monotonic() - began), 0)
+            if options.budget is not None:
+                remaining = max(options.budget - (time.monotonic() - began), 0)
             job = {
-                "stopwatches": wish.stopwatches,
-                "cache": wish.cache,
-                "seconds": wish.seconds,
-                "limit": wish.limit,
+                "stopwatches": options.stopwatches,
+                "cache": options.cache,
+                "seconds": options.seconds,
+                "limit": options.limit,
                 "alignment": alignment,
                 "budget": remaining,
                 "building": building,
                 "copy": not gathered.peaks,
                 "launches": jobs,
             }
-            seconds = STARTING + (len(jobs) + 1) * (wish.limit + building)
-            end = run_child(python, "session", job, wish.limit, folder, seconds, child)
-            jobs = _left(python, jobs, end, gathered)
+            seconds = STARTING + (len(jobs) + 1) * (options.limit + building)
+            end = run_child(python, "session", job, options.limit, folder, seconds, child)
+            jobs = _gather(python, jobs, end, gathered)
     return gathered
 
 
-def _left(python: str, jobs: list[Said], end: ChildEnd, gathered: GatheredTimes) -> list[Said]:
-    """Gather a child's records; the jobs left, which the child takes in their order."""
-    status, problem, said = end
-    for record in said:
+def _gather(
+    python: str, jobs: list[Record], end: ChildEnd, gathered: GatheredTimes
+) -> list[Record]:
+    """Gather a child's records; the remaining jobs, which the child takes in their order."""
+    status, problem, child_records = end
+    for record in child_records:
         gathered.spent = gathered.spent or "spent" in record
         gathered.device = record.get("device", gathered.device)
         copy = record.get("copy", {})
@@ -231,7 +233,7 @@ def _left(python: str, jobs: list[Said], end: ChildEnd, gathered: GatheredTimes)
         raise ToolMissing("timing needs an NVIDIA GPU, and the interpreter's torch sees none")
     if status == NO_TORCH:
         raise ToolMissing(f"timing needs torch, which {python} cannot import", "See --python.")
-    begun, ended = (sum(key in record for record in said) for key in ("begin", "end"))
+    begun, ended = (sum(key in record for record in child_records) for key in ("begin", "end"))
     remaining = jobs[ended:]
     if not remaining or gathered.spent:
         return remaining
@@ -244,21 +246,23 @@ def _left(python: str, jobs: list[Said], end: ChildEnd, gathered: GatheredTimes)
     return remaining[1:]
 
 
-def why_ended(done: Finished, limit: float) -> str:
-    if done.status == -signal.SIGKILL:
+def why_ended(finished: Finished, limit: float) -> str:
+    if finished.status == -signal.SIGKILL:
         return "the process was killed (SIGKILL), as for want of memory"
-    if done.status < 0:
-        name = next((s.name for s in signal.Signals if s == -done.status), f"signal {-done.status}")
+    if finished.status < 0:
+        name = next(
+            (s.name for s in signal.Signals if s == -finished.status), f"signal {-finished.status}"
+        )
         return f"the process was ended by {name}"
-    if b"Timeout (" in done.err:
+    if b"Timeout (" in finished.err:
         return f"it did not finish within {limit:.0f} s (--limit)"
-    lines = done.complaint.strip().splitlines()
-    return lines[-1] if lines else f"the process ended with status {done.status}"
+    lines = finished.complaint.strip().splitlines()
+    return lines[-1] if lines else f"the process ended with status {finished.status}"
 
 
 def interpreter(
-    asked: str | None,
-    own: Iterable[str],
+    requested: str | None,
+    candidates: Iterable[str],
     versions: Callable[[str], Mapping[str, str | None]],
     recorded: Sequence[str] | None = None,
 ) -> str:
@@ -267,31 +271,32 @@ def interpreter(
     The command that was ``recorded`` is only named in the error: asking a program for its versions
     starts it. Raises ``ToolMissing``.
     """
-    if asked is not None:
-        return asked
-    for python in dict.fromkeys(own):
+    if requested is not None:
+        return requested
+    for python in dict.fromkeys(candidates):
         with suppress(PtxviewError):
             if versions(python).get("torch"):
                 return python
-    by = f" It was recorded by: {shown(' '.join(recorded)[:200])}" if recorded else ""
+    hint = f" It was recorded by: {shown(' '.join(recorded)[:200])}" if recorded else ""
     raise ToolMissing(
-        "no interpreter with torch was found to run the calls under", f"Name one with --python.{by}"
+        "no interpreter with torch was found to run the calls under",
+        f"Name one with --python.{hint}",
     )
 
 
-class Ready(Struct, frozen=True):
+class PreparedTiming(Struct, frozen=True):
     plan: Plan
     python: str
     calls: tuple[ReplayableCall, ...] = ()
 
 
-def ready(
+def prepare(
     reader: Reader,
     path: Path,
-    variants: Sequence[Found],
-    wish: TimeWish,
+    variants: Sequence[KernelVariant],
+    options: BenchmarkOptions,
     calls: Sequence[Call] = (),
-) -> Ready:
+) -> PreparedTiming:
     """What can be timed of these variants, and of these calls of graphs and extensions.
 
     Without a recorded launch of a variant the calls that launch it are repeated. Raises
@@ -302,25 +307,25 @@ def ready(
             f"{path} is not a recording: only recordings have the launches of their kernels",
             "Make one with: ptxview run script.py",
         )
-    everything = again(reader.recording, _events(reader, path), variants, calls)
-    often, less_frequent = frequent(everything, wish.calls)
-    planned = plan(variants, wish.calls, {(k.id, v.id) for a in everything for k, v in a.among})
+    everything = replayable_calls(reader.recording, _events(reader, path), variants, calls)
+    often, less_frequent = frequent(everything, options.calls)
+    planned = plan(variants, options.calls, {(k.id, v.id) for a in everything for k, v in a.among})
     planned = replace(planned, left_out=(*planned.left_out, *less_frequent))
     if not planned.launches and not often:
         raise UsageError("there is no recorded launch to time", "\n".join(planned.left_out))
     if not toolchain.gpu_present():
         raise ToolMissing("timing needs an NVIDIA GPU; this machine has none")
     interpreters = (sys.executable, toolchain.interpreter(None))
-    python = interpreter(wish.python, interpreters, toolchain.versions, reader.recording.command)
-    return Ready(planned, python, tuple(often))
+    python = interpreter(options.python, interpreters, toolchain.versions, reader.recording.command)
+    return PreparedTiming(planned, python, tuple(often))
 
 
-def _events(reader: Reader, path: Path) -> Sequence[Said]:
+def _events(reader: Reader, path: Path) -> Sequence[Record]:
     """The events of the recording that the reader has opened; a link may have changed since."""
     return read_events(Path(reader.recording.real or path)).events
 
 
-def own(recording: Recording) -> bool:
+def is_own(recording: Recording) -> bool:
     """Whether this user owns the recording, and it is in this user's folder of recordings.
 
     The recording's own content proves nothing; the place from which it was opened does.
@@ -332,7 +337,7 @@ def own(recording: Recording) -> bool:
     return False
 
 
-_Attempt = tuple[PlannedLaunch | ReplayableCall, Timing, tuple[Said, bytes] | None]
+_Attempt = tuple[PlannedLaunch | ReplayableCall, Timing, tuple[Record, bytes] | None]
 """A launch or call, its timing without a time, and its child's job with the code for it.
 
 Without a job the timing says why it cannot be run.
@@ -342,28 +347,30 @@ Without a job the timing says why it cannot be run.
 def take(
     reader: Reader,
     path: Path,
-    prepared: Ready,
-    wish: TimeWish,
+    prepared: PreparedTiming,
+    options: BenchmarkOptions,
     say: Callable[[str], None],
     stop: threading.Event | None = None,
 ) -> Session:
     """Run the launches and the calls; returns their times in the order of the plan, calls last.
 
-    This runs the recording's code: the caller must have the user's permission, see ``own``. With
+    This runs the recording's code: the caller must have the user's permission, see ``is_own``. With
     ``stop`` it reports its progress, and raises ``Stopped`` once that is set.
     """
     attempts = list(_attempts(reader, path, prepared))
     jobs = [job for _, _, job in attempts if job is not None]
     emulated = reader.recording.mode == "target"
-    count = len(jobs) * len(wish.stopwatches)
-    each = "" if count == 1 else " each"
-    long = f"{wish.seconds:g} s{each} at most"
+    count = len(jobs) * len(options.stopwatches)
+    each_word = "" if count == 1 else " each"
+    long = f"{options.seconds:g} s{each_word} at most"
     say(f"taking {plural(count, 'time')}, {long}, under {prepared.python}")
     run = partial(measure, alignment=ALIGNED_EMULATED if emulated else ALIGNED)
     if stop is not None:
-        begun = watched(stop, lambda n: say(f"{n} of {plural(count, 'time')} taken"))
-        run = partial(run, child=begun)
-    gathered = run(prepared.python, jobs, wish)
+        run_watched = cancellable_child(
+            stop, lambda n: say(f"{n} of {plural(count, 'time')} taken")
+        )
+        run = partial(run, child=run_watched)
+    gathered = run(prepared.python, jobs, options)
     rows = tuple(_rows(reader, attempts, gathered, say))
     if gathered.spent:
         unanswered = sum(not gathered.rows.get(n) for n in range(len(jobs)))
@@ -371,24 +378,24 @@ def take(
     return gathered.session(rows)
 
 
-def _attempts(reader: Reader, path: Path, prepared: Ready) -> Iterator[_Attempt]:
+def _attempts(reader: Reader, path: Path, prepared: PreparedTiming) -> Iterator[_Attempt]:
     needs = launch_needs(_events(reader, path))
     everything: Sequence[PlannedLaunch | ReplayableCall] = (
         *prepared.plan.launches,
         *prepared.calls,
     )
     for launch in everything:
-        bare = untimed(reader, launch)
+        timing = untimed(reader, launch)
         try:
             if isinstance(launch, ReplayableCall):
                 job, code, warnings = job_of_call(launch, reader.recording.mode)
-                yield launch, replace(bare, warnings=warnings), (job, code)
+                yield launch, replace(timing, warnings=warnings), (job, code)
             else:
                 cubin = launch.variant.stages[Stage.SASS].content.read()
                 needed = needs.get(launch.variant.hash, LaunchNeeds())
-                yield launch, bare, (job_of(launch, cubin, needed), cubin)
+                yield launch, timing, (job_of(launch, cubin, needed), cubin)
         except PtxviewError as error:
-            yield launch, replace(bare, error=error.message), None
+            yield launch, replace(timing, error=error.message), None
 
 
 def _rows(
@@ -401,21 +408,23 @@ def _rows(
     variants, arch = reader.recording.variants(), arch_of(gathered.device)
     peaks = gathered.peaks
     places = iter(range(len(attempts)))
-    for launch, bare, job in attempts:
+    for launch, timing, job in attempts:
         if job is None:
-            yield bare
+            yield timing
             continue
         for answer in gathered.rows.get(next(places), []):
             if isinstance(launch, PlannedLaunch):
-                yield row(bare, answer, peaks)
+                yield row(timing, answer, peaks)
                 continue
             kernels = kernel_times(answer, launch.among, variants, arch)
-            asked = {(k.name, v.id) for k, v in launch.among if (k.id, v.id) in launch.asked}
-            known = all(k.variant and (k.name, k.variant) not in asked for k in kernels)
-            if asked and kernels and known:
-                say(f"{bare.kernel} launches none of the kernels that were asked for")
+            requested = {
+                (k.name, v.id) for k, v in launch.among if (k.id, v.id) in launch.requested
+            }
+            only_others = all(k.variant and (k.name, k.variant) not in requested for k in kernels)
+            if requested and kernels and only_others:
+                say(f"{timing.kernel} launches none of the kernels that were asked for")
             else:
-                yield row(bare, answer, peaks, kernels)
+                yield row(timing, answer, peaks, kernels)
 
 
 def untimed(reader: Reader, launch: PlannedLaunch | ReplayableCall) -> Timing:
@@ -431,16 +440,16 @@ def untimed(reader: Reader, launch: PlannedLaunch | ReplayableCall) -> Timing:
             function = reader.function(variant, Stage.TTIR)
             listing = reader.listing(variant, Stage.TTIR)
             counted = operations(listing, function, call) if function else None
-    known = [
+    values = [
         None if estimate is None else estimate.value for estimate in (tensor_bytes(call), counted)
     ]
-    about |= amounts("estimate", *known)
+    about |= amounts("estimate", *values)
     about |= {"grid": call.grid, "block": call.block}
     return Timing(launch.kernel.name, variant.id, launch.number, **about)
 
 
 def row(
-    bare: TimingType,
+    base: TimingType,
     answer: Mapping[str, Any],
     peaks: tuple[Peak, ...],
     kernels: tuple[KernelTime, ...] = (),
@@ -449,10 +458,10 @@ def row(
     watch = answer.get("stopwatch")
     cpu = median(answer.get("cpu", ()))
     timed = replace(
-        bare,
+        base,
         stopwatch=watch,
         cache=answer.get("cache"),
-        warnings=(*bare.warnings, *answer.get("warnings", ())),
+        warnings=(*base.warnings, *answer.get("warnings", ())),
         cpu_us=cpu and cpu.value,
         kernels=kernels,
     )
@@ -461,8 +470,8 @@ def row(
         return replace(timed, error=str(answer.get("error") or "no time was taken"))
     if timing.kind == "triton" and watch == "cupti":
         interval = timing.low_us, timing.high_us, timing.samples
-        own = KernelTime(timing.kernel, timing.variant, timing.median_us, 1, *interval)
-        return replace(timing, kernels=(own,))
+        kernel_time = KernelTime(timing.kernel, timing.variant, timing.median_us, 1, *interval)
+        return replace(timing, kernels=(kernel_time,))
     return timing
 
 
@@ -567,7 +576,7 @@ def race(
     script: Path,
     sizes: Sequence[Mapping[str, int]],
     swept: str | None,
-    wish: TimeWish,
+    options: BenchmarkOptions,
     say: Callable[[str], None],
 ) -> Race:
     """Run what a script declares at each of the sizes.
@@ -577,52 +586,55 @@ def race(
     """
     if not toolchain.gpu_present():
         raise ToolMissing("timing needs an NVIDIA GPU; this machine has none")
-    python = interpreter(wish.python, [toolchain.interpreter(None)], toolchain.versions)
+    python = interpreter(options.python, [toolchain.interpreter(None)], toolchain.versions)
     with tempfile.TemporaryDirectory(prefix="ptxview-") as folder:
-        job: Said = {"script": str(script)}
+        job: Record = {"script": str(script)}
         limit = BUILDING_SECONDS
-        _, problem, said = run_child(python, "script", job, limit, Path(folder), limit, _here)
-    if not said:
+        _, problem, child_records = run_child(
+            python, "script", job, limit, Path(folder), limit, _run_in_current_folder
+        )
+    if not child_records:
         raise Unreadable(f"the process that imports {script.name} ended early: {problem}")
-    (declared,) = said
+    (declared,) = child_records
     if "refused" in declared:
         raise Unreadable(f"{script}: {declared['refused']}")
     names, defaults = declared["variants"], declared["sizes"]
     for name in sizes[0]:
         if name not in declared["parameters"]:
-            there = ", ".join(defaults) or "none"
-            raise UsageError(f"{script}: inputs() has no parameter {name} (its sizes: {there})")
-    launches: list[tuple[Said, bytes]] = [
+            available = ", ".join(defaults) or "none"
+            raise UsageError(f"{script}: inputs() has no parameter {name} (its sizes: {available})")
+    launches: list[tuple[Record, bytes]] = [
         ({"kind": "variant", "script": str(script), "variant": name, "sizes": size}, b"")
         for size in sizes
         for name in names
     ]
-    say(f"timing {plural(len(launches), 'variant')}, {wish.seconds:g} s each at most, by {python}")
-    gathered = measure(python, launches, wish, _here, building=BUILDING_SECONDS)
+    count = plural(len(launches), "variant")
+    say(f"timing {count}, {options.seconds:g} s each at most, by {python}")
+    gathered = measure(python, launches, options, _run_in_current_folder, building=BUILDING_SECONDS)
     bandwidth = device_peaks(gathered.device.get("name")).get("memory_bandwidth")
     session = gathered.session((), bandwidth / 1e9 if bandwidth else None)
     rows: list[RaceRow] = []
     for n, (launch, _) in enumerate(launches):
         name, size = launch["variant"], launch["sizes"]
-        bare = RaceRow(script.stem, name, n // len(names), kind="variant", sizes=size)
-        rows += _race_rows(bare, gathered.rows.get(n, []), session.peaks)
+        base_row = RaceRow(script.stem, name, n // len(names), kind="variant", sizes=size)
+        rows += _race_rows(base_row, gathered.rows.get(n, []), session.peaks)
     return Race(session, str(script), python, swept, tuple(names), _ranked(rows), defaults)
 
 
-def _here(argv: Sequence[str], seconds: float, folder: Path) -> Finished:
+def _run_in_current_folder(argv: Sequence[str], seconds: float, folder: Path) -> Finished:
     """Run a child process in the current folder, as ``python script.py`` would run."""
     return run_tool(argv, seconds=seconds)
 
 
 def _race_rows(
-    bare: RaceRow, answers: Sequence[Said], peaks: tuple[Peak, ...]
+    base_row: RaceRow, answers: Sequence[Record], peaks: tuple[Peak, ...]
 ) -> Iterator[RaceRow]:
     """A row for each stopwatch from the child's ``answers`` about one variant at one size."""
     merged: dict[str, Any] = {key: value for a in answers for key, value in a.items()}
     about, checked = merged.get("about", {}), merged.get("checked", {})
     tensors = [Argument("", dtype=d, shape=tuple(shape)) for d, shape in about.get("inputs", ())]
-    bare = replace(
-        bare,
+    base_row = replace(
+        base_row,
         inputs=inputs(tensors),
         dtypes=tuple(dict.fromkeys(t.dtype for t in tensors if t.dtype)),
         **amounts("script", about.get("bytes"), about.get("flops")),
@@ -634,7 +646,7 @@ def _race_rows(
     for answer in times or [{"error": "it was not run"}]:
         span = median(answer.get("span", ()))
         kernels = kernel_times(answer, (), (), None)
-        yield replace(row(bare, answer, peaks, kernels), span_us=span and span.value)
+        yield replace(row(base_row, answer, peaks, kernels), span_us=span and span.value)
 
 
 def _ranked(rows: Sequence[RaceRow]) -> tuple[RaceRow, ...]:

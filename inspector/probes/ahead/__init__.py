@@ -2,5 +2,5 @@
 
 compile_job  the job: kernels that a program launches or whose signatures are given
 remaining    as a program: a recorded stage through the stages that follow it, and every pass
-said         errors and compilers' output as messages at lines
+diagnostics  errors and compilers' output as messages at lines
 """

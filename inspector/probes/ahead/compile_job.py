@@ -26,8 +26,8 @@ from .. import private_names
 from ..autotune import triton_tuner
 from ..compiles import triton_compiles
 from ..replay.inputs import imported
-from ..writer import blob, emit, plain
-from . import said
+from ..writer import blob, emit, json_value
+from . import diagnostics
 
 VARIABLE = "PTXVIEW_COMPILE"
 CONFIG = ("num_warps", "num_stages", "num_ctas", "maxnreg")
@@ -55,14 +55,14 @@ class Job(SimpleNamespace):
         super().__init__(**values)
         self.columns = [Column(**column) for column in values["columns"]]
         with open(self.done, encoding="ascii") as file:
-            self.known = set(file.read().split())
+            self.attempted = set(file.read().split())
 
     def begin(self, *parts: Any) -> str | None:
         """Note a compilation as begun; None where an earlier process has done it, or died of it."""
         key = hashlib.sha256(repr(parts).encode("utf-8", "surrogateescape")).hexdigest()
-        if key in self.known:
+        if key in self.attempted:
             return None
-        self.known.add(key)
+        self.attempted.add(key)
         with open(self.doing, "w", encoding="utf-8") as file:
             json.dump({"key": key, "parts": [str(p) for p in parts]}, file)
         return key
@@ -88,7 +88,7 @@ def gpu_target(number: int) -> Any:
     return GPUTarget("cuda", number, 32)
 
 
-def backend_of(target: Any) -> Any:
+def make_backend(target: Any) -> Any:
     """Triton's compiler for a target."""
     return importlib.import_module("triton.compiler.compiler").make_backend(target)
 
@@ -105,7 +105,9 @@ def stages_of(backend: Any, options: Any, gluon: bool = False) -> dict[str, Any]
     return stages
 
 
-def each(job: Job, src: Any, options: dict[str, Any], compile: Callable[..., Any]) -> None:
+def compile_columns(
+    job: Job, src: Any, options: dict[str, Any], compile: Callable[..., Any]
+) -> None:
     """Compile a kernel for every column of the job that is not done yet, and record the results;
     ``compile`` is Triton's own."""
 
@@ -114,12 +116,12 @@ def each(job: Job, src: Any, options: dict[str, Any], compile: Callable[..., Any
         return compile(copy.copy(src), target=target, options={**options, **column.settings})
 
     # The constants and launch options of a row, without what the columns say.
-    config = {name: plain(value) for name, value in triton_compiles.constexprs(src).items()}
+    config = {name: json_value(value) for name, value in triton_compiles.constexprs(src).items()}
     config |= {n: options[n] for n in CONFIG if options.get(n) is not None}
     if config.get("num_ctas") == 1:
         del config["num_ctas"]
-    chosen = {name for column in job.columns for name in column.settings}
-    config = {name: value for name, value in config.items() if name not in chosen}
+    column_settings = {name for column in job.columns for name in column.settings}
+    config = {name: value for name, value in config.items() if name not in column_settings}
     attributes = triton_compiles.attributes(src)
     signature = []  # ``x: *fp32:16, n: i32``, as it could be given
     for name, kind in (getattr(src, "signature", None) or {}).items():
@@ -127,10 +129,10 @@ def each(job: Job, src: Any, options: dict[str, Any], compile: Callable[..., Any
             divisible = any("divisibility" in str(a) for a in attributes.get(str(name)) or ())
             signature.append(f"{name}: {kind}{':16' if divisible else ''}")
     warm(tuple(column.number for column in job.columns))
-    name, known = str(getattr(src, "name", "")), sorted(config.items(), key=repr)
+    name, sorted_config = str(getattr(src, "name", "")), sorted(config.items(), key=repr)
     row = {"kernel": name.lstrip("@"), "config": config, "signature": ", ".join(signature)}
     for column in job.columns:
-        key = job.begin(name, known, row["signature"], column.target, column.options)
+        key = job.begin(name, sorted_config, row["signature"], column.target, column.options)
         if key is not None:
             _compile_one(job, column, partial(make, column), src, row, key)
             job.end(key)
@@ -142,7 +144,7 @@ def warm(numbers: tuple[int, ...]) -> None:
     with suppress(Exception):
         importlib.import_module("triton.compiler.code_generator")
         for number in numbers:
-            backend = backend_of(gpu_target(number))
+            backend = make_backend(gpu_target(number))
             backend.parse_options({}).hash()
             backend.hash()
         for name in ("triton.runtime.cache", "triton.compiler.compiler"):
@@ -181,14 +183,14 @@ def _compile_one(
     if error is None:
         digest, symbol, ptx = _record(kernel, src, began)
         texts = {"ptx": ptx} if isinstance(ptx, str) else {}
-        messages = list(said.printed(printed, names, texts))
+        messages = list(diagnostics.parse_output(printed, names, texts))
         emit({**event, "hash": digest, "symbols": [symbol], "messages": messages})
         return
     files = triton_compiles.stages_left(name)
     log = f"{printed}\n{error}"
-    told, first = said.of_failure(error, getattr(src, "fn", None), log, names, files)
-    where = f"{os.path.basename(first['file'])}:{first['line']}: " if "line" in first else ""
-    failed = where + first["message"]
+    messages, first = diagnostics.from_failure(error, getattr(src, "fn", None), log, names, files)
+    location = f"{os.path.basename(first['file'])}:{first['line']}: " if "line" in first else ""
+    failed = location + first["message"]
     config = {n: row["config"][n] for n in CONFIG if n in row["config"]}
     about = {
         "metadata": {"target": {"arch": column.number}, "name": name, **config},
@@ -196,7 +198,7 @@ def _compile_one(
         **triton_compiles.source(src),
     }
     emit({"event": "triton", "name": name, "hash": key, "failed": failed, **about})
-    emit({**event, "hash": key, "symbols": [], "failed": failed, "messages": told})
+    emit({**event, "hash": key, "symbols": [], "failed": failed, "messages": messages})
 
 
 def _record(kernel: Any, src: Any, began: float) -> tuple[str, str, Any]:
@@ -213,14 +215,14 @@ def redirected(path: str, *numbers: int) -> Iterator[None]:
     """Within it, what goes to these descriptors goes to a file."""
     flush()
     with open(path, "wb") as file:
-        before = {number: os.dup(number) for number in numbers}
+        saved = {number: os.dup(number) for number in numbers}
         try:
             for number in numbers:
                 os.dup2(file.fileno(), number)
             yield
         finally:
             flush()
-            for number, descriptor in before.items():
+            for number, descriptor in saved.items():
                 os.dup2(descriptor, number)
                 os.close(descriptor)
 
@@ -230,9 +232,9 @@ def flush() -> None:
     sys.stderr.flush()
 
 
-def read(path: str, errors: str = "surrogateescape", most: int = -1) -> str:
+def read(path: str, errors: str = "surrogateescape", max_characters: int = -1) -> str:
     with open(path, encoding="utf-8", errors=errors) as file:
-        return file.read(most)
+        return file.read(max_characters)
 
 
 def read_printed(path: str) -> str:
@@ -246,27 +248,29 @@ def attach(module: Any) -> None:
     """Observe ``triton.compiler.compiler.compile``, which each launch of a new kind calls."""
     job = read_job()
     if job.signature is None:
-        before = partial(_compiling, job, inspect.unwrap(module.compile))
-        private_names.wrap("triton.compiler.compiler:compile", before, _compiled)
+        on_compile = partial(_compiling, job, inspect.unwrap(module.compile))
+        private_names.wrap("triton.compiler.compiler:compile", on_compile, _compiled)
 
 
-def _compiling(job: Job, own: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+def _compiling(
+    job: Job, triton_compile: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> None:
     """Compile for every target, before the program's own compilation."""
-    given = dict(zip(("src", "target", "options"), args, strict=False)) | kwargs
-    src, options = given["src"], given.get("options") or {}
+    bound = dict(zip(("src", "target", "options"), args, strict=False)) | kwargs
+    src, options = bound["src"], bound.get("options") or {}
     if isinstance(src, str):
         return
     options = dict(options if isinstance(options, dict) else vars(options))
     # Those that somebody chose: they differ from what the target has anyway.
-    target = given.get("target") or gpu_target(90)
-    usual = {**vars(backend_of(target).parse_options({})), "arch": options.get("arch")}
+    target = bound.get("target") or gpu_target(90)
+    defaults = {**vars(make_backend(target).parse_options({})), "arch": options.get("arch")}
     # Launch options are recorded even where they are the defaults.
-    chosen = {
+    chosen_options = {
         name: value
         for name, value in options.items()
-        if name not in usual or usual[name] != value or (name in CONFIG and value is not None)
+        if name not in defaults or defaults[name] != value or (name in CONFIG and value is not None)
     }
-    each(job, src, chosen, own)
+    compile_columns(job, src, chosen_options, triton_compile)
 
 
 def _compiled(_: object, kernel: Any, error: BaseException | None) -> None:
@@ -286,64 +290,71 @@ class CannotCompile(Exception):
 def _kernels_of_module(job: Job) -> None:
     sys.path.insert(0, os.path.dirname(os.path.abspath(job.path)))
     module = imported(os.path.splitext(os.path.basename(job.path))[0], job.path)
-    own = inspect.unwrap(importlib.import_module("triton.compiler.compiler").compile)
+    triton_compile = inspect.unwrap(importlib.import_module("triton.compiler.compiler").compile)
     for fn, configs in _kernels(module, job):
         for config in _configurations(fn, configs, job):
-            each(job, *_source_of(fn, config, job), own)
+            compile_columns(job, *_source_of(fn, config, job), triton_compile)
 
 
 def _kernels(module: Any, job: Job) -> list[tuple[Any, list[Any]]]:
     """The kernels to compile with their configurations. Raises ``CannotCompile``."""
-    known: dict[str, tuple[Any, list[Any]]] = {}
+    kernels: dict[str, tuple[Any, list[Any]]] = {}
     for name, value in vars(module).items():
         configs: list[Any] = []
         while not hasattr(value, "starting_line_number") and hasattr(value, "fn"):
             configs = list(getattr(value, "configs", ())) or configs  # a tuner's
             value = value.fn
         if hasattr(value, "starting_line_number") and hasattr(value, "arg_names"):
-            known[name] = (value, configs)
-    if not known:
+            kernels[name] = (value, configs)
+    if not kernels:
         raise CannotCompile(f"there is no kernel of Triton's in {job.file}")
     for name in job.kernels:
-        if name not in known:
+        if name not in kernels:
             raise CannotCompile(
-                f"there is no kernel {name} in {job.file}; there are {', '.join(known)}"
+                f"there is no kernel {name} in {job.file}; there are {', '.join(kernels)}"
             )
     if job.kernels:
-        return [known[name] for name in job.kernels]
-    asked = set(job.signature or ()) | set(job.constexprs)
-    fit = [k for k in known.values() if asked <= set(k[0].arg_names)]
+        return [kernels[name] for name in job.kernels]
+    named_arguments = set(job.signature or ()) | set(job.constexprs)
+    fit = [k for k in kernels.values() if named_arguments <= set(k[0].arg_names)]
     fit = [
         (fn, configs)
         for fn, configs in fit
         if not any(_lacking(fn, config, job) for config in _configurations(fn, configs, job))
     ] or fit
     if len(fit) != 1:
-        what = "fits no kernel" if not fit else "fits several kernels"
+        mismatch = "fits no kernel" if not fit else "fits several kernels"
         raise CannotCompile(
-            f"the signature {what} of {job.file}: name one with --kernel, of {', '.join(known)}"
+            f"the signature {mismatch} of {job.file}: "
+            f"name one with --kernel, of {', '.join(kernels)}"
         )
     return fit
 
 
 def _configurations(fn: Any, configs: list[Any], job: Job) -> list[dict[str, Any]]:
     """The tuner's, unless all that they choose is given."""
-    every = []
+    configurations = []
     for config in configs:
         named = {n: getattr(config, n, None) for n in CONFIG}
-        every.append({**config.kwargs, **{n: v for n, v in named.items() if v is not None}})
-    chosen = {name for config in every for name in config if name in fn.arg_names}
-    return [{}] if not every or (chosen and chosen <= set(job.constexprs)) else every
+        configurations.append(
+            {**config.kwargs, **{n: v for n, v in named.items() if v is not None}}
+        )
+    tuned_names = {name for config in configurations for name in config if name in fn.arg_names}
+    return (
+        [{}]
+        if not configurations or (tuned_names and tuned_names <= set(job.constexprs))
+        else configurations
+    )
 
 
 def _lacking(fn: Any, config: dict[str, Any], job: Job) -> list[str]:
     """Arguments of a kernel that neither the job nor a configuration says anything of."""
-    told = {*(job.signature or ()), *job.constexprs, *config}
+    specified = {*(job.signature or ()), *job.constexprs, *config}
     defaults = inspect.signature(fn.fn).parameters
     return [
         name
         for name in fn.arg_names
-        if name not in told and defaults[name].default is inspect.Parameter.empty
+        if name not in specified and defaults[name].default is inspect.Parameter.empty
     ]
 
 

@@ -43,8 +43,8 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 from ..hooks import observed, succeeded
-from ..writer import plain
-from . import compile_job, said
+from ..writer import json_value
+from . import compile_job, diagnostics
 
 NO_TRITON = 3
 MEMORY = 32 << 30
@@ -64,9 +64,11 @@ def main(job_path: str, results_path: str) -> int:
     with open(job_path, encoding="utf-8") as file:
         job = json.load(file)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    _bounded(resource.RLIMIT_AS, MEMORY)
+    _limit_resource(resource.RLIMIT_AS, MEMORY)
     if job.get("most"):
-        _bounded(resource.RLIMIT_FSIZE, job["most"])  # Python ignores the signal: writing fails
+        _limit_resource(
+            resource.RLIMIT_FSIZE, job["most"]
+        )  # Python ignores the signal: writing fails
     os.dup(2)  # held open, so that a parent that reads it also waits for our own children
     with open(job["said"], "wb") as printed:
         os.dup2(printed.fileno(), 1)
@@ -86,9 +88,11 @@ def main(job_path: str, results_path: str) -> int:
     return 0
 
 
-def _bounded(what: int, most: int) -> None:
-    hard = resource.getrlimit(what)[1]
-    resource.setrlimit(what, (most if hard == resource.RLIM_INFINITY else min(most, hard), hard))
+def _limit_resource(resource_kind: int, limit: int) -> None:
+    hard = resource.getrlimit(resource_kind)[1]
+    resource.setrlimit(
+        resource_kind, (limit if hard == resource.RLIM_INFINITY else min(limit, hard), hard)
+    )
 
 
 class Remaining:
@@ -97,7 +101,7 @@ class Remaining:
     def __init__(self, job: dict[str, Any], tell: Callable[..., None], version: str) -> None:
         self.job, self.tell, self.version = job, tell, version
         self.stage: str = job["stage"]
-        self.at = self.stage
+        self.current_stage = self.stage
         self.text = compile_job.read(job["path"])
         self.stages: dict[str, Any] = {}
         self.metadata: dict[str, Any] = {}
@@ -113,9 +117,9 @@ class Remaining:
             else:
                 self._watched(**self.job["watch"])
         except Exception as error:
-            self._failed(self.at, error)
+            self._failed(self.current_stage, error)
             return
-        self.tell(metadata=plain(self.metadata))
+        self.tell(metadata=json_value(self.metadata))
 
     def _make(
         self, mark: Callable[[str], object] | None = None, path: str = "", until: str = ""
@@ -124,7 +128,7 @@ class Remaining:
         module = self._parsed(path or self.job["path"])
         names = list(self.stages)
         for name in names if self.stage == "source" else names[names.index(self.stage) + 1 :]:
-            self.at = name
+            self.current_stage = name
             self.tell(begin=name)
             if mark is not None:
                 mark(f"stage {name}")
@@ -134,8 +138,8 @@ class Remaining:
             if mark is None:  # written down as Triton's cache would
                 path = os.path.join(self.job["folder"], f"made.{name}")
                 data = module if isinstance(module, bytes) else str(module).encode(errors="replace")
-                with open(path, "wb") as kept:
-                    kept.write(data)
+                with open(path, "wb") as file:
+                    file.write(data)
                 self.tell(stage=name, path=path, seconds=seconds)
             if name == (until or self.job["until"]):
                 break
@@ -162,14 +166,16 @@ class Remaining:
 
     def _prepare(self) -> None:
         target = compile_job.gpu_target(int(self.job["target"]))
-        self._backend = compile_job.backend_of(target)
+        self._backend = compile_job.make_backend(target)
         # The options that this Triton knows; those that it does not are told.
-        usual = vars(self._backend.parse_options({}))
-        given = {k: v for k, v in self.job["options"].items() if k not in NEVER and v is not None}
-        options = {k: _like(usual[k], v) for k, v in given.items() if k in usual}
+        defaults = vars(self._backend.parse_options({}))
+        requested = {
+            k: v for k, v in self.job["options"].items() if k not in NEVER and v is not None
+        }
+        options = {k: _like(defaults[k], v) for k, v in requested.items() if k in defaults}
         if self.stage == "ttgir":  # as Triton itself does: the text says it
-            options |= {f"num_{what}": int(n) for what, n in _WARPS.findall(self.text[: 1 << 16])}
-        self.tell(triton=self.version, unknown=sorted(given.keys() - usual.keys()))
+            options |= {f"num_{unit}": int(n) for unit, n in _WARPS.findall(self.text[: 1 << 16])}
+        self.tell(triton=self.version, unknown=sorted(requested.keys() - defaults.keys()))
         parsed = self._backend.parse_options(options)
         self.stages = compile_job.stages_of(self._backend, parsed, self.job["gluon"])
         self.metadata.update(vars(parsed), triton_version=self.version)
@@ -198,15 +204,15 @@ class Remaining:
 
     # -- what went wrong --------------------------------------------------------------------------
 
-    def _failed(self, at: str, error: Exception) -> None:
+    def _failed(self, failed_stage: str, error: Exception) -> None:
         """Say it, at the lines of the text that was given where they can be known."""
         messages = self._messages(error, self.job["path"])
-        own = any(m.get("file") == self.job["file"] and "line" in m for m in messages)
-        wanted = not own and not self.job.get("at_source")
-        if wanted and self.stage in MLIR and at not in ("ptx", "cubin"):
-            messages = self._at_own_lines(at) or messages
+        has_own_line = any(m.get("file") == self.job["file"] and "line" in m for m in messages)
+        relocate = not has_own_line and not self.job.get("at_source")
+        if relocate and self.stage in MLIR and failed_stage not in ("ptx", "cubin"):
+            messages = self._messages_at_text_lines(failed_stage) or messages
         first = next(m for m in messages if m["severity"] == "error")
-        self.tell(failed=first["message"], stage=at, messages=messages)
+        self.tell(failed=first["message"], stage=failed_stage, messages=messages)
 
     def _messages(self, error: Exception, path: str) -> list[dict[str, Any]]:
         compile_job.flush()
@@ -219,13 +225,14 @@ class Remaining:
         elif os.path.exists(ptx):
             texts["ptx"] = compile_job.read_printed(ptx)
         messages = [
-            _whole(m, printed) for m in said.of_failure(error, None, printed, names, texts)[0]
+            _with_continuation(m, printed)
+            for m in diagnostics.from_failure(error, None, printed, names, texts)[0]
         ]
         if self.stage == "ptx":
             messages = [m | {"file": self.job["file"]} if "file" in m else m for m in messages]
         return messages
 
-    def _at_own_lines(self, at: str) -> list[dict[str, Any]]:
+    def _messages_at_text_lines(self, failed_stage: str) -> list[dict[str, Any]]:
         """What a pass says where each operation's location is its line of the text itself.
 
         MLIR gives an operation that names no location the place where it stood when it was read.
@@ -238,19 +245,21 @@ class Remaining:
         os.lseek(1, 0, os.SEEK_SET)
         messages: list[dict[str, Any]] = []
         try:
-            self._make(lambda mark: None, path, at)
+            self._make(lambda mark: None, path, failed_stage)
         except Exception as error:
             messages = self._messages(error, path)
         return messages if any("line" in m for m in messages) else []
 
 
-def _whole(message: dict[str, Any], printed: str) -> dict[str, Any]:
+def _with_continuation(message: dict[str, Any], printed: str) -> dict[str, Any]:
     """A message with the row beneath it, where a verifier goes on there."""
-    _, mark, rest = printed.partition(message["message"] + "\n")
-    row = rest.partition("\n")[0]
+    _, mark, remainder = printed.partition(message["message"] + "\n")
+    row = remainder.partition("\n")[0]
     if message["tool"] != "triton" or not mark or not row[:1].isupper() or not row.endswith("."):
         return message
-    return message | {"message": f"{message['message']} {row}"[: said.MAX_MESSAGE_CHARACTERS]}
+    return message | {
+        "message": f"{message['message']} {row}"[: diagnostics.MAX_MESSAGE_CHARACTERS]
+    }
 
 
 def _like(usual: Any, value: Any) -> Any:

@@ -20,13 +20,13 @@ from types import FunctionType
 from typing import Any
 
 from .. import private_names
-from ..calls import subjects
+from ..calls import call_counts
 from ..hooks import (
-    After,
     Args,
-    Before,
-    Changed,
+    CallHook,
     Kwargs,
+    ReplaceArguments,
+    ReturnHook,
     argument,
     arguments,
     during,
@@ -57,11 +57,11 @@ def unpacked(key: Any) -> str | None:
         return None
 
 
-def _read(asked: tuple[Any, Any, Any], best: Any, error: BaseException | None) -> None:
+def _read(token: tuple[Any, Any, Any], best: Any, error: BaseException | None) -> None:
     """Record a tuning whose best configuration was in the cache."""
     if best is None:
         return
-    cache, meta, configs = asked
+    cache, meta, configs = token
     stored: dict[str, Any] = {}
     try:
         with open(cache.local_cache[1], encoding="utf-8") as file:
@@ -102,7 +102,7 @@ class Tuning:
     def __init__(self) -> None:
         self.number = next(numbers)
         self.trials: list[Trial] = []
-        self.told = 0  # how many facts the last event held
+        self.written_facts = 0  # how many facts the last event held
         self.depth = 0  # phases under way
 
 
@@ -111,7 +111,7 @@ def attach(module: Any) -> None:
     tuner = f"{HEURISTICS}:CachingAutotuner"
     for name, method in PHASES.items():
         private_names.wrap(f"{tuner}.{name}", *_phase(method))
-    private_names.wrap(f"{tuner}.bench", arguments("self", "launcher"), _measured)
+    private_names.wrap(f"{tuner}.bench", arguments("self", "launcher"), _bench_ended)
     private_names.wrap(f"{tuner}.precompile", argument(0), _precompiled)
     private_names.wrap(f"{tuner}._precompile_config", arguments("self", "cfg"), _compiled)
     recheck = f"{tuner}.recheck_autotune_cache"
@@ -123,11 +123,11 @@ def attach(module: Any) -> None:
         _now.file = filename
 
     private_names.wrap(f"{HEURISTICS}:AutotuneCache.create", argument(1, "filename"), created)
-    asked = arguments("self", "inductor_meta", "configs")
-    private_names.wrap(f"{HEURISTICS}:AutotuneCache.read_best", asked, _read)
+    call_arguments = arguments("self", "inductor_meta", "configs")
+    private_names.wrap(f"{HEURISTICS}:AutotuneCache.read_best", call_arguments, _read)
 
 
-def _of(tuner: Any) -> Tuning:
+def _tuning_of(tuner: Any) -> Tuning:
     tuning = _tunings.get(tuner)
     if tuning is None:
         tuning = _tunings[tuner] = Tuning()
@@ -137,32 +137,32 @@ def _of(tuner: Any) -> Tuning:
 # -- phases ---------------------------------------------------------------------------------------
 
 
-def _phase(method: str | None) -> tuple[Before, After]:
+def _phase(method: str | None) -> tuple[CallHook, ReturnHook]:
     """Hooks around a phase that measures by a method."""
 
-    def before(args: Args, kwargs: Kwargs) -> tuple[Any, Tuning]:
-        tuning = _of(args[0])
+    def on_call(args: Args, kwargs: Kwargs) -> tuple[Any, Tuning]:
+        tuning = _tuning_of(args[0])
         tuning.depth += 1
         return args[0], tuning
 
-    def after(phase: tuple[Any, Tuning], result: Any, error: BaseException | None) -> None:
+    def on_return(phase: tuple[Any, Tuning], result: Any, error: BaseException | None) -> None:
         tuner, tuning = phase
         tuning.depth -= 1
         if tuning.depth:
             return
         # What a phase returns is a launcher, or (of the first) every launcher's time.
-        chosen = result if hasattr(result, "config") else None
-        if chosen is None and error is None and len(tuner.launchers) == 1:
-            chosen = tuner.launchers[0]
-        _tell(tuner, tuning, chosen, method)
+        best_launcher = result if hasattr(result, "config") else None
+        if best_launcher is None and error is None and len(tuner.launchers) == 1:
+            best_launcher = tuner.launchers[0]
+        _write_tuning(tuner, tuning, best_launcher, method)
 
-    return before, after
+    return on_call, on_return
 
 
-def _measured(asked: tuple[Any, Any], measured: Any, error: BaseException | None) -> None:
+def _bench_ended(token: tuple[Any, Any], measured: Any, error: BaseException | None) -> None:
     if error is not None and not isinstance(error, Exception):
         return
-    tuner, launcher = asked
+    tuner, launcher = token
     trial = _trial(tuner, launcher)
     if error is None:
         trial.measured(measured, _reason(tuner, launcher))
@@ -183,7 +183,7 @@ def _reason(tuner: Any, launcher: Any) -> str:
 
 def _trial(tuner: Any, launcher: Any) -> Trial:
     """The trial of a launcher's configuration, with the hash of its binary."""
-    trial = trial_of(_of(tuner).trials, config_of(launcher.config))
+    trial = trial_of(_tuning_of(tuner).trials, config_of(launcher.config))
     trial.hash = unpacked(getattr(launcher, "cache_hash", None)) or trial.hash
     return trial
 
@@ -199,23 +199,25 @@ def _precompiled(tuner: Any, result: Any, error: BaseException | None) -> None:
         return
     for launcher in launchers:
         _trial(tuner, launcher)
-    _tell(tuner, _of(tuner), None, None)
+    _write_tuning(tuner, _tuning_of(tuner), None, None)
 
 
-def _compiled(asked: tuple[Any, Any], result: Any, error: BaseException | None) -> None:
+def _compiled(token: tuple[Any, Any], result: Any, error: BaseException | None) -> None:
     if isinstance(error, Exception):
         # Often in a process that only compiles, and never learns the results of the others.
-        tuner, config = asked
+        tuner, config = token
         dropped(_name(tuner), getattr(tuner, "filename", None), config, error)
 
 
 def configured(config: Any, digest: Any) -> None:
     """Record a configuration with the hash of its binary: Inductor may change it later."""
-    plain = config_of(config)
-    key = (str(digest), repr(plain))
+    config_values = config_of(config)
+    key = (str(digest), repr(config_values))
     if key not in _configured:
         _configured.add(key)
-        emit({"event": "configured", "by": "inductor", "hash": str(digest), "config": plain})
+        emit(
+            {"event": "configured", "by": "inductor", "hash": str(digest), "config": config_values}
+        )
 
 
 def dropped(name: Any, file: Any, config: Any, error: Exception, digest: Any = None) -> None:
@@ -233,14 +235,14 @@ def _name(tuner: Any) -> Any:
 # -- writing --------------------------------------------------------------------------------------
 
 
-def _tell(tuner: Any, tuning: Tuning, chosen: Any, method: str | None) -> None:
+def _write_tuning(tuner: Any, tuning: Tuning, best_launcher: Any, method: str | None) -> None:
     known_facts = sum(1 + (t.times is not None) + (t.reason is not None) for t in tuning.trials)
-    if not tuning.trials or known_facts == tuning.told:
+    if not tuning.trials or known_facts == tuning.written_facts:
         return  # a phase that tried nothing
-    tuning.told = known_facts
+    tuning.written_facts = known_facts
     winner = None
-    if chosen is not None and not emulated():
-        trial = _trial(tuner, chosen)
+    if best_launcher is not None and not emulated():
+        trial = _trial(tuner, best_launcher)
         winner = tuning.trials.index(trial) if trial.reason is None else None
     write(
         "inductor",
@@ -264,7 +266,7 @@ def stopwatch() -> str | None:
 CODE = "torch._inductor.codegen.triton:TritonScheduling"
 CACHE = "torch._inductor.select_algorithm:AlgorithmSelectorCache"
 _selecting_now = threading.local()  # selection: the one under way in this thread
-_asked: weakref.WeakKeyDictionary[Any, tuple[Any, dict[str, Any]]] = per_recording(
+_choice_origins: weakref.WeakKeyDictionary[Any, tuple[Any, dict[str, Any]]] = per_recording(
     weakref.WeakKeyDictionary()
 )
 """What each choice is given, and which node of which graph it is for: torch asks for times when
@@ -290,16 +292,18 @@ MAKERS = {
     "Subgraph": "subgraph",
 }
 """Makers of a choice by the beginning of its class's name."""
-FIRST = ("BLOCK_M", "BLOCK_N", "BLOCK_K", "GROUP_M", "num_warps", "num_stages")
+LEADING_SETTINGS = ("BLOCK_M", "BLOCK_N", "BLOCK_K", "GROUP_M", "num_warps", "num_stages")
 """Settings by which people tell templates apart, before all others."""
 
 
 class Selection:
     """The choices for one operation, as torch gave them, and their results."""
 
-    def __init__(self, name: Any, inputs: Any, choices: list[Any], asked: dict[str, Any]) -> None:
+    def __init__(
+        self, name: Any, inputs: Any, choices: list[Any], graph_node: dict[str, Any]
+    ) -> None:
         self.number = next(numbers)
-        self.asked = asked
+        self.graph_node = graph_node
         self.name, self.inputs = str(name), inputs
         self.choices = choices[:MAX_CHOICES]
         self.key: str | None = None  # torch's own text of the inputs, where they are not known
@@ -325,10 +329,10 @@ def attach_selection(module: Any) -> None:
     private_names.wrap(f"{CACHE}.benchmark_choice", _candidate_begins, _candidate_ends)
 
 
-def _selecting(name: str) -> tuple[Before, After]:
+def _selecting(name: str) -> tuple[CallHook, ReturnHook]:
     """``__call__`` knows the inputs in every version; ``do_autotuning`` may come long after it."""
 
-    def before(args: Args, kwargs: Kwargs) -> tuple[Selection, Selection | None]:
+    def on_call(args: Args, kwargs: Kwargs) -> tuple[Selection, Selection | None]:
         operation = args[1] if len(args) > 1 else kwargs["name"]
         outer: Selection | None = getattr(_selecting_now, "selection", None)
         if outer is not None and outer.name == str(operation):
@@ -338,28 +342,28 @@ def _selecting(name: str) -> tuple[Before, After]:
         _selecting_now.selection = selection
         return selection, outer
 
-    def after(
+    def on_return(
         token: tuple[Selection, Selection | None], result: Any, error: BaseException | None
     ) -> None:
         selection, _selecting_now.selection = token
         if name == "do_autotuning" and isinstance(result, dict):
             selection.timings.update(result)
-        told_later = name == "__call__" and not selection.timings
-        if selection is not _selecting_now.selection and not told_later:
-            _tell_selection(selection)
+        written_later = name == "__call__" and not selection.timings
+        if selection is not _selecting_now.selection and not written_later:
+            _write_selection(selection)
 
-    return before, after
+    return on_call, on_return
 
 
-def _begin(name: str, operation: Any, args: Any, given: Any) -> Selection:
-    given = {**dict(zip(PARAMETERS[name], args, strict=False)), **given}
-    choices, inputs = _listed(given.get("choices")), given.get("input_nodes", ())
-    known = None if name == "__call__" or not choices else _asked.get(choices[0])
-    asked = _node() if known is None else known[1]
-    selection = Selection(operation, inputs, choices, asked)
+def _begin(name: str, operation: Any, args: Any, bound: Any) -> Selection:
+    bound = {**dict(zip(PARAMETERS[name], args, strict=False)), **bound}
+    choices, inputs = _listed(bound.get("choices")), bound.get("input_nodes", ())
+    origin = None if name == "__call__" or not choices else _choice_origins.get(choices[0])
+    graph_node = _node() if origin is None else origin[1]
+    selection = Selection(operation, inputs, choices, graph_node)
     for choice in selection.choices:
         _watch(type(choice))
-        _asked[choice] = inputs, asked
+        _choice_origins[choice] = inputs, graph_node
     return selection
 
 
@@ -389,47 +393,47 @@ def _watch(owner: type) -> None:
 
 def _choice(args: Args, kwargs: Kwargs) -> Any:
     """The choice that a method is called for, which may come after its class."""
-    given = [arg for arg in args[:2] if not isinstance(arg, type)]
-    return given[0] if given else kwargs["choice"]
+    candidates = [arg for arg in args[:2] if not isinstance(arg, type)]
+    return candidates[0] if candidates else kwargs["choice"]
 
 
 def _candidate_begins(args: Args, kwargs: Kwargs) -> None:
     """Have launches of a library's kernels be this candidate's: several may launch one kernel."""
     choice = _choice(args, kwargs)
     if maker(choice) != "Triton":
-        subjects.compare_candidate(_candidates.setdefault(choice, next(candidate_numbers)))
+        call_counts.compare_candidate(_candidates.setdefault(choice, next(candidate_numbers)))
 
 
 def _candidate_ends(token: None, result: Any, error: BaseException | None) -> None:
-    subjects.compare_candidate(0)
+    call_counts.compare_candidate(0)
 
 
-def _fails(how: str) -> After:
+def _fails(how: str) -> ReturnHook:
     """Return a hook that notes the first failure of a choice, compiling or measuring."""
 
-    def after(choice: Any, result: Any, error: BaseException | None) -> None:
+    def on_return(choice: Any, result: Any, error: BaseException | None) -> None:
         if isinstance(error, Exception):
             _reasons.setdefault(choice, f"{how}: {first_line(error)}")
 
-    return after
+    return on_return
 
 
 def _before_lookup(args: Args, kwargs: Kwargs) -> Any:
     """Have the time of torch's own measuring taken; None where it only asks its table."""
-    given = dict(zip(("self", "choices", "op", "inputs", "benchmark"), args, strict=False))
-    given.update(kwargs)
-    benchmark = given["benchmark"]
+    bound = dict(zip(("self", "choices", "op", "inputs", "benchmark"), args, strict=False))
+    bound.update(kwargs)
+    benchmark = bound["benchmark"]
     if benchmark is None:
         return None
     selection = getattr(_selecting_now, "selection", None)
     alone = selection is None
     if selection is None:
         # Until torch 2.8 what is chosen while graphs are scheduled comes here at once.
-        choices = _listed(given["choices"])
-        known = _asked.get(choices[0]) if choices else None
-        inputs, asked = ((), {}) if known is None else known
-        selection = Selection(given["op"], inputs, choices, asked)
-        selection.key = str(given["inputs"])[:1000] if known is None else None
+        choices = _listed(bound["choices"])
+        origin = _choice_origins.get(choices[0]) if choices else None
+        inputs, graph_node = ((), {}) if origin is None else origin
+        selection = Selection(bound["op"], inputs, choices, graph_node)
+        selection.key = str(bound["inputs"])[:1000] if origin is None else None
 
     def took(began: float, result: Any, error: BaseException | None) -> None:
         selection.measured = True
@@ -440,7 +444,7 @@ def _before_lookup(args: Args, kwargs: Kwargs) -> Any:
         args = (*args[:4], timed, *args[5:])
     else:
         kwargs = {**kwargs, "benchmark": timed}
-    return Changed(args, kwargs, (selection, alone))
+    return ReplaceArguments(args, kwargs, (selection, alone))
 
 
 def _looked_up(
@@ -452,19 +456,19 @@ def _looked_up(
     if isinstance(timings, dict):
         selection.timings.update(timings)
     if alone:
-        _tell_selection(selection)
+        _write_selection(selection)
 
 
 # -- writing --------------------------------------------------------------------------------------
 
 
-def _tell_selection(selection: Selection) -> None:
+def _write_selection(selection: Selection) -> None:
     if len(selection.choices) < 2:
         return
     configurations = []
     times = [_milliseconds(selection.timings.get(choice)) for choice in selection.choices]
     finite = [(time, index) for index, time in enumerate(times) if time is not None]
-    for index, (choice, known) in enumerate(zip(selection.choices, times, strict=True)):
+    for index, (choice, time_ms) in enumerate(zip(selection.choices, times, strict=True)):
         writer = getattr(choice, "make_kernel_render", None)
         if callable(writer):
             _writers[writer] = selection.number, index
@@ -476,8 +480,8 @@ def _tell_selection(selection: Selection) -> None:
                 "file": getattr(getattr(choice, "bmreq", None), "module_path", None),
                 "maker": maker(choice),
                 "candidate": _candidates.get(choice),
-                "times_ms": None if known is None else [known],
-                "reason": _no_time(selection, choice) if known is None else None,
+                "times_ms": None if time_ms is None else [time_ms],
+                "reason": _no_time(selection, choice) if time_ms is None else None,
             }
         )
     layouts = [_layout(node) for node in selection.inputs]
@@ -491,7 +495,7 @@ def _tell_selection(selection: Selection) -> None:
         "inductor",
         f"{selection.name}({sizes})",
         configurations,
-        **selection.asked,
+        **selection.graph_node,
         tuning=selection.number,
         operation=selection.name,
         key=key if selection.key is None else {"inputs": selection.key},
@@ -512,8 +516,8 @@ def attach_code(module: Any) -> None:
             _fusion(result[1], nodes)
 
     def before_benchmark(args: Args, kwargs: Kwargs) -> str | None:
-        given = args[1] if len(args) > 1 else kwargs["module"]
-        return _fusion(given, getattr(_selecting_now, "nodes", None))
+        compiled_module = args[1] if len(args) > 1 else kwargs["module"]
+        return _fusion(compiled_module, getattr(_selecting_now, "nodes", None))
 
     def benchmarked(path: str | None, result: Any, error: BaseException | None) -> None:
         if path is not None and isinstance(result, tuple) and result:
@@ -530,9 +534,9 @@ def attach_code(module: Any) -> None:
 
 
 def _written(nodes: Any, name: Any, error: BaseException | None) -> None:
-    chosen = _choice_of(nodes) if _writers and error is None else None
-    if chosen is not None:
-        tuning, index = chosen
+    choice = _choice_of(nodes) if _writers and error is None else None
+    if choice is not None:
+        tuning, index = choice
         emit({"event": "written", "tuning": tuning, "configuration": index, "kernel": str(name)})
 
 
@@ -549,8 +553,8 @@ def _choice_of(nodes: Any) -> tuple[int, int] | None:
 
 
 def _milliseconds(measured: Any) -> float | None:
-    known = isinstance(measured, int | float) and math.isfinite(measured) and not emulated()
-    return float(measured) if known else None
+    is_valid = isinstance(measured, int | float) and math.isfinite(measured) and not emulated()
+    return float(measured) if is_valid else None
 
 
 def _fusion(module: Any, nodes: Any) -> str | None:
@@ -562,8 +566,10 @@ def _fusion(module: Any, nodes: Any) -> str | None:
         return path
     names: dict[str, None] = {}
     for node in _listed(nodes):
-        own = inductor_graphs.origins_of(getattr(node, "node", None))
-        names.update(dict.fromkeys([own["result"]] if own["result"] else own["origins"]))
+        origins = inductor_graphs.origins_of(getattr(node, "node", None))
+        names.update(
+            dict.fromkeys([origins["result"]] if origins["result"] else origins["origins"])
+        )
     tuning, configuration = _choice_of(nodes) or (None, None)
     emit(
         {
@@ -605,7 +611,7 @@ def settings(choice: Any) -> dict[str, Any]:
         with suppress(ValueError, SyntaxError):
             value = ast.literal_eval(text.strip())
             out[key] = value if isinstance(value, bool | int | float | str) else text.strip()
-    first = [name for name in ("choice", *FIRST) if name in out]
+    first = [name for name in ("choice", *LEADING_SETTINGS) if name in out]
     return {name: out[name] for name in dict.fromkeys((*first, *out))}
 
 

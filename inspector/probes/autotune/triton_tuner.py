@@ -16,9 +16,9 @@ from types import FunctionType
 from typing import Any
 
 from .. import private_names
-from ..calls import subjects
+from ..calls import call_counts
 from ..hooks import Args, Kwargs, argument, arguments, during, observed, succeeded
-from ..writer import emit, plain
+from ..writer import emit, json_value
 
 now = threading.local()  # trial: the configuration that is measured in this thread
 numbers = itertools.count()  # of tunings, unique in this process
@@ -44,9 +44,9 @@ class Trial:
         """Note the milliseconds that the tuner was told; infinite ones mark a failure."""
         several = times if isinstance(times, list | tuple) else [times]
         infinite = bool(several) and all(t == float("inf") for t in several)
-        known = [float(t) for t in several if isinstance(t, int | float) and math.isfinite(t)]
-        complete = bool(known) and len(known) == len(several) and not emulated()
-        self.times, self.reason = known if complete else None, failed if infinite else None
+        finite = [float(t) for t in several if isinstance(t, int | float) and math.isfinite(t)]
+        complete = bool(finite) and len(finite) == len(several) and not emulated()
+        self.times, self.reason = finite if complete else None, failed if infinite else None
 
 
 def trial_of(trials: list[Trial], config: dict[str, Any]) -> Trial:
@@ -58,11 +58,11 @@ def trial_of(trials: list[Trial], config: dict[str, Any]) -> Trial:
     return trials[-1]
 
 
-def write(by: str, name: Any, configurations: list[dict[str, Any]], **more: Any) -> None:
-    """Write the event of a tuning; ``more``: facts in the place of those that are unknown."""
+def write(compiler: str, name: Any, configurations: list[dict[str, Any]], **fields: Any) -> None:
+    """Write the event of a tuning; ``fields``: facts in the place of those that are unknown."""
     event = {
         "event": "autotune",
-        "by": by,
+        "by": compiler,
         "name": name,
         "file": None,
         "key": None,
@@ -73,7 +73,7 @@ def write(by: str, name: Any, configurations: list[dict[str, Any]], **more: Any)
         "configurations": configurations,
         "winner": None,
     }
-    emit(event | more)
+    emit(event | fields)
 
 
 def emulated() -> bool:
@@ -86,7 +86,7 @@ def config_of(config: Any) -> dict[str, Any]:
     # num_consumer_groups and the like are 0 where they are not used.
     names = ("num_warps", "num_stages", "num_ctas", "maxnreg", "ir_override")
     settings = {**config.kwargs, **{name: getattr(config, name, None) for name in names}}
-    return {str(k): plain(v) for k, v in settings.items() if v is not None}
+    return {str(k): json_value(v) for k, v in settings.items() if v is not None}
 
 
 def first_line(error: BaseException) -> str:
@@ -131,9 +131,9 @@ class Tuning:
 
     def __init__(self, owner: Any, kwargs: dict[str, Any], remaining: Any) -> None:
         self.owner = owner
-        self.known = _keys(owner)
+        self.keys_before = _keys(owner)
         self.timings = getattr(owner, "configs_timings", None)
-        self.named = _named(owner, kwargs)
+        self.key_values = _key_arguments(owner, kwargs)
         self.trials: list[Trial] = []
         self.tried = False
         if not isinstance(remaining, Collection):
@@ -143,10 +143,12 @@ class Tuning:
             pruner = "early_config_prune"
         elif owner.early_config_prune:
             pruner = f"early_config_prune, or {pruner}"
-        kept = [config_of(config) for config in remaining]
+        remaining_configs = [config_of(config) for config in remaining]
         for config in map(config_of, owner.configs):
-            self.trials.append(Trial(config, None if config in kept else f"pruned: {pruner}"))
-        for config in kept:
+            self.trials.append(
+                Trial(config, None if config in remaining_configs else f"pruned: {pruner}")
+            )
+        for config in remaining_configs:
             trial_of(self.trials, config)
 
 
@@ -155,15 +157,15 @@ def attach(module: Any) -> None:
     tuner = private_names.get(TUNER)
     if tuner is None:
         return
-    tuner.__init__ = observed(tuner.__init__, argument(0), _made)
-    asked = arguments("self", "kwargs")
-    private_names.wrap(f"{TUNER}.prune_configs", asked, succeeded(_pruned))
+    tuner.__init__ = observed(tuner.__init__, argument(0), _tuner_created)
+    call_arguments = arguments("self", "kwargs")
+    private_names.wrap(f"{TUNER}.prune_configs", call_arguments, succeeded(_pruned))
     private_names.wrap(f"{TUNER}._bench", _before_trying, _tried)
     private_names.wrap(f"{TUNER}.run", argument(0), _ran)
     private_names.wrap(f"{TUNER}.warmup", *during(_now, "warming", lambda args, kwargs: True))
 
 
-def _made(owner: Any, result: Any, error: BaseException | None) -> None:
+def _tuner_created(owner: Any, result: Any, error: BaseException | None) -> None:
     """A tuner of a library's own may run in its own way, and never call Triton's ``run``."""
     for tuner in type(owner).__mro__:
         run = vars(tuner).get("run")
@@ -188,8 +190,8 @@ def _ran(owner: Any, kernel: Any, error: BaseException | None) -> None:
     tuning = stack.pop()
     while stack and stack[-1].owner is owner:
         stack.pop()  # the program itself called prune_configs
-    if tuning.tried or len(_keys(owner)) > len(tuning.known):
-        _tell(tuning, kernel)
+    if tuning.tried or len(_keys(owner)) > len(tuning.keys_before):
+        _write_tuning(tuning, kernel)
 
 
 # -- pruning --------------------------------------------------------------------------------------
@@ -238,33 +240,37 @@ def _tried(trying: Trying | None, measured: Any, error: BaseException | None) ->
 
 def _benchmarked() -> dict[str, int]:
     """Launches by tuners so far, by the hash of what was launched."""
-    known = list(subjects._all.items())
-    return {of: subject.benchmarks[0] for (kind, of), subject in known if kind == "triton"}
+    call_targets = list(call_counts._targets.items())
+    return {
+        digest: target.benchmarks.count
+        for (kind, digest), target in call_targets
+        if kind == "triton"
+    }
 
 
 def _binary(owner: Any, trial: Trial, launched: dict[str, int]) -> str | None:
     """The hash of the trial's binary; None if it is not certain which one that is."""
     binaries = {
-        digest: subjects._all["triton", digest].name
+        digest: call_counts._targets["triton", digest].name
         for digest, count in _benchmarked().items()
         if count > launched.get(digest, 0)
     } or trial.compiled
     if len(binaries) > 1:  # a hook of the program's may launch kernels, too
-        own = owner.base_fn.__name__
-        binaries = {digest: name for digest, name in binaries.items() if name == own}
+        kernel_name = owner.base_fn.__name__
+        binaries = {digest: name for digest, name in binaries.items() if name == kernel_name}
     return next(iter(binaries)) if len(binaries) == 1 else None
 
 
 # -- writing --------------------------------------------------------------------------------------
 
 
-def _tell(tuning: Tuning, kernel: Any) -> None:
+def _write_tuning(tuning: Tuning, kernel: Any) -> None:
     owner = tuning.owner
-    added = [k for k in owner.cache if k not in tuning.known] if _keys(owner) else []
-    chosen = owner.cache[added[-1]] if added else None
+    added = [k for k in owner.cache if k not in tuning.keys_before] if _keys(owner) else []
+    winning_config = owner.cache[added[-1]] if added else None
     if not added and kernel is not None and not hasattr(owner.cache, "keys"):
-        chosen = getattr(owner, "best_config", None)
-    best = None if chosen is None else config_of(chosen)
+        winning_config = getattr(owner, "best_config", None)
+    best = None if winning_config is None else config_of(winning_config)
     timings = getattr(owner, "configs_timings", None)
     measured = timings is not tuning.timings
     from_cache = bool(added) and measured and not tuning.tried
@@ -293,21 +299,21 @@ def _tell(tuning: Tuning, kernel: Any) -> None:
     )
 
 
-def _named(owner: Any, kwargs: dict[str, Any]) -> list[tuple[str, Any]]:
+def _key_arguments(owner: Any, kwargs: dict[str, Any]) -> list[tuple[str, Any]]:
     """The values that a tuner's key is made of, by the argument's name; no argument is kept."""
     arguments = {**dict(owner.nargs or {}), **kwargs}
     arguments = {k: v for k, v in arguments.items() if k in owner.arg_names}
-    named = [(str(k), plain(arguments[k])) for k in owner.keys if k in arguments]
+    named = [(str(k), json_value(arguments[k])) for k in owner.keys if k in arguments]
     return named + [(str(k), str(v.dtype)) for k, v in arguments.items() if hasattr(v, "dtype")]
 
 
 def _key(tuning: Tuning, key: Any) -> Any:
     """The key's values by argument name; Triton's bare values if the names do not fit."""
-    named = dict(tuning.named)
-    fits = len(named) == len(tuning.named)
+    named = dict(tuning.key_values)
+    fits = len(named) == len(tuning.key_values)
     if fits and (key is None or (isinstance(key, tuple) and len(key) == len(named))):
         return named
-    return None if key is None else plain(list(key) if isinstance(key, tuple) else [key])
+    return None if key is None else json_value(list(key) if isinstance(key, tuple) else [key])
 
 
 def _stopwatch(owner: Any) -> str | None:

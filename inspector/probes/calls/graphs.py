@@ -6,12 +6,12 @@ from typing import Any
 
 from .. import private_names
 from ..driver import marks
-from ..hooks import observed
+from ..hooks import CallCounter, observed
 from ..writer import problem
-from . import subjects
-from .subjects import Traced, sign
+from . import call_counts
+from .call_counts import CompilerTracing, sign
 
-Token = tuple[subjects.Subject, subjects.Entry | None] | None
+Token = tuple[call_counts.CallTarget, CallCounter | None] | None
 
 # A library of more bytes is known by its size alone.
 MAX_HASHED_BYTES = 64 << 20
@@ -21,16 +21,16 @@ FUNCTIONS = ("builtin_function_or_method", "instancemethod", "nb_func", "pybind1
 
 
 def _find(
-    subject: subjects.Subject, key: Any, args: Any, kwargs: dict[str, Any]
-) -> subjects.Entry | None:
-    """The call's entry, described before its arguments change; None if a compiler is calling."""
-    entry = subject.known(key)
-    if entry is not None or subjects.is_tuning():
-        return entry
+    target: call_counts.CallTarget, key: Any, args: Any, kwargs: dict[str, Any]
+) -> CallCounter | None:
+    """The call's counter, described before its arguments change; None if a compiler is calling."""
+    counter = target.lookup(key)
+    if counter is not None or call_counts.is_tuning():
+        return counter
     try:
         named = [(f"arg{n}", value) for n, value in enumerate(args)] + list(kwargs.items())
-        return subject.entry(key, [(name, None, value) for name, value in named])
-    except Traced:
+        return target.add_call(key, [(name, None, value) for name, value in named])
+    except CompilerTracing:
         return None
 
 
@@ -38,34 +38,34 @@ def _ended(token: Token, result: Any, error: BaseException | None) -> None:
     """Count a call that did not raise, and record one that did."""
     if token is None:
         return
-    subject, entry = token
-    if entry is None:
+    target, counter = token
+    if counter is None:
         return  # a compiler's call
     if error is None:
-        subjects.add(subject, entry)
+        call_counts.add(target, counter)
     else:
-        subject.failed(entry, error)
+        target.failed(counter, error)
 
 
 def attach_graphs(module: Any) -> None:
     """``torch._inductor.output_code``: a compiled graph is an object that is called."""
 
-    def before(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Token:
+    def on_call(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Token:
         return _graph_begins(args[0], args[1] if len(args) > 1 else kwargs["inputs"])
 
     graph = "torch._inductor.output_code:CompiledFxGraph.__call__"
-    private_names.wrap(graph, before, _ended)
+    private_names.wrap(graph, on_call, _ended)
 
 
 class _Graph:
     """A compiled graph that was called in this recording, and where its calls have their sizes."""
 
-    __slots__ = ("epoch", "path", "sizes", "subject")
+    __slots__ = ("epoch", "path", "sizes", "target")
 
     def __init__(self, path: str, inputs: Any) -> None:
         self.path = path
-        self.epoch = subjects.epoch
-        self.subject = subjects.subject("graph", "", path, {})
+        self.epoch = call_counts.epoch
+        self.target = call_counts.call_target("graph", "", path, {})
         self.sizes = [n for n, value in enumerate(inputs) if isinstance(value, int)]
 
 
@@ -75,7 +75,7 @@ _graphs: dict[str, _Graph] = {}  # by torch's key
 def _graph_begins(compiled: Any, inputs: Any) -> Token:
     key: Any = getattr(compiled, "cache_key", None)
     graph = _graphs.get(key)
-    if graph is None or graph.epoch != subjects.epoch:
+    if graph is None or graph.epoch != call_counts.epoch:
         path = _path(key)
         if not path:
             return None
@@ -83,7 +83,7 @@ def _graph_begins(compiled: Any, inputs: Any) -> Token:
     marks.graph_called(key, graph.path)
     # By its sizes alone, once enough calls were described.
     sizes = tuple([inputs[n] for n in graph.sizes if isinstance(inputs[n], int)])
-    return graph.subject, _find(graph.subject, sizes, inputs, {})
+    return graph.target, _find(graph.target, sizes, inputs, {})
 
 
 def _path(key: Any) -> str:
@@ -105,7 +105,7 @@ def attach_benchmarks(module: Any) -> None:
         if isinstance(owner, type) and owner.__module__ == module.__name__:
             for name in ("benchmark_gpu", "benchmark_gpu_with_cuda_graph", "benchmark_many_gpu"):
                 if callable(original := vars(owner).get(name)):
-                    setattr(owner, name, subjects.comparing(original))
+                    setattr(owner, name, call_counts.comparing(original))
 
 
 EMULATED: list[Callable[[Any], Any]] = []
@@ -143,13 +143,13 @@ def library(path: str) -> dict[str, Any]:
 
 
 def counted_function(name: str, function: Callable[..., Any], facts: dict[str, Any]) -> Any:
-    def before(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Token:
-        subject = subjects.subject("extension", name, name, facts)
-        return subject, _find(subject, sign((*args, *kwargs.items())), args, kwargs)
+    def on_call(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Token:
+        target = call_counts.call_target("extension", name, name, facts)
+        return target, _find(target, sign((*args, *kwargs.items())), args, kwargs)
 
     for emulated in EMULATED:
         function = emulated(function)
-    call = observed(function, before, _ended, "counting calls of extensions")
+    call = observed(function, on_call, _ended, "counting calls of extensions")
     # Dynamo would trace this function, and cannot trace the one that it replaces.
     vars(call)["_torchdynamo_disable"] = True
     return call
@@ -159,8 +159,8 @@ def _launching(args: Any, kwargs: dict[str, Any]) -> Token:
     call = args[0]
     facts = {"block": list(call.block), "shared_bytes": call.shared, "symbol": call.name}
     identity = f"{call.name} {facts['block']} {call.shared}"
-    subject = subjects.subject("cuda", call.name, identity, facts)
-    return subject, subject.known(call.grid) or subject.entry(call.grid, (), call.grid)
+    target = call_counts.call_target("cuda", call.name, identity, facts)
+    return target, target.lookup(call.grid) or target.add_call(call.grid, (), call.grid)
 
 
 def counted_launch(launch: Callable[[Any], Any]) -> Any:

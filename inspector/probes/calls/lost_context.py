@@ -37,8 +37,8 @@ MAX_CANDIDATES = 16
 MAX_CAUSES = 8
 """Exceptions of a chain that are looked at."""
 
-pending: deque[list[int]] = deque(maxlen=RECENT_LAUNCHES)
-"""Entries of ``subjects``, one for each launch that is not known to have ended, the last ones."""
+pending: deque[hooks.CallCounter] = deque(maxlen=RECENT_LAUNCHES)
+"""Counters of calls, one for each launch that is not known to have ended, the last ones."""
 _reported: list[str] = []
 
 
@@ -48,7 +48,7 @@ def begin() -> None:
     _reported.clear()
 
 
-def lost_by(error: BaseException | None) -> str | None:
+def context_error(error: BaseException | None) -> str | None:
     """CUDA's message on a lost context, in an exception or what caused it; None if it has none."""
     for _ in range(MAX_CAUSES):
         if error is None:
@@ -60,9 +60,9 @@ def lost_by(error: BaseException | None) -> str | None:
     return None
 
 
-def told_by_launch(error: BaseException) -> bool:
+def note_launch_error(error: BaseException) -> bool:
     """Note what a launch raised; whether that is the fault of an earlier launch."""
-    message = None if _raises_at_once() else lost_by(error)
+    message = None if _raises_at_once() else context_error(error)
     if message is None:
         return False
     _report(message)
@@ -74,7 +74,7 @@ def look() -> None:
     """Report a context that is lost when the process or the recording ends."""
     if not pending or _reported or _raises_at_once():
         return
-    message = lost_by(getattr(sys, "last_value", None)) or _asked()
+    message = context_error(getattr(sys, "last_value", None)) or _query_context()
     if message is not None:
         _report(message)
 
@@ -82,12 +82,14 @@ def look() -> None:
 def attach(torch: Any) -> None:
     """Forget launches that a synchronisation of the device has seen the end of."""
     if torch.version.cuda is not None and not _raises_at_once():
-        private_names.wrap("torch._C:_cuda_synchronize", lambda args, kwargs: len(pending), _waited)
+        private_names.wrap(
+            "torch._C:_cuda_synchronize", lambda args, kwargs: len(pending), _synchronized
+        )
 
 
-def _waited(count: int, result: Any, error: BaseException | None) -> None:
+def _synchronized(count: int, result: Any, error: BaseException | None) -> None:
     if error is not None:
-        message = lost_by(error)
+        message = context_error(error)
         if message is not None:
             _report(message)
     elif sys.modules["torch"].cuda.device_count() == 1:
@@ -99,7 +101,7 @@ def _raises_at_once() -> bool:
     return bool(os.environ.get("PTXVIEW_TARGET")) or os.environ.get("CUDA_LAUNCH_BLOCKING") == "1"
 
 
-def _asked() -> str | None:
+def _query_context() -> str | None:
     """What CUDA says of the current stream, without waiting for it."""
     cuda: Any = getattr(sys.modules.get("torch"), "cuda", None)
     if cuda is None or not cuda.is_initialized() or cuda.is_current_stream_capturing():
@@ -107,7 +109,7 @@ def _asked() -> str | None:
     try:
         cuda.current_stream().query()
     except Exception as error:
-        return lost_by(error)
+        return context_error(error)
     return None
 
 
@@ -116,7 +118,7 @@ def _report(message: str) -> None:
     if _reported:
         return
     _reported.append(message)
-    numbers = dict.fromkeys(entry[2] for entry in reversed(pending) if entry[2] >= 0)
+    numbers = dict.fromkeys(c.number for c in reversed(pending) if c.number >= 0)
     lost = {
         "error": message,
         "launches": len(pending),

@@ -35,7 +35,7 @@ def shared_memory(tensors: list[tuple[dict[str, Any], Any]]) -> list[Pair]:
     """Return the pairs of a call's described tensors that share memory, in order of address."""
     if len(tensors) < 2:
         return []
-    spans = [span for span in (_span(*each) for each in tensors) if span is not None]
+    spans = [span for span in (_span(*described) for described in tensors) if span is not None]
     spans.sort(key=lambda span: span.start)
     pairs: list[Pair] = []
     for index, span in enumerate(spans):
@@ -79,10 +79,10 @@ def _reaches(terms: list[Term], low: int, high: int, budget: list[int]) -> bool:
     if not terms:
         return low <= 0 <= high
     (stride, first, last), *smaller = terms
-    below = sum(step * least for step, least, _ in smaller)
-    above = sum(step * most for step, _, most in smaller)
-    lowest = max(first, -((above - low) // stride))
-    highest = min(last, (high - below) // stride)
+    min_sum = sum(step * low_factor for step, low_factor, _ in smaller)
+    max_sum = sum(step * high_factor for step, _, high_factor in smaller)
+    lowest = max(first, -((max_sum - low) // stride))
+    highest = min(last, (high - min_sum) // stride)
     for factor in range(lowest, highest + 1):
         if budget[0] <= 0:
             return False

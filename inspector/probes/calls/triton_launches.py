@@ -12,18 +12,18 @@ from operator import itemgetter
 from typing import Any
 
 from .. import hooks, private_names
-from ..hooks import guarded
-from . import lost_context, subjects
-from .subjects import Entry, Item, Subject
+from ..hooks import CallCounter, guarded
+from . import call_counts, lost_context
+from .call_counts import Argument, CallTarget
 
 ABSENT = object()
-Token = tuple[Subject, Entry, tuple[Any, ...]]
+Token = tuple[CallTarget, CallCounter, tuple[Any, ...]]
 """What a launch counts for, and its arguments."""
 Parameters = list[tuple[str, Any, Any]]
 """Name, type, and the value of one that was compiled in, else ABSENT."""
 
 
-def items(parameters: Parameters, values: tuple[Any, ...]) -> Iterator[Item]:
+def items(parameters: Parameters, values: tuple[Any, ...]) -> Iterator[Argument]:
     """Parameters with their values; those that were compiled in and not passed have their own."""
     if len(values) == len(parameters):
         for (name, kind, _), value in zip(parameters, values, strict=True):
@@ -35,68 +35,70 @@ def items(parameters: Parameters, values: tuple[Any, ...]) -> Iterator[Item]:
         return
     remaining = iter(values)
     for name, kind, value in parameters:
-        own = None if value is ABSENT else value
-        yield name, kind, own if kind == "constexpr" else next(remaining)
+        constant = None if value is ABSENT else value
+        yield name, kind, constant if kind == "constexpr" else next(remaining)
 
 
-class Counter:
+class LaunchCounter:
     """Counts the launches of one launcher.
 
     Args:
-        record: Records the kernel where this recording lacks it, and returns its subject.
+        record: Records the kernel where this recording lacks it, and returns its call target.
         leading: Number of arguments before the kernel's own; the first three are the grid.
     """
 
-    def __init__(self, record: Callable[[], Subject], leading: int, parameters: Parameters) -> None:
+    def __init__(
+        self, record: Callable[[], CallTarget], leading: int, parameters: Parameters
+    ) -> None:
         self.record, self.leading, self.parameters = record, leading, parameters
         self._epoch = -1
         # What picks the grid and the scalars out of a launch's arguments, which are so many.
         self._key: Callable[[Any], Any] = itemgetter(0, 1, 2)
         self._arity = 0
-        self.known = hooks.NOTHING_KNOWN
-        self.counted = lost_context.pending.append
+        self.lookup = hooks.EMPTY_LOOKUP
+        self.note_pending = lost_context.pending.append
 
-    def before(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Token:
-        """The entry that a launch with these arguments counts for once it has succeeded."""
-        if self._epoch != subjects.epoch:
-            self.subject = self.record()
-            self._epoch = subjects.epoch
-        subject = self.subject
-        if subjects.is_tuning():
-            return subject, subject.benchmarks, args
+    def on_launch(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Token:
+        """The counter of a launch with these arguments, which counts it once it has succeeded."""
+        if self._epoch != call_counts.epoch:
+            self.target = self.record()
+            self._epoch = call_counts.epoch
+        target = self.target
+        if call_counts.is_tuning():
+            return target, target.benchmarks, args
         if len(args) != self._arity:
-            self._look_at(len(args))
-        self.known = self._arity, self._key, subject.quick
+            self._select_scalars(len(args))
+        self.lookup = self._arity, self._key, target.quick
         key = self._key(args)
-        entry = subject.known(key) or subject.entry(key, *self._described(args))
-        return subject, entry, args
+        counter = target.lookup(key) or target.add_call(key, *self._described(args))
+        return target, counter, args
 
-    def after(self, token: Token, result: Any, error: BaseException | None) -> None:
+    def on_return(self, token: Token, result: Any, error: BaseException | None) -> None:
         """Count a launch that did not raise, and record one that did."""
-        subject, entry, args = token
+        target, counter, args = token
         if error is None:
-            self.counted(entry)
-            subjects.add(subject, entry)
-        elif entry is not subject.benchmarks:
+            self.note_pending(counter)
+            call_counts.add(target, counter)
+        elif counter is not target.benchmarks:
             self.failed(args, error)
 
     def failed(self, args: tuple[Any, ...], error: BaseException) -> None:
         """Record a launch that raised, by its own arguments."""
-        if not isinstance(error, Exception) or lost_context.told_by_launch(error):
+        if not isinstance(error, Exception) or lost_context.note_launch_error(error):
             return
-        entry = self.subject.entry_of_failed(*self._described(args))
-        if entry is not None:
-            self.subject.failed(entry, error)
+        counter = self.target.add_failed_call(*self._described(args))
+        if counter is not None:
+            self.target.failed(counter, error)
 
-    def grown(self, entry: Entry) -> None:
+    def flush_count(self, counter: CallCounter) -> None:
         """Write a count that is due."""
-        subjects.grown(self.subject, entry)
+        call_counts.flush_count(self.target, counter)
 
-    def _described(self, args: tuple[Any, ...]) -> tuple[Iterator[Item], tuple[int, ...]]:
+    def _described(self, args: tuple[Any, ...]) -> tuple[Iterator[Argument], tuple[int, ...]]:
         """A launch's own arguments, and its grid."""
         return items(self.parameters, args[self.leading :]), tuple(map(int, args[:3]))
 
-    def _look_at(self, arity: int) -> None:
+    def _select_scalars(self, arity: int) -> None:
         """Find the scalars in launches with that many arguments: in all, or in those passed on."""
         kinds = [kind for _, kind, _ in self.parameters]
         passed = [kind for kind in kinds if kind != "constexpr"]
@@ -121,8 +123,8 @@ class LaunchProxy(functools.partial[Any]):
         return getattr(self.func.__wrapped__, name)  # type: ignore[attr-defined]
 
     @property
-    def _ptxview(self) -> Counter:
-        counter: Counter = self.func._ptxview  # type: ignore[attr-defined]
+    def _ptxview(self) -> LaunchCounter:
+        counter: LaunchCounter = self.func._ptxview  # type: ignore[attr-defined]
         return counter
 
     def __reduce_ex__(self, protocol: Any) -> Any:
@@ -130,22 +132,24 @@ class LaunchProxy(functools.partial[Any]):
         return operator.getitem, ((self.func.__wrapped__,), 0)  # type: ignore[attr-defined]
 
 
-def counter_of(launcher: Any) -> Counter | None:
-    """The ``Counter`` of a launcher's launches; None if the launcher is not wrapped."""
+def counter_of(launcher: Any) -> LaunchCounter | None:
+    """The ``LaunchCounter`` of a launcher's launches; None if the launcher is not wrapped."""
     counter = getattr(launcher, "_ptxview", None)
-    return counter if isinstance(counter, Counter) else None
+    return counter if isinstance(counter, LaunchCounter) else None
 
 
-def counted_function(launcher: Any, counter: Counter) -> Any:
+def counted_function(launcher: Any, counter: LaunchCounter) -> Any:
     """A function that counts the launches of ``launcher``, with its ``__self__`` alone."""
-    made = hooks.observed_often(launcher, counter, subjects.tuning_depths, "counting launches")
-    made._ptxview = counter
+    wrapper = hooks.observed_often(
+        launcher, counter, call_counts.tuning_depths, "counting launches"
+    )
+    wrapper._ptxview = counter
     if hasattr(launcher, "__self__"):
-        made.__self__ = launcher.__self__  # Inductor takes its kernel from there
-    return made
+        wrapper.__self__ = launcher.__self__  # Inductor takes its kernel from there
+    return wrapper
 
 
-def counted(launcher: Any, counter: Counter) -> Any:
+def counted(launcher: Any, counter: LaunchCounter) -> Any:
     """An object that counts the launches of ``launcher`` and has all attributes of the launcher."""
     return LaunchProxy(counted_function(launcher, counter))
 
@@ -182,10 +186,10 @@ def parameters_of(source: Any) -> Parameters:
     return parameters(names, signature, dict(constants), getattr(written, "constexprs", ()))
 
 
-def by_name(names: list[str], given: dict[Any, Any]) -> dict[str, Any]:
-    """Values of arguments by name; ``given`` has them by name, position or path of positions."""
+def by_name(names: list[str], values: dict[Any, Any]) -> dict[str, Any]:
+    """Values of arguments by name; ``values`` has them by name, position or path of positions."""
     out = {}
-    for key, value in given.items():
+    for key, value in values.items():
         first, *path = key if isinstance(key, tuple) else (key,)
         if isinstance(first, int) and first < len(names):
             out[names[first] + "".join(f"[{i}]" for i in path)] = value
@@ -210,8 +214,8 @@ def watch(kernel: Any, record: Callable[[], object]) -> None:
     warp = getattr(metadata, "warp_size", None) or getattr(metadata.target, "warp_size", 32)
     threads = int(metadata.num_warps) * int(warp or 32)
     digest, name, shared = kernel.hash, metadata.name, metadata.shared
-    subject = _recording(record, digest, name, threads, shared)
-    space[slot] = counted(inner, Counter(subject, LEADING, parameters_of(kernel.src)))
+    record_target = _target_recorder(record, digest, name, threads, shared)
+    space[slot] = counted(inner, LaunchCounter(record_target, LEADING, parameters_of(kernel.src)))
 
 
 def watch_static(
@@ -225,8 +229,8 @@ def watch_static(
     names = [str(n) for n in kernel.arg_names]
     bound = parameters(names, dict(signature or {}), dict(constants or {}), kernel.full_constexprs)
     threads = int(kernel.num_warps) * 32
-    subject = _recording(record, kernel.hash, kernel.name, threads, kernel.shared)
-    space["runner"] = counted_function(inner, Counter(subject, STATIC_LEADING, bound))
+    record_target = _target_recorder(record, kernel.hash, kernel.name, threads, kernel.shared)
+    space["runner"] = counted_function(inner, LaunchCounter(record_target, STATIC_LEADING, bound))
 
 
 def watch_faster(slow: Any, fast: Any) -> None:
@@ -238,19 +242,19 @@ def watch_faster(slow: Any, fast: Any) -> None:
         return
     counter, inner = counter_of(slow.__globals__.get("runner")), fast.__globals__.get("runner")
     if counter is not None and inner is not None and counter_of(inner) is None:
-        again = Counter(counter.record, counter.leading, counter.parameters)
-        fast.__globals__["runner"] = counted_function(inner, again)
+        fast_counter = LaunchCounter(counter.record, counter.leading, counter.parameters)
+        fast.__globals__["runner"] = counted_function(inner, fast_counter)
 
 
-def _recording(
+def _target_recorder(
     record: Callable[[], object], digest: Any, name: Any, threads: int, shared: Any
-) -> Callable[[], subjects.Subject]:
+) -> Callable[[], call_counts.CallTarget]:
     bytes_known = shared if isinstance(shared, int) else None
     facts = {"hash": str(digest), "block": [threads, 1, 1], "shared_bytes": bytes_known}
     recorded = guarded(record, "a kernel that was compiled before")
 
-    def subject() -> subjects.Subject:
+    def record_target() -> call_counts.CallTarget:
         recorded()
-        return subjects.subject("triton", str(name), str(digest), facts)
+        return call_counts.call_target("triton", str(name), str(digest), facts)
 
-    return subject
+    return record_target

@@ -15,7 +15,7 @@ from itertools import islice
 from typing import Any
 
 from .. import private_names
-from ..hooks import After, Before, guarded, per_recording, recording
+from ..hooks import CallHook, ReturnHook, guarded, per_recording, recording
 from ..writer import blob, emit, file_blob
 
 MAX_REASONS = 4096
@@ -32,7 +32,7 @@ PARTS = (("run", "ir_pre_fusion"), ("codegen", "output_code"), ("compile_to_modu
 """What Inductor does with a graph, and what it makes by it; last come the graph's kernels."""
 MAX_LOG_CHARACTERS = 20_000
 _QUOTED = re.compile(r"at \d+:\d+:$")
-_told: set[tuple[Any, ...]] = per_recording(set())
+_reported_graphs: set[tuple[Any, ...]] = per_recording(set())
 _began: weakref.WeakKeyDictionary[Any, float] = per_recording(weakref.WeakKeyDictionary())
 """When Inductor began with a graph, since 1970."""
 
@@ -77,8 +77,8 @@ def _refusing(args: Any, kwargs: Any) -> None:
     """Count a reason; of a fused node the first operations of its name identify it."""
     refused = getattr(_now, "refused", None)
     if refused is not None:
-        why, reason, *more = args
-        text = (reason % tuple(more) if more else reason)[:400]
+        why, reason, *format_arguments = args
+        text = (reason % tuple(format_arguments) if format_arguments else reason)[:400]
         if hasattr(why, "name1"):
             names = why.name1, why.name2
         else:  # until torch 2.6
@@ -130,30 +130,30 @@ def graph_ids() -> dict[str, Any]:
 
 
 def _emit_graph(graphs: list[dict[str, Any]], refused: Counter[tuple[str, ...]]) -> None:
-    own = graphs[-1]
+    outer_graph = graphs[-1]
     for inner in graphs[:-1]:
-        further = len(own["stacks"])
+        further = len(outer_graph["stacks"])
         for node in inner["nodes"]:
             node["module"] = None if node["module"] is None else node["module"] + further
         for name in ("stacks", "nodes", "scheduled"):
-            own[name] += inner[name]
-    own["not_fused_left_out"] = refused.pop(LEFT_OUT, 0)
-    own["not_fused"] = [[a, b, text, n] for (a, b, _, text), n in refused.items()]
-    emit({"event": "graph_nodes", **graph_ids(), "blob": blob(json.dumps(own))})
+            outer_graph[name] += inner[name]
+    outer_graph["not_fused_left_out"] = refused.pop(LEFT_OUT, 0)
+    outer_graph["not_fused"] = [[a, b, text, n] for (a, b, _, text), n in refused.items()]
+    emit({"event": "graph_nodes", **graph_ids(), "blob": blob(json.dumps(outer_graph))})
 
 
 def _nodes(nodes: Any) -> dict[str, Any]:
     """Nodes with the place of the stack of modules that each was called in."""
     out: list[dict[str, Any]] = []
     stacks: dict[tuple[Any, ...], int] = {}
-    wanted = (node for node in nodes if node.op not in ("output", "root"))
-    for node in islice(wanted, MAX_NODES):
+    listed_nodes = (node for node in nodes if node.op not in ("output", "root"))
+    for node in islice(listed_nodes, MAX_NODES):
         meta = node.meta
         forward = meta.get("nn_module_stack") or None
         of_forward = None if forward else meta.get("fwd_nn_module_stack")
         stack = _modules(forward or of_forward)
         first = next(iter(meta.get("from_node") or ()), None)
-        came = getattr(first, "name", None) or (
+        origin = getattr(first, "name", None) or (
             str(first[0]) if isinstance(first, tuple) and first else None
         )
         aten = meta.get("original_aten")
@@ -166,7 +166,7 @@ def _nodes(nodes: Any) -> dict[str, Any]:
                 "aten": None if aten is None else str(aten),
                 "module": None if stack is None else stacks.setdefault(stack, len(stacks)),
                 "line": _line(meta.get("stack_trace")),
-                "from": came,
+                "from": origin,
                 "backward": bool(backward) or of_forward is not None,
             }
         )
@@ -186,12 +186,12 @@ def _modules(stack: Any) -> tuple[tuple[str, ...], str | None] | None:
     """The modules of a stack ``{id: (path, class)}`` as Dynamo names them, the outermost first,
     and the innermost's class."""
     values = stack.values() if isinstance(stack, dict) else ()
-    told = [one for one in values if isinstance(one, tuple) and one]
-    if not told:
+    entries = [entry for entry in values if isinstance(entry, tuple) and entry]
+    if not entries:
         return None
-    kind = told[-1][1] if len(told[-1]) > 1 else None
+    kind = entries[-1][1] if len(entries[-1]) > 1 else None
     name = None if kind is None else str(getattr(kind, "__name__", kind))
-    return tuple(str(one[0]) for one in told), name
+    return tuple(str(entry[0]) for entry in entries), name
 
 
 def _line(stack: Any) -> list[Any] | None:
@@ -206,14 +206,15 @@ def _line(stack: Any) -> list[Any] | None:
 def _scheduled(node: Any) -> dict[str, Any]:
     """What became of one node of the scheduler: as a rule one launch."""
     inner = list(node.get_nodes())
-    outputs = [output for one in inner for output in one.get_outputs()]
+    outputs = [output for operation in inner for output in operation.get_outputs()]
     inside = inner[0].node if len(inner) == 1 else None
     return {
         "name": str(node.get_name())[:200],
         "kind": type(node).__name__,
         "buffer": None if inside is None else type(inside).__name__,
         "operations": [
-            {"name": str(one.get_name()), **origins_of(getattr(one, "node", None))} for one in inner
+            {"name": str(operation.get_name()), **origins_of(getattr(operation, "node", None))}
+            for operation in inner
         ],
         "outputs": [str(output.get_name()) for output in outputs],
         "mutates": [str(name) for output in outputs for name in output.get_mutations()],
@@ -229,7 +230,7 @@ def origins_of(node: Any) -> dict[str, Any]:
     origins = get()
     result = getattr(getattr(node, "origin_node", None), "name", None)
     return {
-        "origins": sorted(str(one.name) for one in origins or ()),
+        "origins": sorted(str(origin.name) for origin in origins or ()),
         "result": None if result is None else str(result),
     }
 
@@ -243,7 +244,7 @@ def _figure(node: Any, name: str) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
-def _ir(name: str) -> Before:
+def _ir(name: str) -> CallHook:
     def write_ir(args: Any, kwargs: Any) -> None:
         write = private_names.get("torch._inductor.debug:DebugFormatter._write_ir")
         nodes = args[0] if args else kwargs["nodes"]
@@ -260,7 +261,7 @@ def _ir(name: str) -> Before:
     return write_ir
 
 
-def _part(stage: str | None) -> tuple[Before, After]:
+def _part(stage: str | None) -> tuple[CallHook, ReturnHook]:
     """Hooks around a part of Inductor's work with a graph, which began maybe with an earlier."""
 
     def ended(began: float, _: Any, error: BaseException | None) -> None:
@@ -273,9 +274,9 @@ def _part(stage: str | None) -> tuple[Before, After]:
 def _record(error: BaseException, stage: str | None, began: float) -> None:
     about = graph_ids()
     key = tuple(about.values())
-    if key in _told:
+    if key in _reported_graphs:
         return  # an inner part was recorded before: it raises first
-    _told.add(key)
+    _reported_graphs.add(key)
     text = str(error).strip()
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     message = lines[0] if lines else ""
@@ -285,9 +286,9 @@ def _record(error: BaseException, stage: str | None, began: float) -> None:
     if kind != "LoweringException":  # which begins with the name of what it is about
         message = f"{kind}: {message}" if message else kind
     # The user's line of the node that could not be lowered.
-    _, found, stack = text.rpartition("Found from :")
-    file, line, _ = (_line(stack) if found else None) or (None, None, None)
-    said = {"message": message[:2000], "tool": "torch"}
+    _, marker, stack = text.rpartition("Found from :")
+    file, line, _ = (_line(stack) if marker else None) or (None, None, None)
+    summary = {"message": message[:2000], "tool": "torch"}
     emit(
         {
             "event": "graph_failed",
@@ -296,8 +297,8 @@ def _record(error: BaseException, stage: str | None, began: float) -> None:
             "seconds": time.time() - began,
             "stage": stage,
             "kind": kind,
-            **said,
-            "messages": [{"severity": "error", **said, "file": file, "line": line}],
+            **summary,
+            "messages": [{"severity": "error", **summary, "file": file, "line": line}],
             "log": blob(text[:MAX_LOG_CHARACTERS]),
         }
     )
@@ -347,30 +348,32 @@ class Listener(logging.Handler):
 
     def _take(self, record: logging.LogRecord) -> None:
         """Keep what one record says."""
-        said: dict[str, Any] = getattr(record, "metadata", None) or {}
+        metadata: dict[str, Any] = getattr(record, "metadata", None) or {}
         payload: Any = getattr(record, "payload", None)
         if not recording():
             return
-        if "chromium_event" in said:
-            self._mark(said, payload)
+        if "chromium_event" in metadata:
+            self._mark(metadata, payload)
             return
-        if "str" in said:
-            self._names[said["str"][1]] = said["str"][0]
+        if "str" in metadata:
+            self._names[metadata["str"][1]] = metadata["str"][0]
             return
-        ids = identity(said)
-        artifact = said.get("artifact")
+        ids = identity(metadata)
+        artifact = metadata.get("artifact")
         name = artifact.get("name") if isinstance(artifact, dict) else None
-        graph = name if name in ARTIFACTS else next((kind for kind in GRAPHS if kind in said), None)
+        graph = (
+            name if name in ARTIFACTS else next((kind for kind in GRAPHS if kind in metadata), None)
+        )
         if graph is not None and payload:
             emit({"event": "graph_text", "kind": graph, "blob": blob(str(payload)), **ids})
             _keep_files(FILE.findall(str(payload)))
-        elif "inductor_output_code" in said and payload is not None:
-            code = said["inductor_output_code"] or {}
+        elif "inductor_output_code" in metadata and payload is not None:
+            code = metadata["inductor_output_code"] or {}
             path = code.get("file_path") or code.get("filename")
             emit({"event": "graph", "path": path, "blob": blob(payload), **ids})
             _keep_files(ORIGINAL.findall(str(payload)))
-        elif "graph_dump" in said and payload is not None:
-            self._dumped(said["graph_dump"], str(payload), ids)
+        elif "graph_dump" in metadata and payload is not None:
+            self._dumped(metadata["graph_dump"], str(payload), ids)
         elif name in TEXTS and payload is not None:
             emit({"event": TEXTS[name], **ids, "blob": blob(str(payload))})
         elif isinstance(name, str) and name.startswith(CACHES) and payload is not None:
@@ -380,19 +383,24 @@ class Listener(logging.Handler):
                 about = {}
             about = short(about if isinstance(about, dict) else {})
             emit({"event": "compile_cache", **ids, "name": name, "said": about})
-        elif "dynamo_start" in said:
-            frames = self._frames((said["dynamo_start"] or {}).get("stack"))
+        elif "dynamo_start" in metadata:
+            frames = self._frames((metadata["dynamo_start"] or {}).get("stack"))
             emit({"event": "compile_start", **ids, "stack": frames})
             # The user's own files that a compile began in, as they are by now.
             _keep_files([f["file"] for f in frames if f["file"] and "/torch/" not in f["file"]])
-        elif "dynamo_cpp_guards_str" in said and payload:
+        elif "dynamo_cpp_guards_str" in metadata and payload:
             emit({"event": "guards", **ids, "blob": blob(str(payload))})
-        elif (kind := next((k for k in METRICS if k in said), None)) is not None:
+        elif (kind := next((k for k in METRICS if k in metadata), None)) is not None:
             emit(
-                {"event": "compile_end", **ids, "kind": kind, "figures": figures(said[kind] or {})}
+                {
+                    "event": "compile_end",
+                    **ids,
+                    "kind": kind,
+                    "figures": figures(metadata[kind] or {}),
+                }
             )
-        elif (kind := next((k for k in SYMBOLS if k in said), None)) is not None:
-            about = {**(said[kind] or {}), "stack": None}
+        elif (kind := next((k for k in SYMBOLS if k in metadata), None)) is not None:
+            about = {**(metadata[kind] or {}), "stack": None}
             frames = self._frames(about.pop("user_stack", None))
             emit({"event": "symbol", **ids, "kind": kind, "stack": frames, "said": short(about)})
 
@@ -408,11 +416,11 @@ class Listener(logging.Handler):
                 text = f"{wrapper}\n{text}"
             emit({"event": "graph", "path": path, "blob": blob(text), **ids})
 
-    def _mark(self, said: dict[str, Any], payload: Any) -> None:
+    def _mark(self, metadata: dict[str, Any], payload: Any) -> None:
         """Keep when a phase began or ended; write all when the outermost phase ends."""
         if not isinstance(payload, str) or len(payload) > MAX_MARK_CHARACTERS:
             return
-        mark, ids = json.loads(payload), identity(said)
+        mark, ids = json.loads(payload), identity(metadata)
         phase, about = mark.get("ph"), mark.get("args") or {}
         if phase == "i" and (kind := mark.get("name")) == "automatic_dynamic":
             emit({"event": "symbol", **ids, "kind": kind, "stack": [], "said": short(about)})
@@ -453,10 +461,10 @@ class Listener(logging.Handler):
         return out
 
 
-def identity(said: dict[str, Any]) -> dict[str, Any]:
+def identity(metadata: dict[str, Any]) -> dict[str, Any]:
     """Which compile a record is of."""
     names = ("frame_id", "frame_compile_id", "compiled_autograd_id", "attempt", "rank")
-    return {name: said[name] for name in names if said.get(name) is not None}
+    return {name: metadata[name] for name in names if metadata.get(name) is not None}
 
 
 def short(about: dict[str, Any]) -> dict[str, Any]:
@@ -531,15 +539,15 @@ FILE = re.compile(
 # Above the copy of a kernel that the user wrote, the code names the kernel's own file.
 ORIGINAL = re.compile(r"^# Original path: ([^\n]{1,4096}):\d{1,9}$", re.MULTILINE)
 MAX_FILE_BYTES = 8 << 20
-_seen: set[str] = per_recording(set())
+_kept_paths: set[str] = per_recording(set())
 
 
 def _keep_files(paths: list[str]) -> None:
     """Keep the user's files as they are while they are compiled, each once."""
     for path in paths:
-        if path in _seen:
+        if path in _kept_paths:
             continue
-        _seen.add(path)
+        _kept_paths.add(path)
         try:
             fits = os.path.isfile(path) and os.path.getsize(path) <= MAX_FILE_BYTES
         except (OSError, ValueError):

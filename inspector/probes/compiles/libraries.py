@@ -13,8 +13,8 @@ from .. import private_names
 from ..calls import graphs
 from ..driver.subscriber import has_fatbin
 from ..hooks import (
-    After,
-    Before,
+    CallHook,
+    ReturnHook,
     argument,
     arguments,
     at_new_recording,
@@ -33,7 +33,7 @@ _FOREIGN = re.compile(
     r"|/lib-dynload/"
 )
 
-_his: set[str] = set()  # modules that have been created, and have not run yet
+_user_modules: set[str] = set()  # modules that have been created, and have not run yet
 
 
 def attach(module: object) -> None:
@@ -47,16 +47,16 @@ def attach(module: object) -> None:
     def created(token: tuple[Any, Any], module: Any) -> None:
         loader, spec = token
         if _look(str(loader.path), str(spec.name)):
-            _his.add(str(spec.name))
+            _user_modules.add(str(spec.name))
 
     def executed(module: Any, result: Any) -> None:
         name = getattr(module, "__name__", None)
-        if name in _his:
-            _his.discard(name)
+        if name in _user_modules:
+            _user_modules.discard(name)
             graphs.watch_module(module)
 
-    asked = arguments("self", "spec")
-    loader.create_module = observed(loader.create_module, asked, succeeded(created))
+    call_arguments = arguments("self", "spec")
+    loader.create_module = observed(loader.create_module, call_arguments, succeeded(created))
     loader.exec_module = observed(loader.exec_module, argument(1, "module"), succeeded(executed))
 
     def note_version() -> None:
@@ -103,22 +103,22 @@ def attach_builds(module: Any) -> None:
     private_names.wrap(f"{EXTENSIONS}:BuildExtension.build_extensions", argument(0), _built)
 
 
-def _building(function: Any, is_ninja: bool) -> tuple[Before, After]:
+def _building(function: Any, is_ninja: bool) -> tuple[CallHook, ReturnHook]:
     """Hooks around ``_run_ninja_build``, or around ``_jit_compile``, which returns a module."""
     signature = inspect.signature(function)
 
-    def before(args: Any, kwargs: Any) -> tuple[dict[str, Any], float]:
+    def on_call(args: Any, kwargs: Any) -> tuple[dict[str, Any], float]:
         return dict(signature.bind(*args, **kwargs).arguments), time.time()
 
-    def after(
+    def on_return(
         token: tuple[dict[str, Any], float], module: Any, error: BaseException | None
     ) -> None:
-        given, began = token
-        _say(given, began if is_ninja else None, error)
+        bound, began = token
+        _record_build(bound, began if is_ninja else None, error)
         if not is_ninja and error is None:
             graphs.watch_module(module)
 
-    return before, after
+    return on_call, on_return
 
 
 def _built(builder: Any, _: Any, error: BaseException | None) -> None:
@@ -129,35 +129,35 @@ def _built(builder: Any, _: Any, error: BaseException | None) -> None:
             emit({"event": "library", "path": path, "name": extension.name})
 
 
-def _say(given: dict[str, Any], began: float | None, error: BaseException | None) -> None:
+def _record_build(bound: dict[str, Any], began: float | None, error: BaseException | None) -> None:
     """Record a build; ``began`` is when ninja was started, where it just has ended."""
-    folder = given.get("build_directory")
+    folder = bound.get("build_directory")
     if not folder or not (error is None or isinstance(error, Exception)):
         return
     directory = os.path.abspath(str(folder))
     files = {}
     for name in sorted(os.listdir(directory)):
         path = os.path.join(directory, name)
-        wanted = name.endswith(TEXTS) or name == ".ninja_log"
-        if wanted and os.path.isfile(path) and os.path.getsize(path) <= MAX_TEXT_BYTES:
+        is_text = name.endswith(TEXTS) or name == ".ninja_log"
+        if is_text and os.path.isfile(path) and os.path.getsize(path) <= MAX_TEXT_BYTES:
             files[name] = file_blob(path)
     event = {
         "event": "extension",
         "directory": directory,
-        "name": None if began is not None else given.get("name"),
+        "name": None if began is not None else bound.get("name"),
         "files": files,
         "fresh": None if began is None else True,
         "error": None if error is None else str(error)[-20000:],
     }
     if began is not None:
         event |= {"began": began, "seconds": time.time() - began}
-    elif sources := given.get("sources"):
+    elif sources := bound.get("sources"):
         listed = [sources] if isinstance(sources, str) else list(sources)
         event["sources"] = {os.path.abspath(str(s)): file_blob(str(s)) for s in listed}
     emit(event)
 
 
-_said: set[int] = per_recording(set())
+_reported_pids: set[int] = per_recording(set())
 PROPERTIES = (
     *("name", "major", "minor", "total_memory", "multi_processor_count", "L2_cache_size"),
     *("regs_per_multiprocessor", "max_threads_per_multi_processor", "warp_size"),
@@ -170,12 +170,12 @@ PROPERTIES = (
 @guarded
 def note_device() -> None:
     """Emit the current device once; nothing is initialised for it."""
-    if not recording() or os.getpid() in _said or os.environ.get("PTXVIEW_TARGET"):
+    if not recording() or os.getpid() in _reported_pids or os.environ.get("PTXVIEW_TARGET"):
         return
     torch = sys.modules.get("torch")
     if torch is None or not torch.cuda.is_initialized():
         return
-    _said.add(os.getpid())
+    _reported_pids.add(os.getpid())
     properties = torch.cuda.get_device_properties(torch.cuda.current_device())
-    known = {n: getattr(properties, n) for n in PROPERTIES if hasattr(properties, n)}
-    emit({"event": "device", **known})
+    figures = {n: getattr(properties, n) for n in PROPERTIES if hasattr(properties, n)}
+    emit({"event": "device", **figures})

@@ -15,12 +15,12 @@ from types import ModuleType
 from typing import Any
 
 from .. import private_names
-from ..ahead import said
+from ..ahead import diagnostics
 from ..autotune import inductor
 from ..autotune.triton_tuner import compiled, failed, first_line
-from ..calls import subjects, triton_launches
-from ..hooks import Before, argument, observed, per_recording, succeeded
-from ..writer import blob, emit, file_blob, plain, problem, standing, withdraw
+from ..calls import call_counts, triton_launches
+from ..hooks import CallHook, argument, observed, per_recording, succeeded
+from ..writer import blob, emit, file_blob, json_value, problem, withdraw, write_provisional
 
 # Functions that are looked at for what a kernel needs.
 MAX_FUNCTIONS = 256
@@ -61,13 +61,13 @@ def _reached(waiting: list[Any]) -> dict[str, Any]:
     """The files of jitted functions and of those that they call, and globals of them by value."""
     files: dict[str, str | None] = {}
     values: dict[str, dict[str, Any]] = {}
-    seen: set[Any] = set()
-    while waiting and len(seen) < MAX_FUNCTIONS:
+    visited: set[Any] = set()
+    while waiting and len(visited) < MAX_FUNCTIONS:
         python: Any = getattr(waiting.pop(), "fn", None)
         code = getattr(python, "__code__", None)
-        if code is None or code in seen or _own(getattr(python, "__module__", None)):
+        if code is None or code in visited or _is_library(getattr(python, "__module__", None)):
             continue
-        seen.add(code)
+        visited.add(code)
         path = os.path.abspath(code.co_filename)
         if path not in files and os.path.isfile(path):
             files[path] = file_blob(path)
@@ -75,7 +75,9 @@ def _reached(waiting: list[Any]) -> dict[str, Any]:
         for name in names:
             value = space.get(name)
             if isinstance(value, ModuleType):
-                within = [] if _own(value.__name__) else [getattr(value, n, None) for n in names]
+                within = (
+                    [] if _is_library(value.__name__) else [getattr(value, n, None) for n in names]
+                )
                 waiting += [v for v in within if hasattr(v, "fn")]
             elif hasattr(value, "fn"):
                 waiting.append(value)
@@ -86,7 +88,7 @@ def _reached(waiting: list[Any]) -> dict[str, Any]:
     return {"files": files, "globals": values}
 
 
-def _own(module: object) -> bool:
+def _is_library(module: object) -> bool:
     """Whether a module is Triton's or torch's, which every user of a kernel has."""
     return str(module).partition(".")[0] in ("triton", "torch")
 
@@ -101,7 +103,7 @@ def _constants(src: Any) -> dict[Any, Any]:
 
 def constexprs(src: Any) -> dict[str, Any]:
     """The values that were compiled in, by the names of arguments."""
-    return dict(plain(triton_launches.by_name(_names(src), _constants(src))))
+    return dict(json_value(triton_launches.by_name(_names(src), _constants(src))))
 
 
 def _declared(src: Any) -> list[str] | None:
@@ -115,18 +117,18 @@ def _declared(src: Any) -> list[str] | None:
 def attributes(src: Any) -> dict[str, Any]:
     attributes: Any = getattr(src, "attrs", None)
     if hasattr(attributes, "items"):
-        return dict(plain(triton_launches.by_name(_names(src), dict(attributes))))
+        return dict(json_value(triton_launches.by_name(_names(src), dict(attributes))))
     # Triton 3.2 keeps an object with the properties' argument indices.
     kinds = ("divisible_by_16", "divisibility_16", "equal_to_1")
     places = {kind: getattr(attributes, kind, None) for kind in kinds}
     return {
-        kind: [name for place, name in enumerate(_names(src)) if place in given]
-        for kind, given in places.items()
-        if given
+        kind: [name for place, name in enumerate(_names(src)) if place in indices]
+        for kind, indices in places.items()
+        if indices
     }
 
 
-def made_by() -> dict[str, str]:
+def compiler_versions() -> dict[str, str]:
     """The versions of what compiles in this process; what is cached is of the same ones."""
     modules = ((name, sys.modules.get(name)) for name in ("torch", "triton"))
     versions = {name: getattr(module, "__version__", None) for name, module in modules}
@@ -138,7 +140,7 @@ STAGES = ("source", "ttir", "ttgir", "llir", "ptx")
 before the first pass."""
 MAX_LOG_CHARACTERS = 20_000
 _COMMAND = re.compile(r"^Repro command: (.{1,8000})$", re.MULTILINE)
-_recorded: set[str] = per_recording(set())
+_recorded_failures: set[str] = per_recording(set())
 # Of the compile under way: stages ([name, seconds]), making (the last stage that was begun, with
 # Triton's metadata and what it is made of), digest (Triton's hash of it), missed (what is called
 # where it is in no cache).
@@ -152,28 +154,28 @@ class Compile:
     """
 
     def __init__(self, args: Any, kwargs: Any) -> None:
-        given = dict(zip(("src", "target", "options"), args, strict=False)) | kwargs
-        self.src, options, target = given["src"], given.get("options"), given.get("target")
+        bound = dict(zip(("src", "target", "options"), args, strict=False)) | kwargs
+        self.src, options, target = bound["src"], bound.get("options"), bound.get("target")
         # The target and the options that Triton was asked for, where it has no metadata yet.
-        self.asked = dict(plain(options)) if isinstance(options, dict) else {}
+        self.requested = dict(json_value(options)) if isinstance(options, dict) else {}
         if getattr(target, "arch", None) is not None:
             backend = getattr(target, "backend", None)
-            self.asked["target"] = {"backend": backend, "arch": plain(target.arch)}
+            self.requested["target"] = {"backend": backend, "arch": json_value(target.arch)}
         self.began = time.time()
-        self._standing: str | None = None
+        self._provisional_path: str | None = None
         _now.__dict__.clear()
         _now.missed = self._missed
 
     def _missed(self) -> None:
         """Note a compilation that is in no cache: LLVM may end the process at any stage."""
         digest = self._digest()
-        self._standing = standing(
+        self._provisional_path = write_provisional(
             {
                 "event": "triton_failed",
                 "name": str(getattr(self.src, "name", "") or "").lstrip("@"),
                 "hash": digest,
-                "metadata": self.asked,
-                "made_by": made_by(),
+                "metadata": self.requested,
+                "made_by": compiler_versions(),
                 "folder": getattr(_manager(digest), "cache_dir", None),
                 "began": self.began,
                 **source(self.src),
@@ -190,30 +192,32 @@ class Compile:
                 self._failed(error)
         finally:
             end_stages()
-            if self._standing is not None:
-                withdraw(self._standing)
+            if self._provisional_path is not None:
+                withdraw(self._provisional_path)
 
     def _failed(self, error: Exception) -> None:
         seconds = time.time() - self.began
         failed(error)
         digest = self._digest()
         compiled(digest, getattr(self.src, "name", None))
-        if digest in _recorded:
+        if digest in _recorded_failures:
             return
-        _recorded.add(digest)
+        _recorded_failures.add(digest)
         making = getattr(_now, "making", None)
         metadata = {} if making is None else {k: v for k, v in making[1].items() if k != "hash"}
         name = str(getattr(self.src, "name", "") or "")
         log, files = str(error), stages_left(name)
-        messages, first = said.of_failure(error, getattr(self.src, "fn", None), log, {}, files)
+        messages, first = diagnostics.from_failure(
+            error, getattr(self.src, "fn", None), log, {}, files
+        )
         command = _COMMAND.search(log)
         emit(
             {
                 "event": "triton_failed",
                 "name": str(metadata.get("name") or name).lstrip("@"),
                 "hash": digest,
-                "metadata": {**self.asked, **plain(metadata)},
-                "made_by": made_by(),
+                "metadata": {**self.requested, **json_value(metadata)},
+                "made_by": compiler_versions(),
                 "files": {stage: blob(text) for stage, text in files.items()},
                 "began": self.began,
                 "seconds": seconds,
@@ -233,16 +237,16 @@ class Compile:
 
     def _digest(self) -> str:
         """Triton's hash; before Triton has made one, a hash of what it was asked for."""
-        if known := getattr(_now, "digest", None):
-            return str(known)
-        asked = (
+        if digest := getattr(_now, "digest", None):
+            return str(digest)
+        identity = (
             getattr(self.src, "name", None),
             getattr(getattr(self.src, "fn", None), "cache_key", None),
             constexprs(self.src),
             getattr(self.src, "signature", None),
-            self.asked,
+            self.requested,
         )
-        return hashlib.sha256(repr(asked).encode("utf-8", "replace")).hexdigest()
+        return hashlib.sha256(repr(identity).encode("utf-8", "replace")).hexdigest()
 
 
 def exceeded(error: BaseException) -> dict[str, Any]:
@@ -284,12 +288,12 @@ def end_stages() -> list[list[Any]]:
     return stages
 
 
-def _keyed(args: Any, kwargs: Any) -> None:
+def _note_cache_key(args: Any, kwargs: Any) -> None:
     """Note the hash for which Triton asks for its cache: one that fails early has no other."""
     _now.digest = str(args[0] if args else kwargs["key"])
 
 
-def _added(stages: Any, _: object) -> None:
+def _time_stages(stages: Any, _: object) -> None:
     """Time each stage; what comes next is a compilation that was in no cache."""
     for name, stage in list(stages.items()):
         stages[name] = observed(stage, _beginning(str(name)), _stage_ended)
@@ -297,7 +301,7 @@ def _added(stages: Any, _: object) -> None:
         missed()
 
 
-def _beginning(name: str) -> Before:
+def _beginning(name: str) -> CallHook:
     def stage_began(args: Any, kwargs: Any) -> tuple[str, float]:
         metadata = args[1] if len(args) > 1 and isinstance(args[1], dict) else {}
         _now.making = (name, metadata, args[0] if args else None)
@@ -311,7 +315,7 @@ def _stage_ended(token: tuple[str, float], _: object, error: BaseException | Non
     _now.__dict__.setdefault("stages", []).append([name, time.perf_counter() - began])
 
 
-_seen: set[str] = per_recording(set())
+_recorded_kernels: set[str] = per_recording(set())
 _refused: set[object] = per_recording(set())
 
 
@@ -323,13 +327,15 @@ def attach(module: Any) -> None:
     """
     if not os.environ.get("PTXVIEW_COMPILE"):  # else ahead/compile_job.py has them recorded
         private_names.wrap("triton.compiler.compiler:compile", Compile, Compile.ended)
-    private_names.wrap("triton.compiler.compiler:get_cache_manager", _keyed)
+    private_names.wrap("triton.compiler.compiler:get_cache_manager", _note_cache_key)
 
     def backend_made(_: object, backend: Any) -> None:
-        backend.add_stages = observed(backend.add_stages, argument(0, "stages"), succeeded(_added))
+        backend.add_stages = observed(
+            backend.add_stages, argument(0, "stages"), succeeded(_time_stages)
+        )
 
     # What it calls to get a backend gives one whose stages are timed.
-    private_names.wrap("triton.compiler.compiler:make_backend", after=succeeded(backend_made))
+    private_names.wrap("triton.compiler.compiler:make_backend", on_return=succeeded(backend_made))
     private_names.wrap(
         "triton.compiler.compiler:CompiledKernel._init_handles", _loading, _loading_ended
     )
@@ -339,9 +345,9 @@ def record(kernel: Any, src: Any, began: float) -> None:
     """Record a kernel that Triton compiled or took from its cache."""
     metadata = kernel.metadata._asdict() if hasattr(kernel.metadata, "_asdict") else {}
     digest = str(metadata.get("hash") or getattr(kernel, "hash", ""))
-    if digest in _seen:
+    if digest in _recorded_kernels:
         return
-    _seen.add(digest)
+    _recorded_kernels.add(digest)
     paths: dict[str, str] = {}
     with suppress(Exception):
         paths = _cached(digest, str(metadata.get("name", getattr(src, "name", ""))), kernel)
@@ -353,7 +359,13 @@ def record(kernel: Any, src: Any, began: float) -> None:
             files[extension] = blob(content)
     stages = end_stages()
     times = {"began": began, "seconds": time.time() - began, "stage_seconds": stages}
-    _emit(digest, plain(metadata), paths, files, {"cache_hit": not stages, **times, **source(src)})
+    _emit(
+        digest,
+        json_value(metadata),
+        paths,
+        files,
+        {"cache_hit": not stages, **times, **source(src)},
+    )
 
 
 def _emit(
@@ -361,38 +373,38 @@ def _emit(
     metadata: Any,
     paths: dict[str, str],
     files: dict[str, str | None],
-    more: dict[str, Any],
+    fields: dict[str, Any],
 ) -> None:
-    beside = paths.get("json") or next(iter(paths.values()), None)
+    cached_path = paths.get("json") or next(iter(paths.values()), None)
     event = {
         "event": "triton",
         "name": metadata.get("name"),
         "hash": digest,
-        "cache_key": os.path.basename(os.path.dirname(beside)) if beside else None,
+        "cache_key": os.path.basename(os.path.dirname(cached_path)) if cached_path else None,
         "metadata": metadata,
         "files": files,
         "paths": paths,
-        "made_by": made_by(),
+        "made_by": compiler_versions(),
     }
-    emit(event | more)
+    emit(event | fields)
 
 
 def _record_cached(digest: str, name: str, source: dict[str, Any], folders: list[str]) -> None:
     """Record a kernel that was loaded, without a call of ``compile``, from Triton's own cache or
     one of these."""
-    if digest in _seen:
+    if digest in _recorded_kernels:
         return
     paths = _cached(digest, name)
     key = base64.b32encode(bytes.fromhex(digest)).decode().rstrip("=")  # names folders in caches
     for folder in (os.path.join(folder, key) for folder in folders):
         if "json" not in paths and os.path.isdir(folder):
             split = [os.path.splitext(file) for file in sorted(os.listdir(folder))]
-            own = [(stem, end) for stem, end in split if stem == name[:150] and end]
-            paths = {end[1:]: os.path.join(folder, stem + end) for stem, end in own}
+            kernel_files = [(stem, end) for stem, end in split if stem == name[:150] and end]
+            paths = {end[1:]: os.path.join(folder, stem + end) for stem, end in kernel_files}
     if "json" not in paths:
         problem("inductor launcher", f"the files of {name} ({digest[:8]}) are in no cache")
         return
-    _seen.add(digest)
+    _recorded_kernels.add(digest)
     with open(paths["json"], encoding="utf-8") as file:
         metadata = {"name": name, **json.load(file)}
     files = {end: file_blob(path) for end, path in paths.items() if end != "json"}
@@ -434,11 +446,11 @@ def _loading_ended(kernel: Any, _: object, error: BaseException | None) -> None:
 
 def watch(kernel: Any) -> None:
     """Count the launches of a loaded kernel, which is recorded where a recording lacks it."""
-    held = weakref.ref(kernel)
+    kernel_ref = weakref.ref(kernel)
 
     def record_again() -> None:
-        kernel = held()
-        if kernel is not None and str(kernel.hash) not in _seen:
+        kernel = kernel_ref()
+        if kernel is not None and str(kernel.hash) not in _recorded_kernels:
             record(kernel, kernel.src, time.time())
             loaded(kernel.hash, kernel)
 
@@ -478,7 +490,7 @@ def attach_launchers(module: Any) -> None:
     """Watch the making of launchers: it happens once for each configuration that is kept."""
     for name in ("StaticTritonCompileResult", "TritonCompileResult"):
         private_names.wrap(f"{HEURISTICS}:{name}.make_launcher", argument(0), _launcher_made)
-    subjects.attach(module)
+    call_counts.attach(module)
     faster = f"{HEURISTICS}:CachingAutotuner._build_fast_launcher"
     private_names.wrap(faster, argument(1, "launcher"), succeeded(triton_launches.watch_faster))
 
@@ -518,7 +530,7 @@ def _record_compiled(result: Any) -> None:
     name = getattr(kernel, "name", None) or getattr(function, "__name__", "")
     source: dict[str, Any] = {
         "signature": {str(k): str(v) for k, v in (meta.get("signature") or {}).items()},
-        "constexprs": {str(k): plain(v) for k, v in (meta.get("constants") or {}).items()},
+        "constexprs": {str(k): json_value(v) for k, v in (meta.get("constants") or {}).items()},
     }
     names = getattr(kernel, "arg_names", None) or getattr(function, "arg_names", None)
     declared = getattr(kernel, "declared_constexprs", None)
@@ -529,7 +541,7 @@ def _record_compiled(result: Any) -> None:
     attributes = next(iter(meta.get("configs") or ()), None)
     if isinstance(attributes, dict):
         named = triton_launches.by_name(list(source["signature"]), attributes)
-        source["specialization"] = plain(named)
+        source["specialization"] = json_value(named)
     # Inductor names its cache to Triton only when it compiles, and not when it loads: what was
     # compiled for it is beside the cubin, or in its own cache.
     path = getattr(kernel, "cubin_path", None)

@@ -56,8 +56,8 @@ def lines_of(graph: Any) -> Lines:
         text = f"{os.path.basename(line[0])}:{line[1]}: {line[2]}"[:120]
         indexes = _INDEXING.search(str(node.target)) is not None
         for name in {str(getattr(first, "name", node.name)), str(node.name)}:
-            known = lines.get(name)
-            lines[name] = (text, indexes or (known is not None and known[1]))
+            earlier = lines.get(name)
+            lines[name] = (text, indexes or (earlier is not None and earlier[1]))
     return lines
 
 
@@ -73,9 +73,9 @@ def model_lines() -> list[str]:
         match = _NODES.search(linecache.getline(path, number))
         if match is not None:
             nodes = [_graphs[path].get(name.strip()) for name in match[1].split(",")]
-            known = [node for node in nodes if node is not None]
-            indexing = [text for text, indexes in known if indexes]
-            return list(dict.fromkeys(indexing or [text for text, _ in known]))
+            model_nodes = [node for node in nodes if node is not None]
+            indexing = [text for text, indexes in model_nodes if indexes]
+            return list(dict.fromkeys(indexing or [text for text, _ in model_nodes]))
     return []
 
 
@@ -127,8 +127,8 @@ def _assignment(name: str, line: int, listing: Any, kernel: Any) -> tuple[int, i
     assigned = next((n for n in rows if assigns.match(linecache.getline(place.file, n))), None)
     target = None
     for number, row in enumerate(kernel.code.instructions):
-        where = listing.lines[row.line - 1].source
+        source = listing.lines[row.line - 1].source
         written, _ = row.registers()
-        if where is not None and (where.file, where.line) == (place.file, assigned) and written:
+        if source is not None and (source.file, source.line) == (place.file, assigned) and written:
             target = number, written[-1]
     return target

@@ -28,10 +28,10 @@ def attach_streams(torch: Any) -> None:
     class Stream(torch.Stream):
         """A stream of the emulated device."""
 
-        def __new__(cls, device: Any = None, priority: int = 0, **given: Any) -> Any:
-            if not given:
-                given = {"device": torch.device("cuda", index_of(device)), "priority": priority}
-            return super().__new__(cls, **given)
+        def __new__(cls, device: Any = None, priority: int = 0, **kwargs: Any) -> Any:
+            if not kwargs:
+                kwargs = {"device": torch.device("cuda", index_of(device)), "priority": priority}
+            return super().__new__(cls, **kwargs)
 
         priority = 0
 
@@ -55,7 +55,7 @@ def attach_streams(torch: Any) -> None:
     class ExternalStream(Stream):
         """A stream made elsewhere, known by its pointer."""
 
-        def __new__(cls, stream_ptr: int, device: Any = None, **given: Any) -> Any:
+        def __new__(cls, stream_ptr: int, device: Any = None, **kwargs: Any) -> Any:
             return super().__new__(cls, stream_id=stream_ptr, device_index=index_of(device))
 
     class Event(torch.Event):
@@ -68,9 +68,9 @@ def attach_streams(torch: Any) -> None:
             interprocess: bool = False,
             external: bool = False,
         ) -> Any:
-            made = super().__new__(cls, torch.device("cuda"), enable_timing=enable_timing)
-            made._timed = enable_timing
-            return made
+            event = super().__new__(cls, torch.device("cuda"), enable_timing=enable_timing)
+            event._timed = enable_timing
+            return event
 
         ipc_handle = from_ipc_handle = lacking.refusal("events that processes share (CUDA IPC)")
 
@@ -90,10 +90,10 @@ def attach_streams(torch: Any) -> None:
             )
             return float("nan")
 
-    for made in (Stream, ExternalStream, Event):
-        made.__module__, made.__qualname__ = "torch.cuda", made.__name__
-        setattr(torch.cuda, made.__name__, made)
-        setattr(torch.cuda.streams, made.__name__, made)
+    for kind in (Stream, ExternalStream, Event):
+        kind.__module__, kind.__qualname__ = "torch.cuda", kind.__name__
+        setattr(torch.cuda, kind.__name__, kind)
+        setattr(torch.cuda.streams, kind.__name__, kind)
 
 
 PROPERTIES = {
@@ -137,10 +137,10 @@ class DeviceProperties:
 @functools.cache
 def properties(index: int = 0) -> DeviceProperties:
     """One device's properties; the same object each time."""
-    asked = current()
-    if not 0 <= index < asked.devices:
-        raise IndexError(f"there are {asked.devices} devices")
-    return DeviceProperties(devices.find(asked.target), asked.capability, index)
+    settings = current()
+    if not 0 <= index < settings.devices:
+        raise IndexError(f"there are {settings.devices} devices")
+    return DeviceProperties(devices.find(settings.target), settings.capability, index)
 
 
 def toolkit_version() -> str | None:
@@ -158,14 +158,16 @@ def toolkit_version() -> str | None:
 
 def attach(torch: Any) -> None:
     """Give torch its CUDA device; called right after ``import torch``."""
-    asked = current()
+    settings = current()
     low = torch._C
     # What torch asks for at the first use: what fails here leaves torch without the device.
     properties()
-    generators = tuple(torch.ops.ptxview_target.default_generator(i) for i in range(asked.devices))
+    generators = tuple(
+        torch.ops.ptxview_target.default_generator(i) for i in range(settings.devices)
+    )
 
     def set_device(index: int) -> None:
-        if not 0 <= index < asked.devices:
+        if not 0 <= index < settings.devices:
             kind = getattr(torch, "AcceleratorError", RuntimeError)
             raise kind("CUDA error: invalid device ordinal")
         shim.set_device(index)
@@ -199,7 +201,7 @@ def attach(torch: Any) -> None:
     os.register_at_fork(after_in_child=in_child)
     supplied: dict[str, Any] = {
         "_cuda_init": init,
-        "_cuda_getDeviceCount": lambda: asked.devices,
+        "_cuda_getDeviceCount": lambda: settings.devices,
         "_cuda_getDevice": shim.device,
         "_cuda_setDevice": set_device,
         "_cuda_exchangeDevice": exchange_device,
@@ -208,7 +210,7 @@ def attach(torch: Any) -> None:
         "_cuda_isInBadFork": lambda: bool(bad_forks),
         "_cuda_synchronize": lambda: None,
         "_cuda_ipc_collect": lambda: None,
-        "_cuda_getArchFlags": lambda: asked.target,
+        "_cuda_getArchFlags": lambda: settings.target,
         "_cuda_getCompiledVersion": lambda: 0,
         "_cuda_canDeviceAccessPeer": lambda device, peer: True,
         "_cuda_hasPrimaryContext": lambda device: bool(torch.cuda._initialized),
@@ -255,7 +257,7 @@ def attach(torch: Any) -> None:
             lacking.LACKED.format("NVML, which measures a GPU's load, clocks and temperature"),
         ),
         # The original asks NVML first, which would count the machine's own.
-        "device_count": _named(lambda: asked.devices, "device_count"),
+        "device_count": _named(lambda: settings.devices, "device_count"),
         "CUDAGraph": NoGraph,
     }
     vars(torch.cuda).update(replaced)
@@ -285,10 +287,10 @@ def _profile_the_cpu(torch: Any) -> None:
     original = profile.__init__
 
     @functools.wraps(original)
-    def init(self: Any, *args: Any, **given: Any) -> None:
+    def init(self: Any, *args: Any, **kwargs: Any) -> None:
         is_available, torch.cuda.is_available = torch.cuda.is_available, lambda: False
         try:
-            original(self, *args, **given)
+            original(self, *args, **kwargs)
         finally:
             torch.cuda.is_available = is_available
 
@@ -302,18 +304,18 @@ def _make_generators(torch: Any) -> None:
         real(device="cuda")
         return
 
-    class Like(type):
+    class GeneratorType(type):
         def __instancecheck__(cls, value: Any) -> bool:
             return isinstance(value, real)
 
         def __call__(cls, device: Any = "cpu") -> Any:
-            wanted = torch.device(device)
-            if wanted.type != "cuda":
-                return real(device=wanted)
-            index = torch.cuda.current_device() if wanted.index is None else wanted.index
+            requested = torch.device(device)
+            if requested.type != "cuda":
+                return real(device=requested)
+            index = torch.cuda.current_device() if requested.index is None else requested.index
             return torch.ops.ptxview_target.new_generator(index)
 
-    torch.Generator = Like("Generator", (), {})
+    torch.Generator = GeneratorType("Generator", (), {})
 
 
 def _named(function: Any, name: str) -> Any:
@@ -327,7 +329,7 @@ def _named(function: Any, name: str) -> Any:
 def memory_info(index: int = 0) -> tuple[int, int]:
     """Free and total bytes of a device."""
     total = properties(index).total_memory
-    return max(0, total - held(index)), total
+    return max(0, total - held_bytes(index)), total
 
 
 def _runtime_library() -> SimpleNamespace:
@@ -360,10 +362,10 @@ class NoGraph:
 
 def _figures(index: int) -> list[int]:
     """A device's memory: bytes now, at most, allocated and freed so far; blocks now and at most."""
-    return [int(shim.library.ptxview_memory(index, what)) for what in range(6)]
+    return [int(shim.library.ptxview_memory(index, figure)) for figure in range(6)]
 
 
-def held(index: int) -> int:
+def held_bytes(index: int) -> int:
     """Bytes that CUDA tensors hold now."""
     return _figures(index)[0]
 
@@ -383,12 +385,12 @@ def _memory_functions() -> dict[str, Any]:
             return {pool: dict(zip(names, these, strict=True)) for pool, these in pools.items()}
 
         *of_bytes, blocks_now, most_blocks = _figures(index)
-        one, empty = entry(*of_bytes), entry(0, 0, 0, 0)
+        byte_entry, empty = entry(*of_bytes), entry(0, 0, 0, 0)
         blocks = entry(blocks_now, most_blocks, 0, 0)
         names = ("allocated", "reserved", "active", "requested")
         numbers = ("alloc_retries", "ooms", "sync_all_streams", "device_alloc", "device_free")
         return {
-            **{f"{name}_bytes": one for name in names},
+            **{f"{name}_bytes": byte_entry for name in names},
             **dict.fromkeys(("allocation", "active", "segment"), blocks),
             **dict.fromkeys(("inactive_split", "inactive_split_bytes"), empty),
             **dict.fromkeys(("oversize_allocations", "oversize_segments"), empty["all"]),
@@ -450,10 +452,10 @@ def _let_storages_be_made(torch: Any) -> None:
     torch.UntypedStorage._share_cuda_ = lacking.refusal("memory that processes share (CUDA IPC)")
     original = torch.UntypedStorage.__new__
 
-    def new(cls: Any, *args: Any, device: Any = None, **given: Any) -> Any:
+    def new(cls: Any, *args: Any, device: Any = None, **kwargs: Any) -> Any:
         size = args[0] if args else 0
         if device is None or torch.device(device).type != "cuda":
-            return original(cls, *args, **({} if device is None else {"device": device}), **given)
+            return original(cls, *args, **({} if device is None else {"device": device}), **kwargs)
         make = torch.empty if isinstance(size, int) else torch.tensor
         return make(size, dtype=torch.uint8, device=device).untyped_storage()
 

@@ -45,11 +45,11 @@ priorities, both L1 caches, managed memory; a board of several GPUs no; cooperat
 registered memory and pools of memory yes."""
 
 
-def of_device() -> dict[int, int | None]:
+def device_attributes() -> dict[int, int | None]:
     """The device's attributes by CUDA's number for each, and 0: its memory; None if unknown."""
-    asked = current()
-    device = devices.find(asked.target)
-    major, minor = asked.capability
+    settings = current()
+    device = devices.find(settings.target)
+    major, minor = settings.capability
     return {
         **ANY_DEVICE,
         0: device.memory_bytes,
@@ -95,27 +95,27 @@ class Kernel:
     @cached_property
     def machine(self) -> dict[str, bytes]:
         """All machine code that was made of this PTX, by its digest."""
-        every: dict[str, bytes] = {}
+        codes: dict[str, bytes] = {}
         place = extension.machine_place(self.text.encode("utf-8", "replace"))
         for file in sorted(place.iterdir()) if place.is_dir() else ():
             try:
                 data = Path(file.read_text(encoding="utf-8")).read_bytes()
             except OSError:
                 continue  # of a build that was removed
-            every[hashlib.sha256(data).hexdigest()] = data
-        return every
+            codes[hashlib.sha256(data).hexdigest()] = data
+        return codes
 
     @cached_property
     def binary(self) -> devices.Binary | None:
         """Its resources; None if they are unknown, or differ between the machine codes."""
-        every = {devices.read_binary(data, self.entry) for data in self.machine.values()}
-        return every.pop() if len(every) == 1 else None
+        binaries = {devices.read_binary(data, self.entry) for data in self.machine.values()}
+        return binaries.pop() if len(binaries) == 1 else None
 
     @property
     def static(self) -> int:
         """Bytes of static shared memory, without those that the driver reserves in each block."""
-        kept = self.device.shared_reserved_in_cubin
-        return 0 if self.binary is None else max(self.binary.shared_bytes - kept, 0)
+        reserved = self.device.shared_reserved_in_cubin
+        return 0 if self.binary is None else max(self.binary.shared_bytes - reserved, 0)
 
     @property
     def dynamic(self) -> int:
@@ -129,16 +129,16 @@ class Kernel:
         return {"symbol": self.entry, "hash": digest}
 
 
-kernel = cache(Kernel)
+find_kernel = cache(Kernel)
 """The kernel of a PTX text and a name; the same each time."""
 
 
 def allow(text: str, entry: str, dynamic: int) -> int:
     """``cudaFuncSetAttribute`` for dynamic shared memory: 0, or CUDA's error."""
-    one = kernel(text, entry)
-    if not 0 <= dynamic <= one.device.shared_per_block_optin - one.static:
+    kernel = find_kernel(text, entry)
+    if not 0 <= dynamic <= kernel.device.shared_per_block_optin - kernel.static:
         return INVALID_VALUE
-    one.allowed = dynamic
+    kernel.allowed = dynamic
     return 0
 
 
@@ -148,22 +148,29 @@ def _resources(text: str, entry: str, threads: int, dynamic: int, figures: Any) 
     Blocks an SM, registers, bytes of static shared and of local memory, the most threads of a
     block, the most bytes of dynamic shared memory.
     """
-    one = kernel(text, entry)
-    binary = one.binary
+    kernel = find_kernel(text, entry)
+    binary = kernel.binary
     if binary is None or not binary.registers:
         raise RuntimeError(f"ptxview: the registers of {base_name(entry)} are not known here")
     occupancy = executor.load("analyse.occupancy")
-    arch = one.device.arch
+    arch = kernel.device.arch
     device = occupancy.Device.of(arch, devices.table()[arch])
-    fitting = occupancy.occupancy(device, threads, binary.registers, one.static + dynamic)
+    fitting = occupancy.occupancy(device, threads, binary.registers, kernel.static + dynamic)
     # A block's warps are counted as if they filled all sub-partitions evenly (``refusal``).
     even = device.sub_partitions * device.warp_size
     by_registers = device.registers_per_block // (fitting.registers_a_warp * device.sub_partitions)
     bounds = (device.max_threads_per_block, by_registers * even, binary.max_threads)
     max_threads = min(bound for bound in bounds if bound is not None)
-    blocks = fitting.blocks if threads <= max_threads and dynamic <= one.dynamic else 0
-    found = (blocks, binary.registers, one.static, binary.stack_bytes, max_threads, one.dynamic)
-    for number, figure in enumerate(found):
+    blocks = fitting.blocks if threads <= max_threads and dynamic <= kernel.dynamic else 0
+    values = (
+        blocks,
+        binary.registers,
+        kernel.static,
+        binary.stack_bytes,
+        max_threads,
+        kernel.dynamic,
+    )
+    for number, figure in enumerate(values):
         figures[number] = figure
 
 
@@ -185,13 +192,13 @@ class Refusal:
     limit: int | None = None
 
 
-def _fits(size: Size, most: Size) -> bool:
-    return all(1 <= n <= limit for n, limit in zip(size, most, strict=True))
+def _fits(size: Size, limits: Size) -> bool:
+    return all(1 <= n <= limit for n, limit in zip(size, limits, strict=True))
 
 
-def refusal(one: Kernel, grid: Size, block: Size, shared: int) -> Refusal | None:
+def refusal(kernel: Kernel, grid: Size, block: Size, shared: int) -> Refusal | None:
     """Why the driver would not launch a kernel; None if it would."""
-    device, binary, static = one.device, one.binary, one.static
+    device, binary, static = kernel.device, kernel.binary, kernel.static
     registers, bound = (binary.registers, binary.max_threads) if binary else (0, None)
     threads = prod(block)
     if not _fits(grid, MAX_GRID):
@@ -210,12 +217,12 @@ def refusal(one: Kernel, grid: Size, block: Size, shared: int) -> Refusal | None
     if shared + static > limit:
         text += f", and a block of this device has {limit}"
         return Refusal(INVALID_VALUE, text, "shared memory", shared + static, limit)
-    if shared > one.dynamic:
+    if shared > kernel.dynamic:
         text += (
             f": more than {device.shared_per_block} of both has to be asked for by "
             "cudaFuncSetAttribute with cudaFuncAttributeMaxDynamicSharedMemorySize"
         )
-        limit = max(device.shared_per_block, one.dynamic + static)
+        limit = max(device.shared_per_block, kernel.dynamic + static)
         return Refusal(INVALID_VALUE, text, "shared memory", shared + static, limit)
     # The hardware's check of a block's registers, as NVIDIA's cuda_occupancy.h has it
     # (``cudaOccMaxBlocksPerSMRegsLimit``): a warp's come in units of 256, and its warps are counted
@@ -232,19 +239,19 @@ def refusal(one: Kernel, grid: Size, block: Size, shared: int) -> Refusal | None
     return Refusal(OUT_OF_RESOURCES, text, "registers", required, device.registers_per_block)
 
 
-def report(name: str, one: Kernel, refused: Refusal, grid: Size, block: Size) -> None:
+def report(name: str, kernel: Kernel, refused: Refusal, grid: Size, block: Size) -> None:
     """Print and record a refused launch once, and keep it until the program asks for it."""
     _waiting.refused = refused
-    if refused.text in one.refused:
+    if refused.text in kernel.refused:
         return
-    one.refused.add(refused.text)
+    kernel.refused.add(refused.text)
     code, words = NAMES[refused.error]
     emit(
         {
             "event": "not_launched",
             "name": name,
-            **one.named,
-            "ran": one.ran,
+            **kernel.named,
+            "ran": kernel.ran,
             "kind": code,
             "error": f"{words}: {refused.text}",
             "required": refused.required,
@@ -262,7 +269,7 @@ def report(name: str, one: Kernel, refused: Refusal, grid: Size, block: Size) ->
 _waiting = threading.local()
 
 
-def asked() -> None:
+def clear_refusal() -> None:
     """The program has asked CUDA for the last error."""
     _waiting.refused = None
 
@@ -305,14 +312,14 @@ def _launch(text: str, entry: str, sizes: Any, arguments: Any) -> int:
     """Launch a kernel: 0, or CUDA's error if the driver would refuse it."""
     x, y, z, block_x, block_y, block_z, shared = (int(sizes[n]) for n in range(7))
     grid, block, name = (x, y, z), (block_x, block_y, block_z), base_name(entry)
-    one = kernel(text, entry)
-    refused = refusal(one, grid, block, shared)
+    kernel = find_kernel(text, entry)
+    refused = refusal(kernel, grid, block, shared)
     if refused is not None:
-        report(name, one, refused, grid, block)
+        report(name, kernel, refused, grid, block)
         return refused.error
-    if one.refused and not one.ran:
-        emit({"event": "launched", **one.named})
-    one.ran = True
+    if kernel.refused and not kernel.ran:
+        emit({"event": "launched", **kernel.named})
+    kernel.ran = True
     parameter_sizes = launch.parameter_sizes(text, entry)
     packed = [ctypes.string_at(arguments[n], size) for n, size in enumerate(parameter_sizes)]
     words = (w for data in packed if len(data) == 8 for (w,) in struct.iter_unpack("<Q", data))
@@ -350,9 +357,9 @@ def _symbol(text: str, name: str, address: Any) -> None:
 
 def _limit(device: int, attribute: int, value: Any) -> None:
     """``cudaDeviceGetAttribute``: -1 if unknown. 0: the device's memory, -1: its free memory."""
-    known = of_device().get(max(attribute, 0))
-    used = cuda.held(device) if attribute < 0 else 0
-    value[0] = -1 if known is None else max(0, known - used)
+    total = device_attributes().get(max(attribute, 0))
+    used = cuda.held_bytes(device) if attribute < 0 else 0
+    value[0] = -1 if total is None else max(0, total - used)
 
 
 # -- the interface ------------------------------------------------------------------------------
@@ -362,8 +369,8 @@ def _service(function: Callable[..., int | None], *types: Any) -> Any:
     """A function that the stand-in calls with these types, and with room for a text of an error."""
     takes_ptx = types[:3] == _PTX
 
-    def call(*given: Any) -> int:
-        *values, why, room = given
+    def call(*arguments: Any) -> int:
+        *values, why, room = arguments
         try:
             if takes_ptx:
                 address, size, name = values[:3]
@@ -374,8 +381,8 @@ def _service(function: Callable[..., int | None], *types: Any) -> Any:
             text, status = "interrupted", INTERRUPTS
         except Exception as error:
             text, status = str(error) or type(error).__name__, RAISES
-        said = text.encode("utf-8", "replace")[: room - 1] + b"\0"
-        ctypes.memmove(why, said, len(said))
+        message = text.encode("utf-8", "replace")[: room - 1] + b"\0"
+        ctypes.memmove(why, message, len(message))
         return status
 
     return ctypes.CFUNCTYPE(_INT, *types, *_WHY)(call)
@@ -397,7 +404,7 @@ def _services() -> Any:
         "allow": _service(allow, *_PTX, _SIGNED),
         "resources": _service(_resources, *_PTX, _INT, _WORD, _FIGURES),
         "limit": _service(_limit, _INT, _INT, _FIGURES),
-        "asked": ctypes.CFUNCTYPE(None)(asked),
+        "asked": ctypes.CFUNCTYPE(None)(clear_refusal),
         "allocate": library.ptxview_allocate,
         "release": library.ptxview_release,
         "range": library.ptxview_range,
@@ -406,12 +413,12 @@ def _services() -> Any:
         "interrupt": ctypes.pythonapi.PyErr_SetInterrupt,
     }
     fields = [("version", _WORD), *((name, _POINTER) for name in functions), ("device_name", _TEXT)]
-    made: Any = type("Services", (ctypes.Structure,), {"_fields_": fields})()
-    made.version, made.device_name = VERSION, devices.find(current().target).name.encode()
+    services: Any = type("Services", (ctypes.Structure,), {"_fields_": fields})()
+    services.version, services.device_name = VERSION, devices.find(current().target).name.encode()
     for name, function in functions.items():
-        setattr(made, name, ctypes.cast(function, _POINTER).value)
-    made.functions = functions
-    return made
+        setattr(services, name, ctypes.cast(function, _POINTER).value)
+    services.functions = functions
+    return services
 
 
 def attach(torch: Any) -> None:

@@ -40,15 +40,15 @@ class Utils:
         """Module, function, registers, spilled words (as the driver counts them), threads."""
         kernel_facts = devices.read_binary(kernel, name)
         limits = devices.find(current().target)
-        most = limits.max_threads_per_block
+        max_threads = limits.max_threads_per_block
         if kernel_facts.registers:
             warps = limits.registers_per_sm // (-(-kernel_facts.registers * 32 // 256) * 256)
-            most = min(most, warps // 4 * 4 * 32)
-        loaded = (1, 1, kernel_facts.registers, kernel_facts.stack_bytes // 4, most)
+            max_threads = min(max_threads, warps // 4 * 4 * 32)
+        loaded = (1, 1, kernel_facts.registers, kernel_facts.stack_bytes // 4, max_threads)
         # Triton 3.4 and later want the most threads a block as well.
         kernel_class = sys.modules["triton.compiler.compiler"].CompiledKernel
-        wanted = inspect.unwrap(kernel_class._init_handles).__code__.co_names
-        return loaded if "n_max_threads" in wanted else loaded[:4]
+        handle_names = inspect.unwrap(kernel_class._init_handles).__code__.co_names
+        return loaded if "n_max_threads" in handle_names else loaded[:4]
 
     def unload_module(self, module: Any) -> None:
         """Nothing was loaded."""
@@ -184,7 +184,11 @@ def _flat(kind: Any, value: Any, described: Iterator[Any]) -> list[Any]:
     if isinstance(value, (tuple, list)):
         kinds = kind if isinstance(kind, (tuple, list)) else [None] * len(value)
         pairs = zip(kinds, value, strict=True)
-        return [part for each, one in pairs for part in _flat(each, one, described)]
+        return [
+            part
+            for element_kind, element in pairs
+            for part in _flat(element_kind, element, described)
+        ]
     if hasattr(value, "block_shape"):
         return [_packed(None, part) for part in _descriptor(value, next(described, None))]
     return [_packed(kind, value)]
@@ -207,7 +211,7 @@ def _descriptor(value: Any, lowered: Any) -> list[Any]:
         raise NotImplementedError("it uses a tensor map of padded 4-bit numbers or of im2col")
     size = int(lowered["elem_size"])
     element = 11 if getattr(value, "round_f32_to_tf32", False) else int(lowered["elem_type"])
-    made = executor.load("execute").TensorMap(
+    tensor_map = executor.load("execute").TensorMap(
         int(value.base.data_ptr()),
         tuple(reversed(shape)),
         tuple(step * size for step in reversed(strides[:-1])),
@@ -216,7 +220,7 @@ def _descriptor(value: Any, lowered: Any) -> list[Any]:
         int(lowered["swizzle"]),
         int(getattr(value, "padding", "zero") == "nan"),
     )
-    return [made.encode(), *shape, *strides]
+    return [tensor_map.encode(), *shape, *strides]
 
 
 def _packed(kind: Any, value: Any) -> Any:
@@ -238,15 +242,15 @@ def attach_compiler(compiler: Any) -> None:
     kernel = compiler.CompiledKernel
     original = kernel.__init__
 
-    def init(self: Any, src: Any, metadata_group: Any, *args: Any, **given: Any) -> None:
-        original(self, src, metadata_group, *args, **given)
+    def init(self: Any, src: Any, metadata_group: Any, *args: Any, **kwargs: Any) -> None:
+        original(self, src, metadata_group, *args, **kwargs)
         with suppress(AttributeError):
             src._ptxview_ptx = str(self.asm.get("ptx", ""))
 
     kernel.__init__ = init
 
-    def begin(args: tuple[Any, ...], given: dict[str, Any]) -> ExitStack:
-        name = getattr(args[0] if args else given.get("src"), "name", None)
+    def begin(args: tuple[Any, ...], kwargs: dict[str, Any]) -> ExitStack:
+        name = getattr(args[0] if args else kwargs.get("src"), "name", None)
         waiting = ExitStack()
         waiting.enter_context(WAITING.on("kernels compiled", str(name or "a kernel")))
         return waiting

@@ -17,10 +17,10 @@ HOUSE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__
 THEIRS, OURS = "inspector", "ptxview_executor"
 
 
-def _import(name: str, *rest: Any, **given: Any) -> Any:
+def _import(name: str, *args: Any, **kwargs: Any) -> Any:
     """``__import__`` for the executor's modules."""
     package, dot, below = name.partition(".")
-    return builtins.__import__(OURS + dot + below if package == THEIRS else name, *rest, **given)
+    return builtins.__import__(OURS + dot + below if package == THEIRS else name, *args, **kwargs)
 
 
 class _Loader(SourceFileLoader):

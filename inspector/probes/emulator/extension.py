@@ -53,34 +53,36 @@ def homes() -> tuple[str, ...]:
 def architecture(argv: list[str], target: str) -> str:
     """The flavour of the target that the build asks for: sm_90a where it names sm_90a."""
     number = re.sub(r"\D", "", target)
-    asked = re.findall(r"(?:sm|compute)_(\d+[af]?)", " ".join(argv))
-    exact = [a for a in asked if a.rstrip("af") == number]
+    architectures = re.findall(r"(?:sm|compute)_(\d+[af]?)", " ".join(argv))
+    exact = [a for a in architectures if a.rstrip("af") == number]
     return f"sm_{max(exact, key=len)}" if exact else f"sm_{number}"
 
 
 def _options(flags: list[str], *names: str) -> tuple[list[str], list[str]]:
     """The values of the options with these names (``-x v`` or ``-x=v``), and the other flags."""
     values: list[str] = []
-    others: list[str] = []
+    remaining: list[str] = []
     items = iter(flags)
     for item in items:
         name, equals, value = item.partition("=")
         if name in names:
             values.append(value if equals else next(items, ""))
         else:
-            others.append(item)
-    return values, others
+            remaining.append(item)
+    return values, remaining
 
 
 def split(argv: list[str]) -> tuple[str | None, str | None, str | None, list[str]]:
     """Source, output and dependency file of an nvcc command, and its other flags."""
-    outputs, rest = _options(argv, "-o")
-    depends, rest = _options(rest, "-MF", "--dependency-output")
-    _, rest = _options(rest, "-MT")
+    outputs, remaining = _options(argv, "-o")
+    depends, remaining = _options(remaining, "-MF", "--dependency-output")
+    _, remaining = _options(remaining, "-MT")
     modes = ("-MD", "--generate-dependencies-with-compile", "-c", "--compile", "-dc")
-    sources = [flag for flag in rest if flag.endswith((".cu", ".cuh")) and flag[0] != "-"]
-    flags = [flag for flag in rest if flag not in modes and flag not in sources]
-    last = [each[-1] if each else None for each in (sources, outputs, depends)]
+    sources = [flag for flag in remaining if flag.endswith((".cu", ".cuh")) and flag[0] != "-"]
+    flags = [flag for flag in remaining if flag not in modes and flag not in sources]
+    last = [
+        found_values[-1] if found_values else None for found_values in (sources, outputs, depends)
+    ]
     return last[0], last[1], last[2], flags
 
 
@@ -110,8 +112,8 @@ def compile_source(home: str, source: Path, flags: list[str], target: str) -> di
     Returns the record: paths of ``object``, ``ptx``, ``cubin`` and ``lines_cubin``, the command,
     the log, the exit status, and the digests of the headers that it depends on.
     """
-    asked = [flags, target, home, str(source), shim.torch_version()]
-    digest = hashlib.sha256(json.dumps(asked).encode() + source.read_bytes())
+    inputs = [flags, target, home, str(source), shim.torch_version()]
+    digest = hashlib.sha256(json.dumps(inputs).encode() + source.read_bytes())
     place = shim.cache_root() / "nvcc" / digest.hexdigest()[:24]
     record = _cached(place) or _compile(home, source, flags, target, place)
     if record["ptx"] and record["cubin"]:
@@ -122,7 +124,7 @@ def compile_source(home: str, source: Path, flags: list[str], target: str) -> di
 def _cached(place: Path) -> dict[str, Any] | None:
     try:
         record: dict[str, Any] = json.loads((place / "record.json").read_text())
-        current = all(_digest(path) == known for path, known in record["depends"].items())
+        current = all(_digest(path) == digest for path, digest in record["depends"].items())
         return record if current and Path(record["object"]).exists() else None
     except (OSError, ValueError, KeyError, TypeError):
         return None
@@ -132,16 +134,16 @@ def _compile(home: str, source: Path, flags: list[str], target: str, place: Path
     with tempfile.TemporaryDirectory(prefix="ptxview-nvcc-") as name:
         folder = Path(name)
         argv = command(home, source, flags, target, folder)
-        done = subprocess.run(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        completed = subprocess.run(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
         record: dict[str, Any] = {
-            "status": done.returncode,
-            "log": done.stdout.decode(errors="replace"),
+            "status": completed.returncode,
+            "log": completed.stdout.decode(errors="replace"),
             "ptx_command": argv,
             "arch": architecture(flags, target),
             "depends": {},
             **dict.fromkeys(("ptx", "cubin", "lines_cubin", "object")),
         }
-        if done.returncode:
+        if completed.returncode:
             return record
         place = shim.writable(place)
         record["object"] = str(shutil.copy(folder / "whole.o", place / "whole.o"))
@@ -159,9 +161,9 @@ def _compile(home: str, source: Path, flags: list[str], target: str, place: Path
 
 def _assemble(home: str, flags: list[str], target: str, ptx: Path, cubin: Path) -> bool:
     """Make the machine code of an ordinary build, which asks for no line information."""
-    given, _ = _options(flags, "-Xptxas", "--ptxas-options")
+    ptxas_options, _ = _options(flags, "-Xptxas", "--ptxas-options")
     registers, _ = _options(flags, "-maxrregcount", "--maxrregcount")
-    options = [option for value in given for option in value.split(",")]
+    options = [option for value in ptxas_options for option in value.split(",")]
     options += [f"-maxrregcount={value}" for value in registers]
     argv = [f"{home}/bin/ptxas", *options, f"-arch={architecture(flags, target)}"]
     argv += [str(ptx), "-o", str(cubin)]
@@ -175,9 +177,9 @@ def _depends(folder: Path, home: str) -> dict[str, str]:
         for file in folder.glob("*.ii")
         for path in re.findall(r'^# \d+ "([^"<]+)"', file.read_text(errors="replace"), re.MULTILINE)
     }
-    others = (str(shim.torch_folder()), home, os.path.realpath(home), "/usr/")
-    own = sorted(path for path in paths if not path.startswith(others))
-    return {path: _digest(path) for path in own if Path(path).is_file()}
+    library_roots = (str(shim.torch_folder()), home, os.path.realpath(home), "/usr/")
+    user_headers = sorted(path for path in paths if not path.startswith(library_roots))
+    return {path: _digest(path) for path in user_headers if Path(path).is_file()}
 
 
 def _digest(path: str) -> str:
@@ -225,9 +227,9 @@ def attach(module: Any) -> None:
     # A separate root: no build for this device may be mixed with those for a real one.
 
     def root() -> dict[str, str]:
-        given = os.environ.get("TORCH_EXTENSIONS_DIR") or module.get_default_build_root()
+        build_root = os.environ.get("TORCH_EXTENSIONS_DIR") or module.get_default_build_root()
         folder = f"py{sys.version_info.major}{sys.version_info.minor}_ptxview_{current().target}"
-        return {"TORCH_EXTENSIONS_DIR": os.path.join(given, folder)}
+        return {"TORCH_EXTENSIONS_DIR": os.path.join(build_root, folder)}
 
     module._get_build_directory = _variables(root)(module._get_build_directory)
     module._write_ninja_file = _variables(_our_nvcc)(module._write_ninja_file)
@@ -252,14 +254,14 @@ def _our_nvcc() -> dict[str, str]:
 def _variables(values: Callable[[], dict[str, str]]) -> Iterator[None]:
     """Other variables in the environment, in a block or during a decorated function's calls."""
     changed = values()
-    before = {name: os.environ[name] for name in changed if name in os.environ}
+    saved = {name: os.environ[name] for name in changed if name in os.environ}
     os.environ.update(changed)
     try:
         yield
     finally:
         for name in changed:
             os.environ.pop(name, None)
-        os.environ.update(before)
+        os.environ.update(saved)
 
 
 def _runtime(of_cuda: bool) -> list[str]:
@@ -276,28 +278,28 @@ def _runtime(of_cuda: bool) -> list[str]:
     return [str(archive), f"-Wl,--exclude-libs,{archive.name}"]
 
 
-def _link_flags(original: Any, extra: Any, with_cuda: bool, *rest: Any, **given: Any) -> list[str]:
-    flags: list[str] = original(extra, False, *rest, **given)
+def _link_flags(original: Any, extra: Any, with_cuda: bool, *args: Any, **kwargs: Any) -> list[str]:
+    flags: list[str] = original(extra, False, *args, **kwargs)
     if with_cuda:
         flags = [f for f in flags if f.removeprefix("-l") not in CUDA_LIBRARIES] + _runtime(True)
     return flags
 
 
-def _include_paths(original: Any, *args: Any, **given: Any) -> list[str]:
-    flags = list(original(*args, **given))
-    if (args[:1] or [given.get("device_type", given.get("cuda"))])[0] in ("cuda", True):
+def _include_paths(original: Any, *args: Any, **kwargs: Any) -> list[str]:
+    flags = list(original(*args, **kwargs))
+    if (args[:1] or [kwargs.get("device_type", kwargs.get("cuda"))])[0] in ("cuda", True):
         flags += shim.cpu_build()[1:]
     return flags
 
 
-def _jit(original: Any, *args: Any, **given: Any) -> Any:
+def _jit(original: Any, *args: Any, **kwargs: Any) -> Any:
     """``_jit_compile``: torch's build, and a report of its device code."""
-    bound = inspect.signature(original).bind(*args, **given).arguments
+    bound = inspect.signature(original).bind(*args, **kwargs).arguments
     sources = bound["sources"]
     listed = [sources] if isinstance(sources, str) else [str(s) for s in sources]
     cuda = [s for s in listed if s.endswith((".cu", ".cuh"))]
     if not (cuda or bound.get("with_cuda")):
-        return original(*args, **given)
+        return original(*args, **kwargs)
     folder, name = str(bound["build_directory"]), str(bound["name"])
     why = None if homes() else "no nvcc"
     try:
@@ -307,7 +309,7 @@ def _jit(original: Any, *args: Any, **given: Any) -> Any:
         if not cuda:
             _runtime(of_cuda=False)
         with WAITING.on("extensions built", name):
-            return original(*args, **given)
+            return original(*args, **kwargs)
     except ImportError as error:
         text = f"the extension {name} was captured, and cannot run on the host: {error}"
         say.once(f"extension:{name}", text.splitlines()[0])
@@ -323,7 +325,7 @@ def _emit(item: Path, folder: str, source: str, why: str | None) -> None:
     with suppress(OSError, ValueError):
         record = json.loads(record_file(item).read_text(encoding="utf-8"))
     refused: dict[str, Any] = {}
-    kept = {
+    blobs = {
         name: file_blob(str(record[name])) if record.get(name) else None
         for name in ("cubin", "ptx", "lines_cubin")
     }
@@ -343,11 +345,11 @@ def _emit(item: Path, folder: str, source: str, why: str | None) -> None:
             "directory": folder,
             "arch": record.get("arch") or current().target,
             "flags": split(list(record.get("argv", [])))[3],
-            "cubin": kept["cubin"],
-            "ptx": kept["ptx"],
+            "cubin": blobs["cubin"],
+            "ptx": blobs["ptx"],
             "ptx_from": "the build's nvcc command with -lineinfo, for the target alone",
             "ptx_command": record.get("ptx_command"),
-            "lineinfo_cubin": kept["lines_cubin"],
+            "lineinfo_cubin": blobs["lines_cubin"],
             "why": why if record.get("ptx") is None else None,
             **refused,
         }
@@ -367,12 +369,12 @@ def _captured_only(name: str, why: str) -> types.ModuleType:
     return module
 
 
-def _cuda_extension(original: Any, name: str, sources: Any, *args: Any, **given: Any) -> Any:
-    made = original(name, sources, *args, **given)
-    made.libraries = [x for x in made.libraries if x not in CUDA_LIBRARIES]
+def _cuda_extension(original: Any, name: str, sources: Any, *args: Any, **kwargs: Any) -> Any:
+    extension = original(name, sources, *args, **kwargs)
+    extension.libraries = [x for x in extension.libraries if x not in CUDA_LIBRARIES]
     runtime = _runtime(any(str(source).endswith(".cu") for source in sources))
-    made.extra_link_args = [*(made.extra_link_args or []), *runtime]
-    return made
+    extension.extra_link_args = [*(extension.extra_link_args or []), *runtime]
+    return extension
 
 
 def _build_extensions(builder: Any, original: Callable[..., None]) -> None:
@@ -381,6 +383,6 @@ def _build_extensions(builder: Any, original: Callable[..., None]) -> None:
         original(builder)
     finally:
         root = Path(builder.build_temp).absolute()
-        for source in (str(s) for each in builder.extensions for s in each.sources):
+        for source in (str(s) for extension in builder.extensions for s in extension.sources):
             if source.endswith(".cu"):
                 _emit(root / re.sub(r"\.cu$", ".o", source), str(root), source, None)

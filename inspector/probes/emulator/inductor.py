@@ -30,21 +30,21 @@ def attach_compilation(compile_fx: Any) -> None:
     original = compile_fx.compile_fx
     inner = compile_fx.compile_fx_inner
 
-    def captured(gm: Any, example_inputs: Any, **given: Any) -> Any:
+    def captured(gm: Any, example_inputs: Any, **kwargs: Any) -> Any:
         if not _on_cuda(gm, example_inputs):
-            return inner(gm, example_inputs, **given)
-        return _compile(inner, gm, example_inputs, given)
+            return inner(gm, example_inputs, **kwargs)
+        return _compile(inner, gm, example_inputs, kwargs)
 
-    def compile_graph(model: Any, inputs: Any, *rest: Any, **given: Any) -> Any:
-        if not rest:
-            given.setdefault("inner_compile", captured)
+    def compile_graph(model: Any, inputs: Any, *args: Any, **kwargs: Any) -> Any:
+        if not args:
+            kwargs.setdefault("inner_compile", captured)
         tensors = [x for x in inputs if isinstance(x, torch.Tensor)]
         on_cuda = not tensors or any(x.is_cuda for x in tensors)
         # AOTAutograd's cache keeps Inductor's callable, which launches kernels: not for CUDA
         # graphs. Inductor's own caches of code and kernels stay on.
         cached = functorch.patch(enable_autograd_cache=False)
         with cached if on_cuda else contextlib.nullcontext():
-            return original(model, inputs, *rest, **given)
+            return original(model, inputs, *args, **kwargs)
 
     compile_fx.compile_fx = compile_graph
     compile_fx.cudagraphify = _uncaptured
@@ -80,7 +80,7 @@ def _force(config: Any, name: str, value: bool) -> None:
         option.env_value_force = value
 
 
-def _compile(inner: Any, gm: Any, example_inputs: Any, given: dict[str, Any]) -> Any:
+def _compile(inner: Any, gm: Any, example_inputs: Any, kwargs: dict[str, Any]) -> Any:
     """Compile one graph for its code; what it returns runs that, or the graph's operators."""
 
     from torch._inductor import config
@@ -94,7 +94,7 @@ def _compile(inner: Any, gm: Any, example_inputs: Any, given: dict[str, Any]) ->
             "the one in the generated code is the first, not a winner",
         )
     try:
-        compiled = inner(gm, example_inputs, **given)
+        compiled = inner(gm, example_inputs, **kwargs)
     except Exception as error:
         lines = [line.strip() for line in str(error).splitlines() if line.strip()] or [""]
         if lines[0].endswith(":") and "^" in lines[:-1]:  # Triton quotes the source before it
@@ -113,7 +113,7 @@ def _compile(inner: Any, gm: Any, example_inputs: Any, given: dict[str, Any]) ->
     return compiled
 
 
-def _uncaptured(model: Any, *rest: Any, **given: Any) -> Any:
+def _uncaptured(model: Any, *args: Any, **kwargs: Any) -> Any:
     """A graph's code as it is: torch has found that a CUDA graph could be made of it."""
     say.once(
         "no-cudagraphs",
@@ -127,7 +127,7 @@ def attach_builds(cpp_builder: Any) -> None:
     """Refuse C++ that is to be linked with CUDA's torch before a compiler is started."""
     original = cpp_builder.CppBuilder.build
 
-    def build(self: Any, *rest: Any, **given: Any) -> Any:
+    def build(self: Any, *args: Any, **kwargs: Any) -> Any:
         arguments = (value for value in vars(self).values() if isinstance(value, str))
         if any(_FOR_CUDA.search(text) for text in arguments):
             raise NotImplementedError(
@@ -136,7 +136,7 @@ def attach_builds(cpp_builder: Any) -> None:
                 "generated C++ and its kernels; build it on a machine with a GPU, or package the "
                 'source alone with inductor_configs={"aot_inductor.package_cpp_only": True}'
             )
-        return original(self, *rest, **given)
+        return original(self, *args, **kwargs)
 
     cpp_builder.CppBuilder.build = build
 
@@ -165,7 +165,7 @@ def attach_selection(module: Any) -> None:
         choices: Any,
         precompile_fn: Any,
         *args: Any,
-        **given: Any,
+        **kwargs: Any,
     ) -> dict[Any, float]:
         precompile_fn()
         able = [c for c in choices if not getattr(c, "failed", False) and _compiles(c)]
@@ -181,8 +181,8 @@ def attach_selection(module: Any) -> None:
     # Before torch 2.9 it is a closure, which precompiles and then looks the times up: with none,
     # the first candidate is taken.
     select = cache.__call__
-    cache.__call__ = lambda self, *args, **given: select(
-        self, *args, **{**given, "return_multi_template": False}
+    cache.__call__ = lambda self, *args, **kwargs: select(
+        self, *args, **{**kwargs, "return_multi_template": False}
     )
     cache.lookup = _no_times
 
@@ -197,7 +197,7 @@ def _compiles(choice: Any) -> bool:
 
 
 def _no_times(
-    self: Any, choices: Any, op: Any, inputs: Any, benchmark: Any, **given: Any
+    self: Any, choices: Any, op: Any, inputs: Any, benchmark: Any, **kwargs: Any
 ) -> dict[Any, float]:
     """``lookup`` of Inductor's table of times: nothing is in it, nothing goes into it."""
     if benchmark is not None:
@@ -210,9 +210,9 @@ def attach_benchmarks(module: Any) -> None:
     """Inductor's benchmarks of fusions and configurations run nothing and return NaN."""
 
     replaced = {
-        "benchmark_gpu": lambda self, *args, **given: driver.NAN,
-        "benchmark_gpu_with_cuda_graph": lambda self, *args, **given: driver.NAN,
-        "benchmark_many_gpu": lambda self, calls, *args, **given: [driver.NAN] * len(calls),
+        "benchmark_gpu": lambda self, *args, **kwargs: driver.NAN,
+        "benchmark_gpu_with_cuda_graph": lambda self, *args, **kwargs: driver.NAN,
+        "benchmark_many_gpu": lambda self, calls, *args, **kwargs: [driver.NAN] * len(calls),
     }
     for owner in vars(module).values():
         if isinstance(owner, type) and owner.__module__ == module.__name__:
@@ -221,15 +221,15 @@ def attach_benchmarks(module: Any) -> None:
                     setattr(owner, name, function)
 
 
-def _write_no_times(path: Any, *args: Any, **given: Any) -> Any:
+def _write_no_times(path: Any, *args: Any, **kwargs: Any) -> Any:
     """``write_atomic`` of generated code's modules for all files but those of a kernel's time."""
     write = private_names.get("torch._inductor.codecache:write_atomic")
-    return None if str(path).endswith(".kernel_perf") else write(path, *args, **given)
+    return None if str(path).endswith(".kernel_perf") else write(path, *args, **kwargs)
 
 
 CACHES: dict[str, dict[str, Any]] = {
     "torch._inductor.runtime.autotune_cache": {
-        "AutotuneCache.create": staticmethod(lambda *args, **given: None)
+        "AutotuneCache.create": staticmethod(lambda *args, **kwargs: None)
     },
     "torch._inductor.codecache": {
         "CacheBase.get_local_cache": lambda self: {},
@@ -249,10 +249,10 @@ stay on, under keys of this device's own name."""
 def attach_caches(module: Any) -> None:
     """Have one of Inductor's modules keep nothing that was chosen without a measurement."""
     for name, replacement in CACHES[module.__name__].items():
-        above, _, last = name.rpartition(".")
-        owner = getattr(module, above, None) if above else module
-        if hasattr(owner, last):
-            setattr(owner, last, replacement)
+        owner_path, _, attribute = name.rpartition(".")
+        owner = getattr(module, owner_path, None) if owner_path else module
+        if hasattr(owner, attribute):
+            setattr(owner, attribute, replacement)
         else:
             private_names.missing(f"{module.__name__}:{name}")
 
@@ -269,12 +269,12 @@ def values_of(gm: Any) -> Callable[..., Any]:
             node.target = replaced[node.target]
     module = torch.fx.GraphModule(gm, graph)
 
-    def call(inputs: Any, *rest: Any) -> Any:
-        given = list(inputs)
+    def call(inputs: Any, *ignored: Any) -> Any:
+        values = list(inputs)
         if isinstance(inputs, list):  # the caller gives its references up, as it does to Inductor
             inputs.clear()
         with torch.no_grad():
-            return module(*given)
+            return module(*values)
 
     call._boxed_call = True  # type: ignore[attr-defined]
     return call
@@ -288,14 +288,14 @@ def _seeded(torch: Any) -> dict[Any, Any]:
     """
     prims = torch.ops.prims
 
-    def drawn(draw: Callable[..., Any], seed: Any, *args: Any, **given: Any) -> Any:
+    def drawn(draw: Callable[..., Any], seed: Any, *args: Any, **kwargs: Any) -> Any:
         why, generator = shim.absence_at(seed.data_ptr()), torch.Generator(device=seed.device)
         if not why:
             generator.manual_seed(int(seed.item()))
-        made = draw(*args, device=seed.device, generator=generator, **given)
+        tensor = draw(*args, device=seed.device, generator=generator, **kwargs)
         if why:
-            shim.mark_absent_at(made.data_ptr(), why)
-        return made
+            shim.mark_absent_at(tensor.data_ptr(), why)
+        return tensor
 
     def random(size: Any, seed: Any, mode: str, *, align_dtype: Any = None, **ignored: Any) -> Any:
         return drawn(getattr(torch, mode), seed, size, dtype=torch.float32)

@@ -57,7 +57,7 @@ def _is_placeholder(value: Any) -> bool:
     )
 
 
-def _refusing_class(cls: type, *args: Any, **given: Any) -> Any:
+def _refusing_class(cls: type, *args: Any, **kwargs: Any) -> Any:
     refusal(f"{cls.__module__}.{cls.__qualname__}")()
 
 
@@ -69,10 +69,12 @@ def legacy_types(torch: Any) -> None:
             if type(kind).__name__ == "tensortype":
                 # torch looks types up by this name: tensor.type(torch.cuda.FloatTensor)
                 full = f"{module.__name__}.{name}"
-                made = _LegacyType(full, (), {"__module__": module.__name__})
-                made.kind = kind
-                made.on_host = getattr(torch, name, sparse) if module is torch.cuda else sparse
-                setattr(module, name, made)
+                legacy_type = _LegacyType(full, (), {"__module__": module.__name__})
+                legacy_type.kind = kind
+                legacy_type.on_host = (
+                    getattr(torch, name, sparse) if module is torch.cuda else sparse
+                )
+                setattr(module, name, legacy_type)
     original = torch.set_default_tensor_type
 
     @functools.wraps(original)
@@ -92,10 +94,10 @@ class _LegacyType(type):
     kind: Any
     on_host: Any
 
-    def __call__(cls, *args: Any, **given: Any) -> Any:
-        given.pop("device", None)
+    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+        kwargs.pop("device", None)
         on_host = [x.cpu() if getattr(x, "is_cuda", False) else x for x in args]
-        return cls.on_host(*on_host, **given).cuda()
+        return cls.on_host(*on_host, **kwargs).cuda()
 
     def __instancecheck__(cls, value: Any) -> bool:
         return isinstance(value, cls.kind)
@@ -164,9 +166,9 @@ def attach_groups(module: Any) -> None:
     original = module._new_process_group_helper
 
     @functools.wraps(original)
-    def make(*args: Any, **given: Any) -> Any:
+    def make(*args: Any, **kwargs: Any) -> Any:
         try:
-            return original(*args, **given)
+            return original(*args, **kwargs)
         except RuntimeError as error:
             if "NCCL built in" not in str(error):
                 raise

@@ -108,21 +108,23 @@ def error_of(
     model = assertions.model_lines() if fault.cause == "assertion" else []
     line = " or ".join(model[: assertions.MAX_MODEL_LINES])
     line = line or source(listing, place.line, call.file)
-    after = f" (PTX line {place.line}: {place.statement.rstrip('; ')[:100]}"
-    after += f"; {line})" if line else ")"
+    location = f" (PTX line {place.line}: {place.statement.rstrip('; ')[:100]}"
+    location += f"; {line})" if line else ")"
     if fault.cause in ("out of bounds", "null") and fault.space == "global":
         match = _OPCODE.match(place.statement)
         verb = _VERBS.get(match[1] if match else "", "touches")
-        what = f"{verb} {fault.nbytes} bytes at {address:#x}, outside of every CUDA tensor"
+        failure = f"{verb} {fault.nbytes} bytes at {address:#x}, outside of every CUDA tensor"
         if fault.cause == "null":
-            what += ", a null pointer"
+            failure += ", a null pointer"
         elif memory := call.memory():
-            what += f": {_nearest(memory, address, fault.nbytes)}"
+            failure += f": {_nearest(memory, address, fault.nbytes)}"
     elif model:
-        what = assertions.sentence(fault, listing, kernel, rerun)
+        failure = assertions.sentence(fault, listing, kernel, rerun)
     else:
-        what = fault.message.removeprefix(f"{place.kernel}: ").removesuffix(f" ({place})")
-    text = f"ptxview: {who} of launch {number} of {call.name}, grid {call.grid}, {what}{after}"
+        failure = fault.message.removeprefix(f"{place.kernel}: ").removesuffix(f" ({place})")
+    text = (
+        f"ptxview: {who} of launch {number} of {call.name}, grid {call.grid}, {failure}{location}"
+    )
     cuda = _CUDA.get(fault.cause)
     return KernelFault(f"CUDA error: {cuda}\n{text}" if cuda else text)
 
@@ -146,26 +148,28 @@ def _nearest(memory: dict[str, Memory], address: int, nbytes: int) -> str:
     name = min(distances, key=lambda name: distances[name])
     first, end, kind = memory[name]
     if first <= address < end:
-        where = f"it reaches {address + nbytes - end} bytes past the end"
+        distance = f"it reaches {address + nbytes - end} bytes past the end"
     else:
         side = "before the start" if address < first else "past the end"
-        where = f"{distances[name]} bytes {side}" if distances[name] else f"just {side}"
-    return f"{where} of {name}, {kind}, the nearest argument"
+        distance = f"{distances[name]} bytes {side}" if distances[name] else f"just {side}"
+    return f"{distance} of {name}, {kind}, the nearest argument"
 
 
 def source(listing: Any, line: int, file: str) -> str:
     """The program's source line of a line of PTX; empty if unknown."""
     if not 0 < line <= len(listing.lines):
         return ""
-    where = listing.lines[line - 1].source
-    if where is None:
+    location = listing.lines[line - 1].source
+    if location is None:
         return ""
-    frames = list(where.frames())  # the innermost first
-    own = next((frame for frame in frames if not _LIBRARY.search(frame.file)), frames[0])
-    name = os.path.basename(own.file)
+    frames = list(location.frames())  # the innermost first
+    user_frame = next((frame for frame in frames if not _LIBRARY.search(frame.file)), frames[0])
+    name = os.path.basename(user_frame.file)
     # Triton's cache may hold code that was compiled from a copy of the kernel's file elsewhere.
-    text = linecache.getline(file if name == os.path.basename(file) else own.file, own.line)
-    return f"{name}:{own.line}: {text.strip()}"[:120]
+    text = linecache.getline(
+        file if name == os.path.basename(file) else user_frame.file, user_frame.line
+    )
+    return f"{name}:{user_frame.line}: {text.strip()}"[:120]
 
 
 LANES_A_SECOND = 100_000_000
@@ -197,7 +201,7 @@ def run(call: Launch, seconds: float) -> str:
         except Exception as error:
             reason = f"{type(error).__name__}: {error}"[:300]
             raise NotRun(f"its PTX is not understood: {reason}") from error
-        _refuse(kernel, listing, call)
+        _check_runnable(kernel, listing, call)
         missing = max(0, len(kernel.parameters) - len(call.arguments))
         memory = _present_memory(call.host)
         buffers = [
@@ -208,12 +212,12 @@ def run(call: Launch, seconds: float) -> str:
         number = _launches[call.name] = _launches.get(call.name, 0) + 1
         budget = None if math.isinf(seconds) else int(seconds * LANES_A_SECOND)
         block = call.block or kernel.required_block
-        given = {"memory": memory, "shared": call.shared, "budget": budget}
-        execution = partial(execute.execute, kernel, call.grid, block, arguments, **given)
+        options = {"memory": memory, "shared": call.shared, "budget": budget}
+        execution = partial(execute.execute, kernel, call.grid, block, arguments, **options)
         try:
-            done = execution()
-            BENCHMARKS.used(done.cost / LANES_A_SECOND)
-            return "".join(done.printed)
+            result = execution()
+            BENCHMARKS.used(result.cost / LANES_A_SECOND)
+            return "".join(result.printed)
         except (execute.CannotRun, execute.LaunchError) as error:
             raise NotRun(str(error)) from error
         except execute.OutOfBudget as error:
@@ -249,25 +253,25 @@ def _number(block: Size, grid: Size) -> int:
 def _zeros(size: int, align: int) -> Any:
     import numpy as np
 
-    whole = np.zeros(size + align, np.uint8)
-    skipped = -whole.ctypes.data % align
-    return whole[skipped : skipped + size]
+    padded = np.zeros(size + align, np.uint8)
+    skipped = -padded.ctypes.data % align
+    return padded[skipped : skipped + size]
 
 
-def _refuse(kernel: Any, listing: Any, call: Launch) -> None:
+def _check_runnable(kernel: Any, listing: Any, call: Launch) -> None:
     """Raise NotRun for a kernel that the executor cannot run."""
     obstacles = kernel.cannot()
     if obstacles:
-        first, more = obstacles[0], len(obstacles) - 1
+        first, further_count = obstacles[0], len(obstacles) - 1
         place = source(listing, first.line, call.file)
         raise NotRun(
             f"{first.opcode} in line {first.line} of its PTX: {first.reason}"
-            + (f", and {more} more" if more else "")
+            + (f", and {further_count} more" if further_count else "")
             + (f"; {place}" if place else "")
         )
     ptx = executor.load("listing.ptx_statement")
     head = next((head for name, head in ptx.entries(call.text) if name == call.entry), "")
-    clusters = max(call.clusters, math.prod(ptx.bounds(head).get("reqnctapercluster", ())))
+    clusters = max(call.clusters, math.prod(ptx.thread_bounds(head).get("reqnctapercluster", ())))
     if clusters > 1:
         raise NotRun(f"its blocks are in clusters of {clusters}")
 
@@ -315,7 +319,7 @@ class Benchmarks:
     """Whether a benchmark runs, and the work that all of them may still take."""
 
     depth = 0
-    left = BENCHMARKS_SECONDS
+    remaining_seconds = BENCHMARKS_SECONDS
 
     @contextmanager
     def running(self) -> Iterator[None]:
@@ -329,13 +333,13 @@ class Benchmarks:
     def used(self, seconds: float) -> None:
         """Count the work of a launch."""
         if self.depth:
-            self.left = max(0.0, self.left - seconds)
+            self.remaining_seconds = max(0.0, self.remaining_seconds - seconds)
 
-    def most(self, allowed: float) -> float:
+    def allowed_seconds(self, allowed: float) -> float:
         """The seconds that one launch may take now, at most ``allowed``."""
         if not self.depth or math.isinf(allowed):
             return allowed
-        return min(allowed, BENCHMARK_SECONDS, self.left)
+        return min(allowed, BENCHMARK_SECONDS, self.remaining_seconds)
 
 
 BENCHMARKS = Benchmarks()
@@ -383,7 +387,7 @@ def launch(call: Launch) -> None:
 def _compute(call: Launch) -> str:
     """Run a launch and print what it prints; return why its values are absent, or an empty text."""
     name = call.name
-    allowed = BENCHMARKS.most(current().seconds)
+    allowed = BENCHMARKS.allowed_seconds(current().seconds)
     if BENCHMARKS.depth and allowed <= 0:
         return (
             f"the kernel {name} was compiled and not run: the launches of this program's "

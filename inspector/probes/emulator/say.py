@@ -36,7 +36,7 @@ def aloud(text: str) -> None:
         print(f"ptxview: {text}", file=sys.stderr, flush=True)
 
 
-def once(key: str, text: str, kept: str = "") -> None:
+def once(key: str, text: str, recorded_text: str = "") -> None:
     """Print and record one line, the first time that ``key`` comes up in this run.
 
     The recording keeps ``kept`` instead if it has the rest already. Child processes stay silent
@@ -45,14 +45,14 @@ def once(key: str, text: str, kept: str = "") -> None:
     earlier = os.environ.get("PTXVIEW_SAID", "").split()
     if key not in earlier:
         os.environ["PTXVIEW_SAID"] = " ".join([*earlier, key])
-        problem(kept or text)
+        problem(recorded_text or text)
         aloud(text)
 
 
 def refusing(kind: type[Exception], text: str) -> Callable[..., Any]:
     """A function that raises a text."""
 
-    def refuse(*args: Any, **given: Any) -> Any:
+    def refuse(*args: Any, **kwargs: Any) -> Any:
         raise kind(f"ptxview: {text}")
 
     return refuse
@@ -62,9 +62,9 @@ def unseen(function: Callable[..., Any]) -> Any:
     """A function whose exceptions have none of our leading frames; a decorator."""
 
     @functools.wraps(function)
-    def call(*args: Any, **given: Any) -> Any:
+    def call(*args: Any, **kwargs: Any) -> Any:
         try:
-            return function(*args, **given)
+            return function(*args, **kwargs)
         except BaseException as error:
             traceback = error.__traceback__
             while traceback is not None and str(
@@ -114,13 +114,13 @@ class Waiting:
         if (now := self._now) is None:
             return
         kind, name, begun = now
-        here = time.monotonic() - begun
-        total = here + sum(seconds for _, seconds in self._spent.values())
+        elapsed = time.monotonic() - begun
+        total = elapsed + sum(seconds for _, seconds in self._spent.values())
         if total >= self._due:
             self._due = total + NEXT_SECONDS
-            done = [f"{kind}: {n:,} in {s:.0f} s" for kind, (n, s) in self._spent.items()]
-            doing = f"{kind}: {name}, {here:.0f} s so far"
-            aloud(f"waiting for {total:.0f} s: {', '.join([*done, doing])}")
+            finished = [f"{kind}: {n:,} in {s:.0f} s" for kind, (n, s) in self._spent.items()]
+            doing = f"{kind}: {name}, {elapsed:.0f} s so far"
+            aloud(f"waiting for {total:.0f} s: {', '.join([*finished, doing])}")
 
     def _watch(self) -> None:
         while self._now is not None:

@@ -55,8 +55,8 @@ def cache_root() -> Path:
 def compiler() -> str:
     """A C++ compiler: ``$CXX``, g++, c++ or clang++. Raises CannotBuild."""
     names = (os.environ.get("CXX", "").split(" ")[0], "g++", "c++", "clang++")
-    for found in filter(None, map(shutil.which, filter(None, names))):
-        return found
+    for path in filter(None, map(shutil.which, filter(None, names))):
+        return path
     raise CannotBuild("no C++ compiler was found (g++, or $CXX)")
 
 
@@ -69,7 +69,7 @@ def writable(folder: Path) -> Path:
     return Path(tempfile.mkdtemp(prefix="ptxview-"))
 
 
-def made(place: Path, name: str, make: Callable[[Path], None]) -> Path:
+def build_once(place: Path, name: str, make: Callable[[Path], None]) -> Path:
     """A file that is made once for all processes: ``make`` writes it, it is renamed into place.
 
     Raises CannotBuild, as ``make`` does. A failure is remembered for this compiler, so that child
@@ -98,8 +98,8 @@ def made(place: Path, name: str, make: Callable[[Path], None]) -> Path:
     return file
 
 
-def _digest(*files: Path, more: str = "") -> str:
-    digest = hashlib.sha256(f"{torch_version()} {platform.machine()} {more}".encode())
+def _digest(*files: Path, extra: str = "") -> str:
+    digest = hashlib.sha256(f"{torch_version()} {platform.machine()} {extra}".encode())
     for file in files:
         digest.update(file.read_bytes())
     return digest.hexdigest()[:20]
@@ -111,7 +111,7 @@ def shim() -> Path:
     Raises CannotBuild with one line that says what is missing.
     """
     digest = _digest(*sorted(SOURCES.iterdir()), Path(__file__))
-    return made(cache_root() / "target" / digest, LIBRARY, _compile)
+    return build_once(cache_root() / "target" / digest, LIBRARY, _compile)
 
 
 def _flags() -> list[str]:
@@ -138,13 +138,13 @@ def _compile(library: Path) -> None:
     argv += [f"-L{torch_folder() / 'lib'}", "-lc10", "-ltorch_cpu"]
     log = ""
     for standard in ("c++20", "c++17"):  # torch 2.12 and later need 20; older compilers know 17
-        done = subprocess.run(
+        completed = subprocess.run(
             [*argv, f"-std={standard}"], capture_output=True, text=True, errors="replace"
         )
-        if done.returncode == 0:
+        if completed.returncode == 0:
             _try(library)
             return
-        log = log or done.stderr
+        log = log or completed.stderr
     library.with_name("log").write_text(log, encoding="utf-8")
     first = next((line for line in log.splitlines() if "error" in line), log[:200])
     raise CannotBuild(
@@ -160,19 +160,21 @@ def _try(library: Path) -> None:
     paths = [str(path) for name in names if (path := torch_folder() / "lib" / name).exists()]
     argv = [sys.executable, "-c", script, *paths, str(library)]
     # Without the probes, which would report an option that keeps them out.
-    bare = {name: value for name, value in os.environ.items() if name != "PTXVIEW_RECORDING"}
-    done = subprocess.run(argv, env=bare, capture_output=True, text=True, errors="replace")
-    if done.returncode:
+    environment = {name: value for name, value in os.environ.items() if name != "PTXVIEW_RECORDING"}
+    completed = subprocess.run(
+        argv, env=environment, capture_output=True, text=True, errors="replace"
+    )
+    if completed.returncode:
         library.unlink()
-        lines = done.stderr.strip().splitlines() or [f"exit status {done.returncode}"]
+        lines = completed.stderr.strip().splitlines() or [f"exit status {completed.returncode}"]
         reason = next((x for x in lines if "what()" in x), lines[-1])
         raise CannotBuild(f"the shim does not load beside this torch: {reason.strip()}")
 
 
 def cpu_build() -> list[str]:
     """The include path that completes torch's CPU wheels; empty for a CUDA build."""
-    whole = (torch_folder() / "include/c10/cuda/impl/cuda_cmake_macros.h").exists()
-    return [] if whole else ["-isystem", str(CPU_BUILD)]
+    is_complete = (torch_folder() / "include/c10/cuda/impl/cuda_cmake_macros.h").exists()
+    return [] if is_complete else ["-isystem", str(CPU_BUILD)]
 
 
 def runtime_archive(home: str) -> Path:
@@ -180,7 +182,7 @@ def runtime_archive(home: str) -> Path:
 
     Raises CannotBuild.
     """
-    digest = _digest(RUNTIME, INCLUDE / "ptxview_launch.h", more=home)
+    digest = _digest(RUNTIME, INCLUDE / "ptxview_launch.h", extra=home)
     return writable(cache_root() / "runtime" / digest) / "libptxview_cudart.a"
 
 
@@ -192,13 +194,15 @@ def build_runtime(home: str) -> Path:
 
     def make(part: Path) -> None:
         item = part.with_suffix(".o")
-        done = subprocess.run([*argv, str(item)], capture_output=True, text=True, errors="replace")
-        if done.returncode:
-            raise CannotBuild(f"the CUDA runtime's replacement: {done.stderr[:400]}")
+        completed = subprocess.run(
+            [*argv, str(item)], capture_output=True, text=True, errors="replace"
+        )
+        if completed.returncode:
+            raise CannotBuild(f"the CUDA runtime's replacement: {completed.stderr[:400]}")
         subprocess.run(["ar", "rcs", str(part), str(item)], check=True)
         item.unlink()
 
-    return made(archive.parent, archive.name, make)
+    return build_once(archive.parent, archive.name, make)
 
 
 class _NotLoaded:

@@ -49,8 +49,8 @@ class Written(NamedTuple):
 def written(ptx: str, entry: str) -> Written:
     """Find what a kernel of this PTX may write."""
     names = {*parameters(ptx, entry), *variables(ptx)}
-    found = (_step(statement, names) for statement in _statements(ptx, entry))
-    steps = [step for step in found if step is not None]
+    parsed = (_step(statement, names) for statement in _statements(ptx, entry))
+    steps = [step for step in parsed if step is not None]
     values: dict[str, set[Origin]] = {name: {(name, 0)} for name in names}
     reached: set[Origin] = set()
     size = -1
@@ -74,7 +74,11 @@ def parameters(ptx: str, entry: str) -> list[str]:
     """The names of a kernel's parameters, in order."""
     head = re.search(rf"\.entry\s+{re.escape(entry)}\s*\(([^)]*)\)", ptx)
     listed = head[1].split(",") if head else []
-    return [_NAME.findall(re.sub(r"\[\d*\]", "", one))[-1] for one in listed if one.strip()]
+    return [
+        _NAME.findall(re.sub(r"\[\d*\]", "", declaration))[-1]
+        for declaration in listed
+        if declaration.strip()
+    ]
 
 
 def variables(ptx: str) -> list[str]:
@@ -110,7 +114,7 @@ def _step(statement: str, names: set[str]) -> tuple[list[str], list[str], bool |
         return None
     opcode, operands = match[1], [_NAME.findall(text) for text in texts]
     everything = [name for operand in operands[1:] for name in operand]
-    memory = [found[0] for found, text in zip(operands, texts, strict=True) if "[" in text]
+    memory = [operand[0] for operand, text in zip(operands, texts, strict=True) if "[" in text]
     space = _SPACE.search(opcode)
     private = space is not None and space[1] != "global"
     if opcode.startswith(("mad", "fma")):
@@ -144,7 +148,7 @@ def behind(starts: Iterable[int], loads: int) -> set[int]:
         places = np.searchsorted(firsts, words, side="right").astype(np.int64) - 1
         return {int(i) for i, word in zip(places, words, strict=True) if i >= 0 and word < ends[i]}
 
-    seen: set[int] = set()
+    visited: set[int] = set()
     edge = holding(list(starts))
     for _ in range(loads):
         reached: set[int] = set()
@@ -154,6 +158,6 @@ def behind(starts: Iterable[int], loads: int) -> set[int]:
             if not shim.absence_at(first) and end - aligned >= 8:
                 memory: Any = (ctypes.c_uint64 * ((end - aligned) // 8)).from_address(aligned)
                 reached |= holding(np.frombuffer(memory, np.uint64))
-        edge = reached - seen
-        seen |= reached
-    return {pieces[piece][0] for piece in seen}
+        edge = reached - visited
+        visited |= reached
+    return {pieces[piece][0] for piece in visited}

@@ -12,7 +12,7 @@ from typing import Any
 
 from .. import private_names
 from ..hooks import Args, Kwargs, succeeded
-from .made import at, tell
+from .emit import source_place, write_kernel
 
 BY = "CuTe DSL"
 SAID = {"ir": "MLIR, as CuTe DSL traced it"}
@@ -22,12 +22,12 @@ LACKS = {"ptx": "CuTe DSL keeps none; CUTE_DSL_KEEP_PTX=1 has it, and turns its 
 def attach(module: Any) -> None:
     """``cutlass.base_dsl.dsl``: compiles a traced module, or has it in its cache."""
 
-    def before(args: Args, kwargs: Kwargs) -> str:
+    def on_call(args: Args, kwargs: Kwargs) -> str:
         traced = args[1] if len(args) > 1 else kwargs["module"]
         return str(traced.operation.get_asm(enable_debug_info=True, large_elements_limit=16))
 
     name = "cutlass.base_dsl.dsl:BaseDSL.compile_and_cache"
-    private_names.wrap(name, before, succeeded(_compiled))
+    private_names.wrap(name, on_call, succeeded(_compiled))
 
 
 def _compiled(traced: str, function: Any) -> None:
@@ -36,25 +36,31 @@ def _compiled(traced: str, function: Any) -> None:
     cubins = _cubins(getattr(function, "ir_module", None))
     for symbol in getattr(function, "kernel_info", None) or ():
         cubin = next((c for c in cubins if symbol.encode() in c), None)
-        of = {"by": BY, "name": symbol, "symbol": symbol, "said": SAID, **_place(traced, symbol)}
-        tell({**of, **code, "ir": traced, "cubin": cubin})
+        identity = {
+            "by": BY,
+            "name": symbol,
+            "symbol": symbol,
+            "said": SAID,
+            **_place(traced, symbol),
+        }
+        write_kernel({**identity, **code, "ir": traced, "cubin": cubin})
 
 
 def _place(traced: str, symbol: str) -> dict[str, Any]:
     """The file and the lines of a kernel: MLIR's location of its parameters, else nothing."""
     name = re.escape(symbol)
     used = re.search(rf"cuda\.kernel @{name}\([^\n]*?\((#loc\d{{1,9}})\)", traced)
-    where = f"{used[1]} = loc" if used else "no location"
-    place = re.search(rf'^{where}\("([^"\n]+)":(\d{{1,9}})', traced, re.MULTILINE)
-    return {} if place is None else at(place[1], int(place[2]))
+    location = f"{used[1]} = loc" if used else "no location"
+    place = re.search(rf'^{location}\("([^"\n]+)":(\d{{1,9}})', traced, re.MULTILINE)
+    return {} if place is None else source_place(place[1], int(place[2]))
 
 
 def _cubins(module: Any) -> list[bytes]:
     """The machine code that a compiled module holds as fat binaries in strings."""
     out = []
     for op in () if module is None else module.body.operations:
-        held = op.operation.attributes
-        data = getattr(held["value"], "value_bytes", b"") if "value" in held else b""
+        attributes = op.operation.attributes
+        data = getattr(attributes["value"], "value_bytes", b"") if "value" in attributes else b""
         if data[:4] == b"P\xedU\xba" and len(data) > 32:
             _, _, head, size = struct.unpack_from("<HHIQ", data, 16)
             out.append(data[16 + head : 16 + head + size])

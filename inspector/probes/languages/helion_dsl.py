@@ -14,8 +14,8 @@ from typing import Any
 from .. import private_names
 from ..autotune.triton_tuner import emulated, write
 from ..hooks import argument, succeeded
-from ..writer import emit, file_blob, plain
-from .made import of_function
+from ..writer import emit, file_blob, json_value
+from .emit import of_function
 
 BY = "Helion"
 MAX_CONFIGURATIONS = 2000
@@ -30,7 +30,7 @@ def attach(module: Any) -> None:
 
 def _generated(bound: Any, function: Any) -> None:
     cache = getattr(bound, "_compile_cache", {})
-    configs = [config for config, made in list(cache.items()) if made is function]
+    configs = [config for config, compiled in list(cache.items()) if compiled is function]
     path = function.__code__.co_filename
     text = {"output_code": file_blob(path), "file": path}
     config = _settings(configs[-1]) if configs else {}
@@ -38,7 +38,7 @@ def _generated(bound: Any, function: Any) -> None:
 
 
 def _settings(config: Any) -> dict[str, Any]:
-    return {str(name): plain(value) for name, value in config.config.items()}
+    return {str(name): json_value(value) for name, value in config.config.items()}
 
 
 def attach_search(module: Any) -> None:
@@ -51,9 +51,9 @@ def attach_search(module: Any) -> None:
         return args[0], time.time(), outer
 
     def measured(token: Any, results: Any) -> None:
-        kept = getattr(_now, "results", None)
-        if kept is not None and len(kept) < MAX_CONFIGURATIONS:
-            kept += list(results)
+        collected = getattr(_now, "results", None)
+        if collected is not None and len(collected) < MAX_CONFIGURATIONS:
+            collected += list(results)
 
     def ended(token: tuple[Any, float, Any], best: Any, error: BaseException | None) -> None:
         results, _now.results = _now.results, token[2]
@@ -67,11 +67,11 @@ def attach_search(module: Any) -> None:
 def _tuned(search: Any, results: list[Any], best: Any, seconds: float) -> None:
     """The configurations in the order of their first measurement, each with its best time."""
     times: dict[str, tuple[dict[str, Any], float, str]] = {}
-    for one in results:
-        config = _settings(one.config)
+    for result in results:
+        config = _settings(result.config)
         earlier = times.get(repr(config))
-        if earlier is None or one.perf < earlier[1]:
-            times[repr(config)] = config, one.perf, str(one.status)
+        if earlier is None or result.perf < earlier[1]:
+            times[repr(config)] = config, result.perf, str(result.status)
     # Until Helion 1.1 all times are in ms, and nothing says so.
     in_ms = getattr(search, "performance_unit", "ms") == "ms" and not emulated()
     entries = [
@@ -82,14 +82,14 @@ def _tuned(search: Any, results: list[Any], best: Any, seconds: float) -> None:
         }
         for config, time_ms, status in times.values()
     ]
-    chosen = repr(_settings(best))
-    of = of_function(BY, search.kernel.kernel.fn)
+    best_key = repr(_settings(best))
+    identity = of_function(BY, search.kernel.kernel.fn)
     write(
         "triton",
-        f"_helion_{of['name'].rpartition('.')[2]}",
+        f"_helion_{identity['name'].rpartition('.')[2]}",
         entries,
-        file=of.get("path"),
+        file=identity.get("path"),
         seconds=seconds,
         method=type(search).__name__,
-        winner=list(times).index(chosen) if chosen in times else None,
+        winner=list(times).index(best_key) if best_key in times else None,
     )

@@ -15,7 +15,7 @@ from typing import Any
 from .. import private_names
 from ..hooks import argument, arguments, per_recording, succeeded
 from ..writer import blob
-from .made import MAX_KERNELS, at, record, tell
+from .emit import MAX_KERNELS, record, source_place, write_kernel
 
 BY = "JAX (XLA)"
 FLAGS = "--xla_dump_to=FOLDER --xla_dump_emitter_re=.*"
@@ -36,13 +36,15 @@ _lowered: dict[str, dict[str, Any]] = per_recording({})
 def attach(module: Any) -> None:
     """``jax._src.compiler``: compiles a module, or has it in its cache."""
 
-    def compiled(given: tuple[Any, Any], executable: Any) -> None:
-        backend, computation = given
+    def compiled(token: tuple[Any, Any], executable: Any) -> None:
+        backend, computation = token
         if str(getattr(backend, "platform", "")) in ("gpu", "cuda"):
-            _tell(computation, executable)
+            _write_kernels(computation, executable)
 
-    asked = arguments("backend", "computation")
-    private_names.wrap("jax._src.compiler:compile_or_get_cached", asked, succeeded(compiled))
+    call_arguments = arguments("backend", "computation")
+    private_names.wrap(
+        "jax._src.compiler:compile_or_get_cached", call_arguments, succeeded(compiled)
+    )
 
 
 def attach_pallas(module: Any) -> None:
@@ -53,24 +55,24 @@ def attach_pallas(module: Any) -> None:
         if len(_lowered) < MAX_KERNELS:
             name = re.sub(r"\W", "_", info.func_name)
             text = result.module.operation.get_asm(enable_debug_info=True)
-            _lowered[name] = {"ttir": text, **at(info.func_filename, info.func_lineno)}
+            _lowered[name] = {"ttir": text, **source_place(info.func_filename, info.func_lineno)}
 
     name = "jax._src.pallas.triton.lowering:lower_jaxpr_to_triton_module"
     private_names.wrap(name, argument(0, "jaxpr"), succeeded(lowered))
 
 
-def _tell(computation: Any, executable: Any) -> None:
+def _write_kernels(computation: Any, executable: Any) -> None:
     name = str(computation.operation.attributes["sym_name"]).strip('"')
     ir = computation.operation.get_asm(enable_debug_info=True, large_elements_limit=16)
-    hlo = "\n".join(one.to_string() for one in executable.hlo_modules())
+    hlo = "\n".join(module.to_string() for module in executable.hlo_modules())
     # A module has one text for all its kernels, which may be thousands.
     texts = {"ir": blob(ir), "output_code": blob(hlo), "said": SAID, "lacks": LACKS}
     places, dumped = _places(hlo), _dumped(name)
     of_pallas = {n: _lowered.pop(n) for n in list(_lowered) if n in ir}
-    for symbol, of in list({**places, **of_pallas}.items())[:MAX_KERNELS]:
-        made = [one for one in dumped if f".entry {symbol}(".encode() in one["ptx"]]
-        code = made[-1] if made else {}  # the newest
-        tell({"by": BY, "name": symbol, "symbol": symbol, **texts, **of, **code})
+    for symbol, place in list({**places, **of_pallas}.items())[:MAX_KERNELS]:
+        dumps = [module for module in dumped if f".entry {symbol}(".encode() in module["ptx"]]
+        code = dumps[-1] if dumps else {}  # the newest
+        write_kernel({"by": BY, "name": symbol, "symbol": symbol, **texts, **place, **code})
     if not places and not of_pallas:
         record(BY, [f"{name} (all of its module)"], **texts)
 
@@ -79,8 +81,8 @@ def _dumped(name: str) -> list[dict[str, bytes]]:
     """What XLA has just written of a module, where the program's own XLA_FLAGS have it do so."""
     if (flag := _DUMP.search(os.environ.get("XLA_FLAGS", ""))) is None:
         return []
-    found = Path(flag[1]).glob(f"*.{name}.*.ptx")
-    pairs = [(path, path.with_suffix(".ir-with-opt.ll")) for path in found]
+    ptx_files = Path(flag[1]).glob(f"*.{name}.*.ptx")
+    pairs = [(path, path.with_suffix(".ir-with-opt.ll")) for path in ptx_files]
     pairs.sort(key=lambda pair: pair[0].stat().st_mtime)
     return [
         {kind: path.read_bytes() for kind, path in zip(("ptx", "llir"), pair, strict=True)}
@@ -99,17 +101,17 @@ def _places(hlo: str) -> dict[str, dict[str, Any]]:
     )
     out: dict[str, dict[str, Any]] = {}
     sources: dict[str, dict[str, Any]] = {}
-    for name, kind, rest in _MADE.findall(hlo):
+    for name, kind, instruction in _MADE.findall(hlo):
         if kind not in KINDS:
             continue
         path, line = "", 0
-        if found := _PLACE.search(rest):
-            path, line = found[1], int(found[2])
-        elif (found := _FRAME.search(rest)) and 0 < int(found[1]) <= len(frames):
-            spot = spots[frames[int(found[1]) - 1]["file_location_id"] - 1]
+        if match := _PLACE.search(instruction):
+            path, line = match[1], int(match[2])
+        elif (match := _FRAME.search(instruction)) and 0 < int(match[1]) <= len(frames):
+            spot = spots[frames[int(match[1]) - 1]["file_location_id"] - 1]
             path, line = files[spot["file_name_id"] - 1], spot["line"]
         if path not in sources:
-            sources[path] = at(path, 1, whole=False)
+            sources[path] = source_place(path, 1, is_block=False)
         source = sources[path]
         out.setdefault(re.sub(r"\W", "_", name), source and {**source, "lines": [line, line]})
     return out

@@ -14,7 +14,7 @@ from typing import Any
 from .. import private_names
 from ..hooks import Args, Kwargs, argument, per_recording, succeeded, timed
 from ..writer import blob
-from .made import ENTRY, of_function, tell
+from .emit import ENTRY, of_function, write_kernel
 from .numba_refused import refused
 
 BY = "numba.cuda"
@@ -31,33 +31,35 @@ def attach(module: Any) -> None:
     """``numba.cuda``: a ``_Kernel`` is a function compiled for types of arguments, ``compile``
     gives the PTX of a function, and a library has LLVM IR, PTX and machine code of a kernel."""
     if module.__name__ == "numba.cuda.dispatcher":
-        asked = timed("self", "py_func", "argtypes")
-        private_names.wrap("numba.cuda.dispatcher:_Kernel.__init__", asked, _made)
+        call_arguments = timed("self", "py_func", "argtypes")
+        private_names.wrap(
+            "numba.cuda.dispatcher:_Kernel.__init__", call_arguments, _kernel_compiled
+        )
     elif module.__name__ == "numba.cuda.compiler":
         private_names.wrap("numba.cuda.compiler:compile", _before_compile, _numba_compiled)
     else:
         library = "numba.cuda.codegen:CUDACodeLibrary"
 
-        def given(library: Any, result: Any) -> None:
+        def note_library(library: Any, result: Any) -> None:
             if hasattr(_now, "library"):
                 _now.library = library
 
         # The first calls the second, which earlier versions have alone.
         name = "get_asm_strs" if hasattr(module.CUDACodeLibrary, "get_asm_strs") else "get_asm_str"
-        private_names.wrap(f"{library}.{name}", argument(0), succeeded(given))
+        private_names.wrap(f"{library}.{name}", argument(0), succeeded(note_library))
         private_names.wrap(f"{library}.get_cubin", timed("self"), _linked)
 
 
-def _made(making: Making, result: Any, error: BaseException | None) -> None:
+def _kernel_compiled(making: Making, result: Any, error: BaseException | None) -> None:
     kernel, function, types, began = making
-    event = _of(function, getattr(kernel, "argtypes", None) or types, began)
+    event = _event(function, getattr(kernel, "argtypes", None) or types, began)
     if error is not None:
         refused(event, error, "ptx")
         return
     library = getattr(kernel, "_codelibrary", None)
     ptx, symbol = _text(library, "get_asm_str"), getattr(kernel, "entry_name", None)
     entry = ENTRY.search(ptx or "")
-    _tell(event, ptx, library, symbol or (entry and entry[1]))
+    _write_kernel(event, ptx, library, symbol or (entry and entry[1]))
 
 
 def _before_compile(args: Args, kwargs: Kwargs) -> Making:
@@ -67,7 +69,7 @@ def _before_compile(args: Args, kwargs: Kwargs) -> Making:
 
 
 def _numba_compiled(making: Making, result: Any, error: BaseException | None) -> None:
-    event = _of(*making[1:])
+    event = _event(*making[1:])
     library = _now.__dict__.pop("library", None)
     if error is not None:
         refused(event, error, "ptx")
@@ -75,21 +77,21 @@ def _numba_compiled(making: Making, result: Any, error: BaseException | None) ->
     code = result[0] if isinstance(result, tuple) and result else None
     entry = ENTRY.search(code) if isinstance(code, str) else None
     if entry is not None:  # else a device function, or LTO's intermediate code
-        _tell(event, code, library, entry[1])
+        _write_kernel(event, code, library, entry[1])
 
 
 def _linked(token: tuple[Any, float], cubin: Any, error: BaseException | None) -> None:
     """Record the machine code of a recorded kernel, which numba returns in an object."""
     library, began = token
-    known = _libraries.get(library)
+    kernel_event = _libraries.get(library)
     code = getattr(cubin, "code", cubin)
-    if known is not None and error is not None:
-        refused({**known, "began": began, "seconds": time.time() - began}, error, "sass")
-    elif known is not None and isinstance(code, bytes | bytearray | memoryview):
-        tell({**known, "cubin": blob(bytes(code))})
+    if kernel_event is not None and error is not None:
+        refused({**kernel_event, "began": began, "seconds": time.time() - began}, error, "sass")
+    elif kernel_event is not None and isinstance(code, bytes | bytearray | memoryview):
+        write_kernel({**kernel_event, "cubin": blob(bytes(code))})
 
 
-def _of(function: Any, types: Any, began: float) -> dict[str, Any]:
+def _event(function: Any, types: Any, began: float) -> dict[str, Any]:
     code = getattr(function, "__code__", None)
     names = () if code is None else code.co_varnames[: code.co_argcount]
     signature = {n: str(kind) for n, kind in zip(names, types or (), strict=False)}
@@ -97,14 +99,14 @@ def _of(function: Any, types: Any, began: float) -> dict[str, Any]:
     return {**of_function(BY, function), "signature": signature, **lasted}
 
 
-def _tell(made: dict[str, Any], ptx: str | None, library: Any, symbol: Any) -> None:
-    event = dict(made)
+def _write_kernel(kernel_event: dict[str, Any], ptx: str | None, library: Any, symbol: Any) -> None:
+    event = dict(kernel_event)
     if symbol:
         event["symbol"] = str(symbol)
     for key, text in (("ptx", ptx), ("llir", _text(library, "get_llvm_str"))):
         if text:
             event[key] = blob(text)
-    tell(event)
+    write_kernel(event)
     if library is not None:
         times = ("began", "seconds")
         _libraries[library] = {name: v for name, v in event.items() if name not in times}

@@ -7,7 +7,7 @@ import re
 from typing import Any
 
 from ..writer import blob
-from .made import MAX_LOG_CHARACTERS, tell
+from .emit import MAX_LOG_CHARACTERS, write_kernel
 
 _STEP = re.compile(r"Failed in [^\n]{1,200} \(step: [^\n]{1,200}\)\s*")
 _LINKER = re.compile(r"error\s{0,9}: ([^\n]{1,2000})")
@@ -19,28 +19,30 @@ _PLACES = (
 )
 
 
-def refused(made: dict[str, Any], error: BaseException, stage: str) -> None:
+def refused(kernel_event: dict[str, Any], error: BaseException, stage: str) -> None:
     """A kernel that numba, NVVM or the linker would not compile."""
     if not isinstance(error, Exception):
         return  # the program was interrupted
     log = str(error).strip()
-    tool, message = str(made["by"]), _first(log) or type(error).__name__
-    if stage == "sass" and (said := _LINKER.search(log)) is not None:
-        tool, message = "nvJitLink", said[1].strip()
+    tool, message = str(kernel_event["by"]), _first(log) or type(error).__name__
+    if stage == "sass" and (linker_match := _LINKER.search(log)) is not None:
+        tool, message = "nvJitLink", linker_match[1].strip()
     event = {
-        **made,
+        **kernel_event,
         "event": "made_failed",
         "stage": stage,
         "tool": tool,
         "kind": type(error).__name__,
         "message": message,
         "log": blob(log[:MAX_LOG_CHARACTERS]),
-        "messages": [{"severity": "error", "message": message, "tool": tool, **_place(made, log)}],
+        "messages": [
+            {"severity": "error", "message": message, "tool": tool, **_place(kernel_event, log)}
+        ],
     }
     if (shared := _SHARED.search(log)) is not None:
         required, limit = int(shared[1], 16), int(shared[2], 16)
         event.update(required=required, limit=limit, resource="shared memory")
-    tell(event)
+    write_kernel(event)
 
 
 def _first(log: str) -> str:
@@ -51,11 +53,11 @@ def _first(log: str) -> str:
     return lines[0] if lines else ""
 
 
-def _place(made: dict[str, Any], log: str) -> dict[str, Any]:
+def _place(kernel_event: dict[str, Any], log: str) -> dict[str, Any]:
     """The line that numba names, else the kernel's first; {} where neither is known."""
-    if "lines" not in made:
+    if "lines" not in kernel_event:
         return {}
     for path, line in (place for named in _PLACES for place in named.findall(log)):
         if os.path.isfile(path):
             return {"file": os.path.abspath(path), "line": int(line)}
-    return {"file": made["path"], "line": made["lines"][0]}
+    return {"file": kernel_event["path"], "line": kernel_event["lines"][0]}

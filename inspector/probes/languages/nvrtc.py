@@ -13,21 +13,23 @@ from typing import Any
 
 from .. import private_names
 from ..hooks import Args, Kwargs, arguments, per_recording, succeeded
-from .made import ENTRY, MAX_KERNELS, code, kernels, record, refused
+from .emit import ENTRY, MAX_KERNELS, code, kernels, record, refused
 
 _sources: dict[int, tuple[Any, Any]] = per_recording({})  # by NVRTC's program
 
 
-def tell_program(by: str, given: tuple[Any, Any], options: object, *products: object) -> None:
+def tell_program(
+    language: str, origin: tuple[Any, Any], options: object, *products: object
+) -> None:
     """A compiled program, given as a text and the name of it: its kernels are those of its PTX."""
-    made = {kind: data for product in products for kind, data in code(product).items()}
-    source, path = given
-    more = {"source": source, "path": path, "options": listed(options) or None, **made}
-    symbols = ENTRY.findall(made.get("ptx", b"").decode("utf-8", "replace"))
+    stages = {kind: data for product in products for kind, data in code(product).items()}
+    source, path = origin
+    fields = {"source": source, "path": path, "options": listed(options) or None, **stages}
+    symbols = ENTRY.findall(stages.get("ptx", b"").decode("utf-8", "replace"))
     for symbol in symbols:
-        record(by, [symbol], symbol=symbol, **more)
+        record(language, [symbol], symbol=symbol, **fields)
     if not symbols:
-        record(by, kernels(source), **more)
+        record(language, kernels(source), **fields)
 
 
 def listed(names: object) -> list[Any]:
@@ -38,20 +40,20 @@ def listed(names: object) -> list[Any]:
 # -- compilers of one function --------------------------------------------------------------------
 
 
-def _jiterator(by: str, function: Any, *_: Any, **given: Any) -> None:
+def _jiterator(language: str, function: Any, *_: Any, **kwargs: Any) -> None:
     """A kernel is made when its function is first called."""
-    record(by, [function.kernel_name], source=getattr(function, "code_string", None))
+    record(language, [function.kernel_name], source=getattr(function, "code_string", None))
 
 
-def _cupy(by: str, source: Any, options: Any = (), *_: Any, **given: Any) -> None:
+def _cupy(language: str, source: Any, options: Any = (), *_: Any, **kwargs: Any) -> None:
     """All of CuPy's kernels go through here, its own ones too, and those in its cache."""
-    names = listed(given.get("name_expressions")) or kernels(source)
-    record(by, names, source=source, options=listed(options))
+    names = listed(kwargs.get("name_expressions")) or kernels(source)
+    record(language, names, source=source, options=listed(options))
 
 
-def _pycuda(by: str, *args: Any, **given: Any) -> None:
-    source = args[0] if args else given.get("source")
-    record(by, kernels(source), source=source)
+def _pycuda(language: str, *args: Any, **kwargs: Any) -> None:
+    source = args[0] if args else kwargs.get("source")
+    record(language, kernels(source), source=source)
 
 
 COMPILERS: dict[str, tuple[str, str, Callable[..., None]]] = {
@@ -64,19 +66,19 @@ COMPILERS: dict[str, tuple[str, str, Callable[..., None]]] = {
 
 def attach(module: Any) -> None:
     """Observe the compiler of one of ``COMPILERS``."""
-    function, by, note = COMPILERS[module.__name__]
+    function, language, note = COMPILERS[module.__name__]
 
-    def before(args: Args, kwargs: Kwargs) -> None:
-        note(by, *args, **kwargs)
+    def on_call(args: Args, kwargs: Kwargs) -> None:
+        note(language, *args, **kwargs)
 
-    private_names.wrap(f"{module.__name__}:{function}", before)
+    private_names.wrap(f"{module.__name__}:{function}", on_call)
     if module.__name__ == "cupy.cuda.compiler":
         name = "cupy.cuda.compiler:_NVRTCProgram.compile"
         private_names.wrap(name, arguments("self", "options"), _of_cupy)
 
 
-def _of_cupy(given: tuple[Any, Any], result: Any, error: BaseException | None) -> None:
-    program, options = given
+def _of_cupy(token: tuple[Any, Any], result: Any, error: BaseException | None) -> None:
+    program, options = token
     if isinstance(error, Exception):
         refused("CuPy", "NVRTC", str(error), source=program.src, path=program.name)
     elif error is None:
@@ -89,27 +91,27 @@ def _of_cupy(given: tuple[Any, Any], result: Any, error: BaseException | None) -
 
 def attach_bindings(module: Any) -> None:
     """``cuda.bindings.nvrtc``: functions of a program, which is a number."""
-    by = "NVRTC (cuda.bindings)"
+    language = "NVRTC (cuda.bindings)"
 
-    def created(given: tuple[Any, Any], result: Any) -> None:
+    def created(token: tuple[Any, Any], result: Any) -> None:
         if not int(result[0]) and len(_sources) < MAX_KERNELS:
-            _sources[int(result[1])] = given[0], (given[1] or b"").decode(errors="replace")
+            _sources[int(result[1])] = token[0], (token[1] or b"").decode(errors="replace")
 
-    def text(program: Any, what: str) -> bytes:
-        error, size = getattr(module, f"nvrtcGet{what}Size")(program)
+    def text(program: Any, product: str) -> bytes:
+        error, size = getattr(module, f"nvrtcGet{product}Size")(program)
         data = bytes(0 if int(error) else size)
         if data:
-            getattr(module, f"nvrtcGet{what}")(program, data)
+            getattr(module, f"nvrtcGet{product}")(program, data)
         return data
 
-    def compiled(given: tuple[Any, Any, Any], result: Any) -> None:
-        program, _, options = given
-        made_of = _sources.get(int(program), (None, None))
+    def compiled(token: tuple[Any, Any, Any], result: Any) -> None:
+        program, _, options = token
+        origin = _sources.get(int(program), (None, None))
         if int(result[0]):
             log = text(program, "ProgramLog").rstrip(b"\0").decode("utf-8", "replace")
-            refused(by, "NVRTC", log, source=made_of[0], path=made_of[1])
+            refused(language, "NVRTC", log, source=origin[0], path=origin[1])
         else:
-            tell_program(by, made_of, options, text(program, "PTX"), text(program, "CUBIN"))
+            tell_program(language, origin, options, text(program, "PTX"), text(program, "CUBIN"))
 
     name = module.__name__
     private_names.wrap(f"{name}:nvrtcCreateProgram", arguments("src", "name"), succeeded(created))

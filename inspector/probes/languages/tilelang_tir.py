@@ -12,7 +12,7 @@ from typing import Any
 
 from .. import private_names
 from ..hooks import Args, Kwargs, arguments, per_recording, succeeded
-from .made import MAX_KERNELS, at, code, kernels, tell
+from .emit import MAX_KERNELS, code, kernels, source_place, write_kernel
 
 BY = "TileLang"
 SAID = {"ir": "TIR, as TileLang traced it"}
@@ -27,19 +27,19 @@ _binaries: dict[tuple[str, ...], dict[str, bytes]] = per_recording({})
 def attach(module: Any) -> None:
     """``tilelang.engine.lower``: lowers a function, or a module of some, to CUDA C++."""
 
-    def before(args: Args, kwargs: Kwargs) -> tuple[Any, dict[str, Any]]:
+    def on_call(args: Args, kwargs: Kwargs) -> tuple[Any, dict[str, Any]]:
         (function,) = arguments("func_or_mod")(args, kwargs)
         return function, _place(function)
 
     name = "tilelang.engine.lower:lower_with_context"
-    private_names.wrap(name, before, succeeded(_lowered))
+    private_names.wrap(name, on_call, succeeded(_lowered))
 
 
 def attach_nvcc(module: Any) -> None:
     """``tilelang.contrib.nvcc``: compiles CUDA C++ in another process, if no cache has it."""
 
-    def compiled(given: tuple[Any], binary: Any) -> None:
-        _found(given[0], binary)
+    def compiled(token: tuple[Any], binary: Any) -> None:
+        _note_binary(token[0], binary)
 
     name = "tilelang.contrib.nvcc:compile_cuda"
     private_names.wrap(name, arguments("code"), succeeded(compiled))
@@ -53,14 +53,14 @@ def attach_cache(module: Any) -> None:
 
     def loaded(token: None, binary: Any) -> None:
         if binary and getattr(_now, "code", None):
-            _found(_now.code, binary)
+            _note_binary(_now.code, binary)
 
     cache = "tilelang.cache.cuda_binary_cache:CUDABinaryCache"
     private_names.wrap(f"{cache}.make_key", keyed)
     private_names.wrap(f"{cache}.load", None, succeeded(loaded), inherited=True)
 
 
-def _found(text: Any, binary: Any) -> None:
+def _note_binary(text: Any, binary: Any) -> None:
     """The machine code of a file, which is compiled while it is lowered."""
     if len(_binaries) < MAX_KERNELS:
         _binaries[tuple(kernels(text))] = code(binary)
@@ -81,7 +81,7 @@ def _lowered(token: tuple[Any, dict[str, Any]], artifact: Any) -> None:
         **_binaries.pop(names, {}),
     }
     for name in names:
-        tell({**event, "name": name, "symbol": name})
+        write_kernel({**event, "name": name, "symbol": name})
 
 
 def _place(function: Any) -> dict[str, Any]:
@@ -91,10 +91,10 @@ def _place(function: Any) -> dict[str, Any]:
     while frame.f_back is not None:
         frame = frame.f_back
         path = frame.f_code.co_filename
-        where = str(frame.f_globals.get("__name__", ""))
-        if where.partition(".")[0] not in ("tilelang", "ptxview_probes", "tvm_ffi", "tvm"):
+        module_name = str(frame.f_globals.get("__name__", ""))
+        if module_name.partition(".")[0] not in ("tilelang", "ptxview_probes", "tvm_ffi", "tvm"):
             break
     with open(path, encoding="utf-8") as file:
         rows = list(enumerate(file, 1))
     first = next((n for n, row in rows if re.match(rf"\s*def {name}\b", row)), None)
-    return at(path, first or 1, whole=first is not None)
+    return source_place(path, first or 1, is_block=first is not None)

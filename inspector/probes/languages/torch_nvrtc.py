@@ -9,7 +9,7 @@ from typing import Any
 
 from .. import private_names
 from ..hooks import Args, Kwargs, argument, arguments, observed, succeeded
-from .made import code, encoded, kernels, record, refused
+from .emit import code, encoded, kernels, record, refused
 from .nvrtc import listed, tell_program
 
 TORCH = "torch.cuda._compile_kernel (NVRTC)"
@@ -25,10 +25,10 @@ def attach(module: Any) -> None:
         return
     signature = inspect.signature(compiler)  # versions differ in the order
 
-    def asked(args: Args, kwargs: Kwargs) -> dict[str, Any]:
+    def on_call(args: Args, kwargs: Kwargs) -> dict[str, Any]:
         return dict(signature.bind(*args, **kwargs).arguments)
 
-    private_names.wrap("torch.cuda._utils:_nvrtc_compile", asked, _compiled)
+    private_names.wrap("torch.cuda._utils:_nvrtc_compile", on_call, _compiled)
     private_names.wrap("torch.cuda._utils:_get_nvrtc_library", None, succeeded(_library))
 
     def loading(args: Args, kwargs: Kwargs) -> None:
@@ -55,8 +55,8 @@ def _library(token: None, library: Any) -> None:
     )
 
 
-def _compiled(given: dict[str, Any], result: Any, error: BaseException | None) -> None:
-    source, name = given["kernel_source"], given["kernel_name"]
+def _compiled(bound: dict[str, Any], result: Any, error: BaseException | None) -> None:
+    source, name = bound["kernel_source"], bound["kernel_name"]
     ptx = _now.__dict__.pop("ptx", None)
     if error is not None:
         _, _, log = str(error).partition(":\n")
@@ -66,4 +66,4 @@ def _compiled(given: dict[str, Any], result: Any, error: BaseException | None) -
             record(TORCH, [name], source=source)
         return
     _loaded.add(hash(encoded(result[0])))
-    tell_program(TORCH, (source, f"{name}.cu"), given.get("nvcc_options"), result[0], ptx)
+    tell_program(TORCH, (source, f"{name}.cu"), bound.get("nvcc_options"), result[0], ptx)

@@ -13,7 +13,7 @@ from typing import Any
 
 from .. import private_names
 from ..hooks import argument, arguments, during, succeeded
-from .made import code, of_function, tell
+from .emit import code, of_function, write_kernel
 
 BY = "Warp"
 LACKS = "Warp compiled to machine code; wp.config.cuda_output = 'ptx' has it make PTX instead"
@@ -25,40 +25,42 @@ def attach(module: Any) -> None:
     private_names.wrap("warp._src.context:Module._compile", *during(_now, "module", argument(0)))
     private_names.wrap("warp._src.context:Module.load", *during(_now, "module", argument(0)))
 
-    def built(given: tuple[Any, ...], result: Any) -> None:
-        _tell(str(given[0]), str(given[2]))
+    def built(token: tuple[Any, ...], result: Any) -> None:
+        _write_kernels(str(token[0]), str(token[2]))
 
     def loaded(path: Any, result: Any) -> None:
         for source in glob.glob(os.path.join(glob.escape(os.path.dirname(path)), "*.cu")):
             if os.path.basename(path).startswith(os.path.basename(source)[:-2]):
-                _tell(source, path)
+                _write_kernels(source, path)
 
-    asked = arguments("cu_path", "arch", "output_path")
-    private_names.wrap("warp._src.build:build_cuda", asked, succeeded(built))
+    call_arguments = arguments("cu_path", "arch", "output_path")
+    private_names.wrap("warp._src.build:build_cuda", call_arguments, succeeded(built))
     private_names.wrap("warp._src.build:load_cuda", argument(0, "input_path"), succeeded(loaded))
 
 
-def _tell(source: str, binary: str) -> None:
+def _write_kernels(source: str, binary: str) -> None:
     """The kernels of a module that are in a file, forwards and backwards."""
     with open(source, "rb") as text, open(binary, "rb") as data:
-        generated, made = text.read(), code(data.read())
-    whole = next(iter(made.values()), b"")
+        generated, stages = text.read(), code(data.read())
+    product = next(iter(stages.values()), b"")
     for kernel in list(getattr(getattr(_now, "module", None), "_live_kernels", ())):
         if kernel.hash is None:
             continue  # it is of no build yet
         mangled = kernel.get_mangled_name()
         for direction in ("forward", "backward"):
             symbol = f"{mangled}_cuda_kernel_{direction}"
-            if symbol.encode() in whole:
-                types = {each.label: _type(each.type) for each in kernel.adj.args}
-                more = {"symbol": symbol, "signature": types, "output_code": generated, **made}
+            if symbol.encode() in product:
+                types = {parameter.label: _type(parameter.type) for parameter in kernel.adj.args}
+                fields = {"symbol": symbol, "signature": types, "output_code": generated, **stages}
                 name = kernel.key if direction == "forward" else f"{kernel.key} (backward)"
-                where = {"output_code": os.path.basename(source)}
-                of = {**of_function(BY, kernel.func), "name": name, "paths": where}
-                tell({**of, **more, "lacks": {} if "ptx" in made else {"ptx": LACKS}})
+                paths = {"output_code": os.path.basename(source)}
+                identity = {**of_function(BY, kernel.func), "name": name, "paths": paths}
+                write_kernel(
+                    {**identity, **fields, "lacks": {} if "ptx" in stages else {"ptx": LACKS}}
+                )
 
 
 def _type(kind: Any) -> str:
-    of = getattr(kind, "dtype", None)
-    name = str(getattr(of or kind, "__name__", of or kind))
-    return name if of is None else f"array({name})"
+    element_type = getattr(kind, "dtype", None)
+    name = str(getattr(element_type or kind, "__name__", element_type or kind))
+    return name if element_type is None else f"array({name})"

@@ -27,14 +27,14 @@ MARK = "_ptxview_step"
 
 
 class Steps:
-    """Where the program's steps end, by the session's wish: outermost calls in its thread.
+    """Where the program's steps end, by the session's options: outermost calls in its thread.
 
     ``auto`` and ``optimizer``: each step of the optimizer that steps first; others (a GAN has two)
     step beside it. Else each call of a function or method of an imported module.
     """
 
     def __init__(self, session: Session) -> None:
-        self.session, self.name = session, str(session.wish["step"])
+        self.session, self.name = session, str(session.options["step"])
         self.depth = 0
         self.first: int | None = None
         self.classes: list[Any] = []
@@ -49,7 +49,7 @@ class Steps:
         """Observe each class's ``step`` when one is made, or when Dynamo has unwrapped it."""
         if module.__name__ == "torch._dynamo.eval_frame":
             name = "torch._dynamo.eval_frame:TorchPatcher.patch"
-            private_names.wrap(name, after=lambda *_: self._observe(list(self.classes)))
+            private_names.wrap(name, on_return=lambda *_: self._observe(list(self.classes)))
             return
         private_names.wrap(
             "torch.optim.optimizer:Optimizer._patch_step_function",
@@ -65,22 +65,22 @@ class Steps:
         if not callable(value) or isinstance(value, type):
             problem("profile", f"--step {self.name}: the module has no such function or method")
             return
-        private_names.wrap(self.name, self._before, self._after, inherited=True)
+        private_names.wrap(self.name, self._on_call, self._on_return, inherited=True)
 
     def _observe(self, classes: list[Any]) -> None:
         for kind in classes:
             step = kind.step
             if hasattr(step, MARK):
                 continue
-            made = hooks.observed(step, self._before, self._after)
-            setattr(made, MARK, True)
+            wrapper = hooks.observed(step, self._on_call, self._on_return)
+            setattr(wrapper, MARK, True)
             # What unwraps it arrives at the function itself, as it would without this wrapper.
-            made.__wrapped__ = getattr(step, "__wrapped__", step)
-            kind.step = made
+            wrapper.__wrapped__ = getattr(step, "__wrapped__", step)
+            kind.step = wrapper
             if kind not in self.classes:
                 self.classes.append(kind)
 
-    def _before(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def _on_call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """The optimizer, or True for a function; None for a call that does not count."""
         torch = self.session.torch
         elsewhere = threading.get_ident() != self.session.thread
@@ -91,7 +91,7 @@ class Steps:
         self.depth += 1
         return args[0] if self.optimizers else True
 
-    def _after(self, token: Any, result: Any, error: BaseException | None) -> None:
+    def _on_return(self, token: Any, result: Any, error: BaseException | None) -> None:
         if token is None:
             return
         self.depth -= 1
@@ -155,8 +155,8 @@ def available() -> int | None:
         with open("/proc/meminfo") as file:
             limits += [int(r.split()[1]) * 1024 for r in file if r.startswith("MemAvailable:")]
         group = "/sys/fs/cgroup/memory"
-        with open(f"{group}.max") as most, open(f"{group}.current") as usage:
-            limits.append(int(most.read()) - int(usage.read()))
+        with open(f"{group}.max") as limit_file, open(f"{group}.current") as usage:
+            limits.append(int(limit_file.read()) - int(usage.read()))
     except (OSError, ValueError, IndexError):
         pass
     return min(limits, default=None)
@@ -167,20 +167,20 @@ class Session:
 
     Attributes:
         running: The running profiler; None where none is.
-        before: The window from before the first step.
+        initial_window: The window from before the first step.
         step: What ends the program's steps.
         off: Whether profiling is over.
         ours: Whether torch's profiler is being called by this session.
         ahead: Whether torch's profiler was already told of the step that begins next.
     """
 
-    def __init__(self, wish: dict[str, Any]) -> None:
-        self.wish = wish
-        self.schedule = {n: wish[n] for n in ("wait", "warmup", "active", "repeat")}
+    def __init__(self, options: dict[str, Any]) -> None:
+        self.options = options
+        self.schedule = {n: options[n] for n in ("wait", "warmup", "active", "repeat")}
         self.torch: Any = None
         self.thread, self.pid = threading.get_ident(), os.getpid()
         self.running: Any = None
-        self.before: dict[str, Any] | None = None
+        self.initial_window: dict[str, Any] | None = None
         self.step: dict[str, str] | None = None
         self.limits: Limits | None = None
         self.off = self.scheduled = self.ahead = self.ours = False
@@ -203,7 +203,7 @@ class Session:
         if threading.current_thread() is not threading.main_thread():
             problem("profile", "torch was imported by a thread that is not the main one")
             self.off = True
-        elif self.wish["step"] in ("auto", "optimizer", "none"):
+        elif self.options["step"] in ("auto", "optimizer", "none"):
             self.change(self.begin, False)
             call_later = None if emulated else private_names.get("torch.cuda:_lazy_call")
             if call_later is not None:
@@ -242,7 +242,7 @@ class Session:
         if self.ours or self.idle():
             return
         self.off = True
-        self.before = None
+        self.initial_window = None
         self.discard()
 
     def change(self, act: Callable[..., None], *args: Any) -> None:
@@ -266,7 +266,7 @@ class Session:
         of_gpu = [profiler.ProfilerActivity.CUDA] if gpu else []
         return profiler.profile(
             activities=[profiler.ProfilerActivity.CPU, *of_gpu],
-            with_stack=bool(self.wish["stack"]),
+            with_stack=bool(self.options["stack"]),
             **options,
         )
 
@@ -278,7 +278,7 @@ class Session:
         return bool(self.torch.cuda.is_initialized() or begins)
 
     @contextmanager
-    def own(self) -> Iterator[None]:
+    def own_calls(self) -> Iterator[None]:
         """A context for our own calls of torch's profiler, whose warnings are suppressed."""
         was_ours, self.ours = self.ours, True
         try:
@@ -290,11 +290,11 @@ class Session:
 
     def begin(self, gpu: bool) -> None:
         """Profile everything from now on."""
-        with self.own():
+        with self.own_calls():
             self.running = self.make(gpu)
             self.running.start()
         self.began = time.time()
-        self.limits = Limits(float(self.wish["seconds"]))
+        self.limits = Limits(float(self.options["seconds"]))
 
     # -- steps --------------------------------------------------------------------------------
 
@@ -314,14 +314,14 @@ class Session:
         action_before = self.action()
         self.check(self.running)
         hooks.guarded(self.spare)(self.running)
-        with self.own():
+        with self.own_calls():
             self.running.step()
         if "RECORD" in self.action() and "RECORD" not in action_before:
             self.began = time.time()
-        if self.stored >= self.wish["repeat"]:
-            with self.own():
+        if self.stored >= self.options["repeat"]:
+            with self.own_calls():
                 self.running.stop()
-            self.running, self.before = None, None
+            self.running, self.initial_window = None, None
 
     def begin_schedule(self, first: int) -> None:
         """Begin the schedule with step number ``first``."""
@@ -331,7 +331,7 @@ class Session:
         def ready(running: Any) -> None:  # torch has finished the trace of the active steps
             self.store(running, "steps", self.ended_by if self.off else "steps")
 
-        with self.own():
+        with self.own_calls():
             plan = self.torch.profiler.schedule(**self.schedule)
             self.running = self.make(gpu, schedule=plan, on_trace_ready=ready)
             self.running.step_num = first
@@ -372,7 +372,7 @@ class Session:
         if running is not None:
             self.check(running)
             hooks.guarded(self.spare)(running)  # if it fails, the profiler is stopped all the same
-            with self.own():
+            with self.own_calls():
                 running.stop()
         return running
 
@@ -380,7 +380,7 @@ class Session:
         """End the window that began before the first step, and keep what it has."""
         ended = time.time()
         if (running := self.discard()) is not None:
-            self.before = {"running": running, "began": self.began, "ended": ended}
+            self.initial_window = {"running": running, "began": self.began, "ended": ended}
 
     def finish(self) -> None:
         """Store what was profiled when the program ends."""
@@ -389,16 +389,18 @@ class Session:
         hooks.guarded(self.finish_windows)()
         self.off = True
         watch.finish_others(self)
-        watch.finish(self.seen, self.step, self.wish)
+        watch.finish(self.seen, self.step, self.options)
 
     def finish_windows(self) -> None:
         """Store the window that is open, or the one before the first step."""
         if not self.idle() and self.running is not None:
             self.close()
-        if self.before is not None and not self.stored:
+        if self.initial_window is not None and not self.stored:
             mode = "fallback" if self.scheduled else "whole"
-            self.began = self.before["began"]
-            self.store(self.before["running"], mode, self.ended_by, self.before["ended"])
+            self.began = self.initial_window["began"]
+            self.store(
+                self.initial_window["running"], mode, self.ended_by, self.initial_window["ended"]
+            )
 
     def store(self, running: Any, mode: str, ended_by: str, ended: float | None = None) -> None:
         """Keep a window's trace, with the facts about it."""
@@ -410,10 +412,10 @@ class Session:
             "seen": self.seen,
             "schedule": self.schedule,
             "ended_by": ended_by,
-            "seconds": self.wish["seconds"],
+            "seconds": self.options["seconds"],
             "began": self.began,
             "ended": time.time() if ended is None else ended,
-            "stacks": bool(self.wish["stack"]),
+            "stacks": bool(self.options["stack"]),
         }
         keep(self, facts, running.export_chrome_trace)
         self.began = time.time()

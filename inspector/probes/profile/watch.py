@@ -27,13 +27,13 @@ def keep(session: Any, facts: dict[str, Any], write: Callable[[str], object]) ->
     if root is None:
         return
     with tempfile.TemporaryDirectory(prefix=".profile.", dir=os.path.join(root, "blobs")) as place:
-        plain, packed = os.path.join(place, "trace.json"), os.path.join(place, "trace.gz")
-        with session.own():
-            write(plain)
-        with open(plain, "rb") as source, gzip.open(packed, "wb", COMPRESSION) as out:
+        trace_path, packed_path = os.path.join(place, "trace.json"), os.path.join(place, "trace.gz")
+        with session.own_calls():
+            write(trace_path)
+        with open(trace_path, "rb") as source, gzip.open(packed_path, "wb", COMPRESSION) as out:
             shutil.copyfileobj(source, out, 1 << 20)
         version = str(getattr(session.torch, "__version__", ""))
-        about = {"trace": file_blob(packed), "gpu": session.on_gpu(), "torch": version}
+        about = {"trace": file_blob(packed_path), "gpu": session.on_gpu(), "torch": version}
         emit({"event": "profile", **facts, **about})
 
 
@@ -41,7 +41,7 @@ def keep(session: Any, facts: dict[str, Any], write: Callable[[str], object]) ->
 
 MAX_PROGRAM_WINDOWS = 8
 """Windows of the program's own profilers that are read; each is held until the program ends."""
-_held: list[dict[str, Any]] = []
+_program_windows: list[dict[str, Any]] = []
 _count = [0]
 
 
@@ -51,9 +51,9 @@ def attach(session: Any) -> None:
         private_names.wrap(f"torch.autograd.profiler:{name}", lambda args, kwargs: session.aside())
     kind = session.torch.autograd.profiler.profile
 
-    def left(profiler: Any, result: Any) -> None:
+    def on_exit(profiler: Any, result: Any) -> None:
         if not session.ours and os.getpid() == session.pid:
-            _hold(profiler)
+            _keep_window(profiler)
 
     def exported(call: tuple[Any, Any], result: Any) -> None:
         """Copy the trace that the program has written, since it cannot be written twice."""
@@ -63,19 +63,19 @@ def attach(session: Any) -> None:
             window["results"] = None
             keep(session, window["facts"], lambda to: shutil.copyfile(path, to))
 
-    kind.__exit__ = hooks.observed(kind.__exit__, hooks.argument(0), hooks.succeeded(left))
-    asked = hooks.arguments("self", "path")
-    export = hooks.observed(kind.export_chrome_trace, asked, hooks.succeeded(exported))
+    kind.__exit__ = hooks.observed(kind.__exit__, hooks.argument(0), hooks.succeeded(on_exit))
+    call_arguments = hooks.arguments("self", "path")
+    export = hooks.observed(kind.export_chrome_trace, call_arguments, hooks.succeeded(exported))
     kind.export_chrome_trace = export
 
 
-def _hold(profiler: Any) -> None:
+def _keep_window(profiler: Any) -> None:
     """Hold the result of a window of the program's own profiler, which can be saved only once."""
     results = getattr(profiler, "kineto_results", None)
     if results is None or not hasattr(results, "save"):
         return
     _count[0] += 1
-    if len(_held) >= MAX_PROGRAM_WINDOWS:
+    if len(_program_windows) >= MAX_PROGRAM_WINDOWS:
         return
     # The profiler's times are monotonic; only the length of the window is needed.
     began_ns = getattr(profiler, "profiling_start_time_ns", 0)
@@ -92,22 +92,22 @@ def _hold(profiler: Any) -> None:
             "stacks": bool(getattr(profiler, "with_stack", False)),
         },
     }
-    _held.append(window)
+    _program_windows.append(window)
     profiler._ptxview = window
 
 
 def finish_others(session: Any) -> None:
     """Write the traces that the program has not written itself, when it ends."""
-    for window in _held:
+    for window in _program_windows:
         results, window["results"] = window.get("results"), None
         if results is not None:
             hooks.guarded(keep)(session, window["facts"], results.save)
-    if _count[0] > len(_held):
+    if _count[0] > len(_program_windows):
         problem(
             "profile",
             f"the program ran {_count[0]} profilers; the first {MAX_PROGRAM_WINDOWS} are read",
         )
-    _held.clear()
+    _program_windows.clear()
 
 
 MAX_TIMES = 256
@@ -129,7 +129,7 @@ def install(session: Any) -> None:
 
     def attach_torch(torch: Any) -> None:
         torch.compile = hooks.observed(torch.compile, _before_compile, _after_compile)
-        torch.cuda.synchronize = hooks.observed(torch.cuda.synchronize, after=passing)
+        torch.cuda.synchronize = hooks.observed(torch.cuda.synchronize, on_return=passing)
         event = torch.cuda.Event
         event.record = hooks.observed(event.record, _before_record)
         event.elapsed_time = hooks.observed(event.elapsed_time, _before_elapsed, passing)
@@ -137,7 +137,7 @@ def install(session: Any) -> None:
     hooks.when_imported("torch", attach_torch)
     graph = "torch._inductor.output_code:CompiledFxGraph.__call__"
     hooks.when_imported(
-        "torch._inductor.output_code", lambda _: private_names.wrap(graph, after=passing)
+        "torch._inductor.output_code", lambda _: private_names.wrap(graph, on_return=passing)
     )
     # Before the probe that records it, whose work is not the compiler's.
     hooks.when_imported("triton.compiler.compiler", _attach_triton, first=True)
@@ -184,16 +184,16 @@ def _before_elapsed(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
 
 
 def _attach_triton(module: Any) -> None:
-    def before(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[float, str]:
+    def on_call(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[float, str]:
         source = args[0] if args else kwargs["src"]
         return time.time(), str(getattr(source, "name", "") or getattr(source, "fn", ""))
 
-    def after(call: tuple[float, str], result: Any, error: object) -> None:
+    def on_return(call: tuple[float, str], result: Any, error: object) -> None:
         began, name = call
         if len(_compiles) < MAX_TIMES:
             _compiles.append({"name": name, "began": began, "ended": time.time()})
 
-    private_names.wrap("triton.compiler.compiler:compile", before, after)
+    private_names.wrap("triton.compiler.compiler:compile", on_call, on_return)
 
 
 def _dynamo() -> list[dict[str, Any]]:
@@ -218,15 +218,15 @@ def _dynamo() -> list[dict[str, Any]]:
     return out
 
 
-def finish(seen: int, step: dict[str, str] | None, wish: dict[str, Any]) -> None:
+def finish(step_count: int, step: dict[str, str] | None, options: dict[str, Any]) -> None:
     """Write what was seen, once, when the program ends."""
     dynamo = hooks.guarded(_dynamo)() or []
     emit(
         {
             "event": "profile_facts",
-            "seen": seen,
+            "seen": step_count,
             "step": step,
-            "wish": wish,
+            "wish": options,
             "dynamo": dynamo,
             "triton": _compiles,
             "calls": [

@@ -109,7 +109,7 @@ class Cupti:
         self._lost = False
         self._free: list[int] = []
         self._full: list[tuple[int, int]] = []
-        self._own: dict[int, mmap.mmap] = {}
+        self._buffers: dict[int, mmap.mmap] = {}
         # CUPTI keeps their addresses for as long as the process lives, and so must we.
         self._callbacks = (_Requested(self._requested), _Completed(self._completed))
         next_record = lib.cuptiActivityGetNextRecord
@@ -163,13 +163,13 @@ class Cupti:
         for wait in WAIT_SECONDS:
             time.sleep(wait)
             self.flush(forced=wait > 0)
-            events = sorted([*events, *self.taken()], key=lambda event: event.start)
+            events = sorted([*events, *self.take_events()], key=lambda event: event.start)
             if enough(events):
                 return events
         self._lost = True
         return events
 
-    def taken(self) -> list[Event]:
+    def take_events(self) -> list[Event]:
         """The events recorded and flushed since the last call, in no order."""
         events: list[Event] = []
         while self._full:
@@ -184,7 +184,7 @@ class Cupti:
             self._release(self._full.pop(0)[0])
 
     def _release(self, address: int) -> None:
-        if address in self._own:  # another profiler's stays its own
+        if address in self._buffers:  # another profiler's stays its own
             self._free.append(address)
 
     def _read(self, address: int, valid: int, events: list[Event]) -> None:
@@ -219,12 +219,12 @@ class Cupti:
 
     # CUPTI calls these two; an exception has nowhere to go there.
 
-    def _requested(self, buffer: Any, size: Any, most: Any) -> None:
-        most[0] = 0  # as many records as it can hold
+    def _requested(self, buffer: Any, size: Any, max_records: Any) -> None:
+        max_records[0] = 0  # as many records as it can hold
         if not self._free:
             memory = mmap.mmap(-1, BUFFER_BYTES)
             address = ctypes.addressof(ctypes.c_char.from_buffer(memory))
-            self._own[address] = memory
+            self._buffers[address] = memory
             self._free.append(address)
         buffer[0], size[0] = self._free.pop(), BUFFER_BYTES
 
@@ -301,11 +301,11 @@ class Driver:
         """Allow ``dynamic`` bytes of dynamic shared memory a block, as Triton's loader does."""
         if dynamic <= UNASKED_SHARED:
             return
-        static, most = ctypes.c_int(), ctypes.c_int()
-        self.call("cuDeviceGetAttribute", ctypes.byref(most), DEVICE_SHARED_OPTIN, device)
+        static, max_shared = ctypes.c_int(), ctypes.c_int()
+        self.call("cuDeviceGetAttribute", ctypes.byref(max_shared), DEVICE_SHARED_OPTIN, device)
         self.call("cuFuncSetCacheConfig", function, PREFER_SHARED)
         self.call("cuFuncGetAttribute", ctypes.byref(static), FUNC_SHARED_SIZE, function)
-        size = most.value - static.value
+        size = max_shared.value - static.value
         self.call("cuFuncSetAttribute", function, FUNC_MAX_DYNAMIC_SHARED, size)
 
     def bus_id(self, device: int) -> bytes:
@@ -322,8 +322,8 @@ def launched(
 
     ``values`` are the bytes of its parameters.
     """
-    held = [ctypes.create_string_buffer(v, len(v)) for v in values]
-    parameters = (ctypes.c_void_p * max(len(held), 1))(*map(ctypes.addressof, held))
+    buffers = [ctypes.create_string_buffer(v, len(v)) for v in values]
+    parameters = (ctypes.c_void_p * max(len(buffers), 1))(*map(ctypes.addressof, buffers))
     cluster = int(launch.get("cluster") or 1)
     x, y, z = launch["grid"]
     rows: list[_Attribute] = []
@@ -341,11 +341,11 @@ def launched(
         count=len(rows),
     )
 
-    def again(_: object = (held, attributes)) -> None:  # to whose memory the others point
+    def launch_again(_: object = (buffers, attributes)) -> None:  # to whose memory the others point
         config.stream = torch.cuda.current_stream().cuda_stream
         driver.call("cuLaunchKernelEx", ctypes.byref(config), function, parameters, None)
 
-    return again
+    return launch_again
 
 
 class Clocks:
@@ -357,8 +357,8 @@ class Clocks:
         with suppress(OSError, AttributeError):
             lib = ctypes.CDLL("libnvidia-ml.so.1")
             lib.nvmlInit_v2()
-            own = ctypes.byref(self._device)
-            if not lib.nvmlDeviceGetHandleByPciBusId_v2(ctypes.c_char_p(bus_id), own):
+            device_ref = ctypes.byref(self._device)
+            if not lib.nvmlDeviceGetHandleByPciBusId_v2(ctypes.c_char_p(bus_id), device_ref):
                 self._lib = lib
 
     def _ask(self, name: str, kind: Any, *arguments: Any) -> int | None:
@@ -437,18 +437,20 @@ def settled(samples: list[float]) -> bool:
     return high - low <= max(2 * PRECISION * ordered[n // 2], TICK_US * 1.01)
 
 
-def next_count(count: int, block_seconds: float, records: int, fewest: int, most: int) -> int:
+def next_count(
+    count: int, block_seconds: float, records: int, min_count: int, max_count: int
+) -> int:
     """How many calls the next block makes, after ``count`` took ``block_seconds``.
 
     Blocks grow, limited by the seconds a block may take and by the ``records`` that fit a buffer.
     """
     in_time = int(count * BLOCK_SECONDS / max(block_seconds, 1e-6)) + 1
     fitting = MAX_RECORDS * count // max(records, 1)
-    return max(fewest, min(most, in_time, fitting, max(SECOND_COUNT, 2 * count)))
+    return max(min_count, min(max_count, in_time, fitting, max(SECOND_COUNT, 2 * count)))
 
 
 def events(
-    torch: Any, launch: Launch, before: Launch, seconds: float, between: Launch
+    torch: Any, launch: Launch, prepare: Launch, seconds: float, between: Launch
 ) -> list[float]:
     """A pair of events around one launch on an idle device, as a script would do it."""
     samples: list[float] = []
@@ -456,7 +458,7 @@ def events(
     start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
     while True:
         for _ in range(20):
-            before()
+            prepare()
             torch.cuda.synchronize()
             start.record()
             launch()
@@ -469,7 +471,7 @@ def events(
 
 
 def do_bench(
-    torch: Any, launch: Launch, before: Launch, seconds: float, between: Launch
+    torch: Any, launch: Launch, prepare: Launch, seconds: float, between: Launch
 ) -> list[float]:
     """Triton's ``do_bench``: the L2 is flushed by writing, events are in a full queue."""
     milliseconds = _testing().do_bench(launch, warmup=25, rep=100, return_mode="all")
@@ -478,7 +480,7 @@ def do_bench(
 
 
 def cudagraph(
-    torch: Any, launch: Launch, before: Launch, seconds: float, between: Launch
+    torch: Any, launch: Launch, prepare: Launch, seconds: float, between: Launch
 ) -> list[float]:
     """Triton's ``do_bench_cudagraph``: launches one after another in a graph, the L2 left hot."""
     testing = _testing()
@@ -532,7 +534,7 @@ EMPTY_PTX = f"""
 """
 
 
-def queued(torch: Any, launch: Launch, before: Launch, count: int = SAMPLES) -> list[float]:
+def queued(torch: Any, launch: Launch, prepare: Launch, count: int = SAMPLES) -> list[float]:
     """``count`` readings, in µs, of a pair of events around a launch in a full queue."""
     readings: list[float] = []
     batch = min(BATCH, count)
@@ -541,7 +543,7 @@ def queued(torch: Any, launch: Launch, before: Launch, count: int = SAMPLES) -> 
         torch.cuda.synchronize()
         torch.cuda._sleep(AHEAD_CYCLES)
         for start, end in pairs:
-            before()
+            prepare()
             start.record()
             launch()
             end.record()
@@ -551,7 +553,7 @@ def queued(torch: Any, launch: Launch, before: Launch, count: int = SAMPLES) -> 
 
 
 def undisturbed(
-    torch: Any, result: dict[str, Any], launch: Launch, before: Launch, extra: float | None
+    torch: Any, result: dict[str, Any], launch: Launch, prepare: Launch, extra: float | None
 ) -> dict[str, Any]:
     """A stopwatch's ``result`` by CUPTI, corrected by untraced times if tracing slows the call.
 
@@ -566,13 +568,13 @@ def undisturbed(
     count = min(SAMPLES, int(MAX_US / max(traced, 1.0)))
     if count < MIN_PAIRS:
         return result
-    samples = [pair - extra for pair in queued(torch, launch, before, count)]
-    plain = median_high(samples)
-    if plain <= 0 or traced - plain <= max(PART * plain, LEAST_DIFFERENCE_US):
+    samples = [pair - extra for pair in queued(torch, launch, prepare, count)]
+    untraced = median_high(samples)
+    if untraced <= 0 or traced - untraced <= max(PART * untraced, LEAST_DIFFERENCE_US):
         return result
     changed = {**result, "samples": samples, "traced": traced}
     if kernels := result.get("kernels"):
         if len(kernels) > 1 or kernels[0]["per_call"] > 1:
-            return {**result, "whole": plain}
+            return {**result, "whole": untraced}
         changed |= {"span": samples, "kernels": [{**kernels[0], "samples": samples}]}
     return changed

@@ -47,22 +47,22 @@ def first_line(error: BaseException) -> str:
     if "out of memory" in text:
         # The sentences after the second are about torch's allocator.
         return ". ".join(text.split(". ")[:2]).rstrip(".")
-    plain = isinstance(error, RuntimeError | ValueError | OSError | NotRebuilt) and text
-    return text if plain else f"{type(error).__name__}: {text}".rstrip(": ")
+    is_plain = isinstance(error, RuntimeError | ValueError | OSError | NotRebuilt) and text
+    return text if is_plain else f"{type(error).__name__}: {text}".rstrip(": ")
 
 
 def tensor(
-    torch: Any, description: dict[str, Any], device: str, most: int, warnings: list[str]
+    torch: Any, description: dict[str, Any], device: str, max_alignment: int, warnings: list[str]
 ) -> tuple[Any, Any]:
     """A tensor of a recorded layout, and its flat memory.
 
-    Its address is a multiple of the recorded alignment and, if that is below ``most`` (the
+    Its address is a multiple of the recorded alignment and, if that is below ``max_alignment`` (the
     largest alignment that is recorded), of no larger power of two. Raises ``NotRebuilt``.
     """
     dtype, count, size = _layout(torch, description)
     offset = 0
     alignment = description["alignment"]
-    if alignment is not None and alignment < most:
+    if alignment is not None and alignment < max_alignment:
         if alignment % size:
             raise NotRebuilt(
                 f"{description['name']}: {description['dtype']} at a multiple of {alignment} bytes "
@@ -145,16 +145,17 @@ class Memory:
     """Tensors made for a call, with warnings about them, and a way to restore integers.
 
     Methods that make tensors raise ``NotRebuilt`` where an argument cannot be made again, and
-    torch's error if there is not enough memory. ``most`` is the largest alignment that is recorded.
+    torch's error if there is not enough memory. ``max_alignment`` is the largest alignment that is
+    recorded.
     """
 
-    def __init__(self, torch: Any, device: str = "cuda", most: int = BLOCK) -> None:
+    def __init__(self, torch: Any, device: str = "cuda", max_alignment: int = BLOCK) -> None:
         self.warnings: list[str] = []
         self.named: list[tuple[str, Any]] = []
-        self._kept: list[Any] = []
+        self._keep_alive: list[Any] = []
         self._shared: dict[str, Any] = {}
-        self._before: list[tuple[Any, Any]] = []
-        self._torch, self._device, self._most = torch, device, most
+        self._originals: list[tuple[Any, Any]] = []
+        self._torch, self._device, self._max_alignment = torch, device, max_alignment
 
     def share(self, call: dict[str, Any]) -> None:
         """Make the tensors of a call that shared memory, as views of common blocks."""
@@ -177,16 +178,16 @@ class Memory:
             raise NotRebuilt(f"{argument['name']}: {argument['dtype']} between its elements")
         flat = memory[: count * size].view(dtype)
         fill(self._torch, flat, argument, self.warnings)
-        self._kept.append(flat)
+        self._keep_alive.append(flat)
         self.named.append((argument["name"], flat))
         return flat.as_strided(argument["shape"], argument["strides"], flat.storage_offset())
 
-    def _made(self, argument: dict[str, Any], device: str) -> Any:
+    def _tensor(self, argument: dict[str, Any], device: str) -> Any:
         """A tensor of a recorded kind."""
         if argument["name"] in self._shared:
             return self._shared[argument["name"]]
-        rebuilt, flat = tensor(self._torch, argument, device, self._most, self.warnings)
-        self._kept.append(rebuilt)
+        rebuilt, flat = tensor(self._torch, argument, device, self._max_alignment, self.warnings)
+        self._keep_alive.append(rebuilt)
         self.named.append((argument["name"], flat))
         return rebuilt
 
@@ -199,12 +200,12 @@ class Memory:
             raise NotRebuilt(
                 f"the cubin has {len(sizes)} parameters, the call {len(arguments)} arguments"
             )
-        values = [self._parameter(*each) for each in zip(arguments, sizes, strict=False)]
+        values = [self._parameter(*pair) for pair in zip(arguments, sizes, strict=False)]
         for size, scratch_bytes in zip(sizes[len(arguments) :], launch["scratch"], strict=False):
             if size != 8:
                 raise NotRebuilt(f"a hidden parameter of {size} bytes")
             scratch = self._torch.zeros(scratch_bytes, dtype=self._torch.uint8, device=self._device)
-            self._kept.append(scratch)
+            self._keep_alive.append(scratch)
             # Of an empty tensor it is null, which Triton passes if none is needed.
             values.append(int(scratch.data_ptr()).to_bytes(8, "little"))
         return values
@@ -213,7 +214,7 @@ class Memory:
         if argument.get("shape") is not None and argument.get("dtype"):
             if size != 8:
                 raise NotRebuilt(f"{argument['name']}: a tensor descriptor")
-            return int(self._made(argument, self._device).data_ptr()).to_bytes(8, "little")
+            return int(self._tensor(argument, self._device).data_ptr()).to_bytes(8, "little")
         if str(argument.get("type") or "").startswith("*"):
             if argument.get("alignment") is None:
                 return bytes(size)  # a null pointer
@@ -235,12 +236,14 @@ class Memory:
                     f"{argument['name']} was at a multiple of {low} bytes alone; "
                     "here it is better aligned"
                 )
-        return [self._value({**argument, "alignment": self._most}) for argument in arguments]
+        return [
+            self._value({**argument, "alignment": self._max_alignment}) for argument in arguments
+        ]
 
     def arguments(self, arguments: list[dict[str, Any]]) -> tuple[list[Any], dict[str, Any]]:
         """The arguments of a call from Python, by place and by name."""
         args: list[Any] = []
-        given: dict[str, Any] = {}
+        kwargs: dict[str, Any] = {}
         for argument in arguments:
             match = _PLACE.fullmatch(argument["name"])
             if match is None:
@@ -249,16 +252,16 @@ class Memory:
             indices = [int(n) for n in _INDEX.findall(match["within"])]
             if match["number"] is not None:
                 # A number that is not there was an empty list: nothing was recorded of it.
-                _put(args, [int(match["number"]), *indices], value)
+                _set_nested(args, [int(match["number"]), *indices], value)
             elif indices:
-                _put(given.setdefault(match["name"], []), indices, value)
+                _set_nested(kwargs.setdefault(match["name"], []), indices, value)
             else:
-                given[match["name"]] = value
-        return args, given
+                kwargs[match["name"]] = value
+        return args, kwargs
 
     def _value(self, argument: dict[str, Any]) -> Any:
         if argument.get("shape") is not None and argument.get("dtype"):
-            return self._made(argument, str(argument.get("device") or self._device))
+            return self._tensor(argument, str(argument.get("device") or self._device))
         value = argument["value"]
         name = value.removeprefix("torch.") if isinstance(value, str) else value
         dtype = None if name == value else getattr(self._torch, name, None)
@@ -269,22 +272,22 @@ class Memory:
 
         As indices they must not grow from run to run.
         """
-        before = [
+        copies = [
             (flat, flat.clone())
             for _, flat in self.named
             if not (flat.dtype.is_floating_point or flat.dtype.is_complex) and flat.numel()
         ]
         launch()
-        self._before = [(f, b) for f, b in before if not self._torch.equal(f, b)]
+        self._originals = [(f, b) for f, b in copies if not self._torch.equal(f, b)]
 
     @property
     def changes(self) -> bool:
         """Whether the launch changes integers."""
-        return bool(self._before)
+        return bool(self._originals)
 
     def restore(self) -> None:
         """Restore the integers that the launch changes."""
-        for flat, original in self._before:
+        for flat, original in self._originals:
             flat.copy_(original)
 
     def overflowed(self) -> list[str]:
@@ -298,12 +301,12 @@ class Memory:
         return [name for name, *both in extremes if not all(math.isfinite(v.item()) for v in both)]
 
 
-def _put(items: list[Any], path: list[int], value: Any) -> None:
+def _set_nested(items: list[Any], path: list[int], value: Any) -> None:
     """Set an item of lists within lists, which grow as they must."""
     index, *deeper = path
     while len(items) <= index:
         items.append([])
     if deeper:
-        _put(items[index], deeper, value)
+        _set_nested(items[index], deeper, value)
     else:
         items[index] = value

@@ -82,9 +82,9 @@ def declared(module: Any) -> dict[str, Any]:
     """A script's variants and parameters; ``sizes``: integers of ``inputs`` with defaults."""
     parameters = inspect.signature(module.inputs).parameters
     sizes = {
-        name: one.default
-        for name, one in parameters.items()
-        if isinstance(one.default, int | None) and not isinstance(one.default, bool)
+        name: parameter.default
+        for name, parameter in parameters.items()
+        if isinstance(parameter.default, int | None) and not isinstance(parameter.default, bool)
     }
     return {"variants": [*map(str, module.VARIANTS)], "sizes": sizes, "parameters": [*parameters]}
 
@@ -113,13 +113,13 @@ class Comparison:
                 torch.compiler.reset()
             torch.manual_seed(0)  # every process has the same input
             accepted = inspect.signature(module.inputs).parameters
-            given = module.inputs(**sizes, **({"device": device} if "device" in accepted else {}))
-            self._given = tuple(given) if isinstance(given, tuple | list) else (given,)
-            self._own = self._tensors(self._given)
-            self._before = [t.detach().clone() for t in self._own]
+            inputs = module.inputs(**sizes, **({"device": device} if "device" in accepted else {}))
+            self._inputs = tuple(inputs) if isinstance(inputs, tuple | list) else (inputs,)
+            self._input_tensors = self._tensors(self._inputs)
+            self._originals = [t.detach().clone() for t in self._input_tensors]
             reference = getattr(module, "reference", next(iter(module.VARIANTS.values())))
             # A result in a buffer of the function's own is overwritten by the next call.
-            self._expected = [t.detach().clone() for t in self._tensors(reference(*self._given))]
+            self._expected = [t.detach().clone() for t in self._tensors(reference(*self._inputs))]
             if self._restored():
                 raise Refused("the reference changes its input")
             if not self._expected:
@@ -134,14 +134,21 @@ class Comparison:
         """
         with refused(self._script):
             self._restored()
-            variants = {str(name): each for name, each in self._module.VARIANTS.items()}
+            variants = {
+                str(name): variant_function
+                for name, variant_function in self._module.VARIANTS.items()
+            }
             function = variants[variant["variant"]]
-            described = [(str(t.dtype).removeprefix("torch."), [*t.shape]) for t in self._own]
-            given = {name: getattr(self._module, f"{name}_of", None) for name in ("bytes", "flops")}
-            amounts = {name: f and int(f(*self._given)) for name, f in given.items()}
+            described = [
+                (str(t.dtype).removeprefix("torch."), [*t.shape]) for t in self._input_tensors
+            ]
+            counters = {
+                name: getattr(self._module, f"{name}_of", None) for name in ("bytes", "flops")
+            }
+            amounts = {name: f and int(f(*self._inputs)) for name, f in counters.items()}
             say(n=variant["n"], about={"inputs": described, **amounts})
             say(n=variant["n"], checked=self._check(function, compiled))
-        return lambda: function(*self._given)
+        return lambda: function(*self._inputs)
 
     def _tensors(self, value: Any) -> list[Any]:
         """List the tensors in a call's arguments or result, through tuples, lists and dicts."""
@@ -152,9 +159,9 @@ class Comparison:
         """Whether the input had changed; it is restored."""
         with self._torch.no_grad():
             changed = [
-                now.copy_(before)
-                for now, before in zip(self._own, self._before, strict=True)
-                if not bool(((now == before) | ((now != now) & (before != before))).all())
+                now.copy_(original)
+                for now, original in zip(self._input_tensors, self._originals, strict=True)
+                if not bool(((now == original) | ((now != now) & (original != original))).all())
             ]
         return bool(changed)
 
@@ -163,7 +170,7 @@ class Comparison:
         why, difference = None, None
         for turn in range(WARM_CALLS):
             self._poison()
-            result = self._tensors(function(*self._given))
+            result = self._tensors(function(*self._inputs))
             if not turn:
                 compiled()
             why, difference = self._disagreement(result)
@@ -178,10 +185,12 @@ class Comparison:
         expected, why = self._expected, None
         if len(result) != len(expected):
             return f"it gives {len(result)} tensors, the reference {len(expected)}", None
-        kinds = ([f"{t.device} {tuple(t.shape)}" for t in each] for each in (result, expected))
-        for one, other in zip(*kinds, strict=True):
-            if one != other:
-                return f"it gives {one}, the reference {other}", None
+        kinds = (
+            [f"{t.device} {tuple(t.shape)}" for t in tensors] for tensors in (result, expected)
+        )
+        for actual, expected_kind in zip(*kinds, strict=True):
+            if actual != expected_kind:
+                return f"it gives {actual}, the reference {expected_kind}", None
         tolerance = getattr(self._module, "TOLERANCE", {})
         try:
             limits = {name: tolerance.get(name) for name in ("rtol", "atol")}
@@ -190,8 +199,14 @@ class Comparison:
             )
         except AssertionError as error:
             why = str(error).partition("\nGreatest")[0].rpartition("\n")[2]
-            nans, known = (sum(int((t != t).sum()) for t in each) for each in (result, expected))
-            why += f"; {nans - known:,} NaN: were they written?" if nans > known else ""
+            nans, expected_nans = (
+                sum(int((t != t).sum()) for t in tensors) for tensors in (result, expected)
+            )
+            why += (
+                f"; {nans - expected_nans:,} NaN: were they written?"
+                if nans > expected_nans
+                else ""
+            )
         apart = [(t.detach() - e).abs().double() for t, e in zip(result, expected, strict=True)]
         return why, max(float(t.nan_to_num(0.0, 0.0).max()) for t in apart)
 

@@ -113,9 +113,9 @@ def parts(events: list[Event], count: int, lead: list[str]) -> list[list[Event]]
 
     Empty if they cannot be separated: an event is missing, or the calls differ.
     """
-    per_call, rest = divmod(len(events), count)
+    per_call, remainder = divmod(len(events), count)
     calls = [events[n * per_call : (n + 1) * per_call] for n in range(count)]
-    if rest or any([event.name for event in call[: len(lead)]] != lead for call in calls):
+    if remainder or any([event.name for event in call[: len(lead)]] != lead for call in calls):
         return []
     return [call[len(lead) :] for call in calls]
 
@@ -132,14 +132,14 @@ def add(times: dict[str, Any], calls: list[list[Event]]) -> None:
         times["span"].append((end - call[0].start) / 1000 if call else 0.0)
         names = [event.name for event in call]
         for name, _, ns in call:
-            bare = {"name": name, "per_call": names.count(name), "samples": []}
-            samples = times["kernels"].setdefault(name, bare)["samples"]
+            empty_row = {"name": name, "per_call": names.count(name), "samples": []}
+            samples = times["kernels"].setdefault(name, empty_row)["samples"]
             if len(samples) < MAX_CALLS:
                 samples.append(ns / 1000)
 
 
-def lead_of(trace: Cupti, before: Launch, something: bool) -> list[str]:
-    """Names of the device events that ``before`` causes; ``something``: whether there are any.
+def lead_of(trace: Cupti, prepare: Launch, something: bool) -> list[str]:
+    """Names of the device events that ``prepare`` causes; ``something``: whether there are any.
 
     Raises ``Unavailable`` if CUPTI does not see them.
     """
@@ -150,7 +150,7 @@ def lead_of(trace: Cupti, before: Launch, something: bool) -> list[str]:
 
     def often() -> None:
         for _ in range(LEADS):
-            before()
+            prepare()
 
     for _ in range(MAX_MISSES):
         events = trace.saw(often, repeated)
@@ -162,26 +162,26 @@ def lead_of(trace: Cupti, before: Launch, something: bool) -> list[str]:
 def cupti(
     trace: Cupti,
     call: Launch,
-    before: Launch,
+    prepare: Launch,
     flushes: bool,
     seconds: float,
     between: Callable[[], None],
 ) -> dict[str, Any]:
     """The device's own times of a call, until the sum's median is settled or the time is up.
 
-    ``flushes``: whether ``before`` does anything on the device.
+    ``flushes``: whether ``prepare`` does anything on the device.
     """
     out: dict[str, Any] = {"samples": [], "span": [], "kernels": {}}
     count = 10
 
     def block() -> None:
         for _ in range(count):
-            before()
+            prepare()
             call()
         between()
 
     with trace:
-        lead = lead_of(trace, before, flushes)
+        lead = lead_of(trace, prepare, flushes)
 
         def enough(events: list[Event]) -> bool:
             return any(parts(events, count, lead))
@@ -190,37 +190,37 @@ def cupti(
         while True:
             for _ in range(MAX_MISSES):
                 block_began = time.monotonic()
-                seen = trace.saw(block, enough)
+                block_events = trace.saw(block, enough)
                 block_seconds = time.monotonic() - block_began
-                if enough(seen):
+                if enough(block_events):
                     break
             else:
-                raise Unavailable(_why(seen, count, lead))
-            add(out, parts(seen, count, lead))
+                raise Unavailable(_why(block_events, count, lead))
+            add(out, parts(block_events, count, lead))
             late = len(out["samples"]) >= MAX_CALLS or time.monotonic() - began > seconds
             if late or settled(out["samples"]):
                 return out
-            count = next_count(count, block_seconds, len(seen), 5, 200)
+            count = next_count(count, block_seconds, len(block_events), 5, 200)
 
 
-def _why(seen: list[Event], count: int, lead: list[str]) -> str:
+def _why(events: list[Event], count: int, lead: list[str]) -> str:
     """Why calls have no time."""
-    if not seen:
+    if not events:
         return "CUPTI saw nothing on the device: is another profiler at work?"
-    if parts(seen, count, lead):
+    if parts(events, count, lead):
         return "the call launched nothing on the device, or CUPTI saw none of it"
     return (
         "one call does not launch the same kernels as the next, or CUPTI missed some: it saw "
-        f"{len(seen) - len(lead) * count} of {count} calls"
+        f"{len(events) - len(lead) * count} of {count} calls"
     )
 
 
-def on_cpu(torch: Any, call: Launch, before: Launch) -> list[float]:
+def on_cpu(torch: Any, call: Launch, prepare: Launch) -> list[float]:
     """CPU time of a call until it returns, in µs, on an idle device."""
     samples: list[float] = []
     until = time.monotonic() + WRAPPER_SECONDS
     while len(samples) < WRAPPER_CALLS and (len(samples) < 5 or time.monotonic() < until):
-        before()
+        prepare()
         torch.cuda.synchronize()
         begin = time.perf_counter()
         result = call()
@@ -294,13 +294,13 @@ class Session:
     @cached_property
     def extra(self) -> float | None:
         """µs that a pair of events reads beyond a kernel's own time; None if unknown."""
-        torch, before = self.torch, self.preparing("cold")
+        torch, prepare = self.torch, self.preparing("cold")
         try:
             function = self.function(EMPTY_PTX.encode(), EMPTY)
             empty = {"grid": (1, 1, 1), "block": (1, 1, 1)}
             launch = launched(torch, self.driver, function, empty, [])
-            own = cupti(self.trace, launch, before, True, EMPTY_SECONDS, lambda: None)
-            return median_high(queued(torch, launch, before)) - median_high(own["samples"])
+            traced = cupti(self.trace, launch, prepare, True, EMPTY_SECONDS, lambda: None)
+            return median_high(queued(torch, launch, prepare)) - median_high(traced["samples"])
         except (RuntimeError, OSError, AttributeError, Unavailable):
             return None
 
@@ -315,7 +315,7 @@ class Session:
         looks: list[dict[str, Any]] = []
         seconds = self.job["seconds"]
 
-        def before() -> None:
+        def restore_and_prepare() -> None:
             memory.restore()
             prepare()
 
@@ -323,21 +323,21 @@ class Session:
             looks.append(self.clocks.look())
 
         for _ in range(10):
-            before()
+            restore_and_prepare()
             launch()
         look()
         if stopwatch == "cupti":
             flushes = state != "hot" or memory.changes
-            times = cupti(self.trace, launch, before, flushes, seconds, look)
+            times = cupti(self.trace, launch, restore_and_prepare, flushes, seconds, look)
             result: dict[str, Any] = {"samples": times["samples"]}
             if kind not in ("triton", "copy"):
-                cpu = on_cpu(self.torch, launch, before)
+                cpu = on_cpu(self.torch, launch, restore_and_prepare)
                 result = {**times, "kernels": [*times["kernels"].values()], "cpu": cpu}
             if kind != "copy":
-                result = undisturbed(self.torch, result, launch, before, self.extra)
+                result = undisturbed(self.torch, result, launch, restore_and_prepare, self.extra)
         else:
             watch = STOPWATCHES[stopwatch]
-            result = {"samples": watch(self.torch, launch, before, seconds, look)}
+            result = {"samples": watch(self.torch, launch, restore_and_prepare, seconds, look)}
         look()
         return {"stopwatch": stopwatch, "cache": state, **result, "clocks": summed(looks)}
 
@@ -345,14 +345,14 @@ class Session:
 def summed(looks: list[dict[str, Any]]) -> dict[str, Any]:
     """The lowest and highest clock seen, the highest temperature, and all reasons for slowing."""
     names = ("sm_mhz", "celsius", "slowed_by")
-    known = {name: [look[name] for look in looks if look[name] is not None] for name in names}
-    reasons = sorted({reason for reasons in known["slowed_by"] for reason in reasons})
+    readings = {name: [look[name] for look in looks if look[name] is not None] for name in names}
+    reasons = sorted({reason for reasons in readings["slowed_by"] for reason in reasons})
     return {
-        "low_mhz": min(known["sm_mhz"], default=None),
-        "high_mhz": max(known["sm_mhz"], default=None),
+        "low_mhz": min(readings["sm_mhz"], default=None),
+        "high_mhz": max(readings["sm_mhz"], default=None),
         "most_mhz": looks[-1]["most_mhz"] if looks else None,
-        "celsius": max(known["celsius"], default=None),
-        "slowed_by": reasons if known["slowed_by"] else None,
+        "celsius": max(readings["celsius"], default=None),
+        "slowed_by": reasons if readings["slowed_by"] else None,
     }
 
 

@@ -107,7 +107,7 @@ def _nearest_linked(
 
 
 def compared_names(subject: TreeSubject, other: TreeSubject) -> str:
-    return label(diff_text.told(*subject.pair, *other.pair))
+    return label(diff_text.side_text(*subject.pair, *other.pair))
 
 
 class DiffBar(LineWidget):

@@ -15,7 +15,7 @@ from inspector.measure.launch_time import TIMED
 from inspector.measure.time.results import COLD
 from inspector.reader.reader import Reader
 from inspector.report.ranks import differences
-from inspector.report.tables import OWN, configuration, refused, shared
+from inspector.report.tables import TRITON_OPTIONS, configuration, exceeded_resource, shared
 from inspector.tui.keys.command_table import command, shown
 from inspector.tui.program.live import Live, ProgramState, ending
 from inspector.tui.widgets.notice import cut, in_thread, label, shorten
@@ -134,7 +134,7 @@ class VariantCard(LineWidget):
                 used = min(len(self.subject.name), 30) + len(" 1a1a1a1a  sm_90a    ") + 4
                 message = cut(message, max(17, self.size.width - used))
             return [(message, "bold $error")]
-        why = refused(error)
+        why = exceeded_resource(error)
         milestone = "launched" if error.stage == LAUNCH else "loaded"
         return [(f"✗ not {milestone}: {why}" if why else f"✗ not {milestone}", "bold $error")]
 
@@ -166,7 +166,7 @@ def _settings(variant: Variant) -> str:
     config = dict(variant.config)
     if config.get("num_ctas") == 1:
         del config["num_ctas"]
-    names = dict.fromkeys((*OWN, *config))
+    names = dict.fromkeys((*TRITON_OPTIONS, *config))
     return label(configuration(config, tuple(names)))
 
 

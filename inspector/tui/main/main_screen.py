@@ -665,10 +665,10 @@ class MainScreen(PaneScreen[None]):
         )
 
     def action_compiles(self) -> None:
-        from inspector.report.compiles import none_known
+        from inspector.report.compiles import why_empty
         from inspector.tui.work.compiles_screen import CompilesScreen
 
-        if (why := none_known(self.reads.recording)) is not None:
+        if (why := why_empty(self.reads.recording)) is not None:
             self.warn(f"{why[:1].upper()}{why[1:]}.")
         else:
             self.app.push_screen(CompilesScreen(self.reads.recording), self._to_line)

@@ -106,7 +106,9 @@ def _profile(recording: Recording, width: int) -> Content | Notice:
         why = "; ".join((*problems, why_none(path)))
         return Notice("∅", f"There is no profile: {shown(why)}.")
     console, written = page(width)
-    tables = profile_report.whole(profile, len(windows), recording.mode, width, MAX_PROFILE_ROWS)
+    tables = profile_report.profile_lines(
+        profile, len(windows), recording.mode, width, MAX_PROFILE_ROWS
+    )
     for part in (*tables, *(Text(f"! {shown(problem)}") for problem in problems)):
         console.print(part)
     return Content.from_rich_text(Text.from_ansi(written()))

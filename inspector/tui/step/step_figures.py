@@ -31,7 +31,7 @@ from inspector.execute.calls.tracing import (
     trace_block,
 )
 from inspector.execute.facts import GLOBAL
-from inspector.measure.recorded_launch import ChosenLaunch, LaunchWish, choose_launch
+from inspector.measure.recorded_launch import ChosenLaunch, LaunchOverrides, choose_launch
 from inspector.reader.reader import Reader
 from inspector.report import step as report
 from inspector.report import trace as trace_report
@@ -88,10 +88,12 @@ class StageFigures(Struct, dict=True):
     def value(self, n: int, width: int) -> tuple[str, bool]:
         if self.links is None:
             result = self.stepper.result(n)
-            return ("", True) if result is None else (report.given(result, width), result.runs)
+            return (
+                ("", True) if result is None else (report.result_text(result, width), result.runs)
+            )
         results = (self.stepper.result(line) for line in self.links.get(n, ()))
         names = _NAME.findall(self.texts[n - 1]) if n <= len(self.texts) else ()
-        return report.given_by((r for r in results if r is not None), width, names)
+        return report.last_result_text((r for r in results if r is not None), width, names)
 
     def cell(self, column: str, n: int) -> str:
         """A count of line ``n``; "" where it has none."""
@@ -227,7 +229,7 @@ class RunningBlock(Struct):
     def run(self, reads: Reader, kernel: Kernel, variant: Variant) -> BlockRun:
         """Run it. Raises ``UsageError`` where the recording does not hold a launch whole."""
         try:
-            launch = choose_launch(reads, kernel, variant, LaunchWish())
+            launch = choose_launch(reads, kernel, variant, LaunchOverrides())
             self.trace = Trace(launch.program, most_steps=MAX_STEPS, most_bytes=MAX_BYTES)
             traced = trace_block(
                 launch.program,
@@ -274,7 +276,7 @@ class StepLine(LineWidget):
         place, width = self.place, self.size.width - 2
         if place is None:
             return Content("")
-        values = "  ".join(map(report.said, place.values))
+        values = "  ".join(map(report.value_line, place.values))
         head = f" {place.line}  "
         room = max(16, width - len(head) - len(values) - 2) if values else width - len(head)
         text = cut(label(report.statement(place.statement)), room)
@@ -283,7 +285,7 @@ class StepLine(LineWidget):
         first = [(head, "bold $accent"), (text, "bold"), (f"  {values}", style)]
         if self.size.height < 2:
             return Content.assemble(*first)
-        who, strip, share = report.lanes_said(place)
+        who, strip, share = report.lane_texts(place)
         if len(who) + len(strip) + len(share) + 5 > width:
             who = f"lane {place.lane}" + ("" if place.runs else " does not run it")
         share = share if len(who) + len(strip) + len(share) + 5 <= width else ""

@@ -15,7 +15,7 @@ from textual.strip import Strip
 
 from inspector.base.model import Resources, Variant
 from inspector.reader.reader import Reader
-from inspector.report.tables import apart
+from inspector.report.tables import distinct_names
 from inspector.tui.keys.command_table import KeyContext, bindings
 from inspector.tui.tree.rows import (
     Key,
@@ -111,7 +111,7 @@ class KernelTree(RowList[TreeRow], can_focus=True, inherit_bindings=False):
     def _plant(self) -> None:
         self._tree = recording_tree(self.reads.recording)
         texts = (row.text for row in rows(self._tree) if row.kind is TreeKind.KERNEL)
-        self._shortened = cache(partial(apart, tuple(dict.fromkeys(texts))))
+        self._shortened = cache(partial(distinct_names, tuple(dict.fromkeys(texts))))
         self._sort()
 
     def _sort(self) -> None:
@@ -254,7 +254,7 @@ class KernelTree(RowList[TreeRow], can_focus=True, inherit_bindings=False):
 
         def read() -> Read:
             attempt(
-                lambda: list(reads.figures([variant for _, variant in both]))
+                lambda: list(reads.read_resources([variant for _, variant in both]))
             )  # tools side by side
             return self._read([TreeSubject(*pair) for pair in both])
 

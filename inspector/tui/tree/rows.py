@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from inspector.base.model import Graph, Kernel, Origin, Recording, Resources, Variant
 from inspector.diff.variants import winner
-from inspector.report.tables import labels, representative, titles, under
+from inspector.report.tables import heading_of, labels, representative, titles
 from inspector.tui.widgets.notice import label
 from inspector.tui.widgets.selection import MatchingIds
 from inspector.tui.widgets.subject import TreeSubject
@@ -230,7 +230,7 @@ def _titled_kernels(recording: Recording) -> dict[str, TitledKernel]:
 def _headings(recording: Recording) -> list[tuple[str, Origin]]:
     """The headings of the tree and their origins, in the order of origins."""
     headings = dict.fromkeys((graph.origin.value, graph.origin) for graph in recording.graphs)
-    headings |= dict.fromkeys((under(kernel), kernel.origin) for kernel in recording.kernels)
+    headings |= dict.fromkeys((heading_of(kernel), kernel.origin) for kernel in recording.kernels)
     order = [*Origin]
     return sorted(headings, key=lambda heading: order.index(heading[1]))
 
@@ -246,7 +246,7 @@ def recording_tree(recording: Recording) -> tuple[TreeEntry, ...]:
         if kernel.tried_for is not None:
             tried.setdefault(kernel.tried_for, []).append(kernels[kernel.id])
         else:
-            loose.setdefault((under(kernel), kernel.origin), []).append(kernels[kernel.id])
+            loose.setdefault((heading_of(kernel), kernel.origin), []).append(kernels[kernel.id])
     entries = []
     for heading, origin in _headings(recording):
         key = (heading,)

@@ -29,8 +29,17 @@ from inspector.diff.variants import VariantRow
 from inspector.measure.launch_time import LaunchTime
 from inspector.reader.reader import Reader
 from inspector.report import diff_text, tunings
-from inspector.report.diff_text import absent, settings
-from inspector.report.tables import TILE, apart, brief, fit, padded, refused, shared, specialised
+from inspector.report.diff_text import absent_text, settings_of
+from inspector.report.tables import (
+    TILE,
+    distinct_names,
+    exceeded_resource,
+    fit,
+    padded,
+    settings_text,
+    shared,
+    specializations,
+)
 from inspector.report.timings import duration
 from inspector.tui.diff.diff_screen import DiffScreen
 from inspector.tui.keys.command_table import BARE, KeyContext, bindings, bindings_of
@@ -91,7 +100,7 @@ def _ident(row: VariantRow) -> str:
     if row.variant is not None:
         return label(row.variant.id)
     choice = "" if row.maker in (None, "Triton") else row.config.get(CHOICE) or ""
-    return label(f"{absent(row)} {choice}".strip())
+    return label(f"{absent_text(row)} {choice}".strip())
 
 
 def _time(us: float | None) -> str:
@@ -140,7 +149,7 @@ LAUNCHES = VariantColumn(
 )
 SPECIALISED = VariantColumn(
     "specialised",
-    lambda r: (" ".join(specialised(r.variant)) or None) if r.variant else None,
+    lambda r: (" ".join(specializations(r.variant)) or None) if r.variant else None,
     right=False,
 )
 KERNEL = VariantColumn(
@@ -197,7 +206,7 @@ def _configuration_column(names: Sequence[str]) -> VariantColumn:
     shown_names = dict.fromkeys((*TILE, *names) if set(TILE) & set(names) else names)
 
     def text(row: VariantRow) -> str:
-        return brief({name: row.config.get(name) for name in shown_names})
+        return settings_text({name: row.config.get(name) for name in shown_names})
 
     def value(row: VariantRow) -> str:
         return re.sub(r"\d+", lambda match: match[0].zfill(12), text(row))
@@ -368,7 +377,7 @@ class VariantTable(Table[VariantRow], can_focus=True, inherit_bindings=False):
         names = [KERNEL.cell(row) for row in self.all_rows]
         longest = max(map(cell_len, names), default=0)
         kernel_widths = (size for column, size in self.columns if column is KERNEL)
-        return apart(names, next(kernel_widths, longest))
+        return distinct_names(names, next(kernel_widths, longest))
 
     on_resize = lay
 
@@ -451,8 +460,10 @@ class VariantTable(Table[VariantRow], can_focus=True, inherit_bindings=False):
 
 def _fits(row: VariantRow, terms: list[str]) -> bool:
     kernel, variant = row.kernel, row.variant
-    words = [kernel.name, kernel.demangled, kernel.origin.value, settings(row.config)]
-    words += [] if variant is None else [variant.id, variant.target or "", *specialised(variant)]
+    words = [kernel.name, kernel.demangled, kernel.origin.value, settings_of(row.config)]
+    words += (
+        [] if variant is None else [variant.id, variant.target or "", *specializations(variant)]
+    )
     text = " ".join(words).casefold()
     digest = "" if variant is None else variant.hash
     return all(word in text or digest.startswith(word) for word in terms)
@@ -605,7 +616,7 @@ def generated_from(recording: Recording, row: VariantRow) -> str:
 
 def _why_not(row: VariantRow) -> str:
     error = None if row.variant is None else row.variant.error
-    error_text = "" if error is None else refused(error)
+    error_text = "" if error is None else exceeded_resource(error)
     return f"not loaded: {error_text}" if error_text else label(row.reason or "")
 
 
@@ -705,7 +716,7 @@ class VariantsScreen(ToolScreen[ScreenResult]):
             earlier = old_variants.get((variant.hash, variant.symbol))
             summary = None if earlier is None else old_reader.summaries.summary_of(earlier)
             if summary is not None and same_but_launches(earlier, variant):
-                self.reads.summaries.know(variant, summary)
+                self.reads.summaries.adopt(variant, summary)
 
     @property
     def home(self) -> VariantTable:
@@ -732,7 +743,9 @@ class VariantsScreen(ToolScreen[ScreenResult]):
         shown = len({id(row.variant) for row in table.rows if row.variant is not None})
         filtered = table.query_text and shown < variant_count
         yield f"{shown} of {all_variants}" if filtered else all_variants
-        absent = {(repr(r.config), diff_text.absent(r)) for r in table.all_rows if not r.variant}
+        absent = {
+            (repr(r.config), diff_text.absent_text(r)) for r in table.all_rows if not r.variant
+        }
         for words, count in Counter(words for _, words in absent).items():
             yield f"{count} {words}"
         if self.unread_count:

@@ -269,7 +269,7 @@ class RecordingTimes:
         """Times of launches by the ids of kernel and variant, as far as they were read."""
 
     def latest(self, kernel: Kernel | None, variant: Variant | None) -> StoredTime | None:
-        return self.stored.of(kernel, variant) if kernel and variant else None
+        return self.stored.representative(kernel, variant) if kernel and variant else None
 
     def launch(self, kernel: Kernel | None, variant: Variant | None) -> LaunchTime | None:
         """The most trusted time of a launch; None where nothing is known of it."""
@@ -286,7 +286,7 @@ class RecordingTimes:
     def lines(self, kernel: Kernel, variant: Variant, recorded_on: str | None) -> list[str]:
         newest = {
             (stored.timing.call, stored.timing.stopwatch, stored.timing.cache): stored
-            for stored in self.stored.every(kernel, variant)
+            for stored in self.stored.all_of(kernel, variant)
         }
         time = self.launch(kernel, variant)
         first = [] if time is None else [f"{time.text} a launch ({time.meaning})"]

@@ -14,7 +14,7 @@ from inspector.measure.profile.trace import Profile
 from inspector.measure.streams import profile_streams, window_streams
 from inspector.report import timeline
 from inspector.report.tables import padded
-from inspector.report.timeline import MIN_COLUMN_NS, Bar, Named, View
+from inspector.report.timeline import MIN_COLUMN_NS, Bar, NamedTimeline, View
 from inspector.tui.widgets.notice import cut
 
 COLOURS = ("$primary", "$accent", "$success", "$error", "$warning")
@@ -33,10 +33,10 @@ def timeline_of(recording: Recording, profile: Profile | None) -> "TimelineScree
     """The timeline of the run, else that of its profile; None where neither is known."""
     window = gpu_window(recording)
     if window is not None and len(window.spans):
-        shown = timeline.named(window_streams(window), recording)
+        shown = timeline.named_timeline(window_streams(window), recording)
         return TimelineScreen(recording, shown, timeline.heading(window))
     if profile is not None and profile.timeline:
-        shown = timeline.named(profile_streams(profile), recording)
+        shown = timeline.named_timeline(profile_streams(profile), recording)
         return TimelineScreen(recording, shown, "last step of the profile")
     return None
 
@@ -44,7 +44,7 @@ def timeline_of(recording: Recording, profile: Profile | None) -> "TimelineScree
 class TimelineView(Widget, can_focus=True):
     """What is in view of a timeline, and the chosen span of it."""
 
-    def __init__(self, shown: Named) -> None:
+    def __init__(self, shown: NamedTimeline) -> None:
         super().__init__()
         self.shown = shown
         first = shown.streams.first
@@ -179,7 +179,7 @@ class TimelineScreen(ModalScreen[str | None]):
     ]
     KEYS: ClassVar = "+ − zoom · ← → move · [ ] kernel · g gap · Enter shows it · Esc closes"
 
-    def __init__(self, recording: Recording, shown: Named, heading: str) -> None:
+    def __init__(self, recording: Recording, shown: NamedTimeline, heading: str) -> None:
         super().__init__()
         self.hashes = {(k.id, v.id): v.hash for k, v in recording.variants()}
         self.view = TimelineView(shown)

@@ -26,7 +26,7 @@ from inspector.measure.experiment import Experiment, experiment_of
 from inspector.measure.time import take
 from inspector.measure.time.planning import Plan, PlannedLaunch, ReplayableCall, inputs, plan
 from inspector.measure.time.results import CACHES, Session, parts
-from inspector.measure.time.take import Ready, TimeWish
+from inspector.measure.time.take import BenchmarkOptions, PreparedTiming
 from inspector.reader.reader import Reader
 from inspector.recording.layout import record_file, user_derived_cache
 from inspector.report import compiled as report
@@ -227,16 +227,16 @@ class TimingScreen(WorkScreen):
     def __init__(self, reads: Reader, subject: TreeSubject, times: RecordingTimes) -> None:
         super().__init__("time", subject)
         self.reads, self.times = reads, times
-        self.wish = TimeWish()
+        self.wish = BenchmarkOptions()
         self.state = TimingState.LOOKING
         self.plan: Plan | None = None
         self.session: Session | None = None
         self.past: tuple[Session, ...] = self._past()
-        self._ready: Ready | None = None
+        self._ready: PreparedTiming | None = None
 
     def _past(self) -> tuple[Session, ...]:
         """Stored sessions with only this variant's rows."""
-        timings = [stored.timing for stored in self.times.stored.every(self.kernel, self.variant)]
+        timings = [stored.timing for stored in self.times.stored.all_of(self.kernel, self.variant)]
         sessions = []
         for session in self.times.stored.sessions:
             session_parts = (part for row in session.rows for part in parts(row))
@@ -250,14 +250,14 @@ class TimingScreen(WorkScreen):
         self._tell()
         variants, wish = ((self.kernel, self.variant),), self.wish
 
-        def look() -> tuple[Plan | Notice, Ready | Notice, bool]:
+        def look() -> tuple[Plan | Notice, PreparedTiming | Notice, bool]:
             launch_plan = attempt(lambda: plan(variants, wish.calls))
-            ready = attempt(lambda: take.ready(self.reads, self.times.path, variants, wish))
-            return launch_plan, ready, take.own(self.reads.recording)
+            ready = attempt(lambda: take.prepare(self.reads, self.times.path, variants, wish))
+            return launch_plan, ready, take.is_own(self.reads.recording)
 
         in_thread(self, look, self._looked, "timing")
 
-    def _looked(self, answer: tuple[Plan | Notice, Ready | Notice, bool]) -> None:
+    def _looked(self, answer: tuple[Plan | Notice, PreparedTiming | Notice, bool]) -> None:
         launch_plan, ready, is_own = answer
         # Where it cannot be done, why says what there is not; where it can, the plan is whole.
         if isinstance(launch_plan, Plan):

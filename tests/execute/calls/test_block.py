@@ -73,7 +73,7 @@ def test_what_is_kept_of_a_long_block_stays_within_its_bound(threads: int) -> No
     assert done.ended is not None and "8 MiB" in done.ended and "before that are here" in done.ended
     steps = Stepper(done, {}, lambda line: None)
     steps.run("end")
-    assert 0 < steps.at < 500_000 and steps.place() is not None
+    assert 0 < steps.step_index < 500_000 and steps.place() is not None
 
 
 def test_it_ends_where_somebody_says_so_and_keeps_what_came_before() -> None:
@@ -109,7 +109,7 @@ def test_what_is_counted_beside_the_steps_is_what_is_counted_alone() -> None:
 
 
 def told(result: LineResult | None) -> str:
-    return "" if result is None else report.given(result)
+    return "" if result is None else report.result_text(result)
 
 
 def test_a_line_shows_what_it_last_gave_the_lane_and_who_did_not_run_it() -> None:

@@ -14,7 +14,7 @@ from inspector.analyse.hints.access import with_executed
 from inspector.analyse.hints.subject import ExecutedFacts, HintSubject
 from inspector.base.model import Stage
 from inspector.execute import Program
-from inspector.execute.calls.inputs import InputWish, make_inputs
+from inspector.execute.calls.inputs import InputOptions, make_inputs
 from inspector.execute.calls.tracing import TraceLaunch, trace_launch
 from tests.execute.calls.programs import kernel, written
 from tests.helpers.hint_data import THRESHOLDS, findings, pairs
@@ -184,7 +184,7 @@ def counted(subject: HintSubject) -> tuple[ExecutedFacts, set[str]]:
     done = trace_launch(
         program,
         TraceLaunch(launch.grid, subject.block, shared),
-        lambda: make_inputs(program, names, inputs, InputWish(most_bytes=1 << 30)),
+        lambda: make_inputs(program, names, inputs, InputOptions(most_bytes=1 << 30)),
         cheap=1_000_000,
         values=False,
     )

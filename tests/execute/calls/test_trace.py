@@ -19,7 +19,7 @@ from msgspec.structs import replace
 
 from inspector.base.model import Argument, Share
 from inspector.execute import Program
-from inspector.execute.calls.inputs import InputWish, LaunchInputs, make_inputs
+from inspector.execute.calls.inputs import InputOptions, LaunchInputs, make_inputs
 from tests.execute.calls.programs import kernel, written
 from tests.helpers.ptxview import REPOSITORY, SAMPLE, call
 
@@ -392,11 +392,11 @@ def test_inputs_share_memory_as_the_programs_did(
 ) -> None:
     program = Program(kernel("", parameters=".param .u64 x, .param .u64 y"))
     arguments = [X, replace(y, name="y")]
-    made = make_inputs(program, ["x", "y"], arguments, InputWish(shares=shares))
+    made = make_inputs(program, ["x", "y"], arguments, InputOptions(shares=shares))
     first, second = (address(made, name) for name in "xy")
     assert first - second == offsets[0] - offsets[1]
     assert not made.remarks
-    apart = make_inputs(program, ["x", "y"], arguments, InputWish())
+    apart = make_inputs(program, ["x", "y"], arguments, InputOptions())
     first, second = (address(apart, name) for name in "xy")
     assert abs(first - second) >= 256
 
@@ -404,7 +404,7 @@ def test_inputs_share_memory_as_the_programs_did(
 def test_indices_keep_their_range_in_memory_that_floats_share() -> None:
     program = Program(kernel("", parameters=".param .u64 x, .param .u64 y"))
     indices = Argument("x", "*i32", None, "int32", (16,), (1,), 512, low=3, high=5)
-    wish = InputWish(shares=[Share("x", "y")])
+    wish = InputOptions(shares=[Share("x", "y")])
     made = make_inputs(program, ["x", "y"], [indices, replace(X, name="y")], wish)
     first, second = (made.tensor(name) for name in "xy")
     assert first is not None and second is not None and first.address == second.address

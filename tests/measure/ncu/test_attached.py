@@ -14,7 +14,13 @@ from inspector.base.model import Stage, Variant
 from inspector.listing import parse
 from inspector.listing.line import Function
 from inspector.measure.ncu import report as files
-from inspector.measure.ncu.attach import Attached, Candidate, Profiled, attach, placed
+from inspector.measure.ncu.attach import (
+    Candidate,
+    MatchedLaunch,
+    ProfiledRecording,
+    match_launches,
+    place_samples,
+)
 from inspector.measure.ncu.report import MeasuredInstruction, NcuLaunch, Report, read
 from inspector.reader.reader import Reader
 from inspector.recording.layout import NCU_REPORTS, record_file, user_derived_cache
@@ -32,12 +38,12 @@ def report() -> Report:
 
 
 @pytest.fixture(scope="module")
-def profiled(report: Report) -> Profiled:
-    return Profiled(open_path(SAMPLE), user_derived_cache(), None, report)
+def profiled(report: Report) -> ProfiledRecording:
+    return ProfiledRecording(open_path(SAMPLE), user_derived_cache(), None, report)
 
 
 @pytest.fixture(scope="module")
-def reader(profiled: Profiled) -> Reader:
+def reader(profiled: ProfiledRecording) -> Reader:
     return profiled.reader
 
 
@@ -45,20 +51,20 @@ def variant(reader: Reader, ident: str) -> Variant:
     return next(v for _, v in reader.recording.variants() if v.id == ident)
 
 
-def found(profiled: Profiled) -> dict[int, str | None]:
+def found(profiled: ProfiledRecording) -> dict[int, str | None]:
     ids = {(v.hash, v.symbol): v.id for _, v in profiled.reader.recording.variants()}
-    return {a.launch.number: a.key and ids[a.key] for a in profiled.attached()}
+    return {a.launch.number: a.key and ids[a.key] for a in profiled.matched_launches()}
 
 
-def test_launches_find_the_variant_that_has_their_machine_code(profiled: Profiled) -> None:
+def test_launches_find_the_variant_that_has_their_machine_code(profiled: ProfiledRecording) -> None:
     assert found(profiled) == {**dict.fromkeys(range(5)), **OURS}
-    whys = {a.launch.number: a.why for a in profiled.attached() if a.key is None}
+    whys = {a.launch.number: a.why for a in profiled.matched_launches() if a.key is None}
     assert "16 registers" in whys[2] and "30 registers" in whys[4]
 
 
 def test_without_machine_code_registers_block_and_grid_decide(report: Report) -> None:
     bare = Report(tuple(replace(one, code=()) for one in report.launches))
-    profiled = Profiled(open_path(SAMPLE), user_derived_cache(), None, bare)
+    profiled = ProfiledRecording(open_path(SAMPLE), user_derived_cache(), None, bare)
     assert found(profiled) == {**dict.fromkeys(range(5)), **OURS}
     measured = profiled.measured(variant(profiled.reader, OURS[1]))
     assert measured is not None and not measured.samples
@@ -118,7 +124,7 @@ def test_code_that_differs_has_no_samples_and_says_where(report: Report, reader:
     listing, function = reader.listing(of, Stage.SASS), reader.function(of, Stage.SASS)
     assert function is not None
     one = report.launches[0]
-    assert isinstance(placed(one, listing, function), dict)
+    assert isinstance(place_samples(one, listing, function), dict)
     for at, (old, new) in ((6, ("CS2R R6", "CS2R R5")), (44, ("7a2ac0", "7a2ab0"))):
         hit = [i for i, c in enumerate(one.code) if old in c.text]
         code = [
@@ -126,14 +132,14 @@ def test_code_that_differs_has_no_samples_and_says_where(report: Report, reader:
             for i, c in enumerate(one.code)
         ]
         assert hit[0] == at
-        said = placed(replace(one, code=tuple(code)), listing, function)
+        said = place_samples(replace(one, code=tuple(code)), listing, function)
         assert isinstance(said, str) and f"at {at * 16:#x}" in said
-    fewer = placed(replace(one, code=one.code[:20]), listing, function)
+    fewer = place_samples(replace(one, code=one.code[:20]), listing, function)
     assert isinstance(fewer, str) and "20 instructions" in fewer
     # The padding may be cut.
-    assert isinstance(placed(replace(one, code=one.code[:45]), listing, function), dict)
+    assert isinstance(place_samples(replace(one, code=one.code[:45]), listing, function), dict)
     unsampled = replace(one, code=tuple(replace(c, samples=None) for c in one.code))
-    assert placed(unsampled, listing, function) == "the report was made without sampling"
+    assert place_samples(unsampled, listing, function) == "the report was made without sampling"
 
 
 SASS = """\t\tFunction : f
@@ -154,11 +160,11 @@ def test_labels_and_what_the_linker_fills_in_are_compared_by_address() -> None:
     texts = ("MOV R20, 0x20", f"CALL.REL.NOINC {base + 0x30:#x}", "EXIT", "RET.REL.NODEC R20 `(f)")
     code = tuple(MeasuredInstruction(16 * n, t, Samples(1, 1)) for n, t in enumerate(texts))
     one = NcuLaunch(0, "f", "f", base=base, code=code)
-    held = placed(one, listing, function)
+    held = place_samples(one, listing, function)
     assert isinstance(held, dict) and sorted(held) == [2, 3, 5, 7]
     wrong = replace(code[1], text=f"CALL.REL.NOINC {base + 0x20:#x}")
     assert isinstance(
-        placed(replace(one, code=(code[0], wrong, *code[2:])), listing, function), str
+        place_samples(replace(one, code=(code[0], wrong, *code[2:])), listing, function), str
     )
 
 
@@ -172,8 +178,8 @@ def launch(**more: object) -> NcuLaunch:
     )
 
 
-def one(candidates: list[Candidate], **more: object) -> Attached:
-    return attach([launch(**more)], candidates)[0]
+def one(candidates: list[Candidate], **more: object) -> MatchedLaunch:
+    return match_launches([launch(**more)], candidates)[0]
 
 
 def test_what_fits_two_alike_is_of_neither() -> None:

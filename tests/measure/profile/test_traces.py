@@ -369,7 +369,7 @@ def test_the_timeline_is_the_last_steps_with_the_gaps_between() -> None:
     assert (second.name, second.us) == ("add", 10)
     assert second.gap_us == pytest.approx(second.start_us - 40)
     rec = open_path(SAMPLE)
-    drawn = timeline.lines(timeline.named(profile_streams(found), rec), 100)
+    drawn = timeline.lines(timeline.named_timeline(profile_streams(found), rec), 100)
     title, axis, bars, *_ = (line.text.plain for line in drawn)
     assert title.startswith("2 spans in ") and "╷0 µs" in axis
     assert bars.startswith("GPU  ███▂·") and bars.endswith("·▆")

@@ -12,11 +12,11 @@ from inspector.base.model import Kernel, Origin, Recording, Variant
 from inspector.base.text import PtxviewError
 from inspector.measure.time.planning import (
     Library,
-    again,
     frequent,
     job_of_call,
     kernel_times,
     owner,
+    replayable_calls,
 )
 from inspector.reader.query import select, select_calls
 from inspector.recording.layout import read_events
@@ -32,10 +32,10 @@ def lecture() -> Recording:
 def test_a_kernel_of_an_extension_is_timed_by_the_function_beside_it(lecture: Recording) -> None:
     events = read_events(SAMPLE).events
     found = select(lecture, "square_matrix_kernel")
-    (one,) = again(lecture, events, found, ())
+    (one,) = replayable_calls(lecture, events, found, ())
     assert one.call.name == "square_matrix_extension.square_matrix"
     assert one.library == Library("/tmp/c/ext/square_matrix_extension/square_matrix_extension.so")
-    assert one.asked == {(found[0][0].id, found[0][1].id)}
+    assert one.requested == {(found[0][0].id, found[0][1].id)}
 
 
 def test_a_generated_kernel_is_timed_alone_where_its_launch_was_recorded(
@@ -43,10 +43,10 @@ def test_a_generated_kernel_is_timed_alone_where_its_launch_was_recorded(
 ) -> None:
     events = read_events(SAMPLE).events
     (kernel, variant), *_ = [f for f in lecture.variants() if f[0].origin is Origin.INDUCTOR]
-    assert again(lecture, events, [(kernel, variant)], ()) == []
+    assert replayable_calls(lecture, events, [(kernel, variant)], ()) == []
     bare = replace(variant, calls=())
     other = replace(lecture, kernels=(replace(kernel, variants=(bare,)),))
-    ((one),) = again(other, events, other.variants(), ())
+    ((one),) = replayable_calls(other, events, other.variants(), ())
     assert (one.call.kind, one.call.name) == ("graph", "0/0")
 
 
@@ -54,7 +54,7 @@ def test_the_less_frequent_calls_of_a_function_are_left_out(lecture: Recording) 
     (call,) = select_calls(lecture, "gelu")
     counts = (2, 9, 5)
     many = replace(lecture, calls=tuple(replace(call, count=n) for n in counts))
-    kept, left = frequent(again(many, (), (), many.calls), 2)
+    kept, left = frequent(replayable_calls(many, (), (), many.calls), 2)
     assert [(a.number, a.call.count) for a in kept] == [(1, 9), (2, 5)]
     assert left == [
         "gelu_double_extension.gelu: 1 of 3 distinct calls, the less frequent ones (--calls)"
@@ -69,7 +69,7 @@ def test_a_library_that_is_gone_or_rebuilt_is_said(lecture: Recording, tmp_path:
         "name": call.name,
         "library": {"path": str(file), "size": 3, "sha256": hashlib.sha256(b"old").hexdigest()},
     }
-    (one,) = again(lecture, [said], (), [call])
+    (one,) = replayable_calls(lecture, [said], (), [call])
     with pytest.raises(PtxviewError, match=f"its code is gone: {file} does not exist"):
         job_of_call(one, "gpu")
     file.write_bytes(b"old")
@@ -84,7 +84,7 @@ def test_a_library_that_is_gone_or_rebuilt_is_said(lecture: Recording, tmp_path:
 def test_a_graph_is_run_with_the_cache_that_its_program_had_where_that_is_still_there(
     lecture: Recording, tmp_path: Path
 ) -> None:
-    (one,) = again(lecture, (), (), select_calls(lecture, "0/0"))
+    (one,) = replayable_calls(lecture, (), (), select_calls(lecture, "0/0"))
     assert one.code_path is not None and one.code_path.startswith("/tmp/c/inductor/dl/c")
     here = tmp_path / "inductor" / "dl" / "code.py"
     assert "cache" not in job_of_call(replace(one, code_path=str(here)), "gpu")[0]
@@ -145,7 +145,7 @@ def test_of_several_compilations_the_launched_one_is_meant_else_none() -> None:
 
 def test_times_of_kernels_are_read_and_put_to_the_recordings(lecture: Recording) -> None:
     found = select(lecture, "square_matrix_kernel")
-    (one,) = again(lecture, read_events(SAMPLE).events, found, ())
+    (one,) = replayable_calls(lecture, read_events(SAMPLE).events, found, ())
     said = [
         {"name": found[0][0].demangled, "per_call": 2, "samples": [2.0] * 60},
         {"name": "Memset (Device)", "per_call": 1, "samples": [1.0]},

@@ -14,13 +14,13 @@ import pytest
 from msgspec.structs import replace
 
 from inspector.base.text import Stopped, ToolMissing, Unreadable
-from inspector.measure.time.take import NO_DEVICE, TimeWish, measure, watched
+from inspector.measure.time.take import NO_DEVICE, BenchmarkOptions, cancellable_child, measure
 from inspector.sources import compilers
 from inspector.sources.compilers import by_probes
 from inspector.system.process import Finished, run_tool
 from tests.helpers.ptxview import saved
 
-WANTED = TimeWish("cupti", "cold", 1.0, 20.0)
+WANTED = BenchmarkOptions("cupti", "cold", 1.0, 20.0)
 JOBS: list[tuple[dict[str, object], bytes]] = [
     ({"symbol": name}, name.encode()) for name in ("a", "b", "c")
 ]
@@ -119,7 +119,7 @@ def test_a_child_is_ended_when_it_is_stopped_even_where_another_holds_its_pipes(
 
     with pytest.raises(Stopped):
         argv = [sys.executable, "-c", code, str(tmp_path / "results.jsonl")]
-        watched(stop, tell)(argv, 300, tmp_path)
+        cancellable_child(stop, tell)(argv, 300, tmp_path)
     child, other = map(int, (tmp_path / "pid").read_text().split())
     os.kill(other, 9)
     assert told[-1] == 1

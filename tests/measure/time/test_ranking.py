@@ -69,7 +69,7 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> list[Job]:
         return Finished(-11 if "about" in lines[-1] else 0, b"", b"")
 
     monkeypatch.setattr(toolchain, "gpu_present", lambda: True)
-    monkeypatch.setattr(time_script, "_here", child)
+    monkeypatch.setattr(time_script, "_run_in_current_folder", child)
     return jobs
 
 

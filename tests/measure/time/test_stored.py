@@ -44,7 +44,9 @@ def session(day: int, *rows: Timing, device: str = "H") -> Session:
 
 def test_the_newest_time_stands_and_of_it_the_most_frequent_call() -> None:
     often = row(3.0, inputs="float32 16", count=9)
-    found = StoredTimes([session(1, row(1.0)), session(2, row(2.0), often)]).of(KERNEL, VARIANT)
+    found = StoredTimes([session(1, row(1.0)), session(2, row(2.0), often)]).representative(
+        KERNEL, VARIANT
+    )
     assert found is not None
     assert (found.median_us, found.inputs, found.taken[:10]) == (3.0, "float32 16", "2026-01-02")
     said = timing(found) or {}
@@ -64,8 +66,8 @@ def test_the_newest_time_stands_and_of_it_the_most_frequent_call() -> None:
     ],
 )
 def test_other_stopwatches_caches_variants_and_failures_are_no_time_of_it(odd: Timing) -> None:
-    assert StoredTimes([session(2, odd)]).of(KERNEL, VARIANT) is None
-    found = StoredTimes([session(1, row(1.0)), session(2, odd)]).of(KERNEL, VARIANT)
+    assert StoredTimes([session(2, odd)]).representative(KERNEL, VARIANT) is None
+    found = StoredTimes([session(1, row(1.0)), session(2, odd)]).representative(KERNEL, VARIANT)
     assert found is not None and found.median_us == 1.0
 
 
@@ -73,7 +75,10 @@ def views_of(path: Path, kernel: Kernel, variant: Variant) -> list[float | None]
     """The time of a variant as the command line and as the interface have it."""
     shown = Shown(str(path))
     shown.stored = StoredTimes(tuple(sessions(path)))
-    return [getattr(times(path).of(kernel, variant), "median_us", None), shown.us(kernel, variant)]
+    return [
+        getattr(times(path).representative(kernel, variant), "median_us", None),
+        shown.us(kernel, variant),
+    ]
 
 
 def test_every_view_has_the_same_time(tmp_path: Path) -> None:

@@ -255,7 +255,7 @@ f(torch.randn(512, 256, device="cuda"))
 # A tuner that has compiled its configurations is given times: what it does with them is its own.
 TIMED = """
 import ptxview_probes.autotune.inductor as ours, ptxview_probes.autotune.triton_tuner as trials
-import ptxview_probes.calls.subjects as calls
+import ptxview_probes.calls.call_counts as calls
 ours.emulated = trials.emulated = lambda: False
 from torch._inductor.runtime import triton_heuristics as heuristics
 from torch._inductor.runtime.benchmarking import benchmarker

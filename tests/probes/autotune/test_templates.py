@@ -76,7 +76,7 @@ def test_candidates_and_times_are_those_of_torchs_own_table(run: Run, tmp_path: 
         best["times_ms"][0] * 1000
     )
     assert not tuning.from_cache and tuning.operation == "packed_linear"
-    (_, line) = (one.text.plain for one in compiles.choices(read(done, blobs)))
+    (_, line) = (one.text.plain for one in compiles.tuner_choices(read(done, blobs)))
     assert operation.name in line and best["config"]["choice"] in line and "measured in" in line
 
 
@@ -104,7 +104,7 @@ def test_without_a_gpu_candidates_are_one_row_and_no_time_is_made_up(
         assert all(isinstance(size, int) for size in blocks)
         # The settings are those of the code: its PTX was made for so many warps.
         assert variant.config["num_warps"] == _warps(variant)
-    (_, line) = (one.text.plain for one in compiles.choices(rec))
+    (_, line) = (one.text.plain for one in compiles.tuner_choices(rec))
     assert "none was measured" in line and "1 of ATen" in line and "µs" not in line
     # No candidate is left as a separate kernel.
     assert not [k for k in rec.kernels if k.name.startswith("triton_mm")]

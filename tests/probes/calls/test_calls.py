@@ -349,11 +349,12 @@ def test_an_error_that_a_later_call_raises_names_the_launches_before(forked: Run
 
 def test_a_launch_that_is_refused_after_an_error_is_not_the_one_that_failed(forked: Run) -> None:
     text = """
-from ptxview_probes.calls import subjects, triton_launches
+from ptxview_probes.calls import call_counts, triton_launches
 def refused(*args): raise error
-facts = triton_launches.Counter(lambda: subjects.subject("triton", "r", "r", {}), 3, [])
+target = lambda: call_counts.call_target("triton", "r", "r", {})
+counter = triton_launches.LaunchCounter(target, 3, [])
 try:
-    triton_launches.counted(refused, facts)(7, 1, 1)
+    triton_launches.counted(refused, counter)(7, 1, 1)
 except RuntimeError:
     pass
 """

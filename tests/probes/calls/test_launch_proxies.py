@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import torch
 
-from inspector.probes.calls import graphs, overlaps, subjects, triton_launches
+from inspector.probes.calls import call_counts, graphs, overlaps, triton_launches
 from inspector.probes.driver import subscriber
 
 names = itertools.count()
@@ -45,8 +45,8 @@ class Kernel:
 
     def behind(self, launcher: Any) -> Any:
         name = self.name
-        counter = triton_launches.Counter(
-            lambda: subjects.subject("triton", "k", name, {}), len(HEAD), PARAMETERS
+        counter = triton_launches.LaunchCounter(
+            lambda: call_counts.call_target("triton", "k", name, {}), len(HEAD), PARAMETERS
         )
         return triton_launches.counted(launcher, counter)
 
@@ -62,19 +62,19 @@ class Kernel:
         assert all(a is b for a, b in zip(self.launched.pop(), args, strict=True))
 
     @property
-    def subject(self) -> subjects.Subject:
-        return subjects.subject("triton", "k", self.name, {})
+    def target(self) -> call_counts.CallTarget:
+        return call_counts.call_target("triton", "k", self.name, {})
 
     @property
     def counts(self) -> list[int]:
-        return [entry[0] for entry in self.subject.calls.values()]
+        return [counter.count for counter in self.target.calls.values()]
 
 
 def test_repeated_launches_are_one_call() -> None:
     kernel = Kernel()
-    for _ in range(3 * subjects.DESCRIBED_CALLS):
+    for _ in range(3 * call_counts.DESCRIBED_CALLS):
         kernel(aligned(64), aligned(64))
-    assert kernel.counts == [3 * subjects.DESCRIBED_CALLS]
+    assert kernel.counts == [3 * call_counts.DESCRIBED_CALLS]
 
 
 OTHERS = [
@@ -100,7 +100,7 @@ def test_a_launch_that_differs_in_one_thing_is_another_call(other: dict[str, Any
 
 def test_after_many_launches_grid_and_scalars_tell_calls_apart() -> None:
     kernel = Kernel()
-    many = 2 * subjects.DESCRIBED_CALLS
+    many = 2 * call_counts.DESCRIBED_CALLS
     for _ in range(many):
         kernel(aligned(64), aligned(64))
     for _ in range(5):
@@ -159,7 +159,7 @@ def test_launches_of_several_threads_are_all_counted() -> None:
 def events(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
     """The events that are written while a test runs."""
     written: list[dict[str, Any]] = []
-    monkeypatch.setattr(subjects, "emit", written.append)
+    monkeypatch.setattr(call_counts, "emit", written.append)
     return written
 
 
@@ -192,7 +192,7 @@ def test_a_launch_that_raises_is_written_before_it_and_marked_after_it(
 
 def test_a_launch_that_raises_late_has_its_own_arguments(events: list[dict[str, Any]]) -> None:
     kernel = Kernel()
-    for _ in range(2 * subjects.DESCRIBED_CALLS):
+    for _ in range(2 * call_counts.DESCRIBED_CALLS):
         kernel(aligned(64), aligned(64))
     kernel.error = ValueError("late")
     with pytest.raises(ValueError, match="late"):
@@ -200,16 +200,16 @@ def test_a_launch_that_raises_late_has_its_own_arguments(events: list[dict[str, 
     (number,) = failures(events)
     (call,) = [e for e in events if e["event"] == "call" and e["id"] == number]
     assert call["arguments"][1]["shape"] == [16]
-    assert kernel.counts == [2 * subjects.DESCRIBED_CALLS, 0]
+    assert kernel.counts == [2 * call_counts.DESCRIBED_CALLS, 0]
 
 
 def test_launches_that_always_raise_fill_no_memory(events: list[dict[str, Any]]) -> None:
     kernel = Kernel(RuntimeError("again"))
-    for n in range(subjects.MAX_CALLS + 100):
+    for n in range(call_counts.MAX_CALLS + 100):
         with pytest.raises(RuntimeError, match="again"):
             kernel(aligned(64), aligned(64), n=n)
-    assert len(failures(events)) == subjects.MAX_FAILED_CALLS
-    assert len(kernel.counts) <= subjects.MAX_CALLS
+    assert len(failures(events)) == call_counts.MAX_FAILED_CALLS
+    assert len(kernel.counts) <= call_counts.MAX_CALLS
 
 
 def test_ctrl_c_is_no_failed_launch(events: list[dict[str, Any]]) -> None:
@@ -256,7 +256,7 @@ PAIRS = [
 def test_tensors_share_memory_where_elements_of_both_overlap(
     name: str, a: torch.Tensor, b: torch.Tensor, offset: int | None
 ) -> None:
-    tensors = subjects.describe([("a", "*fp32", a), ("b", "*fp32", b)])[1]
+    tensors = call_counts.describe([("a", "*fp32", a), ("b", "*fp32", b)])[1]
     pairs = {frozenset(pair[:2]): pair for pair in overlaps.shared_memory(tensors)}
     assert (frozenset("ab") in pairs) == (offset is not None)
     if offset is not None:
@@ -278,7 +278,7 @@ def test_overlaps_are_those_of_an_exhaustive_search() -> None:
             views.append(storage.as_strided(shape, strides, draw.randint(0, 9)))
         touched = [set(view.flatten().tolist()) for view in numbered(views)]
         items = [(name, "*fp32", view) for name, view in zip("ab", views, strict=True)]
-        pairs = overlaps.shared_memory(subjects.describe(items)[1])
+        pairs = overlaps.shared_memory(call_counts.describe(items)[1])
         assert bool(pairs) == bool(touched[0] & touched[1]), [
             (v.shape, v.stride(), v.storage_offset()) for v in views
         ]
@@ -316,13 +316,13 @@ def test_a_scalar_that_changes_with_every_launch_costs_little(
 ) -> None:
     launch = Kernel().behind(lambda *args: None)
     x, y = aligned(64), aligned(64)
-    for n in range(subjects.MAX_CALLS + 100):
+    for n in range(call_counts.MAX_CALLS + 100):
         launch(*HEAD, x, y, n, 64)
     same = seconds(lambda n: launch(*HEAD, x, y, 7, 64), 1000)
     changing = seconds(lambda n: launch(*HEAD, x, y, 1000 + n, 64), 1000)
     assert changing < 10 * same
-    held = launch._ptxview.subject
-    assert held.others[0] > 5000 and len(held.quick) <= subjects.MAX_CALLS
+    held = launch._ptxview.target
+    assert held.others.count > 5000 and len(held.quick) <= call_counts.MAX_CALLS
 
 
 def test_a_new_call_costs_the_same_beside_many_others(events: list[dict[str, Any]]) -> None:
@@ -369,13 +369,13 @@ def test_a_thread_that_tunes_leaves_launches_of_others_alone() -> None:
         tunes.set()
         launched.wait(10)
 
-    thread = threading.Thread(target=subjects.comparing(tune))
+    thread = threading.Thread(target=call_counts.comparing(tune))
     thread.start()
     tunes.wait(10)
     kernel(aligned(64), aligned(64))
     launched.set()
     thread.join()
-    assert (kernel.counts, kernel.subject.benchmarks[0]) == ([1], 1)
+    assert (kernel.counts, kernel.target.benchmarks.count) == ([1], 1)
     kernel(aligned(64), aligned(64))
     assert kernel.counts == [2]
 
@@ -386,7 +386,7 @@ def test_a_tuner_that_ends_after_another_recording_began_counts_none_of_it(
     tuning_states: list[dict[str, Any]] = []
     monkeypatch.setattr(subscriber, "tuning", lambda **state: tuning_states.append(state))
     kernel = Kernel()
-    subjects.comparing(subjects.begin)()
+    call_counts.comparing(call_counts.begin)()
     kernel(aligned(64), aligned(64))
     assert kernel.counts == [1] and not tuning_states[-1]["is_under_way"]
 
@@ -397,8 +397,8 @@ def test_a_faster_launcher_that_was_not_made_is_no_failure(fast: Any) -> None:
     triton_launches.watch_faster(slow, fast)  # raises nothing
 
 
-def graph() -> tuple[subjects.Subject, Any]:
-    """A compiled graph that does nothing, and the subject that its calls count for."""
+def graph() -> tuple[call_counts.CallTarget, Any]:
+    """A compiled graph that does nothing, and the call target that its calls count for."""
     name = f"test {next(names)}"
     graphs._paths[name] = name
 
@@ -406,7 +406,7 @@ def graph() -> tuple[subjects.Subject, Any]:
         cache_key = name
 
     call = graphs.watched_graph(lambda inputs: None, Compiled())
-    return subjects.subject("graph", "", name, {}), lambda *args: call(list(args))
+    return call_counts.call_target("graph", "", name, {}), lambda *args: call(list(args))
 
 
 def test_a_graphs_calls_differ_by_tensors_and_by_sizes() -> None:
@@ -419,4 +419,4 @@ def test_a_graphs_calls_differ_by_tensors_and_by_sizes() -> None:
         call(7, aligned(64))
         call(aligned(64, dtype=torch.float64), aligned(8))
         call(aligned(64, by=4), aligned(8))
-    assert [entry[0] for entry in held.calls.values()] == [4] * 7
+    assert [counter.count for counter in held.calls.values()] == [4] * 7

@@ -208,9 +208,9 @@ def test_launches_of_an_autotuner_are_told_apart(drive: Drive, gelu: str) -> Non
         {BEGIN}
         load(1, cubin({GELU!r}))
         one = kernel({gelu!r}, 1)
-        from inspector.probes.calls import subjects
+        from inspector.probes.calls import call_counts
         launch(one)
-        subjects.comparing(lambda: [launch(one) for _ in range(7)])()
+        call_counts.comparing(lambda: [launch(one) for _ in range(7)])()
         launch(one)
     """)
     assert done.status == 0, done.err
@@ -478,16 +478,16 @@ def test_launches_of_one_kernel_are_told_apart_by_the_candidate_that_is_measured
 ) -> None:
     done = drive(f"""
         {BEGIN}
-        from inspector.probes.calls import subjects
+        from inspector.probes.calls import call_counts
         load(0x10, cubin({GELU!r}))
         one = kernel({gelu!r}, 0x10)
         driver.stand_get_function(one, ctypes.c_void_p(0x10))
-        benchmark = subjects.comparing(lambda: launch(one))
+        benchmark = call_counts.comparing(lambda: launch(one))
         for candidate, ns in ((5, 500), (0, 600), (70000, 700), (5, 800)):
             driver.stand_duration(ctypes.c_uint64(ns))
-            subjects.compare_candidate(candidate)
+            call_counts.compare_candidate(candidate)
             benchmark()
-            subjects.compare_candidate(0)
+            call_counts.compare_candidate(0)
         driver.stand_duration(ctypes.c_uint64(900))
         launch(one)
     """)

@@ -103,7 +103,7 @@ print(a.sum().item(), c.sum().item())
 print(raised(b.cpu))
 print(raised(module.of_file, a.data_ptr(), 3))
 from ptxview_probes.emulator import cudart as limits
-limits.kernel = limits.of_device = lambda *given: 1 / 0
+limits.find_kernel = limits.device_attributes = lambda *given: 1 / 0
 print(raised(module.refused, a.data_ptr(), 5, 32, 0))
 print(raised(module.limit, 0))
 """,

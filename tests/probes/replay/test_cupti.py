@@ -78,7 +78,7 @@ def test_kernels_copies_and_fills_are_read_as_the_header_lays_them_out(lib: Any)
     kernel(lib, 2, 7000, 7032)
     kernel(lib, 2, 0, 0)  # CUPTI's way to say that it has no time of it
     cupti.flush()
-    assert cupti.taken() == [
+    assert cupti.take_events() == [
         Event("square_kernel", 1000, 1376),
         Event("Memcpy DtoD (Device -> Device)", 3000, 1000),
         Event("Memcpy HtoD (Pinned -> Device)", 4000, 500),
@@ -87,11 +87,11 @@ def test_kernels_copies_and_fills_are_read_as_the_header_lays_them_out(lib: Any)
         Event("square_matrix(float const*, float*, int, int)", 6000, 32),
         Event("f", 7000, 32),
     ]
-    assert cupti.taken() == []
+    assert cupti.take_events() == []
     cupti.stop()
     kernel(lib, 0, 1, 2)
     cupti.flush()
-    assert cupti.taken() == []
+    assert cupti.take_events() == []
 
 
 def test_more_than_a_buffer_holds_is_not_lost(lib: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -102,10 +102,10 @@ def test_more_than_a_buffer_holds_is_not_lost(lib: Any, monkeypatch: pytest.Monk
         for n in range(1, 501):
             kernel(lib, 0, n, n + turn + 1)
         cupti.flush()
-        events = cupti.taken()
+        events = cupti.take_events()
         assert [e.start for e in events] == list(range(1, 501))
         assert {e.ns for e in events} == {turn + 1}
-    assert len(cupti._own) < 50  # they are used again
+    assert len(cupti._buffers) < 50  # they are used again
 
 
 def test_what_cannot_be_enabled_says_so_in_cuptis_words(lib: Any) -> None:
@@ -125,7 +125,7 @@ def test_nvidias_own_library_walks_the_records(lib: Any) -> None:
     lib.does_copy(8, 3, 3, ctypes.c_uint64(9100), ctypes.c_uint64(9300))
     cupti.flush()
     cupti._next = Cupti(torch_of(), real)._next
-    events = cupti.taken()
+    events = cupti.take_events()
     assert [(e.start, e.ns) for e in events] == [
         *((100 * n, n) for n in range(1, 41)),
         (9000, 1),

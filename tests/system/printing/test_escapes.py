@@ -18,7 +18,7 @@ import pytest
 
 from inspector.commands import common
 from inspector.commands import list as list_command
-from inspector.measure.ncu.attach import Profiled
+from inspector.measure.ncu.attach import ProfiledRecording
 from tests.helpers.hostile import EVIL, SQUARE, all_names, fields, obeyed, on_pty, written
 from tests.helpers.ptxview import LECTURE, MATMUL, SAMPLE, Done, call
 
@@ -69,7 +69,7 @@ def few_colours(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
 
 
-opened: dict[tuple[object, ...], Profiled] = {}
+opened: dict[tuple[object, ...], ProfiledRecording] = {}
 """What was opened in this test, by the command's words and the state of every file it may see."""
 
 
@@ -92,7 +92,7 @@ def opened_once(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         device: str | None = None,
         reports: Sequence[str] = (),
         other_paths: Sequence[str] = (),
-    ) -> Profiled:
+    ) -> ProfiledRecording:
         if path is None or other_paths:
             return own(path, device, reports, other_paths)
         where = state(Path(path)) if Path(path).exists() else ()

@@ -9,7 +9,7 @@ import pytest
 from inspector.base.model import Stage
 from inspector.commands.common import open_profiled
 from inspector.commands.common import profiled as made_of
-from inspector.measure.ncu.attach import Profiled
+from inspector.measure.ncu.attach import ProfiledRecording
 from inspector.reader.reader import Reader
 from inspector.tui.app.app import PtxviewApp
 from inspector.tui.code.code_rows import CHOICES, SAMPLES
@@ -26,7 +26,7 @@ def pages(tmp_path: Path) -> list[str]:
     return [str(p) for p in write(tmp_path / "pages", "details", "source")]
 
 
-def only(profiled: Profiled, ident: str) -> Reader:
+def only(profiled: ProfiledRecording, ident: str) -> Reader:
     """The reader with that variant first, which the interface then opens with."""
     from msgspec.structs import replace
 

@@ -12,7 +12,7 @@ from inspector.commands.common import open_reader
 from inspector.execute import Facts
 from inspector.execute.calls.stepper import Stepper
 from inspector.execute.calls.tracing import trace_block, trace_launch
-from inspector.measure.recorded_launch import ChosenLaunch, LaunchWish, choose_launch
+from inspector.measure.recorded_launch import ChosenLaunch, LaunchOverrides, choose_launch
 from inspector.reader.query import select_one
 from inspector.reader.reader import Reader
 from inspector.tui.code.code_rows import CONFLICTS, DIVERGES, LANES, SECTORS, VALUE, WARPS
@@ -28,11 +28,11 @@ def lecture() -> Reader:
 
 
 def stepped(
-    kernel: str, block: tuple[int, int, int] = (7, 0, 0), wish: LaunchWish | None = None
+    kernel: str, block: tuple[int, int, int] = (7, 0, 0), wish: LaunchOverrides | None = None
 ) -> tuple[ChosenLaunch, SteppedKernel]:
     """A block of a kernel of the lecture, with what its source and its SASS are tied to."""
     reader = lecture()
-    chosen = choose_launch(reader, *select_one(reader.recording, kernel), wish or LaunchWish())
+    chosen = choose_launch(reader, *select_one(reader.recording, kernel), wish or LaunchOverrides())
     facts = Facts(chosen.program, values=False)
     traced = trace_block(
         chosen.program, chosen.launch, chosen.make(), block, budget=10**9, facts=facts
@@ -67,7 +67,7 @@ def test_lines_of_the_source_have_the_values_of_their_names() -> None:
     """Judged by numpy: what the row's softmax must come to in the columns of the lane."""
     x = np.linspace(-3, 3, 1823 * 781, dtype=np.float32).reshape(1823, 781)
     given = {"input_ptr": x, "output_ptr": np.zeros_like(x)}
-    chosen, kernel = stepped("softmax_kernel", wish=LaunchWish(given=given))
+    chosen, kernel = stepped("softmax_kernel", wish=LaunchOverrides(arrays=given))
     kernel.stepper.run("lane 3")
     row, load = (line_of(chosen, Stage.SOURCE, w) for w in ("row = tl.program", "x = tl.load"))
     assert shown(kernel, Stage.SOURCE, load) == ""

@@ -160,8 +160,11 @@ async def test_escape_ends_a_run_and_what_came_before_is_there() -> None:
         await rest(ui, "escape")
         assert "it was stopped; the steps before that are here" in text_of(ui)
         await press(ui, "greater_than_sign")
-        assert 500 < len(screen.stepper.trace.steps) == screen.stepper.at + 1
-        assert f"{screen.stepper.at:,} of {screen.stepper.at + 1:,} kept" in text_of(ui)
+        assert 500 < len(screen.stepper.trace.steps) == screen.stepper.step_index + 1
+        assert (
+            f"{screen.stepper.step_index:,} of {screen.stepper.step_index + 1:,} kept"
+            in text_of(ui)
+        )
         await ui.press("escape")
         await ui.pause()
         assert app.screen is not screen
@@ -205,16 +208,16 @@ async def test_it_goes_to_lines_partings_stores_and_the_first_nan() -> None:
         await press(ui, "N")
         assert line_at(screen) == at(PARTED, "sqrt")  # new values are negative as often as not
         await press(ui, "less_than_sign")
-        assert screen.stepper.at == 0
+        assert screen.stepper.step_index == 0
         await ask(ui, "p", "3 30")
-        active = screen.stepper.trace.steps[screen.stepper.at].active
+        active = screen.stepper.trace.steps[screen.stepper.step_index].active
         assert active[3] != active[30]
         await ask(ui, "s", "x+200")
         assert line_at(screen) == at(PARTED, "], 7")
         await ask(ui, "s", "y+200")
         assert "say where to" in text_of(ui) and line_at(screen) == at(PARTED, "], 7")
         await ask(ui, "number_sign", "2")
-        assert screen.stepper.at == 2
+        assert screen.stepper.step_index == 2
         await ask(ui, "colon", str(at(PARTED, "setp")))
         await press(ui, "u")
         assert line_at(screen) == at(PARTED, "setp")

@@ -64,7 +64,9 @@ class Device:
     status: int = 0
     broken: str = ""
 
-    def watched(self, stop: threading.Event, tell: Callable[[int], None]) -> running.Child:
+    def cancellable_child(
+        self, stop: threading.Event, tell: Callable[[int], None]
+    ) -> running.Child:
         """In place of the real one: 4 µs by CUPTI, ten times that by any other stopwatch."""
 
         def child(argv: Sequence[str], seconds: float, folder: Path) -> Finished:
@@ -112,7 +114,7 @@ def user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def device(monkeypatch: pytest.MonkeyPatch) -> Device:
     made = Device()
     monkeypatch.setattr(toolchain, "gpu_present", lambda: True)
-    monkeypatch.setattr(running, "watched", made.watched)
+    monkeypatch.setattr(running, "cancellable_child", made.cancellable_child)
     monkeypatch.setattr(running, "interpreter", lambda *_: "/opt/python")
     return made
 

@@ -27,27 +27,27 @@ MAX_MESSAGES = 100
 
 def message(severity: str, text: str, tool: str = "triton", /, **place: Any) -> dict[str, Any]:
     """A message as events have it; ``place``: its file, line, column and text, where known."""
-    said = {"severity": severity, "message": text.strip()[:MAX_MESSAGE_CHARACTERS], "tool": tool}
-    return said | {name: value for name, value in place.items() if value is not None}
+    fields = {"severity": severity, "message": text.strip()[:MAX_MESSAGE_CHARACTERS], "tool": tool}
+    return fields | {name: value for name, value in place.items() if value is not None}
 
 
-def of_error(error: BaseException, fn: Any, names: dict[str, str]) -> dict[str, Any]:
+def from_error(error: BaseException, fn: Any, names: dict[str, str]) -> dict[str, Any]:
     """An exception as one message, at the innermost line that it knows of the kernel."""
-    innermost, at = error, error.__cause__
-    while at is not None:
-        innermost = innermost if getattr(at, "node", None) is None else at
-        at = at.__cause__
+    innermost, cause = error, error.__cause__
+    while cause is not None:
+        innermost = innermost if getattr(cause, "node", None) is None else cause
+        cause = cause.__cause__
     node = getattr(innermost, "node", None)
     text = _sentence(innermost if node is not None else error)
     if node is None or not hasattr(node, "lineno"):
         return message("error", text)
-    own = _function(fn, getattr(innermost, "src", None)) or fn
-    code = getattr(getattr(own, "fn", None), "__code__", None)
+    function = _function(fn, getattr(innermost, "src", None)) or fn
+    code = getattr(getattr(function, "fn", None), "__code__", None)
     if code is None:
         return message("error", text)
-    first = getattr(own, "starting_line_number", None) or code.co_firstlineno
+    first = getattr(function, "starting_line_number", None) or code.co_firstlineno
     # The text of a kernel begins at its `def`, and the file's line at its first decorator.
-    rows = getattr(own, "raw_src", None) or [""]
+    rows = getattr(function, "raw_src", None) or [""]
     first += next((n for n, row in enumerate(rows) if re.match(r"\s*(async\s+)?def\s", row)), 0)
     line = first + node.lineno - 1
     source = linecache.getline(code.co_filename, line).rstrip("\n")
@@ -66,20 +66,22 @@ def of_error(error: BaseException, fn: Any, names: dict[str, str]) -> dict[str, 
 
 def _function(fn: Any, src: str | None) -> Any:
     """The function of Triton's that has this text: the kernel, or one that it calls."""
-    seen: set[int] = set()
+    visited: set[int] = set()
     waiting = [fn]
     while waiting and src is not None:
-        here = waiting.pop()
-        if id(here) in seen:
+        candidate = waiting.pop()
+        if id(candidate) in visited:
             continue
-        seen.add(id(here))
-        if getattr(here, "src", None) == src or getattr(here, "_src", None) == src:
-            return here
-        python = getattr(here, "fn", None)
+        visited.add(id(candidate))
+        if getattr(candidate, "src", None) == src or getattr(candidate, "_src", None) == src:
+            return candidate
+        python = getattr(candidate, "fn", None)
         code = getattr(python, "__code__", None)
         names = code.co_names if code is not None else ()
-        known = getattr(python, "__globals__", {})
-        waiting += [known[n] for n in names if hasattr(known.get(n), "starting_line_number")]
+        namespace = getattr(python, "__globals__", {})
+        waiting += [
+            namespace[n] for n in names if hasattr(namespace.get(n), "starting_line_number")
+        ]
     return None
 
 
@@ -91,9 +93,9 @@ def _sentence(error: BaseException) -> str:
         if getattr(error, "node", None) is not None:
             text = text.rpartition("^\n")[2] or text
     if "`ptxas` stderr:" in str(error):
-        found = list(printed(str(error), {}, {}))
-        if found:
-            return f"ptxas: {found[0]['message']}"
+        messages = list(parse_output(str(error), {}, {}))
+        if messages:
+            return f"ptxas: {messages[0]['message']}"
     cause = error.__cause__ or error.__context__
     if not str(text).strip() and cause is not None:
         text = str(cause)
@@ -103,10 +105,12 @@ def _sentence(error: BaseException) -> str:
     return f"{type(error).__name__}: {first}" if first else type(error).__name__
 
 
-def printed(text: str, names: dict[str, str], texts: dict[str, str]) -> Iterator[dict[str, Any]]:
+def parse_output(
+    text: str, names: dict[str, str], texts: dict[str, str]
+) -> Iterator[dict[str, Any]]:
     """The messages in what was printed. ``names``: files as the user calls them, ``texts``:
     content by those names, with that of ``ptx``."""
-    seen = set()
+    reported = set()
     for row in text.splitlines()[:20_000]:
         match = _PTXAS.match(row.strip()) or _PRINTED.match(row.strip())
         if match is None or match["message"] == _ABORTED:
@@ -116,29 +120,29 @@ def printed(text: str, names: dict[str, str], texts: dict[str, str]) -> Iterator
         tool, file = "ptxas", "ptx" if line is not None else None
         if "file" in fields:
             tool, file = "triton", names.get(match["file"], match["file"])
-        if (file, line, match["message"]) in seen:
+        if (file, line, match["message"]) in reported:
             continue
-        seen.add((file, line, match["message"]))
-        if len(seen) > MAX_MESSAGES:
+        reported.add((file, line, match["message"]))
+        if len(reported) > MAX_MESSAGES:
             return
         severity = SEVERITIES.get(match["severity"], "error")
-        own = None if file is None or line is None else _line(file, line, texts)
-        place = {"file": file, "line": line, "column": column, "text": own}
+        source_line = None if file is None or line is None else _line(file, line, texts)
+        place = {"file": file, "line": line, "column": column, "text": source_line}
         yield message(severity, match["message"], tool, **place)
 
 
-def of_failure(
+def from_failure(
     error: BaseException, fn: Any, log: str, names: dict[str, str], texts: dict[str, str]
 ) -> tuple[list[dict[str, Any]], dict[str, Any]]:
     """The messages of a compilation that failed, and the first that is an error.
 
     What compilers printed says more than the exception that ends it, unless that has a line.
     """
-    own = of_error(error, fn, names)
-    told = list(printed(log, names, texts))
-    if "line" in own or not any(m["severity"] == "error" for m in told):
-        told.insert(0, own)
-    return told, next(m for m in told if m["severity"] == "error")
+    exception_message = from_error(error, fn, names)
+    messages = list(parse_output(log, names, texts))
+    if "line" in exception_message or not any(m["severity"] == "error" for m in messages):
+        messages.insert(0, exception_message)
+    return messages, next(m for m in messages if m["severity"] == "error")
 
 
 def _line(file: str, line: int, texts: dict[str, str]) -> str | None:

@@ -20,6 +20,7 @@ from typing import Any
 
 from .. import hooks, private_names
 from ..driver import subscriber
+from ..hooks import CallCounter
 from ..writer import emit, problem
 from . import lost_context
 from .overlaps import shared_memory
@@ -31,11 +32,11 @@ ALIGNMENT = HOST_ALIGNMENT if os.environ.get("PTXVIEW_TARGET") else 512
 MAX_ARGUMENTS = 1024
 MAX_TEXT_CHARACTERS = 200
 
-Item = tuple[str, Any, Any]  # an argument's name, type and value
-Described = dict[str, Any]
+Argument = tuple[str, Any, Any]  # an argument's name, type and value
+ArgumentRecord = dict[str, Any]
 
 
-class Traced(Exception):
+class CompilerTracing(Exception):
     """The arguments are a compiler's stand-ins: this is no call of the program."""
 
 
@@ -46,14 +47,16 @@ def sign(value: Any) -> Any:
         return tuple(shape)
     if isinstance(value, list | tuple):
         return tuple(map(sign, value))
-    plain = value is None or isinstance(value, bool | int | float | str)
-    return type(value), value if plain else None
+    is_plain = value is None or isinstance(value, bool | int | float | str)
+    return type(value), value if is_plain else None
 
 
-def describe(items: Iterable[Item]) -> tuple[list[Described], list[tuple[Described, Any]]]:
+def describe(
+    items: Iterable[Argument],
+) -> tuple[list[ArgumentRecord], list[tuple[ArgumentRecord, Any]]]:
     """Arguments as an event holds them, and each described tensor with the tensor itself."""
-    out: list[Described] = []
-    tensors: list[tuple[Described, Any]] = []
+    out: list[ArgumentRecord] = []
+    tensors: list[tuple[ArgumentRecord, Any]] = []
     for name, kind, value in items:
         _describe(out, tensors, name, kind, value)
     return out, tensors
@@ -64,7 +67,7 @@ class Description:
 
     __slots__ = ("arguments", "exact", "grid", "shares", "tensors")
 
-    def __init__(self, items: Iterable[Item], grid: Any) -> None:
+    def __init__(self, items: Iterable[Argument], grid: Any) -> None:
         self.grid = grid
         self.arguments, self.tensors = describe(items)
         self.shares = shared_memory(self.tensors)
@@ -72,7 +75,11 @@ class Description:
 
 
 def _describe(
-    out: list[Described], tensors: list[tuple[Described, Any]], name: str, kind: Any, value: Any
+    out: list[ArgumentRecord],
+    tensors: list[tuple[ArgumentRecord, Any]],
+    name: str,
+    kind: Any,
+    value: Any,
 ) -> None:
     if len(out) >= MAX_ARGUMENTS:
         return
@@ -82,33 +89,35 @@ def _describe(
             element_kind = kinds[index] if index < len(kinds) else None
             _describe(out, tensors, f"{name}[{index}]", element_kind, element)
         return
-    description: Described = {"name": name, "type": None if kind is None else str(kind)}
+    description: ArgumentRecord = {"name": name, "type": None if kind is None else str(kind)}
     out.append(description)
     tensor = value if hasattr(value, "data_ptr") else getattr(value, "base", None)
     if hasattr(tensor, "data_ptr"):
         _layout(description, value, tensor)
         tensors.append((description, tensor))
         return
-    plain = getattr(value, "value", value) if kind == "constexpr" else value
-    if isinstance(plain, int) and not isinstance(plain, bool) and str(kind).startswith("*"):
-        description["alignment"] = aligned(plain)  # a bare address, which says nothing elsewhere
-    elif plain is None or isinstance(plain, bool | int | float):
-        description["value"] = plain
+    scalar = getattr(value, "value", value) if kind == "constexpr" else value
+    if isinstance(scalar, int) and not isinstance(scalar, bool) and str(kind).startswith("*"):
+        description["alignment"] = aligned(scalar)  # a bare address, which says nothing elsewhere
+    elif scalar is None or isinstance(scalar, bool | int | float):
+        description["value"] = scalar
     else:
-        description["value"] = str(getattr(plain, "__name__", None) or plain)[:MAX_TEXT_CHARACTERS]
-        description["python_type"] = type(plain).__name__
+        description["value"] = str(getattr(scalar, "__name__", None) or scalar)[
+            :MAX_TEXT_CHARACTERS
+        ]
+        description["python_type"] = type(scalar).__name__
 
 
-def _layout(description: Described, value: Any, tensor: Any) -> None:
+def _layout(description: ArgumentRecord, value: Any, tensor: Any) -> None:
     if any(k.__name__ in ("FakeTensor", "FunctionalTensor") for k in type(tensor).__mro__):
-        raise Traced
+        raise CompilerTracing
     description["dtype"] = str(getattr(tensor, "dtype", "")).removeprefix("torch.") or None
     strides = getattr(value, "stride", None)
-    most = ALIGNMENT if getattr(tensor, "is_cuda", True) else HOST_ALIGNMENT
+    max_alignment = ALIGNMENT if getattr(tensor, "is_cuda", True) else HOST_ALIGNMENT
     for field, read in (
         ("shape", lambda: [int(n) for n in value.shape]),
         ("strides", lambda: [int(n) for n in (strides() if callable(strides) else value.strides)]),
-        ("alignment", lambda: aligned(int(tensor.data_ptr()), most)),
+        ("alignment", lambda: aligned(int(tensor.data_ptr()), max_alignment)),
         ("device", lambda: str(tensor.device.type)),
     ):
         try:
@@ -117,12 +126,12 @@ def _layout(description: Described, value: Any, tensor: Any) -> None:
             description[field] = None
 
 
-def aligned(address: int, most: int = ALIGNMENT) -> int | None:
-    """The largest power of two, up to ``most`` bytes, that divides an address; None for null."""
-    return min(address & -address, most) if address else None
+def aligned(address: int, max_alignment: int = ALIGNMENT) -> int | None:
+    """The largest power of two, up to ``max_alignment``, that divides an address; None for null."""
+    return min(address & -address, max_alignment) if address else None
 
 
-def ranges(tensors: list[tuple[Described, Any]]) -> None:
+def ranges(tensors: list[tuple[ArgumentRecord, Any]]) -> None:
     """Fill in the range of each integer tensor; waits for the device, so once for a call."""
     torch: Any = sys.modules.get("torch")
     if torch is None or os.environ.get("PTXVIEW_RANGES") == "0":
@@ -168,30 +177,28 @@ MAX_KEYS = 4096
 MAX_FAILED_CALLS = 16
 """Distinct calls of one kernel, graph or function that raised, and are recorded as failed."""
 MAX_ERROR_CHARACTERS = 2000
-GROWN_CALLS = 8
+MIN_GROWTH_CALLS = 8
 """Calls by which a count of more calls than that grows at least before it is looked at again."""
 DESCRIBED_CALLS = 32
 """Calls of one kernel or graph whose arguments are all looked at; then only those of new keys."""
-Entry = list[int]
-"""A call's count; the count at which it is looked at again (``grown``); the call's number."""
-_all: dict[tuple[str, str], Subject] = {}
-_next = 0
+_targets: dict[tuple[str, str], CallTarget] = {}
+_next_number = 0
 epoch = 0
-"""Changes when a recording or a forked child begins: subjects made before are not counted."""
+"""Changes when a recording or a forked child begins: call targets made before are not counted."""
 
 
 tuning_depths: dict[int, int] = {}
 """How many benchmarks of an autotuner are under way in a thread, by its identifier; none is 0."""
 _tuned_candidates: dict[int, int] = {}
 """The candidate whose benchmarks a thread's are, but of those that their own kernel tells of."""
-_said: set[str] = hooks.per_recording(set())
-_grown: dict[int, Entry] = {}
-"""Entries to be written by ``grown``, by their calls' numbers."""
+_reported_problems: set[str] = hooks.per_recording(set())
+_unflushed: dict[int, CallCounter] = {}
+"""Counters to be written by ``flush_count``, by their calls' numbers."""
 _lock = threading.RLock()
 
 
-class Subject:
-    """One thing that is called: a compiled kernel, a graph, a function of an extension.
+class CallTarget:
+    """What is called: a compiled kernel, a graph, a function of an extension.
 
     ``calls`` are its distinct calls, ``quick`` those after ``DESCRIBED_CALLS`` by grid and scalars
     alone, and ``described`` says how many calls were looked at in full so far. ``others`` are calls
@@ -206,15 +213,15 @@ class Subject:
 
     def __init__(self, kind: str, name: str, facts: dict[str, Any]) -> None:
         self.kind, self.name, self.facts = kind, name, facts
-        self.calls: dict[Any, Entry] = {}
-        self.quick: dict[Any, Entry] = {}
+        self.calls: dict[Any, CallCounter] = {}
+        self.quick: dict[Any, CallCounter] = {}
         self.failures: set[int] = set()
         self.described = 0
-        self.others: Entry = [0, 1, -1]
-        self.benchmarks: Entry = [0, 1, -1]
+        self.others: CallCounter = CallCounter(-1)
+        self.benchmarks: CallCounter = CallCounter(-1)
 
-    def known(self, key: Any) -> Entry | None:
-        """The entry of an earlier call with this key; None if this call is to be described."""
+    def lookup(self, key: Any) -> CallCounter | None:
+        """The counter of an earlier call with this key; None if this call is to be described."""
         if self.described < DESCRIBED_CALLS:
             self.described += 1
             return None
@@ -222,67 +229,67 @@ class Subject:
         # A scalar that changes with every call makes every key new: no further one is described.
         return self.others if entry is None and len(self.calls) >= MAX_CALLS else entry
 
-    def entry(self, key: Any, items: Iterable[Item], grid: Any = None) -> Entry:
-        """The entry of a call that is not ``known``; raises Traced on a compiler's stand-ins."""
+    def add_call(self, key: Any, items: Iterable[Argument], grid: Any = None) -> CallCounter:
+        """Describe a call that ``lookup`` lacks; its counter. Raises CompilerTracing."""
         try:
             call = Description(items, grid)
-        except Traced:
+        except CompilerTracing:
             raise
         except Exception as error:
-            where = f"a call of {self.name or 'a graph'}"
-            if (kind := f"{where}:{type(error).__name__}") not in _said:
-                _said.add(kind)
-                problem(where, error)
+            call_name = f"a call of {self.name or 'a graph'}"
+            if (kind := f"{call_name}:{type(error).__name__}") not in _reported_problems:
+                _reported_problems.add(kind)
+                problem(call_name, error)
             return self.others
         with _lock:
-            entry = self.calls.get(call.exact)
-            if entry is None and len(self.calls) >= MAX_CALLS:
+            counter = self.calls.get(call.exact)
+            if counter is None and len(self.calls) >= MAX_CALLS:
                 return self.others
-            if entry is None:
+            if counter is None:
                 ranges(call.tensors)
-                entry = self._new(call)
+                counter = self._new(call)
             if self.described >= DESCRIBED_CALLS:
                 if len(self.quick) >= MAX_KEYS:
                     self.quick.clear()
-                self.quick[key] = entry
-            return entry
+                self.quick[key] = counter
+            return counter
 
-    def entry_of_failed(self, items: Iterable[Item], grid: Any) -> Entry | None:
-        """The entry of a call that raised, by its own arguments; None for a further one."""
+    def add_failed_call(self, items: Iterable[Argument], grid: Any) -> CallCounter | None:
+        """The counter of a call that raised, by its own arguments; None for a further one."""
         try:
             call = Description(items, grid)
-        except Traced:
+        except CompilerTracing:
             return None
         with _lock:
-            entry = self.calls.get(call.exact)
-            if entry is None and len(self.failures) < MAX_FAILED_CALLS:
-                entry = self._new(call)
-            return entry
+            counter = self.calls.get(call.exact)
+            if counter is None and len(self.failures) < MAX_FAILED_CALLS:
+                counter = self._new(call)
+            return counter
 
-    def failed(self, entry: Entry, error: BaseException) -> None:
+    def failed(self, counter: CallCounter, error: BaseException) -> None:
         """Record that a call raised, once for each distinct call."""
-        number = entry[2]
+        number = counter.number
         if number < 0 or number in self.failures or not isinstance(error, Exception):
             return
         if len(self.failures) >= MAX_FAILED_CALLS:
             return
         self.failures.add(number)
         text = f"{type(error).__name__}: {error}"[:MAX_ERROR_CHARACTERS]
-        event = {"event": "calls", "counts": {number: entry[0]}, "failed": {number: text}}
+        event = {"event": "calls", "counts": {number: counter.count}, "failed": {number: text}}
         emit({**event, "final": False})
 
-    def _new(self, call: Description) -> Entry:
-        global _next
-        entry = [0, 1, _next]
-        _next += 1
-        self.calls[call.exact] = entry
+    def _new(self, call: Description) -> CallCounter:
+        global _next_number
+        counter = CallCounter(_next_number)
+        _next_number += 1
+        self.calls[call.exact] = counter
         emit(
             {
                 "event": "call",
-                "id": entry[2],
+                "id": counter.number,
                 "kind": self.kind,
                 "name": self.name,
-                "first": entry[2],
+                "first": counter.number,
                 "grid": call.grid,
                 "arguments": call.arguments,
                 "shares": call.shares,
@@ -290,63 +297,67 @@ class Subject:
                 **self.facts,
             }
         )
-        return entry
+        return counter
 
 
-def subject(kind: str, name: str, identity: str, facts: dict[str, Any]) -> Subject:
-    """The subject with this ``identity``, created when it is first seen."""
+def call_target(kind: str, name: str, identity: str, facts: dict[str, Any]) -> CallTarget:
+    """The call target with this ``identity``, created when it is first seen."""
     with _lock:
-        entry = _all.get((kind, identity))
-        if entry is None:
-            entry = _all[kind, identity] = Subject(kind, name, {**facts, "subject": identity})
-        return entry
+        target = _targets.get((kind, identity))
+        if target is None:
+            target = _targets[kind, identity] = CallTarget(
+                kind, name, {**facts, "subject": identity}
+            )
+        return target
 
 
-def add(subject: Subject, entry: Entry, times: int = 1) -> None:
+def add(target: CallTarget, counter: CallCounter, times: int = 1) -> None:
     """Add ``times`` calls to a count."""
-    hooks.add_to(entry, times)
-    if entry[0] >= entry[1]:
-        grown(subject, entry)
+    hooks.add_calls(counter, times)
+    if counter.count >= counter.flush_at:
+        flush_count(target, counter)
 
 
-def grown(subject: Subject, entry: Entry) -> None:
+def flush_count(target: CallTarget, counter: CallCounter) -> None:
     """Write a count that has grown, or note it for the next write.
 
     Writing takes as long as several launches, and counts of a step's kernels grow together: a count
-    from ``GROWN_CALLS`` on is noted when it has grown by a sixteenth, and written, with all that
-    are noted, when it has grown by an eighth.
+    from ``MIN_GROWTH_CALLS`` on is noted when it has grown by a sixteenth, and written, with all
+    that are noted, when it has grown by an eighth.
     """
-    entry[1] = entry[0] + max(min(entry[0], GROWN_CALLS), entry[0] >> 4)
-    if entry[2] < 0:
-        emit({"event": "calls", "subjects": [_rest(subject)], "final": False})
-    elif entry[0] > 1:  # the call's own event has counted the first
+    counter.flush_at = counter.count + max(min(counter.count, MIN_GROWTH_CALLS), counter.count >> 4)
+    if counter.number < 0:
+        emit({"event": "calls", "subjects": [_totals_of(target)], "final": False})
+    elif counter.count > 1:  # the call's own event has counted the first
         with _lock:
-            waits = entry[0] >= GROWN_CALLS and entry[2] not in _grown
-            _grown[entry[2]] = entry
-            counts = {} if waits else {number: grew[0] for number, grew in _grown.items()}
+            waits = counter.count >= MIN_GROWTH_CALLS and counter.number not in _unflushed
+            _unflushed[counter.number] = counter
+            counts = (
+                {} if waits else {number: waiting.count for number, waiting in _unflushed.items()}
+            )
             if not waits:
-                _grown.clear()
+                _unflushed.clear()
         if counts:
             emit({"event": "calls", "counts": counts, "final": False})
 
 
-def _rest(subject: Subject) -> dict[str, Any]:
+def _totals_of(target: CallTarget) -> dict[str, Any]:
     return {
-        "kind": subject.kind,
-        "subject": subject.facts["subject"],
-        "others": subject.others[0],
-        "benchmarks": subject.benchmarks[0],
+        "kind": target.kind,
+        "subject": target.facts["subject"],
+        "others": target.others.count,
+        "benchmarks": target.benchmarks.count,
     }
 
 
 def finish() -> None:
     """Write every count as it is when the process or the recording ends."""
     lost_context.look()
-    subjects = list(_all.values())
-    counts = {e[2]: e[0] for s in subjects for e in list(s.calls.values())}
-    rest = [_rest(s) for s in subjects if s.others[0] or s.benchmarks[0]]
-    if counts or rest:
-        emit({"event": "calls", "counts": counts, "subjects": rest, "final": True})
+    targets = list(_targets.values())
+    counts = {c.number: c.count for t in targets for c in list(t.calls.values())}
+    totals = [_totals_of(t) for t in targets if t.others.count or t.benchmarks.count]
+    if counts or totals:
+        emit({"event": "calls", "counts": counts, "subjects": totals, "final": True})
 
 
 # -- autotuning -----------------------------------------------------------------------------
@@ -429,13 +440,13 @@ def _child_begins() -> None:
 @hooks.at_new_recording
 def begin() -> None:
     """Count from zero: another recording or a forked child begins."""
-    global epoch, _next
+    global epoch, _next_number
     epoch += 1
-    _next = 0
-    for known in _all.values():
-        known.quick.clear()  # a launcher may hold it
-    _all.clear()
-    _grown.clear()
+    _next_number = 0
+    for target in _targets.values():
+        target.quick.clear()  # a launcher may hold it
+    _targets.clear()
+    _unflushed.clear()
     lost_context.begin()
     tuning_depths.clear()
     _tuned_candidates.clear()

@@ -25,18 +25,18 @@ _ASIDE = re.compile(r"//[^\n]*|/\*.*?\*/|__launch_bounds__\s*\([^()]*\)", re.DOT
 _MESSAGE = re.compile(
     r"^([^\n()]{1,400})\((\d{1,9})\): (?:catastrophic )?error: ([^\n]{1,2000})", re.MULTILINE
 )
-_told: set[str] = per_recording(set())
+_written: set[str] = per_recording(set())
 
 
-def record(by: str, names: Iterable[object], **more: Any) -> None:
+def record(language: str, names: Iterable[object], **fields: Any) -> None:
     """Record kernels that one compilation makes, each with all that it has."""
     for name in names:
-        tell({"by": by, "name": str(name)[:MAX_NAME_CHARACTERS], **more})
+        write_kernel({"by": language, "name": str(name)[:MAX_NAME_CHARACTERS], **fields})
 
 
-def tell(event: dict[str, Any]) -> None:
+def write_kernel(event: dict[str, Any]) -> None:
     """Write an event once; of its stages, those that are not blobs yet become some."""
-    if not event["name"] or len(_told) >= MAX_KERNELS:
+    if not event["name"] or len(_written) >= MAX_KERNELS:
         return
     out: dict[str, Any] = {"event": "uncaptured", **event}
     for stage in STAGES:
@@ -46,11 +46,13 @@ def tell(event: dict[str, Any]) -> None:
         elif text and len(text) <= MAX_TEXT_BYTES:
             out[stage] = blob(text)
     if out.get("options") is not None:
-        given = [o.decode(errors="replace") if isinstance(o, bytes) else o for o in out["options"]]
-        out["options"] = [str(option)[:MAX_NAME_CHARACTERS] for option in given][:100]
+        decoded = [
+            o.decode(errors="replace") if isinstance(o, bytes) else o for o in out["options"]
+        ]
+        out["options"] = [str(option)[:MAX_NAME_CHARACTERS] for option in decoded][:100]
     key = repr(sorted((k, v) for k, v in out.items() if k not in ("began", "seconds")))
-    if key not in _told:
-        _told.add(key)
+    if key not in _written:
+        _written.add(key)
         emit(out)
 
 
@@ -69,20 +71,27 @@ def code(data: object) -> dict[str, bytes]:
     return {"ptx": raw} if b".version" in raw else {}
 
 
-def of_function(by: str, function: Any) -> dict[str, Any]:
+def of_function(language: str, function: Any) -> dict[str, Any]:
     """A kernel that is a function of Python: its name, and its file with its lines."""
     function = inspect.unwrap(function) if callable(function) else function
-    out: dict[str, Any] = {"by": by, "name": str(getattr(function, "__qualname__", "a kernel"))}
-    of = getattr(function, "__code__", None)
-    return out if of is None else {**out, **at(of.co_filename, of.co_firstlineno)}
+    out: dict[str, Any] = {
+        "by": language,
+        "name": str(getattr(function, "__qualname__", "a kernel")),
+    }
+    code_object = getattr(function, "__code__", None)
+    return (
+        out
+        if code_object is None
+        else {**out, **source_place(code_object.co_filename, code_object.co_firstlineno)}
+    )
 
 
-def at(path: str | None, first: int | None, whole: bool = True) -> dict[str, Any]:
+def source_place(path: str | None, first: int | None, is_block: bool = True) -> dict[str, Any]:
     """A place in a file, with the statement that begins there unless it is one line alone."""
     if not path or not first or not os.path.isfile(path):
         return {}
     last = first
-    if whole:
+    if is_block:
         with open(path, encoding="utf-8") as file:
             last += len(inspect.getblock(file.readlines()[first - 1 :])) - 1
     return {"path": os.path.abspath(path), "source": file_blob(path), "lines": [first, last]}
@@ -95,16 +104,16 @@ def kernels(source: object) -> list[str]:
     return list(dict.fromkeys(names)) or ["(without a name)"]
 
 
-def refused(by: str, tool: str, log: str, **more: Any) -> None:
+def refused(language: str, tool: str, log: str, **fields: Any) -> None:
     """Record CUDA C++ that its compiler refuses, in the compiler's words."""
-    found = _MESSAGE.search(log)
-    message = found[3] if found is not None else log.strip().partition("\n")[0]
-    said: dict[str, Any] = {"message": message, "tool": tool}
-    place = {"file": found[1], "line": int(found[2])} if found is not None else {}
+    match = _MESSAGE.search(log)
+    message = match[3] if match is not None else log.strip().partition("\n")[0]
+    summary: dict[str, Any] = {"message": message, "tool": tool}
+    place = {"file": match[1], "line": int(match[2])} if match is not None else {}
     failure = {
         "event": "made_failed",
         "stage": "ptx",
         "log": blob(log[:MAX_LOG_CHARACTERS]),
-        "messages": [{"severity": "error", **said, **place}],
+        "messages": [{"severity": "error", **summary, **place}],
     }
-    record(by, kernels(more.get("source")), **said, **failure, **more)
+    record(language, kernels(fields.get("source")), **summary, **failure, **fields)
