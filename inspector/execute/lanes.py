@@ -213,9 +213,11 @@ def reduce_warp(
     if values.dtype.kind == "f":
         least = name == "min"
         if nan:
-            operation, nobody = _REDUCE[name], np.inf if least else -np.inf
+            operation = _REDUCE[name]
+            nobody = np.inf if least else -np.inf
         else:
-            operation, nobody = np.fmin if least else np.fmax, np.nan
+            operation = np.fmin if least else np.fmax
+            nobody = np.nan
         filled = np.where(active, values, values.dtype.type(nobody))
         return np.repeat(operation.reduce(filled, axis=2), 32, 1)
     info = np.iinfo(values.dtype)

@@ -332,7 +332,8 @@ class Machine:
             self._go(block, target, jumping)
             remaining = remaining & ~jumping
         if remaining.any():
-            sentence, lane = "a branch goes beyond its table", self.lanes.first(remaining)
+            sentence = "a branch goes beyond its table"
+            lane = self.lanes.first(remaining)
             raise self.fault("out of bounds", sentence, block.last - 1, lane)
 
     def _free_registers(self, block: BasicBlock) -> None:

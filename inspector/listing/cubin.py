@@ -423,11 +423,13 @@ def _laid_out(
 
     Sections without ``contents``, which are by number, get a header of zeros.
     """
-    body, headers = bytearray(HEADER.size), bytearray()
+    body = bytearray(HEADER.size)
+    headers = bytearray()
     for number, section in enumerate(sections):
         header = SectionHeader(*[0] * 10)
         if number in contents:
-            data, header = contents[number], section.header
+            data = contents[number]
+            header = section.header
             body += b"\0" * (-len(body) % max(1, min(header.alignment, 4096)))
             size = header.size if header.type == NOBITS else len(data)
             header = header._replace(name=name_places[number], offset=len(body), size=size)

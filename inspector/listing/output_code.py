@@ -288,7 +288,8 @@ class _CodeReader:
             names, _, ops = line[match.end() :].partition(_ATEN)
             operators = _comma_separated(ops.rpartition("]")[0])
             self.comment = Comment(operators, _comma_separated(names))
-            self.nodes, self.became = [], []
+            self.nodes = []
+            self.became = []
         elif match := _BECAME.match(line):
             self.became.append((match[1], _comma_separated(match[2])))
         elif match := _FRAGMENT.match(line):  # #   %mul : … = call_function[target=…](args = …)
@@ -303,7 +304,8 @@ class _CodeReader:
 
     def _read_definition(self, n: int, line: str, match: re.Match[str]) -> None:
         """Read a kernel, with its text up to the closing quotes if it has one here."""
-        quoted, end = "'''" in line, n
+        quoted = "'''" in line
+        end = n
         copy: str | None = None
         if quoted:
             end = next((k for k, row in self.rows if row.startswith("'''")), len(self.lines))

@@ -40,7 +40,8 @@ def texture_widths(base: str, qualifiers: Sequence[str], operands: Sequence[str]
     components = int(mask[1], 16).bit_count() if mask else 4
     widths[0], widths[1] = max(1, components - 2), min(2, max(1, components))
     sources = [i for i in range(2, len(operands)) if _GENERAL.match(operands[i])][:2]
-    first, second_width = _COORDINATES[shape], _further_registers(base, qualifiers, shape)
+    first = _COORDINATES[shape]
+    second_width = _further_registers(base, qualifiers, shape)
     if "SCR" in qualifiers and len(sources) == 2:
         first, second_width = (
             first + second_width - (first + second_width) // 2,

@@ -98,7 +98,8 @@ def choose_launch(
     recorded = call if call is not None and (overrides.unsized or call.kind != "cuda") else None
     bounds = files.limits()
     scratch = _scratch_bytes(reader, variant, launch)
-    max_bytes, raising = bounds.streamed, bounds.raising()
+    max_bytes = bounds.streamed
+    raising = bounds.raising()
     shares = () if recorded is None else recorded.shares
     inputs = InputOptions(
         overrides.seed, overrides.arrays, scratch, max_bytes, raising, overrides.unsized, shares

@@ -230,12 +230,14 @@ class _Maker:
         self, argument: Argument, array: Array | None
     ) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """The shape and strides of a tensor: as recorded, or of a given array of another shape."""
-        shape, strides = argument.shape or (), argument.strides
+        shape = argument.shape or ()
+        strides = argument.strides
         if array is not None and array.shape != shape:
             self.out.remarks.append(
                 f"{argument.name} is {_sizes(array.shape)} and was {_sizes(shape)} in the recording"
             )
-            shape, strides = array.shape, None
+            shape = array.shape
+            strides = None
         if min(shape, default=0) < 0:
             raise _not_made(argument.name, f"a shape of {_sizes(shape)}")
         if strides is None and array is not None:

@@ -49,7 +49,8 @@ def from_json(kind: Any, value: object) -> Any:
 
 
 def _struct_from_json(kind: type[Struct], value: Mapping[str, object]) -> Struct:
-    hints, values = get_type_hints(kind), {}
+    hints = get_type_hints(kind)
+    values = {}
     for item in fields(kind):
         with suppress(TypeError, ValueError, KeyError):
             values[item.name] = from_json(hints[item.name], value[item.name])

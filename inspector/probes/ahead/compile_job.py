@@ -115,9 +115,11 @@ def compile_columns(
         target = gpu_target(column.number)
         return compile(copy.copy(src), target=target, options={**options, **column.settings})
 
-    config, signature = _row_config(job, src, options), _row_signature(src)
+    config = _row_config(job, src, options)
+    signature = _row_signature(src)
     warm(tuple(column.number for column in job.columns))
-    name, sorted_config = str(getattr(src, "name", "")), sorted(config.items(), key=repr)
+    name = str(getattr(src, "name", ""))
+    sorted_config = sorted(config.items(), key=repr)
     row = {"kernel": name.lstrip("@"), "config": config, "signature": signature}
     for column in job.columns:
         key = job.begin(name, sorted_config, signature, column.target, column.options)

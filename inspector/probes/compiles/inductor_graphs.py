@@ -428,7 +428,8 @@ class Listener(logging.Handler):
 
     def _keep_cache_lookup(self, record: TraceRecord) -> bool:
         """What one of torch's caches answered, and why."""
-        name, payload = record.name, record.payload
+        name = record.name
+        payload = record.payload
         if not isinstance(name, str) or not name.startswith(CACHES) or payload is None:
             return False
         try:
@@ -479,7 +480,9 @@ class Listener(logging.Handler):
         """AOTInductor's C++: the wrapper comes first, then the kernels, as one text."""
         if "graph_dump" not in record.metadata or record.payload is None:
             return False
-        dumped, text, ids = record.metadata["graph_dump"], str(record.payload), record.ids
+        dumped = record.metadata["graph_dump"]
+        text = str(record.payload)
+        ids = record.ids
         name, path = dumped.get("name"), dumped.get("filename")
         thread = threading.get_ident()
         if name == WRAPPER:

@@ -301,7 +301,8 @@ def _supply_missing(low: Any) -> None:
 
 def _replace_in_torch_cuda(torch: Any) -> None:
     """Replace the functions of torch.cuda that do not only call down."""
-    low, settings = torch._C, current()
+    low = torch._C
+    settings = current()
     replaced: dict[str, Any] = {
         "_is_in_bad_fork": low._cuda_isInBadFork,
         "_exchange_device": low._cuda_exchangeDevice,
@@ -445,7 +446,8 @@ def _memory_stats(index: int) -> dict[str, Any]:
         "memory exists"
     )
     *byte_figures, blocks_now, most_blocks = _figures(index)
-    byte_entry, empty = _pool_entry(*byte_figures), _pool_entry(0, 0, 0, 0)
+    byte_entry = _pool_entry(*byte_figures)
+    empty = _pool_entry(0, 0, 0, 0)
     blocks = _pool_entry(blocks_now, most_blocks, 0, 0)
     names = ("allocated", "reserved", "active", "requested")
     numbers = ("alloc_retries", "ooms", "sync_all_streams", "device_alloc", "device_free")

@@ -160,7 +160,8 @@ def _host_memory(tensors: Iterable[Any]) -> frozenset[tuple[int, int]]:
     pieces: set[tuple[int, int]] = set()
     for tensor in tensors:
         storage = tensor.untyped_storage()
-        first, nbytes = int(storage.data_ptr()), int(storage.nbytes())
+        first = int(storage.data_ptr())
+        nbytes = int(storage.nbytes())
         if nbytes and shim.memory_around(first) is None:
             pieces.add((first, first + nbytes))
     return frozenset(pieces)

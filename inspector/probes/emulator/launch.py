@@ -247,7 +247,8 @@ def run(call: Launch, seconds: float) -> str:
 def _load(call: Launch) -> tuple[Any, Any, Any]:
     """The executor, and a launch's listing and kernel as the executor has them. Raises NotRun."""
     try:
-        execute, listing = executor.load("execute"), _module(call.text)[0]
+        execute = executor.load("execute")
+        listing = _module(call.text)[0]
         return execute, listing, _kernel(call.text, call.entry)
     except ImportError as error:
         raise NotRun(f"the executor of PTX cannot be loaded ({error})"[:300]) from error
