@@ -295,27 +295,47 @@ def total(accesses: Iterable[Access], kinds: Iterable[str], space: str) -> int |
 
 
 def _ptx(line: Line) -> tuple[str, str, int | None] | None:
-    opcode, base = line.opcode or "", line.base or ""
+    opcode = line.opcode or ""
+    base = line.base or ""
     parts = opcode.split(".")
     if base == "cp":
         return _ptx_copy(opcode, line.text)
-    if base == "tcgen05" and parts[1:2] == ["st"]:
-        return STORE, "tensor", None
-    if base == "tcgen05" and parts[1:2] == ["ld"]:
-        return LOAD, "tensor", 4 * len(line.defs) or None
+    if base == "tcgen05":
+        return _tensor_memory(line, parts)
     kind = _MULTIMEM.get(parts[1]) if base == "multimem" and len(parts) > 1 else _PTX.get(base)
     if kind is None:
         return None
-    space = next((s for part in parts[1:] if (s := part.partition("::")[0]) in _SPACES), "generic")
+    spaces = _spaces(parts[1:])
+    space = spaces[0] if spaces else "generic"
     if space in ("param", "const"):
         return None
     if base in ("ldmatrix", "stmatrix"):
-        times = _TIMES.search(opcode)
-        registers = 2 if ".m16n16" in opcode else 1
-        return kind, space, 4 * registers * int(times[1]) if times else None
+        return kind, space, _matrix_bytes(opcode)
     if base == "multimem":
         space = "global"
     return kind, space, ptx_statement.access_bytes(parts)
+
+
+def _spaces(parts: Iterable[str]) -> list[str]:
+    """The memories that an opcode's parts name: ``shared`` of ``shared::cta``."""
+    names = (part.partition("::")[0] for part in parts)
+    return [name for name in names if name in _SPACES]
+
+
+def _tensor_memory(line: Line, parts: Sequence[str]) -> tuple[str, str, int | None] | None:
+    """``tcgen05.st`` and ``tcgen05.ld``."""
+    if parts[1:2] == ["st"]:
+        return STORE, "tensor", None
+    if parts[1:2] == ["ld"]:
+        return LOAD, "tensor", 4 * len(line.defs) or None
+    return None
+
+
+def _matrix_bytes(opcode: str) -> int | None:
+    """Bytes a thread of ``ldmatrix`` and ``stmatrix``."""
+    times = _TIMES.search(opcode)
+    registers = 2 if ".m16n16" in opcode else 1
+    return 4 * registers * int(times[1]) if times else None
 
 
 def _ptx_copy(opcode: str, text: str) -> tuple[str, str, int | None] | None:

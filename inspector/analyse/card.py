@@ -258,10 +258,14 @@ def _region(
         count = weigh(line, body)
         if body.endswith("{") and total is not None:
             inner, end = _region(lines, scalars, weigh, depth + 1)
-            within = _times(line.base, body, inner, end, scalars)
-            count = None if count is None or within is None else count + within
-        total = None if count is None or total is None else total + count
+            count = _plus(count, _times(line.base, body, inner, end, scalars))
+        total = _plus(total, count)
     return total, ""
+
+
+def _plus(a: int | None, b: int | None) -> int | None:
+    """The sum of two counts, None if one is not known."""
+    return None if a is None or b is None else a + b
 
 
 def _alone(line: Line, body: str) -> int | None:
@@ -383,32 +387,32 @@ def card(
     ``num_warps``), used without one; ``facts`` are analyses of PTX and SASS, if at hand.
     ``built_for`` is of the architecture that the cubin is of, where ``device`` is another.
     """
-    static, dynamic = resources.static_shared_bytes, resources.dynamic_shared_bytes
+    static = resources.static_shared_bytes
+    dynamic = resources.dynamic_shared_bytes
     blocks = None
     if launch is not None:
         threads = threads_of(launch) or threads
         blocks = blocks_of(launch)
         dynamic = dynamic if launch.shared_bytes is None else launch.shared_bytes
-    if static is not None and (built := built_for or device) is not None:
+    built = built_for or device
+    if static is not None and built is not None:
         static = built.own_shared(static)
-    registers, barriers = resources.registers, resources.barriers
-    full = (
-        occupancy(device, threads, registers, static + dynamic, barriers=barriers)
-        if device is not None and static is not None and dynamic is not None
-        else None
-    )
-    facts_by_stage = {
-        stage: (facts or {}).get(stage) or FunctionFacts(*listings[stage])
-        for stage in MACHINE
-        if stage in listings
-    }
+    full = None
+    if device is not None and static is not None and dynamic is not None:
+        shared = static + dynamic
+        barriers = resources.barriers
+        full = occupancy(device, threads, resources.registers, shared, barriers=barriers)
+    facts_by_stage = {}
+    for stage in MACHINE:
+        if stage in listings:
+            stage_facts = (facts or {}).get(stage)
+            facts_by_stage[stage] = stage_facts or FunctionFacts(*listings[stage])
     contents = tuple(
         _content_of_stage(stage, *listings[stage], cost, facts_by_stage.get(stage))
         for stage in (Stage.TTGIR, Stage.PTX, Stage.SASS)
         if stage in listings
     )
-    # SASS is what runs, else PTX.
-    part = next((part for part in reversed(contents) if part.mix is not None), None)
+    ttir = listings.get(Stage.TTIR)
     base_card = Card(
         resources,
         device,
@@ -420,15 +424,22 @@ def card(
         None,
         None,
         contents,
-        tensor_bytes(launch, listings.get(Stage.TTIR)) if launch is not None else None,
-        accessed_bytes(launch, part.accesses, facts_by_stage[part.stage].flow, bool(part.branches))
-        if launch is not None and part is not None
-        else None,
-        operations(*listings[Stage.TTIR], launch)
-        if launch is not None and Stage.TTIR in listings
-        else None,
+        None if launch is None else tensor_bytes(launch, ttir),
+        None if launch is None else _accessed(launch, contents, facts_by_stage),
+        None if launch is None or ttir is None else operations(*ttir, launch),
     )
     return with_grid(base_card, blocks)
+
+
+def _accessed(
+    launch: Call, contents: Sequence[StageContent], facts: Mapping[Stage, FunctionFacts]
+) -> Estimate | None:
+    """What a launch accesses by SASS, which is what runs, else by PTX."""
+    content = next((content for content in reversed(contents) if content.mix is not None), None)
+    if content is None:
+        return None
+    flow = facts[content.stage].flow
+    return accessed_bytes(launch, content.accesses, flow, bool(content.branches))
 
 
 GRID = "the grid, which does not fill one wave"
@@ -437,10 +448,12 @@ GRID = "the grid, which does not fill one wave"
 
 def with_grid(card: Card, blocks: int | None) -> Card:
     """A card with the number of blocks that are launched, and what follows from it."""
-    full, waves = card.occupancy, None
+    full = card.occupancy
+    waves = None
     if full is not None and full.blocks and blocks is not None and full.device.sms:
         waves = blocks / (full.blocks * full.device.sms)
-        full = replace(full, limiters=(GRID,)) if waves < 1 else full
+        if waves < 1:
+            full = replace(full, limiters=(GRID,))
     return replace(card, blocks=blocks, waves=waves, occupancy=full)
 
 

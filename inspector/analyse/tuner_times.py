@@ -35,22 +35,28 @@ def overheads(rec: Recording) -> dict[str, float]:
     A time that is no longer may be that of launching alone. Nothing of stopwatches that time a
     CUDA graph of many launches.
     """
-    out: dict[str, float] = {}
-    for tuning in (tuning for kernel in rec.kernels for tuning in kernel.autotune):
-        name = tuning.stopwatch
-        if name is None or "graph" in name:
-            continue
-        sizes = list(tuning.key.values()) if isinstance(tuning.key, Mapping) else []
-        elements = [size for size in sizes if isinstance(size, int)]
-        small = bool(sizes) and elements == sizes and prod(elements) <= SMALL_ELEMENTS
-        times = [
-            candidate.time_us
-            for candidate in tuning.configurations
-            if candidate.time_us is not None
-        ]
-        least = min(times) if small and times and tuning.tuner == "inductor" else OVERHEAD_US
-        out[name] = max(out.get(name, OVERHEAD_US), least)
-    return out
+    longest: dict[str, float] = {}
+    for kernel in rec.kernels:
+        for tuning in kernel.autotune:
+            name = tuning.stopwatch
+            if name is None or "graph" in name:
+                continue
+            least = _least_work_us(tuning)
+            overhead = OVERHEAD_US if least is None else least
+            longest[name] = max(longest.get(name, OVERHEAD_US), overhead)
+    return longest
+
+
+def _least_work_us(tuning: Tuning) -> float | None:
+    """The fastest time of a round for next to no work; None of any other round."""
+    if tuning.tuner != "inductor" or not isinstance(tuning.key, Mapping):
+        return None
+    sizes = list(tuning.key.values())
+    elements = [size for size in sizes if isinstance(size, int)]
+    if not sizes or elements != sizes or prod(elements) > SMALL_ELEMENTS:
+        return None
+    times = [candidate.time_us for candidate in tuning.configurations]
+    return min((us for us in times if us is not None), default=None)
 
 
 def elsewhere(kernel: Kernel, tuning: Tuning, candidate: Configuration) -> list[float]:
@@ -169,40 +175,41 @@ class TunerFacts(Struct, frozen=True):
             return None
         launched_variants = self._launched_variants(kernel, tuning)
         launches = sum(variant.launches or 0 for variant in launched_variants)
-        timed = [variant.gpu_time for variant in launched_variants if variant.gpu_time is not None]
-        program = timed[0] if len(timed) == 1 else None
+        program = _only_time(launched_variants)
         program_us = None if program is None else program.median_us
-        best_us = best.gpu_time.median_us
-        no_slower = program is not None and (
-            program.median_us < best_us or overlap(program, best.gpu_time)
-        )
-        if not launches or no_slower:
+        if not launches or (program is not None and _no_slower(program, best.gpu_time)):
             return ChoiceCost(None, launches or None, program_us)
         chosen_us = winner.gpu_time.median_us
         if program_us is not None:
             chosen_us = min(chosen_us, program_us)
-        return ChoiceCost((chosen_us - best_us) * launches, launches, program_us)
+        return ChoiceCost((chosen_us - best.gpu_time.median_us) * launches, launches, program_us)
 
     def _launched_variants(self, kernel: Kernel, tuning: Tuning) -> Sequence[Variant]:
         """What the program launches because of a round: the winner, or what was generated from it.
 
         Nothing where rounds for other sizes or operations chose the same.
         """
-        winner = tuning.winner
         if tuning.operation is not None:
-            kernel_ids = {
-                use.kernel or "" for use in tuning.uses if use.configuration == tuning.best
-            }
-            kernels = [self.kernels[name] for name in kernel_ids if name in self.kernels]
-            shared = any(self.uses.get(generated.id) != 1 for generated in kernels)
-            return [] if shared else [v for generated in kernels for v in generated.variants]
-        if winner is None:
+            return self._generated_variants(tuning)
+        if tuning.winner is None:
             return []
-        variant_id = winner.variant
-        rounds = [t for t in kernel.autotune if t.winner and t.winner.variant == variant_id]
-        if any(other.key != tuning.key for other in rounds):
-            return []
+        variant_id = tuning.winner.variant
+        for other in kernel.autotune:
+            if other.winner and other.winner.variant == variant_id and other.key != tuning.key:
+                return []
         return [variant for variant in kernel.variants if variant.id == variant_id]
+
+    def _generated_variants(self, tuning: Tuning) -> Sequence[Variant]:
+        """The variants of kernels that were generated from a round's choice, and from no other."""
+        variants: list[Variant] = []
+        for kernel_id in {use.kernel for use in tuning.uses if use.configuration == tuning.best}:
+            kernel = self.kernels.get(kernel_id or "")
+            if kernel is None:
+                continue
+            if self.uses.get(kernel.id) != 1:
+                return []
+            variants += kernel.variants
+        return variants
 
 
 class ChoiceCost(Struct, frozen=True):
@@ -239,6 +246,16 @@ def best_by_gpu(tuning: Tuning) -> Configuration | None:
     """
     timed = [(c.gpu_time.median_us, n) for n, c in enumerate(tuning.configurations) if c.gpu_time]
     return tuning.configurations[min(timed)[1]] if len(timed) > 1 else None
+
+
+def _only_time(variants: Sequence[Variant]) -> GpuTime | None:
+    """The GPU's time of the one variant that was timed, None if none or several were."""
+    timed = [variant.gpu_time for variant in variants if variant.gpu_time is not None]
+    return timed[0] if len(timed) == 1 else None
+
+
+def _no_slower(time: GpuTime, other: GpuTime) -> bool:
+    return time.median_us < other.median_us or overlap(time, other)
 
 
 def _alike_on_gpu(a: Configuration, b: Configuration) -> bool:

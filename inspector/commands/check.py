@@ -169,7 +169,7 @@ def _checked(
     used = [pair for pair in selected if args.all_variants or check.in_use(*pair)]
     if not used and not recording.graphs:
         raise UsageError(f"{recording.path} has no variant to check")
-    list(current.reader.figures([variant for _, variant in used]))
+    list(current.reader.read_resources([variant for _, variant in used]))
     fitting = [{_key(v) for _, v in select(recording, part)} for part, _ in rules.kernels]
     for (selector, _), keys in zip(rules.kernels, fitting, strict=True):
         if not keys:

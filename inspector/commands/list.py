@@ -40,7 +40,7 @@ from inspector.measure.ncu.attach import ProfiledRecording
 from inspector.measure.ncu.report import is_report
 from inspector.reader import reader
 from inspector.reader.facts import GLANCE_SECONDS
-from inspector.reader.query import Term, matching, measured, parse
+from inspector.reader.query import Term, matching, needs_measures, parse
 from inspector.reader.reader import Reader
 from inspector.reader.tables import table
 from inspector.recording.layout import user_derived_cache
@@ -123,7 +123,7 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
 def _selected(profiled: ProfiledRecording, terms: Sequence[Term]) -> ProfiledRecording:
     """Only the variants of a query; all else of the recording as it is."""
     rec = profiled.reader.recording
-    measures = _known_costs(profiled).measure if measured(terms) else None
+    measures = _known_costs(profiled).measure if needs_measures(terms) else None
     variants: dict[str, list[Variant]] = {}
     for kernel, variant in matching(profiled.reader, terms, rec.variants(), measures):
         variants.setdefault(kernel.id, []).append(variant)
@@ -240,7 +240,7 @@ def _json(profiled: ProfiledRecording, with_operations: bool) -> int:
         rec,
         reader.resources,
         lambda kernel, variant: {
-            "made_by": reader.made_by(variant),
+            "made_by": reader.producing_tools(variant),
             "ncu": profile.measured_json(profiled.measured(variant)),
             "hints": reader.hint_count(variant),
             "timing": timings.timing(evidence.times.representative(kernel, variant)),
@@ -347,7 +347,7 @@ def _read(reader: Reader, out: Console | None, seconds: float = reader.COUNTING_
     began = time.monotonic()
     with contextlib.ExitStack() as stack:
         status: Status | None = None
-        for count, total in reader.figures(variants):
+        for count, total in reader.read_resources(variants):
             message = f"reading figures: {count} of {total} cubins"
             if status is not None:
                 status.update(message)

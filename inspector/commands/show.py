@@ -525,7 +525,7 @@ def _functions(
             continue
         yield _function(profiled, pair[0], pair[1], function)
         if pair[1] is not variant:
-            reader.pass_over(pair[1])
+            reader.forget_analysis(pair[1])
 
 
 def _function(

@@ -44,7 +44,7 @@ from inspector.measure.time.take import (
     sweep,
     take,
 )
-from inspector.reader.query import Found, select, select_calls, select_one
+from inspector.reader.query import KernelVariant, select, select_calls, select_one
 from inspector.reader.reader import Reader
 from inspector.recording.layout import is_recording, record_file
 from inspector.report import jsons, races, timings
@@ -248,7 +248,7 @@ def _estimated(args: argparse.Namespace, reader: Reader, words: list[str]) -> in
 
 def selected_launches(
     reader: Reader, words: list[str]
-) -> tuple[tuple[Found, ...], tuple[Call, ...]]:
+) -> tuple[tuple[KernelVariant, ...], tuple[Call, ...]]:
     """The variants and the calls that the words name, each once; all without words.
 
     A word is KERNEL, a graph's id, an extension's function or its module. Raises ``UsageError``.
@@ -256,7 +256,7 @@ def selected_launches(
     recording = reader.recording
     if not words:
         return recording.variants(), recording.calls
-    out: dict[tuple[str, str], Found] = {}
+    out: dict[tuple[str, str], KernelVariant] = {}
     calls: dict[int, Call] = {}
     for word in words:
         named = select_calls(recording, word)
@@ -291,7 +291,9 @@ def keep(path: Path, session: Session) -> None:
         printing.narrate(f"the times are not kept: {record_file(path)}: {error.strerror or error}")
 
 
-def _stored(path: Path, only: tuple[tuple[Found, ...], tuple[Call, ...]] | None, json: bool) -> int:
+def _stored(
+    path: Path, only: tuple[tuple[KernelVariant, ...], tuple[Call, ...]] | None, json: bool
+) -> int:
     stored_sessions = sessions(path)
     if only is not None:
         named = {*(v.id for _, v in only[0]), *(c.name for c in only[1])}

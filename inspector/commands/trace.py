@@ -181,7 +181,7 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     differing = approximations(call.program, reference.table("approximate"))
     traced = report.TracedKernel(call, launched, totals, differing)
     executed = launched.executed
-    findings = () if executed is None else reader.counted(variant, executed)
+    findings = () if executed is None else reader.hints_from_counts(variant, executed)
     changed = (args.call, args.inputs, args.grid, args.threads, args.shared)
     as_recorded = call.recorded is not None and all(change is None for change in changed)
     if executed is not None and as_recorded and args.blocks in ("auto", "all"):

@@ -413,7 +413,7 @@ class Reading(Struct, frozen=True):
             values["time"] = None if stored is None else stored.median_us
             why["time"] = "nobody took its time (ptxview time)"
         if limits.forbidden:
-            findings = self.reader.findings(variant, counted=False)
+            findings = self.reader.findings(variant, use_execution_counts=False)
             why |= self._not_asked(variant, limits.forbidden)
         return Figures(values, findings, why, lambda name: self._place(kernel, variant, name))
 
@@ -491,7 +491,7 @@ class Reading(Struct, frozen=True):
         if name in ("registers", "occupancy"):
             peaks = self.reader.line_annotations(variant, stage).peaks
             return listing.lines[peaks[0] - 1] if peaks else None
-        for finding in self.reader.findings(variant, counted=False):
+        for finding in self.reader.findings(variant, use_execution_counts=False):
             if finding.rule == name and finding.lines.get(stage):
                 return listing.lines[finding.lines[stage][0] - 1]
         return None

@@ -120,7 +120,7 @@ def compare(
     known_same = {s: v for s, v in same.items() if v is not None}
     rounds: tuple[RoundTimes, ...] = ()
     if x is y and a.kernel.id == b.kernel.id and a.kernel.autotune:
-        codes = x.memo.once(("codes", a.kernel.id), lambda: tuned_codes((a.kernel,)))
+        codes = x.memo.memoize(("codes", a.kernel.id), lambda: tuned_codes((a.kernel,)))
         rounds = tuple(rounds_of(x.recording, a.kernel, v.id, w.id, codes))
     summary = summarise(a, b, stage, known_same, rounds)
     sentences = explain(a, b, summary, diff.identical)
@@ -132,7 +132,7 @@ def side(reader: Reader, variant: Variant, stage: Stage) -> VariantSide:
 
     def read(stage: Stage) -> tuple[Listing, FunctionFacts] | None:
         with suppress(PtxviewError):
-            facts = reader.code(variant, stage)
+            facts = reader.available_analysis(variant, stage)
             return None if facts is None else (reader.listing(variant, stage), facts)
         return None
 
@@ -146,13 +146,13 @@ def side(reader: Reader, variant: Variant, stage: Stage) -> VariantSide:
         kernel=kernel,
         variant=variant,
         card=card,
-        findings=reader.findings(variant, counted=False),
+        findings=reader.findings(variant, use_execution_counts=False),
         opcodes=of_stage(reader, variant, stage, opcodes) or {},
         stalls=cycles,
         source=own_source(reader, variant),
         tile=of_stage(reader, variant, Stage.TTIR, tile),
         parameters=of_stage(reader, variant, Stage.TTIR, parameters),
-        made_by=reader.made_by(variant),
+        made_by=reader.producing_tools(variant),
         tiles=tiles,
     )
 

@@ -17,7 +17,7 @@ from inspector.estimate.rows import Constants, constants, frequent, simulated
 from inspector.listing.line import Line
 from inspector.measure.evidence import Evidence, evidence
 from inspector.measure.time.take import device_peaks
-from inspector.reader.facts import at_hand
+from inspector.reader.facts import is_available
 from inspector.reader.reader import Reader
 
 ESTIMATE_SECONDS = 60.0
@@ -61,7 +61,7 @@ class LaunchEstimates:
         untimed = []
         least: dict[int, float] = {}
         for kernel, variant in pairs:
-            if variant.launches and variant.calls and at_hand(variant, Stage.PTX):
+            if variant.launches and variant.calls and is_available(variant, Stage.PTX):
                 launch_time = times.launch_time(kernel, variant)
                 measured = launch_time is not None and launch_time.measured
                 if not measured and self._stored(kernel, variant) is None:
@@ -107,7 +107,7 @@ class LaunchEstimates:
         identity = (variant.hash, variant.symbol)
         if identity not in self._known:
             self._known[identity] = None
-            if self._device() is not None and variant.calls and at_hand(variant, Stage.PTX):
+            if self._device() is not None and variant.calls and is_available(variant, Stage.PTX):
                 self._known[identity] = self._read(kernel, variant)
         return self._known[identity]
 
@@ -132,7 +132,7 @@ class LaunchEstimates:
             self._device(),
         )
         texts = [
-            variant.stages[stage].content.read() if at_hand(variant, stage) else b""
+            variant.stages[stage].content.read() if is_available(variant, stage) else b""
             for stage in (Stage.PTX, Stage.SASS)
         ]
         return self._reader.cache.key("launch estimate", __version__, ascii(facts), *texts)
@@ -151,7 +151,7 @@ def launch_evidence(
     estimates = LaunchEstimates(reader) if estimates is None else estimates
 
     def bound(kernel: Kernel, variant: Variant) -> float | None:
-        return reader.memo.once(
+        return reader.memo.memoize(
             ("lower bound", id(variant)), lambda: lower_bound_us(reader, kernel, variant)
         )
 
@@ -179,7 +179,7 @@ def lower_bound_us(reader: Reader, kernel: Kernel, variant: Variant) -> float | 
     operations of its TTIR at the peak of their type. None where neither is known.
     """
     peaks = device_peaks(constants(reader, None)[0])
-    if not peaks or not at_hand(variant, Stage.TTIR):
+    if not peaks or not is_available(variant, Stage.TTIR):
         return None
     try:
         call = frequent(kernel, variant).call

@@ -8,7 +8,7 @@ from inspector.base.model import Kernel, Stage, Variant
 from inspector.base.text import PtxviewError, by_key
 from inspector.diff.beside import BesideRow, Sign
 from inspector.diff.compare import Compared, compare
-from inspector.reader.facts import at_hand
+from inspector.reader.facts import is_available
 from inspector.reader.reader import Reader
 from inspector.report import diff_text
 
@@ -43,7 +43,7 @@ def comparisons(reader: Reader, pair: tuple[Variant, Variant]) -> Iterator[tuple
     for stage in COMPARED_STAGES:
         with suppress(PtxviewError):
             if all(
-                at_hand(v, stage) and len(reader.listing(v, stage).lines) <= MAX_LISTING_LINES
+                is_available(v, stage) and len(reader.listing(v, stage).lines) <= MAX_LISTING_LINES
                 for v in pair
             ):
                 comparison = compare((reader, reader), pair, stage)

@@ -78,7 +78,7 @@ def experiment_of(outcome: TryOutcome, cache: DerivedCache) -> Experiment:
     )
     kernel = replace(outcome.kernel, variants=variants)
     reader = Reader(replace(outcome.recording, kernels=(kernel,)), cache)
-    list(reader.figures(variants))
+    list(reader.read_resources(variants))
     columns = tuple(
         column(reader, tried_column.label, tried_column.compilation, tried_column.variant)
         for tried_column in tried_columns

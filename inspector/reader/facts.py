@@ -57,21 +57,25 @@ class CompiledVariants:
     """The compilations that ``ptxview compile`` made each variant of."""
 
     def __init__(self, recording: Recording) -> None:
-        self._of: dict[tuple[str, str], list[Compilation]] = {}
+        self._compilations: dict[tuple[str, str], list[Compilation]] = {}
         for compilation in recording.compilations:
             # Without a name: a file of which nothing was compiled.
             for name in (
                 compilation.symbols or (compilation.kernel or "",) if compilation.hash else ()
             ):
-                self._of.setdefault((compilation.hash or "", name), []).append(compilation)
+                self._compilations.setdefault((compilation.hash or "", name), []).append(
+                    compilation
+                )
         self._spans: dict[tuple[str, str], list[tuple[str, tuple[int, int]]]] = {}
-        for _, variant in recording.variants() if self._of else ():
+        for _, variant in recording.variants() if self._compilations else ():
             if variant.span is not None:
                 key = (variant.hash, _source(variant))
                 self._spans.setdefault(key, []).append((variant.symbol, variant.span))
 
     def compilations(self, variant: Variant) -> list[Compilation]:
-        return self._of.get((variant.hash, variant.symbol)) or self._of.get((variant.hash, ""), [])
+        return self._compilations.get((variant.hash, variant.symbol)) or self._compilations.get(
+            (variant.hash, ""), []
+        )
 
     def findings(self, variant: Variant, lines_of: Callable[[Stage], int]) -> Iterator[Finding]:
         """Each message once: of a file's, those that no other kernel's lines are meant by.
@@ -86,9 +90,13 @@ class CompiledVariants:
         for message, place in self._messages(variant):
             stage, n = place or _stage(message, variant)
             spans = self._spans.get((variant.hash, _source(variant)), ()) if n is not None else ()
-            named = [name for name, (first, last) in spans if n is not None and first <= n <= last]
-            of_another = stage is Stage.SOURCE and named and variant.symbol not in named
-            if message in yielded or of_another:
+            kernels_on_line = [
+                name for name, (first, last) in spans if n is not None and first <= n <= last
+            ]
+            is_of_another_kernel = (
+                stage is Stage.SOURCE and kernels_on_line and variant.symbol not in kernels_on_line
+            )
+            if message in yielded or is_of_another_kernel:
                 continue
             yielded.add(message)
             in_stage = stage is not None and n is not None and 0 < n <= lines_of(stage)
@@ -136,13 +144,15 @@ def _stage(message: CompilerMessage, variant: Variant) -> Place:
 
 
 TRITON = (Origin.TRITON, Origin.INDUCTOR)
-HEAD = 4096
+MAX_PTX_HEAD_BYTES = 4096
 """Bytes of PTX in which its compiler names itself; what declares its version is there, too."""
 _ISA = re.compile(rb"^[^\S\n]*+\.version\s++(\d++\.\d++)", re.MULTILINE)
+_CUDA_13 = re.compile(r"(?:1[3-9]|[2-9]\d|\d{3})(?!\d)")
+"""The version of a ptxas from CUDA 13 on, such as ``13.0.48``."""
 _NVCC = re.compile(rb"^// Cuda compilation tools, release [\d.]++, V([\d.]++)", re.MULTILINE)
 
 
-def made_by(tools: Mapping[str, str], origin: Origin, variant: Variant) -> dict[str, str]:
+def producing_tools(tools: Mapping[str, str], origin: Origin, variant: Variant) -> dict[str, str]:
     """The programs that made a variant, with their versions if known.
 
     Those of Triton and torch are recorded with it, in a recording made before that with all of it;
@@ -150,28 +160,41 @@ def made_by(tools: Mapping[str, str], origin: Origin, variant: Variant) -> dict[
     Of ptxas it is the cubin's own note, which CUDA 13's writes, else the recording's where Triton
     has one assembler for all. The ISA is PTX's.
     """
-    versions = {**variant.made_by}
-    if (version := variant.options.get("triton_version")) is not None:
-        versions["triton"] = str(version)
-    out: dict[str, str] = {}
-    for name, origins in (("torch", (Origin.INDUCTOR,)), ("triton", TRITON)):
-        if origin in origins and (version := versions.get(name) or tools.get(name)):
-            out[name] = version
-    sass, ptx = variant.stages.get(Stage.SASS), variant.stages.get(Stage.PTX)
+    out = _python_tools(tools, origin, variant)
+    sass = variant.stages.get(Stage.SASS)
+    ptx = variant.stages.get(Stage.PTX)
     try:
         cubin = None if sass is None else read_cubin(sass.content.read())
-        text = b"" if ptx is None or ptx.costly else ptx.content.read()[:HEAD]
+        head = b"" if ptx is None or ptx.costly else ptx.content.read()[:MAX_PTX_HEAD_BYTES]
     except (PtxviewError, OSError):
         return out
-    if (nvcc := _NVCC.search(text)) is not None:
+    nvcc = _NVCC.search(head)
+    if nvcc is not None:
         # libNVVM and NVRTC write the same line for others.
         out["nvcc" if origin is Origin.NVCC else "CUDA compiler"] = nvcc[1].decode()
-    if (isa := _ISA.search(text)) is not None:
+    isa = _ISA.search(head)
+    if isa is not None:
         out["PTX ISA"] = isa[1].decode()
+    assembler = None
     if cubin is not None:
         assembler = cubin.ptxas or assembler_of(tools, origin, cubin)
-        out |= {"ptxas": assembler} if assembler else {}
+    if assembler:
+        out["ptxas"] = assembler
     return out
+
+
+def _python_tools(tools: Mapping[str, str], origin: Origin, variant: Variant) -> dict[str, str]:
+    """Versions of torch and Triton, of a kernel that they made."""
+    versions = {**tools, **{name: version for name, version in variant.made_by.items() if version}}
+    triton = variant.options.get("triton_version")
+    if triton is not None:
+        versions["triton"] = str(triton) or tools.get("triton", "")
+    names = []
+    if origin is Origin.INDUCTOR:
+        names.append("torch")
+    if origin in TRITON:
+        names.append("triton")
+    return {name: versions[name] for name in names if versions.get(name)}
 
 
 def assembler_of(tools: Mapping[str, str], origin: Origin, cubin: Cubin) -> str | None:
@@ -180,13 +203,13 @@ def assembler_of(tools: Mapping[str, str], origin: Origin, cubin: Cubin) -> str 
     ABI 7 is CUDA 12's. Where Triton brings two assemblers that both may have written the file,
     nothing says which.
     """
-    able = {
-        version
-        for name in ("ptxas", "ptxas-blackwell")
-        if (version := tools.get(name))
-        and bool(re.match(r"(?:1[3-9]|[2-9]\d|\d{3})(?!\d)", version)) == (cubin.abi >= 8)
-    }
-    return able.pop() if len(able) == 1 and origin in TRITON else None
+    versions = set()
+    for name in ("ptxas", "ptxas-blackwell"):
+        version = tools.get(name, "")
+        is_cuda_13 = _CUDA_13.match(version) is not None
+        if version and is_cuda_13 == (cubin.abi >= 8):
+            versions.add(version)
+    return versions.pop() if len(versions) == 1 and origin in TRITON else None
 
 
 GLANCE_SECONDS = 0.3  # seconds after which a user who waits for figures sees their progress
@@ -199,10 +222,11 @@ def by_cubin(variants: Sequence[Variant]) -> list[list[Variant]]:
     return list(groups.values())
 
 
-def _bounds(variant: Variant) -> dict[str, int]:
+def _thread_bounds(variant: Variant) -> dict[str, int]:
+    if not is_available(variant, Stage.PTX):
+        return {}
     try:
-        is_available = at_hand(variant, Stage.PTX)
-        return max_threads(decode(variant.stages[Stage.PTX].content.read())) if is_available else {}
+        return max_threads(decode(variant.stages[Stage.PTX].content.read()))
     except PtxviewError:
         return {}
 
@@ -213,7 +237,7 @@ MACHINE = (Stage.PTX, Stage.SASS)  # the stages that have registers
 WARP = 32
 MAX_PARAMETER_BYTES = 32_764
 """Parameters of any kernel (PTX ISA, "Kernel Function Parameter Attribute")."""
-_COUNTED = (Stage.TTIR, Stage.TTGIR, *MACHINE)
+_CARD_STAGES = (Stage.TTIR, Stage.TTGIR, *MACHINE)
 
 
 class Measured(Struct, frozen=True):
@@ -247,23 +271,23 @@ class VariantFacts(Listings):
             )
         self.recording = recording
         self.measured = measured
-        self._chosen = device
+        self._device_name = device
         self._kernels = {id(v): k for k, v in recording.variants()}
         self._compiled = CompiledVariants(recording)
 
     def resources(self, variant: Variant) -> Resources:
         """Resources by cuobjdump, then as recorded, then by the bounds in the PTX."""
         key = ("resources", variant.hash, variant.symbol)
-        return self.memo.once(key, lambda: self._measure(variant))
+        return self.memo.memoize(key, lambda: self._read_resources(variant))
 
-    def figures(self, variants: Sequence[Variant]) -> Iterator[tuple[int, int]]:
+    def read_resources(self, variants: Sequence[Variant]) -> Iterator[tuple[int, int]]:
         """Read the resources of many variants side by side; yields how many cubins of how many."""
         cubins = by_cubin(variants)
         measured = side_by_side(lambda kernels: [*map(self.resources, kernels)], cubins)
         for count, _ in enumerate(measured, 1):
             yield count, len(cubins)
 
-    def _measure(self, variant: Variant) -> Resources:
+    def _read_resources(self, variant: Variant) -> Resources:
         usage = Resources()
         try:
             usage = self._in_cubin(variant, Stage.SASS)
@@ -271,12 +295,12 @@ class VariantFacts(Listings):
             with contextlib.suppress(PtxviewError):  # without a tool: the cubin's barriers
                 recorded = disassembly.on_record(variant.stages[Stage.SASS].content.read(), "")
                 usage = recorded.get(variant.symbol, usage)
-        bounds = self.memo.once(("bounds", variant.hash), lambda: _bounds(variant))
+        bounds = self.memo.memoize(("bounds", variant.hash), lambda: _thread_bounds(variant))
         allowed = Resources(max_threads=bounds.get(variant.symbol))
         merged = merge(variant.recorded_resources, usage, allowed)
         if merged.spill_store_bytes is not None and merged.barriers is not None:
             return merged
-        assembled = self.memo.once(
+        assembled = self.memo.memoize(
             ("spills", variant.hash),
             lambda: disassembly.assembled(variant, disassembly.assemblers(()), self.cache),
         )
@@ -292,8 +316,8 @@ class VariantFacts(Listings):
             printed = usage_text(cubin, self.cache)
             return from_res_usage(printed), disassembly.on_record(cubin, printed)
 
-        both = self.memo.once(("usage", variant.hash), read)
-        return merge(*(by_name.get(variant.symbol, Resources()) for by_name in both))
+        tables_of_cubin = self.memo.memoize(("usage", variant.hash), read)
+        return merge(*(by_name.get(variant.symbol, Resources()) for by_name in tables_of_cubin))
 
     def executed(self, variant: Variant) -> ExecutedFacts | None:
         """The last counts of a variant's PTX and recorded calls on this machine; None without."""
@@ -305,7 +329,7 @@ class VariantFacts(Listings):
     def keep_executed(self, variant: Variant, facts: ExecutedFacts) -> None:
         """Keep the counts of a call whose blocks were run: hints use them from now on."""
         self.cache.store(self._executed_key(variant), msgspec.json.encode(facts))
-        self.pass_over(variant)
+        self.forget_analysis(variant)
 
     def _executed_key(self, variant: Variant) -> str:
         digest = content_digest(variant.stages[Stage.PTX].content)
@@ -315,8 +339,8 @@ class VariantFacts(Listings):
 
     def device(self, variant: Variant) -> Device | None:
         """The device of the figures; None for an unknown architecture."""
-        described = tables.devices().get(base_arch(self._chosen or variant.target or ""))
-        if described is None or self._chosen is not None:
+        described = tables.devices().get(base_arch(self._device_name or variant.target or ""))
+        if described is None or self._device_name is not None:
             return described
         return described.recorded(self.recording.device)
 
@@ -325,13 +349,13 @@ class VariantFacts(Listings):
 
     def context(self, variant: Variant) -> Context:
         """Parameters, grid and block, known from PTX, the signature and the launches."""
-        return self.memo.once(("context", id(variant)), lambda: self._context(variant))
+        return self.memo.memoize(("context", id(variant)), lambda: self._context(variant))
 
     def _context(self, variant: Variant) -> Context:
         from inspector.analyse.sentences.context import context_of
 
         listing, function = None, None
-        if at_hand(variant, Stage.PTX):
+        if is_available(variant, Stage.PTX):
             with contextlib.suppress(PtxviewError):
                 function = self.function(variant, Stage.PTX)
                 listing = self.listing(variant, Stage.PTX)
@@ -367,31 +391,35 @@ class VariantFacts(Listings):
 
     def card(self, variant: Variant) -> Card:
         """Resources, limits and contents of a variant, its measurements, and its compilers."""
-        variant_card = self.memo.once(("card", id(variant)), lambda: self._card(variant))
+        variant_card = self.memo.memoize(("card", id(variant)), lambda: self._card(variant))
         measured = self.measured(variant) or Measured()
-        return replace(variant_card, measured=measured.sentences, made_by=self.made_by(variant))
+        return replace(
+            variant_card, measured=measured.sentences, made_by=self.producing_tools(variant)
+        )
 
-    def made_by(self, variant: Variant) -> dict[str, str]:
+    def producing_tools(self, variant: Variant) -> dict[str, str]:
         origin = self.kernel(variant).origin
         # Every kernel of a cubin is of the same programs, and the cubin may be large.
         key = ("made by", variant.hash, origin)
-        return self.memo.once(key, lambda: made_by(self.recording.tools, origin, variant))
+        return self.memo.memoize(
+            key, lambda: producing_tools(self.recording.tools, origin, variant)
+        )
 
     def _card(self, variant: Variant) -> Card:
         from inspector.analyse.card import card  # modules of the analysis delay the first row
 
         listings: dict[Stage, tuple[Listing, Function]] = {}
         analyses: dict[Stage, FunctionFacts] = {}
-        for stage in _COUNTED:
+        for stage in _CARD_STAGES:
             with contextlib.suppress(PtxviewError):  # the card does without that stage
                 if (
-                    at_hand(variant, stage)
+                    is_available(variant, stage)
                     and (function := self.function(variant, stage)) is not None
                 ):
                     listings[stage] = (self.listing(variant, stage), function)
                     if (analysis := self.kernel_analysis(variant, stage)) is not None:
                         analyses[stage] = analysis
-        subject = self._subject(variant)
+        subject = self._hint_subject(variant)
         if subject.warps is None:
             block = self.context(variant).block  # .reqntid says it without a launch
             threads = None if block is None else math.prod(block)
@@ -408,13 +436,14 @@ class VariantFacts(Listings):
             subject.built_for,
         )
 
-    def findings(self, variant: Variant, counted: bool = True) -> tuple[Finding, ...]:
-        """The hints on the variant, then what its compiler said and those of the profiler that
-        measured it; those of the code alone where what was ``counted`` when it was run is not
-        wanted."""
+    def findings(self, variant: Variant, use_execution_counts: bool = True) -> tuple[Finding, ...]:
+        """The hints on the variant, then its compiler's messages and its profiler's findings.
+
+        Without ``use_execution_counts`` hints are those of the code alone.
+        """
         measured = self.measured(variant) or Measured()
         return (
-            *self.hints(variant, counted),
+            *self.hints(variant, use_execution_counts),
             *self._compiler_findings(variant),
             *measured.findings,
         )
@@ -437,56 +466,56 @@ class VariantFacts(Listings):
                     return stage, lines[0]
         return None
 
-    def hints(self, variant: Variant, counted: bool = True) -> tuple[Finding, ...]:
+    def hints(self, variant: Variant, use_execution_counts: bool = True) -> tuple[Finding, ...]:
         from inspector.analyse.hints.rules import hints
 
-        return self.memo.once(
-            ("hints", id(variant), counted),
-            lambda: hints(self._subject(variant, counted), tables.table("hints")),
+        return self.memo.memoize(
+            ("hints", id(variant), use_execution_counts),
+            lambda: hints(self._hint_subject(variant, use_execution_counts), tables.table("hints")),
         )
 
-    def counted(self, variant: Variant, facts: ExecutedFacts) -> tuple[Finding, ...]:
+    def hints_from_counts(self, variant: Variant, facts: ExecutedFacts) -> tuple[Finding, ...]:
         """The hints that these counts of a launch give, and no others."""
         from inspector.analyse.hints.access import with_executed
 
-        subject = replace(self._subject(variant), executed=facts)
+        subject = replace(self._hint_subject(variant), executed=facts)
         return with_executed(subject, (), tables.table("hints"))
 
-    def _subject(self, variant: Variant, counted: bool = True) -> HintSubject:
+    def _hint_subject(self, variant: Variant, use_execution_counts: bool = True) -> HintSubject:
         return HintSubject(
             kernel=self.kernel(variant),
             variant=variant,
             resources=self.resources(variant),
-            listings=StagesAtHand(variant, lambda stage: self.listing(variant, stage)),
-            functions=StagesAtHand(variant, lambda stage: self.function(variant, stage)),
-            facts=StagesAtHand(variant, lambda stage: self.kernel_analysis(variant, stage)),
+            listings=AvailableStages(variant, lambda stage: self.listing(variant, stage)),
+            functions=AvailableStages(variant, lambda stage: self.function(variant, stage)),
+            facts=AvailableStages(variant, lambda stage: self.kernel_analysis(variant, stage)),
             calls=variant.calls,
             device=self.device(variant),
             built_for=tables.devices().get(base_arch(variant.target or "")),
-            executed=self.executed(variant) if counted else None,
+            executed=self.executed(variant) if use_execution_counts else None,
         )
 
     def occupancy(self, variant: Variant) -> float | None:
-        full = self._subject(variant).occupancy
-        return None if full is None else full.percent
+        occupancy = self._hint_subject(variant).occupancy
+        return None if occupancy is None else occupancy.percent
 
     def lacking(self, variant: Variant) -> tuple[str, ...]:
         """Why figures and hints are not known, where what they are read from was recorded: a
         missing tool, a damaged cubin, a blob that is gone."""
         out: dict[str, None] = {}
         for stage in (Stage.SASS, Stage.PTX, Stage.TTGIR):  # what hints look at
-            for read in (self.listing, self._in_cubin) if at_hand(variant, stage) else ():
+            for read in (self.listing, self._in_cubin) if is_available(variant, stage) else ():
                 try:
                     read(variant, stage)
                 except PtxviewError as error:
                     out[f"{error.message}. {error.hint}" if error.hint else error.message] = None
         return tuple(out)
 
-    def pass_over(self, variant: Variant) -> None:
+    def forget_analysis(self, variant: Variant) -> None:
         """Drop the analysis of one variant; its listings, which other variants share, stay."""
         self.memo.forget({id(variant)})
 
-    def facts(self, variant: Variant, stage: Stage, n: int) -> FunctionFacts | None:
+    def function_facts(self, variant: Variant, stage: Stage, n: int) -> FunctionFacts | None:
         """The analysis of the function of PTX or SASS with line ``n``."""
         from inspector.analyse.function_facts import FunctionFacts
 
@@ -497,19 +526,19 @@ class VariantFacts(Listings):
             return None
         key = ("facts", variant.hash, stage, index)
         scheduling = tables.table("scheduling")
-        return self.memo.once(key, lambda: FunctionFacts(listing, functions[index], scheduling))
+        return self.memo.memoize(key, lambda: FunctionFacts(listing, functions[index], scheduling))
 
     def kernel_analysis(self, variant: Variant, stage: Stage) -> FunctionFacts | None:
         """The analysis of the kernel in PTX or SASS; None if the stage lacks it."""
         function = self.function(variant, stage) if stage in MACHINE else None
-        return None if function is None else self.facts(variant, stage, function.first)
+        return None if function is None else self.function_facts(variant, stage, function.first)
 
-    def code(self, variant: Variant, stage: Stage) -> FunctionFacts | None:
+    def available_analysis(self, variant: Variant, stage: Stage) -> FunctionFacts | None:
         """The same, but None also where reading the stage would run a compiler."""
-        return self.kernel_analysis(variant, stage) if at_hand(variant, stage) else None
+        return self.kernel_analysis(variant, stage) if is_available(variant, stage) else None
 
 
-class StagesAtHand(Mapping[Stage, T]):
+class AvailableStages(Mapping[Stage, T]):
     """What a variant has of each stage, read when it is asked for.
 
     Costly stages are left out: a hint is no reason to run a compiler. Reading may raise
@@ -517,7 +546,7 @@ class StagesAtHand(Mapping[Stage, T]):
     """
 
     def __init__(self, variant: Variant, read: Callable[[Stage], T]) -> None:
-        self._stages = {s: partial(read, s) for s in variant.stages if at_hand(variant, s)}
+        self._stages = {s: partial(read, s) for s in variant.stages if is_available(variant, s)}
 
     def __getitem__(self, stage: Stage) -> T:
         return self._stages[stage]()
@@ -529,7 +558,7 @@ class StagesAtHand(Mapping[Stage, T]):
         return len(self._stages)
 
 
-def at_hand(variant: Variant, stage: Stage) -> bool:
+def is_available(variant: Variant, stage: Stage) -> bool:
     """Whether a stage can be read without running a compiler."""
     file = variant.stages.get(stage)
     return file is not None and not file.costly

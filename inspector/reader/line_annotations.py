@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -34,6 +35,7 @@ from inspector.reader.facts import MACHINE, VariantFacts
 
 if TYPE_CHECKING:
     from inspector.analyse.flow.definitions import Chains
+    from inspector.analyse.flow.graph import Flow, Loop
     from inspector.analyse.function_facts import FunctionFacts
     from inspector.analyse.sentences.ptx import PtxReader
     from inspector.analyse.sentences.sass import SassReader
@@ -52,35 +54,26 @@ class AnnotationReader(VariantFacts):
         With ``whole_file`` counts are of every function, else of the variant's own.
         """
         key = ("annotations", id(variant), stage, whole_file)
-        return self.memo.once(key, lambda: self._annotations(variant, stage, whole_file))
+        return self.memo.memoize(key, lambda: self._annotations(variant, stage, whole_file))
 
     def _annotations(self, variant: Variant, stage: Stage, whole_file: bool) -> LineAnnotations:
         notes = self._notes(variant, stage)
-        rolled, peak_counts = ({}, {}) if stage is Stage.SASS else self._rolled(variant, stage)
+        rolled: Mapping[int, Rolled] = {}
+        peak_counts: dict[str, int] = {}
+        if stage is not Stage.SASS:
+            rolled, peak_counts = self._rolled_up(variant, stage)
         facts = self.kernel_analysis(variant, stage)
-        all_functions = whole_file and stage in MACHINE
-        samples, measured = self.samples(variant, stage), self.measured(variant)
+        samples = self.samples(variant, stage)
+        measured = self.measured(variant)
         sampled = total(measured.samples.values()).all if samples and measured else 0
-        latest: list[_Function | None] = [None]
-
-        def function_at(n: int) -> _Function | None:
-            # A file may have thousands of functions, which are read one after the other.
-            last = latest[0]
-            if last is None or not last[1].function.first <= n <= last[1].function.last:
-                last = latest[0] = self._function(variant, stage, n)
-            return last
+        function_at = _LatestFunction(lambda n: self._function(variant, stage, n))
 
         def annotation(n: int) -> Told:
-            function = function_at(n) if all_functions else None
-            analysis = facts if function is None else function[1]
-            if analysis is not None and not analysis.function.first <= n <= analysis.function.last:
-                analysis = None
+            function = function_at(n) if whole_file and stage in MACHINE else None
+            analysis = _covering(facts if function is None else function[1], n)
             times = None if analysis is None else analysis.schedule
-            live = None if analysis is None else analysis.live.counts_at(n)
-            if live is not None and stage is Stage.SASS:
-                live = {name: live.get(name, 0) for name in CLASSES}
             return Told(
-                live=live,
+                live=None if analysis is None else _live_registers(analysis, stage, n),
                 rolled=rolled.get(n),
                 stall=None if times is None else times.stall(n),
                 notes=notes.get(n, ()),
@@ -89,22 +82,21 @@ class AnnotationReader(VariantFacts):
 
         peaks: tuple[int, ...] = ()
         if facts is None:
-            live = {name for r in rolled.values() for name in r.live}
-            stalls = any(r.stall is not None for r in rolled.values())
+            classes = set(chain.from_iterable(figures.live for figures in rolled.values()))
+            has_stalls = any(figures.stall is not None for figures in rolled.values())
         else:
             peak_counts = {name: count for name, (count, _) in facts.live.peak.items()}
-            live = {name for name, count in peak_counts.items() if count}
-            stalls = facts.schedule is not None
-            peaks, virtually = _peaks(facts, stage)
+            classes = {name for name, count in peak_counts.items() if count}
+            has_stalls = facts.schedule is not None
+            peaks, virtual_count = _peaks(facts, stage)
             if stage is Stage.PTX:
-                peak_counts["virtual"] = virtually
+                peak_counts["virtual"] = virtual_count
         return LineAnnotations(
             at=annotation,
             words=lambda n: _words(function_at(n), n),
             registers=lambda n: self._registers(variant, stage, n),
-            # SASS's in nvdisasm's order, PTX's by name.
-            classes=tuple(sorted(live, key=lambda n: (CLASSES.index(n) if n in CLASSES else 9, n))),
-            stalls=stalls,
+            classes=tuple(sorted(classes, key=_class_order)),
+            stalls=has_stalls,
             noted=tuple(sorted(notes)),
             peaks=peaks,
             machine=stage is not Stage.PTX,
@@ -125,7 +117,7 @@ class AnnotationReader(VariantFacts):
         except PtxviewError:
             return {}
 
-    def _rolled(
+    def _rolled_up(
         self, variant: Variant, stage: Stage
     ) -> tuple[Mapping[int, Rolled], dict[str, int]]:
         """SASS's figures on the lines above it, and peaks of live registers; none without links."""
@@ -179,14 +171,14 @@ class AnnotationReader(VariantFacts):
         }
 
     def _function(self, variant: Variant, stage: Stage, n: int) -> _Function | None:
-        analysis = self.facts(variant, stage, n) if stage in MACHINE else None
+        analysis = self.function_facts(variant, stage, n) if stage in MACHINE else None
         if analysis is None:
             return None
         listing = self.listing(variant, stage)
         return listing, analysis, self._sentences(variant, stage, analysis.function)
 
     def _registers(self, variant: Variant, stage: Stage, n: int) -> tuple[Register, ...]:
-        analysis = self.facts(variant, stage, n) if stage in MACHINE else None
+        analysis = self.function_facts(variant, stage, n) if stage in MACHINE else None
         if analysis is None:
             return ()
         line = self.listing(variant, stage).lines[n - 1]
@@ -231,13 +223,51 @@ class AnnotationReader(VariantFacts):
         return tuple(out.values())
 
 
+class _LatestFunction:
+    """The function of a line; a file may have thousands, which are read one after the other."""
+
+    def __init__(self, read: Callable[[int], _Function | None]) -> None:
+        self._read = read
+        self._latest: _Function | None = None
+
+    def __call__(self, n: int) -> _Function | None:
+        if self._latest is None or _covering(self._latest[1], n) is None:
+            self._latest = self._read(n)
+        return self._latest
+
+
+def _covering(analysis: FunctionFacts | None, n: int) -> FunctionFacts | None:
+    """The analysis of a function if it has the line."""
+    if analysis is None or not analysis.function.first <= n <= analysis.function.last:
+        return None
+    return analysis
+
+
+def _live_registers(analysis: FunctionFacts, stage: Stage, n: int) -> Mapping[str, int] | None:
+    """Live registers by class; of SASS every class, also those of which none is live."""
+    live = analysis.live.counts_at(n)
+    if live is None or stage is not Stage.SASS:
+        return live
+    return {name: live.get(name, 0) for name in CLASSES}
+
+
+def _class_order(name: str) -> tuple[int, str]:
+    """SASS's register classes in nvdisasm's order, PTX's by name."""
+    return CLASSES.index(name) if name in CLASSES else len(CLASSES), name
+
+
 def _within(
-    function: Function, links: Mapping[int, tuple[int, ...]], back: Mapping[int, tuple[int, ...]]
+    function: Function,
+    links: Mapping[int, tuple[int, ...]],
+    reverse_links: Mapping[int, tuple[int, ...]],
 ) -> dict[int, tuple[int, ...]]:
-    """``links`` to the lines of one function; ``back`` are the same from there. Lines with the same
-    links share one tuple, and the file's other functions, maybe thousands, are not gone through."""
+    """``links`` to the lines of one function; ``reverse_links`` are the same from there.
+
+    Lines with the same links share one tuple, and the file's other functions, maybe thousands,
+    are not gone through.
+    """
     lines = range(function.first, function.last + 1)
-    uppers = {id(back[n]): back[n] for n in lines if n in back}
+    uppers = {id(reverse_links[n]): reverse_links[n] for n in lines if n in reverse_links}
     parts: dict[int, tuple[int, ...]] = {}
     out: dict[int, tuple[int, ...]] = {}
     for upper in sorted(set().union(*uppers.values())):
@@ -280,8 +310,8 @@ def _peaks(facts: FunctionFacts, stage: Stage) -> tuple[tuple[int, ...], int]:
     return tuple(n for n, live_count in live.items() if live_count == peak > 0), peak
 
 
-LOOPS = 3  # loops that are listed: the innermost ones, of those the longest
-SAMPLED = 5  # lines that are listed by their samples
+MAX_LOOPS = 3  # loops that are listed: the innermost ones, of those the longest
+MAX_SAMPLED_LINES = 5  # lines that are listed by their samples
 
 
 class Region(Struct, frozen=True):
@@ -304,30 +334,38 @@ class Region(Struct, frozen=True):
 
 def regions(reader: AnnotationReader, variant: Variant, stage: Stage) -> tuple[Region, ...]:
     """Where to look first in a stage: by samples, then by code. Raises ``PtxviewError``."""
-    annotations, listing = reader.line_annotations(variant, stage), reader.listing(variant, stage)
+    annotations = reader.line_annotations(variant, stage)
+    listing = reader.listing(variant, stage)
 
     def source(first: int, last: int) -> Location | None:
-        lines = listing.between(first, last)
-        return next((line.source for line in lines if line.source is not None), None)
+        locations = (line.source for line in listing.between(first, last))
+        return next(filter(None, locations), None)
 
     shares = [(annotations.share(n) or 0.0, n) for n in annotations.hottest]
-    hot = sorted(shares, key=lambda share: (-share[0], share[1]))[:SAMPLED]
-    out = [Region(n, n, "samples", source(n, n), round(percent, 2)) for percent, n in hot]
-    if (facts := reader.kernel_analysis(variant, stage)) is None:
+    shares.sort(key=lambda share: (-share[0], share[1]))
+    out = [
+        Region(n, n, "samples", source(n, n), round(percent, 2))
+        for percent, n in shares[:MAX_SAMPLED_LINES]
+    ]
+    facts = reader.kernel_analysis(variant, stage)
+    if facts is None:
         return tuple(out)
-    flow = facts.flow
-    inner = [
-        loop
-        for loop in flow.loops
-        if all(flow.loop_at(flow.blocks[block].first) is loop for block in loop.blocks)
-    ]
-    inner.sort(key=lambda loop: (-loop.depth, loop.first - loop.last, loop.first))
-    out += [
-        Region(loop.first, loop.last, "loop", source(loop.first, loop.last), depth=loop.depth)
-        for loop in inner[:LOOPS]
-    ]
+    for loop in _innermost_loops(facts.flow)[:MAX_LOOPS]:
+        location = source(loop.first, loop.last)
+        out.append(Region(loop.first, loop.last, "loop", location, depth=loop.depth))
     for n in annotations.peaks[:1]:
         counts = annotations.at(n).live or {}
         live = counts["gpr"] if "gpr" in counts else virtual(counts)
         out.append(Region(n, n, "registers", source(n, n), live=live))
     return tuple(out)
+
+
+def _innermost_loops(flow: Flow) -> list[Loop]:
+    """Loops that hold no other, the deepest first, then the longest."""
+
+    def is_innermost(loop: Loop) -> bool:
+        firsts = (flow.blocks[block].first for block in loop.blocks)
+        return all(flow.loop_at(first) is loop for first in firsts)
+
+    loops = [loop for loop in flow.loops if is_innermost(loop)]
+    return sorted(loops, key=lambda loop: (-loop.depth, loop.first - loop.last, loop.first))

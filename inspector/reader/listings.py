@@ -36,7 +36,7 @@ from inspector.system.printing import narrate
 DISASSEMBLED = "nvdisasm -c"
 LARGE_CUBIN_BYTES = 8 << 20
 """Bytes of a cubin from which on it is said that one has to wait."""
-LOW = (Stage.PTX, Stage.LLIR, Stage.TTGIR, Stage.TTIR, Stage.SASS)
+LINK_STAGES = (Stage.PTX, Stage.LLIR, Stage.TTGIR, Stage.TTIR, Stage.SASS)
 """Stages whose links say which lines of the source became code, the best first."""
 
 
@@ -60,11 +60,11 @@ class Memo:
     """Results by key, computed once, for several threads; a tuple holds what it is about."""
 
     def __init__(self) -> None:
-        self._kept: dict[Hashable, tuple[RLock, list[object]]] = {}
+        self._results: dict[Hashable, tuple[RLock, list[object]]] = {}
 
-    def once(self, key: Hashable, make: Callable[[], T]) -> T:
+    def memoize(self, key: Hashable, make: Callable[[], T]) -> T:
         """Return the result of ``make``; threads that ask for the same key wait for it."""
-        lock, result = self._kept.setdefault(key, (RLock(), []))
+        lock, result = self._results.setdefault(key, (RLock(), []))
         with lock:
             if not result:
                 result.append(make())
@@ -72,9 +72,9 @@ class Memo:
 
     def forget(self, owners: AbstractSet[Hashable]) -> None:
         """Drop every result whose key holds one of ``owners``."""
-        for key in list(self._kept):
+        for key in list(self._results):
             if isinstance(key, tuple) and not owners.isdisjoint(key):
-                self._kept.pop(key, None)
+                self._results.pop(key, None)
 
 
 def _announce(variant: Variant, size: int) -> None:
@@ -130,7 +130,7 @@ class Listings:
             listing = parse(stage, text.text, annotated=text.annotated, path=path)
             return self._relocated(variant, listing) if stage is Stage.SASS else listing
 
-        return self.memo.once(key, read)
+        return self.memo.memoize(key, read)
 
     def _relocated(self, variant: Variant, sass: Listing) -> Listing:
         """SASS with the locations of its PTX where the cubin's line table has those of lines of
@@ -159,7 +159,7 @@ class Listings:
         functions = functions_of(stage, self.listing(variant, stage), variant.symbol)
         if len(functions) < 2:
             return functions[0] if functions else None
-        by_name = self.memo.once(
+        by_name = self.memo.memoize(
             ("functions", variant.hash, stage), lambda: {f.name: f for f in reversed(functions)}
         )
         return by_name.get(variant.symbol)
@@ -185,11 +185,11 @@ class Listings:
             return {}
         upper, lower = sorted((a, b), key=lambda s: s.rank)
         stages_key = (variant.hash, _source_of(variant), tuple(variant.stages))
-        relation = self.memo.once(
+        relation = self.memo.memoize(
             ("relation", *stages_key, upper, lower), lambda: self._relate(variant, upper, lower)
         )
-        turned = relation.forward if a is upper else relation.backward
-        return self.memo.once(("links", *stages_key, a, b), turned)
+        links_of_relation = relation.forward if a is upper else relation.backward
+        return self.memo.memoize(("links", *stages_key, a, b), links_of_relation)
 
     def _relate(self, variant: Variant, upper: Stage, lower: Stage) -> Relation:
         if upper is Stage.SOURCE and variant.copied is not None and lower is Stage.OUTPUT_CODE:
@@ -228,7 +228,7 @@ class Listings:
     def groups(self, variant: Variant, stage: Stage) -> SourceGroups:
         """Group the lines of a stage by source line. Raises ``PtxviewError`` without sources."""
         root = next((s for s in (Stage.SOURCE, Stage.OUTPUT_CODE) if s in variant.stages), None)
-        low = [s for s in LOW if s in variant.stages]
+        low = [s for s in LINK_STAGES if s in variant.stages]
         # The lines of the source that became code.
         linked = (self._linked(variant, root, s) for s in low if root is not None)
         order = next(filter(None, linked), ())

@@ -9,6 +9,7 @@ import operator
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import chain
 from pathlib import PurePath
 
 from msgspec import Struct
@@ -54,7 +55,7 @@ FLAGS = {
     "changed": "its kernel was compiled again after an edit",
 }
 
-_COMPARED = re.compile(r"([a-z]+)(>=|<=|!=|>|<|=)(-?[0-9.]+)%?", re.IGNORECASE)
+_COMPARISON = re.compile(r"([a-z]+)(>=|<=|!=|>|<|=)(-?[0-9.]+)%?", re.IGNORECASE)
 _OPERATORS: dict[str, Callable[[float, float], bool]] = {
     ">": operator.gt, ">=": operator.ge, "<": operator.lt, "<=": operator.le, "=": operator.eq,
     "!=": operator.ne,
@@ -89,7 +90,7 @@ class Term(Struct, frozen=True):
         return self.name.lower() in value.lower() if isinstance(value, str) else bool(value)
 
 
-def offers(query: str) -> list[tuple[str, str]]:
+def completions(query: str) -> list[tuple[str, str]]:
     """What the last word of a query may become, each with its meaning: ``spill>``, ``op:``."""
     last = query[query.rfind(" ") + 1 :].lower()
     meanings = {f"{name}>": meaning for name, meaning in NUMBERS.items()}
@@ -112,7 +113,7 @@ def parse(query: str) -> tuple[Term, ...]:
 
 
 def _term(word: str) -> Term:
-    if compared := _COMPARED.fullmatch(word):
+    if compared := _COMPARISON.fullmatch(word):
         name, relation, value = compared[1].lower(), compared[2], compared[3]
         if name not in NUMBERS:
             raise _unknown(name)
@@ -145,7 +146,7 @@ def _unknown(name: str) -> UsageError:
     return UsageError(f"there is no property {shown(name)}", hint)
 
 
-def measured(terms: Sequence[Term]) -> bool:
+def needs_measures(terms: Sequence[Term]) -> bool:
     """Whether a term asks for what ``matching`` takes from ``measures``."""
     return any(term.relation and term.name in ("cost", "time") for term in terms)
 
@@ -162,7 +163,10 @@ def matching(
     ``measures`` returns the ``time`` and the ``cost`` of a variant; ``on_progress`` is called
     after each.
     """
-    ordered = sorted(terms, key=lambda term: _SLOW.index(term.name) if term.name in _SLOW else -1)
+    ordered = sorted(
+        terms,
+        key=lambda term: _SLOW_PROPERTIES.index(term.name) if term.name in _SLOW_PROPERTIES else -1,
+    )
 
     def fits(pair: tuple[Kernel, Variant]) -> bool:
         properties = partial(_property, reader, *pair, measures)
@@ -174,22 +178,26 @@ def matching(
             yield pair
 
 
-_FIGURES = {
+_RESOURCE_FIELDS = {
     "regs": ("registers",),
     "stack": ("stack_bytes",),
     "spill": ("spill_store_bytes", "spill_load_bytes"),
     "shared": ("static_shared_bytes", "dynamic_shared_bytes"),
 }
 """The fields of ``Resources`` that a property adds up."""
-_SLOW = ("instr", "op", "occupancy", "hint", "hints")
-_READ: Mapping[str, Callable[[Reader, Variant], Value]] = {
+_SLOW_PROPERTIES = ("instr", "op", "occupancy", "hint", "hints")
+_READ_PROPERTIES: Mapping[str, Callable[[Reader, Variant], Value]] = {
     "occupancy": lambda reader, variant: reader.occupancy(variant),
     "op": lambda reader, variant: reader.opcodes(variant),
     "instr": lambda reader, variant: reader.summaries.read_now(variant).instructions,
     "hint": lambda reader, variant: reader.summaries.read_now(variant).rules,
     "hints": lambda reader, variant: reader.summaries.read_now(variant).hints,
 }
-_RECORDED: Mapping[str, Callable[[Kernel, Variant], Value]] = {
+_RECORDED_PROPERTIES: Mapping[str, Callable[[Kernel, Variant], Value]] = {
+    "warps": lambda _, variant: _option(variant, "num_warps"),
+    "stages": lambda _, variant: _option(variant, "num_stages"),
+    "dtype": lambda _, variant: _dtypes(variant),
+    "file": lambda kernel, variant: _file_names(kernel, variant),
     "launches": lambda _, variant: variant.launches,
     "origin": lambda kernel, _: kernel.origin.value,
     "launched": lambda _, variant: bool(variant.launches),
@@ -207,30 +215,41 @@ def _property(
     measures: Measures | None,
     name: str,
 ) -> Value:
-    match name:
-        case "regs" | "stack" | "spill" | "shared":
-            resources = reader.resources(variant)
-            figures = [getattr(resources, field) for field in _FIGURES[name]]
-            known_figures = [figure for figure in figures if figure is not None]
-            return sum(known_figures) if known_figures else None
-        case "warps" | "stages":
-            value = variant.config.get(f"num_{name}")
-            return value if isinstance(value, int) else None
-        case "time" | "cost":
-            return None if measures is None else measures(name, variant)
-        case "dtype":
-            types = [a.dtype or a.type or "" for call in variant.calls for a in call.arguments]
-            return [*types, *(text.lstrip("*") for text in variant.signature.values())]
-        case "file":
-            places = [stage_file.origin_path for stage_file in variant.stages.values()]
-            source_names = [
-                part.file for part in (kernel.fusion.made_from if kernel.fusion else ())
-            ]
-            return [PurePath(path).name for path in (*places, *source_names) if path]
-    return _READ[name](reader, variant) if name in _READ else _RECORDED[name](kernel, variant)
+    if name in _READ_PROPERTIES:
+        return _READ_PROPERTIES[name](reader, variant)
+    if name in _RECORDED_PROPERTIES:
+        return _RECORDED_PROPERTIES[name](kernel, variant)
+    if name in _RESOURCE_FIELDS:
+        resources = reader.resources(variant)
+        figures = [getattr(resources, field) for field in _RESOURCE_FIELDS[name]]
+        known_figures = [figure for figure in figures if figure is not None]
+        return sum(known_figures) if known_figures else None
+    assert name in ("time", "cost")
+    return None if measures is None else measures(name, variant)
 
 
-Found = tuple[Kernel, Variant]
+def _option(variant: Variant, name: str) -> int | None:
+    """An option of Triton's that is a number."""
+    value = variant.config.get(name)
+    return value if isinstance(value, int) else None
+
+
+def _dtypes(variant: Variant) -> list[str]:
+    """Types of arguments, as recorded calls and the signature have them."""
+    arguments = chain.from_iterable(call.arguments for call in variant.calls)
+    types = [argument.dtype or argument.type or "" for argument in arguments]
+    return [*types, *(text.lstrip("*") for text in variant.signature.values())]
+
+
+def _file_names(kernel: Kernel, variant: Variant) -> list[str]:
+    """Names of the files of its stages, and of the lines that it was made from."""
+    paths = [stage_file.origin_path for stage_file in variant.stages.values()]
+    if kernel.fusion is not None:
+        paths += [part.file for part in kernel.fusion.made_from]
+    return [PurePath(path).name for path in paths if path]
+
+
+KernelVariant = tuple[Kernel, Variant]
 HEX = frozenset("0123456789abcdef")
 # Fewer letters of a digest than these are a word that happens to be hex.
 MIN_PREFIX_CHARS = 4
@@ -249,42 +268,54 @@ def names(kernel: Kernel) -> tuple[str, ...]:
     return tuple(dict.fromkeys(all_names))
 
 
-def select(recording: Recording, selector: str | None) -> tuple[Found, ...]:
+def select(recording: Recording, selector: str | None) -> tuple[KernelVariant, ...]:
     """All variants that a selector fits, in the order of the list; None fits every one."""
     everything = recording.variants()
     if selector is None:
         return everything
     name, mark, number = selector.rpartition("#")
     if mark and number.isascii() and number.isdecimal():
-        if not name:  # ``#13``, as titles of Inductor's kernels begin
-            numbered = (f for f in everything if f[0].origin is Origin.INDUCTOR)
-            return tuple(f for f in numbered if f[0].name.endswith(f"_{number}"))
-        of_name = [f for f in everything if name in names(f[0])]
-        position = int(number) if len(number) < 19 else 0
-        return tuple(of_name[position - 1 : position]) if position > 0 else ()
-    exact = tuple(f for f in everything if selector in names(f[0]))
-    low = selector.lower()
-    is_prefix = len(low) >= MIN_PREFIX_CHARS and HEX.issuperset(low)
-    by_id = tuple(f for f in everything if is_prefix and f[1].hash.startswith(low))
-    return (
-        exact
-        or by_id
-        or tuple(
-            f for f in everything if any(fnmatch.fnmatchcase(n, selector) for n in names(f[0]))
+        return _numbered(everything, name, number)
+    exact = tuple(pair for pair in everything if selector in names(pair[0]))
+    if exact:
+        return exact
+    digest = selector.lower()
+    if len(digest) >= MIN_PREFIX_CHARS and HEX.issuperset(digest):
+        by_digest = tuple(pair for pair in everything if pair[1].hash.startswith(digest))
+        if by_digest:
+            return by_digest
+    return tuple(pair for pair in everything if _matches_glob(pair[0], selector))
+
+
+def _numbered(
+    variants: Sequence[KernelVariant], name: str, number: str
+) -> tuple[KernelVariant, ...]:
+    """The variant of ``NAME#2``; all of ``#13``, as titles of Inductor's kernels begin."""
+    if not name:
+        return tuple(
+            (kernel, variant)
+            for kernel, variant in variants
+            if kernel.origin is Origin.INDUCTOR and kernel.name.endswith(f"_{number}")
         )
-    )
+    named_variants = [pair for pair in variants if name in names(pair[0])]
+    position = int(number) if len(number) < 19 else 0
+    return tuple(named_variants[position - 1 : position]) if position > 0 else ()
+
+
+def _matches_glob(kernel: Kernel, glob: str) -> bool:
+    return any(fnmatch.fnmatchcase(name, glob) for name in names(kernel))
 
 
 MAX_LISTED_VARIANTS = 60  # variants that are listed where one must be named
 
 
-def select_one(recording: Recording, selector: str | None) -> Found:
+def select_one(recording: Recording, selector: str | None) -> KernelVariant:
     """The one variant that a selector means. Raises ``UsageError`` with choices or near names."""
     variants = select(recording, selector)
     if len(variants) == 1:
         return variants[0]
     if not variants:
-        raise UsageError(*_nothing(recording, selector))
+        raise UsageError(*_no_match(recording, selector))
     lines = "\n".join(f"  {choice(f, variants)}" for f in variants[:MAX_LISTED_VARIANTS])
     if len(variants) > MAX_LISTED_VARIANTS:
         lines += f"\n  … and {len(variants) - MAX_LISTED_VARIANTS:,} more: ptxview list shows them"
@@ -292,25 +323,30 @@ def select_one(recording: Recording, selector: str | None) -> Found:
     raise UsageError(f"{subject} {len(variants)} variants; name one of them:", lines)
 
 
-def choice(pair: Found, among: tuple[Found, ...] = ()) -> str:
+def choice(pair: KernelVariant, candidates: tuple[KernelVariant, ...] = ()) -> str:
     """How to name one variant, with what tells it from the others."""
     kernel, variant = pair
     config = " ".join(
         f"{k}={v}" for k, v in variant.config.items() if k != "flags" and v is not None
     )
-    same = [f for f in among if f[1].hash == variant.hash]
+    same = [f for f in candidates if f[1].hash == variant.hash]
     handle = variant.id if len(same) < 2 else kernel.called
-    apart, failed = " ".join(_apart(pair, among)), "" if variant.error is None else "(failed)"
+    arguments, failed = (
+        " ".join(_distinguishing_arguments(pair, candidates)),
+        "" if variant.error is None else "(failed)",
+    )
     parts = (f"{handle:<12} {kernel.called}", variant.target or "", config)
-    return shown("  ".join((*parts, *filter(None, (apart, failed)))).rstrip())
+    return shown("  ".join((*parts, *filter(None, (arguments, failed)))).rstrip())
 
 
-def _apart(pair: Found, among: tuple[Found, ...]) -> Iterator[str]:
+def _distinguishing_arguments(
+    pair: KernelVariant, candidates: tuple[KernelVariant, ...]
+) -> Iterator[str]:
     """Types and assumptions of arguments that tell a variant from those with its settings."""
     kernel, variant = pair
     same_settings = [
         other
-        for other_kernel, other in among
+        for other_kernel, other in candidates
         if other_kernel.name == kernel.name
         and (other.config, other.target) == (variant.config, variant.target)
     ]
@@ -362,7 +398,7 @@ def select_calls(recording: Recording, selector: str) -> tuple[Call, ...]:
     return tuple(out)
 
 
-def _nothing(recording: Recording, selector: str | None) -> tuple[str, str]:
+def _no_match(recording: Recording, selector: str | None) -> tuple[str, str]:
     if not recording.kernels:
         return f"{recording.path} holds no kernels", "Did the program compile any?"
     uncompiled = [k for k in recording.kernels if selector in names(k)]

@@ -30,7 +30,7 @@ from inspector.base.text import PtxviewError, Unreadable
 from inspector.listing import parse
 from inspector.listing.line import Listing
 from inspector.reader import tables
-from inspector.reader.facts import MACHINE, Measurements, VariantFacts, at_hand, by_cubin
+from inspector.reader.facts import MACHINE, Measurements, VariantFacts, by_cubin, is_available
 from inspector.reader.line_annotations import AnnotationReader
 from inspector.reader.listings import decode
 from inspector.recording.layout import DerivedCache, content_digest
@@ -78,37 +78,37 @@ class Summaries:
 
     def __init__(self, reader: VariantFacts) -> None:
         self._reader = reader
-        self._known: dict[Key, VariantSummary] = {}
+        self._summaries: dict[Key, VariantSummary] = {}
 
     def summary_of(self, variant: Variant) -> VariantSummary | None:
-        return self._known.get((variant.hash, variant.symbol))
+        return self._summaries.get((variant.hash, variant.symbol))
 
-    def know(self, variant: Variant, summary: VariantSummary) -> None:
+    def adopt(self, variant: Variant, summary: VariantSummary) -> None:
         """Take over a summary that was read while the recording held less."""
-        self._known.setdefault((variant.hash, variant.symbol), summary)
+        self._summaries.setdefault((variant.hash, variant.symbol), summary)
 
     def forget(self, variant: Variant) -> None:
-        self._known.pop((variant.hash, variant.symbol), None)
+        self._summaries.pop((variant.hash, variant.symbol), None)
 
     def read_now(self, variant: Variant) -> VariantSummary:
         """Return the summary of one variant, read where it is not known."""
         key = (variant.hash, variant.symbol)
         if not self._cached(key, variant):
-            self._of_cubin([variant])
-        return self._known[key]
+            self._read_cubin([variant])
+        return self._summaries[key]
 
     def read(
-        self, variants: Sequence[Variant], go_on: Callable[[], bool] = lambda: True
+        self, variants: Sequence[Variant], should_continue: Callable[[], bool] = lambda: True
     ) -> Iterator[tuple[int, int]]:
-        """Read summaries; yields how many are known, of how many. Stops once ``go_on`` says no."""
+        """Read summaries until ``should_continue`` says no; yields (known, all)."""
         variants_by_key = {(v.hash, v.symbol): v for v in variants}
         missing = [
             variant for key, variant in variants_by_key.items() if not self._cached(key, variant)
         ]
         yield len(variants_by_key) - len(missing), len(variants_by_key)
-        for _ in side_by_side(self._of_cubin, by_cubin(missing)):
-            yield sum(key in self._known for key in variants_by_key), len(variants_by_key)
-            if not go_on():
+        for _ in side_by_side(self._read_cubin, by_cubin(missing)):
+            yield sum(key in self._summaries for key in variants_by_key), len(variants_by_key)
+            if not should_continue():
                 return
 
     def count_hints(self, variants: Sequence[Variant], seconds: float = COUNTING_SECONDS) -> int:
@@ -122,7 +122,7 @@ class Summaries:
 
         def count(cubin: list[Variant]) -> None:
             if time.monotonic() < until:
-                self._of_cubin(cubin, until)
+                self._read_cubin(cubin, until)
 
         list(side_by_side(count, small))
         summaries = (self.summary_of(variant) for variant in chain.from_iterable(small))
@@ -130,13 +130,13 @@ class Summaries:
 
     def _cached(self, key: Key, variant: Variant) -> bool:
         """Whether a summary is known, by now or from the cache."""
-        if key not in self._known:
+        if key not in self._summaries:
             with suppress(msgspec.DecodeError, ValueError):
                 data = self._reader.cache.get(self._key(variant)) or b""
-                self._known[key] = msgspec.json.decode(data, type=VariantSummary)
-        return key in self._known
+                self._summaries[key] = msgspec.json.decode(data, type=VariantSummary)
+        return key in self._summaries
 
-    def _of_cubin(self, variants: Sequence[Variant], until: float = math.inf) -> None:
+    def _read_cubin(self, variants: Sequence[Variant], until: float = math.inf) -> None:
         """Read the kernels of one cubin, the first of them whatever the time; nothing else is kept
         of them, there may be thousands."""
         for index, variant in enumerate(variants):
@@ -147,7 +147,7 @@ class Summaries:
             except Exception as error:  # a fault in one variant is no reason to read no other
                 why = f"This could not be read: {type(error).__name__}: {error}"
                 summary = VariantSummary(variant.recorded_resources, lacking=why)
-            self._known[variant.hash, variant.symbol] = summary
+            self._summaries[variant.hash, variant.symbol] = summary
             if summary.lacking is None:
                 self._reader.cache.store(self._key(variant), msgspec.json.encode(summary))
         self._reader.forget(variants)
@@ -156,7 +156,9 @@ class Summaries:
         reader = self._reader
         resources = reader.resources(variant)
         try:
-            sass, ptx = (reader.code(variant, stage) for stage in (Stage.SASS, Stage.PTX))
+            sass, ptx = (
+                reader.available_analysis(variant, stage) for stage in (Stage.SASS, Stage.PTX)
+            )
             rules = tuple(hint.rule for hint in reader.hints(variant))
             lacking = " ".join(reader.lacking(variant)) or None
             instructions, ptx_instructions = (
@@ -202,16 +204,16 @@ class Summaries:
 
         def read() -> str:
             with suppress(PtxviewError):
-                return content_digest(content) if at_hand(variant, stage) else ""
+                return content_digest(content) if is_available(variant, stage) else ""
             return ""
 
-        return self._reader.memo.once(("digest", variant.hash, id(content)), read)
+        return self._reader.memo.memoize(("digest", variant.hash, id(content)), read)
 
 
 def _text(variant: Variant, stage: Stage) -> bytes:
     """The content of a stage; empty without one that can be read."""
     with suppress(PtxviewError):
-        return variant.stages[stage].content.read() if at_hand(variant, stage) else b""
+        return variant.stages[stage].content.read() if is_available(variant, stage) else b""
     return b""
 
 
@@ -243,14 +245,14 @@ class GraphReader(AnnotationReader):
         """The lines of a stage. Raises ``PtxviewError`` where it cannot be had."""
         file = graph.stages.get(stage)
         path = None if file is None else file.origin_path
-        return self.memo.once(
+        return self.memo.memoize(
             ("graph listing", id(graph), stage),
             lambda: parse(stage, self.graph_text(graph, stage), path=path),
         )
 
     def graph_view(self, graph: Graph) -> GraphView:
         """The graph's calls with what each computes. Raises ``PtxviewError``."""
-        return self.memo.once(("graph view", id(graph)), lambda: self._view(graph))
+        return self.memo.memoize(("graph view", id(graph)), lambda: self._view(graph))
 
     def _rows(self, graph: Graph) -> list[GraphRow]:
         from inspector.analyse.graph_text import graph_rows
@@ -269,7 +271,7 @@ class GraphReader(AnnotationReader):
             _json(graph.nodes),
             _json(graph.dynamo),
             {n: name for name, lines in graph.calls.items() for n in lines},
-            self._launched_with(graph),
+            self._tensor_bytes(graph),
             {name for line in lines for name in line.defs},
         )
         choices = (
@@ -285,7 +287,7 @@ class GraphReader(AnnotationReader):
         )
         return views.with_choices(view, choices, graph.tried)
 
-    def _launched_with(self, graph: Graph) -> dict[str, int]:
+    def _tensor_bytes(self, graph: Graph) -> dict[str, int]:
         """Bytes of the tensors of each kernel that was always launched with the same."""
         from inspector.analyse.card import tensor_bytes
 
@@ -306,12 +308,12 @@ class GraphReader(AnnotationReader):
 
         from inspector.analyse.graph_text import linked
 
-        return self.memo.once(
+        return self.memo.memoize(
             ("graph links", id(graph), a, b),
-            lambda: linked(self._lines_told(graph, a), self._lines_told(graph, b)),
+            lambda: linked(self._line_map(graph, a), self._line_map(graph, b)),
         )
 
-    def _lines_told(self, graph: Graph, stage: Stage) -> Known:
+    def _line_map(self, graph: Graph, stage: Stage) -> Known:
         """What each line of a stage is of."""
         from inspector.analyse import graph_text as texts
         from inspector.listing.output_code import parse_code
@@ -413,7 +415,7 @@ class Reader(GraphReader):
                 out.setdefault(path, file_variant)
             return out
 
-        return self.memo.once(("sources", variant.hash, variant.symbol, id(variant)), make)
+        return self.memo.memoize(("sources", variant.hash, variant.symbol, id(variant)), make)
 
     def lines_at(
         self, variant: Variant | None, graph: Graph | None, a: Stage, n: int, b: Stage
@@ -425,14 +427,15 @@ class Reader(GraphReader):
             {} if variant is None or Stage.SOURCE not in (a, b) else self.sources(variant)
         )
         if a is Stage.SOURCE:
-            back = [
+            reverse_links = [
                 self.links_of(file_variant, graph, b, a)
                 for file_variant in variants_by_path.values()
             ]
             lines = self.links_of(variant, graph, a, b).get(n, ())
             return "", tuple(
                 sorted(
-                    lines, key=lambda line_number: sum(len(k.get(line_number, ())) for k in back)
+                    lines,
+                    key=lambda line_number: sum(len(k.get(line_number, ())) for k in reverse_links),
                 )
             )
         for path, file_variant in variants_by_path.items() or [("", variant)]:
@@ -455,7 +458,7 @@ class Reader(GraphReader):
 
     def opcodes(self, variant: Variant) -> tuple[str, ...] | None:
         """Return the opcodes of PTX and SASS at hand, from the cache; None if one is unreadable."""
-        stages = [stage for stage in MACHINE if at_hand(variant, stage)]
+        stages = [stage for stage in MACHINE if is_available(variant, stage)]
         texts = [_text(variant, stage) for stage in stages]
         key = self.cache.key("opcodes", __version__, ascii(variant.symbol), *texts)
         with suppress(msgspec.DecodeError):

@@ -66,7 +66,7 @@ def test_summaries_equal_list_and_cuobjdump(recorded: Path, cache: DerivedCache)
         assert summary.hints == len(reader.findings(variant))
         own = reader.function(variant, Stage.SASS)
         assert own is not None
-        facts = reader.facts(variant, Stage.SASS, own.first)
+        facts = reader.function_facts(variant, Stage.SASS, own.first)
         assert facts is not None and summary.live == facts.live.peak["gpr"][0]
 
 

@@ -130,8 +130,7 @@ def read_ptx(listing: Listing, function: Function) -> Steps:
                 if register.number not in kills:
                     uses[register.number] = None
             if base == "ret":
-                results = [v.name for v in code.results if v.space == "reg"]
-                uses.update((code.names.index(name), None) for name in results)
+                uses.update(dict.fromkeys(_result_registers(code)))
             certain = row.guard is None and line not in leaving
             for register in written:
                 number = register.number
@@ -142,29 +141,49 @@ def read_ptx(listing: Listing, function: Function) -> Steps:
             if base in _WAYS or line in leaving:
                 leaving.setdefault(line, []).append((len(lines), row))
             lines.append(line)
-        for r in (*defs, *uses):
-            kinds[code.registers[r]] = None
-        last, end = line, min(function.last, len(listing.lines))
-        while last < end and listing.lines[last].kind is Kind.INSTRUCTION:
-            if listing.lines[last].opcode is not None:
-                break
-            last += 1
+        for register_number in (*defs, *uses):
+            kinds[code.registers[register_number]] = None
+        last = _last_line(listing, function, line)
         steps.append(Step(line, last, tuple(defs), tuple(kills), tuple(uses)))
-    jumps: dict[int, Jump] = {}
-    for line, ways in leaving.items():
-        for index, row in ways:
-            if row.base not in _WAYS:
-                jumps[line] = jumps[line]._replace(falls=True)
-                continue
-            if index in reading.branches:
-                row = reading.with_unique_labels(row, reading.branches[index])
-            jump = _jump(code, lines, row)
-            if line in jumps:  # of two jumps of one line, the last says whether it goes on
-                first = jumps[line]
-                way = Way.BRANCH if first.way is Way.BRANCH else jump.way
-                jump = Jump(way, first.targets + jump.targets, jump.falls)
-            jumps[line] = jump
+    jumps = {line: _jump_of_line(reading, lines, ways) for line, ways in leaving.items()}
     return Steps(steps, jumps, code.names, code.registers, tuple(kinds))
+
+
+def _result_registers(code: PtxFunction) -> list[int]:
+    names = [variable.name for variable in code.results if variable.space == "reg"]
+    return [code.names.index(name) for name in names]
+
+
+def _last_line(listing: Listing, function: Function, line: int) -> int:
+    """The last line of an instruction that begins on a line."""
+    end = min(function.last, len(listing.lines))
+    while line < end:
+        following = listing.lines[line]
+        if following.kind is not Kind.INSTRUCTION or following.opcode is not None:
+            break
+        line += 1
+    return line
+
+
+def _jump_of_line(
+    reading: FunctionReading, lines: Sequence[int], rows: Sequence[tuple[int, PtxInstruction]]
+) -> Jump:
+    """Where control goes from a line; of its two jumps, the last says whether it goes on."""
+    jump: Jump | None = None
+    for index, row in rows:
+        if row.base not in _WAYS:
+            assert jump is not None
+            jump = jump._replace(falls=True)
+            continue
+        if index in reading.branches:
+            row = reading.with_unique_labels(row, reading.branches[index])
+        following = _jump(reading.code, lines, row)
+        if jump is not None:
+            way = Way.BRANCH if jump.way is Way.BRANCH else following.way
+            following = Jump(way, jump.targets + following.targets, following.falls)
+        jump = following
+    assert jump is not None
+    return jump
 
 
 def _jump(code: PtxFunction, lines: Sequence[int], row: PtxInstruction) -> Jump:
@@ -203,31 +222,24 @@ def read_sass(listing: Listing, function: Function) -> Steps:
     for line in lines:
         if line.opcode is None or line.kind is not Kind.INSTRUCTION:
             continue
-        n, text, base = line.n, line.text, line.base or ""
-        guard = _GUARD.match(text) if "@" in text else None
+        n = line.n
+        guard = _GUARD.match(line.text) if "@" in line.text else None
         defs = _numbers(line.defs, numbers, classes)
         kills = () if guard and guard[2] not in ("PT", "UPT") else defs
         steps.append(Step(n, n, defs, kills, _numbers(line.uses, numbers, classes)))
-        if base not in _JUMPS:
+        if line.base not in _JUMPS:
             continue
         targets = _targets(line, labels, addresses)
-        always = guard is None or (guard[2] in ("PT", "UPT") and not guard[1])
-        if base in ("BSSY", "SSY"):
-            register = _BARRIER.search(text)
+        if line.base in ("BSSY", "SSY"):
             if targets:
-                barriers[n] = (register[0] if register else "", targets[0])
-        elif base in CALLS:
-            jumps[n] = Jump(Way.CALL, targets, True)
-            entries.update((t, None) for t in targets)
-        elif base in _RETURNS:
-            jumps[n] = Jump(Way.RETURN, (), not always)
-        elif base in _EXITS:
-            jumps[n] = Jump(Way.EXIT, (), not always)
-        elif base in BRANCHES:
-            jumps[n] = Jump(Way.BRANCH, targets, not always or _conditional(line))
-        elif base in ("BSYNC", "SYNC"):
-            register = _BARRIER.search(text)
-            jumps[n] = Jump(Way.SYNC, (), not always, register[0] if register else "")
+                barriers[n] = (_barrier(line), targets[0])
+            continue
+        if line.base in CALLS:
+            entries.update(dict.fromkeys(targets))
+        always = guard is None or (guard[2] in ("PT", "UPT") and not guard[1])
+        jump = _sass_jump(line, targets, always)
+        if jump is not None:
+            jumps[n] = jump
     entries.update((n, None) for label, n in labels.items() if not _LOCAL.match(label))
     return Steps(
         steps,
@@ -239,6 +251,28 @@ def read_sass(listing: Listing, function: Function) -> Steps:
         barriers,
         tuple(dict.fromkeys(labels.values())),
     )
+
+
+def _sass_jump(line: Line, targets: tuple[int, ...], always: bool) -> Jump | None:
+    """Where control goes from an instruction; ``always``: its guard holds in any case."""
+    base = line.base
+    if base in CALLS:
+        return Jump(Way.CALL, targets, True)
+    if base in _RETURNS:
+        return Jump(Way.RETURN, (), not always)
+    if base in _EXITS:
+        return Jump(Way.EXIT, (), not always)
+    if base in BRANCHES:
+        return Jump(Way.BRANCH, targets, not always or _conditional(line))
+    if base in ("BSYNC", "SYNC"):
+        return Jump(Way.SYNC, (), not always, _barrier(line))
+    return None
+
+
+def _barrier(line: Line) -> str:
+    """The barrier's register that an instruction names, "" if it names none."""
+    register = _BARRIER.search(line.text)
+    return register[0] if register else ""
 
 
 def _numbers(
@@ -348,6 +382,31 @@ def _components(
 ) -> list[list[int]]:
     """Strongly connected parts of the graph of ``nodes`` without edges into ``cut``. Kosaraju's
     algorithm without recursion. A single node is one where it goes on with itself."""
+    unassigned = set(nodes)
+    components: list[list[int]] = []
+    for root in reversed(_by_end(nodes, successors, cut)):
+        if root not in unassigned:
+            continue
+        unassigned.discard(root)
+        component: list[int] = []
+        work = [root]
+        while work:
+            node = work.pop()
+            component.append(node)
+            if node not in cut:
+                sources = [source for source in predecessors[node] if source in unassigned]
+                unassigned.difference_update(sources)
+                work += sources
+        loops_alone = root in successors[root] and root not in cut
+        if len(component) > 1 or loops_alone:
+            components.append(component)
+    return components
+
+
+def _by_end(
+    nodes: Sequence[int], successors: Sequence[Sequence[int]], cut: set[int]
+) -> Sequence[int]:
+    """Nodes in the order in which a depth-first search is through with them."""
     unseen = set(nodes)
     finished: dict[int, None] = {}
     work = list(nodes)
@@ -358,21 +417,7 @@ def _components(
             work += [other for other in successors[node] if other in unseen and other not in cut]
         else:
             finished.setdefault(work.pop())
-    unassigned = set(nodes)
-    out: list[list[int]] = []
-    for root in reversed(finished):
-        part: list[int] = []
-        work = [root] if root in unassigned else []
-        unassigned.discard(root)
-        while work:
-            node = work.pop()
-            part.append(node)
-            sources = [] if node in cut else [p for p in predecessors[node] if p in unassigned]
-            unassigned.difference_update(sources)
-            work += sources
-        if len(part) > 1 or (part and root in successors[root] and root not in cut):
-            out.append(part)
-    return out
+    return [*finished]
 
 
 @dataclass(frozen=True, slots=True)
@@ -476,29 +521,22 @@ def make_graph(steps: Steps) -> FlowGraph:
     if not rows:
         return FlowGraph((0,), (), ())
     row_of = {step.line: row for row, step in enumerate(rows)}
-    leaders = {0}
-    for line, leaving in steps.jumps.items():
-        leaders.update(row_of[target] for target in leaving.targets)
-        if leaving.way is not Way.CALL:
-            leaders.add(row_of[line] + 1)
-    leaders.update(row_of[target] for _, target in steps.barriers.values())
-    leaders.update(row_of[line] for line in steps.entries)
-    starts = (*sorted(leaders - {len(rows)}), len(rows))
+    starts = (*sorted(_leaders(steps, row_of) - {len(rows)}), len(rows))
     block_of = {rows[start].line: i for i, start in enumerate(starts[:-1])}
     entries = sorted({0, *(block_of[line] for line in steps.entries)})
     edges: list[tuple[int, ...]] = []
     syncs: dict[int, Jump] = {}
     for i, end in enumerate(starts[1:]):
         jump = steps.jumps.get(rows[end - 1].line)
-        out: set[int] = set()
+        following: set[int] = set()
         if jump is None or jump.way is Way.CALL or jump.falls:
-            out.add(i + 1)
+            following.add(i + 1)
         if jump is not None and jump.way is Way.BRANCH:
-            out.update(block_of[t] for t in jump.targets)
+            following.update(block_of[target] for target in jump.targets)
         if jump is not None and jump.way is Way.SYNC:
             syncs[i] = jump
-        out.discard(len(starts) - 1)
-        edges.append(tuple(sorted(out)))
+        following.discard(len(starts) - 1)
+        edges.append(tuple(sorted(following)))
     if syncs:
         sets: list[list[tuple[str, int]]] = [[] for _ in edges]
         for line, (barrier, target) in sorted(steps.barriers.items()):
@@ -506,6 +544,18 @@ def make_graph(steps: Steps) -> FlowGraph:
             sets[block].append((barrier, block_of[target]))
         edges = _meet(sets, edges, entries, syncs)
     return FlowGraph(starts, tuple(edges), tuple(entries))
+
+
+def _leaders(steps: Steps, row_of: Mapping[int, int]) -> set[int]:
+    """The rows at which blocks begin: targets, entries, and what is behind a jump."""
+    leaders = {0}
+    for line, jump in steps.jumps.items():
+        leaders.update(row_of[target] for target in jump.targets)
+        if jump.way is not Way.CALL:
+            leaders.add(row_of[line] + 1)
+    leaders.update(row_of[target] for _, target in steps.barriers.values())
+    leaders.update(row_of[line] for line in steps.entries)
+    return leaders
 
 
 def _meet(

@@ -129,36 +129,34 @@ class _Rewriting:
     def _with_hidden_accesses(self, step: Step, line: Line) -> Step:
         if line.base == "P2R":
             guard = _GUARD.search(line.text)
-            uses = tuple(
-                r
-                for r in step.uses
-                if self.classes[r] != "pred" or (guard and self.names.get(guard[1]) == r)
-            )
-            step = step._replace(uses=uses)
+            guard_register = self.names.get(guard[1]) if guard else None
+            uses = [r for r in step.uses if self.classes[r] != "pred" or r == guard_register]
+            step = step._replace(uses=tuple(uses))
         elif line.base == "R2P":
             step = step._replace(defs=(), kills=())
         if "@" in line.text and _UNIFORM_GUARD.search(line.text):
             step = step._replace(kills=step.defs)
         jump = self.old.jumps.get(step.line)
-        if jump is None:
-            return step
-        if jump.way is Way.CALL:
-            usage = extent(self.listing)
-            highest = usage.highest | {
-                "R": min(usage.by_function.get(self.function.name, -1), usage.highest["R"])
-            }
-            names = (f"{file}{i}" for file, top in highest.items() for i in range(top + 1))
-            clobbered = tuple(self.number(name) for name in names if scratch(name))
-            kills = clobbered if step.kills or "@" not in line.text else ()
-            used = (self.number("R0"), self.number("R1"))
-            return step._replace(
-                defs=(*step.defs, *clobbered), kills=(*step.kills, *kills), uses=(*step.uses, *used)
-            )
-        if jump.way is Way.RETURN:
+        if jump is not None and jump.way is Way.CALL:
+            return self._with_call(step, line)
+        if jump is not None and jump.way is Way.RETURN:
             top = extent(self.listing).by_function.get(self.function.name, -1)
-            uses = tuple(self.number(f"R{i}") for i in _preserved(top))
-            return step._replace(uses=(*step.uses, *uses))
+            preserved = tuple(self.number(f"R{i}") for i in _preserved(top))
+            return step._replace(uses=(*step.uses, *preserved))
         return step
+
+    def _with_call(self, step: Step, line: Line) -> Step:
+        """What the callee may overwrite, and the registers that every call uses."""
+        usage = extent(self.listing)
+        of_function = usage.by_function.get(self.function.name, -1)
+        highest = usage.highest | {"R": min(of_function, usage.highest["R"])}
+        names = [f"{file}{i}" for file, top in highest.items() for i in range(top + 1)]
+        clobbered = tuple(self.number(name) for name in names if scratch(name))
+        kills = clobbered if step.kills or "@" not in line.text else ()
+        used = (self.number("R0"), self.number("R1"))
+        return step._replace(
+            defs=(*step.defs, *clobbered), kills=(*step.kills, *kills), uses=(*step.uses, *used)
+        )
 
     def _descriptors(self, graph: FlowGraph) -> dict[int, int]:
         """The pair of uniform registers that each global access reads, by row."""
@@ -330,32 +328,14 @@ class Ranges:
                 counts[classes[register]] += 1
 
     def _solve(self) -> list[set[int]]:
-        live_at_start: list[set[int]] = []
-        for number, exits in enumerate(self.exits):
-            leaving = {region_exit.row for region_exit in exits if not region_exit.falls}
-            read: set[int] = set()
-            for row in range(self.starts[number + 1] - 1, self.starts[number] - 1, -1):
-                if row in leaving:
-                    read.clear()
-                step = self.rows[row]
-                read.difference_update(step.kills)
-                read.update(step.uses)
-            live_at_start.append(read)
+        """The registers that are live at the beginning of each region."""
+        live_at_start = [self._read_first(number) for number in range(len(self.exits))]
         carried = set[int]().union(*live_at_start)
-        passing: list[list[tuple[int, set[int]]]] = []
+        passing = [self._passing(number, carried) for number in range(len(self.exits))]
         sources: list[list[int]] = [[] for _ in live_at_start]
-        for number, exits in enumerate(self.exits):
-            written: set[int] = set()
-            row = self.starts[number]
-            ways: list[tuple[int, set[int]]] = []
-            for region_exit in exits:
-                for step in self.rows[row : region_exit.row + 1]:
-                    written.update(step.defs if self._all_writes else step.kills)
-                row = region_exit.row + 1
-                ways += [(target, written & carried) for target in region_exit.targets]
-                for target in region_exit.targets:
-                    sources[target].append(number)
-            passing.append(ways)
+        for number, ways in enumerate(passing):
+            for target, _ in ways:
+                sources[target].append(number)
         work = list(range(len(live_at_start)))
         waiting = set(work)
         while work:
@@ -369,6 +349,31 @@ class Ranges:
                 work += [source for source in sources[number] if source not in waiting]
                 waiting.update(sources[number])
         return live_at_start
+
+    def _read_first(self, number: int) -> set[int]:
+        """The registers that a region reads before it writes them."""
+        leaving = {region_exit.row for region_exit in self.exits[number] if not region_exit.falls}
+        read: set[int] = set()
+        for row in range(self.starts[number + 1] - 1, self.starts[number] - 1, -1):
+            if row in leaving:
+                read.clear()
+            step = self.rows[row]
+            read.difference_update(step.kills)
+            read.update(step.uses)
+        return read
+
+    def _passing(self, number: int, carried: set[int]) -> list[tuple[int, set[int]]]:
+        """The regions that one goes on with, and the registers that are written on the way."""
+        ways: list[tuple[int, set[int]]] = []
+        written: set[int] = set()
+        row = self.starts[number]
+        for region_exit in self.exits[number]:
+            for step in self.rows[row : region_exit.row + 1]:
+                written.update(step.defs if self._all_writes else step.kills)
+            row = region_exit.row + 1
+            hidden = written & carried
+            ways += [(target, hidden) for target in region_exit.targets]
+        return ways
 
 
 @dataclass(frozen=True, slots=True)

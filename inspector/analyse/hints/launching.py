@@ -4,7 +4,7 @@ A wave is as many blocks as the device holds at once.
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 from math import prod
 
@@ -63,26 +63,11 @@ def local_memory(subject: HintSubject, thresholds: Thresholds) -> Iterator[Findi
     machine = [
         m for m in subject.instructions(Stage.SASS, *_LOCAL_SASS) if not _SPILLED.search(m.text)
     ]
-    if subject.sass and not any(line.base == "LDL" for line in machine):
-        return
     code = subject.code(Stage.PTX)
     accesses = () if code is None else code.lines(_LOCAL_PTX.match)
-    if subject.ptx:
-        if not any(line.base == "ld" for line in accesses):
-            return
-    elif not machine or subject.resources.spill_store_bytes != 0:
-        # Without PTX only "no spills" shows that it is an array.
+    if not _reads_array(subject, machine, accesses):
         return
-    # The uses of constant tables are addresses taken by ``mov``.
-    if any(_REDUCTION_TABLE in line.text for line in subject.instructions(Stage.PTX, "mov", "ld")):
-        return
-    declared = [
-        variable_declaration(line.text[line.text.find(".local") :])
-        for line in subject.lines(Stage.PTX)
-        if line.opcode is None and ".local" in line.text
-    ]
-    depot = sum(variable.size or 0 for variable in declared if variable is not None)
-    size = depot or subject.resources.stack_bytes
+    size = _array_bytes(subject)
     array_text = f"{counted(size, 'byte')} a thread" if size else "an array"
     count = len(machine) or len(accesses)
     yield Finding(
@@ -95,6 +80,32 @@ def local_memory(subject: HintSubject, thresholds: Thresholds) -> Iterator[Findi
         "index it until every index is a constant, or keep it in shared memory.",
         {Stage.PTX: numbers(accesses), Stage.SASS: numbers(machine)},
     )
+
+
+def _reads_array(subject: HintSubject, machine: Sequence[Line], accesses: Sequence[Line]) -> bool:
+    """Whether accesses of local memory in SASS and PTX are of an array, and it is read."""
+    if subject.sass and not any(line.base == "LDL" for line in machine):
+        return False
+    if subject.ptx:
+        if not any(line.base == "ld" for line in accesses):
+            return False
+    elif not machine or subject.resources.spill_store_bytes != 0:
+        # Without PTX only "no spills" shows that it is an array.
+        return False
+    # The uses of constant tables are addresses taken by ``mov``.
+    taken = subject.instructions(Stage.PTX, "mov", "ld")
+    return not any(_REDUCTION_TABLE in line.text for line in taken)
+
+
+def _array_bytes(subject: HintSubject) -> int | None:
+    """Bytes that PTX declares in local memory, else those of the stack."""
+    size = 0
+    for line in subject.lines(Stage.PTX):
+        if line.opcode is None and ".local" in line.text:
+            variable = variable_declaration(line.text[line.text.find(".local") :])
+            if variable is not None:
+                size += variable.size or 0
+    return size or subject.resources.stack_bytes
 
 
 GRID = "small-grid"

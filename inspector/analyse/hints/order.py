@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 
 from inspector.analyse.accesses import OpcodeLines, base_of
 from inspector.analyse.flow.graph import Flow
@@ -26,11 +26,15 @@ CALL = "uninlined-call"
 
 
 def _bodies(flow: Flow, code: OpcodeLines) -> list[list[Line]]:
-    inside = by_key(
-        (loop.header, line) for line in code.lines() if (loop := flow.loop_at(line.n)) is not None
-    )
+    """The instructions of each innermost loop."""
+    inside: dict[int, list[Line]] = defaultdict(list)
+    for line in code.lines():
+        loop = flow.loop_at(line.n)
+        if loop is not None:
+            inside[loop.header].append(line)
     outer = {a.header for a in flow.loops for b in flow.loops if set(b.blocks) < set(a.blocks)}
-    return [inside[loop.header] for loop in flow.loops if loop.header in inside.keys() - outer]
+    innermost = inside.keys() - outer
+    return [inside[loop.header] for loop in flow.loops if loop.header in innermost]
 
 
 def early_wait(subject: HintSubject, thresholds: Thresholds) -> Iterator[Finding]:
@@ -39,20 +43,7 @@ def early_wait(subject: HintSubject, thresholds: Thresholds) -> Iterator[Finding
     Read off the wait masks. A kernel with one loop that keeps more in flight is left alone (the
     others are what is left over by unrolling), and so are loads whose address was itself loaded.
     """
-    flow, code = subject.flow(Stage.SASS), subject.code(Stage.SASS)
-    if flow is None or code is None or not any(line.control for line in subject.sass):
-        return
-    enough = number(thresholds, WAIT, "bytes")
-    near = number(thresholds, WAIT, "instructions")
-    early_waits: list[tuple[Line, Line, int]] = []
-    for lines in _bodies(flow, code):
-        loads = sum(1 for line in lines if line.base == "LDG")
-        if not loads:
-            continue
-        bytes_in_flight, waits = _in_flight(lines)
-        if bytes_in_flight >= enough or loads > number(thresholds, WAIT, "loads") or _chased(lines):
-            return
-        early_waits += [wait for wait in waits if wait[2] <= near]
+    early_waits = _early_waits(subject, thresholds)
     if not early_waits:
         return
     early, waiting, distances = zip(*early_waits, strict=True)
@@ -66,6 +57,27 @@ def early_wait(subject: HintSubject, thresholds: Thresholds) -> Iterator[Finding
         f"only other warps can hide. {advice(subject, thresholds, WAIT)}",
         {Stage.SASS: numbers((*early, *waiting))},
     )
+
+
+def _early_waits(subject: HintSubject, thresholds: Thresholds) -> list[tuple[Line, Line, int]]:
+    """Loads in loops, who waits for them soon, and how far on; none where a loop is left alone."""
+    flow = subject.flow(Stage.SASS)
+    code = subject.code(Stage.SASS)
+    if flow is None or code is None or not any(line.control for line in subject.sass):
+        return []
+    enough = number(thresholds, WAIT, "bytes")
+    near = number(thresholds, WAIT, "instructions")
+    most_loads = number(thresholds, WAIT, "loads")
+    early_waits: list[tuple[Line, Line, int]] = []
+    for lines in _bodies(flow, code):
+        loads = sum(1 for line in lines if line.base == "LDG")
+        if not loads:
+            continue
+        bytes_in_flight, waits = _in_flight(lines)
+        if bytes_in_flight >= enough or loads > most_loads or _chased(lines):
+            return []
+        early_waits += [wait for wait in waits if wait[2] <= near]
+    return early_waits
 
 
 def _in_flight(lines: Sequence[Line]) -> tuple[int, list[tuple[Line, Line, int]]]:
@@ -120,31 +132,26 @@ def barrier_in_loop(subject: HintSubject, thresholds: Thresholds) -> Iterator[Fi
     Loops that feed the tensor cores or copy asynchronously need their barriers, and so do tiles in
     shared memory: those have more work than that between them.
     """
-    flow, code = subject.flow(Stage.PTX), subject.code(Stage.PTX)
+    flow = subject.flow(Stage.PTX)
+    code = subject.code(Stage.PTX)
     if flow is None or code is None or not code.count(_BARRIERS.match):
         return
     bars: list[Line] = []
     crowded: list[Line] = []
     work = 0
+    least_work = number(thresholds, BARRIER, "instructions")
     for lines in _bodies(flow, code):
         barriers = [line for line in lines if _BARRIERS.match(line.opcode or "")]
         if not barriers or any(_PIPELINED.match(line.opcode or "") for line in lines):
             continue
         bars += barriers
-        if len(lines) / len(barriers) <= number(thresholds, BARRIER, "instructions"):
+        instructions_each = len(lines) / len(barriers)
+        if instructions_each <= least_work:
             crowded += barriers
-            work = max(work, round(len(lines) / len(barriers)))
+            work = max(work, round(instructions_each))
     sums = _accumulated(subject.ttgir) if bars else []
     if sums:
-        yield Finding(
-            BARRIER,
-            "hint",
-            f"{counted(len(sums), 'reduction')} over all warps in every turn of a loop, with "
-            f"{counted(len(bars), 'barrier')}, only to be added up: all warps wait for the "
-            "slowest, turn after turn. Keep a block of partial results, add to it elementwise, and "
-            "reduce it once after the loop.",
-            {Stage.TTGIR: numbers(sums), Stage.PTX: numbers(bars)},
-        )
+        yield _deferrable(sums, bars)
     elif crowded and not subject.by_triton:
         yield Finding(
             BARRIER,
@@ -155,6 +162,19 @@ def barrier_in_loop(subject: HintSubject, thresholds: Thresholds) -> Iterator[Fi
             "__reduce_add_sync), which need no barrier, or let each thread do more before it.",
             {Stage.PTX: numbers(crowded)},
         )
+
+
+def _deferrable(sums: Sequence[Line], bars: Sequence[Line]) -> Finding:
+    """Reductions whose results a loop only adds up."""
+    return Finding(
+        BARRIER,
+        "hint",
+        f"{counted(len(sums), 'reduction')} over all warps in every turn of a loop, with "
+        f"{counted(len(bars), 'barrier')}, only to be added up: all warps wait for the "
+        "slowest, turn after turn. Keep a block of partial results, add to it elementwise, and "
+        "reduce it once after the loop.",
+        {Stage.TTGIR: numbers(sums), Stage.PTX: numbers(bars)},
+    )
 
 
 _COMBINE = words(
@@ -204,30 +224,34 @@ def uninlined_call(subject: HintSubject, thresholds: Thresholds) -> Iterator[Fin
     ]
     if subject.sass and not sass_calls:
         return
-    calls = subject.instructions(Stage.PTX, "call")
+    ptx_calls = subject.instructions(Stage.PTX, "call")
     if subject.ptx:
-        names = [line.targets[0] if line.targets else "" for line in calls]
+        names = [line.targets[0] if line.targets else "" for line in ptx_calls]
     else:
-        names = [(m[1] if (m := _CALLEE.search(line.text)) else "") for line in sass_calls]
-    named = [name for name in names if _inlinable(name)]
-    if not named:
+        names = [_callee(line) for line in sass_calls]
+    names = [name for name in names if _inlinable(name)]
+    if not names:
         return
-    heavy = all(name in _HEAVY for name in named)
-    called = [base_name(name) if name else "a function chosen at run time" for name in named]
+    heavy = all(name in _HEAVY for name in names)
+    cure = "Leave it out of kernels that are measured."
+    if not heavy:
+        cure = advice(subject, thresholds, CALL)
+    called = [base_name(name) if name else "a function chosen at run time" for name in names]
     shown = some(list(dict.fromkeys(called)))
-    listed_calls = [line for line in calls if not line.targets or _inlinable(line.targets[0])]
+    shown_calls = [line for line in ptx_calls if not line.targets or _inlinable(line.targets[0])]
     yield Finding(
         CALL,
         "info" if heavy else "hint",
-        f"{counted(len(named), 'call')} of {shown}, not inlined: registers are saved around it and "
-        "arguments handed over by convention, and nothing is optimised across it. "
-        + (
-            "Leave it out of kernels that are measured."
-            if heavy
-            else advice(subject, thresholds, CALL)
-        ),
-        {Stage.PTX: numbers(listed_calls), Stage.SASS: numbers(sass_calls)},
+        f"{counted(len(names), 'call')} of {shown}, not inlined: registers are saved around it and "
+        f"arguments handed over by convention, and nothing is optimised across it. {cure}",
+        {Stage.PTX: numbers(shown_calls), Stage.SASS: numbers(sass_calls)},
     )
+
+
+def _callee(line: Line) -> str:
+    """The function that a call in SASS names, "" if it names none."""
+    match = _CALLEE.search(line.text)
+    return match[1] if match else ""
 
 
 def _inlinable(name: str) -> bool:
@@ -249,26 +273,27 @@ def slow_division(subject: HintSubject, thresholds: Thresholds) -> Iterator[Find
     before a kernel's loops is run once and is left alone; so are ``div.full`` and ``div.approx``,
     and divisors that are constants.
     """
-    code, flow = subject.code(Stage.PTX), subject.flow(Stage.PTX)
-    candidates = [
-        line
-        for line in subject.instructions(Stage.PTX, "div", "rem")
-        if _DIVISION.match(line.opcode or "") and _BY_REGISTER.search(line.text)
-    ]
+    code = subject.code(Stage.PTX)
+    flow = subject.flow(Stage.PTX)
+    candidates = [line for line in subject.instructions(Stage.PTX, "div", "rem") if _is_slow(line)]
     if code is None or flow is None or not candidates:
         return
 
     def body(line: Line) -> int:
+        """The first line of the innermost loop around a line; 0 outside of loops."""
         inner = flow.loop_at(line.n)
         return inner.first if inner else 0
 
-    bodies = Counter(map(body, code.lines()))
-    looped = any(bodies)
+    sizes = Counter(map(body, code.lines()))
+    looped = any(sizes)
+    if looped:
+        del sizes[0]
     least = number(thresholds, SLOW_DIVISION, "share")
+    slow_by_body = by_key((body(line), line) for line in candidates)
     divisions: list[Line] = []
-    for first, size in bodies.items():
-        slow = [line for line in candidates if body(line) == first]
-        if (first or not looped) and slow and _share(slow, size, thresholds) >= least:
+    for first, size in sizes.items():
+        slow = slow_by_body.get(first, [])
+        if slow and _share(slow, size, thresholds) >= least:
             divisions += slow
     if not divisions:
         return
@@ -276,7 +301,7 @@ def slow_division(subject: HintSubject, thresholds: Thresholds) -> Iterator[Find
     floats = all(".f" in (line.opcode or "") for line in divisions)
     cure = advice(subject, thresholds, SLOW_DIVISION, "floats" if floats else "integers")
     place = "in a loop" if looped else "in a kernel without loops"
-    share = _share(divisions, bodies.total() - looped * bodies[0], thresholds)
+    share = _share(divisions, sizes.total(), thresholds)
     yield Finding(
         SLOW_DIVISION,
         "hint",
@@ -285,6 +310,12 @@ def slow_division(subject: HintSubject, thresholds: Thresholds) -> Iterator[Find
         f"reciprocal and its corrections. {cure}",
         {Stage.PTX: numbers(divisions)},
     )
+
+
+def _is_slow(line: Line) -> bool:
+    """Whether a division has no instruction, and its divisor is no constant."""
+    exact = _DIVISION.match(line.opcode or "")
+    return exact is not None and _BY_REGISTER.search(line.text) is not None
 
 
 def _share(slow: list[Line], lines: int, thresholds: Thresholds) -> float:
@@ -310,20 +341,14 @@ def no_tensor_cores(subject: HintSubject, thresholds: Thresholds) -> Iterator[Fi
     dots = [line for line in subject.ttgir if line.base == "tt.dot"]
     if listing is None or not dots:
         return
-    blocked_layouts = blocked(listing.lines)
-    bad = []
-    for line in dots:
-        parent, element = _PARENT.search(line.text), _ELEMENT.search(line.text)
-        shape = operand_shape(line)
-        if parent is None or parent[1] not in blocked_layouts or element is None or shape is None:
-            continue
-        if element[1] != "f64" and min(shape[-2:]) >= least:
-            bad.append((line, element[1]))
+    layouts = blocked(listing.lines)
+    elements = {line.n: _plain_product(line, layouts, least) for line in dots}
+    bad = [line for line in dots if elements[line.n]]
     if not bad:
         return
     fused = len(subject.instructions(Stage.SASS, "FFMA"))
     became = f" became {counted(fused, 'FFMA instruction')}" if fused else " are multiply-adds"
-    kinds = sorted({element for _, element in bad})
+    kinds = sorted({element for element in elements.values() if element})
     yield Finding(
         NO_TENSOR_CORES,
         "warn",
@@ -331,8 +356,20 @@ def no_tensor_cores(subject: HintSubject, thresholds: Thresholds) -> Iterator[Fi
         'of the tensor cores, which are many times faster: input_precision="ieee" asks for all 24 '
         'bits of fp32, and the tensor cores round to tf32. Use input_precision="tf32", or "tf32x3" '
         "for nearly fp32's accuracy, or give tl.dot fp16 or bf16.",
-        {Stage.TTGIR: numbers([line for line, _ in bad])},
+        {Stage.TTGIR: numbers(bad)},
     )
+
+
+def _plain_product(line: Line, layouts: Container[str], least_rows: float) -> str | None:
+    """The type of the elements of a product in a layout of plain threads; None of others."""
+    parent = _PARENT.search(line.text)
+    element = _ELEMENT.search(line.text)
+    shape = operand_shape(line)
+    if parent is None or parent[1] not in layouts or element is None or shape is None:
+        return None
+    if element[1] == "f64" or min(shape[-2:]) < least_rows:
+        return None
+    return element[1]
 
 
 PROMOTION = "fp64-promotion"
@@ -350,18 +387,10 @@ def fp64_promotion(subject: HintSubject, thresholds: Thresholds) -> Iterator[Fin
     A kernel that loads, stores or is passed doubles means them, and so does one whose only
     doubles are sums (no constant but 0): it says nothing of those.
     """
-    ttgir = subject.lines(Stage.TTGIR)
-    if any(_TTGIR_DOUBLES.search(line.text) for line in ttgir if line.base == "tt.func"):
-        return
     code = subject.code(Stage.PTX)
-    moves = ("ld.", "st.", "atom.", "red.")
-    if code is None or code.count(lambda o: o.endswith("f64") and o.startswith(moves)):
+    if code is None or _moves_doubles(subject, code) or not _has_double_constant(subject):
         return
-    lines = subject.lines(Stage.PTX)
-    passed = any(".param" in x.text and ".f64" in x.text for x in lines if not x.opcode)
-    constant = any(line.opcode and _CONSTANT.search(line.text) for line in lines)
-    both = code.count(_WIDENED.match) and code.count(_NARROWED.match)
-    if passed or not constant or not both:
+    if not code.count(_WIDENED.match) or not code.count(_NARROWED.match):
         return
     double = code.lines(lambda o: o.endswith(".f64") and base_of(o) in _ARITHMETIC)
     if len(double) < number(thresholds, PROMOTION, "instructions"):
@@ -379,3 +408,20 @@ def fp64_promotion(subject: HintSubject, thresholds: Thresholds) -> Iterator[Fin
         f"{slower}, and a double takes two registers. {advice(subject, thresholds, PROMOTION)}",
         {Stage.PTX: numbers([*widened, *double])},
     )
+
+
+def _moves_doubles(subject: HintSubject, code: OpcodeLines) -> bool:
+    """Whether a kernel is passed doubles, or loads or stores them."""
+    for line in subject.lines(Stage.TTGIR):
+        if line.base == "tt.func" and _TTGIR_DOUBLES.search(line.text):
+            return True
+    moves = ("ld.", "st.", "atom.", "red.")
+    if code.count(lambda opcode: opcode.endswith("f64") and opcode.startswith(moves)):
+        return True
+    declarations = (line.text for line in subject.lines(Stage.PTX) if not line.opcode)
+    return any(".param" in text and ".f64" in text for text in declarations)
+
+
+def _has_double_constant(subject: HintSubject) -> bool:
+    texts = (line.text for line in subject.lines(Stage.PTX) if line.opcode)
+    return any(_CONSTANT.search(text) for text in texts)

@@ -10,6 +10,7 @@ Arguments that no launch gives are replaced by values chosen to be awkward.
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from math import prod
 
 from msgspec import Struct
@@ -133,22 +134,22 @@ def runs(subject: HintSubject, scalar: int = LARGE_ODD) -> tuple[Run, ...]:
         return ()
     warp_runs = subject.memo.get(("touched", scalar))
     if not isinstance(warp_runs, tuple):
-        shapes: tuple[tuple[int, int, int], ...] = ((256, 1, 1),)
-        if subject.block is not None:
-            shapes = (subject.block,)
-        elif any(
-            isinstance(operand, SpecialOperand) and operand.name in ("%tid.y", "%tid.z")
-            for row in code.instructions
-            for operand in row.operands
-        ):
-            shapes = SHAPES
         launch_parameters = parameters(subject, subject.launch)
-        warp_runs = tuple(
-            {a.line: a for a in Warp(code, shape, launch_parameters, scalar).accesses}
-            for shape in shapes
-        )
+        warps = [Warp(code, shape, launch_parameters, scalar) for shape in _shapes(subject, code)]
+        warp_runs = tuple({access.line: access for access in warp.accesses} for warp in warps)
         subject.memo["touched", scalar] = warp_runs
     return warp_runs
+
+
+def _shapes(subject: HintSubject, code: PtxFunction) -> Sequence[tuple[int, int, int]]:
+    """The shape of a block, else those that it may have by the axes that its code reads."""
+    if subject.block is not None:
+        return (subject.block,)
+    for row in code.instructions:
+        for operand in row.operands:
+            if isinstance(operand, SpecialOperand) and operand.name in ("%tid.y", "%tid.z"):
+                return SHAPES
+    return ((256, 1, 1),)
 
 
 class Warp:
@@ -169,18 +170,20 @@ class Warp:
         self._scalar_values = {p.symbol: _scalar(p, unknown) for p in parameters}
         self._unknown = unknown
         self._parameters = {p.name: n for n, p in enumerate(code.parameters)}
-        loaded = {r.operands[0] for r in code.instructions if r.base == "ld" and "param" in r.parts}
-        scaled = {o for r in code.instructions if r.base in _SCALED for o in r.operands[1:]}
-        self._scalars = loaded & scaled
-        """Parameters that are multiplied or compared: they are no pointers."""
+        self._scalars = _scalar_registers(code)
         self._values: dict[int, Lanes] = {}
         self._symbols: dict[str, int] = {}
         self._stretch = 0
         self.accesses: list[WarpAccess] = []
+        self._run_code(code)
+
+    def _run_code(self, code: PtxFunction) -> None:
+        """Run the instructions once from the top; what has several definitions is known up to the
+        next label."""
         writes = [row.registers()[0] for row in code.instructions]
-        written = Counter([r for registers in writes for r in registers])
+        written = Counter(chain.from_iterable(writes))
         labels = set(code.labels.values())
-        met: set[int] = set()
+        defined: set[int] = set()
         redefined: set[int] = set()
         for index, row in enumerate(code.instructions):
             if index in labels:  # what was defined a second time may be either
@@ -191,7 +194,9 @@ class Warp:
             self._run(row, writes[index])
             for register in writes[index]:
                 if written[register] > 1:
-                    (redefined if register in met else met).add(register)
+                    if register in defined:
+                        redefined.add(register)
+                    defined.add(register)
 
     def _run(self, row: PtxInstruction, written: Sequence[int]) -> None:
         if row.base in ("bar", "barrier"):
@@ -203,38 +208,24 @@ class Warp:
             self._access(row, mask)
         results = [*self._results(row), *[None] * len(written)]
         for register, result in zip(written, results, strict=False):
-            old = self._values.pop(register, None)
-            if mask is not None and all(mask):
-                old = result
-            elif mask is None or (any(mask) and None in (result, old)):
-                old = None
-            elif result is not None and old is not None:
-                old = tuple(x if on else y for on, x, y in zip(mask, result, old, strict=True))
-            if old is not None:
-                self._values[register] = old
+            value = _masked(mask, result, self._values.pop(register, None))
+            if value is not None:
+                self._values[register] = value
 
     def _results(self, row: PtxInstruction) -> list[Lanes | None]:
-        operands, parts = row.operands, row.parts
         if row.base == "ld":
             return [self._parameter(row)]
-        if len(operands) < 2:
+        if len(row.operands) < 2:
             return []
         if row.base == "mov":
             return self._moved(row)
-        values = [self._value(operand) for operand in operands[1:]]
-        if row.base == "shfl" and "idx" in parts and len(values) > 1:
-            source, lane = values[0], values[1]
-            if source is None or lane is None or len(set(lane)) > 1:
-                return []
-            return [(source[lane[0] % WARP],) * WARP]
-        if row.base != "setp":
-            return [compute(row.opcode, values)]
-        if len(values) < 2 or len(parts) < 3 or parts[1] not in COMPARISONS:
-            return []
-        out = compute(f"setp.{parts[1]}.{parts[-1]}", values[:2])
-        if len(values) == 3 and parts[2] in ("and", "or", "xor"):
-            out = compute(f"{parts[2]}.pred", [out, values[2]])
-        return [out, _not(out)] if isinstance(operands[0], PairOperand) else [out]
+        values = [self._value(operand) for operand in row.operands[1:]]
+        if row.base == "shfl" and "idx" in row.parts and len(values) > 1:
+            return _broadcast(*values[:2])
+        if row.base == "setp":
+            result = _compared(row, values)
+            return [result, _not(result)] if isinstance(row.operands[0], PairOperand) else [result]
+        return [compute(row.opcode, values)]
 
     def _moved(self, row: PtxInstruction) -> list[Lanes | None]:
         """``mov``, of a register or between one register and the parts of a vector."""
@@ -319,6 +310,46 @@ class Warp:
                 row.line, space, store, size, addresses, self._stretch, address.base
             )
             self.accesses.append(access)
+
+
+def _scalar_registers(code: PtxFunction) -> set[Operand]:
+    """Registers of parameters that are multiplied or compared: they are no pointers."""
+    loaded = {r.operands[0] for r in code.instructions if r.base == "ld" and "param" in r.parts}
+    scaled = {o for r in code.instructions if r.base in _SCALED for o in r.operands[1:]}
+    return loaded & scaled
+
+
+def _masked(mask: Lanes | None, result: Lanes | None, old: Lanes | None) -> Lanes | None:
+    """What a register holds after an instruction that only some lanes execute."""
+    if mask is None:
+        return None
+    if all(mask):
+        return result
+    if not any(mask):
+        return old
+    if result is None or old is None:
+        return None
+    return tuple(
+        new if on else previous for on, new, previous in zip(mask, result, old, strict=True)
+    )
+
+
+def _broadcast(source: Lanes | None, lane: Lanes | None) -> list[Lanes | None]:
+    """``shfl.idx`` from one lane to all."""
+    if source is None or lane is None or len(set(lane)) > 1:
+        return []
+    return [(source[lane[0] % WARP],) * WARP]
+
+
+def _compared(row: PtxInstruction, values: Sequence[Lanes | None]) -> Lanes | None:
+    """``setp``, with the predicate that it is combined with."""
+    parts = row.parts
+    if len(values) < 2 or len(parts) < 3 or parts[1] not in COMPARISONS:
+        return None
+    result = compute(f"setp.{parts[1]}.{parts[-1]}", values[:2])
+    if len(values) == 3 and parts[2] in ("and", "or", "xor"):
+        result = compute(f"{parts[2]}.pred", [result, values[2]])
+    return result
 
 
 def _joined(parts: Sequence[int], bits: int) -> int:

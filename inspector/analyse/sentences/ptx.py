@@ -11,6 +11,7 @@ from functools import cached_property
 from inspector.analyse.isa import Isa
 from inspector.analyse.sentences import forms
 from inspector.analyse.sentences.context import Context, before_launch, of_header
+from inspector.analyse.sentences.forms import LinearForm
 from inspector.analyse.sentences.ptx_copies import COPY_PIECES
 from inspector.analyse.sentences.ptx_matrices import MATRIX_PIECES
 from inspector.analyse.sentences.ptx_pieces import GENERAL_PIECES, FunctionReading, Pieces
@@ -25,6 +26,7 @@ from inspector.listing.line import Function, Kind, Line, Listing
 from inspector.listing.ptx_statement import (
     AHEAD,
     LABEL,
+    Operand,
     PtxInstruction,
     RegisterOperand,
     registers_of,
@@ -165,35 +167,30 @@ class PtxReader:
             return ""
         name = first.name
         base = instruction.base
-        last = instruction.operands[-1]
-        typed = bool(types_of(instruction))
         if base == "setp" or instruction.kind == "pred":
             meaning = self._meaning(name) if base != "mov" else ""
             return {"always": "always true", "never": "never true"}.get(meaning, meaning)
+        if not types_of(instruction):
+            return ""
         if base == "mov":
-            if not isinstance(last, RegisterOperand) or not typed:
-                return ""
-            copied = self.values.operand(last, line.n)
-            if copied is None or (copied.atom is not None and copied.atom.name == last.name):
-                return ""  # the register itself
-            return self.wording.form_and_range(copied, line.n)
-        if base == "ld" or not typed or self.statements.definition(name) != line.n:
+            return self._copied(instruction.operands[-1], line)
+        if base == "ld" or self.statements.definition(name) != line.n:
             return ""
         value = self.values.register(name, line.n)
-        # The register itself, or operands that the line names.
-        is_itself = value.atom is not None and (value.atom.op, value.atom.name) == (
-            "register",
-            name,
-        )
-        named = {
-            register.name for other in instruction.operands[1:] for register in registers_of(other)
-        }
-        leaves = forms.leaves(value)
-        if is_itself or (leaves and all(x.op == "register" and x.name in named for x in leaves)):
+        if _is_register(value, name) or _has_only_operands(value, instruction):
             narrow = value.high - value.low < 1 << max(0, self.statements.bits(name) - 8)
             return self.wording.span(value.low, value.high) if narrow else ""
         text = self.wording.form_and_range(value, line.n)
         return f"byte offset: {text}" if text and self._is_offset(name) else text
+
+    def _copied(self, source: Operand, line: Line) -> str:
+        """The value that a register is set to; "" if that is another register as it is."""
+        if not isinstance(source, RegisterOperand):
+            return ""
+        value = self.values.operand(source, line.n)
+        if value is None or (value.atom is not None and value.atom.name == source.name):
+            return ""
+        return self.wording.form_and_range(value, line.n)
 
     def _meaning(self, name: str) -> str:
         """What a predicate says, in this launch or any; "" if that is not known."""
@@ -225,3 +222,17 @@ class PtxReader:
             if register in names and any(map(self.wording.is_address, addends)):
                 return True
         return False
+
+
+def _is_register(value: LinearForm, name: str) -> bool:
+    atom = value.atom
+    return atom is not None and atom.op == "register" and atom.name == name
+
+
+def _has_only_operands(value: LinearForm, instruction: PtxInstruction) -> bool:
+    """Whether a form is of nothing but the registers that the line names."""
+    names: set[str] = set()
+    for operand in instruction.operands[1:]:
+        names.update(register.name for register in registers_of(operand))
+    leaves = forms.leaves(value)
+    return bool(leaves) and all(leaf.op == "register" and leaf.name in names for leaf in leaves)

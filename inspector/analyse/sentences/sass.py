@@ -44,20 +44,23 @@ def branch(i: SassInstruction) -> Pieces | None:
         if not values:
             return None
         label = values[-1]
-    to = label or f"the address in {address_register}"
-    # Of the compiler's own functions, what they do.
-    helpers = (
-        helper_text for part, helper_text in i.table["helpers"].items() if part in (label or "")
-    )
-    to += "".join(f" ({helper_text})" for helper_text in islice(helpers, 1))
+    target = label or f"the address in {address_register}"
     return {
         "d": destination(i, i.o["d"], 2) if "d" in i.o else "",
-        "label": to,
+        "label": target + _helper(i, label or ""),
         "by": address_register or "a register",
         "bar": values[0] if values else "",
         "also": _conditions(i),
         "targets": ", ".join(i.line.targets[:8]),
     }
+
+
+def _helper(i: SassInstruction, label: str) -> str:
+    """What a function that the compiler added does."""
+    for part, text in i.table["helpers"].items():
+        if part in label:
+            return f" ({text})"
+    return ""
 
 
 def ends(i: SassInstruction) -> Pieces:
@@ -68,11 +71,12 @@ def barrier(i: SassInstruction) -> Pieces:
     numbers = [o for o in i.operands if not o.predicate]
     predicate = next((i.words.predicate(o) for o in i.operands if o.predicate), "a predicate")
     first = integer(numbers[0]) if numbers else 0
+    threads = "all threads of the block"
+    if len(numbers) > 1:
+        threads = f"{i.words.unsigned(numbers[1])} threads"
     return {
         "which": f"the barrier in {numbers[0].core}" if first is None else f"barrier {first}",
-        "who": f"{i.words.unsigned(numbers[1])} threads"
-        if len(numbers) > 1
-        else "all threads of the block",
+        "who": threads,
         "p": predicate,
     }
 
@@ -97,21 +101,23 @@ def vote(i: SassInstruction) -> Pieces | None:
     if not i.operands:
         return None
     *targets, last = i.operands
-    predicate_text = i.words.predicate(last)
-    kind = "all" if i.has("ALL") else "any" if i.has("ANY") else "all or none"
-    lanes = (
-        "of the active lanes"
-        if predicate_text == "true"
-        else f"of the lanes where {predicate_text}"
-    )
-    masks = [x for x in targets if x.general][:1]
-    out = [f"{x.core} = the mask {lanes}" for x in masks if x.number is not None]
-    out += [
-        f"{x.core} = whether {predicate_text} in {kind} of the active lanes"
-        for x in targets
-        if x.predicate and x.always is None
-    ][:1]
-    return {"value": ", ".join(out) or f"ask the warp for {predicate_text}"}
+    condition = i.words.predicate(last)
+    if i.has("ALL"):
+        kind = "all"
+    elif i.has("ANY"):
+        kind = "any"
+    else:
+        kind = "all or none"
+    results = []
+    mask = next((target for target in targets if target.general), None)
+    if mask is not None and mask.number is not None:
+        active = "active lanes" if condition == "true" else f"lanes where {condition}"
+        results.append(f"{mask.core} = the mask of the {active}")
+    flags = (target for target in targets if target.predicate and target.always is None)
+    flag = next(flags, None)
+    if flag is not None:
+        results.append(f"{flag.core} = whether {condition} in {kind} of the active lanes")
+    return {"value": ", ".join(results) or f"ask the warp for {condition}"}
 
 
 def highest_bit(i: SassInstruction) -> Pieces:
@@ -146,18 +152,20 @@ def byte_differences(i: SassInstruction) -> Pieces:
 
 
 def match(i: SassInstruction) -> Pieces | None:
-    value = next((x for x in reversed(i.operands) if x.general), None)
-    targets = [x for x in i.operands if x is not value]
-    if value is None or not targets:
+    """MATCH: the lanes that hold the same value as this one, or whether all do."""
+    value = next((operand for operand in reversed(i.operands) if operand.general), None)
+    if value is None:
         return None
     text = f"the same {i.words.unsigned(value, 2 if i.has('U64') else 1)}"
-    masks = [x.core for x in targets if x.general and destination(i, x) != "nowhere"]
-    flags = [x.core for x in targets if x.predicate and x.always is None]
-    if not i.has("ALL"):
-        return {"value": f"{masks[0]} = the mask of the lanes that hold {text}"} if masks else None
-    out = [f"{mask} = the mask of the active lanes if all hold {text}, else 0" for mask in masks]
-    out += [f"{flag} = whether all active lanes hold {text}" for flag in flags]
-    return {"value": ", ".join(out)} if out else None
+    targets = [operand for operand in i.operands if operand is not value]
+    masks = [o.core for o in targets if o.general and destination(i, o) != "nowhere"]
+    if i.has("ALL"):
+        flags = [o.core for o in targets if o.predicate and o.always is None]
+        results = [f"{m} = the mask of the active lanes if all hold {text}, else 0" for m in masks]
+        results += [f"{flag} = whether all active lanes hold {text}" for flag in flags]
+    else:
+        results = [f"{mask} = the mask of the lanes that hold {text}" for mask in masks[:1]]
+    return {"value": ", ".join(results)} if results else None
 
 
 def wait(i: SassInstruction) -> Pieces | None:

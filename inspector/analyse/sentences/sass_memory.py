@@ -44,25 +44,41 @@ def access(i: SassInstruction) -> Pieces | None:
     data = [o for o in i.operands if o.general and o not in memory]
     if not memory or not data:
         return None
-    registers = -(-i.bits // 32)
-    d = destination(i, data[0], registers)
-    if i.bits == 256 and len(data) > 1:
-        # Of a load the upper four registers are named first, of a store the lower four.
-        order = data[:2] if i.string("stores") else data[1::-1]
-        d = " and ".join("nowhere" if o.zero else i.words.unsigned(o, 4) for o in order)
-        d = f"from {d}" if i.string("stores") else d
-    elif i.string("stores"):
-        d = "of zeros" if data[-1].zero else f"from {i.words.unsigned(data[-1], registers)}"
+    if i.string("stores"):
+        d = _stored(i, data)
+        width = width_text(i.bits)
+    else:
+        d = _loaded(i, data)
+        width = i.first_text("small") or width_text(i.bits)
     return {
         "d": d,
-        "width": width_text(i.bits)
-        if i.string("stores")
-        else i.first_text("small") or width_text(i.bits),
+        "width": width,
         "address": _address(i, memory[0]),
         "also": _unless(i, "0"),
         "space": i.string("space"),
         "notes": joined(_policies(i)),
     }
+
+
+def _loaded(i: SassInstruction, data: list[SassOperand]) -> str:
+    """Where a load goes; of 256 bits the upper four registers are named first."""
+    if i.bits == 256 and len(data) > 1:
+        return _two_by_four(i, [data[1], data[0]])
+    return destination(i, data[0], -(-i.bits // 32))
+
+
+def _stored(i: SassInstruction, data: list[SassOperand]) -> str:
+    """What a store writes; of 256 bits the lower four registers are named first."""
+    if i.bits == 256 and len(data) > 1:
+        return f"from {_two_by_four(i, data[:2])}"
+    if data[-1].zero:
+        return "of zeros"
+    return f"from {i.words.unsigned(data[-1], -(-i.bits // 32))}"
+
+
+def _two_by_four(i: SassInstruction, operands: list[SassOperand]) -> str:
+    """Two times four registers, the lower ones first."""
+    return " and ".join("nowhere" if o.zero else i.words.unsigned(o, 4) for o in operands)
 
 
 def constant(i: SassInstruction) -> Pieces | None:
@@ -148,13 +164,17 @@ def matrices(i: SassInstruction) -> Pieces | None:
     if not memory or not data:
         return None
     registers = matrix_registers(i.base, i.qualifiers)
-    count = next((int(q) for q in i.qualifiers[-1:] if q in ("2", "4")), 1)
-    shapes = [text for q in i.qualifiers if (text := _lanes(q))]
-    statistic = data[0] if i.has("STAT") and len(data) > 1 else None
-    data = data[1:] if statistic is not None else data
-    data_text = i.words.unsigned(data[0], registers)
-    if memory[0] is not i.operands[0]:
+    last_qualifier = i.qualifiers[-1] if i.qualifiers else ""
+    count = int(last_qualifier) if last_qualifier in ("2", "4") else 1
+    statistic = None
+    if i.has("STAT") and len(data) > 1:
+        statistic, *data = data
+    if memory[0] is i.operands[0]:
+        data_text = i.words.unsigned(data[0], registers)
+    else:
         data_text = destination(i, data[0], registers)
+    remarks = ["transposed"] * i.has("MT88", "MT168", "MT1616")
+    remarks += filter(None, map(_lanes, i.qualifiers))
     return {
         "count": str(registers if i.base in ("LDTM", "STTM") else count),
         "d": data_text,
@@ -162,9 +182,7 @@ def matrices(i: SassInstruction) -> Pieces | None:
         "plural": "s" if registers > 1 else "",
         "matrices": "matrices" if count > 1 else "matrix",
         "elements": f"{i.first_text('matrix_shapes')} {i.first_text('matrix_elements')}",
-        "notes": joined(
-            ["transposed"] * i.has("MT88", "MT168", "MT1616") + shapes + i.among("columns")
-        ),
+        "notes": joined([*remarks, *i.among("columns")]),
         "also": _statistic(i, statistic),
     }
 
@@ -197,20 +215,30 @@ def tensor_copy(i: SassInstruction) -> Pieces | None:
         return None
     rank = next((q[0] for q in i.qualifiers if q in ("1D", "2D", "3D", "4D", "5D")), "")
     rows = i.has("GATHER4", "SCATTER4")
-    tile = "four rows" if rows else f"a {rank}-dimensional tile"
+    if not rank:
+        tile = "a tile"
+    elif rows:
+        tile = "four rows"
+    else:
+        tile = f"a {rank}-dimensional tile"
     addresses = [o for o in memory if not o.core.startswith("desc[")]
     hints = [f"cache policy {o.core}" for o in memory if o not in addresses]
-    packed = [o.core for o in i.operands if o.file == "UR"]
-    meanings = [*["offsets"] * i.has("IM2COL", "W", "W128"), *["blocks"] * i.has("MULTICAST")]
     return {
-        "tile": tile if rank else "a tile",
+        "tile": tile,
         "coordinates": "a column and four rows" if rows else "coordinates",
         "a": address_text(addresses[0]) if addresses else "?",
         "b": address_text(addresses[-1]) if addresses else "?",
         "operation": i.first_text("operations"),
-        "also": f", {' and '.join(meanings)} in {packed[0]}" if packed and meanings else "",
+        "also": _packed_operand(i),
         "notes": joined([*i.among("tensor_modes"), *_policies(i), *i.among("block_pairs"), *hints]),
     }
+
+
+def _packed_operand(i: SassInstruction) -> str:
+    """What the first uniform register of a tensor's copy holds."""
+    register = next((o.core for o in i.operands if o.file == "UR"), None)
+    meanings = ["offsets"] * i.has("IM2COL", "W", "W128") + ["blocks"] * i.has("MULTICAST")
+    return f", {' and '.join(meanings)} in {register}" if register and meanings else ""
 
 
 def block_copy(i: SassInstruction) -> Pieces | None:
@@ -222,28 +250,39 @@ def block_copy(i: SassInstruction) -> Pieces | None:
     memory = [o for o in _memory(i) if not o.core.startswith("desc[")]
     hints = [f"cache policy {o.core}" for o in _memory(i) if o not in memory]
     size = next((o.core for o in i.operands if o.file == "UR"), None)
-    spaces = {"S": "shared", "G": "global"}
-    to, source = (spaces.get(q, "global") for q in (*i.qualifiers[:2], "", "")[:2])
-    if not memory or size is None or (i.base != "UBLKPF" and len(memory) < 2):
+    prefetch = i.base == "UBLKPF"
+    if not memory or size is None or (len(memory) < 2 and not prefetch):
         return None
+    to = _space(i, 0)
+    source = _space(i, 1)
     target = address(memory[0], pair=True) or memory[0].core
-    if to == "shared" and i.base != "UBLKPF":
+    if to == "shared" and not prefetch:
         first, _, second = target.partition(":")
         target = f"{first}, its mbarrier at {second}" if second else first
-    mask = ""
-    if i.has("MULTICAST"):
-        mask = f"; the mask of blocks is in the upper half of {size}"
-    elif i.has("DST_G_BYTE_MASK"):
-        mask = f"; which bytes of each 16 are written is in the upper half of {size}"
+    mask = _mask(i, size)
     return {
         "to": f"{to} memory at {target}",
         "from": f"{source} memory at {address(memory[-1], pair=source == 'global')}",
         "address": target,
-        "size": f"{size} × 16 bytes" if not mask else f"the lower half of {size}, × 16 bytes,",
+        "size": f"the lower half of {size}, × 16 bytes," if mask else f"{size} × 16 bytes",
         "operation": i.first_text("operations"),
         "also": mask,
         "notes": joined([i.combined_type if i.base == "UBLKRED" else "", *_policies(i), *hints]),
     }
+
+
+def _space(i: SassInstruction, position: int) -> str:
+    """The memory that a qualifier of a block's copy names."""
+    return "shared" if i.qualifiers[position : position + 1] == ("S",) else "global"
+
+
+def _mask(i: SassInstruction, size: str) -> str:
+    """What is in the upper half of the register with the size."""
+    if i.has("MULTICAST"):
+        return f"; the mask of blocks is in the upper half of {size}"
+    if i.has("DST_G_BYTE_MASK"):
+        return f"; which bytes of each 16 are written is in the upper half of {size}"
+    return ""
 
 
 _COPIED = re.compile(r"(?:[24]x)?(\d{1,3})dp(\d{1,3})bit")
@@ -304,24 +343,31 @@ def mbarrier(i: SassInstruction) -> Pieces | None:
     memory = _memory(i)
     if not memory:
         return None
-    operands = [x for x in i.operands if x is not memory[0]]
-    first = destination(i, operands[0], 2 if i.has("TRANS64") else 1) if operands else "nowhere"
-    last = i.words.unsigned(operands[-1], 2 if i.variant == "EXCH" else 1) if operands else ""
+    operands = [operand for operand in i.operands if operand is not memory[0]]
+    first = "nowhere"
+    last = ""
+    if operands:
+        first = destination(i, operands[0], 2 if i.has("TRANS64") else 1)
+        last = i.words.unsigned(operands[-1], 2 if i.variant == "EXCH" else 1)
     state = ""
     if first != "nowhere" and len(operands) > 1:
-        arrival_state = "the mask of lanes that arrive and the upper half of the state before"
-        state = f"; {arrival_state if i.has('TMASK') else 'the state before'} into {first}"
-    count = next((text for name, text in i.table["arrivals"].items() if i.has(name)), None)
-    count = count or i.table["arrivals"]["TRANS64"]
+        mask = "the mask of lanes that arrive and the upper half of the state before"
+        state = f"; {mask if i.has('TMASK') else 'the state before'} into {first}"
     return {
         "address": address_text(memory[0]),
         "p": first,
         "a": last,
         "also": state,
         "form": "poll" if i.variant == "PHASECHK" and not i.has("TRYWAIT") else "",
-        "count": count.format(a=last, address=address_text(memory[0])),
+        "count": _arrivals(i).format(a=last, address=address_text(memory[0])),
         "notes": joined(["one arrival fewer from now on"] * i.has("OPTOUT")),
     }
+
+
+def _arrivals(i: SassInstruction) -> str:
+    texts = i.table["arrivals"]
+    text: str = next((text for name, text in texts.items() if i.has(name)), texts["TRANS64"])
+    return text
 
 
 def cache_control(i: SassInstruction) -> Pieces:

@@ -7,7 +7,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from inspector.analyse.sentences.context import Context
+from inspector.analyse.sentences.context import Context, Parameter
 from inspector.listing.line import Line
 from inspector.listing.sass_operands import access_bits, split_operands
 
@@ -171,16 +171,7 @@ class SassWording:
         if len(inside) > 1 and inside[0] is parameter:
             names = [p.name or str(p.index) for p in inside]
             return f"the parameters {', '.join(names[:-1])} and {names[-1]}"
-        byte = offset - (parameter.offset or 0)
-        text = f"the parameter {parameter.name or parameter.index}"
-        if parameter.name is None and parameter.type:
-            text += f": {parameter.type}"
-        if byte == 4 and parameter.size == 8:
-            text = f"the upper half of {text}"
-        elif byte:
-            text = f"byte {byte} on of {text}"
-        scalar = parameter.type and "*" not in parameter.type and parameter.value is not None
-        return f"{text} ({parameter.value})" if scalar else text
+        return _parameter_text(parameter, offset - (parameter.offset or 0))
 
     def unsigned(self, operand: SassOperand, width: int = 1, *, bits: bool = False) -> str:
         """Without its sign. ``width`` registers; ``bits``: numbers as hexadecimal."""
@@ -201,18 +192,35 @@ class SassWording:
         return f"not {operand.core}" if operand.inverted else operand.core
 
     def _magnitude(self, operand: SassOperand, width: int, bits: bool) -> str:
-        if operand.file:
-            if operand.number is None:
-                return "true" if operand.predicate else "all ones" if operand.inverted else "0"
-            wide = 2 if "64" in operand.suffixes and width == 1 else width
-            text = registers(operand.file, operand.number, wide)
-            for suffix in operand.suffixes:
-                if suffix in _PARTS:
-                    text = _PARTS[suffix].format(text)
-            return text
-        if match := _BANK.match(operand.core):
-            return self.bank(match[1], match[2], 4 * width)
-        return number(operand.core, bits) if _NUMBER.match(operand.core) else operand.core
+        if not operand.file:
+            match = _BANK.match(operand.core)
+            if match:
+                return self.bank(match[1], match[2], 4 * width)
+            return number(operand.core, bits) if _NUMBER.match(operand.core) else operand.core
+        if operand.number is None:
+            if operand.predicate:
+                return "true"
+            return "all ones" if operand.inverted else "0"
+        wide = 2 if "64" in operand.suffixes and width == 1 else width
+        text = registers(operand.file, operand.number, wide)
+        for suffix in operand.suffixes:
+            if suffix in _PARTS:
+                text = _PARTS[suffix].format(text)
+        return text
+
+
+def _parameter_text(parameter: Parameter, byte: int) -> str:
+    """A parameter from one of its bytes on, with its type and value where these are known."""
+    text = f"the parameter {parameter.name or parameter.index}"
+    if parameter.name is None and parameter.type:
+        text += f": {parameter.type}"
+    if byte == 4 and parameter.size == 8:
+        text = f"the upper half of {text}"
+    elif byte:
+        text = f"byte {byte} on of {text}"
+    if parameter.type and "*" not in parameter.type and parameter.value is not None:
+        text += f" ({parameter.value})"
+    return text
 
 
 def number(text: str, bits: bool = False) -> str:
@@ -253,15 +261,22 @@ def address(operand: SassOperand, *, pair: bool = False) -> str | None:
         if not term.core or term.zero:
             continue
         if term.general and term.number is not None:
-            scale = next((s[1:] for s in term.suffixes if re.match(r"X\d", s)), None)
-            wide = "64" in term.suffixes or (pair and "U32" not in term.suffixes and not scale)
-            text = registers(term.file, term.number, 2 if wide else 1)
-            pair = pair and not wide
-            terms.append(sign + (f"{text} × {scale}" if scale else text))
+            text, is_pair = _register_term(term, term.number, pair)
+            # Only one register of an address represents two.
+            pair = pair and not is_pair
         else:
             offset = value(term.core)
-            terms.append(f"{sign}{term.core if offset is None else offset}")
+            text = term.core if offset is None else str(offset)
+        terms.append(sign + text)
     return " + ".join(terms).replace("+ -", "− ") or "0"
+
+
+def _register_term(term: SassOperand, number: int, pair: bool) -> tuple[str, bool]:
+    """A register of an address with its scale, and whether it represents two."""
+    scale = next((s[1:] for s in term.suffixes if re.match(r"X\d", s)), None)
+    wide = "64" in term.suffixes or (pair and "U32" not in term.suffixes and not scale)
+    text = registers(term.file, number, 2 if wide else 1)
+    return (f"{text} × {scale}" if scale else text), wide
 
 
 _CODE = re.compile(

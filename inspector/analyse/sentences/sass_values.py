@@ -62,28 +62,44 @@ class _Term(NamedTuple):
 def compute(i: SassInstruction) -> Pieces | None:
     """``d = a × b + c``, by the entry's ``value``: terms at ``+``, factors at ``*``."""
     d = destination(i, i.o["d"], width_of(i, "d"))
-    targets = (i.o[name] for name in ("p", "q") if name in i.o)
+    targets = [i.o[name] for name in ("p", "q") if name in i.o]
     carries = " and ".join(i.words.predicate(t) for t in targets if t.always is None)
     also = f"; the carry into {carries}" if carries else ""
-    products = (_product(i, product) for product in i.string("value").split("+"))
-    # Of the carries that ``.X`` adds, those that are not always 0.
-    added = [i.o[name] for name in ("r", "s") if name in i.o and i.has("X")]
-    carried = [i.words.predicate(carry) for carry in added if carry.always is not False]
-    terms = [*filter(None, products), *(_Term(False, f"the carry in {name}") for name in carried)]
+    terms = _terms(i)
     if not terms:
         return {"form": "zero", "d": d, "also": also}
-    # What is taken away stands last.
-    first, *others_by_sign = sorted(terms, key=lambda term: term.minus)
-    text = f"-{first.text}" if first.minus else first.text
-    text += "".join(f" {'−' if term.minus else '+'} {term.text}" for term in others_by_sign)
-    if len(terms) == 1 and (unchanged := _unchanged(i, terms[0])) is not None:
-        return {**unchanged, "d": d, "also": also}
+    if len(terms) == 1:
+        unchanged = _unchanged(i, terms[0])
+        if unchanged is not None:
+            return {**unchanged, "d": d, "also": also}
+    text = _sum_of(terms)
     if i.has("HI"):
         text = f"the upper 32 bits of ({text})" if " " in text else f"the upper 32 bits of {text}"
     if d == "nowhere" and carries:
         return {"d": carries, "value": f"the carry of {text}", "notes": ""}
     remarks = " (from fp16 to fp32)" if i.base == "HADD2" and i.has("F32") else notes(i, _sign(i))
     return {"d": d, "value": text, "also": also, "notes": remarks}
+
+
+def _terms(i: SassInstruction) -> list[_Term]:
+    """What is added: the products, then the carries of ``.X`` that are not always 0."""
+    products = [_product(i, product) for product in i.string("value").split("+")]
+    terms = [term for term in products if term is not None]
+    if i.has("X"):
+        for name in ("r", "s"):
+            carry = i.o.get(name)
+            if carry is not None and carry.always is not False:
+                terms.append(_Term(False, f"the carry in {i.words.predicate(carry)}"))
+    return terms
+
+
+def _sum_of(terms: Sequence[_Term]) -> str:
+    """The terms with their signs; what is taken away stands last."""
+    first, *others = sorted(terms, key=lambda term: term.minus)
+    text = f"-{first.text}" if first.minus else first.text
+    for term in others:
+        text += f" − {term.text}" if term.minus else f" + {term.text}"
+    return text
 
 
 def _sign(i: SassInstruction) -> str:
@@ -95,19 +111,19 @@ def _sign(i: SassInstruction) -> str:
 
 def _product(i: SassInstruction, product: str) -> _Term | None:
     """``a*b`` as a term; None if it is 0 or has no operand here. Factors of 1 are left out."""
-    factors = [(name, i.o[name]) for name in product.split("*") if name in i.o]
-    if not factors or any(factor.zero for _, factor in factors):
+    factors = {name: i.o[name] for name in product.split("*") if name in i.o}
+    if not factors or any(factor.zero for factor in factors.values()):
         return None
-    terms = factors
-    if len(factors) > 1:
-        terms = [(n, factor) for n, factor in factors if integer(factor) not in (1, -1)]
-        terms = terms or factors[:1]
-    alone = terms[0][1] if len(terms) == 1 else None
-    added = integer(factors[0][1]) or 0
+    names = [name for name, factor in factors.items() if integer(factor) not in (1, -1)]
+    if len(factors) == 1 or not names:
+        names = [*factors][:1]
+    alone = factors[names[0]] if len(names) == 1 else None
+    added = integer(next(iter(factors.values()))) or 0
     if i.base in _WRAPPING and 0xFFFF0000 <= added <= 0xFFFFFFFF:  # 0xffffffc0 takes 64 away
         return _Term(True, str((1 << 32) - added), alone)
-    text = " × ".join(i.words.unsigned(factor, width_of(i, name)) for name, factor in terms)
-    return _Term(sum(factor.negative for _, factor in factors) % 2 == 1, text, alone)
+    text = " × ".join(i.words.unsigned(factors[name], width_of(i, name)) for name in names)
+    negative_count = sum(factor.negative for factor in factors.values())
+    return _Term(negative_count % 2 == 1, text, alone)
 
 
 def _unchanged(i: SassInstruction, term: _Term) -> Pieces | None:
@@ -118,36 +134,55 @@ def _unchanged(i: SassInstruction, term: _Term) -> Pieces | None:
         return None
     if is_number(operand) or halves(operand.core) is not None:
         return {"form": "set", "a": immediate(i, operand)}
-    copied = not operand.absolute and " " not in term.text
-    form = "copy" if copied else "parameter" if operand.core.startswith("c[") else ""
-    return {"form": form, "a": term.text} if form and not term.minus else None
+    if term.minus:
+        return None
+    if not operand.absolute and " " not in term.text:
+        return {"form": "copy", "a": term.text}
+    if operand.core.startswith("c["):
+        return {"form": "parameter", "a": term.text}
+    return None
 
 
 def compare(i: SassInstruction) -> Pieces | None:
     """``P0 = (R3 ≥ 1823)``, with the predicate that it is combined with."""
     registers = 2 if i.has("S64", "U64", "64") or i.string("wide") else 1
-    a, b = (i.words.signed(i.o[name], registers) for name in "ab")
-    text = _relation(i, a, b)
-    if text is None:
+    a = i.words.signed(i.o["a"], registers)
+    b = i.words.signed(i.o["b"], registers)
+    relation = _relation(i, a, b)
+    if relation is None:
         return None
-    if i.has("EX") and (lower := i.o.get("s")) is not None:
-        text += f", with {i.words.predicate(lower)} of the lower halves"
-    other, join = i.o.get("r"), i.first(_JOINS)
-    if other is not None and join is not None and other.always is not (join == "AND"):
-        text = f"{text}, {_JOINS[join]} {i.words.predicate(other)}"  # else it changes nothing
+    text = relation + _combined_with(i)
     if i.string("writes"):
         # .BF writes 1.0, without it all bits are set.
         text = f"{'1' if i.has('BF') else 'all ones'} where {text}, else 0"
     else:
         text = f"whether {text}"
-    ordered = i.first(_COMPARISONS) not in ("EQ", "NE", None)
-    sign = "unsigned" if i.has("U32", "U64") else "signed" if ordered else ""
     return {
         "d": destination(i, i.o["p"]),
         "value": text,
         "also": _second_result(i, i.o.get("q")),
-        "notes": joined([i.string("unit") or sign, *i.among("notes")]),
+        "notes": joined([i.string("unit") or _compared_sign(i), *i.among("notes")]),
     }
+
+
+def _combined_with(i: SassInstruction) -> str:
+    """The comparison of the lower halves, and the predicate that the result is joined with."""
+    text = ""
+    lower = i.o.get("s")
+    if i.has("EX") and lower is not None:
+        text += f", with {i.words.predicate(lower)} of the lower halves"
+    other = i.o.get("r")
+    join = i.first(_JOINS)
+    if other is not None and join is not None and other.always is not (join == "AND"):
+        text += f", {_JOINS[join]} {i.words.predicate(other)}"  # else it changes nothing
+    return text
+
+
+def _compared_sign(i: SassInstruction) -> str:
+    if i.has("U32", "U64"):
+        return "unsigned"
+    ordered = i.first(_COMPARISONS) not in ("EQ", "NE", None)
+    return "signed" if ordered else ""
 
 
 def _relation(i: SassInstruction, a: str, b: str) -> str | None:
@@ -156,39 +191,60 @@ def _relation(i: SassInstruction, a: str, b: str) -> str | None:
         return f"{a} is the {'smaller' if i.has('MIN') else 'larger'} of {a} and {b}"
     kind = i.first(_COMPARISONS)
     if kind is not None:
-        unordered = ", or it is NaN" if a == b else ", or either is NaN"
-        return f"{a} {_COMPARISONS[kind]} {b}{unordered if kind in _UNORDERED else ''}"
+        text = f"{a} {_COMPARISONS[kind]} {b}"
+        if kind in _UNORDERED:
+            text += ", or it is NaN" if a == b else ", or either is NaN"
+        return text
     test = next((name for name in _TESTS if i.has(name)), None)
-    return _TESTS[test][a != b].format(a=a, b=b) if test is not None else None
+    if test is None:
+        return None
+    of_one, of_two = _TESTS[test]
+    return (of_one if a == b else of_two).format(a=a, b=b)
 
 
 def _second_result(i: SassInstruction, operand: SassOperand | None) -> str:
     target = "nowhere" if operand is None else destination(i, operand)
-    remark = "= whether either is NaN" if i.has("MIN", "MAX") else "= the opposite"
-    remark = "the same of the upper halves" if i.base == "HSETP2" else remark
-    return "" if target == "nowhere" else f", {target} {remark}"
+    if target == "nowhere":
+        return ""
+    if i.base == "HSETP2":
+        return f", {target} the same of the upper halves"
+    if i.has("MIN", "MAX"):
+        return f", {target} = whether either is NaN"
+    return f", {target} = the opposite"
 
 
 def smaller(i: SassInstruction) -> Pieces | None:
-    kind = "the maximum" if i.o["r"].always is False else "the minimum"
-    if i.o["r"].always is None:
-        kind += f" (the maximum unless {i.words.predicate(i.o['r'])})"
+    """The minimum or maximum of two or three values; VIADDMNMX's of a sum and a value."""
     wide = 2 if i.has("S64", "U64") or i.string("wide") else 1
-    a, b = (i.words.signed(i.o[n], wide) for n in "ab")
-    values = [_sum(a, b)] if i.base == "VIADDMNMX" and "c" in i.o else [a, b]
-    values += [i.words.signed(i.o["c"])] if "c" in i.o else []
-    predicates_read = [
-        o for name in "pqtu" if (o := i.o.get(name)) is not None and o.always is None
-    ]
-    predicate_names = ", ".join(o.core for o in predicates_read)
-    sign = "unsigned" if i.has("U32", "U64") else "signed"
-    sign = "" if i.string("unit") or i.first_text("lanes") else sign
+    a = i.words.signed(i.o["a"], wide)
+    b = i.words.signed(i.o["b"], wide)
+    values = [a, b]
+    if "c" in i.o:
+        c = i.words.signed(i.o["c"])
+        values = [_sum(a, b), c] if i.base == "VIADDMNMX" else [a, b, c]
+    sign = ""
+    if not i.string("unit") and not i.first_text("lanes"):
+        sign = "unsigned" if i.has("U32", "U64") else "signed"
     return {
         "d": destination(i, i.o["d"], wide),
-        "value": f"{kind} of {', '.join(values[:-1])} and {values[-1]}",
+        "value": f"{_extremum(i)} of {', '.join(values[:-1])} and {values[-1]}",
         "notes": notes(i, sign, *i.among("nan")),
-        "also": f"; {predicate_names} = which of them it is" if predicate_names else "",
+        "also": _which_extremum(i),
     }
+
+
+def _extremum(i: SassInstruction) -> str:
+    selector = i.o["r"]
+    if selector.always is None:
+        return f"the minimum (the maximum unless {i.words.predicate(selector)})"
+    return "the minimum" if selector.always else "the maximum"
+
+
+def _which_extremum(i: SassInstruction) -> str:
+    """The predicates that say which of the values it is."""
+    operands = [i.o[name] for name in "pqtu" if name in i.o]
+    predicates = ", ".join(operand.core for operand in operands if operand.always is None)
+    return f"; {predicates} = which of them it is" if predicates else ""
 
 
 def _sum(a: str, b: str) -> str:
@@ -238,24 +294,29 @@ def _modulo(inputs: list[SassOperand], text: str, names: list[str]) -> str:
 
 def predicates(i: SassInstruction) -> Pieces | None:
     """PLOP3: two formulas of three predicates."""
-    inputs = [i.o[n] for n in "abc"]
-    constants = [None if o.always is None else int(o.always) for o in inputs]
-    names = [o.core if o.predicate else i.words.unsigned(o) for o in inputs]
-    out: list[str] = []
+    results = []
     for target, lut in (("p", "lut"), ("q", "lut2")):
         table = integer(i.o[lut]) if lut in i.o else None
         d = destination(i, i.o[target])
-        if table is None or d == "nowhere":
-            continue
-        for n, o in enumerate(inputs):
-            if o.inverted and o.always is None:
-                table = sum((table >> (k ^ 4 >> n) & 1) << k for k in range(8))
-        text = named(formula(restrict(table, constants)), names)
-        text = {"0": "false", "1": "true"}.get(text, text)
-        for sign, word in ((" & ", " and "), (" | ", " or "), (" ^ ", " xor "), ("~", "not ")):
-            text = text.replace(sign, word)
-        out.append(f"{d} = {text}")
-    return {"value": ", ".join(out)} if out else {"value": "combine predicates for nothing"}
+        if table is not None and d != "nowhere":
+            results.append(f"{d} = {_predicate_formula(i, table)}")
+    return {"value": ", ".join(results) or "combine predicates for nothing"}
+
+
+def _predicate_formula(i: SassInstruction, table: int) -> str:
+    """The formula of a table of truth, its constant and inverted inputs counted in."""
+    inputs = [i.o[name] for name in "abc"]
+    for n, operand in enumerate(inputs):
+        if operand.inverted and operand.always is None:
+            table = sum((table >> (k ^ 4 >> n) & 1) << k for k in range(8))
+    constants = [None if operand.always is None else int(operand.always) for operand in inputs]
+    names = [o.core if o.predicate else i.words.unsigned(o) for o in inputs]
+    text = named(formula(restrict(table, constants)), names)
+    if text in ("0", "1"):
+        return "true" if text == "1" else "false"
+    for sign, word in ((" & ", " and "), (" | ", " or "), (" ^ ", " xor "), ("~", "not ")):
+        text = text.replace(sign, word)
+    return text
 
 
 # -- matrix products ------------------------------------------------------------------------------
@@ -378,30 +439,37 @@ def group_product(i: SassInstruction) -> Pieces | None:
 
 def block_product(i: SassInstruction) -> Pieces | None:
     """UTCHMMA and its like: shape and types are in the instruction descriptor, not in the text."""
-    names = [_COLLECTOR.sub("", o.core) for o in i.operands]
-    tensor = [n for n in names if n.startswith("tmem[")]
-    shared = [n for n in names if n.startswith("gdesc[")]
-    if not tensor:
+    names = [_COLLECTOR.sub("", operand.core) for operand in i.operands]
+    in_tensor_memory = [name for name in names if name.startswith("tmem[")]
+    in_shared_memory = [name for name in names if name.startswith("gdesc[")]
+    if not in_tensor_memory:
         return None
-    described = next((n for n in names if n.startswith("idesc[")), "")
+    descriptor = next((name for name in names if name.startswith("idesc[")), "")
     # A comes first: from shared memory, or from tensor memory.
     a = names[0]
-    last = next((o for o in reversed(i.operands) if o.predicate), i.operands[-1])
-    condition = "" if last.always else f" if {i.words.predicate(last)}"
-    plus = f", added to what is there{condition}" if last.predicate else ""
-    plus = ", the product alone" if last.always is False else plus
-    shift = integer(i.operands[-1])
-    if shift and last.always is not False:
-        plus = plus.replace("what is there", f"what is there × 2^-{shift}")
+    second = 1 if a.startswith("tmem[") and len(in_tensor_memory) > 1 else 0
     return {
         "a": a,
-        "b": shared[-1] if shared else names[min(1, len(names) - 1)],
-        "d": tensor[1] if a.startswith("tmem[") and len(tensor) > 1 else tensor[0],
-        "plus": plus,
-        "also": f"; {described} holds shape and types" if described else "",
+        "b": in_shared_memory[-1] if in_shared_memory else names[min(1, len(names) - 1)],
+        "d": in_tensor_memory[second],
+        "plus": _block_sum(i),
+        "also": f"; {descriptor} holds shape and types" if descriptor else "",
         "notes": joined([*_block_notes(i), *i.among("block_pairs")]),
         "inputs": i.string("inputs"),
     }
+
+
+def _block_sum(i: SassInstruction) -> str:
+    """What the product is added to: the last predicate decides whether to anything."""
+    last = next((o for o in reversed(i.operands) if o.predicate), None)
+    if last is None:
+        return ""
+    if last.always is False:
+        return ", the product alone"
+    condition = "" if last.always else f" if {i.words.predicate(last)}"
+    shift = integer(i.operands[-1])
+    scale = f" × 2^-{shift}" if shift else ""
+    return f", added to what is there{scale}{condition}"
 
 
 _COLLECTOR = re.compile(r"\.(?:[AB]_(?:KEEP|REUSE)|[AB]_REUSE_KEEP|BUFFER\d)\b")
@@ -409,25 +477,28 @@ _COLLECTOR = re.compile(r"\.(?:[AB]_(?:KEEP|REUSE)|[AB]_REUSE_KEEP|BUFFER\d)\b")
 
 def _block_notes(i: SassInstruction) -> list[str]:
     """What stands behind the instruction descriptor, and what is kept for the next product."""
-    described = next((n for n, o in enumerate(i.operands) if o.core.startswith("idesc[")), None)
-    out: list[str] = []
-    for operand in i.operands[described + 1 :] if described is not None else ():
+    cores = [operand.core for operand in i.operands]
+    descriptor = next((n for n, core in enumerate(cores) if core.startswith("idesc[")), len(cores))
+    remarks = []
+    for operand in i.operands[descriptor + 1 :]:
         number = re.search(r"UR(\d+)", operand.core)
-        if number is None or operand.predicate:
-            continue
-        first = int(number[1])
-        if operand.core.startswith("tmem["):
-            out.append(f"scale factors of A at tmem[UR{first}], of B at tmem[UR{first + 1}]")
-        elif i.has("WS"):
-            out.append(f"columns of B as the mask at UR{first}:UR{first + 1} says are zeros")
-        else:
-            count = 8 if i.has("2CTA") else 4
-            out.append(f"lanes in the mask UR{first}…UR{first + count - 1} not written")
-    text = " ".join(o.core for o in i.operands)
+        if number is not None and not operand.predicate:
+            remarks.append(_block_operand(i, operand, int(number[1])))
+    text = " ".join(cores)
     for name, collector_text in i.table["collector"].items():
         if re.search(rf"\.{name}\b", text):
-            out.append(collector_text)
-    return [*out, *i.among("product_modes")]
+            remarks.append(collector_text)
+    return [*remarks, *i.among("product_modes")]
+
+
+def _block_operand(i: SassInstruction, operand: SassOperand, first: int) -> str:
+    """What the uniform registers from ``first`` on are for."""
+    if operand.core.startswith("tmem["):
+        return f"scale factors of A at tmem[UR{first}], of B at tmem[UR{first + 1}]"
+    if i.has("WS"):
+        return f"columns of B as the mask at UR{first}:UR{first + 1} says are zeros"
+    count = 8 if i.has("2CTA") else 4
+    return f"lanes in the mask UR{first}…UR{first + count - 1} not written"
 
 
 # -- moves ----------------------------------------------------------------------------------------
@@ -435,29 +506,48 @@ def _block_notes(i: SassInstruction) -> list[str]:
 
 def shift(i: SassInstruction) -> Pieces:
     """SHF: a plain shift where the half that is shifted in is 0."""
-    d, count = destination(i, i.o["d"]), integer(i.o["n"])
-    count_text = i.words.signed(i.o["n"]) if count is None else str(count & 31)
-    low, upper = i.words.signed(i.o["a"]), i.words.signed(i.o["c"])
-    leftwards, high, signed = i.has("L"), i.has("HI"), i.has("S32", "S64")
-    half, shifted_in = (upper, i.o["a"]) if high else (low, i.o["c"])
-    if not shifted_in.zero:
-        shifted_text = (
-            f"{_pair(i.o['c'], i.o['a'], upper, low)} {'<<' if leftwards else '>>'} {count_text}"
-        )
-        text = f"the {'upper' if high else 'lower'} 32 bits of ({shifted_text})"
-        if count_text == "0" and not leftwards and not high:
-            text = low
-    elif leftwards:
-        times = f" (× {1 << count})" if count is not None and 0 < count < 17 else ""
-        text = f"{half} << {count_text}{times}"
-    elif high and signed and count == 31:
-        return {"d": d, "value": f"the sign of {half} in all bits", "notes": ""}
-    else:
-        text = f"{half} >> {count_text}"
+    d = destination(i, i.o["d"])
+    count = integer(i.o["n"])
+    leftwards = i.has("L")
+    high = i.has("HI")
+    signed = i.has("S32", "S64")
+    shifted_in = i.o["a"] if high else i.o["c"]
     # Below an upper half that is 0 there is no sign to keep.
-    sign = "keeping the sign" if signed and not leftwards and (high or not shifted_in.zero) else ""
+    keeps_sign = signed and not leftwards and (high or not shifted_in.zero)
+    if shifted_in.zero and keeps_sign and count == 31:
+        half = i.words.signed(i.o["c"])
+        return {"d": d, "value": f"the sign of {half} in all bits", "notes": ""}
+    text = _shifted_half(i, count) if shifted_in.zero else _shifted_pair(i, count)
+    sign = "keeping the sign" if keeps_sign else ""
     wrap = "positions modulo 32" if i.has("W") and count is None else ""
     return {"d": d, "value": text, "notes": joined([sign, wrap])}
+
+
+def _shift_count(i: SassInstruction, count: int | None) -> str:
+    return i.words.signed(i.o["n"]) if count is None else str(count & 31)
+
+
+def _shifted_half(i: SassInstruction, count: int | None) -> str:
+    """One register shifted, zeros coming in."""
+    half = i.words.signed(i.o["c"] if i.has("HI") else i.o["a"])
+    count_text = _shift_count(i, count)
+    if not i.has("L"):
+        return f"{half} >> {count_text}"
+    times = f" (× {1 << count})" if count is not None and 0 < count < 17 else ""
+    return f"{half} << {count_text}{times}"
+
+
+def _shifted_pair(i: SassInstruction, count: int | None) -> str:
+    """Half of two registers that are shifted as one number."""
+    low = i.words.signed(i.o["a"])
+    upper = i.words.signed(i.o["c"])
+    high = i.has("HI")
+    count_text = _shift_count(i, count)
+    if count_text == "0" and not i.has("L") and not high:
+        return low
+    pair = _pair(i.o["c"], i.o["a"], upper, low)
+    shifted_text = f"{pair} {'<<' if i.has('L') else '>>'} {count_text}"
+    return f"the {'upper' if high else 'lower'} 32 bits of ({shifted_text})"
 
 
 def _pair(high: SassOperand, low: SassOperand, upper: str, lower: str) -> str:
@@ -472,60 +562,79 @@ def _pair(high: SassOperand, low: SassOperand, upper: str, lower: str) -> str:
 
 def lea(i: SassInstruction) -> Pieces | None:
     """LEA: an index times a power of two, and a base."""
-    high, extended = i.has("HI"), i.has("X")
-    operands = [v for k, v in i.o.items() if k not in ("d", "p", "a", "b", "r") and not v.predicate]
+    named_apart = ("d", "p", "a", "b", "r")
+    operands = [o for name, o in i.o.items() if name not in named_apart and not o.predicate]
     # With .HI the upper half of the index comes before the count, but for .SX32.
     count = integer(operands[-1]) if operands else None
-    if count is None or (high and len(operands) < 2 and not i.has("SX32")):
+    if count is None or (i.has("HI") and len(operands) < 2 and not i.has("SX32")):
         return None
-    a = i.words.signed(i.o["a"])
-    added = i.words.signed(i.o["b"])
-    plus = f" − {added[1:]}" if added.startswith("-") else f" + {added}"
-    plus = "" if i.o["b"].zero else plus
+    base = i.words.signed(i.o["b"])
+    text = _scaled_index(i, operands[0], count)
+    if not i.o["b"].zero:
+        text += f" − {base[1:]}" if base.startswith("-") else f" + {base}"
+    last = i.operands[-1]
+    if i.has("HI") and i.has("X") and last.predicate and last.always is None:
+        text += f" + the carry in {i.words.predicate(last)}"
     carry = i.o.get("p")
     also = f"; the carry into {carry.core}" if carry is not None and carry.always is None else ""
-    upper = operands[0]
-    index_text = a if upper.zero else _pair(upper, i.o["a"], i.words.signed(upper), a)
-    index_text = f"{a} with its sign" if i.has("SX32") else index_text
-    if not high:
-        text = f"{a} × {1 << (count & 31)}{plus}"
-    elif i.has("SX32") and not extended:
-        text = f"({a} >> {32 - count}, keeping the sign){plus}"
-    elif upper.zero and not extended:
-        text = f"({index_text} >> {32 - count}){plus}"
-    else:
-        text = f"the upper 32 bits of ({index_text} × {1 << (count & 31)}){plus}"
-    last = i.operands[-1]
-    if high and extended and last.predicate and last.always is None:
-        text += f" + the carry in {i.words.predicate(last)}"
     return {"d": destination(i, i.o["d"]), "value": text, "also": also, "notes": ""}
+
+
+def _scaled_index(i: SassInstruction, upper: SassOperand, count: int) -> str:
+    """The index times its power of two, or the upper half of that, of an index of two registers."""
+    a = i.words.signed(i.o["a"])
+    factor = 1 << (count & 31)
+    if not i.has("HI"):
+        return f"{a} × {factor}"
+    extended = i.has("X")
+    if i.has("SX32"):
+        if not extended:
+            return f"({a} >> {32 - count}, keeping the sign)"
+        return f"the upper 32 bits of ({a} with its sign × {factor})"
+    if upper.zero and not extended:
+        return f"({a} >> {32 - count})"
+    index = a if upper.zero else _pair(upper, i.o["a"], i.words.signed(upper), a)
+    return f"the upper 32 bits of ({index} × {factor})"
 
 
 def permute(i: SassInstruction) -> Pieces:
     """PRMT: what the selector picks, of constants that are common."""
-    a, c = i.words.unsigned(i.o["a"]), i.words.unsigned(i.o["c"])
+    a = i.words.unsigned(i.o["a"])
+    c = i.words.unsigned(i.o["c"])
     mode = i.first_text("modes")
     selector = integer(i.o["n"]) if is_number(i.o["n"]) else None
-    halves = {0x1: ("lower", a), 0x3: ("upper", a), 0x5: ("lower", c), 0x7: ("upper", c)}
-    picked = [selector >> 4 * n & 15 for n in range(4)] if selector is not None else []
-    pairs = (picked[:2], picked[2:])
-    low_half, high_half = (halves.get(p[1]) if p and p[0] + 1 == p[1] else None for p in pairs)
     if mode:
         text = mode.format(a=a, c=c, n=i.words.unsigned(i.o["n"]))
     elif selector is None:
-        text = (
-            f"four bytes of {a} (0 to 3) and {c} (4 to 7) as {i.words.unsigned(i.o['n'])} selects"
-        )
-    elif low_half is None or high_half is None:
-        text = f"bytes {', '.join(_byte(i, p, a, c) for p in picked)} (lowest first)"
-    elif low_half == high_half:
-        text = f"the {low_half[0]} half of {low_half[1]} in both halves"
-    elif low_half[1] == high_half[1] and low_half[0] == "lower":
-        text = low_half[1]
+        selects = i.words.unsigned(i.o["n"])
+        text = f"four bytes of {a} (0 to 3) and {c} (4 to 7) as {selects} selects"
     else:
-        text = f"the {low_half[0]} half of {low_half[1]} below, "
-        text += f"the {high_half[0]} half of {high_half[1]} above"
+        picked = [selector >> 4 * n & 15 for n in range(4)]
+        single_bytes = ", ".join(_byte(i, byte, a, c) for byte in picked)
+        text = _picked_halves(picked, a, c) or f"bytes {single_bytes} (lowest first)"
     return {"d": destination(i, i.o["d"]), "value": text, "notes": ""}
+
+
+def _picked_halves(picked: Sequence[int], a: str, c: str) -> str | None:
+    """What four bytes are, where they are two halves of the operands."""
+    halves = {
+        (0, 1): ("lower", a),
+        (2, 3): ("upper", a),
+        (4, 5): ("lower", c),
+        (6, 7): ("upper", c),
+    }
+    low_half = halves.get((picked[0], picked[1]))
+    high_half = halves.get((picked[2], picked[3]))
+    if low_half is None or high_half is None:
+        return None
+    low_part, low_source = low_half
+    high_part, high_source = high_half
+    if low_half == high_half:
+        return f"the {low_part} half of {low_source} in both halves"
+    if low_source == high_source and low_part == "lower":
+        return low_source
+    low_text = f"the {low_part} half of {low_source} below"
+    return f"{low_text}, the {high_part} half of {high_source} above"
 
 
 def _byte(i: SassInstruction, picked: int, a: str, c: str) -> str:

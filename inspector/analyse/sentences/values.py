@@ -216,58 +216,67 @@ def result(instruction: PtxInstruction, register: str, width: int, get: Get) -> 
         return None
     bits, signed = kinds[-1]
     first, *args = instruction.operands
-    base, parts = instruction.base, instruction.parts
+    base = instruction.base
     if isinstance(first, VectorOperand):
         return _unpacked(instruction, register, bits, get)
     if not isinstance(first, RegisterOperand) or first.part or first.name != register:
         return None
     if base == "mov" and len(args) == 1 and isinstance(args[0], VectorOperand):
         return _packed(args[0], bits, get)
-    if not all(_followed(a) for a in args):
+    if not all(map(_followed, args)):
         return None
     if base == "mov" and len(args) == 1:
         return get(args[0])
     if base == "cvt":
-        return _converted(parts, kinds, width, args, get)
+        return _converted(instruction.parts, kinds, width, args, get)
     if base == "cvta":
-        return get(args[0]) if "global" in parts and len(args) == 1 else None
-    if "sat" in parts or "cc" in parts or base in ("addc", "subc", "madc"):
+        return get(args[0]) if "global" in instruction.parts and len(args) == 1 else None
+    return _arithmetic(instruction, bits, signed, [get(argument) for argument in args])
+
+
+def _arithmetic(
+    instruction: PtxInstruction, bits: int, signed: bool, args: list[LinearForm]
+) -> LinearForm | None:
+    """A computed result, modulo its width; None with a carry or of an operation that saturates."""
+    if "sat" in instruction.parts or "cc" in instruction.parts:
         return None
-    form = _computed(instruction, bits, signed, [get(a) for a in args])
-    return None if form is None else forms.reduced(form, bits * 2 if "wide" in parts else bits)
+    if instruction.base in ("addc", "subc", "madc"):
+        return None
+    form = _computed(instruction, bits, signed, args)
+    result_bits = bits * 2 if "wide" in instruction.parts else bits
+    return None if form is None else forms.reduced(form, result_bits)
 
 
 def _unpacked(instruction: PtxInstruction, register: str, bits: int, get: Get) -> LinearForm | None:
     """``mov.b64 {%r1, %r2}, %rd1``: the lowest bits first."""
-    first, source = instruction.operands[0], instruction.operands[-1]
-    if (
-        instruction.base != "mov"
-        or len(instruction.operands) != 2
-        or not isinstance(source, RegisterOperand)
-    ):
+    if instruction.base != "mov" or len(instruction.operands) != 2:
         return None
-    elements = first.elements if isinstance(first, VectorOperand) else ()
-    places = [i for i, e in enumerate(elements) if register in [r.name for r in registers_of(e)]]
+    first, source = instruction.operands
+    if not isinstance(first, VectorOperand) or not isinstance(source, RegisterOperand):
+        return None
+    names = [[r.name for r in registers_of(element)] for element in first.elements]
+    places = [place for place, element_names in enumerate(names) if register in element_names]
     if len(places) != 1:
         return None
     form = get(source)
     if places == [0]:
         return form
-    bit = bits // len(elements) * places[0]
+    bit = bits // len(first.elements) * places[0]
     return forms.divided(forms.wrapped(form, bits, False), 1 << bit)
 
 
 def _packed(vector: VectorOperand, bits: int, get: Get) -> LinearForm | None:
     element_bits = bits // max(1, len(vector.elements))
-    out = forms.constant(0)
-    for i, part in enumerate(vector.elements):
-        readable = isinstance(part, RegisterOperand | ImmediateOperand) and _followed(part)
-        if element_bits not in (8, 16, 32) or not readable:
+    if element_bits not in (8, 16, 32) and vector.elements:
+        return None
+    packed = forms.constant(0)
+    for place, element in enumerate(vector.elements):
+        readable = isinstance(element, RegisterOperand | ImmediateOperand) and _followed(element)
+        if not readable:
             return None
-        out = forms.add(
-            out, forms.scale(forms.wrapped(get(part), element_bits, False), 1 << element_bits * i)
-        )
-    return out
+        low_bits = forms.wrapped(get(element), element_bits, False)
+        packed = forms.add(packed, forms.scale(low_bits, 1 << element_bits * place))
+    return packed
 
 
 def _converted(
@@ -473,18 +482,21 @@ class Values:
         if "param" not in instruction.parts or len(instruction.operands) != 2 or len(kinds) != 1:
             return None
         target, address = instruction.operands
-        p, bits = self.parameter(address), kinds[0][0]
-        if p is None or p.symbol is None or (p.size or 0) * 8 != bits:
+        parameter = self.parameter(address)
+        bits, signed = kinds[0]
+        if parameter is None or parameter.symbol is None or (parameter.size or 0) * 8 != bits:
             return None
         if not isinstance(target, RegisterOperand):
             return None
         # PTX has no sign for a parameter; a narrow one is extended as it is loaded.
-        full_width = self.statements.bits(target.name) == bits
-        signed = (p.type or "").startswith(("i", "s")) if full_width else kinds[0][1]
-        low, high = (-(1 << bits - 1), (1 << bits - 1) - 1) if signed else (0, (1 << bits) - 1)
-        if isinstance(p.value, int) and not isinstance(p.value, bool) and low <= p.value <= high:
-            low = high = p.value
-        return forms.leaf("parameter", p.symbol, low, high, p.multiple or 1)
+        if self.statements.bits(target.name) == bits:
+            signed = (parameter.type or "").startswith(("i", "s"))
+        low = -(1 << bits - 1) if signed else 0
+        high = low + (1 << bits) - 1
+        value = parameter.value
+        if isinstance(value, int) and not isinstance(value, bool) and low <= value <= high:
+            low = high = value
+        return forms.leaf("parameter", parameter.symbol, low, high, parameter.multiple or 1)
 
     # -- predicates -------------------------------------------------------------------------
 

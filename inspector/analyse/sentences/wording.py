@@ -248,60 +248,69 @@ class Wording:
         size = self._pointee(pointers[0][0]) if len(pointers) == 1 else None
         if size and factor % size == 0:
             factor = size
-        several = len(summands) + bool(value.constant) > 1
-        if factor > 1 and summands and several:
-            inner = self._terms(
-                [(a, f // factor) for a, f in summands], value.constant // factor, line
-            )[0]
-            pieces = [(True, self._atom(a, line)[0]) for a, _ in pointers]
-            pieces.append((True, f"{factor} × ({inner})"))
-            return _joined(pieces), SUM if pointers else PRODUCT
-        return self._terms(pointers + summands, value.constant, line)
+        summand_count = len(summands) + (value.constant != 0)
+        if factor < 2 or not summands or summand_count < 2:
+            return self._terms(pointers + summands, value.constant, line)
+        divided = [(atom, f // factor) for atom, f in summands]
+        inner, _ = self._terms(divided, value.constant // factor, line)
+        pieces = [(True, self._atom(atom, line)[0]) for atom, _ in pointers]
+        pieces.append((True, f"{factor} × ({inner})"))
+        return _joined(pieces), SUM if pointers else PRODUCT
 
     def _terms(
         self, terms: list[tuple[Atom, int]], constant: int, line: int | None
     ) -> tuple[str, int]:
-        pieces: list[tuple[bool, str]] = []
+        if not terms:
+            return _joined([(constant >= 0, str(abs(constant)))]), ATOM
         terms.sort(key=lambda t: t[1] < 0)
         alone = len(terms) == 1 and not constant
-        level = ATOM
+        pieces: list[tuple[bool, str]] = []
+        level = SUM
         for atom, factor in terms:
             text, level = self._atom(atom, line)
             if abs(factor) != 1:
-                text, level = f"{abs(factor)} × {_tight(text, level, PRODUCT)}", PRODUCT
-            elif not (alone and factor > 0):
+                text = f"{abs(factor)} × {_tight(text, level, PRODUCT)}"
+                level = PRODUCT
+            elif not alone or factor < 0:
                 text = _tight(text, level, SUM if factor > 0 else PRODUCT)
             pieces.append((factor > 0, text))
-        if constant or not terms:
+        if alone and terms[0][1] > 0:
+            return _joined(pieces), level
+        if constant:
             pieces.append((constant >= 0, str(abs(constant))))
-        return _joined(pieces), level if len(pieces) == 1 and (pieces[0][0] or not terms) else SUM
+        return _joined(pieces), SUM
 
     def _atom(self, atom: Atom, line: int | None) -> tuple[str, int]:
         if atom.op in forms.LEAVES:
             return self._leaf(atom, line), ATOM
-        inner = [self._sum(a, line) for a in atom.args]
+        if atom.op in ("quotient", "remainder"):
+            return self._divided(atom, line)
+        inner = [self._sum(argument, line) for argument in atom.args]
         if atom.op == "product":
             left_text, right_text = (_tight(text, level, PRODUCT) for text, level in inner)
             return f"{left_text} × {right_text}", PRODUCT
-        if atom.op in ("quotient", "remainder"):
-            divisor = atom.args[1].constant
-            dividend = atom.args[0].atom
-            if divisor == 32 and self.row and dividend is not None and dividend.name == "%tid.x":
-                return ("warp" if atom.op == "quotient" else "lane"), ATOM
-            if atom.op == "quotient":
-                return f"⌊{_tight(*inner[0], ATOM)} / {divisor}⌋", ATOM
-            return f"{_tight(*inner[0], PRODUCT)} mod {divisor}", LOOSE
         if atom.op == "wrap":
             # Left out where only values too large for the program are changed.
             inner_form = atom.args[0]
-            silent = abs(inner_form.constant) < 1 << 31 and (
-                atom.name[0] == "s" or inner_form.low >= 0
-            )
+            not_negative = atom.name[0] == "s" or inner_form.low >= 0
+            silent = abs(inner_form.constant) < 1 << 31 and not_negative
             return inner[0] if silent else (f"{atom.name}({inner[0][0]})", ATOM)
         if atom.op in ("min", "max"):
             return f"{atom.op}({inner[0][0]}, {inner[1][0]})", ATOM
         sign = {"and": "&", "or": "|"}.get(atom.op, atom.op)
         return f"{_tight(*inner[0], PRODUCT)} {sign} {_tight(*inner[1], PRODUCT)}", LOOSE
+
+    def _divided(self, atom: Atom, line: int | None) -> tuple[str, int]:
+        """A quotient or remainder; of a thread's number and 32, the warp or lane."""
+        divisor = atom.args[1].constant
+        dividend = atom.args[0].atom
+        of_thread = dividend is not None and dividend.name == "%tid.x"
+        if divisor == 32 and self.row and of_thread:
+            return "warp" if atom.op == "quotient" else "lane", ATOM
+        text, level = self._sum(atom.args[0], line)
+        if atom.op == "quotient":
+            return f"⌊{_tight(text, level, ATOM)} / {divisor}⌋", ATOM
+        return f"{_tight(text, level, PRODUCT)} mod {divisor}", LOOSE
 
     def _leaf(self, atom: Atom, line: int | None) -> str:
         if atom.op == "parameter":

@@ -227,12 +227,12 @@ class ProfiledRecording:
         self._memo = Memo()
 
     def matched_launches(self) -> list[MatchedLaunch]:
-        return self._memo.once(
+        return self._memo.memoize(
             "attached", lambda: match_launches(self.report.launches, self._candidates())
         )
 
     def measured(self, variant: Variant) -> NcuMeasured | None:
-        return self._memo.once("measured", self._measured).get(_key(variant))
+        return self._memo.memoize("measured", self._measured).get(_key(variant))
 
     def _measured(self) -> dict[Key, NcuMeasured]:
         matches_by_key: defaultdict[Key, list[MatchedLaunch]] = defaultdict(list)

@@ -52,7 +52,7 @@ from inspector.measure.time.results import (
     with_time,
 )
 from inspector.reader import tables
-from inspector.reader.query import Found
+from inspector.reader.query import KernelVariant
 from inspector.reader.reader import Reader
 from inspector.recording.layout import is_recording, read_events, recordings_folder, store_record
 from inspector.sources.compilers import by_probes
@@ -293,7 +293,7 @@ class PreparedTiming(Struct, frozen=True):
 def prepare(
     reader: Reader,
     path: Path,
-    variants: Sequence[Found],
+    variants: Sequence[KernelVariant],
     options: BenchmarkOptions,
     calls: Sequence[Call] = (),
 ) -> PreparedTiming:

@@ -22,7 +22,7 @@ from textual.widgets.option_list import Option
 
 from inspector.base.model import Recording, Stage, Variant
 from inspector.listing.line import Listing
-from inspector.reader.query import offers
+from inspector.reader.query import completions
 from inspector.reader.reader import Reader
 from inspector.report.tables import titles
 from inspector.tui.code.code_rows import SEVERITY_SIGNS
@@ -269,7 +269,8 @@ class Finder(ModalScreen[Entry | None]):
         matches = rank(candidates, self.words, self.stages, self.nearest)
         if self.selection is not None and typed.split(" ")[-1]:
             matches += [
-                Match(Entry("property", *offer, why="Tab takes it.")) for offer in offers(typed)
+                Match(Entry("property", *offer, why="Tab takes it."))
+                for offer in completions(typed)
             ]
         self.matches = matches[:MAX_ROWS] or [Match(Entry("", "Nothing fits.", heading=True))]
         self._show_matches(highlighted)

@@ -254,7 +254,7 @@ class KernelTree(RowList[TreeRow], can_focus=True, inherit_bindings=False):
 
         def read() -> Read:
             attempt(
-                lambda: list(reads.figures([variant for _, variant in both]))
+                lambda: list(reads.read_resources([variant for _, variant in both]))
             )  # tools side by side
             return self._read([TreeSubject(*pair) for pair in both])
 

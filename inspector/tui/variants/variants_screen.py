@@ -716,7 +716,7 @@ class VariantsScreen(ToolScreen[ScreenResult]):
             earlier = old_variants.get((variant.hash, variant.symbol))
             summary = None if earlier is None else old_reader.summaries.summary_of(earlier)
             if summary is not None and same_but_launches(earlier, variant):
-                self.reads.summaries.know(variant, summary)
+                self.reads.summaries.adopt(variant, summary)
 
     @property
     def home(self) -> VariantTable:

@@ -8,7 +8,7 @@ from textual.dom import DOMNode
 from textual.suggester import Suggester
 
 from inspector.base.text import UsageError
-from inspector.reader.query import Term, matching, measured, offers, parse
+from inspector.reader.query import Term, completions, matching, needs_measures, parse
 from inspector.reader.reader import Reader
 from inspector.tui.widgets.notice import cancelled, in_thread
 
@@ -78,7 +78,7 @@ class Selection:
                 self.node.call_later(self.say, f"◔ {checked_count} of {len(variants)} looked at")
 
         measures = None
-        if measured(terms):
+        if needs_measures(terms):
             # The first frame does not wait for it.
             from inspector.estimate.launches import launch_evidence
             from inspector.report.costs import costs
@@ -101,13 +101,13 @@ class Completion(Suggester):
 def completed(query: str) -> str | None:
     """The query with its last word completed; None where nothing is offered or typed."""
     word_start = query.rfind(" ") + 1
-    matches = offers(query) if query[word_start:] else []
+    matches = completions(query) if query[word_start:] else []
     return query[:word_start] + matches[0][0] if matches else None
 
 
 def offered(query: str) -> Content:
     """The words that may come next with their meanings, or all words where none was begun."""
-    matches = offers(query)
+    matches = completions(query)
     if not query[query.rfind(" ") + 1 :]:
         names = "  ".join(word for word, _ in matches)
         return Content.assemble((" properties  ", "$quiet"), names)
