@@ -36,8 +36,8 @@ from inspector.reader import query as selecting
 from inspector.reader import tables as knowledge
 from inspector.reader.reader import Reader as RecordingReader
 from inspector.recording.assemble import Assembly
-from inspector.recording.facts import from_ptxas, from_res_usage, max_threads
 from inspector.recording.layout import NCU_REPORTS, BytesContent, DerivedCache, stored_records
+from inspector.recording.resources import from_ptxas, from_res_usage, max_threads
 from inspector.report import jsons, tables
 from inspector.report.json_rows import recording_document
 from inspector.report.words import as_json
