@@ -282,6 +282,7 @@ def _brief(reader: Reader, as_json: bool) -> int:
     """The recording in short."""
     from inspector.estimate.launches import launch_evidence
     from inspector.report import brief
+    from inspector.report.variant_figures import quick_figures
 
     rec = reader.recording
     pairs = rec.variants()
@@ -301,13 +302,13 @@ def _brief(reader: Reader, as_json: bool) -> int:
     evidence = launch_evidence(reader)
     rows = []
     for kernel, variant in pairs:
-        figures = brief.quick_figures(
+        figures = quick_figures(
             variant,
             reader.resources(variant),
             reader.hint_count(variant),
             evidence.launch_time(kernel, variant),
         )
-        rows.append({"kernel": kernel.name, "variant": variant.id, **figures})
+        rows.append({"kernel": kernel.name, "variant": variant.id, **jsons.pick_fields(figures)})
         if failed:
             rows[-1]["failed"] = variant.failed
     value = brief.listed(rec.path, about, rows, lambda n: handle(rec, *pairs[n]))

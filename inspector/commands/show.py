@@ -572,13 +572,14 @@ def _print_brief_kernel(
     # Imported here, as below: summaries read differences too, whose modules are many.
     from inspector.reader.line_annotations import regions
     from inspector.report import brief
+    from inspector.report.variant_figures import all_figures, quick_figures
 
     listing = reader.listing(variant, stage)
     reader.summaries.read_now(variant)
     findings = reader.findings(variant)
     time = launch_evidence(reader).launch_time(kernel, variant)
     resources = reader.resources(variant)
-    first = brief.quick_figures(variant, resources, reader.hint_count(variant), time)
+    first = quick_figures(variant, resources, reader.hint_count(variant), time)
     hottest: list[dict[str, Any]] = []
     for region in regions(reader, variant, stage):
         lines = listing.between(region.first, region.last)
@@ -591,7 +592,7 @@ def _print_brief_kernel(
         kernel,
         variant,
         stage,
-        brief.all_figures(variant, first, resources, reader.card(variant), findings),
+        all_figures(variant, first, resources, reader.card(variant), findings),
         [_size(reader, variant, other_stage) for other_stage in jsons.ordered(variant.stages)],
         findings,
         hottest,

@@ -60,6 +60,7 @@ from inspector.report.json_rows import (
     VariantRow,
 )
 from inspector.report.json_schema import JsonReference, StructTable, Tables
+from inspector.report.variant_figures import VariantFigures
 
 STRUCTS: Mapping[str, StructTable] = {
     "Stage": StructTable(Stage),
@@ -103,6 +104,8 @@ STRUCTS: Mapping[str, StructTable] = {
     "GpuTime": StructTable(GpuTimeRow),
     "Failure": StructTable(FailureRow),
     "Tuning": StructTable(TuningRow),
+    "Row": StructTable(VariantFigures),
+    "Figures": StructTable(VariantFigures),
     "Function": StructTable(FunctionRow),
     "Line": StructTable(LineRow),
     "LineControl": StructTable(ControlRow),
