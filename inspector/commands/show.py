@@ -37,6 +37,13 @@ from inspector.reader.reader import Reader
 from inspector.recording.layout import user_derived_cache
 from inspector.report import calls as graph_report
 from inspector.report import card, jsons, profile, tables, timings
+from inspector.report.json_rows import (
+    FunctionRow,
+    LineRow,
+    failure_row,
+    function_row,
+    line_row,
+)
 from inspector.sources.opening import open_path, open_text
 from inspector.system import printing
 
@@ -117,8 +124,7 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     if args.brief and lines is not None:
         listing_lines = reader.listing(variant, stage).between(*lines)
         values = _line_values(profiled, variant, stage, listing_lines, linked=False)
-        names = ("n", "text", "sentence", "notes")
-        rows = [{name: line[name] for name in names} for line in values]
+        rows = [jsons.pick_fields(line, "n text sentence notes") for line in values]
         short = {"kernel": kernel.name, "variant": variant.id, "stage": stage.value}
         return common.print_brief({"schema": jsons.SCHEMA, **short, "lines": rows}, args.json)
     if args.json:
@@ -355,16 +361,16 @@ def _graph_json(
         span = variant.lines_in(Stage.OUTPUT_CODE)
         if span and kernel.id in graph.kernels and variant.stages.get(Stage.OUTPUT_CODE) == file:
             function, resources = Function(kernel.name, *span), reader.resources(variant)
-            functions.append(jsons.function(kernel.name, variant.id, resources, function))
+            functions.append(function_row(kernel.name, function, variant, resources))
     return {
         "schema": jsons.SCHEMA,
         "stage": stage.value,
         "text_from": "ptxview" if file is None else file.text_from,
-        "error": jsons.failure(graph.error),
+        "error": failure_row(graph.error),
         "functions": functions,
         "notes": [],
         "lines": jsons.Rows(
-            jsons.line(line, links)
+            line_row(line, links)
             for line in (listing.lines if lines is None else listing.between(*lines))
         ),
     }
@@ -472,7 +478,7 @@ def _json(
         "schema": jsons.SCHEMA,
         "stage": stage.value,
         "text_from": reader.text(variant, stage).text_from,
-        "error": jsons.failure(variant.error),
+        "error": failure_row(variant.error),
         "functions": jsons.Rows(_functions(profiled, kernel, variant, stage, listing)),
         "notes": [],
         "lines": jsons.Rows(
@@ -488,7 +494,7 @@ def _line_values(
     lines: Iterable[Line],
     linked: bool = True,
     estimated: Mapping[int, float] | None = None,
-) -> Iterator[dict[str, object]]:
+) -> Iterator[LineRow]:
     """JSON of lines, one after the other; ``linked``: with links to other stages."""
     reader = profiled.reader
     links = {}
@@ -502,12 +508,12 @@ def _line_values(
     annotations = reader.line_annotations(variant, stage, whole_file=True)
     for line in lines:
         share = estimated.get(line.n, 0.0) if estimated else None
-        yield jsons.line(line, links, annotations.at(line.n), annotations.words(line.n), share)
+        yield line_row(line, links, annotations.at(line.n), annotations.words(line.n), share)
 
 
 def _functions(
     profiled: ProfiledRecording, kernel: Kernel, variant: Variant, stage: Stage, listing: Listing
-) -> Iterator[dict[str, object]]:
+) -> Iterator[FunctionRow]:
     """JSON of each function of a listing; there may be thousands."""
     reader = profiled.reader
     kernel_function = reader.function(variant, stage)
@@ -521,7 +527,7 @@ def _functions(
             function.name, (kernel, variant) if kernel_function is function else None
         )
         if pair is None:
-            yield jsons.function(function.name, None, None, function)
+            yield function_row(function.name, function)
             continue
         yield _function(profiled, pair[0], pair[1], function)
         if pair[1] is not variant:
@@ -530,25 +536,22 @@ def _functions(
 
 def _function(
     profiled: ProfiledRecording, kernel: Kernel, variant: Variant, function: Function
-) -> dict[str, object]:
+) -> FunctionRow:
     """One kernel of a listing with its resources, hints, card and newest time."""
     reader = profiled.reader
     notes = [finding.note for finding in reader.findings(variant)]
-    out = jsons.function(
-        kernel.name,
-        variant.id,
-        reader.resources(variant),
-        function,
-        notes,
-        card.as_json(reader.card(variant)),
-        profile.measured_json(profiled.measured(variant)),
-    )
     evidence = launch_evidence(reader)
-    return {
-        **out,
-        "timing": timings.timing(evidence.times.representative(kernel, variant)),
-        "launch_time": timings.launch_json(evidence.launch_time(kernel, variant)),
-    }
+    return function_row(
+        kernel.name,
+        function,
+        variant,
+        reader.resources(variant),
+        notes,
+        card=card.as_json(reader.card(variant)),
+        ncu=profile.measured_json(profiled.measured(variant)),
+        timing=timings.timing(evidence.times.representative(kernel, variant)),
+        launch_time=timings.launch_json(evidence.launch_time(kernel, variant)),
+    )
 
 
 def _within(lines: tuple[int, int], listing: Listing, stage: Stage) -> tuple[int, int]:

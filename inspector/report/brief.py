@@ -22,6 +22,7 @@ from inspector.diff.recordings import ChangeKind
 from inspector.diff.summary import VariantSide
 from inspector.measure.launch_time import LaunchTime
 from inspector.report import diff_text, jsons
+from inspector.report.json_rows import note_row
 from inspector.report.tables import UNKNOWN, grid
 
 MAX_BYTES = 8000
@@ -211,7 +212,7 @@ def kernel(
     hints: list[Value] = []
     for finding in findings:
         lines = {s.value: list(numbers[:MAX_HINT_LINES]) for s, numbers in finding.lines.items()}
-        hints.append({**jsons.note(finding.note), "lines": lines})
+        hints.append({**jsons.pick_fields(note_row(finding.note)), "lines": lines})
     follow_ups: FollowUps = [_hot_lines(side, stage, place) for place in hottest[:2]]
     follow_ups += _first_hint(side, findings)
     for stage_row in stages:
