@@ -125,12 +125,14 @@ def _dispatch(words: list[str]) -> int:
         schema_name: str | None = parser().parse_args(words).schema
         if schema_name is None:
             return Exit.USAGE
-        from inspector.reader.tables import names, schema
+        from inspector.reader.tables import table
+        from inspector.report.json_structs import json_reference
         from inspector.report.jsons import dumps
 
-        value = schema(schema_name)
+        reference = json_reference(table("json"))
+        value = reference.schema(schema_name)
         if value is None:
-            schema_hint = f"There is one of {', '.join(names())}."
+            schema_hint = f"There is one of {', '.join(reference.commands)}."
             raise UsageError(f"there is no schema of {shown(schema_name)}", schema_hint)
         printing.json_line(dumps(value))
         printing.flush()

@@ -261,7 +261,7 @@ def write(path: str | Path, text: str, errors: str = "replace") -> None:
 
 @contextlib.contextmanager
 def appearing(target: Path) -> Iterator[Path]:
-    """A place beside the target for a file or a folder, which takes its place when complete."""
+    """A place beside the target for a file, which takes its place when complete."""
     with tempfile.TemporaryDirectory(prefix=f".{target.name}.", dir=target.parent) as name:
         part = Path(name) / target.name
         yield part

@@ -1,4 +1,4 @@
-"""A recording for somebody else: an HTML page, Markdown for an issue, a folder, one file.
+"""A recording for somebody else: an HTML page, Markdown for an issue, one file.
 
 The page needs neither a network nor ptxview. --without takes out what may not leave a company, and
 what is written says so.
@@ -18,7 +18,7 @@ from inspector.estimate.launches import ESTIMATE_SECONDS, LaunchEstimates, launc
 from inspector.export import collected
 from inspector.export.collected import REMOVABLE, REMOVABLE_TEXTS, Remover
 from inspector.export.comparisons import KernelVariant
-from inspector.export.markdown import contents, markdown
+from inspector.export.markdown import markdown
 from inspector.export.page import counts_text as said_of
 from inspector.export.page import page
 from inspector.measure.evidence import Evidence
@@ -26,9 +26,9 @@ from inspector.measure.time.results import times
 from inspector.reader.reader import Reader
 from inspector.report import jsons
 from inspector.sources.opening import is_there, newest, path_or_unfinished
-from inspector.system import files, printing
+from inspector.system import printing
 
-FORMATS = ("html", "markdown", "folder", "ptxview")
+FORMATS = ("html", "markdown", "ptxview")
 SUFFIXES = {
     ".html": "html",
     ".htm": "html",
@@ -36,12 +36,12 @@ SUFFIXES = {
     ".markdown": "markdown",
     ".ptxview": "ptxview",
 }
-ENDINGS = {"html": ".html", "markdown": ".md", "ptxview": ".ptxview", "folder": ""}
+ENDINGS = {"html": ".html", "markdown": ".md", "ptxview": ".ptxview"}
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Options of ``export``."""
-    out = ".html, .md, .ptxview or a folder; - is standard output (default: NAME.html, here)"
+    out = ".html, .md or .ptxview; - is standard output (default: NAME.html, here)"
     without = "source (Python, CUDA C++, output_code), paths (files, users, the command line), "
     without += "args (the command line and environment alone), or several: source,paths"
     takes(
@@ -165,21 +165,23 @@ def _form(form_option: str | None, output: str | None) -> str:
         return "markdown"
     if output is None:
         return "html"
-    if output.endswith(("/", os.sep)) or Path(output).is_dir():
-        return "folder"
+    if output.endswith("/") or Path(output).is_dir():
+        raise UsageError(
+            f"{output} is a folder", f"Name a file in it: -o {Path(output, 'page.html')}"
+        )
     suffix = Path(output).suffix.lower()
-    if suffix and suffix not in SUFFIXES:
+    if suffix not in SUFFIXES:
         raise UsageError(
             f"{output} does not say what to write",
             f"Name it .html, .md or .ptxview, or give --format {'|'.join(FORMATS)}.",
         )
-    return SUFFIXES.get(suffix, "folder")
+    return SUFFIXES[suffix]
 
 
 def _target(path: Path, form: str, output: str | None) -> Path | None:
     """Where it is written to, None for standard output. Raises ``UsageError``."""
     if output == "-":
-        if form in ("folder", "ptxview"):
+        if form == "ptxview":
             raise UsageError(f"a {form} cannot be written to standard output", "Name it with -o.")
         return None
     if output is None:
@@ -188,20 +190,18 @@ def _target(path: Path, form: str, output: str | None) -> Path | None:
             raise UsageError(f"{target} exists", "Name what to write: -o FILE")
     else:
         target = Path(output)
-    _check_target(target, form)
+    _check_target(target)
     if target.exists() and path.exists() and target.samefile(path):
         raise UsageError(f"{target} is what is to be exported", "Name another with -o.")
     if not target.parent.is_dir():
         make = "Make it first, or name another with -o."
         raise UsageError(f"{target.parent} is not a folder", make)
-    if form == "folder" and target.exists() and (not target.is_dir() or files.names(target)[0]):
-        raise UsageError(f"{target} is not empty", "Name a new folder with -o.")
     return target
 
 
-def _check_target(target: Path, form: str) -> None:
-    """Raise ``UsageError`` where a folder is no form's target, or a device or socket is one."""
-    if form != "folder" and target.is_dir():
+def _check_target(target: Path) -> None:
+    """Raise ``UsageError`` for a folder, a device or a socket."""
+    if target.is_dir():
         raise UsageError(f"{target} is a folder", f"Name a file in it: -o {target / 'page.html'}")
     if target.exists() and not target.is_dir() and not target.is_file():
         raise UsageError(f"{target} is not a regular file", "Name another with -o.")
@@ -233,7 +233,7 @@ def _written(
     content: tuple[Evidence, list[str], bool],
     left_out: list[str],
 ) -> int:
-    """Write a page, Markdown or a folder; the bytes of it, 0 on standard output.
+    """Write a page or Markdown; the bytes of it, 0 on standard output.
 
     ``content`` are times, sentences on what was removed, and whether kernels were named, for which
     compilers may be asked.
@@ -243,16 +243,6 @@ def _written(
         raise PtxviewError(
             f"{reader.recording.path} holds no kernels", "Did the program compile any?"
         )
-    if form == "folder":
-        assert target is not None
-        size = 0
-        with common.appearing(target) as part:
-            for name, data in contents(reader, selected, evidence, removed, named, left_out.append):
-                path = part / name
-                path.parent.mkdir(exist_ok=True, parents=True)
-                path.write_bytes(data)
-                size += len(data)
-        return size
     if form == "markdown":
         text = "\n".join(markdown(reader, selected, evidence, removed)) + "\n"
         pieces: Iterable[str] = (text,)

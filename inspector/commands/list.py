@@ -11,7 +11,7 @@ import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 from rich.console import Console
@@ -45,6 +45,7 @@ from inspector.reader.reader import Reader
 from inspector.reader.tables import table
 from inspector.recording.layout import user_derived_cache
 from inspector.report import jsons, ranks, tables, timings
+from inspector.report.json_rows import VariantMeasures, graph_row, recording_document
 from inspector.system import printing
 
 if TYPE_CHECKING:
@@ -245,22 +246,22 @@ def _json(profiled: ProfiledRecording, with_operations: bool) -> int:
 
     rec, evidence = reader.recording, launch_evidence(reader)
     narrate_uncounted(_read(reader, None))
-    value = jsons.recording(
-        rec,
-        reader.resources,
-        lambda kernel, variant: {
-            "made_by": reader.producing_tools(variant),
-            "ncu": profile.measured_json(profiled.measured(variant)),
-            "hints": reader.hint_count(variant),
-            "timing": timings.timing(evidence.times.representative(kernel, variant)),
-            "launch_time": timings.launch_json(evidence.launch_time(kernel, variant)),
-        },
-        jsons.Rows,
-    )
+
+    def measures_of(kernel: Kernel, variant: Variant) -> VariantMeasures:
+        return VariantMeasures(
+            made_by=reader.producing_tools(variant),
+            ncu=profile.measured_json(profiled.measured(variant)),
+            hints=reader.hint_count(variant),
+            timing=timings.timing(evidence.times.representative(kernel, variant)),
+            launch_time=timings.launch_json(evidence.launch_time(kernel, variant)),
+        )
+
+    value = recording_document(rec, reader.resources, measures_of, jsons.Rows)
     if with_operations:
-        rows: Any = value["graphs"]
-        for (_, view), row in zip(_graph_views(reader), rows, strict=True):
-            row["operations"] = None if view is None else calls.operations(view)
+        value["graphs"] = [
+            graph_row(graph, None if view is None else calls.operations(view))
+            for graph, view in _graph_views(reader)
+        ]
     value["compiles"] = compiles.document(rec, table("compile_phases"))
     value["ranks"] = ranks.document(rec)
     value["ncu"] = profile.launches_json(
@@ -290,6 +291,7 @@ def _brief(reader: Reader, as_json: bool) -> int:
     """The recording in short."""
     from inspector.estimate.launches import launch_evidence
     from inspector.report import brief
+    from inspector.report.variant_figures import quick_figures
 
     rec = reader.recording
     pairs = rec.variants()
@@ -309,13 +311,13 @@ def _brief(reader: Reader, as_json: bool) -> int:
     evidence = launch_evidence(reader)
     rows = []
     for kernel, variant in pairs:
-        figures = brief.quick_figures(
+        figures = quick_figures(
             variant,
             reader.resources(variant),
             reader.hint_count(variant),
             evidence.launch_time(kernel, variant),
         )
-        rows.append({"kernel": kernel.name, "variant": variant.id, **figures})
+        rows.append({"kernel": kernel.name, "variant": variant.id, **jsons.pick_fields(figures)})
         if failed:
             rows[-1]["failed"] = variant.failed
     value = brief.listed(rec.path, about, rows, lambda n: handle(rec, *pairs[n]))

@@ -37,7 +37,8 @@ from inspector.measure.time.planning import replayable_calls
 from inspector.reader.query import select, select_calls, select_one
 from inspector.reader.reader import Reader
 from inspector.reader.tables import table
-from inspector.recording.facts import as_map, as_text, text_of
+from inspector.recording.contents import text_of
+from inspector.recording.decoding import as_map, as_text
 from inspector.recording.layout import Events, is_recording, read_events
 from inspector.report.tables import need_compiled
 from inspector.system import files, printing

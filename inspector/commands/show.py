@@ -38,6 +38,13 @@ from inspector.reader.reader import Reader
 from inspector.recording.layout import user_derived_cache
 from inspector.report import calls as graph_report
 from inspector.report import card, jsons, profile, tables, timings
+from inspector.report.json_rows import (
+    FunctionRow,
+    LineRow,
+    failure_row,
+    function_row,
+    line_row,
+)
 from inspector.sources.opening import open_path, open_text
 from inspector.system import printing
 
@@ -152,10 +159,8 @@ def _brief_lines(request: ShowRequest) -> int:
     assert request.lines is not None
     variant, stage = request.variant, request.stage
     lines = request.reader.listing(variant, stage).between(*request.lines)
-    rows = [
-        {name: line[name] for name in ("n", "text", "sentence", "notes")}
-        for line in _line_values(request.profiled, variant, stage, lines, linked=False)
-    ]
+    values = _line_values(request.profiled, variant, stage, lines, linked=False)
+    rows = [jsons.pick_fields(line, "n text sentence notes") for line in values]
     value = {
         "schema": jsons.SCHEMA,
         "kernel": request.kernel.name,
@@ -416,14 +421,14 @@ def _graph_json(
         "schema": jsons.SCHEMA,
         "stage": stage.value,
         "text_from": "ptxview" if file is None else file.text_from,
-        "error": jsons.failure(graph.error),
+        "error": failure_row(graph.error),
         "functions": _kernels_in_code(reader, graph) if stage is Stage.OUTPUT_CODE else [],
         "notes": [],
-        "lines": jsons.Rows(jsons.line(line, links) for line in part),
+        "lines": jsons.Rows(line_row(line, links) for line in part),
     }
 
 
-def _kernels_in_code(reader: Reader, graph: Graph) -> list[dict[str, object]]:
+def _kernels_in_code(reader: Reader, graph: Graph) -> list[FunctionRow]:
     """The lines of each compiled kernel's text in its graph's ``output_code``."""
     file = graph.stages.get(Stage.OUTPUT_CODE)
     functions = []
@@ -432,7 +437,7 @@ def _kernels_in_code(reader: Reader, graph: Graph) -> list[dict[str, object]]:
         if span and kernel.id in graph.kernels and variant.stages.get(Stage.OUTPUT_CODE) == file:
             function = Function(kernel.name, *span)
             resources = reader.resources(variant)
-            functions.append(jsons.function(kernel.name, variant.id, resources, function))
+            functions.append(function_row(kernel.name, function, variant, resources))
     return functions
 
 
@@ -535,7 +540,7 @@ def _json(
         "schema": jsons.SCHEMA,
         "stage": stage.value,
         "text_from": reader.text(variant, stage).text_from,
-        "error": jsons.failure(variant.error),
+        "error": failure_row(variant.error),
         "functions": jsons.Rows(_functions(profiled, kernel, variant, stage, listing)),
         "notes": [],
         "lines": jsons.Rows(
@@ -551,13 +556,13 @@ def _line_values(
     lines: Iterable[Line],
     linked: bool = True,
     estimated: Mapping[int, float] | None = None,
-) -> Iterator[dict[str, object]]:
+) -> Iterator[LineRow]:
     """JSON of lines, one after the other; ``linked``: with links to other stages."""
     links = _links_to_others(profiled.reader, variant, stage) if linked else {}
     annotations = profiled.reader.line_annotations(variant, stage, whole_file=True)
     for line in lines:
         share = estimated.get(line.n, 0.0) if estimated else None
-        yield jsons.line(line, links, annotations.at(line.n), annotations.words(line.n), share)
+        yield line_row(line, links, annotations.at(line.n), annotations.words(line.n), share)
 
 
 def _links_to_others(
@@ -577,7 +582,7 @@ def _links_to_others(
 
 def _functions(
     profiled: ProfiledRecording, kernel: Kernel, variant: Variant, stage: Stage, listing: Listing
-) -> Iterator[dict[str, object]]:
+) -> Iterator[FunctionRow]:
     """JSON of each function of a listing; there may be thousands."""
     reader = profiled.reader
     kernel_function = reader.function(variant, stage)
@@ -591,7 +596,7 @@ def _functions(
             function.name, (kernel, variant) if kernel_function is function else None
         )
         if pair is None:
-            yield jsons.function(function.name, None, None, function)
+            yield function_row(function.name, function)
             continue
         yield _function(profiled, pair[0], pair[1], function)
         if pair[1] is not variant:
@@ -600,25 +605,22 @@ def _functions(
 
 def _function(
     profiled: ProfiledRecording, kernel: Kernel, variant: Variant, function: Function
-) -> dict[str, object]:
+) -> FunctionRow:
     """One kernel of a listing with its resources, hints, card and newest time."""
     reader = profiled.reader
     notes = [finding.note for finding in reader.findings(variant)]
-    out = jsons.function(
-        kernel.name,
-        variant.id,
-        reader.resources(variant),
-        function,
-        notes,
-        card.as_json(reader.card(variant)),
-        profile.measured_json(profiled.measured(variant)),
-    )
     evidence = launch_evidence(reader)
-    return {
-        **out,
-        "timing": timings.timing(evidence.times.representative(kernel, variant)),
-        "launch_time": timings.launch_json(evidence.launch_time(kernel, variant)),
-    }
+    return function_row(
+        kernel.name,
+        function,
+        variant,
+        reader.resources(variant),
+        notes,
+        card=card.as_json(reader.card(variant)),
+        ncu=profile.measured_json(profiled.measured(variant)),
+        timing=timings.timing(evidence.times.representative(kernel, variant)),
+        launch_time=timings.launch_json(evidence.launch_time(kernel, variant)),
+    )
 
 
 def _within(lines: tuple[int, int], listing: Listing, stage: Stage) -> tuple[int, int]:
@@ -636,6 +638,7 @@ def _brief_kernel(request: ShowRequest) -> int:
     """Print one kernel in short. Raises ``PtxviewError`` where its stage cannot be read."""
     # Imported here: summaries read differences too, whose modules are many.
     from inspector.report import brief
+    from inspector.report.variant_figures import all_figures, quick_figures
 
     reader, kernel, variant = request.reader, request.kernel, request.variant
     listing = reader.listing(variant, request.stage)
@@ -643,13 +646,13 @@ def _brief_kernel(request: ShowRequest) -> int:
     findings = reader.findings(variant)
     time = launch_evidence(reader).launch_time(kernel, variant)
     resources = reader.resources(variant)
-    first = brief.quick_figures(variant, resources, reader.hint_count(variant), time)
+    first = quick_figures(variant, resources, reader.hint_count(variant), time)
     value = brief.kernel(
         (reader.recording.path, common.handle(reader.recording, kernel, variant)),
         kernel,
         variant,
         request.stage,
-        brief.all_figures(variant, first, resources, reader.card(variant), findings),
+        all_figures(variant, first, resources, reader.card(variant), findings),
         [_size(reader, variant, other_stage) for other_stage in jsons.ordered(variant.stages)],
         findings,
         _hottest(request, listing),

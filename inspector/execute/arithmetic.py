@@ -453,33 +453,30 @@ def _convert(t: Translator, row: PtxInstruction) -> None:
     value = t.read(row.operands[1], source)
     if source == "f32":
         value = _flushed(row, source, value)
+    t.write(row.operands[0], _converted(t, row, to, source, way, value), to)
+
+
+def _converted(
+    t: Translator, row: PtxInstruction, to: str, source: str, way: str | None, value: str
+) -> str:
+    """The bits of one value in another type, rounded in a way."""
     if to == "tf32":
         finite = "satfinite" in row.parts
-        bits = f"floats.to_tf32({_limited(row, value)}, {way!r}, {finite})"
-    elif source == "f64" and to in GREATEST:
-        bits = f"floats.narrowed({_as_real(row, to, source, way, value)}, {to!r}, {way or 'rn'!r})"
-    elif is_float(to):
-        bits = t.result(_as_real(row, to, source, way, value), to, way or "rn")
-    else:
-        dtype = ("i" if to[0] == "s" else "u") + str(WIDTHS[to])
-        bits = f"integers.to_integer({value}, {way!r}, {dtype}).view(u{WIDTHS[to]})"
-    t.write(row.operands[0], bits, to)
+        return f"floats.to_tf32({_limited(row, value)}, {way!r}, {finite})"
+    if source == "f64" and to in GREATEST:
+        return f"floats.narrowed({_as_real(row, to, source, way, value)}, {to!r}, {way or 'rn'!r})"
+    if is_float(to):
+        return t.result(_as_real(row, to, source, way, value), to, way or "rn")
+    dtype = ("i" if to[0] == "s" else "u") + str(WIDTHS[to])
+    return f"integers.to_integer({value}, {way!r}, {dtype}).view(u{WIDTHS[to]})"
 
 
 def _as_real(row: PtxInstruction, to: str, source: str, way: str | None, value: str) -> str:
     """A conversion to floating point: of f16 and bf16 what is to be rounded to them."""
     if way in _TO_WHOLE:
         value, way = f"{_TO_WHOLE[way]}({value})", None
-    directed = way in DIRECTIONS
     if not is_float(source):
-        if WIDTHS[source] == 64 and (directed or to in ("f16", "bf16")):
-            value = f"floats.from_long({value}, {way!r}, {to!r})"
-        elif to == "f32" and not directed:
-            value = f"{value}.astype(f32)"
-        else:  # double precision, in which 32 bits are exact
-            value = f"{value}.astype(f64)"
-            if to == "f32":
-                value = f"floats.round_single({value}, {way!r})"
+        value = _integer_as_real(to, source, way, value)
     elif to == "f32" and source == "f64":
         rounded = f"floats.round_single({value}, {way!r})"
         if "ftz" in row.parts:
@@ -495,6 +492,17 @@ def _as_real(row: PtxInstruction, to: str, source: str, way: str | None, value: 
     if to == "f32" and source not in ("bf16", "f64"):  # whose NaN pass
         return _settled(row, to, value)
     return _limited(row, value)
+
+
+def _integer_as_real(to: str, source: str, way: str | None, value: str) -> str:
+    """An integer as floating point; of f16 and bf16 what is to be rounded to them."""
+    directed = way in DIRECTIONS
+    if WIDTHS[source] == 64 and (directed or to in ("f16", "bf16")):
+        return f"floats.from_long({value}, {way!r}, {to!r})"
+    if to == "f32" and not directed:
+        return f"{value}.astype(f32)"
+    exact = f"{value}.astype(f64)"  # 32 bits are exact in double precision
+    return f"floats.round_single({exact}, {way!r})" if to == "f32" else exact
 
 
 GREATEST = {"f16": "f32(65504)", "bf16": "f32(3.3895313892515355e38)"}

@@ -360,6 +360,21 @@ def _may_spin(
     carry: int,
 ) -> bool:
     """Whether leaving a loop may depend on what it reads of memory again and again."""
+    sources = _repeatedly_read(instructions, carry)
+    if not sources:
+        return False
+    _add_dependent(sources, instructions, carry)
+    for k in inside:
+        end = blocks[k].end
+        leaves = any(s not in inside for s in blocks[k].successors)
+        guard = None if end is None or end.guard is None else end.guard.number
+        if end is not None and leaves and (guard in sources or end.base == "brx"):
+            return True
+    return False
+
+
+def _repeatedly_read(instructions: Sequence[PtxInstruction], carry: int) -> set[int]:
+    """The registers that each pass of a loop reads from the same memory, which may have changed."""
     sources: set[int] = set()
     defined = {register for row in instructions for register in defines(row, carry)[0]}
     for row in instructions:
@@ -370,8 +385,11 @@ def _may_spin(
             address = registers_in(row.operands[1]) if len(row.operands) > 1 else []
             if not defined.intersection(address):
                 sources.update(written)
-    if not sources:
-        return False
+    return sources
+
+
+def _add_dependent(sources: set[int], instructions: Sequence[PtxInstruction], carry: int) -> None:
+    """Add the registers that are computed from ``sources``, directly or through others."""
     grown = True
     while grown:
         grown = False
@@ -380,13 +398,6 @@ def _may_spin(
             if sources.intersection(read) and not sources.issuperset(written):
                 sources.update(written)
                 grown = True
-    for k in inside:
-        end = blocks[k].end
-        leaves = any(s not in inside for s in blocks[k].successors)
-        guard = None if end is None or end.guard is None else end.guard.number
-        if end is not None and leaves and (guard in sources or end.base == "brx"):
-            return True
-    return False
 
 
 def _liveness(
@@ -401,8 +412,6 @@ def _liveness(
     starts = [*(b.first for b in blocks), len(rows)]
     exits = [[RegionExit(b.last - 1, b.successors, False)] for b in blocks]
     solved = Ranges(ranges, starts, exits, [""] * (carry + 1))
-    sites: Counter[int] = Counter()
-    in_loops: set[int] = set()
     for block in blocks:
         live: set[int] = set()
         for step, now, _ in solved.region(block.index):
@@ -410,15 +419,25 @@ def _liveness(
                 block.live_out = frozenset(now)
             live = now
         block.live_in = frozenset(live)
-        for k in range(block.first, block.last):
-            sites.update(set(ranges[k].defs))
-            if looped[block.index]:
-                in_loops.update(ranges[k].defs)
     everywhere: set[int] = set().union(*(b.live_in for b in blocks))
     for block in blocks:
         defined = {d for k in range(block.first, block.last) for d in ranges[k].defs}
         block.local = frozenset(defined - everywhere)
         block.dying = tuple(sorted((block.live_in | defined) - block.live_out - block.local))
+    return _defined_once(ranges, blocks, looped)
+
+
+def _defined_once(
+    ranges: Sequence[Step], blocks: Sequence[BasicBlock], looped: Sequence[bool]
+) -> frozenset[int]:
+    """The registers that one instruction alone defines, which is in no loop."""
+    sites: Counter[int] = Counter()
+    in_loops: set[int] = set()
+    for block in blocks:
+        for k in range(block.first, block.last):
+            sites.update(set(ranges[k].defs))
+            if looped[block.index]:
+                in_loops.update(ranges[k].defs)
     return frozenset(r for r, n in sites.items() if n == 1 and r not in in_loops)
 
 
@@ -446,16 +465,23 @@ def register_kinds(code: PtxFunction, carry: int) -> list[str]:
                 votes[register][kind] = votes[register].get(kind, 0) + 1
     kinds = [_likeliest_kind(vote) for vote in votes]
     for _ in range(_ROUNDS):
-        changed = False
-        for joined in moves:
-            for kind in {kinds[r] for r in joined if is_float(kinds[r] or "b")}:
-                for r in joined:
-                    if not kinds[r] and WIDTHS.get(declared[r]) == WIDTHS.get(kind):
-                        kinds[r], changed = kind, True
-        if not changed:
+        if not _pass_on_kinds(kinds, moves, declared):
             break
     # A predicate stays one in an instruction of another type.
     return [d if d == "pred" else kind or d for kind, d in zip(kinds, declared, strict=True)]
+
+
+def _pass_on_kinds(
+    kinds: list[str], moves: Sequence[Sequence[int]], declared: Sequence[str]
+) -> bool:
+    """Give the types of floating point to the registers that are moved from or to; whether any."""
+    changed = False
+    for joined in moves:
+        for kind in {kinds[r] for r in joined if is_float(kinds[r] or "b")}:
+            for r in joined:
+                if not kinds[r] and WIDTHS.get(declared[r]) == WIDTHS.get(kind):
+                    kinds[r], changed = kind, True
+    return changed
 
 
 def _operand_kinds(row: PtxInstruction) -> list[tuple[int, str]]:

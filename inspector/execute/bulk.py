@@ -373,23 +373,26 @@ class TensorMap:
             tuple(row["steps"][:rank].tolist()),
             int(row["interleave"]),
         )
-        if tensor_map.interleave or tensor_map.swizzle >= len(SWIZZLE_BYTES):
-            raise ValueError("its interleaving or swizzle is not known here")
-        if not all(tensor_map.box) or not all(tensor_map.dims):
-            raise ValueError("this is not a tensor map")
-        if tensor_map.address >> 63 or max(tensor_map.strides, default=0) >= MAX_STRIDE_BYTES:
-            raise ValueError("its address or a stride is beyond every device's memory")
-        if max(tensor_map.box) > MAX_BOX or max(tensor_map.steps) > MAX_STEP:
-            raise ValueError(
-                f"its box is {'×'.join(map(str, tensor_map.box))}, of at most {MAX_BOX}"
-            )
-        if tensor_map.fill and tensor_map.kind[0] not in "fbt":
-            raise ValueError(f"it fills with NaN, which {tensor_map.kind} has not")
-        if tensor_map.address % 16:
-            raise ValueError("its base address is no multiple of 16 bytes")
-        if wrong := [step for step in tensor_map.strides if step % 16]:
-            raise ValueError(f"a stride of {wrong[0]} bytes is no multiple of 16 bytes")
+        tensor_map._check()
         return tensor_map
+
+    def _check(self) -> None:
+        """Raises ValueError for a map that is not known here, or that no device would take."""
+        if self.interleave or self.swizzle >= len(SWIZZLE_BYTES):
+            raise ValueError("its interleaving or swizzle is not known here")
+        if not all(self.box) or not all(self.dims):
+            raise ValueError("this is not a tensor map")
+        if self.address >> 63 or max(self.strides, default=0) >= MAX_STRIDE_BYTES:
+            raise ValueError("its address or a stride is beyond every device's memory")
+        if max(self.box) > MAX_BOX or max(self.steps) > MAX_STEP:
+            raise ValueError(f"its box is {'×'.join(map(str, self.box))}, of at most {MAX_BOX}")
+        if self.fill and self.kind[0] not in "fbt":
+            raise ValueError(f"it fills with NaN, which {self.kind} has not")
+        if self.address % 16:
+            raise ValueError("its base address is no multiple of 16 bytes")
+        unaligned_stride = next((stride for stride in self.strides if stride % 16), None)
+        if unaligned_stride is not None:
+            raise ValueError(f"a stride of {unaligned_stride} bytes is no multiple of 16 bytes")
 
     @property
     def kind(self) -> str:

@@ -212,8 +212,12 @@ def reduce_warp(
     values = lanes.warps(np.abs(value) if absolute else value)
     if values.dtype.kind == "f":
         least = name == "min"
-        operation = _REDUCE[name] if nan else (np.fmin if least else np.fmax)
-        nobody = (np.inf if least else -np.inf) if nan else np.nan
+        if nan:
+            operation = _REDUCE[name]
+            nobody = np.inf if least else -np.inf
+        else:
+            operation = np.fmin if least else np.fmax
+            nobody = np.nan
         filled = np.where(active, values, values.dtype.type(nobody))
         return np.repeat(operation.reduce(filled, axis=2), 32, 1)
     info = np.iinfo(values.dtype)

@@ -313,14 +313,7 @@ class Machine:
         elif end.base == "bra":
             self._branch(block, mask, result)
         elif end.base == "brx":
-            remaining = self.lanes.full_mask(mask)
-            for k, target in enumerate(block.successors):
-                jumping = remaining & (result == k)
-                self._go(block, target, jumping)
-                remaining = remaining & ~jumping
-            if remaining.any():
-                sentence, lane = "a branch goes beyond its table", self.lanes.first(remaining)
-                raise self.fault("out of bounds", sentence, block.last - 1, lane)
+            self._jump(block, mask, result)
         elif is_waiting(end):
             guard, operands = result
             yes, no = _split_mask(mask, guard) if guard is not None else (mask, NOBODY)
@@ -329,7 +322,22 @@ class Machine:
                 self._go_on(self.barriers.reach(end, operands, yes, block.successors[0]))
         else:
             self._end(block, end, mask, result)
-        # Frees the registers that no lane looks at any more
+        self._free_registers(block)
+
+    def _jump(self, block: BasicBlock, mask: Mask, indices: Array) -> None:
+        """Go on where each lane's place in the table of a ``brx`` leads to."""
+        remaining = self.lanes.full_mask(mask)
+        for k, target in enumerate(block.successors):
+            jumping = remaining & (indices == k)
+            self._go(block, target, jumping)
+            remaining = remaining & ~jumping
+        if remaining.any():
+            sentence = "a branch goes beyond its table"
+            lane = self.lanes.first(remaining)
+            raise self.fault("out of bounds", sentence, block.last - 1, lane)
+
+    def _free_registers(self, block: BasicBlock) -> None:
+        """Free the registers that no lane looks at any more after this block."""
         needed = [self.blocks[n].live_in for n in (*self.pending, *self.polled)]
         if self.barriers.waiting:
             return

@@ -1,7 +1,7 @@
 """The translation of loads, stores, atomics, copies, matrices and warp instructions."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from inspector.execute.blocks import read_call
 from inspector.execute.bulk import FIELDS
@@ -194,16 +194,11 @@ def _multiply_group(t: Translator, row: PtxInstruction) -> None:
     if m != 64 or n % 8 or not 8 <= n <= 256 or k * WIDTHS[kinds[1]] != 256:
         raise Untranslatable(f"m{m}n{n}k{k} is no shape of wgmma with {kinds[1]}")
     target, a, b, keep, *trailing = row.operands
-    a_matrix = (
-        "[" + ", ".join(t.read(o, "u32") for o in t.elements(a, 4)) + "]"
-        if isinstance(a, VectorOperand)
-        else t.read(a, "u64")
-    )
-    numbers = [_constant(operand, "s32") for operand in trailing]
-    if len(numbers) not in (0, 2, 3, 4):
-        raise Untranslatable(f"{len(numbers)} numbers at its end, where there must be 0, 2, 3 or 4")
-    signs, turned = (numbers[:2], numbers[2:]) if len(numbers) > 1 else ([1, 1], [])
-    turned = [0] * (2 - len(turned)) + turned
+    if isinstance(a, VectorOperand):
+        a_matrix = "[" + ", ".join(t.read(o, "u32") for o in t.elements(a, 4)) + "]"
+    else:
+        a_matrix = t.read(a, "u64")
+    signs, turned = _signs_and_turned(trailing)
     count = _registers(m * n, kinds[0], 128)
     old = ", ".join(t.read(o, "u32") for o in t.elements(target, count))
     descriptor, added = t.read(b, "u64"), t.read(keep, "pred")
@@ -211,6 +206,15 @@ def _multiply_group(t: Translator, row: PtxInstruction) -> None:
     saturate = "satfinite" in row.parts
     call = f"m.multiply_group({t.number}, {t.mask}, {arguments}, {saturate})"
     t.write_list(target, call, ["b32"] * count)
+
+
+def _signs_and_turned(operands: Sequence[Operand]) -> tuple[list[int], list[int]]:
+    """The signs of A and B, and which of them are transposed, by the numbers at wgmma's end."""
+    numbers = [_constant(operand, "s32") for operand in operands]
+    if len(numbers) not in (0, 2, 3, 4):
+        raise Untranslatable(f"{len(numbers)} numbers at its end, where there must be 0, 2, 3 or 4")
+    signs, turned = (numbers[:2], numbers[2:]) if len(numbers) > 1 else ([1, 1], [])
+    return signs, [0] * (2 - len(turned)) + turned
 
 
 _GROUP_RESULTS: Mapping[str, tuple[str, ...]] = {

@@ -127,12 +127,10 @@ class Translator:
         self.watched = watched
         self.loads, self.defined, self.lines, self.origins = {}, set(), [], []
         rows = self.code.instructions[block.first : block.last]
-        last_use = {
-            register: k
-            for k, row in enumerate(rows)
-            for registers in defines(row, self.blocks.carry)
-            for register in registers
-        }
+        last_use: dict[int, int] = {}
+        for k, row in enumerate(rows):
+            for registers in defines(row, self.blocks.carry):
+                last_use.update(dict.fromkeys(registers, k))
         for k, row in enumerate(rows):
             if row is not block.end:
                 self.instruction(block.first + k, row)
@@ -140,7 +138,10 @@ class Translator:
                 if gone:
                     self.emit("del " + ", ".join(f"r{r}" for r in gone))
                     self.defined.difference_update(gone)
-        result = self.end(block)
+        return self._source(block, self.end(block))
+
+    def _source(self, block: BasicBlock, result: str) -> BlockSource:
+        """The lines of a block between loads of what it reads and stores of what outlives it."""
         stored = sorted(r for r in self.defined if r in block.live_out)
         head = [f"r{r} = R[{r}]" for r in self.loads]
         tail = [f"R[{r}] = r{r}" for r in stored]

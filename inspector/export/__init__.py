@@ -1,1 +1,1 @@
-"""Recordings for somebody else: a page, a text, a folder, one file."""
+"""Recordings for somebody else: a page, a text, one file."""

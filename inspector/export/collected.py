@@ -24,7 +24,7 @@ from inspector.base.model import Content, Kernel, Recording, Variant
 from inspector.base.text import PtxviewError, words
 from inspector.listing.cubin import debug_spans, is_elf
 from inspector.recording.assemble import REMOVED, Assembly
-from inspector.recording.facts import Blob
+from inspector.recording.contents import Blob
 from inspector.recording.layout import SCHEMA, TIMINGS, BytesContent, Writer, pack, stored_records
 from inspector.sources.opening import raw_events
 

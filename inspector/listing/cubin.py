@@ -15,7 +15,7 @@ be gigabytes behind them.
 
 import re
 import struct
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from msgspec import Struct
@@ -153,18 +153,26 @@ def _sections(data: bytes) -> list[Section]:
 def read_cubin(data: bytes) -> Cubin | None:
     """The kernels of a cubin; None if the file is damaged or not a cubin."""
     sections = _sections(data)
-    code = {s.name[6:]: s.data for s in sections if s.name.startswith(".text.")}
-    notes = [s.data for s in sections if s.name.startswith(".note.nv.tkinfo")]
-    tools = [match[1].decode() for note in notes if (match := _TOOL.search(note))]
-    lines = any(s.name in (".debug_line", ".nv_debug_line_sass") for s in sections)
-    try:
-        named = [name for section in sections for name in _entries(section, sections)]
-    except (ValueError, IndexError, struct.error):
-        return None
     if not sections:
         return None
-    kernels = tuple(dict.fromkeys(name for name in named if name in code)) or tuple(code)
-    return Cubin(kernels, code, tools[-1] if tools else None, data[8], lines)
+    code = {s.name[6:]: s.data for s in sections if s.name.startswith(".text.")}
+    try:
+        entry_names = [name for section in sections for name in _entries(section, sections)]
+    except (ValueError, IndexError, struct.error):
+        return None
+    kernels = tuple(dict.fromkeys(name for name in entry_names if name in code)) or tuple(code)
+    has_lines = any(s.name in (".debug_line", ".nv_debug_line_sass") for s in sections)
+    return Cubin(kernels, code, _assembler_version(sections), data[8], has_lines)
+
+
+def _assembler_version(sections: Iterable[Section]) -> str | None:
+    """The version in the last note that names one."""
+    version = None
+    for section in sections:
+        if section.name.startswith(".note.nv.tkinfo"):
+            match = _TOOL.search(section.data)
+            version = match[1].decode() if match else version
+    return version
 
 
 def _entries(table: Section, sections: list[Section]) -> list[str]:
@@ -325,10 +333,9 @@ def _functions_reached(sections: Sequence[Section], kernel: str) -> frozenset[st
     names = {s.name[len(".text.") :] for s in sections if s.name.startswith(".text.")}
     relocations: dict[str, list[Section]] = {}
     for section in sections:
-        if section.header.type in (REL, RELA) and (
-            function_section := _FUNCTION_SECTION.fullmatch(section.name)
-        ):
-            relocations.setdefault(function_section[2], []).append(section)
+        function = _function_of(section)
+        if section.header.type in (REL, RELA) and function is not None:
+            relocations.setdefault(function, []).append(section)
     reached: set[str] = set()
     waiting = [kernel] if kernel in names else []
     while waiting:
@@ -337,15 +344,26 @@ def _functions_reached(sections: Sequence[Section], kernel: str) -> frozenset[st
             continue
         reached.add(name)
         for section in relocations.get(name, ()):
-            step = 24 if section.header.type == RELA else 16
-            for position in range(0, len(section.data) - step + 1, step):
-                number = _RELOCATION.unpack_from(section.data, position)[1] >> 32
-                section_number = SYMBOL.unpack_from(table.data, number * SYMBOL.size)[3]
-                if 0 < section_number < len(sections) and (
-                    function_section := _FUNCTION_SECTION.fullmatch(sections[section_number].name)
-                ):
-                    waiting.append(function_section[2])
+            for number in _sections_referred_to(section, table):
+                if 0 < number < len(sections):
+                    function = _function_of(sections[number])
+                    if function is not None:
+                        waiting.append(function)
     return frozenset(reached)
+
+
+def _function_of(section: Section) -> str | None:
+    """The function that a section is of; None for one of the whole file."""
+    match = _FUNCTION_SECTION.fullmatch(section.name)
+    return match[2] if match else None
+
+
+def _sections_referred_to(relocations: Section, table: Section) -> Iterator[int]:
+    """The numbers of the sections of the symbols that relocations refer to."""
+    step = 24 if relocations.header.type == RELA else 16
+    for position in range(0, len(relocations.data) - step + 1, step):
+        symbol = _RELOCATION.unpack_from(relocations.data, position)[1] >> 32
+        yield SYMBOL.unpack_from(table.data, symbol * SYMBOL.size)[3]
 
 
 def _without_other_functions(
@@ -360,43 +378,65 @@ def _without_other_functions(
     table = next(n for n, s in enumerate(sections) if s.header.type == SYMTAB)
     strings = sections[table].header.link
     kept_sections = {table, strings, titles_section}
-    for number, section in enumerate(sections):
-        function_section = _FUNCTION_SECTION.fullmatch(section.name)
-        if (
-            function_section[2] in reached
-            if function_section
-            else section.name.startswith(WHOLE_FILE)
-        ):
-            kept_sections.add(number)
-    symbols = list(SYMBOL.iter_unpack(sections[table].data))
-    gone_symbols = {
-        n for n, s in enumerate(symbols) if 0 < s[3] < SHN_LORESERVE and s[3] not in kept_sections
-    }
-    for number in gone_symbols:
-        symbols[number] = (0, symbols[number][1], 0, 0, 0, 0)
+    kept_sections.update(n for n, s in enumerate(sections) if _is_kept(s, reached))
+    symbols, gone_symbols = _kept_symbols(sections[table], kept_sections)
     name_places, names = _name_table(read_names(sections[strings].data, (s[0] for s in symbols)))
     rows = b"".join(SYMBOL.pack(n, *s[1:]) for n, s in zip(name_places, symbols, strict=True))
     name_places, section_names = _name_table(
         s.name if n in kept_sections else "" for n, s in enumerate(sections)
     )
-    new_contents = {table: rows, strings: names, titles_section: section_names}
-    body, section_headers = bytearray(HEADER.size), bytearray()
+    contents = {number: sections[number].data for number in kept_sections}
+    contents |= {table: rows, strings: names, titles_section: section_names}
+    for number in kept_sections:
+        if sections[number].name == ".nv.info":
+            contents[number] = _attributes_without(contents[number], gone_symbols)
+    body, section_headers = _laid_out(sections, contents, name_places)
+    fields[5], fields[6], fields[10] = 0, len(body), 0  # no program headers
+    body[: HEADER.size] = HEADER.pack(*fields)
+    return bytes(body + section_headers)
+
+
+def _kept_symbols(
+    table: Section, kept_sections: Container[int]
+) -> tuple[list[tuple[int, ...]], set[int]]:
+    """A table's symbols, with zeros for those of other sections, and the numbers of these."""
+    symbols: list[tuple[int, ...]] = list(SYMBOL.iter_unpack(table.data))
+    gone_symbols: set[int] = set()
+    for number, symbol in enumerate(symbols):
+        section_number = symbol[3]
+        if 0 < section_number < SHN_LORESERVE and section_number not in kept_sections:
+            symbols[number] = (0, symbol[1], 0, 0, 0, 0)
+            gone_symbols.add(number)
+    return symbols, gone_symbols
+
+
+def _is_kept(section: Section, reached: frozenset[str]) -> bool:
+    """Whether a section is of a function that is kept, or one of the whole file that is."""
+    function = _function_of(section)
+    return section.name.startswith(WHOLE_FILE) if function is None else function in reached
+
+
+def _laid_out(
+    sections: Sequence[Section], contents: Mapping[int, bytes], name_places: Sequence[int]
+) -> tuple[bytearray, bytearray]:
+    """A file's body, with room for its header, and the headers of its sections.
+
+    Sections without ``contents``, which are by number, get a header of zeros.
+    """
+    body = bytearray(HEADER.size)
+    headers = bytearray()
     for number, section in enumerate(sections):
         header = SectionHeader(*[0] * 10)
-        if number in kept_sections:
-            data = new_contents.get(number, section.data)
-            if section.name == ".nv.info":
-                data = _attributes_without(data, gone_symbols)
+        if number in contents:
+            data = contents[number]
             header = section.header
             body += b"\0" * (-len(body) % max(1, min(header.alignment, 4096)))
             size = header.size if header.type == NOBITS else len(data)
             header = header._replace(name=name_places[number], offset=len(body), size=size)
             body += data
-        section_headers += SECTION.pack(*header)
+        headers += SECTION.pack(*header)
     body += b"\0" * (-len(body) % 8)
-    fields[5], fields[6], fields[10] = 0, len(body), 0  # no program headers
-    body[: HEADER.size] = HEADER.pack(*fields)
-    return bytes(body + section_headers)
+    return body, headers
 
 
 def _name_table(names: Iterable[str]) -> tuple[list[int], bytes]:

@@ -217,6 +217,16 @@ class _LlvmReader:
         operands_text = code[position:]
         if ", !" in operands_text:
             operands_text = operands_text[: operands_text.index(", !")]
+        targets, operands_text = self._split_targets(n, base, operands_text)
+        uses: tuple[str, ...] = ()
+        if "%" in operands_text:
+            uses = tuple(
+                dict.fromkeys(v for v in _VALUE.findall(operands_text) if v not in self.types)
+            )
+        return Line(n, text, Kind.INSTRUCTION, base, opcode, defs, uses, source, None, targets)
+
+    def _split_targets(self, n: int, base: str, operands_text: str) -> tuple[tuple[str, ...], str]:
+        """The labels and the function that an instruction goes to, and the text of its values."""
         targets: tuple[str, ...] = ()
         if "label %" in operands_text:
             if base == "switch" and operands_text.rstrip().endswith("["):
@@ -231,12 +241,7 @@ class _LlvmReader:
                 targets += (callee[1],)
                 if callee[1].startswith("llvm.dbg."):
                     operands_text = ""
-        uses: tuple[str, ...] = ()
-        if "%" in operands_text:
-            uses = tuple(
-                dict.fromkeys(v for v in _VALUE.findall(operands_text) if v not in self.types)
-            )
-        return Line(n, text, Kind.INSTRUCTION, base, opcode, defs, uses, source, None, targets)
+        return targets, operands_text
 
     def _rest_of_switch(self, n: int) -> str:
         later_lines = self.texts[n:]

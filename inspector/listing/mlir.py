@@ -259,20 +259,13 @@ def _operation(
 ) -> Line:
     name = match["quoted"] or match["name"]
     operands_text = body[match.end() :]
-    certain = match["results"] or match["quoted"] or "." in name or name in ("module", "func")
-    if not certain and name not in ("return", "call", "br", "cond_br"):
+    if not _is_operation(match, name):
         return Line(n, text, Kind.UNKNOWN, source=location)
     if '"' in operands_text:
         operands_text = _STRING.sub('""', operands_text)
-    defs: list[str] = []
-    if match["results"]:
-        for value, count in _RESULT.findall(match["results"]):
-            defs += [f"{value}#{i}" for i in range(int(count))] if count else [value]
     if _FUNCTION.fullmatch(name):
-        arguments, symbol = (
-            tuple(dict.fromkeys(_ARGUMENT.findall(operands_text))),
-            _SYMBOL.search(body),
-        )
+        arguments = tuple(dict.fromkeys(_ARGUMENT.findall(operands_text)))
+        symbol = _SYMBOL.search(body)
         label = (symbol[1] or symbol[2]) if symbol else None
         return Line(n, text, Kind.INSTRUCTION, name, name, arguments, (), location, label)
     bound = dict.fromkeys(
@@ -282,5 +275,21 @@ def _operation(
     targets = tuple(_BLOCK.findall(operands_text) if "^" in operands_text else ())
     if "@" in operands_text and _CALLS.fullmatch(name):
         targets += tuple(a or b for a, b in _SYMBOL.findall(operands_text))
-    all_defs = tuple(dict.fromkeys((*defs, *bound)))
+    all_defs = tuple(dict.fromkeys((*_results(match), *bound)))
     return Line(n, text, Kind.INSTRUCTION, name, name, all_defs, uses, location, None, targets)
+
+
+def _is_operation(match: re.Match[str], name: str) -> bool:
+    """Whether a line is an operation, rather than text that begins like one."""
+    if match["results"] or match["quoted"] or "." in name:
+        return True
+    return name in ("module", "func", "return", "call", "br", "cond_br")
+
+
+def _results(operation: re.Match[str]) -> list[str]:
+    """The values that an operation gives, each of ``%0:2`` by itself."""
+    values: list[str] = []
+    if operation["results"]:
+        for value, count in _RESULT.findall(operation["results"]):
+            values += [f"{value}#{i}" for i in range(int(count))] if count else [value]
+    return values

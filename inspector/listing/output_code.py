@@ -243,66 +243,99 @@ def parse_code(text: str) -> OutputCode:
     """Read one graph's ``output_code``: its Python, or AOTInductor's C++. Never raises."""
     if is_cpp(text):
         return OutputCode(None, cpp_kernels(text))
-    lines = text.split("\n")
-    defined: dict[str, KernelText] = {}
-    calls: list[WrapperCall] = []
-    comment = Comment()
-    nodes: list[tuple[str, str]] = []
-    became: list[tuple[str, tuple[str, ...]]] = []
-    aot_id: str | None = None
-    path: str | None = None
-    original_place: tuple[str, int] | None = None
-    rows = enumerate(lines, 1)
-    for n, line in rows:
+    reader = _CodeReader(text.split("\n"))
+    reader.read()
+    kernels = _ordered_kernels(reader.calls, reader.defined)
+    return OutputCode(reader.aot_id, tuple(kernels), tuple(reader.calls))
+
+
+class _CodeReader:
+    """Reads Inductor's Python line by line, with what stands above the next definition."""
+
+    def __init__(self, lines: list[str]) -> None:
+        self.lines = lines
+        self.rows = enumerate(lines, 1)
+        self.aot_id: str | None = None
+        self.defined: dict[str, KernelText] = {}
+        self.calls: list[WrapperCall] = []
+        self._begin()
+
+    def _begin(self) -> None:
+        """Forget what stood above the last definition."""
+        self.comment = Comment()
+        self.nodes: list[tuple[str, str]] = []
+        self.became: list[tuple[str, tuple[str, ...]]] = []
+        self.path: str | None = None
+        self.original_place: tuple[str, int] | None = None
+
+    def read(self) -> None:
+        for n, line in self.rows:
+            if self._read_comment(line):
+                continue
+            if self.aot_id is None and (match := _AOT.match(line)):
+                self.aot_id = match[1]
+            elif match := _DEFINED.match(line):
+                self._read_definition(n, line, match)
+            elif called := _called_name(line, self.defined):
+                words = tuple(dict.fromkeys(_WORD.findall(line)))
+                written_names = _assigned_names(line) if called[1] else words
+                self.calls.append(WrapperCall(n, *called, words, written_names, self.comment))
+                self.comment = Comment()
+
+    def _read_comment(self, line: str) -> bool:
+        """Note what Inductor says of the next definition; whether the line says such a thing."""
         if match := _COMMENT.match(line):
             names, _, ops = line[match.end() :].partition(_ATEN)
-            comment = Comment(_comma_separated(ops.rpartition("]")[0]), _comma_separated(names))
-            nodes, became = [], []
+            operators = _comma_separated(ops.rpartition("]")[0])
+            self.comment = Comment(operators, _comma_separated(names))
+            self.nodes = []
+            self.became = []
         elif match := _BECAME.match(line):
-            became.append((match[1], _comma_separated(match[2])))
+            self.became.append((match[1], _comma_separated(match[2])))
         elif match := _FRAGMENT.match(line):  # #   %mul : … = call_function[target=…](args = …)
-            nodes.append((match[1], match[2]))
+            self.nodes.append((match[1], match[2]))
         elif line.startswith(_PATH):
-            path = line[len(_PATH) :].strip()
+            self.path = line[len(_PATH) :].strip()
         elif match := _ORIGINAL.match(line):
-            original_place = (match[1], int(match[2]))
-        elif aot_id is None and (match := _AOT.match(line)):
-            aot_id = match[1]
-        elif match := _DEFINED.match(line):
-            quoted, end = "'''" in line, n
-            if quoted:
-                end = next((k for k, row in rows if row.startswith("'''")), len(lines))
-            quoted_text = "\n".join(("", *lines[n : end - 1], ""))
-            copy = _copied_to(quoted_text) if quoted and match[2] == "triton" else None
-            kernel = KernelText(
-                name=match[1],
-                origin=_ORIGIN.get(match[2], "extern"),
-                path=path,
-                line=n,
-                # The text begins right after the quotes: its first line is there.
-                body=n if quoted else None,
-                last=end,
-                comment=replace(comment, nodes=tuple(nodes), became=tuple(became)),
-                copy=copy,
+            self.original_place = (match[1], int(match[2]))
+        else:
+            return False
+        return True
+
+    def _read_definition(self, n: int, line: str, match: re.Match[str]) -> None:
+        """Read a kernel, with its text up to the closing quotes if it has one here."""
+        quoted = "'''" in line
+        end = n
+        copy: str | None = None
+        if quoted:
+            end = next((k for k, row in self.rows if row.startswith("'''")), len(self.lines))
+            if match[2] == "triton":
+                copy = _copied_to("\n".join(("", *self.lines[n : end - 1], "")))
+        kernel = KernelText(
+            name=match[1],
+            origin=_ORIGIN.get(match[2], "extern"),
+            path=self.path,
+            line=n,
+            # The text begins right after the quotes: its first line is there.
+            body=n if quoted else None,
+            last=end,
+            comment=replace(self.comment, nodes=tuple(self.nodes), became=tuple(self.became)),
+            copy=copy,
+        )
+        if self.original_place is not None and quoted:  # the user's, which Inductor copied
+            symbol = match[4] or match[1]
+            head = f"def {symbol}("
+            definition_lines = (k for k in range(n, end - 1) if self.lines[k].startswith(head))
+            definition = next(definition_lines, None)
+            kernel = replace(
+                kernel,
+                path=self.path or copy,
+                written=self.original_place,
+                symbol=symbol,
+                definition=None if definition is None else definition + 1,
             )
-            if original_place is not None and quoted:  # the user wrote it, and Inductor copied it
-                symbol = match[4] or match[1]
-                places = (k + 1 for k in range(n, end - 1) if lines[k].startswith(f"def {symbol}("))
-                kernel = replace(
-                    kernel,
-                    path=path or copy,
-                    written=original_place,
-                    symbol=symbol,
-                    definition=next(places, None),
-                )
-            defined[match[1]] = kernel
-            comment, nodes, became, path, original_place = Comment(), [], [], None, None
-        elif called := _called_name(line, defined):
-            words = tuple(dict.fromkeys(_WORD.findall(line)))
-            written_names = _assigned_names(line) if called[1] else words
-            calls.append(WrapperCall(n, *called, words, written_names, comment))
-            comment = Comment()
-    return OutputCode(aot_id, tuple(_ordered_kernels(calls, defined)), tuple(calls))
+        self.defined[match[1]] = kernel
+        self._begin()
 
 
 def _called_name(line: str, defined: Mapping[str, KernelText]) -> tuple[str, str] | None:

@@ -253,6 +253,10 @@ class _LineReader:
                 if empty[1]:
                     return Line(n, text, Kind.DIRECTIVE)
                 return self._empty(n, text, bool(text) and not text.isspace())
+        return self._parsed_line(n, text)
+
+    def _parsed_line(self, n: int, text: str) -> Line:
+        """Any line, piece by piece: the slow way."""
         code, comment = strip(text, self.comment)
         commented = self.comment or len(code) != len(text)
         self.comment = comment

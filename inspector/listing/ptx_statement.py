@@ -511,6 +511,11 @@ class VariableDeclaration(NamedTuple):
         return self.element_bytes * prod(counts) if len(counts) == len(self.sizes) else None
 
     @property
+    def element_count(self) -> int:
+        """Elements in all; 0 with empty brackets, 1 of what is no array."""
+        return prod(0 if size is None else size for size in self.sizes)
+
+    @property
     def align(self) -> int | None:
         """Its own alignment in bytes; after ``.ptr``, ``.align`` is that of what it points to."""
         words_before_ptr = takewhile(lambda word: word[0] != "ptr", self.words)
@@ -573,9 +578,9 @@ def read_variable(statement: str, line: int, space: str = "") -> PtxVariable | N
         or (declaration.type is None and space != "tex")
     ):
         return None
-    initial = tuple(v.strip() for v in re.sub(r"[{}=]", " ", initializer).split(",") if v.strip())
+    initial = _initial_values(initializer)
     element_bytes = 8 if declaration.type is None else declaration.element_bytes
-    count = prod(0 if size is None else size for size in declaration.sizes) or len(initial)
+    count = declaration.element_count or len(initial)
     return PtxVariable(
         declaration.name,
         space,
@@ -588,6 +593,12 @@ def read_variable(statement: str, line: int, space: str = "") -> PtxVariable | N
         bool(declaration.sizes),
         "ptr" in names,
     )
+
+
+def _initial_values(initializer: str) -> tuple[str, ...]:
+    """The values after a variable's ``=``, without the braces around them."""
+    parts = [part.strip() for part in re.sub(r"[{}=]", " ", initializer).split(",")]
+    return tuple(part for part in parts if part)
 
 
 # -- headers -----------------------------------------------------------------------------------

@@ -41,11 +41,7 @@ def texture_widths(base: str, qualifiers: Sequence[str], operands: Sequence[str]
     widths[0], widths[1] = max(1, components - 2), min(2, max(1, components))
     sources = [i for i in range(2, len(operands)) if _GENERAL.match(operands[i])][:2]
     first = _COORDINATES[shape]
-    second_width = sum(q in ("LL", "LB", "B") for q in qualifiers)
-    if base == "TLD4":  # .B is a component before it is a handle in a register
-        second_width -= next((q for q in qualifiers if q in "RGBA"), "") == "B"
-    if base == "TXD":
-        second_width += 2 * int(shape[-2]) if shape[-1] == "D" else 0
+    second_width = _further_registers(base, qualifiers, shape)
     if "SCR" in qualifiers and len(sources) == 2:
         first, second_width = (
             first + second_width - (first + second_width) // 2,
@@ -54,6 +50,16 @@ def texture_widths(base: str, qualifiers: Sequence[str], operands: Sequence[str]
     for source, width in zip(sources, (first, max(1, second_width)), strict=False):
         widths[source] = width
     return widths
+
+
+def _further_registers(base: str, qualifiers: Sequence[str], shape: str) -> int:
+    """The registers behind the coordinates: level, bias, handle, derivatives."""
+    count = sum(q in ("LL", "LB", "B") for q in qualifiers)
+    if base == "TLD4":  # .B is a component before it is a handle in a register
+        count -= next((q for q in qualifiers if q in "RGBA"), "") == "B"
+    if base == "TXD":
+        count += 2 * int(shape[-2]) if shape[-1] == "D" else 0
+    return count
 
 
 def surface_widths(base: str, qualifiers: Sequence[str], operands: Sequence[str]) -> list[int]:
@@ -80,6 +86,11 @@ NO_RESULT = words(
 _CARRIES = frozenset(("IADD3", "UIADD3", "LEA", "ULEA", "IMAD", "UIMAD", "IADD", "UIADD", "VIADD"))
 _PREDICATES = frozenset(f"{file}{n}" for file in ("P", "UP") for n in (*range(8), "T"))
 _PREDICATES_ONLY = frozenset(("FCHK", "PLOP3", "UPLOP3", "PSETP", "UPSETP", "VOTE", "VOTEU"))
+_TWO_RESULTS = TEXTURES | {"PLOP3", "UPLOP3", "B2R"}
+"""Instructions with a second result where they have a second operand: of ``B2R`` the predicate that
+a barrier's reduction gave."""
+_SECOND_RESULT = {"LDG": "256", "LDTM": "STAT"}
+"""The qualifier with which an instruction has a second result."""
 CALLS = words("CALL JCAL CAL")
 BRANCHES = CALLS | words("BRA BRX BRXU JMP JMX JMXU")
 
@@ -240,28 +251,33 @@ def _results(base: str, qualifiers: list[str], operands: list[str]) -> int:
     first = operands[0]
     if "[" in first or not first:
         return 0
-    if base in TEXTURES:
-        return min(2, len(operands))
-    if base.endswith(("SETP", "SETP2")) or base in ("PLOP3", "UPLOP3"):
+    if base in _TWO_RESULTS or base.endswith(("SETP", "SETP2")):
         return min(2, len(operands))
     if base == "FCHK" or len(operands) == 1:
         return 1
-    if base == "B2R":  # the register, then the predicate, that a barrier's reduction gave
-        return 2
-    if (base == "LDG" and "256" in qualifiers) or (base == "LDTM" and "STAT" in qualifiers):
+    if _SECOND_RESULT.get(base) in qualifiers:
         return 2
     if _is_predicate(first):
-        if base in _PREDICATES_ONLY:
-            return 1
-        count = 2 if _is_predicate(operands[1]) else 1  # IMNMX.S64 PT, PT, R6, …
-        return count + 1 if count < len(operands) and _is_register(operands[count]) else 1
+        return _results_after_predicate(base, operands)
     if base in ("VOTE", "VOTEU"):
         return 2 if _is_predicate(operands[1]) else 1
-    count = 1
-    if base in _CARRIES:
-        while count < min(3, len(operands)) and _is_predicate(operands[count]):
-            count += 1
+    return 1 + _carry_results(operands) if base in _CARRIES else 1
+
+
+def _carry_results(operands: list[str]) -> int:
+    """The carries behind the first result, two at most."""
+    count = 0
+    while count + 1 < min(3, len(operands)) and _is_predicate(operands[count + 1]):
+        count += 1
     return count
+
+
+def _results_after_predicate(base: str, operands: list[str]) -> int:
+    """How many results there are where the first is a predicate."""
+    if base in _PREDICATES_ONLY:
+        return 1
+    count = 2 if _is_predicate(operands[1]) else 1  # IMNMX.S64 PT, PT, R6, …
+    return count + 1 if count < len(operands) and _is_register(operands[count]) else 1
 
 
 def _widths(base: str, qualifiers: list[str], operands: list[str]) -> list[int]:
@@ -385,9 +401,12 @@ def _conversion_widths(base: str, qualifiers: list[str], operands: list[str]) ->
     types = [q for q in qualifiers if re.fullmatch(r"(?:B?F|[SUB])(?:8|16|32|64)", q)]
     widths = [1] * len(operands)
     if types and base in ("I2F", "F2I", "F2F", "FRND"):
-        integer, real = ("S64", "U64"), ("F64",)
-        widths[0] = 2 if types[0] in (integer if base == "F2I" else real) else 1
-        widths[-1] = 2 if types[-1] in (integer if base == "I2F" else real) else widths[-1]
+        wide_results = ("S64", "U64") if base == "F2I" else ("F64",)
+        wide_sources = ("S64", "U64") if base == "I2F" else ("F64",)
+        if types[0] in wide_results:
+            widths[0] = 2
+        if types[-1] in wide_sources:
+            widths[-1] = 2
     return widths
 
 
@@ -411,18 +430,13 @@ def _memory_widths(base: str, qualifiers: list[str], operands: list[str]) -> lis
 def _matrix_widths(base: str, qualifiers: list[str], operands: list[str]) -> list[int]:
     """Matrix products: a tile's bits shared out among the 32 lanes, or the 128 of a warp group."""
     count = len(operands)
-    widths = [1] * count
     group = base in _GROUP_BITS
-    bits = (_GROUP_BITS if group else _BITS)[base]
-    if "TF32" in qualifiers:
-        bits = 32
-    elif "S4" in qualifiers or "U4" in qualifiers:
-        bits = 4
+    bits = _element_bits(base, qualifiers)
     lanes = 128 if group else 32
     pattern = _GROUP_SHAPE if group else _SHAPE
-    shape = next((m for q in qualifiers if (m := pattern.match(q))), None)
+    shape = next(filter(None, map(pattern.match, qualifiers)), None)
     if shape is None:
-        return widths
+        return [1] * count
     rows, columns, depth = int(shape[1]), int(shape[2]), int(shape[3])
     accumulated = next((q for q in qualifiers if q in ("F16", "F32")), "")
     out_bits = 64 if base == "DMMA" else 16 if accumulated == "F16" else 32
@@ -430,18 +444,36 @@ def _matrix_widths(base: str, qualifiers: list[str], operands: list[str]) -> lis
     a = max(1, rows * depth * bits // (lanes * (64 if "SP" in qualifiers else 32)))
     b = max(1, columns * depth * bits // (lanes * 32))
     if group:
-        for i, operand in enumerate(operands):
-            if operand.startswith("gdesc["):
-                widths[i] = 4  # also beside an A in registers, as nvdisasm has it
-            elif operand[:1] == "R":
-                widths[i] = a if i == 1 else accumulator
-        registers = [i for i, operand in enumerate(operands) if operand[:1] == "R"]
-        if "SP" in qualifiers and registers:
-            widths[registers[-1]] = 1  # the metadata
-        return widths
-    if "SF" in qualifiers and "SP" in qualifiers and count > 4:
-        widths[4] = 2  # the metadata, and the scale factors of A
-    return [accumulator, a, b, accumulator, *widths[4:]][:count]
+        return _group_matrix_widths(qualifiers, operands, a, accumulator)
+    trailing = [1] * max(0, count - 4)
+    if "SF" in qualifiers and "SP" in qualifiers and trailing:
+        trailing[0] = 2  # the metadata, and the scale factors of A
+    return [accumulator, a, b, accumulator, *trailing][:count]
+
+
+def _element_bits(base: str, qualifiers: list[str]) -> int:
+    """The bits of an element of A and B."""
+    if "TF32" in qualifiers:
+        return 32
+    if "S4" in qualifiers or "U4" in qualifiers:
+        return 4
+    return _GROUP_BITS[base] if base in _GROUP_BITS else _BITS[base]
+
+
+def _group_matrix_widths(
+    qualifiers: list[str], operands: list[str], a: int, accumulator: int
+) -> list[int]:
+    """Operands of a warp group's product, by the registers of ``a`` and of an accumulator."""
+    widths = [1] * len(operands)
+    for i, operand in enumerate(operands):
+        if operand.startswith("gdesc["):
+            widths[i] = 4  # also beside an A in registers, as nvdisasm has it
+        elif operand[:1] == "R":
+            widths[i] = a if i == 1 else accumulator
+    registers = [i for i, operand in enumerate(operands) if operand[:1] == "R"]
+    if "SP" in qualifiers and registers:
+        widths[registers[-1]] = 1  # the metadata
+    return widths
 
 
 _Widths = Callable[[str, list[str], list[str]], list[int]]

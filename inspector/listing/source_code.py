@@ -121,29 +121,16 @@ def _read_statement(
 ) -> tuple[str | None, tuple[str, ...], tuple[str, ...]]:
     """The statement's keyword or callee, the names assigned, and the names read."""
     code = code[:65536]  # a longer line is data
-    base: str | None = None
+    base = None if continued else _statement_keyword(code)
     defs: list[str] = []
     read_text = code
-    first = _FIRST.match(code)
-    if not continued and first and first[1]:
-        base = "@"
-    elif not continued and first and first[2] in _STATEMENTS:
-        base = first[2]
+    if base in ("import", "from"):
+        return base, tuple(dict.fromkeys(_names(code.rpartition("import")[2]))), ()
     if base in ("def", "class"):
-        names = _NAME.findall(code)
-        defs = [n for n in names[1:2] if n not in _KEYWORDS]
+        defs = [n for n in _NAME.findall(code)[1:2] if n not in _KEYWORDS]
         read_text = code[code.find("(") :] if "(" in code else ""
-    elif base in ("import", "from"):
-        names = [n for n in _NAME.findall(code.rpartition("import")[2]) if n not in _KEYWORDS]
-        return base, tuple(dict.fromkeys(names)), ()
-    elif base is None and not continued and (assigned := _TARGETS.match(code)):
-        targets = assigned[1]
-        if "(" not in targets.lstrip(" \t("):
-            if "[" not in targets and "." not in targets:
-                defs = [n for n in _NAME.findall(targets) if n not in _KEYWORDS]
-                if not _AUGMENTED.match(code):
-                    read_text = code[assigned.end() :]
-            base = "="
+    elif base is None and not continued:
+        base, defs, read_text = _read_assignment(code)
     if loop := _FOR.search(code):
         variables, _, _ = loop[1].partition(" in ")
         defs += _NAME.findall(variables)
@@ -151,11 +138,41 @@ def _read_statement(
         call = _CALL.search(read_text)
         if call and call[1] not in _KEYWORDS:
             base = call[1]
-    skip = _KEYWORDS.union(_KEYWORD_ARGUMENT.findall(read_text)) if "=" in read_text else _KEYWORDS
-    uses = dict.fromkeys(n for n in _NAME.findall(read_text) if n not in skip)
+    uses = _names_read(read_text)
     for name in defs if loop else ():
         uses.pop(name, None)
     return base, tuple(dict.fromkeys(defs)), tuple(uses)
+
+
+def _names(code: str) -> list[str]:
+    return [name for name in _NAME.findall(code) if name not in _KEYWORDS]
+
+
+def _names_read(code: str) -> dict[str, None]:
+    """The names in code, but keywords and those of keyword arguments."""
+    skipped = _KEYWORDS.union(_KEYWORD_ARGUMENT.findall(code)) if "=" in code else _KEYWORDS
+    return dict.fromkeys(name for name in _NAME.findall(code) if name not in skipped)
+
+
+def _statement_keyword(code: str) -> str | None:
+    """``@`` of a decorator, the keyword that a statement begins with, or None."""
+    first = _FIRST.match(code)
+    if first is None:
+        return None
+    if first[1]:
+        return "@"
+    return first[2] if first[2] in _STATEMENTS else None
+
+
+def _read_assignment(code: str) -> tuple[str | None, list[str], str]:
+    """``=`` if the code assigns anything, the names that it assigns, and the code that it reads."""
+    assigned = _TARGETS.match(code)
+    if assigned is None or "(" in assigned[1].lstrip(" \t("):
+        return None, [], code
+    if "[" in assigned[1] or "." in assigned[1]:
+        return "=", [], code
+    read_text = code if _AUGMENTED.match(code) else code[assigned.end() :]
+    return "=", _names(assigned[1]), read_text
 
 
 def _functions(lines: Sequence[Line], states: Sequence[PythonState]) -> tuple[Function, ...]:

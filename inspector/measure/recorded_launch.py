@@ -91,13 +91,33 @@ def choose_launch(
     Raises ``ToolMissing`` if the kernel has lines that cannot be run, ``UsageError`` if the launch
     is not completely known, ``Unreadable`` if the PTX is malformed.
     """
+    program = _runnable_program(reader, kernel, variant)
+    call_number = default_call(variant.calls) if overrides.call is None else overrides.call
+    number, call = chosen_call(kernel.demangled, variant.calls, call_number)
+    launch = _launch_sizes(kernel, variant, program, call, overrides)
+    recorded = call if call is not None and (overrides.unsized or call.kind != "cuda") else None
+    bounds = files.limits()
+    scratch = _scratch_bytes(reader, variant, launch)
+    max_bytes = bounds.streamed
+    raising = bounds.raising()
+    shares = () if recorded is None else recorded.shares
+    inputs = InputOptions(
+        overrides.seed, overrides.arrays, scratch, max_bytes, raising, overrides.unsized, shares
+    )
+    names = _argument_names(reader, variant, program)
+    return ChosenLaunch(reader, kernel, variant, program, launch, number, names, recorded, inputs)
+
+
+def _runnable_program(reader: Reader, kernel: Kernel, variant: Variant) -> Program:
+    """The variant's PTX as it is run. Raises ``ToolMissing`` or ``Unreadable`` if it cannot be."""
     listing = reader.listing(variant, Stage.PTX)
     try:
         program = Program(listing, variant.symbol)
         program.check()
     except CannotRun as error:
         lines = [f"  line {o.line}: {o.opcode}: {o.reason}" for o in error.obstacles]
-        if (unlisted := len(lines) - MAX_LISTED_LINES) > 0:
+        unlisted = len(lines) - MAX_LISTED_LINES
+        if unlisted > 0:
             lines[MAX_LISTED_LINES:] = [f"  and {unlisted} more"]
         message = f"{variant.symbol} cannot be run here; nothing was run. What cannot be:"
         raise ToolMissing(message, "\n".join(lines)) from None
@@ -105,44 +125,51 @@ def choose_launch(
         raise Unreadable(
             f"the PTX of {kernel.demangled} is not such as ptxas takes: {str(error)[:200]}"
         ) from None
-    call_number = default_call(variant.calls) if overrides.call is None else overrides.call
-    number, call = chosen_call(kernel.demangled, variant.calls, call_number)
-    grid = overrides.grid or (call.grid if call is not None else None)
-    block = (
-        overrides.threads or (call.block if call is not None else None) or program.required_block
+    return program
+
+
+def _launch_sizes(
+    kernel: Kernel,
+    variant: Variant,
+    program: Program,
+    call: Call | None,
+    overrides: LaunchOverrides,
+) -> TraceLaunch:
+    """Grid, block and shared memory: the user's, else the call's, else what the kernel says.
+
+    Raises ``UsageError`` if nobody says grid or block.
+    """
+    call_grid, call_block, call_bytes = (
+        (None, None, None) if call is None else (call.grid, call.block, call.shared_bytes)
     )
+    grid = overrides.grid or call_grid
+    block = overrides.threads or call_block or program.required_block
     if grid is None or block is None:
-        lacks = " and ".join(n for n, v in (("--grid", grid), ("--threads", block)) if v is None)
+        options = ("--grid", grid), ("--threads", block)
+        lacks = " and ".join(option for option, value in options if value is None)
         raise UsageError(
             f"no launch of {kernel.demangled} was recorded",
             f"Say with what to launch it: {lacks}, and --inputs FILE.npz for its arguments.",
         )
-    recorded_bytes = None if call is None else call.shared_bytes
-    shared_sizes = (
-        overrides.shared,
-        recorded_bytes,
-        variant.recorded_resources.dynamic_shared_bytes,
-        0,
-    )
-    launch = TraceLaunch(grid, block, next(size for size in shared_sizes if size is not None))
-    recorded = call if call is not None and (overrides.unsized or call.kind != "cuda") else None
-    names = tuple(
-        p.name or p.symbol or f"parameter {p.index}" for p in reader.context(variant).parameters
-    )
-    if len(names) != len(program.parameters):
-        names = tuple(p.name for p in program.parameters)
-    bounds = files.limits()
+    compiled_bytes = variant.recorded_resources.dynamic_shared_bytes
+    shared_sizes = (overrides.shared, call_bytes, compiled_bytes, 0)
+    return TraceLaunch(grid, block, next(size for size in shared_sizes if size is not None))
+
+
+def _argument_names(reader: Reader, variant: Variant, program: Program) -> tuple[str, ...]:
+    """The arguments' names in the source if all are known, else those of the PTX."""
+    parameters = reader.context(variant).parameters
+    if len(parameters) != len(program.parameters):
+        return tuple(p.name for p in program.parameters)
+    return tuple(p.name or p.symbol or f"parameter {p.index}" for p in parameters)
+
+
+def _scratch_bytes(reader: Reader, variant: Variant, launch: TraceLaunch) -> tuple[int, ...]:
+    """Bytes behind the pointers that Triton appends, for all programs of the launch."""
     path, needs = Path(reader.recording.real or reader.recording.path), LaunchNeeds()
     if is_recording(path):
         needs = launch_needs(read_events(path).events).get(variant.hash, needs)
-    # Bytes of the pointers that Triton appends, for all programs of the launch.
-    hidden = tuple(bytes_each * launch.blocks for bytes_each in needs.scratch)
-    max_bytes, raising = bounds.streamed, bounds.raising()
-    shares = () if recorded is None else recorded.shares
-    inputs = InputOptions(
-        overrides.seed, overrides.arrays, hidden, max_bytes, raising, overrides.unsized, shares
-    )
-    return ChosenLaunch(reader, kernel, variant, program, launch, number, names, recorded, inputs)
+    return tuple(bytes_each * launch.blocks for bytes_each in needs.scratch)
 
 
 def default_call(calls: Sequence[Call]) -> int | None:

@@ -34,8 +34,8 @@ from inspector.listing.cubin import Cubin, kernel_parameters, read_cubin
 from inspector.listing.line import Function, Listing
 from inspector.reader import tables
 from inspector.reader.listings import Listings, decode, functions_of
-from inspector.recording.facts import from_res_usage, max_threads, merge
 from inspector.recording.layout import DerivedCache, content_digest
+from inspector.recording.resources import from_res_usage, max_threads, merge
 from inspector.sources import disassembly
 from inspector.sources.disassembly import usage_text
 from inspector.system.process import side_by_side

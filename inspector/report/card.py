@@ -167,7 +167,7 @@ def as_json(card: Card) -> dict[str, object]:
         "grid": list(card.launch.grid) if card.launch and card.launch.grid else None,
         **pick_fields(card, "blocks waves"),
         "device": None if card.device is None else pick_fields(card.device, "arch name sms"),
-        "occupancy": None if occupancy is None else pick_fields(occupancy, _OCCUPANCY),
+        "occupancy": None if occupancy is None else pick_fields(occupancy, OCCUPANCY),
         "occupancy_unknown": unknown_occupancy(card),
         "made": {content.stage.value: _stage_json(content) for content in card.stages},
         "estimates": {
@@ -177,7 +177,7 @@ def as_json(card: Card) -> dict[str, object]:
     }
 
 
-_OCCUPANCY = "blocks warps percent limiters limits registers_a_warp shared_a_block next_steps"
+OCCUPANCY = "blocks warps percent limiters limits registers_a_warp shared_a_block next_steps"
 
 
 def _stage_json(content: StageContent) -> dict[str, object]:

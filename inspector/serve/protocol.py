@@ -26,8 +26,9 @@ from msgspec import Struct
 import inspector
 from inspector import __version__
 from inspector.base.text import Exit, PtxviewError, Unreadable, UsageError, lines_shown, visible
-from inspector.reader.tables import names, schema
+from inspector.reader.tables import table
 from inspector.recording.layout import user_cache
+from inspector.report.json_structs import json_reference
 from inspector.report.jsons import dumps
 from inspector.serve.tools import TOOLS, Server, ToolCall, check_arguments, input_schema, tool_named
 from inspector.system import printing
@@ -182,6 +183,7 @@ def serve_stdio(server: Server) -> None:
 
 def protocol_server(server: Server) -> ProtocolServer[Any]:
     cut_answers: CutAnswers = {}
+    json_documents = json_reference(table("json"))
     limiter = anyio.CapacityLimiter(MAX_PARALLEL_COMMANDS)
 
     async def list_tools(context: Any, params: Any) -> types.ListToolsResult:
@@ -239,7 +241,7 @@ def protocol_server(server: Server) -> ProtocolServer[Any]:
                 mime_type=JSON_SCHEMA,
                 description=f"the JSON Schema of what {name} gives",
             )
-            for name in names()
+            for name in json_documents.commands
         ]
         return types.ListResourcesResult(resources=resources)
 
@@ -248,9 +250,9 @@ def protocol_server(server: Server) -> ProtocolServer[Any]:
     ) -> types.ReadResourceResult:
         uri = str(params.uri)
         name = uri.removeprefix(SCHEMA)
-        if not uri.startswith(SCHEMA) or name not in names():
+        if not uri.startswith(SCHEMA) or name not in json_documents.commands:
             raise MCPError(INVALID_PARAMS, f"there is no resource {lines_shown(uri)}")
-        text = dumps(schema(name))
+        text = dumps(json_documents.schema(name))
         return types.ReadResourceResult(
             contents=[types.TextResourceContents(uri=uri, mime_type=JSON_SCHEMA, text=text)]
         )

@@ -20,8 +20,10 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from inspector.commands.cli import COMMANDS
-from inspector.reader.tables import names, schema
+from inspector.reader.tables import table
 from inspector.report import profile, timings
+from inspector.report.json_schema import JsonReference
+from inspector.report.json_structs import STRUCTS, json_reference
 from tests.helpers.pages import DOCS
 from tests.helpers.profile_traces import Made
 from tests.helpers.ptxview import REPOSITORY, SAMPLE, Done, call
@@ -33,6 +35,7 @@ RECORDED = str(SAMPLE)
 LECTURE = str(REPOSITORY / "tests" / "data" / "core" / "lecture")
 LISTING = REPOSITORY / "tests" / "data" / "listing"
 NESTED = str(LISTING / "nested.ptx")
+REFERENCE = json_reference(table("json"))
 NEW = "NEW/"
 """A placeholder of a folder that a line writes to."""
 LINES = [
@@ -135,7 +138,7 @@ def objects(value: object) -> Iterator[dict[str, Any]]:
 
 @pytest.mark.parametrize("command", sorted({line[0] for line in LINES}))
 def test_a_member_that_no_schema_names_is_refused(command: str, tmp_path: Path) -> None:
-    value = schema(command)
+    value = REFERENCE.schema(command)
     parts = list(objects(value))
     assert parts and all(part["additionalProperties"] is False for part in parts)
     line = next(line for line in LINES if line[0] == command)
@@ -155,4 +158,13 @@ def test_a_member_that_no_schema_names_is_refused(command: str, tmp_path: Path) 
 
 def test_the_documented_fields_are_those_of_the_schemas() -> None:
     text = (DOCS / "reference" / "json.md").read_text("utf-8")
-    assert set(re.findall(r"<!-- generated: fields (\w+) -->", text)) == set(names())
+    assert set(re.findall(r"<!-- generated: fields (\w+) -->", text)) == set(REFERENCE.commands)
+
+
+@pytest.mark.parametrize("name", STRUCTS)
+def test_the_reference_repeats_no_type_of_a_printed_class(name: str) -> None:
+    """``json.toml`` has descriptions, narrower types and added fields of a class, and no others."""
+    of_class = JsonReference({}, STRUCTS).fields(name)
+    for key, value in table("json").get(name, {}).items():
+        text = value if isinstance(value, str) else value[0]
+        assert key == "_" or key not in of_class or text != of_class[key].type, key

@@ -1,4 +1,4 @@
-"""Markdown, a folder, one file, what a page has in it: against the vendor's tools and ``show``."""
+"""Markdown, one file, what a page has in it: against the vendor's tools and ``show``."""
 
 from __future__ import annotations
 
@@ -164,29 +164,6 @@ def test_no_text_breaks_out_of_its_block(tmp_path: Path) -> None:
     assert "<script>" not in outside and outside.count("</details>") == 2
 
 
-@pytest.mark.nightly
-def test_a_folder_has_every_stage_as_it_was_written(tmp_path: Path) -> None:
-    out = tmp_path / "folder"
-    assert call("export", SAMPLE, "-o", out).status == 0
-    readme = (out / "README.md").read_text()
-    links = re.findall(r"\]\(([^)]+)\)", readme)
-    files = {str(p.relative_to(out)) for p in out.rglob("*") if p.is_file()}
-    assert set(links) == files - {"README.md"}
-    leaves = {
-        "source": r"source\.(py|cu)",
-        "output_code": r"output_code\.py",
-        "llir": r"kernel\.ll",
-    }
-    for kernel, variant in variants_of(call("list", SAMPLE, "--json").json)[::3]:
-        (folder,) = [p for p in out.iterdir() if p.name.endswith(variant["id"])] or [
-            p for p in out.iterdir() if p.name.startswith(kernel["name"][:70])
-        ]
-        for stage in variant["stages"]:
-            pattern = leaves.get(stage, rf"kernel\.{stage}")
-            (file,) = [p for p in folder.iterdir() if re.fullmatch(pattern, p.name)]
-            assert file.read_bytes() == call("show", SAMPLE, variant["id"], "--stage", stage).out
-
-
 def listing(path: Path) -> Any:
     """``list --json`` without the counts of hints, which are made as long as there is time."""
     value = call("list", path, "--json").json
@@ -216,7 +193,8 @@ def test_each_mistake_is_a_sentence_and_leaves_nothing(tmp_path: Path) -> None:
         (4, "is empty", tmp_path / "empty.ptx", "-o", tmp_path / "x.html"),
         (2, "no kernel or variant is called nothing", SAMPLE, "nothing", "-o", tmp_path / "x.html"),
         (2, "does not say what to write", SAMPLE, "-o", tmp_path / "x.pdf"),
-        (2, "is not empty", SAMPLE, "-o", full),
+        (2, "is a folder", SAMPLE, "-o", full),
+        (2, "does not say what to write", SAMPLE, "-o", tmp_path / "stages"),
         (2, "is not a folder", SAMPLE, "-o", tmp_path / "no" / "x.html"),
         (2, "is not a regular file", SAMPLE, "-o", tmp_path / "pipe", "--format", "html"),
         (2, "cannot be written to standard output", SAMPLE, "--format", "ptxview", "-o", "-"),

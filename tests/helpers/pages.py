@@ -16,7 +16,8 @@ from typing import Any
 
 from inspector.analyse.hints.rules import RULES
 from inspector.commands.cli import COMMANDS, Subcommand
-from inspector.reader.tables import fields, table
+from inspector.reader.tables import table
+from inspector.report.json_structs import json_reference
 from inspector.sources.running import ENVIRONMENT
 from inspector.tui.keys.command_table import MARKS, TABLE, KeyContext, shown_key
 from tests.helpers.ptxview import REPOSITORY
@@ -136,15 +137,15 @@ def _thresholds(entry: Mapping[str, Any]) -> Iterator[str]:
 
 def _fields(command: str, documented: set[str]) -> Iterator[str]:
     """The tables of a command's JSON, each once on a page."""
-    known = table("json")
-    remaining = [known["commands"][command]]
-    yield f"```\n{command}: {known['commands'][command]}"
+    known = json_reference(table("json"))
+    remaining = [known.commands[command]]
+    yield f"```\n{command}: {known.commands[command]}"
     while remaining:
         for name in re.findall(r"\b[A-Z]\w*", remaining.pop(0)):
             if name in documented or name not in known:
                 continue
             documented.add(name)
-            members = {key: text for key, (text, _) in fields(known[name]).items()}
+            members = {key: field.type for key, field in known.fields(name).items()}
             remaining += members.values()
             row = ", ".join(f"{key}: {text}" for key, text in members.items())
             whole = f"{name} = {members['=']}" if "=" in members else f"{name} {{ {row} }}"

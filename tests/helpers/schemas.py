@@ -7,13 +7,14 @@ from functools import cache
 from jsonschema import Draft202012Validator
 from jsonschema.exceptions import best_match
 
-from inspector.reader.tables import schema
+from inspector.reader.tables import table
+from inspector.report.json_structs import json_reference
 
 
 @cache
 def validator(command: str) -> Draft202012Validator | None:
     """What knows a command's schema; None where it has none."""
-    value = schema(command)
+    value = json_reference(table("json")).schema(command)
     if value is None:
         return None
     Draft202012Validator.check_schema(value)

@@ -108,22 +108,10 @@ def make_inputs(
         )
     if recorded is None:
         named_parameters = zip(names, program.parameters, strict=True)
-        maker.out.arguments = [
-            maker.user_value(name, parameter) for name, parameter in named_parameters
-        ]
+        maker.out.arguments = [maker.user_value(*pair) for pair in named_parameters]
     else:
-        pairs = list(zip(passed, program.parameters, strict=False))
-        maker.allocate_shared(passed)
-        order = {name: n for n, name in enumerate(maker.shared)}
-        ordered = sorted(pairs, key=lambda pair: order.get(pair[0].name, 0))
-        values_by_id = {id(a): maker.recorded(a, p) for a, p in ordered}
-        maker.out.arguments = [
-            *(values_by_id[id(a)] for a, _ in pairs),
-            *(
-                maker.scratch(*pointer)
-                for pointer in zip(SCRATCH[:hidden], options.scratch, strict=False)
-            ),
-        ]
+        maker.out.arguments = maker.recorded_values(passed, program.parameters)
+        maker.out.arguments += map(maker.scratch, SCRATCH[:hidden], options.scratch)
     return maker.out
 
 
@@ -143,6 +131,18 @@ class _Maker:
             memory = self._memory(names, block.size_bytes, block.start_bytes)
             for member in block.members:
                 self.shared[member.name] = memory[member.offset_bytes :]
+
+    def recorded_values(
+        self, arguments: Sequence[Argument], parameters: Sequence[PtxVariable]
+    ) -> list[LaunchArgument]:
+        """The values of a call's arguments; tensors that share memory are filled in its order."""
+        self.allocate_shared(arguments)
+        pairs = list(zip(arguments, parameters, strict=False))
+        order = {name: n for n, name in enumerate(self.shared)}
+        values: dict[int, LaunchArgument] = {}
+        for argument, parameter in sorted(pairs, key=lambda pair: order.get(pair[0].name, 0)):
+            values[id(argument)] = self.recorded(argument, parameter)
+        return [values[id(argument)] for argument, _ in pairs]
 
     def recorded(self, argument: Argument, parameter: PtxVariable) -> LaunchArgument:
         array = self.options.arrays.get(argument.name)
@@ -199,32 +199,21 @@ class _Maker:
         return raw[start : start + size]
 
     def _tensor(self, argument: Argument, array: Array | None) -> LaunchArgument:
-        shape, strides, dtype = argument.shape or (), argument.strides, argument.dtype or ""
+        dtype = argument.dtype or ""
         if dtype not in _PLAIN and dtype not in _STORED:
             raise _not_made(argument.name, f"values of {dtype} cannot be made")
         stored = np.dtype(_STORED.get(dtype, dtype))
         if array is not None:
             array = self._stored(argument.name, array, dtype, stored)
-            if array.shape != shape:
-                self.out.remarks.append(
-                    f"{argument.name} is {_sizes(array.shape)} and was {_sizes(shape)} in the "
-                    "recording"
-                )
-                shape, strides = array.shape, None
-        if min(shape, default=0) < 0:
-            raise _not_made(argument.name, f"a shape of {_sizes(shape)}")
-        dense = _dense(shape)
-        strides = dense if strides is None and array is not None else strides
-        if strides is None or len(strides) != len(shape) or min(strides, default=0) < 0:
-            raise _not_made(argument.name, "its strides were not recorded")
+        shape, strides = self._layout(argument, array)
         count = _extent(shape, strides)
+        size = count * stored.itemsize
         alignment = argument.alignment if argument.alignment is not None else ALIGNED
         if alignment % stored.itemsize:
             raise _not_made(argument.name, f"{dtype} at a multiple of {alignment} bytes alone")
         memory = self.shared.get(argument.name)
         if memory is not None and array is not None:
             self.out.remarks.append(f"{argument.name} is given, and has memory of its own here")
-        size = count * stored.itemsize
         if memory is None or array is not None:
             memory = self._memory(argument.name, size, alignment)
         flat = memory[:size].view(stored)
@@ -236,6 +225,26 @@ class _Maker:
         else:
             self._fill(flat, argument, dtype)
         return self._buffer(argument.name, flat, dtype, shape, strides)
+
+    def _layout(
+        self, argument: Argument, array: Array | None
+    ) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """The shape and strides of a tensor: as recorded, or of a given array of another shape."""
+        shape = argument.shape or ()
+        strides = argument.strides
+        if array is not None and array.shape != shape:
+            self.out.remarks.append(
+                f"{argument.name} is {_sizes(array.shape)} and was {_sizes(shape)} in the recording"
+            )
+            shape = array.shape
+            strides = None
+        if min(shape, default=0) < 0:
+            raise _not_made(argument.name, f"a shape of {_sizes(shape)}")
+        if strides is None and array is not None:
+            strides = _dense(shape)
+        if strides is None or len(strides) != len(shape) or min(strides, default=0) < 0:
+            raise _not_made(argument.name, "its strides were not recorded")
+        return shape, strides
 
     def _buffer(
         self, name: str, flat: Array, dtype: str, shape: Sequence[int], strides: Sequence[int]

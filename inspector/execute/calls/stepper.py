@@ -8,7 +8,7 @@ from __future__ import annotations
 import difflib
 import re
 from bisect import bisect_right
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 
 import numpy as np
@@ -438,14 +438,10 @@ class Stepper:
             case "print":
                 if not words:
                     raise NotUnderstood("say which register: print %r5")
-                named = [r for word in words for r in self._registers(word)]
-                return answer(values=tuple(self._value(r, self.step_index) for r in named))
+                registers = self._all_registers(words)
+                return answer(values=tuple(self._value(r, self.step_index) for r in registers))
             case "lanes":
-                names = [word for word in words if word not in ("block", "warp")]
-                registers: list[int | None] = [r for name in names for r in self._registers(name)]
-                lanes = self._lanes(whole_block="block" in words)
-                strips = (self._strip(r, self.step_index, lanes) for r in registers or [None])
-                return answer(strips=tuple(strips))
+                return answer(strips=self._strips(words))
             case "registers":
                 if words and words != ["live"]:
                     raise NotUnderstood("say registers, or registers live")
@@ -453,19 +449,32 @@ class Stepper:
                 missing = "nothing is read after this step" if words else "nothing was written yet"
                 return answer(note=None if values else missing, values=values)
             case "list":
-                around = _count(words, CONTEXT_LINES)
-                current = self.trace.steps[self.step_index].line
-                lines = sorted(self._by_line)
-                middle = lines.index(current)
-                listing = (
-                    ListedLine(n, self.program.statement(n), self.result(n), n == current)
-                    for n in lines[max(0, middle - around) : middle + around + 1]
-                )
-                return answer(listing=tuple(listing))
+                return answer(listing=self._nearby_lines(_count(words, CONTEXT_LINES)))
             case _:
                 near = difflib.get_close_matches(word, [usage.split()[0] for usage, _ in HELP], n=1)
                 hint = f"; did you mean {near[0]}?" if near else "; help lists commands"
                 raise NotUnderstood(f"there is no command {word}{hint}")
+
+    def _all_registers(self, names: Iterable[str]) -> list[int]:
+        """The registers that several names of the user's mean."""
+        return [register for name in names for register in self._registers(name)]
+
+    def _strips(self, words: Sequence[str]) -> tuple[LaneStrip, ...]:
+        """What each lane holds of the registers that are named, else what the step gives."""
+        names = [word for word in words if word not in ("block", "warp")]
+        lanes = self._lanes(whole_block="block" in words)
+        registers: Sequence[int | None] = self._all_registers(names) or [None]
+        return tuple(self._strip(register, self.step_index, lanes) for register in registers)
+
+    def _nearby_lines(self, count: int) -> tuple[ListedLine, ...]:
+        """The step's line, and as many lines with instructions before and after it."""
+        current = self.trace.steps[self.step_index].line
+        lines = sorted(self._by_line)
+        middle = lines.index(current)
+        shown = lines[max(0, middle - count) : middle + count + 1]
+        return tuple(
+            ListedLine(n, self.program.statement(n), self.result(n), n == current) for n in shown
+        )
 
     def _move(self, command: str, to: int | None, missing: str = "") -> StepAnswer:
         """Go to a step; stay if there is no such step, and say so."""

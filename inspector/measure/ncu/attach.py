@@ -15,7 +15,7 @@ from inspector.analyse.hints.subject import Finding
 from inspector.analyse.line_annotations import Samples, total
 from inspector.base.model import Recording, Stage, Variant
 from inspector.base.text import PtxviewError, plural, shown, word_for
-from inspector.listing.line import Function, Kind, Listing
+from inspector.listing.line import Function, Kind, Line, Listing
 from inspector.measure.ncu.report import Dim3, NcuLaunch, Report, with_offsets
 from inspector.reader.facts import WARP, Measured
 from inspector.reader.listings import Memo
@@ -39,14 +39,7 @@ def place_samples(
     lines = listing.lines[function.first - 1 : function.last]
     coded = {line.address: line for line in lines if line.address is not None}
     start = next(iter(coded), 0)
-    labels: dict[str, str] = {}
-    waiting: list[str] = []
-    for line in lines:
-        if line.kind is Kind.LABEL and line.label is not None:
-            waiting.append(line.label)
-        elif line.address is not None:
-            labels.update(dict.fromkeys(waiting, f"{line.address - start:#x}"))
-            waiting = []
+    labels = _label_offsets(lines, start)
     reported_code = _without_padding([(i.offset, i.text) for i in launch.code])
     recorded_code = _without_padding(
         [(n - start, _ADDRESS.sub("", line.text).partition(";")[0]) for n, line in coded.items()]
@@ -63,6 +56,19 @@ def place_samples(
         if i.samples is not None and i.offset + start in coded
     }
     return samples or "the report was made without sampling"
+
+
+def _label_offsets(lines: Iterable[Line], start: int) -> dict[str, str]:
+    """The labels of a function, each with its offset from ``start`` as ncu prints it."""
+    offsets: dict[str, str] = {}
+    waiting: list[str] = []
+    for line in lines:
+        if line.kind is Kind.LABEL and line.label is not None:
+            waiting.append(line.label)
+        elif line.address is not None:
+            offsets.update(dict.fromkeys(waiting, f"{line.address - start:#x}"))
+            waiting = []
+    return offsets
 
 
 def _words(text: str) -> str:
@@ -150,14 +156,12 @@ def _match_launch(launch: NcuLaunch, candidates: Sequence[Candidate]) -> Matched
         why = f"it has {launch.registers} registers a thread, {launch.function} here {counts}"
         return MatchedLaunch(launch, why=why)
     placements = {c.key: _placement(launch, c) for c in fitting}
-    of_block = [c for c in fitting if not c.blocks or launch.block in (None, *c.blocks)]
-    # There may be launches that were not recorded, so equal machine code decides.
-    remaining = [c for c in fitting if not isinstance(placements[c.key], str)] or of_block
+    same_code = [c for c in fitting if not isinstance(placements[c.key], str)]
+    remaining = _of_same_size(launch, fitting, same_code)
     if not remaining:
-        blocks = " or ".join(sorted({str(b) for c in fitting for b in c.blocks}))
-        return MatchedLaunch(launch, why=f"it had blocks of {launch.block}, those here {blocks}")
-    for better in (of_block, [c for c in of_block if launch.grid in c.grids]):
-        remaining = [c for c in remaining if c in better] or remaining
+        blocks = set().union(*(c.blocks for c in fitting))
+        here = " or ".join(sorted(map(str, blocks)))
+        return MatchedLaunch(launch, why=f"it had blocks of {launch.block}, those here {here}")
     if len({c.key for c in remaining}) > 1:
         why = f"it fits {len(remaining)} variants of {launch.function} alike"
         return MatchedLaunch(launch, why=why)
@@ -166,6 +170,21 @@ def _match_launch(launch: NcuLaunch, candidates: Sequence[Candidate]) -> Matched
     if isinstance(placement, str):
         return MatchedLaunch(launch, key, unplaced=placement)
     return MatchedLaunch(launch, key, samples=placement)
+
+
+def _of_same_size(
+    launch: NcuLaunch, fitting: Sequence[Candidate], same_code: Sequence[Candidate]
+) -> list[Candidate]:
+    """The candidates that the launch's block and grid fit best; none if no block is equal.
+
+    There may be launches that were not recorded, so equal machine code outweighs both.
+    """
+    same_block = [c for c in fitting if not c.blocks or launch.block in (None, *c.blocks)]
+    same_grid = [c for c in same_block if launch.grid in c.grids]
+    remaining = list(same_code) or same_block
+    for preferred in (same_block, same_grid):
+        remaining = [c for c in remaining if c in preferred] or remaining
+    return remaining
 
 
 def _has_registers(launch: NcuLaunch, candidate: Candidate) -> bool:
@@ -223,21 +242,25 @@ class ProfiledRecording:
         return {key: _measured(matches) for key, matches in matches_by_key.items()}
 
     def _candidates(self) -> list[Candidate]:
-        launched = {
-            n for launch in self.report.launches for n in (launch.function, launch.demangled)
-        }
-        return [
-            Candidate(
-                _key(variant),
-                candidate_names,
-                self.reader.resources(variant).registers,
-                _blocks(variant),
-                frozenset(c.grid for c in variant.calls if c.grid is not None),
-                partial(self._code, variant),
-            )
-            for kernel, variant in self.reader.recording.variants()
-            if (candidate_names := frozenset({*names(kernel), variant.symbol})) & launched
-        ]
+        launched: set[str | None] = set()
+        for launch in self.report.launches:
+            launched.update((launch.function, launch.demangled))
+        candidates = []
+        for kernel, variant in self.reader.recording.variants():
+            candidate_names = frozenset({*names(kernel), variant.symbol})
+            if not launched.isdisjoint(candidate_names):
+                candidates.append(self._candidate(variant, candidate_names))
+        return candidates
+
+    def _candidate(self, variant: Variant, candidate_names: frozenset[str]) -> Candidate:
+        return Candidate(
+            _key(variant),
+            candidate_names,
+            self.reader.resources(variant).registers,
+            _blocks(variant),
+            frozenset(c.grid for c in variant.calls if c.grid is not None),
+            partial(self._code, variant),
+        )
 
     def _code(self, variant: Variant) -> tuple[Listing, Function] | None:
         if Stage.SASS not in variant.stages:
@@ -274,22 +297,36 @@ def _measured(matches: Sequence[MatchedLaunch]) -> NcuMeasured:
         notes.append(plural(len(launches) - MAX_LISTED_LAUNCHES, "more launch"))
     if unplaced:
         notes.append(f"no samples at the lines: {unplaced}")
-    lines = sorted({n for match in matches for n in match.samples})
     times = [launch.duration_us for launch in launches if launch.duration_us is not None]
-    peaks = [(launch.memory_percent, "memory") for launch in launches]
-    peaks += [(launch.compute_percent, "compute") for launch in launches]
     return NcuMeasured(
         tuple(notes),
         _findings(launches),
-        {n: total(match.samples[n] for match in matches if n in match.samples) for n in lines},
+        _total_samples(matches),
         sum(times) / len(times) if times else None,
-        max(
-            ((percent, resource) for percent, resource in peaks if percent is not None),
-            default=None,
-        ),
+        _peak(launches),
         launches,
         unplaced,
     )
+
+
+def _total_samples(matches: Sequence[MatchedLaunch]) -> dict[int, Samples]:
+    """The samples of all launches by line, in the order of lines."""
+    samples_by_line: defaultdict[int, list[Samples]] = defaultdict(list)
+    for match in matches:
+        for n, samples in match.samples.items():
+            samples_by_line[n].append(samples)
+    return {n: total(samples_by_line[n]) for n in sorted(samples_by_line)}
+
+
+def _peak(launches: Sequence[NcuLaunch]) -> tuple[float, str] | None:
+    """The highest share of the device's memory or compute throughput that a launch reached."""
+    shares: list[tuple[float, str]] = []
+    for launch in launches:
+        if launch.memory_percent is not None:
+            shares.append((launch.memory_percent, "memory"))
+        if launch.compute_percent is not None:
+            shares.append((launch.compute_percent, "compute"))
+    return max(shares, default=None)
 
 
 def sentence(launch: NcuLaunch) -> str:

@@ -400,8 +400,19 @@ def _merge_tables(tables: Sequence[Table], name: str) -> Report:
 
 
 def _of_group(group: list[Table], name: str, problems: list[str]) -> list[NcuLaunch]:
+    """The launches of one run, by its pages."""
+    fields_by_launch = _merged_fields(group, name)
+    sources = [table for table in group if table.page == SOURCE]
+    coded = [source(table, n, name) for n, table in enumerate(sources)]
+    if not fields_by_launch:
+        return coded
+    _add_code(fields_by_launch, coded, problems)
+    return [NcuLaunch(**fields) for fields in fields_by_launch.values()]
+
+
+def _merged_fields(group: Iterable[Table], name: str) -> FieldsByLaunch:
+    """What all pages but the source page say of each launch; the raw page has more digits."""
     fields_by_launch: FieldsByLaunch = {}
-    # The raw page has more digits.
     for table in sorted(group, key=lambda table: table.page == RAW):
         if table.page == SOURCE:
             continue
@@ -414,11 +425,16 @@ def _of_group(group: list[Table], name: str, problems: list[str]) -> list[NcuLau
                     "Export the pages of one report.",
                 )
             old.update(new)
-    sources = [table for table in group if table.page == SOURCE]
-    coded = [source(table, n, name) for n, table in enumerate(sources)]
-    if not fields_by_launch:
-        return coded
-    # The source page does not number launches: those of one function are in their order.
+    return fields_by_launch
+
+
+def _add_code(
+    fields_by_launch: FieldsByLaunch, coded: Sequence[NcuLaunch], problems: list[str]
+) -> None:
+    """Add the machine code of the source pages to the launches.
+
+    That page does not number launches: those of one function are in their order.
+    """
     for function in dict.fromkeys(coded_launch.function for coded_launch in coded):
         same_function = [
             coded_launch for coded_launch in coded if coded_launch.function == function
@@ -434,7 +450,6 @@ def _of_group(group: list[Table], name: str, problems: list[str]) -> list[NcuLau
             continue
         for fields, coded_launch in zip(launches, same_function, strict=True):
             fields.update(base=coded_launch.base, code=coded_launch.code)
-    return [NcuLaunch(**fields) for fields in fields_by_launch.values()]
 
 
 def _raw(table: Table, name: str) -> FieldsByLaunch:
@@ -449,15 +464,22 @@ def _raw(table: Table, name: str) -> FieldsByLaunch:
             units = {c: unit or units[c] for c, unit in cells.items()}
             continue
         fields = _launch(cells, len(row) == len(columns), line, name)
-        for field, metrics in METRICS.items():
-            figures = (_figure(field, cells[m], units[m], name) for m in metrics if m in cells)
-            value = next((figure for figure in figures if figure is not None), None)
-            if value is not None:
-                fields[field] = value
+        fields.update(_metrics(cells, units, name))
         if device := cells.get("device__attribute_display_name", cells.get("Device Name")):
             fields["device"] = device
         out[fields["process"], fields["number"]] = fields
     return out
+
+
+def _metrics(cells: Mapping[str, str], units: Mapping[str, str], name: str) -> Fields:
+    """The figures of one launch: of each the first of its metrics that the row has a number of."""
+    fields: Fields = {}
+    for field, metrics in METRICS.items():
+        figures = (_figure(field, cells[m], units[m], name) for m in metrics if m in cells)
+        value = next((figure for figure in figures if figure is not None), None)
+        if value is not None:
+            fields[field] = value
+    return fields
 
 
 def _details(table: Table, name: str) -> FieldsByLaunch:
@@ -658,13 +680,8 @@ def of_recording(path: Path, named: Sequence[Path] = ()) -> Report:
         return Report(())
     reports: list[Report] = []
     problems: list[str] = []
-    adjacent = (
-        (path / ADJACENT_NAME) if path.is_dir() else path.with_name(f"{path.name}.{ADJACENT_NAME}")
-    )
     try:
-        # A link in a recording's folder leads out of the recording.
-        if adjacent.is_file() and not (path.is_dir() and adjacent.is_symlink()):
-            reports.append(load([adjacent]))
+        reports += _adjacent_reports(path)
         for record in stored_records(path, NCU_REPORTS, problems.append):
             text = record.get("csv")
             if isinstance(text, str) and record.get("schema") == SCHEMA:
@@ -673,6 +690,25 @@ def of_recording(path: Path, named: Sequence[Path] = ()) -> Report:
                 problems.append("a report of ncu that is kept here is of a newer ptxview")
     except PtxviewError as error:
         problems.append(error.message)
+    return _joined(reports, problems)
+
+
+def _adjacent_reports(path: Path) -> list[Report]:
+    """The report in a recording's folder, or beside its file, if there is one.
+
+    A link in the folder leads out of the recording.
+    """
+    if path.is_dir():
+        adjacent = path / ADJACENT_NAME
+        is_present = adjacent.is_file() and not adjacent.is_symlink()
+    else:
+        adjacent = path.with_name(f"{path.name}.{ADJACENT_NAME}")
+        is_present = adjacent.is_file()
+    return [load([adjacent])] if is_present else []
+
+
+def _joined(reports: Sequence[Report], problems: Sequence[str]) -> Report:
+    """Several reports as one, with further problems after their own."""
     all_problems = [*(p for r in reports for p in r.problems), *problems]
     return Report(
         tuple(launch for r in reports for launch in r.launches),

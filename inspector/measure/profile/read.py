@@ -2,7 +2,7 @@
 
 import json
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from math import prod
 from pathlib import Path
@@ -22,7 +22,7 @@ from inspector.measure.profile.trace import (
     summarise,
 )
 from inspector.measure.time.results import from_json
-from inspector.recording.facts import as_int
+from inspector.recording.decoding import as_int
 from inspector.recording.layout import DerivedCache, Events, read_events
 from inspector.system import files
 
@@ -81,20 +81,18 @@ def warned(profile: Profile, facts: Sequence[ProcessFacts]) -> Profile:
         return replace(profile, warnings=tuple(_compiled(profile, [])))
     process_facts = [f for f in facts if f.pid == window.pid]
     within = (window.began, window.ended)
-    triton = [
-        Compiling(f"Triton's {compiled.name}", us)
-        for f in process_facts
-        for compiled in f.triton
-        if (us := _us(compiled.times, within)) > 0
-    ]
-    names = [
-        compiled.named(True)
-        for f in process_facts
-        for compiled in f.dynamo
-        if _us(compiled.times, within) > 0
-    ]
+    triton: list[Compiling] = []
+    names: list[str] = []
+    timing_warnings: list[str] = []
+    for process in process_facts:
+        for compiled in process.triton:
+            us = _us(compiled.times, within)
+            if us > 0:
+                triton.append(Compiling(f"Triton's {compiled.name}", us))
+        names += [c.named(True) for c in process.dynamo if _us(c.times, within) > 0]
+        timing_warnings += [*_repeated_compiles(process, within), *_compiles_in_pairs(process)]
     changed = replace(profile, compiling=(*profile.compiling, *triton))
-    warnings = [*_compiled(changed, names), *(w for f in process_facts for w in _timed(f, within))]
+    warnings = [*_compiled(changed, names), *timing_warnings]
     return replace(changed, warnings=tuple(dict.fromkeys(warnings)))
 
 
@@ -117,8 +115,8 @@ def _compiled(profile: Profile, names: Sequence[str]) -> Iterator[str]:
     yield f"{_time(spent)}{part} is compiling{location}: {compiled_names}{advice}"
 
 
-def _timed(facts: ProcessFacts, within: Times) -> Iterator[str]:
-    """Warnings about torch.compile called in what is timed, and compiling between two events."""
+def _repeated_compiles(facts: ProcessFacts, within: Times) -> Iterator[str]:
+    """Warnings about torch.compile called again and again in what is timed."""
     for call in facts.calls:
         count = call.count or len(call.times)
         if count > 1 and any(_us(t, within) > 0 for t in call.times):
@@ -128,14 +126,18 @@ def _timed(facts: ProcessFacts, within: Times) -> Iterator[str]:
                 "(median): what is timed around it times the wrapper and its checks; call it "
                 "once, outside"
             )
+
+
+def _compiles_in_pairs(facts: ProcessFacts) -> Iterator[str]:
+    """Warnings about compiling between the two events of a measurement."""
     compiles = [(compiled.named(), compiled.times) for compiled in facts.dynamo]
     compiles += [(f"Triton's {compiled.name}", compiled.times) for compiled in facts.triton]
     for timed in facts.pairs:
-        spoilt = [pair for pair in timed.times if any(_us(t, pair) for _, t in compiles)]
+        spoilt = [pair for pair in timed.times if _compiled_within(compiles, pair)]
         if not spoilt:
             continue
         pair, measurements = spoilt[0], len(timed.times)
-        compiling = [(name, us) for name, t in compiles if (us := _us(t, pair))]
+        compiling = _compiled_within(compiles, pair)
         names = ", ".join(dict.fromkeys(name for name, _ in compiling))
         events = timed.sites.replace("\n", " and ")
         spent = max(us for _, us in compiling)
@@ -144,6 +146,14 @@ def _timed(facts: ProcessFacts, within: Times) -> Iterator[str]:
             f"between the events of {events} {names} was compiled: {_time(spent)} of "
             f"{_time((pair[1] - pair[0]) * 1e6)}{often}; warm up first"
         )
+
+
+def _compiled_within(
+    compiles: Iterable[tuple[str, Times]], within: Times
+) -> list[tuple[str, float]]:
+    """What was compiled within some time, with the µs of it that are."""
+    spent = [(name, _us(times, within)) for name, times in compiles]
+    return [(name, us) for name, us in spent if us]
 
 
 def _us(times: Times, within: Times) -> float:

@@ -12,7 +12,7 @@ import re
 import sys
 import zlib
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from statistics import median
 from typing import Annotated
@@ -421,16 +421,7 @@ def summarise(data: bytes, window: Window) -> Profile:
     """Sum up one trace. Raises ``Unreadable`` if ``data`` is not a trace."""
     trace = GatheredTrace(data)
     gpu = bool(trace.work) or (window.gpu and any(s.kind == "runtime" for s in trace.spans()))
-    chains: dict[tuple[tuple[str, ...], str], list[int]] = defaultdict(list)
-    for work in trace.work:
-        if (launcher := trace.launcher(work)) is not None:
-            launcher.gpu += work.ns
-        # Launched outside of every operator, as Triton does: the calls around the launch.
-        place = launcher or trace.by_correlation.get(work.correlation)
-        if work.kind == "kernel":
-            calls = [] if place is None else place.around()
-            path = tuple(span.name for span in calls if span.kind != "runtime")
-            chains[path, work.name].append(work.ns)
+    chains = _chains(trace)
     notes = []
     if window.gpu and not gpu:
         notes.append("the program used CUDA, and CUPTI recorded nothing of it: times are unknown")
@@ -439,12 +430,11 @@ def summarise(data: bytes, window: Window) -> Profile:
     if trace.damaged:
         notes.append(f"{plural(trace.damaged, 'event')} of the trace could not be read")
     first, last = _bounds(trace)
-    chain_rows = [Chain(*key, len(ns), sum(ns) / 1000) for key, ns in chains.items()]
     return Profile(
         window=replace(window, steps=tuple(sorted({n for n, _, _ in trace.steps})), gpu=gpu),
         operators=tuple(_operators(trace, gpu)),
         kernels=tuple(_kernels(trace)),
-        chains=tuple(sorted(chain_rows, key=lambda c: (-c.gpu_us, c.path))),
+        chains=tuple(chains),
         overhead=_overhead(trace, first, last) if gpu else Overhead((last - first) / 1000),
         compiling=tuple(_compiling(trace, first, last)),
         timeline=tuple(_timeline(trace)),
@@ -452,6 +442,26 @@ def summarise(data: bytes, window: Window) -> Profile:
         events=trace.events,
         device=trace.device,
     )
+
+
+def _chains(trace: GatheredTrace) -> list[Chain]:
+    """The chains of calls around launches, the longest GPU time first.
+
+    Adds the time of each kernel to the span that launched it.
+    """
+    times: dict[tuple[tuple[str, ...], str], list[int]] = defaultdict(list)
+    for work in trace.work:
+        launcher = trace.launcher(work)
+        if launcher is not None:
+            launcher.gpu += work.ns
+        # Launched outside of every operator, as Triton does: the calls around the launch.
+        place = launcher or trace.by_correlation.get(work.correlation)
+        if work.kind == "kernel":
+            calls = [] if place is None else place.around()
+            path = tuple(span.name for span in calls if span.kind != "runtime")
+            times[path, work.name].append(work.ns)
+    chains = [Chain(*key, len(ns), sum(ns) / 1000) for key, ns in times.items()]
+    return sorted(chains, key=lambda c: (-c.gpu_us, c.path))
 
 
 def _operators(trace: GatheredTrace, gpu: bool) -> list[Operator]:
@@ -504,12 +514,16 @@ def _overhead(trace: GatheredTrace, first: int, last: int) -> Overhead:
     for work in trace.work:
         if work.end > first:
             devices[work.device].append(work)
-    busy_and_gaps = (_busy(pieces, first) for pieces in devices.values())
-    busy, gaps = max(busy_and_gaps, key=lambda pair: pair[0], default=(0, []))
+    busy, gaps = _busiest(devices.values(), first)
     kernels = [w.ns for w in trace.work if w.kind == "kernel"]
-    runtime = [(s.name, s.end - s.start) for s in trace.spans() if s.kind == "runtime"]
-    launches = [ns for name, ns in runtime if name.startswith(LAUNCHES)]
-    waits = [ns for name, ns in runtime if any(part in name for part in WAITS)]
+    launches: list[int] = []
+    waits: list[int] = []
+    for span in trace.spans():
+        if span.kind == "runtime":
+            if span.name.startswith(LAUNCHES):
+                launches.append(span.end - span.start)
+            if any(part in span.name for part in WAITS):
+                waits.append(span.end - span.start)
     return Overhead(
         window_us=(last - first) / 1000,
         devices=len(devices),
@@ -526,6 +540,12 @@ def _overhead(trace: GatheredTrace, first: int, last: int) -> Overhead:
         gap_us=sum(gaps) / 1000,
         median_gap_us=_median(gaps),
     )
+
+
+def _busiest(devices: Iterable[Sequence[Work]], first: int) -> tuple[int, list[int]]:
+    """ns in which the busiest device did anything, and the gaps in between."""
+    busy_and_gaps = [_busy(pieces, first) for pieces in devices]
+    return max(busy_and_gaps, key=lambda pair: pair[0], default=(0, []))
 
 
 def _timeline(trace: GatheredTrace) -> Iterator[Piece]:
@@ -592,24 +612,36 @@ def stacks(data: bytes, gpu: bool) -> list[str]:
     Raises ``Unreadable`` if ``data`` is not a trace.
     """
     trace = GatheredTrace(data, stacks=True)
+    _give_to_operators(trace)
+    sums: dict[str, int] = defaultdict(int)
+    for thread, spans in trace.lanes.items():
+        frames = _frames_of(spans, trace.frames.get(thread, []))
+        for span, frame in zip(spans, frames, strict=True):
+            spent = span.gpu if gpu else span.self_ns
+            if not span.is_listed or (span.kind == "runtime" and gpu) or spent <= 0:
+                continue
+            names = _stack_names(span, frame)
+            if names:
+                sums[";".join(names)] += spent
+    return [f"{line} {ns // 1000}" for line, ns in sorted(sums.items()) if ns >= 1000]
+
+
+def _give_to_operators(trace: GatheredTrace) -> None:
+    """Add the time of the GPU's work to the innermost operator, if any, that it is of."""
     for work in trace.work:
         span = trace.by_external.get(work.external) or trace.by_correlation.get(work.correlation)
         while span is not None and (not span.is_listed or (span.kind == "runtime" and span.parent)):
             span = span.parent
         if span is not None:
             span.gpu += work.ns
-    sums: dict[str, int] = defaultdict(int)
-    for thread, spans in trace.lanes.items():
-        for span, frame in zip(spans, _frames_of(spans, trace.frames.get(thread, [])), strict=True):
-            spent = span.gpu if gpu else span.self_ns
-            if not span.is_listed or (span.kind == "runtime" and gpu) or spent <= 0:
-                continue
-            outer = [] if frame is None else frame.around()
-            names = [f.name for f in outer if not any(part in f.name for part in OURS)]
-            names += [call.name for call in span.around()]
-            if names:
-                sums[";".join(name.translate(_SPACES) for name in names)] += spent
-    return [f"{line} {ns // 1000}" for line, ns in sorted(sums.items()) if ns >= 1000]
+
+
+def _stack_names(span: Span, frame: Span | None) -> list[str]:
+    """The Python functions, but ptxview's and the profiler's, and then the calls around a span."""
+    outer = [] if frame is None else frame.around()
+    names = [f.name for f in outer if not any(part in f.name for part in OURS)]
+    names += [call.name for call in span.around()]
+    return [name.translate(_SPACES) for name in names]
 
 
 def _frames_of(spans: Sequence[Span], frames: Sequence[Span]) -> Iterator[Span | None]:

@@ -63,11 +63,9 @@ def plan(
         calls = [c for c in variant.calls if c.kind in kinds and c.grid and c.block]
         if (kernel.id, variant.id) in covered and not variant.calls:
             continue
-        if variant.error is not None:
-            how = "did not compile" if variant.uncompiled else "could not be loaded"
-            left_out.append(f"{title} {how}: {variant.failed}")
-        elif Stage.SASS not in variant.stages:
-            left_out.append(f"{title}: its cubin was not recorded")
+        obstacle = _obstacle(variant)
+        if obstacle is not None:
+            left_out.append(f"{title}{obstacle}")
         elif not calls:
             unknown.append(kernel.name)
         else:
@@ -81,6 +79,16 @@ def plan(
         count_text = plural(len(unknown), "variant")
         left_out.append(f"{count_text} of which no launch with its arguments was recorded: {shown}")
     return Plan(tuple(launches), tuple(left_out))
+
+
+def _obstacle(variant: Variant) -> str | None:
+    """What a sentence says after a variant's name where it cannot be launched at all."""
+    if variant.error is not None:
+        how = "did not compile" if variant.uncompiled else "could not be loaded"
+        return f" {how}: {variant.failed}"
+    if Stage.SASS not in variant.stages:
+        return ": its cubin was not recorded"
+    return None
 
 
 class LaunchNeeds(Struct, frozen=True):
@@ -204,29 +212,39 @@ def replayable_calls(
     by_module = libraries(events)
     out: list[ReplayableCall] = []
     for number, call in enumerate(recording.calls):
-        launched: list[KernelVariant] = []
         if call.kind == "graph":
-            graph = next((g for g in recording.graphs if g.id == call.name), None)
-            kernel_ids = graph.kernels if graph else ()
-            among = tuple((k, v) for k, v in recording.variants() if k.id in kernel_ids)
-            launched = [f for f in among if any(c.kind == "triton" for c in f[1].calls)]
-            repeated = ReplayableCall(call, number, among)
-            if code := graph and graph.stages.get(Stage.OUTPUT_CODE):
-                repeated = replace(repeated, code=code.content, code_path=code.origin_path)
+            repeated = _graph_call(recording, call, number)
+            launchable = [f for f in repeated.among if not _has_triton_call(f)]
         elif call.kind == "extension":
             library = by_module.get(call.name.rpartition(".")[0])
-            among = _kernels_near(recording, library)
-            repeated = ReplayableCall(call, number, among, library=library)
+            launchable = list(_kernels_near(recording, library))
+            repeated = ReplayableCall(call, number, tuple(launchable), library=library)
         else:
             continue
-        requested = frozenset(
-            (f[0].id, f[1].id) for f in variants if f in among and f not in launched
-        )
+        requested = frozenset((k.id, v.id) for k, v in variants if (k, v) in launchable)
         if call in requested_calls:
             out.append(repeated)
         elif requested:
             out.append(replace(repeated, requested=requested))
     return out
+
+
+def _graph_call(recording: Recording, call: Call, number: int) -> ReplayableCall:
+    """A call of a graph with the graph's kernels and code, as far as they were recorded."""
+    graph = next((g for g in recording.graphs if g.id == call.name), None)
+    if graph is None:
+        return ReplayableCall(call, number, ())
+    among = tuple((k, v) for k, v in recording.variants() if k.id in graph.kernels)
+    repeated = ReplayableCall(call, number, among)
+    code = graph.stages.get(Stage.OUTPUT_CODE)
+    if code is not None:
+        repeated = replace(repeated, code=code.content, code_path=code.origin_path)
+    return repeated
+
+
+def _has_triton_call(kernel_variant: KernelVariant) -> bool:
+    """Whether a launch of the variant by Triton was recorded, which can be repeated by itself."""
+    return any(call.kind == "triton" for call in kernel_variant[1].calls)
 
 
 def frequent(
@@ -314,10 +332,7 @@ def owner(
     CUPTI has the function's name, of C++ demangled: whole names are compared first, then those
     without arguments. None if no kernel fits, or more than one.
     """
-    pieces, base = _pieces(reported_name), function_of(reported_name)
-    fits = [f for f in among if f[1].symbol == reported_name]
-    fits = fits or [f for f in among if _pieces(f[0].demangled) == pieces]
-    fits = fits or [f for f in among if base_name(f[1].symbol) == base]
+    fits = _named_like(reported_name, among)
     kernels = {k.id: k for k, _ in fits}
     if len(kernels) != 1:
         return None
@@ -327,6 +342,19 @@ def owner(
         fits = [f for f in fits if (f[1].target or "").rstrip("af") == arch] or fits
     (kernel,) = kernels.values()
     return kernel.name, fits[0][1].id if len(fits) == 1 else None
+
+
+def _named_like(reported_name: str, among: Sequence[KernelVariant]) -> list[KernelVariant]:
+    """The variants with CUPTI's name: with the same symbol, else demangled, else the base name."""
+    by_symbol = [(k, v) for k, v in among if v.symbol == reported_name]
+    if by_symbol:
+        return by_symbol
+    pieces = _pieces(reported_name)
+    by_demangled = [(k, v) for k, v in among if _pieces(k.demangled) == pieces]
+    if by_demangled:
+        return by_demangled
+    base = function_of(reported_name)
+    return [(k, v) for k, v in among if base_name(v.symbol) == base]
 
 
 def _pieces(name: str) -> list[list[str]]:

@@ -32,11 +32,7 @@ def from_json(kind: Any, value: object) -> Any:
     if isinstance(kind, type) and issubclass(kind, Struct):
         if not isinstance(value, dict):
             raise TypeError(f"not an object, which {kind} is")
-        hints, values = get_type_hints(kind), {}
-        for item in fields(kind):
-            with suppress(TypeError, ValueError, KeyError):
-                values[item.name] = from_json(hints[item.name], value[item.name])
-        return kind(**values)
+        return _struct_from_json(kind, value)
     if get_origin(kind) is tuple:
         if not isinstance(value, list | tuple):
             raise TypeError("not an array")
@@ -50,6 +46,15 @@ def from_json(kind: Any, value: object) -> Any:
     if isinstance(value, int | float) and not -MAX_NUMBER < value < MAX_NUMBER:
         raise ValueError(f"not below {MAX_NUMBER}")
     return convert(value, kind)
+
+
+def _struct_from_json(kind: type[Struct], value: Mapping[str, object]) -> Struct:
+    hints = get_type_hints(kind)
+    values = {}
+    for item in fields(kind):
+        with suppress(TypeError, ValueError, KeyError):
+            values[item.name] = from_json(hints[item.name], value[item.name])
+    return kind(**values)
 
 
 # As many of n samples are below the true median as heads fall in n throws of a coin: the binomial

@@ -16,7 +16,7 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import partial
 from types import SimpleNamespace
@@ -115,27 +115,38 @@ def compile_columns(
         target = gpu_target(column.number)
         return compile(copy.copy(src), target=target, options={**options, **column.settings})
 
-    # The constants and launch options of a row, without what the columns say.
+    config = _row_config(job, src, options)
+    signature = _row_signature(src)
+    warm(tuple(column.number for column in job.columns))
+    name = str(getattr(src, "name", ""))
+    sorted_config = sorted(config.items(), key=repr)
+    row = {"kernel": name.lstrip("@"), "config": config, "signature": signature}
+    for column in job.columns:
+        key = job.begin(name, sorted_config, signature, column.target, column.options)
+        if key is not None:
+            _compile_one(job, column, partial(make, column), src, row, key)
+            job.end(key)
+
+
+def _row_config(job: Job, src: Any, options: dict[str, Any]) -> dict[str, Any]:
+    """The constants and launch options of a row, without what the columns set."""
     config = {name: json_value(value) for name, value in triton_compiles.constexprs(src).items()}
     config |= {n: options[n] for n in CONFIG if options.get(n) is not None}
     if config.get("num_ctas") == 1:
         del config["num_ctas"]
     column_settings = {name for column in job.columns for name in column.settings}
-    config = {name: value for name, value in config.items() if name not in column_settings}
+    return {name: value for name, value in config.items() if name not in column_settings}
+
+
+def _row_signature(src: Any) -> str:
+    """The types of a kernel's arguments as they could be given: ``x: *fp32:16, n: i32``."""
     attributes = triton_compiles.attributes(src)
-    signature = []  # ``x: *fp32:16, n: i32``, as it could be given
+    declarations = []
     for name, kind in (getattr(src, "signature", None) or {}).items():
         if kind != "constexpr":
             divisible = any("divisibility" in str(a) for a in attributes.get(str(name)) or ())
-            signature.append(f"{name}: {kind}{':16' if divisible else ''}")
-    warm(tuple(column.number for column in job.columns))
-    name, sorted_config = str(getattr(src, "name", "")), sorted(config.items(), key=repr)
-    row = {"kernel": name.lstrip("@"), "config": config, "signature": ", ".join(signature)}
-    for column in job.columns:
-        key = job.begin(name, sorted_config, row["signature"], column.target, column.options)
-        if key is not None:
-            _compile_one(job, column, partial(make, column), src, row, key)
-            job.end(key)
+            declarations.append(f"{name}: {kind}{':16' if divisible else ''}")
+    return ", ".join(declarations)
 
 
 @functools.cache
@@ -298,14 +309,7 @@ def _kernels_of_module(job: Job) -> None:
 
 def _kernels(module: Any, job: Job) -> list[tuple[Any, list[Any]]]:
     """The kernels to compile with their configurations. Raises ``CannotCompile``."""
-    kernels: dict[str, tuple[Any, list[Any]]] = {}
-    for name, value in vars(module).items():
-        configs: list[Any] = []
-        while not hasattr(value, "starting_line_number") and hasattr(value, "fn"):
-            configs = list(getattr(value, "configs", ())) or configs  # a tuner's
-            value = value.fn
-        if hasattr(value, "starting_line_number") and hasattr(value, "arg_names"):
-            kernels[name] = (value, configs)
+    kernels = _kernels_by_name(module)
     if not kernels:
         raise CannotCompile(f"there is no kernel of Triton's in {job.file}")
     for name in job.kernels:
@@ -315,6 +319,26 @@ def _kernels(module: Any, job: Job) -> list[tuple[Any, list[Any]]]:
             )
     if job.kernels:
         return [kernels[name] for name in job.kernels]
+    return [_fitting_kernel(kernels, job)]
+
+
+def _kernels_by_name(module: Any) -> dict[str, tuple[Any, list[Any]]]:
+    """Every kernel of a module, with the configurations of the tuner around it."""
+    kernels: dict[str, tuple[Any, list[Any]]] = {}
+    for name, value in vars(module).items():
+        configs: list[Any] = []
+        while not hasattr(value, "starting_line_number") and hasattr(value, "fn"):
+            configs = list(getattr(value, "configs", ())) or configs  # a tuner's
+            value = value.fn
+        if hasattr(value, "starting_line_number") and hasattr(value, "arg_names"):
+            kernels[name] = (value, configs)
+    return kernels
+
+
+def _fitting_kernel(
+    kernels: Mapping[str, tuple[Any, list[Any]]], job: Job
+) -> tuple[Any, list[Any]]:
+    """The only kernel that the job's arguments fit. Raises ``CannotCompile``."""
     named_arguments = set(job.signature or ()) | set(job.constexprs)
     fit = [k for k in kernels.values() if named_arguments <= set(k[0].arg_names)]
     fit = [
@@ -328,7 +352,7 @@ def _kernels(module: Any, job: Job) -> list[tuple[Any, list[Any]]]:
             f"the signature {mismatch} of {job.file}: "
             f"name one with --kernel, of {', '.join(kernels)}"
         )
-    return fit
+    return fit[0]
 
 
 def _configurations(fn: Any, configs: list[Any], job: Job) -> list[dict[str, Any]]:
@@ -376,26 +400,36 @@ def _source_of(fn: Any, config: dict[str, Any], job: Job) -> tuple[Any, dict[str
             f"nothing is said of {', '.join(lacking)} of {fn.__name__}: give the type in "
             "--signature, or the value with --constexpr NAME=VALUE"
         )
-    declared = {p.name for p in fn.params if p.is_constexpr}
     defaults = inspect.signature(fn.fn).parameters
     values = {name: parameter.default for name, parameter in defaults.items()}
     values |= config | {name: _value(value) for name, value in job.constexprs.items()}
+    specialization = _specialization(fn, values, job.signature or {})
+    options = {k: v for k, v in config.items() if k not in fn.arg_names}
+    if "constexprs" not in inspect.signature(ASTSource.__init__).parameters:
+        raise CannotCompile("--signature needs Triton 3.3 or later")
+    return ASTSource(fn=fn, **specialization), options
+
+
+def _specialization(
+    fn: Any, values: Mapping[str, Any], given_types: Mapping[str, str]
+) -> dict[str, Any]:
+    """A kernel's signature, constants and attributes, by the names of ``ASTSource``'s arguments.
+
+    An argument without a type, or with the hint ``:1``, is a constant.
+    """
+    declared = {p.name for p in fn.params if p.is_constexpr}
     constants: dict[tuple[int, ...], Any] = {}
     attributes: dict[tuple[int, ...], Any] = {}
     signature: dict[str, str] = {}
     for index, name in enumerate(fn.arg_names):
-        kind, _, hint = (job.signature or {}).get(name, "").partition(":")
+        kind, _, hint = given_types.get(name, "").partition(":")
         signature[name] = kind
         if not kind or name in declared or hint == "1":
             signature[name] = "constexpr"
             constants[(index,)] = 1 if hint == "1" else values[name]
         elif hint == "16":
             attributes[(index,)] = [["tt.divisibility", 16]]
-    options = {k: v for k, v in config.items() if k not in fn.arg_names}
-    if "constexprs" not in inspect.signature(ASTSource.__init__).parameters:
-        raise CannotCompile("--signature needs Triton 3.3 or later")
-    source = ASTSource(fn=fn, signature=signature, constexprs=constants, attrs=attributes)
-    return source, options
+    return {"signature": signature, "constexprs": constants, "attrs": attributes}
 
 
 def main() -> int:

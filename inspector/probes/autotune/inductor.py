@@ -465,25 +465,14 @@ def _looked_up(
 def _write_selection(selection: Selection) -> None:
     if len(selection.choices) < 2:
         return
-    configurations = []
     times = [_milliseconds(selection.timings.get(choice)) for choice in selection.choices]
     finite = [(time, index) for index, time in enumerate(times) if time is not None]
+    configurations = []
     for index, (choice, time_ms) in enumerate(zip(selection.choices, times, strict=True)):
         writer = getattr(choice, "make_kernel_render", None)
         if callable(writer):
             _writers[writer] = selection.number, index
-        configurations.append(
-            {
-                "config": settings(choice),
-                "hash": None,
-                # The file of the kernel that was compiled to be measured.
-                "file": getattr(getattr(choice, "bmreq", None), "module_path", None),
-                "maker": maker(choice),
-                "candidate": _candidates.get(choice),
-                "times_ms": None if time_ms is None else [time_ms],
-                "reason": _no_time(selection, choice) if time_ms is None else None,
-            }
-        )
+        configurations.append(_configuration(selection, choice, time_ms))
     layouts = [_layout(node) for node in selection.inputs]
     sizes = ", ".join("x".join(shape) for shape, _, _ in layouts)
     key = {
@@ -505,6 +494,20 @@ def _write_selection(selection: Selection) -> None:
         seconds=None if emulated() else selection.seconds,
         winner=min(finite)[1] if finite else None,
     )
+
+
+def _configuration(selection: Selection, choice: Any, time_ms: float | None) -> dict[str, Any]:
+    """What a tuning's event says of one choice: its time, or why it has none."""
+    return {
+        "config": settings(choice),
+        "hash": None,
+        # The file of the kernel that was compiled to be measured.
+        "file": getattr(getattr(choice, "bmreq", None), "module_path", None),
+        "maker": maker(choice),
+        "candidate": _candidates.get(choice),
+        "times_ms": None if time_ms is None else [time_ms],
+        "reason": _no_time(selection, choice) if time_ms is None else None,
+    }
 
 
 def attach_code(module: Any) -> None:

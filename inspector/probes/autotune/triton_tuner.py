@@ -266,37 +266,61 @@ def _binary(owner: Any, trial: Trial, launched: dict[str, int]) -> str | None:
 
 def _write_tuning(tuning: Tuning, kernel: Any) -> None:
     owner = tuning.owner
-    added = [k for k in owner.cache if k not in tuning.keys_before] if _keys(owner) else []
-    winning_config = owner.cache[added[-1]] if added else None
-    if not added and kernel is not None and not hasattr(owner.cache, "keys"):
-        winning_config = getattr(owner, "best_config", None)
-    best = None if winning_config is None else config_of(winning_config)
+    new_key = _added_key(tuning)
     timings = getattr(owner, "configs_timings", None)
     measured = timings is not tuning.timings
-    from_cache = bool(added) and measured and not tuning.tried
+    from_cache = new_key is not None and measured and not tuning.tried
     if from_cache and isinstance(timings, dict):
         for config, times in timings.items():
             trial = trial_of(tuning.trials, config_of(config))
             trial.measured(times, "failed when it was measured, in another run")
-    winner = None if best is None or emulated() else trial_of(tuning.trials, best)
-    if winner is not None and winner.hash is None:
-        winner.hash = str(getattr(kernel, "hash", None) or "") or None
-    if winner is not None and winner.reason is not None:
-        winner = None  # they all failed; Triton goes on with the first
-    seconds = getattr(owner, "bench_time", None)
-    path = getattr(getattr(owner.base_fn, "__code__", None), "co_filename", None)
+    winner = _winner(tuning, new_key, kernel)
+    was_timed = tuning.tried and not emulated()
     write(
         "triton",
         owner.base_fn.__name__,
         [trial.event() for trial in tuning.trials[:MAX_CONFIGURATIONS]],
         tuning=next(numbers),
-        file=None if path is None else os.path.abspath(path) if os.path.isfile(path) else path,
-        key=_key(tuning, added[-1] if added else None),
-        stopwatch=_stopwatch(owner) if tuning.tried and not emulated() else None,
+        file=_file_of(owner.base_fn),
+        key=_key(tuning, new_key),
+        stopwatch=_stopwatch(owner) if was_timed else None,
         from_cache=from_cache,
-        seconds=seconds if tuning.tried and measured and not emulated() else None,
+        seconds=getattr(owner, "bench_time", None) if was_timed and measured else None,
         winner=None if winner is None else tuning.trials.index(winner),
     )
+
+
+def _added_key(tuning: Tuning) -> Any:
+    """The last key that the tuning put into the tuner's cache; None if it put none there."""
+    owner = tuning.owner
+    added = [k for k in owner.cache if k not in tuning.keys_before] if _keys(owner) else []
+    return added[-1] if added else None
+
+
+def _winner(tuning: Tuning, new_key: Any, kernel: Any) -> Trial | None:
+    """The trial of the configuration that was chosen, with the hash of the kernel that ran.
+
+    None if nothing was chosen by its time, also where every configuration failed: Triton goes on
+    with the first one then.
+    """
+    owner = tuning.owner
+    chosen_config = None
+    if new_key is not None:
+        chosen_config = owner.cache[new_key]
+    elif kernel is not None and not hasattr(owner.cache, "keys"):
+        chosen_config = getattr(owner, "best_config", None)
+    if chosen_config is None or emulated():
+        return None
+    winner = trial_of(tuning.trials, config_of(chosen_config))
+    if winner.hash is None:
+        winner.hash = str(getattr(kernel, "hash", None) or "") or None
+    return winner if winner.reason is None else None
+
+
+def _file_of(function: Any) -> str | None:
+    """The absolute path of a function's file; the name of what is no file, such as ``<stdin>``."""
+    path: str | None = getattr(getattr(function, "__code__", None), "co_filename", None)
+    return os.path.abspath(path) if path is not None and os.path.isfile(path) else path
 
 
 def _key_arguments(owner: Any, kwargs: dict[str, Any]) -> list[tuple[str, Any]]:

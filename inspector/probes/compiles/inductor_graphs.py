@@ -11,8 +11,9 @@ import threading
 import time
 import weakref
 from collections import Counter
+from collections.abc import Mapping
 from itertools import islice
-from typing import Any
+from typing import Any, NamedTuple
 
 from .. import private_names
 from ..hooks import CallHook, ReturnHook, guarded, per_recording, recording
@@ -152,12 +153,7 @@ def _nodes(nodes: Any) -> dict[str, Any]:
         forward = meta.get("nn_module_stack") or None
         of_forward = None if forward else meta.get("fwd_nn_module_stack")
         stack = _modules(forward or of_forward)
-        first = next(iter(meta.get("from_node") or ()), None)
-        origin = getattr(first, "name", None) or (
-            str(first[0]) if isinstance(first, tuple) and first else None
-        )
         aten = meta.get("original_aten")
-        backward = meta.get("partitioner_tag") == "is_backward" or meta.get("autograd_backward")
         out.append(
             {
                 "name": str(node.name),
@@ -166,11 +162,25 @@ def _nodes(nodes: Any) -> dict[str, Any]:
                 "aten": None if aten is None else str(aten),
                 "module": None if stack is None else stacks.setdefault(stack, len(stacks)),
                 "line": _line(meta.get("stack_trace")),
-                "from": origin,
-                "backward": bool(backward) or of_forward is not None,
+                "from": _origin(meta),
+                "backward": _is_backward(meta) or of_forward is not None,
             }
         )
     return {"stacks": [{"paths": p, "type": kind} for p, kind in stacks], "nodes": out}
+
+
+def _origin(meta: Mapping[str, Any]) -> str | None:
+    """The name of the node of an earlier graph that a node was made from."""
+    first = next(iter(meta.get("from_node") or ()), None)
+    name: str | None = getattr(first, "name", None)
+    if not name and isinstance(first, tuple) and first:
+        return str(first[0])
+    return name or None
+
+
+def _is_backward(meta: Mapping[str, Any]) -> bool:
+    """Whether torch itself marks a node as one of the backward pass."""
+    return bool(meta.get("partitioner_tag") == "is_backward" or meta.get("autograd_backward"))
 
 
 def _target(target: Any) -> str:
@@ -331,6 +341,15 @@ METRICS = (
 CACHES = ("fx_graph_cache_", "fx_graph_bundled_cache_", "aotautograd_cache_")
 
 
+class TraceRecord(NamedTuple):
+    """A record of torch's trace: ``name`` is that of its artifact, ``ids`` say of which compile."""
+
+    metadata: dict[str, Any]
+    payload: Any
+    name: Any
+    ids: dict[str, Any]
+
+
 class Listener(logging.Handler):
     """Keeps what ``TORCH_TRACE`` would write of compilations, from memory; prints nothing.
 
@@ -347,7 +366,7 @@ class Listener(logging.Handler):
         self.emit = guarded(self._take, "torch's trace")  # type: ignore[method-assign]
 
     def _take(self, record: logging.LogRecord) -> None:
-        """Keep what one record says."""
+        """Keep what one record says, by the first method that knows such a record."""
         metadata: dict[str, Any] = getattr(record, "metadata", None) or {}
         payload: Any = getattr(record, "payload", None)
         if not recording():
@@ -358,54 +377,112 @@ class Listener(logging.Handler):
         if "str" in metadata:
             self._names[metadata["str"][1]] = metadata["str"][0]
             return
-        ids = identity(metadata)
         artifact = metadata.get("artifact")
         name = artifact.get("name") if isinstance(artifact, dict) else None
-        graph = (
-            name if name in ARTIFACTS else next((kind for kind in GRAPHS if kind in metadata), None)
-        )
-        if graph is not None and payload:
-            emit({"event": "graph_text", "kind": graph, "blob": blob(str(payload)), **ids})
-            _keep_files(FILE.findall(str(payload)))
-        elif "inductor_output_code" in metadata and payload is not None:
-            code = metadata["inductor_output_code"] or {}
-            path = code.get("file_path") or code.get("filename")
-            emit({"event": "graph", "path": path, "blob": blob(payload), **ids})
-            _keep_files(ORIGINAL.findall(str(payload)))
-        elif "graph_dump" in metadata and payload is not None:
-            self._dumped(metadata["graph_dump"], str(payload), ids)
-        elif name in TEXTS and payload is not None:
-            emit({"event": TEXTS[name], **ids, "blob": blob(str(payload))})
-        elif isinstance(name, str) and name.startswith(CACHES) and payload is not None:
-            try:
-                about = json.loads(payload) if isinstance(payload, str) else payload
-            except ValueError:
-                about = {}
-            about = short(about if isinstance(about, dict) else {})
-            emit({"event": "compile_cache", **ids, "name": name, "said": about})
-        elif "dynamo_start" in metadata:
-            frames = self._frames((metadata["dynamo_start"] or {}).get("stack"))
-            emit({"event": "compile_start", **ids, "stack": frames})
-            # The user's own files that a compile began in, as they are by now.
-            _keep_files([f["file"] for f in frames if f["file"] and "/torch/" not in f["file"]])
-        elif "dynamo_cpp_guards_str" in metadata and payload:
-            emit({"event": "guards", **ids, "blob": blob(str(payload))})
-        elif (kind := next((k for k in METRICS if k in metadata), None)) is not None:
-            emit(
-                {
-                    "event": "compile_end",
-                    **ids,
-                    "kind": kind,
-                    "figures": figures(metadata[kind] or {}),
-                }
-            )
-        elif (kind := next((k for k in SYMBOLS if k in metadata), None)) is not None:
-            about = {**(metadata[kind] or {}), "stack": None}
-            frames = self._frames(about.pop("user_stack", None))
-            emit({"event": "symbol", **ids, "kind": kind, "stack": frames, "said": short(about)})
+        trace_record = TraceRecord(metadata, payload, name, identity(metadata))
+        for keep in (
+            self._keep_graph_text,
+            self._keep_output_code,
+            self._keep_aot_code,
+            self._keep_text,
+            self._keep_cache_lookup,
+            self._keep_start,
+            self._keep_guards,
+            self._keep_end,
+            self._keep_symbol,
+        ):
+            if keep(trace_record):
+                return
 
-    def _dumped(self, dumped: dict[str, Any], text: str, ids: dict[str, Any]) -> None:
-        """Keep AOTInductor's C++: the wrapper comes first, then the kernels, as one text."""
+    # Each returns whether a record was its own.
+
+    def _keep_graph_text(self, record: TraceRecord) -> bool:
+        """A graph as torch prints it, and the files that it names."""
+        kind = record.name
+        if kind not in ARTIFACTS:
+            kind = next((kind for kind in GRAPHS if kind in record.metadata), None)
+        if kind is None or not record.payload:
+            return False
+        text = str(record.payload)
+        emit({"event": "graph_text", "kind": kind, "blob": blob(text), **record.ids})
+        _keep_files(FILE.findall(text))
+        return True
+
+    def _keep_output_code(self, record: TraceRecord) -> bool:
+        """Inductor's Python, and the files of the kernels that it copied from the user."""
+        if "inductor_output_code" not in record.metadata or record.payload is None:
+            return False
+        code = record.metadata["inductor_output_code"] or {}
+        path = code.get("file_path") or code.get("filename")
+        emit({"event": "graph", "path": path, "blob": blob(record.payload), **record.ids})
+        _keep_files(ORIGINAL.findall(str(record.payload)))
+        return True
+
+    def _keep_text(self, record: TraceRecord) -> bool:
+        """An artifact that is kept as it is."""
+        if record.name not in TEXTS or record.payload is None:
+            return False
+        text = str(record.payload)
+        emit({"event": TEXTS[record.name], **record.ids, "blob": blob(text)})
+        return True
+
+    def _keep_cache_lookup(self, record: TraceRecord) -> bool:
+        """What one of torch's caches answered, and why."""
+        name = record.name
+        payload = record.payload
+        if not isinstance(name, str) or not name.startswith(CACHES) or payload is None:
+            return False
+        try:
+            about = json.loads(payload) if isinstance(payload, str) else payload
+        except ValueError:
+            about = {}
+        about = short(about if isinstance(about, dict) else {})
+        emit({"event": "compile_cache", **record.ids, "name": name, "said": about})
+        return True
+
+    def _keep_start(self, record: TraceRecord) -> bool:
+        """Where a compile began, and the user's own files there as they are by now."""
+        if "dynamo_start" not in record.metadata:
+            return False
+        frames = self._frames((record.metadata["dynamo_start"] or {}).get("stack"))
+        emit({"event": "compile_start", **record.ids, "stack": frames})
+        _keep_files([f["file"] for f in frames if f["file"] and "/torch/" not in f["file"]])
+        return True
+
+    def _keep_guards(self, record: TraceRecord) -> bool:
+        """The guards that a compile ended with."""
+        if "dynamo_cpp_guards_str" not in record.metadata or not record.payload:
+            return False
+        emit({"event": "guards", **record.ids, "blob": blob(str(record.payload))})
+        return True
+
+    def _keep_end(self, record: TraceRecord) -> bool:
+        """The figures that torch gives of a compile at its end."""
+        kind = next((kind for kind in METRICS if kind in record.metadata), None)
+        if kind is None:
+            return False
+        measured = figures(record.metadata[kind] or {})
+        emit({"event": "compile_end", **record.ids, "kind": kind, "figures": measured})
+        return True
+
+    def _keep_symbol(self, record: TraceRecord) -> bool:
+        """A symbolic shape that torch introduced, specialised or guarded."""
+        kind = next((kind for kind in SYMBOLS if kind in record.metadata), None)
+        if kind is None:
+            return False
+        about = {**(record.metadata[kind] or {}), "stack": None}
+        frames = self._frames(about.pop("user_stack", None))
+        event = {"event": "symbol", **record.ids, "kind": kind, "stack": frames}
+        emit({**event, "said": short(about)})
+        return True
+
+    def _keep_aot_code(self, record: TraceRecord) -> bool:
+        """AOTInductor's C++: the wrapper comes first, then the kernels, as one text."""
+        if "graph_dump" not in record.metadata or record.payload is None:
+            return False
+        dumped = record.metadata["graph_dump"]
+        text = str(record.payload)
+        ids = record.ids
         name, path = dumped.get("name"), dumped.get("filename")
         thread = threading.get_ident()
         if name == WRAPPER:
@@ -415,6 +492,7 @@ class Listener(logging.Handler):
                 wrapper, path = self._wrappers.pop(thread)
                 text = f"{wrapper}\n{text}"
             emit({"event": "graph", "path": path, "blob": blob(text), **ids})
+        return True
 
     def _mark(self, metadata: dict[str, Any], payload: Any) -> None:
         """Keep when a phase began or ended; write all when the outermost phase ends."""

@@ -135,17 +135,11 @@ def _record_build(bound: dict[str, Any], began: float | None, error: BaseExcepti
     if not folder or not (error is None or isinstance(error, Exception)):
         return
     directory = os.path.abspath(str(folder))
-    files = {}
-    for name in sorted(os.listdir(directory)):
-        path = os.path.join(directory, name)
-        is_text = name.endswith(TEXTS) or name == ".ninja_log"
-        if is_text and os.path.isfile(path) and os.path.getsize(path) <= MAX_TEXT_BYTES:
-            files[name] = file_blob(path)
     event = {
         "event": "extension",
         "directory": directory,
         "name": None if began is not None else bound.get("name"),
-        "files": files,
+        "files": _text_blobs(directory),
         "fresh": None if began is None else True,
         "error": None if error is None else str(error)[-20000:],
     }
@@ -155,6 +149,17 @@ def _record_build(bound: dict[str, Any], began: float | None, error: BaseExcepti
         listed = [sources] if isinstance(sources, str) else list(sources)
         event["sources"] = {os.path.abspath(str(s)): file_blob(str(s)) for s in listed}
     emit(event)
+
+
+def _text_blobs(directory: str) -> dict[str, Any]:
+    """The blobs of the texts in a build folder, and of ninja's log, by name."""
+    blobs = {}
+    for name in sorted(os.listdir(directory)):
+        path = os.path.join(directory, name)
+        is_text = name.endswith(TEXTS) or name == ".ninja_log"
+        if is_text and os.path.isfile(path) and os.path.getsize(path) <= MAX_TEXT_BYTES:
+            blobs[name] = file_blob(path)
+    return blobs
 
 
 _reported_pids: set[int] = per_recording(set())

@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 import weakref
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from types import ModuleType
 from typing import Any
@@ -75,10 +76,7 @@ def _reached(waiting: list[Any]) -> dict[str, Any]:
         for name in names:
             value = space.get(name)
             if isinstance(value, ModuleType):
-                within = (
-                    [] if _is_library(value.__name__) else [getattr(value, n, None) for n in names]
-                )
-                waiting += [v for v in within if hasattr(v, "fn")]
+                waiting += _functions_in(value, names)
             elif hasattr(value, "fn"):
                 waiting.append(value)
             elif name in space:
@@ -86,6 +84,14 @@ def _reached(waiting: list[Any]) -> dict[str, Any]:
                 if number is None or isinstance(number, bool | int | float | str):
                     values.setdefault(path, {})[name] = number
     return {"files": files, "globals": values}
+
+
+def _functions_in(module: ModuleType, names: Iterable[str]) -> list[Any]:
+    """The jitted functions of a module of the user's that have one of these names."""
+    if _is_library(module.__name__):
+        return []
+    members = [getattr(module, name, None) for name in names]
+    return [member for member in members if hasattr(member, "fn")]
 
 
 def _is_library(module: object) -> bool:
@@ -528,6 +534,12 @@ def _record_compiled(result: Any) -> None:
     meta = getattr(result, "compile_meta", None) or {}
     function: Any = getattr(getattr(kernel, "src", None), "fn", None)
     name = getattr(kernel, "name", None) or getattr(function, "__name__", "")
+    source = _compiled_source(kernel, meta, function)
+    _record_cached(str(digest), str(name), source, _cache_folders(kernel, meta))
+
+
+def _compiled_source(kernel: Any, meta: Mapping[str, Any], function: Any) -> dict[str, Any]:
+    """The signature, constants and specialization of what a configuration was compiled from."""
     source: dict[str, Any] = {
         "signature": {str(k): str(v) for k, v in (meta.get("signature") or {}).items()},
         "constexprs": {str(k): json_value(v) for k, v in (meta.get("constants") or {}).items()},
@@ -542,11 +554,17 @@ def _record_compiled(result: Any) -> None:
     if isinstance(attributes, dict):
         named = triton_launches.by_name(list(source["signature"]), attributes)
         source["specialization"] = json_value(named)
-    # Inductor names its cache to Triton only when it compiles, and not when it loads: what was
-    # compiled for it is beside the cubin, or in its own cache.
+    return source
+
+
+def _cache_folders(kernel: Any, meta: Mapping[str, Any]) -> list[str]:
+    """Folders that may hold what was compiled: the one beside the cubin, and Inductor's own.
+
+    Inductor names its cache to Triton only when it compiles, and not when it loads.
+    """
     path = getattr(kernel, "cubin_path", None)
     folders = [os.path.dirname(os.path.dirname(path))] if isinstance(path, str) else []
     cache = private_names.get("torch._inductor.runtime.cache_dir_utils:triton_cache_dir")
     if cache is not None:
         folders.append(cache(meta.get("device", 0)))
-    _record_cached(str(digest), str(name), source, folders)
+    return folders

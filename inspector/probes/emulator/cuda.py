@@ -9,6 +9,7 @@ import functools
 import os
 import re
 import sys
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
@@ -158,10 +159,67 @@ def toolkit_version() -> str | None:
 
 def attach(torch: Any) -> None:
     """Give torch its CUDA device; called right after ``import torch``."""
-    settings = current()
     low = torch._C
     # What torch asks for at the first use: what fails here leaves torch without the device.
     properties()
+    supplied: dict[str, Any] = {
+        **{name: _constant(answer) for name, answer in CONSTANT_ANSWERS.items()},
+        **_device_functions(torch),
+        **_memory_functions(),
+        **lacking.communication(torch),
+    }
+    vars(low).update(supplied)
+    vars(low).update(_accelerator_functions(low, supplied))
+    _supply_missing(low)
+    low._has_cuda = True
+    if torch.version.cuda is None:
+        torch.version.cuda = toolkit_version()
+    _replace_in_torch_cuda(torch)
+    attach_streams(torch)
+    _let_storages_be_made(torch)
+    lacking.legacy_types(torch)
+    lacking.refuse_remaining(torch)
+    # cuDNN has no kernels here: the native paths run.
+    torch.backends.cudnn.is_acceptable = _named(lambda tensor: False, "is_acceptable")
+    _profile_the_cpu(torch)
+    _make_generators(torch)
+    _refuse_graphs(torch)
+    names = "rangePushA rangePop rangeStartA rangeEnd markA deviceRangeStart deviceRangeEnd"
+    torch.cuda.nvtx._nvtx = SimpleNamespace(**dict.fromkeys(names.split(), lambda *args: 0))
+
+
+CONSTANT_ANSWERS: dict[str, Any] = {
+    "_cuda_synchronize": None,
+    "_cuda_ipc_collect": None,
+    "_cuda_getCompiledVersion": 0,
+    "_cuda_canDeviceAccessPeer": True,
+    "_cuda_get_sync_debug_mode": 0,
+    "_cuda_set_sync_debug_mode": None,
+    "_cuda_sleep": None,
+    "_cuda_isCurrentStreamCapturing": False,
+    "_host_emptyCache": None,
+    "_cuda_isHistoryEnabled": False,
+    "_cuda_tunableop_is_enabled": False,
+    "_cuda_tunableop_tuning_is_enabled": False,
+    "_cuda_record_untuned_is_enabled": False,
+    "_cuda_resetAccumulatedMemoryStats": None,
+    "_cuda_emptyCache": None,
+    # Inductor makes CUDA graphs only with it.
+    "_cuda_cudaCachingAllocator_is_enabled": True,
+    "_cuda_getAllocatorBackend": "native",
+    "_cuda_clearCublasWorkspaces": None,
+}
+"""Functions of ``torch._C`` that give the same answer whatever they are asked."""
+
+
+def _constant(answer: Any) -> Callable[..., Any]:
+    """A function of its own, since Dynamo has a handler for each, that gives this answer."""
+    return lambda *args, **kwargs: answer
+
+
+def _device_functions(torch: Any) -> dict[str, Any]:
+    """The functions of ``torch._C`` about devices and streams."""
+    settings = current()
     generators = tuple(
         torch.ops.ptxview_target.default_generator(i) for i in range(settings.devices)
     )
@@ -187,7 +245,32 @@ def attach(torch: Any) -> None:
         torch.cuda.default_generators = generators
         torch.cuda._get_device_properties = properties
 
-    bad_forks: list[bool] = []  # CUDA cannot be used after a fork once it has been initialised
+    bad_forks = _watch_forks(torch)
+    return {
+        "_cuda_init": init,
+        "_cuda_getDeviceCount": lambda: settings.devices,
+        "_cuda_getDevice": shim.device,
+        "_cuda_setDevice": set_device,
+        "_cuda_exchangeDevice": exchange_device,
+        # Not the same object: Dynamo has a handler for each.
+        "_cuda_maybeExchangeDevice": lambda index: exchange_device(index),
+        "_cuda_isInBadFork": lambda: bool(bad_forks),
+        "_cuda_getArchFlags": lambda: settings.target,
+        "_cuda_hasPrimaryContext": lambda device: bool(torch.cuda._initialized),
+        "_cuda_getCurrentStream": lambda index: (shim.stream(index), index, CUDA),
+        "_cuda_getDefaultStream": lambda index: (0, index, CUDA),
+        "_cuda_getStreamFromExternal": lambda pointer, index: (pointer, index, CUDA),
+        "_cuda_setStream": set_stream,
+        "_cuda_getCurrentRawStream": shim.stream,
+    }
+
+
+def _watch_forks(torch: Any) -> list[bool]:
+    """A list that is empty except in a child that was forked when CUDA had been initialised.
+
+    CUDA cannot be used there.
+    """
+    bad_forks: list[bool] = []
 
     def in_child() -> None:
         if torch.cuda._initialized:
@@ -199,40 +282,11 @@ def attach(torch: Any) -> None:
                 library[name](ctypes.c_int8(CUDA), ctypes.c_bool(True))
 
     os.register_at_fork(after_in_child=in_child)
-    supplied: dict[str, Any] = {
-        "_cuda_init": init,
-        "_cuda_getDeviceCount": lambda: settings.devices,
-        "_cuda_getDevice": shim.device,
-        "_cuda_setDevice": set_device,
-        "_cuda_exchangeDevice": exchange_device,
-        # Not the same object: Dynamo has a handler for each.
-        "_cuda_maybeExchangeDevice": lambda index: exchange_device(index),
-        "_cuda_isInBadFork": lambda: bool(bad_forks),
-        "_cuda_synchronize": lambda: None,
-        "_cuda_ipc_collect": lambda: None,
-        "_cuda_getArchFlags": lambda: settings.target,
-        "_cuda_getCompiledVersion": lambda: 0,
-        "_cuda_canDeviceAccessPeer": lambda device, peer: True,
-        "_cuda_hasPrimaryContext": lambda device: bool(torch.cuda._initialized),
-        "_cuda_get_sync_debug_mode": lambda: 0,
-        "_cuda_set_sync_debug_mode": lambda mode: None,
-        "_cuda_sleep": lambda cycles: None,
-        "_cuda_isCurrentStreamCapturing": lambda: False,
-        "_cuda_getCurrentStream": lambda index: (shim.stream(index), index, CUDA),
-        "_cuda_getDefaultStream": lambda index: (0, index, CUDA),
-        "_cuda_getStreamFromExternal": lambda pointer, index: (pointer, index, CUDA),
-        "_cuda_setStream": set_stream,
-        "_cuda_getCurrentRawStream": shim.stream,
-        "_host_emptyCache": lambda: None,
-        "_cuda_isHistoryEnabled": lambda: False,
-        "_cuda_tunableop_is_enabled": lambda: False,
-        "_cuda_tunableop_tuning_is_enabled": lambda: False,
-        "_cuda_record_untuned_is_enabled": lambda: False,
-        **_memory_functions(),
-        **lacking.communication(torch),
-    }
-    vars(low).update(supplied)
-    vars(low).update(_accelerator_functions(low, supplied))
+    return bad_forks
+
+
+def _supply_missing(low: Any) -> None:
+    """Supply what torch's Python imports from ``torch._C`` of a CUDA build, unless it is there."""
     for name, value in {
         # Inductor's module of CUDA graphs imports these two once CUDA is said to be built.
         "_cuda_CUDAAllocator_AllocatorState": type("AllocatorState", (), {}),
@@ -243,13 +297,15 @@ def attach(torch: Any) -> None:
         ),
     }.items():
         vars(low).setdefault(name, value)
-    low._has_cuda = True
-    if torch.version.cuda is None:
-        torch.version.cuda = toolkit_version()
 
+
+def _replace_in_torch_cuda(torch: Any) -> None:
+    """Replace the functions of torch.cuda that do not only call down."""
+    low = torch._C
+    settings = current()
     replaced: dict[str, Any] = {
         "_is_in_bad_fork": low._cuda_isInBadFork,
-        "_exchange_device": exchange_device,
+        "_exchange_device": low._cuda_exchangeDevice,
         "_maybe_exchange_device": low._cuda_maybeExchangeDevice,
         "_cudart": _runtime_library(),
         "_get_pynvml_handler": say.refusing(
@@ -261,14 +317,10 @@ def attach(torch: Any) -> None:
         "CUDAGraph": NoGraph,
     }
     vars(torch.cuda).update(replaced)
-    attach_streams(torch)
-    _let_storages_be_made(torch)
-    lacking.legacy_types(torch)
-    lacking.refuse_remaining(torch)
-    # cuDNN has no kernels here: the native paths run.
-    torch.backends.cudnn.is_acceptable = _named(lambda tensor: False, "is_acceptable")
-    _profile_the_cpu(torch)
-    _make_generators(torch)
+
+
+def _refuse_graphs(torch: Any) -> None:
+    """Have torch's names of CUDA graphs refuse; streams are never captured."""
     torch.cuda.graphs._cuda_isCurrentStreamCapturing = lambda: False
     torch.cuda.graphs.CUDAGraph = NoGraph
     for module in (
@@ -277,8 +329,6 @@ def attach(torch: Any) -> None:
     ):
         if hasattr(module, "Graph"):
             setattr(module, "Graph", NoGraph)  # noqa: B010
-    names = "rangePushA rangePop rangeStartA rangeEnd markA deviceRangeStart deviceRangeEnd"
-    torch.cuda.nvtx._nvtx = SimpleNamespace(**dict.fromkeys(names.split(), lambda *args: 0))
 
 
 def _profile_the_cpu(torch: Any) -> None:
@@ -372,52 +422,53 @@ def held_bytes(index: int) -> int:
 
 def _memory_functions() -> dict[str, Any]:
     """The functions of ``torch._C`` about memory."""
-
-    def stats(index: int) -> dict[str, Any]:
-        say.problem(
-            "memory statistics count the bytes that CUDA tensors hold on this machine; no GPU "
-            "memory exists"
-        )
-
-        def entry(*figures: int) -> dict[str, Any]:
-            names = ("current", "peak", "allocated", "freed")
-            pools = {"all": figures, "large_pool": (0, 0, 0, 0), "small_pool": (0, 0, 0, 0)}
-            return {pool: dict(zip(names, these, strict=True)) for pool, these in pools.items()}
-
-        *of_bytes, blocks_now, most_blocks = _figures(index)
-        byte_entry, empty = entry(*of_bytes), entry(0, 0, 0, 0)
-        blocks = entry(blocks_now, most_blocks, 0, 0)
-        names = ("allocated", "reserved", "active", "requested")
-        numbers = ("alloc_retries", "ooms", "sync_all_streams", "device_alloc", "device_free")
-        return {
-            **{f"{name}_bytes": byte_entry for name in names},
-            **dict.fromkeys(("allocation", "active", "segment"), blocks),
-            **dict.fromkeys(("inactive_split", "inactive_split_bytes"), empty),
-            **dict.fromkeys(("oversize_allocations", "oversize_segments"), empty["all"]),
-            **{f"num_{name}": 0 for name in numbers},
-            "max_split_size": -1,
-        }
-
     fractions: dict[int, float] = {}
 
     def raw_alloc(size: int, stream: int) -> int:
         return int(shim.library.ptxview_allocate(size) or 0)
 
     return {
-        "_cuda_memoryStats": stats,
+        "_cuda_memoryStats": _memory_stats,
         "_cuda_resetPeakMemoryStats": lambda index: shim.library.ptxview_reset_peak(index),
-        "_cuda_resetAccumulatedMemoryStats": lambda index: None,
-        "_cuda_emptyCache": lambda: None,
         "_cuda_setMemoryFraction": lambda fraction, index: fractions.update({index: fraction}),
         "_cuda_getMemoryFraction": lambda index: fractions.get(index, 1.0),
         "_cuda_cudaCachingAllocator_raw_alloc": raw_alloc,
         "_cuda_cudaCachingAllocator_raw_delete": lambda pointer: (
             shim.library.ptxview_release(pointer) and None
         ),
-        # Inductor makes CUDA graphs only with it.
-        "_cuda_cudaCachingAllocator_is_enabled": lambda: True,
-        "_cuda_getAllocatorBackend": lambda: "native",
-        "_cuda_clearCublasWorkspaces": lambda: None,
+    }
+
+
+def _memory_stats(index: int) -> dict[str, Any]:
+    """A device's memory in the form of torch's allocator: one pool, which caches nothing."""
+    say.problem(
+        "memory statistics count the bytes that CUDA tensors hold on this machine; no GPU "
+        "memory exists"
+    )
+    *byte_figures, blocks_now, most_blocks = _figures(index)
+    byte_entry = _pool_entry(*byte_figures)
+    empty = _pool_entry(0, 0, 0, 0)
+    blocks = _pool_entry(blocks_now, most_blocks, 0, 0)
+    names = ("allocated", "reserved", "active", "requested")
+    numbers = ("alloc_retries", "ooms", "sync_all_streams", "device_alloc", "device_free")
+    return {
+        **{f"{name}_bytes": byte_entry for name in names},
+        **dict.fromkeys(("allocation", "active", "segment"), blocks),
+        **dict.fromkeys(("inactive_split", "inactive_split_bytes"), empty),
+        **dict.fromkeys(("oversize_allocations", "oversize_segments"), empty["all"]),
+        **{f"num_{name}": 0 for name in numbers},
+        "max_split_size": -1,
+    }
+
+
+def _pool_entry(*figures: int) -> dict[str, dict[str, int]]:
+    """What the statistics say of one kind of memory, by pool: all of it is in neither."""
+    names = ("current", "peak", "allocated", "freed")
+    nothing = dict.fromkeys(names, 0)
+    return {
+        "all": dict(zip(names, figures, strict=True)),
+        "large_pool": dict(nothing),
+        "small_pool": nothing,
     }
 
 

@@ -8,9 +8,8 @@ raises what a service of this module raises as RuntimeError.
 import ctypes
 import hashlib
 import os
-import struct
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import cache, cached_property, lru_cache, wraps
 from math import prod
@@ -20,7 +19,7 @@ from typing import Any
 from ..calls import graphs
 from ..writer import emit
 from . import cuda, current, devices, executor, extension, launch, say, shim
-from .launch import Launch, Size
+from .launch import Launch, Memory, Size
 
 # The largest grid and block of any device (CUDA C++ Programming Guide, "Technical Specifications
 # per Compute Capability").
@@ -322,7 +321,6 @@ def _launch(text: str, entry: str, sizes: Any, arguments: Any) -> int:
     kernel.ran = True
     parameter_sizes = launch.parameter_sizes(text, entry)
     packed = [ctypes.string_at(arguments[n], size) for n, size in enumerate(parameter_sizes)]
-    words = (w for data in packed if len(data) == 8 for (w,) in struct.iter_unpack("<Q", data))
     call = Launch(
         text=text,
         entry=entry,
@@ -331,16 +329,31 @@ def _launch(text: str, entry: str, sizes: Any, arguments: Any) -> int:
         block=block,
         shared=shared,
         arguments=list(packed),
-        # PTX has no names of arguments, and the host's code no shapes of what they point at.
-        memory=lambda: {
-            f"argument {position + 1}": (word, piece[1], f"{piece[1] - word} bytes")
-            for position, word in call.pointers()
-            if (piece := shim.memory_around(word))
-        },
-        host=frozenset(piece for word in words if (piece := shim.memory_around(word, pinned=True))),
+        memory=lambda: _argument_memory(call),
+        host=_pinned_memory(packed),
     )
     _counted_launch(call)
     return 0
+
+
+def _argument_memory(call: Launch) -> dict[str, Memory]:
+    """The memory that arguments point at, by their position.
+
+    PTX has no names of arguments, and the host's code no shapes of what they point at.
+    """
+    memory: dict[str, Memory] = {}
+    for position, word in call.pointers():
+        piece = shim.memory_around(word)
+        if piece:
+            memory[f"argument {position + 1}"] = word, piece[1], f"{piece[1] - word} bytes"
+    return memory
+
+
+def _pinned_memory(packed: Iterable[bytes]) -> frozenset[tuple[int, int]]:
+    """The pieces of pinned memory that arguments of 64 bits point at."""
+    words = [int.from_bytes(data, "little") for data in packed if len(data) == 8]
+    pieces = [shim.memory_around(word, pinned=True) for word in words]
+    return frozenset(piece for piece in pieces if piece)
 
 
 def _symbol(text: str, name: str, address: Any) -> None:

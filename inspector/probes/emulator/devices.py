@@ -4,6 +4,7 @@ Limits come from reference/devices.toml; they are typed in nowhere else.
 """
 
 import tomllib
+from collections.abc import Iterator
 from functools import cache
 from math import prod
 from pathlib import Path
@@ -74,10 +75,7 @@ def read_binary(data: bytes, name: str) -> Binary:
     stack, threads = 0, None
     for title in (".nv.info", f".nv.info.{name}"):
         info = sections[title].data if title in sections else b""
-        for form, kind, value in cubin.attributes(info):
-            if form != cubin.EIFMT_SVAL:
-                continue
-            words = [int.from_bytes(value[n : n + 4], "little") for n in range(0, len(value), 4)]
+        for kind, words in _word_attributes(cubin, info):
             if kind in (EIATTR_MAX_THREADS, EIATTR_REQNTID) and len(words) == 3:
                 threads = prod(words)
             elif len(words) != 2 or words[0] != number:
@@ -87,3 +85,11 @@ def read_binary(data: bytes, name: str) -> Binary:
             elif kind in (EIATTR_FRAME_SIZE, EIATTR_MIN_STACK_SIZE):
                 stack = max(stack, words[1])
     return Binary(registers, stack, shared.header.size if shared else 0, threads)
+
+
+def _word_attributes(cubin: Any, info: bytes) -> Iterator[tuple[int, list[int]]]:
+    """Kind and 32-bit words of the attributes of a ``.nv.info`` section that have a length."""
+    for form, kind, value in cubin.attributes(info):
+        if form == cubin.EIFMT_SVAL:
+            words = [int.from_bytes(value[n : n + 4], "little") for n in range(0, len(value), 4)]
+            yield kind, words

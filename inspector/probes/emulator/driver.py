@@ -11,7 +11,7 @@ import inspect
 import math
 import struct
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, suppress
 from typing import Any
 
@@ -115,17 +115,13 @@ class Launcher:
         }
         bound = triton_launches.items(parameters, args)
         passed = {name: (kind, value) for name, kind, value in bound if name not in fixed}
-        tensors = dict(
-            pair for name, (_, value) in passed.items() for pair in _tensors_of(name, value)
-        )
-        storages = [tensor.untyped_storage() for tensor in tensors.values()]
-        described = iter(getattr(metadata, "tensordesc_meta", None) or ())
+        tensors: dict[str, Any] = {}
+        for name, (_, value) in passed.items():
+            tensors.update(_tensors_of(name, value))
         text, obstacle = getattr(self.src, "_ptxview_ptx", ""), ""
-        arguments: list[Any] = []
         dims = getattr(metadata, "cluster_dims", None) or (1,)
         try:
-            for kind, value in passed.values():
-                arguments += _flat(kind, value, described)
+            arguments = self._lowered_arguments(passed.values())
         except NotImplementedError as error:
             # The addresses among them are those of what the kernel may write.
             arguments = [int(tensor.data_ptr()) for tensor in tensors.values()]
@@ -139,23 +135,43 @@ class Launcher:
             shared=int(getattr(metadata, "shared", 0) or 0),
             arguments=arguments,
             memory=lambda: {name: memory_of(tensor) for name, tensor in tensors.items()},
-            host=frozenset(
-                (first, first + int(storage.nbytes()))
-                for storage in storages
-                if storage.nbytes() and shim.memory_around(first := int(storage.data_ptr())) is None
-            ),
-            scratch=tuple(
-                (
-                    int(getattr(metadata, f"{name}_scratch_size", 0) or 0) * math.prod(grid),
-                    int(getattr(metadata, f"{name}_scratch_align", 1) or 1),
-                )
-                for name in ("global", "profile")
-            ),
+            host=_host_memory(tensors.values()),
+            scratch=(_scratch(metadata, "global", grid), _scratch(metadata, "profile", grid)),
             clusters=max(int(getattr(metadata, "num_ctas", 1) or 1), math.prod(map(int, dims))),
             unit="program",
             file=str(getattr(code, "co_filename", "")),
             obstacle=obstacle,
         )
+
+    def _lowered_arguments(self, passed: Iterable[tuple[Any, Any]]) -> list[Any]:
+        """The values of the kernel's parameters, by type and value of each argument.
+
+        Raises NotImplementedError where it is not known how the compiler lowers one.
+        """
+        described = iter(getattr(self.metadata, "tensordesc_meta", None) or ())
+        arguments: list[Any] = []
+        for kind, value in passed:
+            arguments += _flat(kind, value, described)
+        return arguments
+
+
+def _host_memory(tensors: Iterable[Any]) -> frozenset[tuple[int, int]]:
+    """The pieces of the host's memory that tensors lie in, rather than in device memory."""
+    pieces: set[tuple[int, int]] = set()
+    for tensor in tensors:
+        storage = tensor.untyped_storage()
+        first = int(storage.data_ptr())
+        nbytes = int(storage.nbytes())
+        if nbytes and shim.memory_around(first) is None:
+            pieces.add((first, first + nbytes))
+    return frozenset(pieces)
+
+
+def _scratch(metadata: Any, kind: str, grid: Size) -> tuple[int, int]:
+    """Size and alignment of the buffer of one kind that all blocks of a grid share."""
+    program_bytes = int(getattr(metadata, f"{kind}_scratch_size", 0) or 0)
+    alignment = int(getattr(metadata, f"{kind}_scratch_align", 1) or 1)
+    return program_bytes * math.prod(grid), alignment
 
 
 def _tensors_of(name: str, value: Any) -> Iterator[tuple[str, Any]]:

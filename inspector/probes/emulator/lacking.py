@@ -112,8 +112,14 @@ class _LegacyType(type):
 def communication(torch: Any) -> dict[str, Any]:
     """The functions of ``torch._C`` that copy between devices, for DataParallel."""
 
+    def on_device(tensor: Any, index: int) -> Any:
+        return tensor.to(torch.device("cuda", index))
+
     def broadcast(tensor: Any, devices: Sequence[int]) -> list[Any]:
-        return [tensor.to(torch.device("cuda", index)) for index in devices]
+        return [on_device(tensor, index) for index in devices]
+
+    def all_on_device(tensors: Sequence[Any], index: int) -> list[Any]:
+        return [on_device(tensor, index) for tensor in tensors]
 
     def broadcast_out(tensor: Any, outputs: Sequence[Any]) -> Sequence[Any]:
         for output in outputs:
@@ -123,14 +129,13 @@ def communication(torch: Any) -> dict[str, Any]:
     def broadcast_coalesced(
         tensors: Sequence[Any], devices: Sequence[int], buffer_size: int = 0
     ) -> list[list[Any]]:
-        return [[tensor.to(torch.device("cuda", i)) for tensor in tensors] for i in devices]
+        return [all_on_device(tensors, index) for index in devices]
 
     def scatter(
         tensor: Any, devices: Sequence[int], sizes: Any = None, dim: int = 0, streams: Any = None
     ) -> list[Any]:
         chunks = tensor.split(list(sizes), dim) if sizes else tensor.chunk(len(devices), dim)
-        pairs = zip(chunks, devices, strict=False)
-        return [chunk.to(torch.device("cuda", index)) for chunk, index in pairs]
+        return list(map(on_device, chunks, devices))
 
     def scatter_out(
         tensor: Any, outputs: Sequence[Any], dim: int = 0, streams: Any = None

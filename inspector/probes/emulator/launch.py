@@ -111,13 +111,7 @@ def error_of(
     location = f" (PTX line {place.line}: {place.statement.rstrip('; ')[:100]}"
     location += f"; {line})" if line else ")"
     if fault.cause in ("out of bounds", "null") and fault.space == "global":
-        match = _OPCODE.match(place.statement)
-        verb = _VERBS.get(match[1] if match else "", "touches")
-        failure = f"{verb} {fault.nbytes} bytes at {address:#x}, outside of every CUDA tensor"
-        if fault.cause == "null":
-            failure += ", a null pointer"
-        elif memory := call.memory():
-            failure += f": {_nearest(memory, address, fault.nbytes)}"
+        failure = _illegal_access(fault, call)
     elif model:
         failure = assertions.sentence(fault, listing, kernel, rerun)
     else:
@@ -127,6 +121,18 @@ def error_of(
     )
     cuda = _CUDA.get(fault.cause)
     return KernelFault(f"CUDA error: {cuda}\n{text}" if cuda else text)
+
+
+def _illegal_access(fault: Any, call: Launch) -> str:
+    """What an access outside of every tensor does, and which argument's memory is nearest."""
+    match = _OPCODE.match(fault.place.statement)
+    verb = _VERBS.get(match[1] if match else "", "touches")
+    failure = f"{verb} {fault.nbytes} bytes at {fault.address:#x}, outside of every CUDA tensor"
+    if fault.cause == "null":
+        failure += ", a null pointer"
+    elif memory := call.memory():
+        failure += f": {_nearest(memory, fault.address, fault.nbytes)}"
+    return failure
 
 
 def memory_of(tensor: Any) -> Memory:
@@ -193,14 +199,7 @@ def run(call: Launch, seconds: float) -> str:
     if call.obstacle:
         raise NotRun(call.obstacle)
     with _running:
-        try:
-            execute, listing = executor.load("execute"), _module(call.text)[0]
-            kernel = _kernel(call.text, call.entry)
-        except ImportError as error:
-            raise NotRun(f"the executor of PTX cannot be loaded ({error})"[:300]) from error
-        except Exception as error:
-            reason = f"{type(error).__name__}: {error}"[:300]
-            raise NotRun(f"its PTX is not understood: {reason}") from error
+        execute, listing, kernel = _load(call)
         _check_runnable(kernel, listing, call)
         missing = max(0, len(kernel.parameters) - len(call.arguments))
         memory = _present_memory(call.host)
@@ -243,6 +242,19 @@ def run(call: Launch, seconds: float) -> str:
         finally:
             for part in buffers:
                 memory.remove(part)
+
+
+def _load(call: Launch) -> tuple[Any, Any, Any]:
+    """The executor, and a launch's listing and kernel as the executor has them. Raises NotRun."""
+    try:
+        execute = executor.load("execute")
+        listing = _module(call.text)[0]
+        return execute, listing, _kernel(call.text, call.entry)
+    except ImportError as error:
+        raise NotRun(f"the executor of PTX cannot be loaded ({error})"[:300]) from error
+    except Exception as error:
+        reason = f"{type(error).__name__}: {error}"[:300]
+        raise NotRun(f"its PTX is not understood: {reason}") from error
 
 
 def _number(block: Size, grid: Size) -> int:

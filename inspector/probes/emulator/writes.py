@@ -49,6 +49,19 @@ class Written(NamedTuple):
 def written(ptx: str, entry: str) -> Written:
     """Find what a kernel of this PTX may write."""
     names = {*parameters(ptx, entry), *variables(ptx)}
+    reached = _stored_origins(ptx, entry, names)
+    behind: dict[str, int] = {}
+    for name, loads in reached:
+        if loads:
+            behind[name] = max(loads, behind.get(name, 0))
+    return Written(frozenset(name for name, loads in reached if not loads), behind)
+
+
+def _stored_origins(ptx: str, entry: str, names: set[str]) -> set[Origin]:
+    """The origins of the addresses that a kernel's stores may write to.
+
+    What each register may hold is followed until nothing is added any more.
+    """
     parsed = (_step(statement, names) for statement in _statements(ptx, entry))
     steps = [step for step in parsed if step is not None]
     values: dict[str, set[Origin]] = {name: {(name, 0)} for name in names}
@@ -63,11 +76,7 @@ def written(ptx: str, entry: str) -> Written:
                 origins = {(name, min(loads + 1, MAX_LOADS)) for name, loads in origins}
             for name in results:
                 values.setdefault(name, set()).update(origins)
-    behind: dict[str, int] = {}
-    for name, loads in reached:
-        if loads:
-            behind[name] = max(loads, behind.get(name, 0))
-    return Written(frozenset(name for name, loads in reached if not loads), behind)
+    return reached
 
 
 def parameters(ptx: str, entry: str) -> list[str]:
@@ -102,12 +111,15 @@ def _statements(ptx: str, entry: str) -> Iterator[str]:
                 yield re.sub(r"^(?:\s|[{}]|[\w$]+:)+", "", statement).replace("%", f"%{number}_")
 
 
-def _step(statement: str, names: set[str]) -> tuple[list[str], list[str], bool | None] | None:
-    """Results and sources of one statement, and whether it loads through the sources.
+_Step = tuple[list[str], list[str], bool | None]
+"""Results and sources of one statement, and whether it loads through the sources.
 
-    None instead of the latter for a store, which writes where its sources point at; None alone if
-    the statement moves no address. ``names`` are parameters and variables.
-    """
+None instead of the latter for a store, which writes where its sources point at.
+"""
+
+
+def _step(statement: str, names: set[str]) -> _Step | None:
+    """What one statement does; None if it moves no address. ``names``: parameters, variables."""
     match = _STATEMENT.match(statement)
     texts = _OPERAND.findall(match[2]) if match else []
     if match is None or not texts or _NO_ADDRESS.match(match[1]):
@@ -115,19 +127,33 @@ def _step(statement: str, names: set[str]) -> tuple[list[str], list[str], bool |
     opcode, operands = match[1], [_NAME.findall(text) for text in texts]
     everything = [name for operand in operands[1:] for name in operand]
     memory = [operand[0] for operand, text in zip(operands, texts, strict=True) if "[" in text]
-    space = _SPACE.search(opcode)
-    private = space is not None and space[1] != "global"
     if opcode.startswith(("mad", "fma")):
         return operands[0], operands[-1], False
     if not memory:
         return operands[0], everything, False
     if opcode.startswith(_READS):
-        return operands[0], memory if memory[0] in names or not private else [_SPILLED], not private
+        private = _is_private(opcode)
+        sources = memory if memory[0] in names or not private else [_SPILLED]
+        return operands[0], sources, not private
+    return _store_step(opcode, memory, everything)
+
+
+def _is_private(opcode: str) -> bool:
+    """Whether an access names a state space other than global memory."""
+    space = _SPACE.search(opcode)
+    return space is not None and space[1] != "global"
+
+
+def _store_step(opcode: str, memory: list[str], everything: list[str]) -> _Step:
+    """What a statement with an address in ``memory`` does that is no load."""
     if opcode.startswith("tensormap.replace") and "global_address" in opcode:
         return [_TENSOR_MAPS], everything, False
-    if private:
+    if _is_private(opcode):
         return [_SPILLED], everything, len(memory) > 1
-    return [], [memory[0], *([_TENSOR_MAPS] if "tensor" in opcode else [])], None
+    written_names = [memory[0]]
+    if "tensor" in opcode:
+        written_names.append(_TENSOR_MAPS)
+    return [], written_names, None
 
 
 def behind(starts: Iterable[int], loads: int) -> set[int]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -79,39 +80,48 @@ def _write_kernels(computation: Any, executable: Any) -> None:
 
 def _dumped(name: str) -> list[dict[str, bytes]]:
     """What XLA has just written of a module, where the program's own XLA_FLAGS have it do so."""
-    if (flag := _DUMP.search(os.environ.get("XLA_FLAGS", ""))) is None:
+    flag = _DUMP.search(os.environ.get("XLA_FLAGS", ""))
+    if flag is None:
         return []
-    ptx_files = Path(flag[1]).glob(f"*.{name}.*.ptx")
-    pairs = [(path, path.with_suffix(".ir-with-opt.ll")) for path in ptx_files]
-    pairs.sort(key=lambda pair: pair[0].stat().st_mtime)
-    return [
-        {kind: path.read_bytes() for kind, path in zip(("ptx", "llir"), pair, strict=True)}
-        for pair in pairs[-MAX_KERNELS:]
-        if pair[1].exists()
-    ]
+    ptx_files = sorted(Path(flag[1]).glob(f"*.{name}.*.ptx"), key=lambda p: p.stat().st_mtime)
+    modules = []
+    for path in ptx_files[-MAX_KERNELS:]:
+        llir_file = path.with_suffix(".ir-with-opt.ll")
+        if llir_file.exists():
+            modules.append({"ptx": path.read_bytes(), "llir": llir_file.read_bytes()})
+    return modules
 
 
 def _places(hlo: str) -> dict[str, dict[str, Any]]:
     """The instructions of a module that become kernels, by the kernel's name, with their line."""
     tables = {name: rows.splitlines() for name, rows in _TABLE.findall(hlo)}
-    files = [row.partition('"')[2].rstrip('"') for row in tables.get("FileNames", ())]
-    spots, frames = (
-        [{key: int(n) for key, n in _FIELD.findall(row)} for row in tables.get(name, ())]
-        for name in ("FileLocations", "StackFrames")
-    )
     out: dict[str, dict[str, Any]] = {}
     sources: dict[str, dict[str, Any]] = {}
     for name, kind, instruction in _MADE.findall(hlo):
         if kind not in KINDS:
             continue
-        path, line = "", 0
-        if match := _PLACE.search(instruction):
-            path, line = match[1], int(match[2])
-        elif (match := _FRAME.search(instruction)) and 0 < int(match[1]) <= len(frames):
-            spot = spots[frames[int(match[1]) - 1]["file_location_id"] - 1]
-            path, line = files[spot["file_name_id"] - 1], spot["line"]
+        path, line = _instruction_place(instruction, tables)
         if path not in sources:
             sources[path] = source_place(path, 1, is_block=False)
         source = sources[path]
         out.setdefault(re.sub(r"\W", "_", name), source and {**source, "lines": [line, line]})
     return out
+
+
+def _instruction_place(instruction: str, tables: Mapping[str, list[str]]) -> tuple[str, int]:
+    """The file and line that an instruction names, itself or by a frame of the module's tables."""
+    if match := _PLACE.search(instruction):
+        return match[1], int(match[2])
+    match = _FRAME.search(instruction)
+    frames = tables.get("StackFrames", [])
+    if match is None or not 0 < int(match[1]) <= len(frames):
+        return "", 0
+    frame = _fields(frames[int(match[1]) - 1])
+    location = _fields(tables["FileLocations"][frame["file_location_id"] - 1])
+    name_row = tables["FileNames"][location["file_name_id"] - 1]
+    return name_row.partition('"')[2].rstrip('"'), location["line"]
+
+
+def _fields(row: str) -> dict[str, int]:
+    """The numbers in a row of a module's table, by name."""
+    return {name: int(value) for name, value in _FIELD.findall(row)}

@@ -16,7 +16,7 @@ import inspect
 import json
 import sys
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
 from importlib import import_module
@@ -98,6 +98,15 @@ def main(job_path: str, results_path: str) -> int:
         result = {"refused": str(error)}
     Path(results_path).write_text(json.dumps(result) + "\n", "utf-8")
     return 0
+
+
+def _kind(tensor: Any) -> str:
+    """A tensor's device and shape, as a disagreement names them."""
+    return f"{tensor.device} {tuple(tensor.shape)}"
+
+
+def _count_nans(tensors: Iterable[Any]) -> int:
+    return sum(int((tensor != tensor).sum()) for tensor in tensors)
 
 
 class Comparison:
@@ -185,12 +194,9 @@ class Comparison:
         expected, why = self._expected, None
         if len(result) != len(expected):
             return f"it gives {len(result)} tensors, the reference {len(expected)}", None
-        kinds = (
-            [f"{t.device} {tuple(t.shape)}" for t in tensors] for tensors in (result, expected)
-        )
-        for actual, expected_kind in zip(*kinds, strict=True):
-            if actual != expected_kind:
-                return f"it gives {actual}, the reference {expected_kind}", None
+        for kind, expected_kind in zip(map(_kind, result), map(_kind, expected), strict=True):
+            if kind != expected_kind:
+                return f"it gives {kind}, the reference {expected_kind}", None
         tolerance = getattr(self._module, "TOLERANCE", {})
         try:
             limits = {name: tolerance.get(name) for name in ("rtol", "atol")}
@@ -199,14 +205,9 @@ class Comparison:
             )
         except AssertionError as error:
             why = str(error).partition("\nGreatest")[0].rpartition("\n")[2]
-            nans, expected_nans = (
-                sum(int((t != t).sum()) for t in tensors) for tensors in (result, expected)
-            )
-            why += (
-                f"; {nans - expected_nans:,} NaN: were they written?"
-                if nans > expected_nans
-                else ""
-            )
+            unexpected_nans = _count_nans(result) - _count_nans(expected)
+            if unexpected_nans > 0:
+                why += f"; {unexpected_nans:,} NaN: were they written?"
         apart = [(t.detach() - e).abs().double() for t, e in zip(result, expected, strict=True)]
         return why, max(float(t.nan_to_num(0.0, 0.0).max()) for t in apart)
 

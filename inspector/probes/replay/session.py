@@ -345,8 +345,10 @@ class Session:
 def summed(looks: list[dict[str, Any]]) -> dict[str, Any]:
     """The lowest and highest clock seen, the highest temperature, and all reasons for slowing."""
     names = ("sm_mhz", "celsius", "slowed_by")
-    readings = {name: [look[name] for look in looks if look[name] is not None] for name in names}
-    reasons = sorted({reason for reasons in readings["slowed_by"] for reason in reasons})
+    readings: dict[str, list[Any]] = {}
+    for name in names:
+        readings[name] = [look[name] for look in looks if look[name] is not None]
+    reasons = sorted(set().union(*readings["slowed_by"]))
     return {
         "low_mhz": min(readings["sm_mhz"], default=None),
         "high_mhz": max(readings["sm_mhz"], default=None),

@@ -1,0 +1,131 @@
+"""The classes that commands print as JSON, by the names of their tables in the JSON reference."""
+
+from collections.abc import Mapping
+
+from inspector.analyse.accesses import Access, Product
+from inspector.analyse.card import Estimate
+from inspector.analyse.function_facts import Consumer, Wait
+from inspector.analyse.line_annotations import Rolled, Samples
+from inspector.analyse.occupancy import Device, Occupancy, OccupancyStep
+from inspector.analyse.tuner_times import RoundTimes
+from inspector.base.model import (
+    Argument,
+    CacheLookup,
+    ChoiceUse,
+    Compilation,
+    CompilePhase,
+    CompilerMessage,
+    GuardFailure,
+    MadeFrom,
+    Note,
+    Resources,
+    ShapeFact,
+    Stage,
+    TriedFusion,
+    Unwatched,
+    UserFrame,
+)
+from inspector.base.stage import Location
+from inspector.diff.matching import Hunk
+from inspector.diff.summary import AccessChange, FigureChange
+from inspector.measure.launch_time import LaunchTime
+from inspector.measure.profile.trace import (
+    Chain,
+    Compiling,
+    GpuWork,
+    Operator,
+    Overhead,
+    Piece,
+    Shape,
+    Window,
+)
+from inspector.measure.time.results import KernelTime, Timing
+from inspector.report.card import OCCUPANCY
+from inspector.report.compiles import Guard
+from inspector.report.json_rows import (
+    BlocksRow,
+    CallRow,
+    ConfigurationRow,
+    ControlRow,
+    FailureRow,
+    FunctionRow,
+    GpuTimeRow,
+    GraphRow,
+    KernelRow,
+    LineRow,
+    NoteRow,
+    RecordingRow,
+    TuningRow,
+    UncapturedRow,
+    VariantRow,
+)
+from inspector.report.json_schema import JsonReference, StructTable, Tables
+from inspector.report.variant_figures import VariantFigures
+
+STRUCTS: Mapping[str, StructTable] = {
+    "Stage": StructTable(Stage),
+    "Location": StructTable(Location),
+    "Resources": StructTable(Resources),
+    "Compilation": StructTable(Compilation),
+    "Message": StructTable(CompilerMessage),
+    "VariantsRound": StructTable(RoundTimes),
+    "Change": StructTable(FigureChange),
+    "VariantsHunk": StructTable(Hunk, ("op", "a", "b")),
+    "VariantsAccesse": StructTable(AccessChange),
+    "VariantsHintsGained": StructTable(Note, ("rule", "severity", "text")),
+    "ListRecordingUnwatched": StructTable(Unwatched),
+    "KernelMadeFrom": StructTable(MadeFrom),
+    "Argument": StructTable(Argument),
+    "Samples": StructTable(Samples),
+    "LaunchTime": StructTable(LaunchTime, ("us", "source", "timed", "measured")),
+    "TuningUse": StructTable(ChoiceUse),
+    "TuningConfiguration": StructTable(ConfigurationRow),
+    "FrameCompilePhase": StructTable(CompilePhase),
+    "UserFrame": StructTable(UserFrame),
+    "FrameCompileFailure": StructTable(GuardFailure),
+    "FrameCompileCache": StructTable(CacheLookup),
+    "FrameCompileShape": StructTable(ShapeFact),
+    "GuardsAloneGuardGuard": StructTable(Guard),
+    "Window": StructTable(Window, without=("pid",)),
+    "ProfileOperator": StructTable(Operator),
+    "ProfileKernel": StructTable(GpuWork),
+    "ProfileKernelShape": StructTable(Shape),
+    "ProfileChain": StructTable(Chain),
+    "ProfileOverhead": StructTable(Overhead),
+    "ProfileCompiling": StructTable(Compiling),
+    "ProfilePiece": StructTable(Piece),
+    "ListRecording": StructTable(RecordingRow),
+    "ListRecordingUncaptured": StructTable(UncapturedRow),
+    "ListGraph": StructTable(GraphRow),
+    "Kernel": StructTable(KernelRow),
+    "Variant": StructTable(VariantRow),
+    "VariantCall": StructTable(CallRow),
+    "ListCall": StructTable(CallRow),
+    "GpuTime": StructTable(GpuTimeRow),
+    "Failure": StructTable(FailureRow),
+    "Tuning": StructTable(TuningRow),
+    "Row": StructTable(VariantFigures),
+    "Figures": StructTable(VariantFigures),
+    "Function": StructTable(FunctionRow),
+    "Line": StructTable(LineRow),
+    "LineControl": StructTable(ControlRow),
+    "Note": StructTable(NoteRow),
+    "NoteBlocks": StructTable(BlocksRow),
+    "CardDevice": StructTable(Device, ("arch", "name", "sms")),
+    "Occupancy": StructTable(Occupancy, tuple(OCCUPANCY.split())),
+    "OccupancyNextStep": StructTable(OccupancyStep),
+    "MadeAccesse": StructTable(Access),
+    "MadeProduct": StructTable(Product),
+    "CardEstimatesTensorBytes": StructTable(Estimate),
+    "LineRolledUp": StructTable(Rolled),
+    "LineWaitsFor": StructTable(Wait),
+    "LineConsumer": StructTable(Consumer),
+    "GraphTried": StructTable(TriedFusion),
+    "TimeRow": StructTable(Timing),
+    "TimeRowKernel": StructTable(KernelTime),
+}
+
+
+def json_reference(tables: Tables) -> JsonReference:
+    """The objects of JSON; ``tables`` are those of ``json.toml``."""
+    return JsonReference(tables, STRUCTS)
