@@ -35,8 +35,8 @@ from inspector.reader.listings import decode
 from inspector.reader.query import select_graph, select_one
 from inspector.reader.reader import Reader
 from inspector.recording.layout import user_derived_cache
-from inspector.report import calls as graph_report
 from inspector.report import card, jsons, profile, tables, timings
+from inspector.report.graph_rows import graph_view_row
 from inspector.report.json_rows import (
     FunctionRow,
     LineRow,
@@ -311,7 +311,7 @@ def _graph(reader: Reader, graph: Graph, args: argparse.Namespace) -> int:
         if beside_stage is not None:
             value["beside"] = _graph_json(reader, graph, beside_stage, None)
         if Stage.OUTPUT_CODE in available:
-            value["graph"] = graph_report.document(graph, reader.graph_view(graph), available)
+            value["graph"] = graph_view_row(graph, reader.graph_view(graph), available)
         return common.print_json(value)
     if beside_stage is not None:
         other_listing, links = (
