@@ -93,10 +93,9 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     profiled = open_profiled(args.path, reports=args.ncu, other_paths=args.more)
     if terms:
         profiled = _selected(profiled, terms)
-    reader = profiled.reader
-    rec, out = reader.recording, printing.out()
+    rec = profiled.reader.recording
     if args.brief:
-        return _brief(reader, args.json)
+        return _brief(profiled.reader, args.json)
     if args.by:
         return _costs(profiled, args.json, args.estimate)
     if args.tunings:
@@ -108,12 +107,22 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     if args.json:
         return _json(profiled, args.ops)
     if args.calls or args.ops:
-        return _calls(reader, args.ops)
+        return _calls(profiled.reader, args.ops)
+    alone = args.path is not None and is_report(Path(args.path))
+    return _kernels(profiled, alone)
+
+
+def _kernels(profiled: ProfiledRecording, alone: bool) -> int:
+    """Print kernels, graphs, ranks and what ncu measured.
+
+    ``alone``: there is no recording whose variants could be named.
+    """
+    rec = profiled.reader.recording
+    out = printing.out()
     out.print(shown(rec.path), style="bold")
     out.print(shown(tables.heading(rec)))
-    alone = args.path is not None and is_report(Path(args.path))
     if rec.kernels and not alone:
-        print_kernels(reader, out)
+        print_kernels(profiled.reader, out)
     tables.graphs(rec, out)
     printing.rows(text for text, _ in ranks.lines(rec))
     if profiled.report.launches or profiled.report.problems:
@@ -381,33 +390,46 @@ def _compiles(args: argparse.Namespace, rec: Recording) -> int:
     """What torch.compile did: all of it, or its breaks, recompiles or guards alone."""
     from inspector.report import compiles
 
+    if args.guards:
+        return _guards(args, rec)
     phases = table("compile_phases")
-    guard_texts = (
+    if args.json:
+        print_json({"schema": jsons.SCHEMA, "compiles": compiles.document(rec, phases)})
+        return Exit.OK
+    why = compiles.why_empty(rec)
+    if why is not None:
+        printing.narrate(why)
+        return Exit.OK
+    if args.compiles:
+        width = printing.out().width
+        figures = table("compile_metrics")
+        printing.rows(line.text for line in compiles.lines(rec, phases, figures, width))
+        return Exit.OK
+    lines = list(compiles.breaks(rec) if args.breaks else compiles.recompile_lines(rec))
+    printing.rows(line.text for line in lines)
+    if not lines:
+        nothing = "no graph breaks" if args.breaks else "nothing was compiled again"
+        note = "" if rec.frame_compiles else "; no compile of torch.compile's was recorded"
+        printing.narrate(nothing + note)
+    return Exit.OK
+
+
+def _guards(args: argparse.Namespace, rec: Recording) -> int:
+    """The guards of each compilation of a frame, read one after the other."""
+    from inspector.report import compiles
+
+    guards = (
         (frame, compiles.guards_in(frame.guards.read().decode("utf-8", "surrogateescape")))
         for frame in rec.frame_compiles
         if frame.guards is not None
     )
-    if args.json and args.guards:
-        rows = jsons.Rows(compiles.guards_json(*frame_guards) for frame_guards in guard_texts)
+    if args.json:
+        rows = jsons.Rows(compiles.guards_json(*frame_guards) for frame_guards in guards)
         print_json({"schema": jsons.SCHEMA, "guards": rows})
-    elif args.json:
-        print_json({"schema": jsons.SCHEMA, "compiles": compiles.document(rec, phases)})
-    elif args.guards and any(frame.guards is not None for frame in rec.frame_compiles):
-        printing.rows(compiles.guard_lines(guard_texts))
-    elif (why := compiles.why_empty(rec)) is not None:
-        printing.narrate(why)
-    elif args.guards:
-        printing.narrate("no guards were recorded")
-    elif args.compiles:
-        width = printing.out().width
-        figures = table("compile_metrics")
-        printing.rows(line.text for line in compiles.lines(rec, phases, figures, width))
-    elif part := list(compiles.breaks(rec) if args.breaks else compiles.recompile_lines(rec)):
-        printing.rows(line.text for line in part)
+    elif any(frame.guards is not None for frame in rec.frame_compiles):
+        printing.rows(compiles.guard_lines(guards))
     else:
-        nothing = "no graph breaks" if args.breaks else "nothing was compiled again"
-        note = "" if rec.frame_compiles else "; no compile of torch.compile's was recorded"
-        printing.narrate(nothing + note)
+        printing.narrate(compiles.why_empty(rec) or "no guards were recorded")
     return Exit.OK
 
 
