@@ -25,6 +25,7 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
+from inspector.base.model import Recording
 from inspector.base.text import Exit, PtxviewError, RunFailed, ended_by, plural, words
 from inspector.commands import common
 from inspector.commands.common import flag, option, reader_of, say, takes, takes_program
@@ -139,16 +140,21 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     if outcome.recording is not None or outcome.path.exists():  # else it has been said
         with faults.after_program():
             printing.narrate(summary(outcome))
-            rec = outcome.recording
-            if rec is not None and (rec.kernels or rec.graphs or rec.problems or args.time):
-                reader = reader_of(rec)
-                _print(reader)
-                if args.time:
-                    # An interpreter may be the command that the user typed.
-                    typed = kind == "command" and Path(words[0]).name.startswith("python")
-                    python = args.python or (words[0] if typed else None)
-                    _times(reader, outcome.path, python)
+            if outcome.recording is not None:
+                # An interpreter may be the command that the user typed.
+                typed = kind == "command" and Path(words[0]).name.startswith("python")
+                python = args.python or (words[0] if typed else None)
+                _print_recorded(outcome.recording, outcome.path, args.time, python)
     return outcome.status
+
+
+def _print_recorded(rec: Recording, path: Path, timed: bool, python: str | None) -> None:
+    """Print what was recorded, if anything was; ``timed``: and take times by ``python``."""
+    if rec.kernels or rec.graphs or rec.problems or timed:
+        reader = reader_of(rec)
+        _print(reader)
+        if timed:
+            _times(reader, path, python)
 
 
 def _load_the_rest() -> None:

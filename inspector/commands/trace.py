@@ -18,7 +18,7 @@ from inspector.base.model import KERNEL_STAGES, Stage
 from inspector.base.text import Exit, PtxviewError, Unreadable, UsageError, counted, shown
 from inspector.commands import common
 from inspector.commands.common import JSON, KERNEL, amount, flag, option, print_json, say, takes
-from inspector.execute import ExecutedLine, LaunchError, approximations
+from inspector.execute import ExecutedLine, LaunchError, OutOfBudget, approximations
 from inspector.execute.calls.inputs import Array
 from inspector.execute.calls.stepper import Stepper
 from inspector.execute.calls.tracing import (
@@ -182,14 +182,13 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     traced = report.TracedKernel(call, launched, totals, differing)
     executed = launched.executed
     findings = () if executed is None else reader.hints_from_counts(variant, executed)
-    changed = (args.call, args.inputs, args.grid, args.threads, args.shared)
-    as_recorded = call.recorded is not None and all(change is None for change in changed)
-    if executed is not None and as_recorded and args.blocks in ("auto", "all"):
+    if executed is not None and _is_recorded_call(call, args):
         reader.keep_executed(variant, executed)  # hints are about this call
     lines = launched.facts.lines()
     listed = lines if links is None else launched.facts.lines(links)
     if args.lines is not None:
-        listed = tuple(x for x in listed if args.lines[0] <= x.n <= args.lines[1])
+        first, last = args.lines
+        listed = tuple(line for line in listed if first <= line.n <= last)
     if args.json:
         of_stage = {} if links is None else {stage: listed}
         print_json(report.document(traced, listed if links is None else lines, of_stage, findings))
@@ -201,15 +200,27 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
         printing.rows(card.hints(findings))
         _print_lines(call, stage, listed, args.bars, launched.inputs.buffer_at)
     if launched.spent is not None:
-        option = f"--budget {2 * args.budget}"
-        if launched.spent.seconds is not None:
-            option = f"--seconds {2 * args.seconds:g}"
-        printing.narrate(
-            f"ptxview: {launched.spent.message}; the figures are from before that.\n"
-            f"{option} allows twice as many, --blocks 1 runs one block alone."
-        )
+        _say_spent(launched.spent, args)
     ended = launched.fault is not None or launched.spent is not None
     return Exit.DIFFERENT if ended else Exit.OK
+
+
+def _is_recorded_call(call: ChosenLaunch, args: argparse.Namespace) -> bool:
+    """Whether a recorded call was run as it was, and as many blocks as tell of all."""
+    changed = (args.call, args.inputs, args.grid, args.threads, args.shared)
+    as_recorded = call.recorded is not None and all(change is None for change in changed)
+    return as_recorded and args.blocks in ("auto", "all")
+
+
+def _say_spent(spent: OutOfBudget, args: argparse.Namespace) -> None:
+    """Say that a budget was spent, and how to give more."""
+    option = f"--budget {2 * args.budget}"
+    if spent.seconds is not None:
+        option = f"--seconds {2 * args.seconds:g}"
+    printing.narrate(
+        f"ptxview: {spent.message}; the figures are from before that.\n"
+        f"{option} allows twice as many, --blocks 1 runs one block alone."
+    )
 
 
 def _print_head(call: ChosenLaunch) -> None:

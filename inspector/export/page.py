@@ -36,6 +36,7 @@ from inspector.reader.facts import MACHINE
 from inspector.reader.reader import Reader
 from inspector.report import calls, card, costs, jsons, tables, timeline, timings
 from inspector.report.tables import titles
+from inspector.report.variant_figures import machine_code
 from inspector.system import files
 from inspector.system.process import side_by_side
 
@@ -169,7 +170,7 @@ class PageBuilder(Struct):
             }
         variant_card = self.reader.card(variant)
         occupancy = variant_card.occupancy
-        code = variant_card.stage_content(Stage.SASS) or variant_card.stage_content(Stage.PTX)
+        code = machine_code(variant_card)
         mix = None if code is None else code.mix
         severities = [finding.severity for finding in self.reader.findings(variant)]
         return {

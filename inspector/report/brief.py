@@ -11,18 +11,18 @@ from itertools import chain
 from sys import maxsize
 from typing import Any
 
-from inspector.analyse.card import Card
 from inspector.analyse.hints.subject import Finding
-from inspector.base.model import Graph, Kernel, Resources, Stage, Variant
+from inspector.base.model import Graph, Kernel, Stage, Variant
 from inspector.base.text import base_name, shown
 from inspector.diff.beside import loud
 from inspector.diff.compare import Compared
 from inspector.diff.matching import Op
 from inspector.diff.recordings import ChangeKind
 from inspector.diff.summary import VariantSide
-from inspector.measure.launch_time import LaunchTime
 from inspector.report import diff_text, jsons
+from inspector.report.json_rows import note_row
 from inspector.report.tables import UNKNOWN, grid
+from inspector.report.variant_figures import VariantFigures
 
 MAX_BYTES = 8000
 BOUNDS = ((600, 20), (400, 12), (250, 8), (160, 5), (100, 3), (60, 2))
@@ -108,51 +108,6 @@ def _shortened(text: str, max_bytes: int) -> str:
     return f"{prefix}…"
 
 
-def quick_figures(
-    variant: Variant, res: Resources, hints: int | None, time: LaunchTime | None
-) -> Value:
-    """The figures of a variant that need no analysis."""
-    return {
-        "target": variant.target,
-        "registers": res.registers,
-        "spills": _sum(res.spill_store_bytes, res.spill_load_bytes),
-        "shared": _sum(res.static_shared_bytes, res.dynamic_shared_bytes),
-        "hints": hints,
-        "time": None if time is None else time.us,
-        "time_from": None if time is None else time.source,
-    }
-
-
-def all_figures(
-    variant: Variant, first: Value, res: Resources, card: Card, findings: Sequence[Finding]
-) -> Value:
-    """All figures of a variant; ``first`` are those of ``quick_figures``."""
-    occupancy, machine = card.occupancy, card.stage_content(Stage.SASS)
-    return {
-        "target": first["target"],
-        "config": {k: v for k, v in variant.config.items() if k != "flags"},
-        "launches": variant.launches,
-        "registers": first["registers"],
-        "spills": first["spills"],
-        "stack": res.stack_bytes,
-        "shared": first["shared"],
-        "barriers": res.barriers,
-        "threads": card.threads,
-        "occupancy": None if occupancy is None else occupancy.percent,
-        "limiters": None if occupancy is None else list(occupancy.limiters),
-        "instructions": machine.mix.total if machine and machine.mix else None,
-        "hints": first["hints"],
-        "rules": [finding.rule for finding in findings],
-        "time": first["time"],
-        "time_from": first["time_from"],
-        **({} if variant.error is None else {"failed": variant.failed}),
-    }
-
-
-def _sum(a: int | None, b: int | None) -> int | None:
-    return None if a is None or b is None else a + b
-
-
 def value_text(value: object) -> str:
     """Return a value as text; a dash if unknown."""
     if value is None:
@@ -203,7 +158,7 @@ def kernel(
     kernel: Kernel,
     variant: Variant,
     stage: Stage,
-    figures: Value,
+    figures: VariantFigures,
     stages: Sequence[Value],
     findings: Sequence[Finding],
     hottest: Sequence[Value],
@@ -211,7 +166,7 @@ def kernel(
     hints: list[Value] = []
     for finding in findings:
         lines = {s.value: list(numbers[:MAX_HINT_LINES]) for s, numbers in finding.lines.items()}
-        hints.append({**jsons.note(finding.note), "lines": lines})
+        hints.append({**jsons.pick_fields(note_row(finding.note)), "lines": lines})
     follow_ups: FollowUps = [_hot_lines(side, stage, place) for place in hottest[:2]]
     follow_ups += _first_hint(side, findings)
     for stage_row in stages:
@@ -231,7 +186,7 @@ def kernel(
             "variant": variant.id,
             "origin": kernel.origin.value,
             "stage": stage.value,
-            "figures": figures,
+            "figures": jsons.pick_fields(figures),
             "stages": list(stages),
             "missing": {s: why for s, why in variant.missing.items() if s not in variant.stages},
             "hints": hints,

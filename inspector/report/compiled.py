@@ -16,7 +16,8 @@ from inspector.diff.compare import Compared
 from inspector.diff.matching import Hunk
 from inspector.measure.experiment import Experiment, ExperimentColumn
 from inspector.report import diff_text, tables
-from inspector.report.jsons import SCHEMA, compilation, pick_fields, to_builtins
+from inspector.report.jsons import SCHEMA, pick_fields, to_builtins
+from inspector.report.recording_rows import compilation_json
 
 Column = tuple[str, str]
 """A target, and options as one writes them."""
@@ -227,7 +228,7 @@ def as_json(table: CompiledTable) -> dict[str, object]:
             }
             for row in table.rows
         ],
-        "compilations": [compilation(result) for result in table.compilations],
+        "compilations": [compilation_json(result) for result in table.compilations],
     }
 
 

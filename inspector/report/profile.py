@@ -10,7 +10,7 @@ from inspector.base.text import by_key, counted, short_name, shown, some
 from inspector.measure.ncu.attach import UNRECORDED, Key, MatchedLaunch, NcuMeasured
 from inspector.measure.ncu.report import Dim3, NcuLaunch, Report
 from inspector.measure.profile.trace import GpuWork, Overhead, Profile, Window
-from inspector.report.jsons import SCHEMA, pick_fields, samples
+from inspector.report.jsons import SCHEMA, pick_fields
 from inspector.report.tables import UNKNOWN, figure, grid
 
 NO_GPU = (
@@ -271,7 +271,7 @@ def measured_json(measured: NcuMeasured | None) -> dict[str, object] | None:
         return None
     return {
         "launches": [launch_json(launch) for launch in measured.launches],
-        "samples": samples(total(measured.samples.values()) if measured.samples else None),
+        "samples": total(measured.samples.values()) if measured.samples else None,
         "samples_missing": measured.unplaced or None,
     }
 
@@ -313,5 +313,5 @@ def launch_json(launch: NcuLaunch, rules: bool = True) -> dict[str, object]:
             }
             for r in launch.rules
         ]
-        out["samples"] = samples(launch.samples)
+        out["samples"] = launch.samples
     return out
