@@ -45,7 +45,9 @@ from inspector.reader.reader import Reader
 from inspector.reader.tables import table
 from inspector.recording.layout import user_derived_cache
 from inspector.report import jsons, ranks, tables, timings
-from inspector.report.json_rows import VariantMeasures, graph_row, recording_document
+from inspector.report.graph_rows import graph_row
+from inspector.report.json_rows import VariantMeasures
+from inspector.report.recording_rows import recording_document
 from inspector.system import printing
 
 if TYPE_CHECKING:
@@ -239,7 +241,7 @@ def _timeline(rec: Recording, as_json: bool) -> int:
 
 
 def _json(profiled: ProfiledRecording, with_operations: bool) -> int:
-    from inspector.report import calls, compiles, profile
+    from inspector.report import compiles, profile
 
     reader = profiled.reader
     from inspector.estimate.launches import launch_evidence
@@ -259,10 +261,7 @@ def _json(profiled: ProfiledRecording, with_operations: bool) -> int:
 
     value = recording_document(rec, reader.resources, measures_of, jsons.Rows)
     if with_operations:
-        value["graphs"] = [
-            graph_row(graph, None if view is None else calls.operations(view))
-            for graph, view in _graph_views(reader)
-        ]
+        value["graphs"] = [graph_row(graph, view) for graph, view in _graph_views(reader)]
     value["compiles"] = compiles.document(rec, table("compile_phases"))
     value["ranks"] = ranks.document(rec)
     value["ncu"] = profile.launches_json(

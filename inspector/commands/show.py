@@ -32,8 +32,8 @@ from inspector.listing.line import Function, Line, Listing
 from inspector.measure.ncu.attach import ProfiledRecording
 from inspector.reader.query import select_graph, select_one
 from inspector.reader.reader import Reader
-from inspector.report import calls as graph_report
 from inspector.report import card, jsons, profile, tables, timings
+from inspector.report.graph_rows import graph_view_row
 from inspector.report.json_rows import (
     FunctionRow,
     LineRow,
@@ -201,11 +201,14 @@ def _text(request: ShowRequest) -> int:
     """The text as it is, or the requested lines of it."""
     variant = request.variant
     stage = request.stage
-    path = variant.stages[stage].origin_path
+    first = 1
     if request.lines is None:
-        return _print(request.reader.text(variant, stage).text, stage, path)
-    texts = request.reader.listing(variant, stage).texts(*request.lines)
-    return _print("".join(f"{text}\n" for text in texts), stage, path, request.lines[0])
+        text = request.reader.text(variant, stage).text
+    else:
+        lines = request.reader.listing(variant, stage).texts(*request.lines)
+        text = "".join(f"{line}\n" for line in lines)
+        first = request.lines[0]
+    return _print(text, stage, variant.stages[stage].origin_path, first)
 
 
 def _of_file(files: Mapping[str, Variant], variant: Variant, name: str | None) -> Variant:
@@ -295,7 +298,7 @@ def _graph(reader: Reader, graph: Graph, args: argparse.Namespace) -> int:
         if beside_stage is not None:
             value["beside"] = _graph_json(reader, graph, beside_stage, None)
         if Stage.OUTPUT_CODE in available:
-            value["graph"] = graph_report.document(graph, reader.graph_view(graph), available)
+            value["graph"] = graph_view_row(graph, reader.graph_view(graph), available)
         return common.print_json(value)
     if beside_stage is not None:
         other_listing = reader.graph_listing(graph, beside_stage)

@@ -16,8 +16,8 @@ from inspector.diff.compare import Compared
 from inspector.diff.matching import Hunk
 from inspector.measure.experiment import Experiment, ExperimentColumn
 from inspector.report import diff_text, tables
-from inspector.report.json_rows import compilation_json
 from inspector.report.jsons import SCHEMA, pick_fields, to_builtins
+from inspector.report.recording_rows import compilation_json
 
 Column = tuple[str, str]
 """A target, and options as one writes them."""

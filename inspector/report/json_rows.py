@@ -1,9 +1,9 @@
-"""Typed rows of ``list --json`` and ``show --json``: recording, graphs, kernels, variants, lines.
+"""Typed rows of JSON: calls, failures, tunings, variants, kernels, lines of a listing.
 
 A field is a key of the JSON, in its order. None is unknown, never 0.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 
 from msgspec import UNSET, Struct, UnsetType
@@ -21,27 +21,23 @@ from inspector.base.model import (
     Argument,
     Call,
     ChoiceUse,
-    Compilation,
     CompilerMessage,
     Configuration,
     Failure,
     GpuTime,
-    Graph,
     Kernel,
     MadeFrom,
     Note,
     Origin,
-    Recording,
     Resources,
     Stage,
     Tuning,
-    Unwatched,
     Variant,
 )
 from inspector.base.stage import Location
 from inspector.base.text import PtxviewError
 from inspector.listing.line import Control, Function, Kind, Line
-from inspector.report.jsons import SCHEMA, ordered, pick_fields
+from inspector.report.jsons import ordered, pick_fields
 
 Extent3 = tuple[int, int, int]
 """x, y and z of a grid in blocks, or of a block in threads."""
@@ -334,113 +330,6 @@ def kernel_row(
         autotune=list(map(tuning_row, kernel.autotune)),
         tried_for=kernel.tried_for,
     )
-
-
-# -- recordings -----------------------------------------------------------------------------------
-
-
-class GraphRow(Struct, frozen=True, kw_only=True):
-    """A compiled graph; ``calls`` are lines of ``output_code`` by kernel."""
-
-    id: str
-    origin: Origin
-    kernels: tuple[str, ...]
-    stages: list[Stage]
-    stages_above: list[Stage]
-    calls: Mapping[str, tuple[int, ...]]
-    error: FailureRow | None
-    operations: list[dict[str, object]] | UnsetType | None = UNSET
-
-
-class UncapturedRow(Struct, frozen=True):
-    """A kernel that was compiled, and not recorded."""
-
-    name: str
-    by: str
-
-
-class RecordingRow(Struct, frozen=True, kw_only=True):
-    """What is recorded beside kernels, graphs and calls."""
-
-    path: str
-    command: tuple[str, ...] | None
-    started: str | None
-    exit_status: int | None
-    complete: bool
-    tools: Mapping[str, str]
-    device: Mapping[str, object] | None
-    mode: str
-    target: str | None
-    removed: tuple[str, ...]
-    environment: Mapping[str, str]
-    problems: tuple[str, ...]
-    uncaptured: list[UncapturedRow]
-    unwatched: tuple[Unwatched, ...]
-    unmade: list[object]
-
-
-def graph_row(
-    graph: Graph, operations: list[dict[str, object]] | UnsetType | None = UNSET
-) -> GraphRow:
-    stages = ordered(graph.stages)
-    return GraphRow(
-        id=graph.id,
-        origin=graph.origin,
-        kernels=graph.kernels,
-        stages=[stage for stage in stages if stage is Stage.OUTPUT_CODE],
-        stages_above=[stage for stage in stages if stage is not Stage.OUTPUT_CODE],
-        calls=graph.calls,
-        error=failure_row(graph.error),
-        operations=operations,
-    )
-
-
-def recording_row(rec: Recording) -> RecordingRow:
-    return RecordingRow(
-        path=rec.path,
-        command=rec.command,
-        started=rec.started,
-        exit_status=rec.exit_status,
-        complete=rec.complete,
-        tools=rec.tools,
-        device=rec.device,
-        mode=rec.mode,
-        target=rec.target,
-        removed=rec.removed,
-        environment=rec.environment,
-        problems=rec.problems,
-        uncaptured=[UncapturedRow(kernel.name, kernel.compiler) for kernel in rec.uncaptured],
-        unwatched=rec.unwatched,
-        unmade=[],
-    )
-
-
-def recording_document(
-    rec: Recording,
-    resources_of: ResourcesOf,
-    measures_of: MeasuresOf = lambda kernel, variant: NO_MEASURES,
-    rows: Callable[[Iterable[object]], object] = list,
-) -> dict[str, object]:
-    """Return the document of ``list``: the recording, its graphs, kernels and variants.
-
-    Args:
-        resources_of: the resources of a variant.
-        measures_of: what is read or measured of a variant.
-        rows: makes the list of kernels; ``Rows`` makes each while it is written.
-    """
-    return {
-        "schema": SCHEMA,
-        "recording": recording_row(rec),
-        "graphs": [graph_row(graph) for graph in rec.graphs],
-        "kernels": rows(kernel_row(kernel, resources_of, measures_of) for kernel in rec.kernels),
-        "calls": list(map(named_call_json, rec.calls)),
-        "compilations": list(map(compilation_json, rec.compilations)),
-    }
-
-
-def compilation_json(compilation: Compilation) -> dict[str, object]:
-    """One attempt to compile a file, or a kernel of it."""
-    return pick_fields(compilation) | {"signature": compilation.signature or None}
 
 
 # -- lines ----------------------------------------------------------------------------------------

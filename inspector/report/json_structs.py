@@ -42,6 +42,16 @@ from inspector.measure.profile.trace import (
 from inspector.measure.time.results import KernelTime, Timing
 from inspector.report.card import OCCUPANCY
 from inspector.report.compiles import Guard
+from inspector.report.graph_rows import (
+    BufferRow,
+    GraphCallRow,
+    GraphRow,
+    GraphViewRow,
+    NodeRow,
+    NotFusedRow,
+    ReuseRow,
+    SourceLineRow,
+)
 from inspector.report.json_rows import (
     BlocksRow,
     CallRow,
@@ -50,16 +60,14 @@ from inspector.report.json_rows import (
     FailureRow,
     FunctionRow,
     GpuTimeRow,
-    GraphRow,
     KernelRow,
     LineRow,
     NoteRow,
-    RecordingRow,
     TuningRow,
-    UncapturedRow,
     VariantRow,
 )
 from inspector.report.json_schema import JsonReference, StructTable, Tables
+from inspector.report.recording_rows import RecordingRow, UncapturedRow
 from inspector.report.variant_figures import VariantFigures
 
 STRUCTS: Mapping[str, StructTable] = {
@@ -97,6 +105,13 @@ STRUCTS: Mapping[str, StructTable] = {
     "ListRecording": StructTable(RecordingRow),
     "ListRecordingUncaptured": StructTable(UncapturedRow),
     "ListGraph": StructTable(GraphRow),
+    "GraphCall": StructTable(GraphCallRow),
+    "GraphCallNode": StructTable(NodeRow),
+    "GraphCallReuse": StructTable(ReuseRow),
+    "UserLine": StructTable(SourceLineRow),
+    "Graph": StructTable(GraphViewRow),
+    "GraphNotFused": StructTable(NotFusedRow),
+    "GraphBuffer": StructTable(BufferRow),
     "Kernel": StructTable(KernelRow),
     "Variant": StructTable(VariantRow),
     "VariantCall": StructTable(CallRow),

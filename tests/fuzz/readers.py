@@ -39,7 +39,7 @@ from inspector.recording.assemble import Assembly
 from inspector.recording.layout import NCU_REPORTS, BytesContent, DerivedCache, stored_records
 from inspector.recording.resources import from_ptxas, from_res_usage, max_threads
 from inspector.report import jsons, tables
-from inspector.report.json_rows import recording_document
+from inspector.report.recording_rows import recording_document
 from inspector.report.words import as_json
 from inspector.sources import traces
 from inspector.sources.builds import architectures, harmless, lineinfo_command, parse_ninja

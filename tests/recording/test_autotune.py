@@ -14,7 +14,7 @@ from inspector.diff import variants
 from inspector.recording.assemble import Assembly
 from inspector.recording.layout import BytesContent
 from inspector.report import jsons
-from inspector.report.json_rows import recording_document
+from inspector.report.recording_rows import recording_document
 from inspector.sources.opening import open_path
 from tests.helpers.ptxview import SQUARE
 
