@@ -203,11 +203,14 @@ def _side_by_side(request: ShowRequest) -> int:
 def _text(request: ShowRequest) -> int:
     """The text as it is, or the requested lines of it."""
     variant, stage = request.variant, request.stage
-    path = variant.stages[stage].origin_path
+    first = 1
     if request.lines is None:
-        return _print(request.reader.text(variant, stage).text, stage, path)
-    texts = request.reader.listing(variant, stage).texts(*request.lines)
-    return _print("".join(f"{text}\n" for text in texts), stage, path, request.lines[0])
+        text = request.reader.text(variant, stage).text
+    else:
+        lines = request.reader.listing(variant, stage).texts(*request.lines)
+        text = "".join(f"{line}\n" for line in lines)
+        first = request.lines[0]
+    return _print(text, stage, variant.stages[stage].origin_path, first)
 
 
 def _of_file(files: Mapping[str, Variant], variant: Variant, name: str | None) -> Variant:

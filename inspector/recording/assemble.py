@@ -197,9 +197,9 @@ class Assembly:
                 symbol = str(event.symbol) if event.event == "ptxas" else None
                 self._figures.setdefault((str(event.hash), symbol), _figures(event))
             case CompilerProduct(event="uncaptured"):
-                self._uncaptured[Uncaptured(str(event.name), str(event.by))] = None
+                self._uncaptured[Uncaptured(str(event.name), str(event.compiler))] = None
             case Problem():
-                self.problems.append(f"{event.where}: {event.text}")
+                self.problems.append(f"{event.location}: {event.text}")
             case TritonCompile(event="triton_failed"):
                 reason = str(event.error).strip().partition("\n")[0][:300]
                 self.problems.append(f"Triton could not compile {event.name}: {reason}")
@@ -225,7 +225,7 @@ class Assembly:
             case RunFinished():
                 self._is_finished = True
             case Removed():
-                self._removed = event.what or ()
+                self._removed = event.kinds or ()
             case DeviceFound():
                 self._device = self._device or event.properties
             case ProcessStarted():

@@ -397,7 +397,7 @@ def key_of(tuning: Tuning) -> object:
 
 
 def _recorded(event: TuningRecorded, rows: tuple[ConfigurationRow, ...]) -> _RecordedTuning:
-    tuner = "inductor" if event.by == "inductor" else "triton"
+    tuner = "inductor" if event.tuner == "inductor" else "triton"
     key: Mapping[str, object] | tuple[object, ...] | None = None
     if isinstance(event.key, Mapping):
         key = as_map(event.key)
@@ -422,7 +422,7 @@ def _recorded(event: TuningRecorded, rows: tuple[ConfigurationRow, ...]) -> _Rec
         rows=rows,
         graph=graph_ref(event, event.graph),
         node=event.node,
-        has_subset=event.kept,
+        has_subset=event.has_subset,
     )
 
 

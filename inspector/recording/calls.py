@@ -74,7 +74,7 @@ class Calls:
 
     def take(self, event: Event) -> None:
         process = self._processes.process_of(event)
-        if isinstance(event, Problem) and event.where == COUNTING:
+        if isinstance(event, Problem) and event.location == COUNTING:
             self._failed = True
         if process is None or not isinstance(event, CallRecorded | CallCounts):
             return
@@ -114,7 +114,7 @@ class Calls:
                 self._failures.setdefault((process, number), _lost_call(context))
         for row in event.subjects:
             target = self._target(str(row.kind), str(row.subject))
-            _raise_count(target.undescribed, process, row.others)
+            _raise_count(target.undescribed, process, row.undescribed)
             _raise_count(target.benchmarks, process, row.benchmarks)
 
     def _target(self, kind: str, identity: str) -> _CallTarget:

@@ -80,13 +80,18 @@ def _part(value: object, kind: object) -> object:
     for arm in _arms(kind):
         origin = get_origin(arm)
         if isinstance(value, Mapping):
-            if isinstance(arm, type) and issubclass(arm, Struct):
+            if isinstance(arm, type) and issubclass(arm, Struct) and _has_defaults(arm):
                 return _field_by_field(value, arm)
             if origin is dict:
                 return dict(_entries(value, get_args(arm)[1]))
         elif isinstance(value, list | tuple) and origin is tuple and get_args(arm)[1] is Ellipsis:
             return tuple(_items(value, get_args(arm)[0]))
     return UNSET
+
+
+def _has_defaults(kind: type[Struct]) -> bool:
+    """Whether no field of a Struct is required; one with a required field fits whole or not."""
+    return len(kind.__struct_defaults__) == len(kind.__struct_fields__)
 
 
 def _arms(kind: object) -> tuple[object, ...]:
@@ -118,7 +123,7 @@ def _item(value: object, kind: object) -> object:
         return str(value)
     if NoneType in _arms(kind):
         return None
-    if isinstance(kind, type) and issubclass(kind, Struct):
+    if isinstance(kind, type) and issubclass(kind, Struct) and _has_defaults(kind):
         return kind()
     return UNSET
 

@@ -127,8 +127,8 @@ class DriverLaunches:
     def _start(self, event: DriverStarted) -> None:
         if event.began:
             self.began = True
-        elif event.beside is not None:
-            reason = f"{event.beside} is set: another tool is at the driver"
+        elif event.other_tool is not None:
+            reason = f"{event.other_tool} is set: another tool is at the driver"
             self._unseen_reasons[reason] = None
         elif event.why is not None:
             self._unseen_reasons[event.why] = None
@@ -305,7 +305,7 @@ class DriverLaunches:
         calls: dict[object, Call] = {}
         for key, event in launches.distinct.items():
             count = self._count(key, event)
-            if event.others or event.tuning or not count.executed:
+            if event.is_remainder or event.tuning or not count.executed:
                 continue
             call = Call(
                 kind="cuda",

@@ -102,7 +102,7 @@ class DeviceFound(Event, frozen=True, kw_only=True):
 class Problem(Event, frozen=True, kw_only=True):
     """``problem``: something that could not be captured, and where."""
 
-    where: object = None
+    location: object = field(default=None, name="where")
     text: object = None
 
 
@@ -116,7 +116,7 @@ class UnwatchedProcess(Event, frozen=True, kw_only=True):
 class Removed(Event, frozen=True, kw_only=True):
     """``removed``: what was taken out before the recording was handed on."""
 
-    what: tuple[str, ...] | None = None
+    kinds: tuple[str, ...] | None = field(default=None, name="what")
 
 
 class UserFile(Event, frozen=True, kw_only=True):
@@ -223,7 +223,7 @@ class Generated(Event, frozen=True, kw_only=True):
     ``file`` has the generated Python; ``lines`` are the first and the last in the user's ``path``.
     """
 
-    by: Text | None = None
+    language: Text | None = field(default=None, name="by")
     file: Text | None = None
     source: object = None
     output_code: object = None
@@ -234,11 +234,11 @@ class Generated(Event, frozen=True, kw_only=True):
 class CompilerProduct(CompileFailure, frozen=True, kw_only=True):
     """``uncaptured`` and ``made_failed``: a kernel of any other compiler, or one that it refused.
 
-    Texts and the binary are by stage, ``paths`` say where each was and ``said`` whose words it is;
-    ``lacks`` are the reasons for those that are missing.
+    Texts and the binary are by stage; ``paths`` say where each was, ``authors`` whose text it is,
+    and ``lacks`` why it is missing.
     """
 
-    by: object = None
+    compiler: object = field(default=None, name="by")
     symbol: Text | None = None
     source: object = None
     ir: Text | None = None
@@ -248,7 +248,7 @@ class CompilerProduct(CompileFailure, frozen=True, kw_only=True):
     ptx: object = None
     cubin: Text | None = None
     paths: JsonObject = field(default_factory=dict)
-    said: JsonObject = field(default_factory=dict)
+    authors: JsonObject = field(default_factory=dict, name="said")
     lacks: JsonObject = field(default_factory=dict)
     lines: tuple[Integer | None, ...] = ()
     options: tuple[str, ...] | None = None
@@ -339,7 +339,7 @@ class SubjectCounts(Struct, frozen=True):
 
     kind: object = None
     subject: object = None
-    others: Integer | None = None
+    undescribed: Integer | None = field(default=None, name="others")
     benchmarks: Integer | None = None
 
 
@@ -369,10 +369,10 @@ class CallCounts(Event, frozen=True, kw_only=True):
 
 
 class DriverStarted(Event, frozen=True, kw_only=True):
-    """``driver``: whether launches at the CUDA driver are seen; ``beside``: another tool is."""
+    """``driver``: whether launches at the CUDA driver are seen, and what keeps them from it."""
 
     began: bool = False
-    beside: Text | None = None
+    other_tool: Text | None = field(default=None, name="beside")
     error: Integer | None = None
     why: Text | None = None
 
@@ -394,8 +394,8 @@ class DriverLaunch(Event, frozen=True, kw_only=True):
     """``driver_launch``: a launch that is unlike those before; ``id`` is its number in the process.
 
     ``libraries`` and ``operators`` are those on its stack, innermost first, ``parameters`` the
-    bytes of each argument in hex. ``others`` stands for launches beyond a bound. ``tuning`` is an
-    autotuner's launch, of the ``candidate`` of that number.
+    bytes of each argument in hex. ``is_remainder`` stands for all launches beyond a bound.
+    ``tuning`` is an autotuner's launch, of the ``candidate`` of that number.
     """
 
     id: Integer | None = None
@@ -407,7 +407,7 @@ class DriverLaunch(Event, frozen=True, kw_only=True):
     parameters: tuple[str, ...] = ()
     libraries: tuple[str, ...] = ()
     operators: tuple[str, ...] = ()
-    others: bool = False
+    is_remainder: bool = field(default=False, name="others")
     in_graph: bool = False
     by_operator: bool = False
     tuning: bool = False
@@ -472,11 +472,12 @@ class ConfigurationRow(Struct, frozen=True):
 class TuningRecorded(Event, frozen=True, kw_only=True):
     """``autotune`` and ``autotune_failed``: one tuning; a failed one has one ``configuration``.
 
-    ``tuning`` is its number in the process. ``kept``: it is from a compiler's cache on disk.
+    ``tuning`` is its number in the process. ``has_subset`` is whether only a part of its
+    configurations is known, from a compiler's cache on disk.
     """
 
     tuning: Integer | None = None
-    by: object = None
+    tuner: object = field(default=None, name="by")
     key: object = None
     file: Text | None = None
     configurations: tuple[ConfigurationRow, ...] = ()
@@ -485,7 +486,7 @@ class TuningRecorded(Event, frozen=True, kw_only=True):
     stopwatch: Text | None = None
     method: Text | None = None
     from_cache: bool = False
-    kept: bool = False
+    has_subset: bool = field(default=False, name="kept")
     seconds: Seconds | None = None
     operation: Text | None = None
     node: Text | None = None
@@ -554,6 +555,35 @@ class CompileStarted(TorchEvent, frozen=True, kw_only=True):
     stack: tuple[StackFrame, ...] = ()
 
 
+class CompileFigures(Struct, frozen=True):
+    """Those of torch's ``CompilationMetrics`` that are read; times since 1970."""
+
+    co_name: Text | None = None
+    co_filename: Text | None = None
+    co_firstlineno: Integer | None = None
+    start_time: Moment | None = None
+    start_time_us: float | None = None
+    end_time_us: float | None = None
+    duration_us: float | None = None
+    entire_frame_compile_time_s: Seconds | None = None
+    guard_count: Integer | None = None
+    is_forward: bool | None = None
+    is_runtime: bool | None = None
+    fail_reason: Text | None = None
+    fail_type: Text | None = None
+    fail_user_frame_filename: Text | None = None
+    fail_user_frame_lineno: Integer | None = None
+
+    @property
+    def microseconds(self) -> float | None:
+        """How long a compile took; of an exported program torch gives its end."""
+        if self.duration_us is not None:
+            return self.duration_us
+        if self.start_time_us is None or self.end_time_us is None:
+            return None
+        return self.end_time_us - self.start_time_us
+
+
 class CompileEnded(TorchEvent, frozen=True, kw_only=True):
     """``compile_end``: torch's figures of a compile."""
 
@@ -585,7 +615,7 @@ class CacheEntry(Struct, frozen=True):
 class CacheLookedUp(TorchEvent, frozen=True, kw_only=True):
     """``compile_cache``: a lookup; its name has the cache and the outcome."""
 
-    said: CacheEntry = CacheEntry()
+    entry: CacheEntry = field(default=CacheEntry(), name="said")
 
 
 class SymbolFacts(Struct, frozen=True):
@@ -608,7 +638,7 @@ class SymbolRecorded(TorchEvent, frozen=True, kw_only=True):
     """``symbol``: a symbolic size that was made, guarded or made a constant."""
 
     kind: Text | None = None
-    said: SymbolFacts = SymbolFacts()
+    facts: SymbolFacts = field(default=SymbolFacts(), name="said")
     stack: tuple[StackFrame, ...] = ()
 
 
@@ -738,7 +768,7 @@ def _with_compilation(event: Event, raw: RawEvent) -> Event:
 def _with_lost_context(event: Event, raw: RawEvent) -> Event:
     lost = raw.get("lost")
     if lost is None:
-        return event
+        return replace(event, lost_context=None, malformed=None)
     values = lost if isinstance(lost, Mapping) else {}
     context, malformed = checked(values, LostContext)
     return replace(event, lost_context=context, malformed=malformed)
@@ -755,4 +785,4 @@ _COMPLETED: Mapping[str, Callable[[Event, RawEvent], Event]] = {
     "calls": _with_lost_context,
     "compiled": _with_compilation,
 }
-"""Events whose values need more than the fields of the same name."""
+"""Events with values that are made of other fields; fields of their names are overwritten."""

@@ -113,14 +113,16 @@ class ExternKernels:
 
     def _products_named(self, compiler: str, name: str) -> Iterator[CompilerProduct]:
         for product in self._products:
-            if str(product.by) == compiler and str(product.name) == name:
+            if str(product.compiler) == compiler and str(product.name) == name:
                 yield product
 
     def _was_refused(self, product: CompilerProduct) -> bool:
         """Whether a kernel that has PTX was refused by the linker."""
         if product.symbol is None:
             return False
-        return any(r.by == product.by and r.symbol == product.symbol for r in self._refused)
+        return any(
+            r.compiler == product.compiler and r.symbol == product.symbol for r in self._refused
+        )
 
     def _has_code(self, product: CompilerProduct) -> bool:
         return any(self._blob(code) is not None for code in (product.ptx, product.cubin))
@@ -131,15 +133,15 @@ class ExternKernels:
         """A kernel of which there is only its compiler's text."""
         stages = (Stage.TTIR, Stage.TTGIR, Stage.LLIR)
         missing = dict.fromkeys(stages, "no Triton compiled it")
-        missing[Stage.SASS] = f"{product.by} is not emulated, and there was no GPU to load it"
+        missing[Stage.SASS] = f"{product.compiler} is not emulated, and there was no GPU to load it"
         return self._of_compiler(product, missing, None)
 
     def _failed(self, product: CompilerProduct) -> VariantOfKernel:
         """A kernel that its compiler refused, with the stages before."""
         error = failures.of_compile(product, self._blob)
-        tool = (error.tool if error is not None else None) or product.by
+        tool = (error.tool if error is not None else None) or product.compiler
         reason = "it did not say why" if error is None else error.summary
-        missing = dict.fromkeys((Stage.TTIR, Stage.TTGIR), f"{product.by} makes none")
+        missing = dict.fromkeys((Stage.TTIR, Stage.TTGIR), f"{product.compiler} makes none")
         sentence = f"{tool} could not compile it: {reason}"
         missing |= dict.fromkeys((Stage.LLIR, Stage.PTX, Stage.SASS), sentence)
         return self._of_compiler(product, missing, error)
@@ -149,7 +151,7 @@ class ExternKernels:
     ) -> VariantOfKernel:
         """A kernel that its compiler alone names, known by its PTX if that was compiled, and else
         by the request."""
-        compiler = str(product.by)
+        compiler = str(product.compiler)
         symbol = product.symbol or str(product.name)
         stages = self._stages(product, {})
         code_file = stages.get(Stage.PTX) or stages.get(Stage.SASS)
@@ -183,7 +185,7 @@ class ExternKernels:
         stages = dict(launched)
         source = self._blob(product.source)
         if source is not None:
-            text_from = f"what {product.by} was given"
+            text_from = f"what {product.compiler} was given"
             stages[Stage.SOURCE] = StageFile(source, product.path, text_from)
         contents = {
             Stage.IR: product.ir,
@@ -198,8 +200,8 @@ class ExternKernels:
             if stage in stages or content is None:
                 continue
             name = "cubin" if stage is Stage.SASS else stage.value
-            author = "nvdisasm -c" if stage is Stage.SASS else str(product.by)
-            text_from = as_text(product.said.get(name)) or author
+            author = "nvdisasm -c" if stage is Stage.SASS else str(product.compiler)
+            text_from = as_text(product.authors.get(name)) or author
             stages[stage] = StageFile(content, as_text(product.paths.get(name)), text_from)
         return stages
 
@@ -226,7 +228,7 @@ class ExternKernels:
         """A kernel that the driver was asked to launch."""
         product = self._product_of(launches)
         library = launches.libraries[0] if launches.libraries else None
-        maker = maker_of(launches.libraries) if product is None else str(product.by)
+        maker = maker_of(launches.libraries) if product is None else str(product.compiler)
         stages = self._machine_code(launches, library)
         missing = dict.fromkeys((Stage.TTIR, Stage.TTGIR, Stage.LLIR), "no Triton compiled it")
         missing[Stage.PTX] = "only its machine code passes the driver"
@@ -258,7 +260,7 @@ class ExternKernels:
         products = [
             product
             for product in reversed(self._products)
-            if _is_of(str(product.by), str(product.name), product.symbol, symbol)
+            if _is_of(str(product.compiler), str(product.name), product.symbol, symbol)
         ]
         if launches.module:
             for product in products:
@@ -269,11 +271,11 @@ class ExternKernels:
         modules = {product.ir for product in products}
         if len(modules) == 1:
             return products[0]
-        compiler = products[0].by
+        compiler = products[0].compiler
         reason = f"{len(modules)} modules that {compiler} compiled have a kernel of this name"
         stages = ("source", "ir", "output_code", "ttir", "llir", "ptx")
         return CompilerProduct(
-            by=compiler, name=products[0].name, lacks=dict.fromkeys(stages, reason)
+            compiler=compiler, name=products[0].name, lacks=dict.fromkeys(stages, reason)
         )
 
     def _machine_code(
@@ -308,7 +310,7 @@ def _sha256(text: str) -> str:
 
 
 def _identity(product: CompilerProduct) -> tuple[object, str | None, str | None]:
-    return product.by, product.name, product.symbol
+    return product.compiler, product.name, product.symbol
 
 
 def _missing(

@@ -21,11 +21,12 @@ from inspector.base.model import (
 from inspector.base.text import base_name, counted, first_error
 from inspector.recording.compiler_messages import messages_from, messages_of
 from inspector.recording.contents import Blob, text_of
-from inspector.recording.decoding import as_int, as_text
+from inspector.recording.decoding import tolerant
 from inspector.recording.events import (
     BinaryFigures,
     CompileEnded,
     CompileFailure,
+    CompileFigures,
     Event,
     Exceeded,
     ExtensionBuild,
@@ -100,16 +101,17 @@ def of_graph(event: Event, blob: Blob) -> Failure | None:
         return of_compile(event, blob)
     if not isinstance(event, CompileEnded):
         return None
-    text = (as_text(event.figures.get("fail_reason")) or "").strip()
+    figures = tolerant(event.figures, CompileFigures)
+    text = (figures.fail_reason or "").strip()
     if not text:
         return None
     message = first_error(text)
-    file = as_text(event.figures.get("fail_user_frame_filename"))
-    line = as_int(event.figures.get("fail_user_frame_lineno"))
+    file = figures.fail_user_frame_filename
+    line = figures.fail_user_frame_lineno
     return Failure(
         message,
         tool="torch",
-        kind=as_text(event.figures.get("fail_type")),
+        kind=figures.fail_type,
         messages=(CompilerMessage("error", message, "torch", file, line),),
         log=BytesContent(text.encode("utf-8", "backslashreplace")),
     )

@@ -131,8 +131,8 @@ class InductorGraphs:
         code: Mapping[Stage, StageFile],
     ) -> _GraphDraft:
         graph = self._origins.graph(event, index, self._new_id(event, aot_id), aot_id)
-        above = {} if source is None else {Stage.SOURCE: source}
-        graph = replace(graph, stages={**above, **graph.stages, **code})
+        upper_stages = {} if source is None else {Stage.SOURCE: source}
+        graph = replace(graph, stages={**upper_stages, **graph.stages, **code})
         return self._graphs.setdefault(graph.id, _GraphDraft(graph, event.frame, aot_id))
 
     def _new_id(self, event: Event, aot_id: str | None) -> str:

@@ -145,9 +145,9 @@ class Origins(Struct):
                 stages[stage] = StageFile(text, None, author)
         passes = []
         for pass_name, name_before, name_after in PASSES[2:] if part == "backward" else PASSES:
-            before, after = texts.get(name_before), texts.get(name_after)
-            if before is not None and after is not None:
-                passes.append((pass_name, before, after))
+            text_before, text_after = texts.get(name_before), texts.get(name_after)
+            if text_before is not None and text_after is not None:
+                passes.append((pass_name, text_before, text_after))
         return Graph(
             id=name,
             origin=Origin.INDUCTOR,

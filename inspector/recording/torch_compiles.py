@@ -7,7 +7,7 @@ of a field's type, and what cannot be understood is left out.
 
 import json
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -28,10 +28,11 @@ from inspector.base.model import (
 from inspector.base.text import guard_parts
 from inspector.recording import failures
 from inspector.recording.contents import Blob, text_of
-from inspector.recording.decoding import as_int, as_seconds, as_text
+from inspector.recording.decoding import as_seconds, as_text, tolerant
 from inspector.recording.events import (
     CacheLookedUp,
     CompileEnded,
+    CompileFigures,
     CompileMarks,
     CompilerProduct,
     CompileStarted,
@@ -57,6 +58,8 @@ _FRAME = re.compile(r'\s*File "([^"\n]{1,4096})", line (\d{1,9})(?:, in (.{1,400
 _PLACE = re.compile(r"^Graph break in user code at ([^\n]{1,4096}):(\d{1,9})(?!\d)")
 _TORCHS = re.compile(r"[/\\](?:site|dist)-packages[/\\]torch[/\\]|^<frozen ")
 _NINJA_STEP = re.compile(r"^(\d{1,12})\t(\d{1,12})\t[^\t\n]*\t([^\t\n]*)", re.MULTILINE)
+MAX_MOMENT = 1e11
+"""Seconds since 1970 that a time may have."""
 CLOCK_SECONDS = 0.002
 """Difference between torch's two clocks."""
 _KINDS = {
@@ -187,7 +190,8 @@ class TorchCompiles:
                 for event in (end, *sizes):
                     self._compile(compiling, event)
                 sizes = []
-                phases = _within(marks.frame.phases, compiling.frame.figures)
+                figures = tolerant(compiling.frame.figures, CompileFigures)
+                phases = _within(marks.frame.phases, figures)
                 compiling.frame = replace(compiling.frame, phases=phases)
                 yield compiling
             if sizes:  # exported, and not compiled
@@ -256,7 +260,7 @@ class TorchCompiles:
             return
         failure = failures.of_compile(event, self._blob)
         place = _place(event.path, event.lines[0] if event.lines else None)
-        compiler = as_text(event.by) or ""
+        compiler = as_text(event.compiler) or ""
         self.kernels.append(_kernel(event, compiler, event.name, failure, place))
 
     def _graph_failed(self, event: GraphFailed) -> None:
@@ -310,9 +314,10 @@ def _is_over(latest: _CompileInProgress, event: TorchEvent | GraphFailed) -> boo
 
 def _direction(frame: FrameCompile, event: CompileEnded) -> str:
     """The direction of a compile by torch's figures of it."""
-    if event.figures.get("is_forward") is False or (event.kind or "").startswith("bwd_"):
+    figures = tolerant(event.figures, CompileFigures)
+    if figures.is_forward is False or (event.kind or "").startswith("bwd_"):
         return "backward"
-    if event.figures.get("is_runtime") is True and not frame.stack:
+    if figures.is_runtime and not frame.stack:
         return "runtime"
     return frame.direction
 
@@ -344,7 +349,7 @@ def _lookup(event: CacheLookedUp) -> CacheLookup | None:
     match = _CACHE_NAME.match(event.name or "")
     if match is None:
         return None
-    entry = event.said
+    entry = event.entry
     reason = entry.cache_bypass_reason or entry.failure_reason
     saved = entry.time_saved_ns
     return CacheLookup(
@@ -360,7 +365,7 @@ def _shape(event: SymbolRecorded) -> ShapeFact | None:
     kind = _KINDS.get(event.kind or "")
     if kind is None:
         return None
-    symbol = event.said
+    symbol = event.facts
     source = symbol.source or symbol.name
     if source is None and symbol.sources is not None:
         source = ", ".join(symbol.sources[:MAX_ITEMS]) or None
@@ -383,26 +388,29 @@ def _shape(event: SymbolRecorded) -> ShapeFact | None:
 def _settled(shapes: Collection[ShapeFact]) -> tuple[ShapeFact, ...]:
     """Facts where a value that changed is ``dynamic`` only if this compile made a symbol of it.
 
-    Torch says so of each value that changed, also where it then takes it as a constant. Sizes that
-    are equal share one symbol, and a stride may be a product of symbols.
+    Torch says so of each value that changed, also where it then takes it as a constant.
     """
     symbols = [fact for fact in shapes if fact.kind in ("symbol", "unbacked")]
+    out = []
+    for fact in shapes:
+        if fact.kind == "dynamic" and not _is_symbolic(fact, symbols):
+            fact = replace(fact, kind="constant")
+        out.append(fact)
+    return tuple(out)
 
-    def is_symbolic(fact: ShapeFact) -> bool:
-        source, reason = fact.source or "", fact.reason or ""
-        if reason.startswith("stride") or any(symbol.kind == "unbacked" for symbol in symbols):
-            return bool(symbols)
-        if reason.startswith("scalar"):
-            return any(symbol.source == source for symbol in symbols)
-        return any(
-            (symbol.source or "").startswith(f"{source}.") or symbol.value == fact.value
-            for symbol in symbols
-        )
 
-    return tuple(
-        replace(fact, kind="constant") if fact.kind == "dynamic" and not is_symbolic(fact) else fact
-        for fact in shapes
-    )
+def _is_symbolic(fact: ShapeFact, symbols: Sequence[ShapeFact]) -> bool:
+    """Whether one of a compile's symbols is of a value. Sizes that are equal share one symbol, and
+    a stride may be a product of symbols."""
+    source, reason = fact.source or "", fact.reason or ""
+    if reason.startswith("stride") or any(symbol.kind == "unbacked" for symbol in symbols):
+        return bool(symbols)
+    if reason.startswith("scalar"):
+        return any(symbol.source == source for symbol in symbols)
+    for symbol in symbols:
+        if symbol.value == fact.value or (symbol.source or "").startswith(f"{source}."):
+            return True
+    return False
 
 
 def _place(file: str | None, line: int | None) -> UserFrame | None:
@@ -428,11 +436,6 @@ def id_of(event: TorchEvent | GraphFailed) -> str | None:
         return None if autograd is None else f"!{autograd}"
     prefix = "" if autograd is None else f"!{autograd}/"
     return f"{prefix}{event.frame_id}/{event.frame_compile_id}"
-
-
-def as_moment(value: object) -> float | None:
-    """Seconds since 1970; None for what cannot be such a time."""
-    return as_seconds(value, 1e11) or None
 
 
 def frames_of(stack: Sequence[StackFrame]) -> tuple[UserFrame, ...]:
@@ -507,20 +510,32 @@ def phases_of(marks: object) -> tuple[CompilePhase, ...]:
     out: list[CompilePhase] = []
     under_way: list[tuple[str, float]] = []
     for mark in marks if isinstance(marks, list) else []:
-        if not isinstance(mark, list) or len(mark) != 3 or not isinstance(mark[1], str):
+        match mark:
+            case [kind, str(name), moment]:
+                microseconds = as_seconds(moment, MAX_MOMENT * 1e6)
+            case _:
+                continue
+        if not microseconds:
             continue
-        moment = as_moment(mark[2] / 1e6 if isinstance(mark[2], int | float) else None)
-        if moment is None:
-            continue
-        if mark[0] == "B" and len(under_way) < MAX_FACTS:
-            under_way.append((mark[1], moment))
-        elif mark[0] == "E" and any(name == mark[1] for name, _ in under_way):
-            while under_way:
-                name, began = under_way.pop()
-                out.append(CompilePhase(name, began, max(moment - began, 0.0), len(under_way)))
-                if name == mark[1]:
-                    break
-    return tuple(sorted(out, key=lambda each: (each.began, each.depth)))
+        seconds = microseconds / 1e6
+        if kind == "B" and len(under_way) < MAX_FACTS:
+            under_way.append((name, seconds))
+        elif kind == "E":
+            out.extend(_ended_phases(under_way, name, seconds))
+    return tuple(sorted(out, key=lambda phase: (phase.began, phase.depth)))
+
+
+def _ended_phases(
+    under_way: list[tuple[str, float]], name: str, moment: float
+) -> Iterator[CompilePhase]:
+    """The phases that the end of one ends: those inside it too, whose ends are missing."""
+    if not any(open_name == name for open_name, _ in under_way):
+        return
+    while under_way:
+        ended, began = under_way.pop()
+        yield CompilePhase(ended, began, max(moment - began, 0.0), len(under_way))
+        if ended == name:
+            return
 
 
 def parsed_json(text: str) -> object:
@@ -545,64 +560,92 @@ def _frameless_name(frame: FrameCompile) -> str:
     return "exported program" if frame.figures else "traced, not compiled"
 
 
-def _within(
-    phases: tuple[CompilePhase, ...], figures: Mapping[str, object]
-) -> tuple[CompilePhase, ...]:
+def _within(phases: tuple[CompilePhase, ...], figures: CompileFigures) -> tuple[CompilePhase, ...]:
     """The phases that began while a compile with these figures went on."""
-    start, micro = figures.get("start_time_us"), _duration(figures)
-    if not isinstance(start, int | float) or micro is None:
+    start, duration = figures.start_time_us, figures.microseconds
+    if start is None or duration is None:
         return ()
-    first, last = start / 1e6 - CLOCK_SECONDS, (start + micro) / 1e6 + CLOCK_SECONDS
+    first = start / 1e6 - CLOCK_SECONDS
+    last = (start + duration) / 1e6 + CLOCK_SECONDS
     return tuple(phase for phase in phases if first <= phase.began <= last)
 
 
-def _duration(figures: Mapping[str, object]) -> float | None:
-    """Microseconds of a compile; of an exported program torch gives its end."""
-    start, end = figures.get("start_time_us"), figures.get("end_time_us")
-    if isinstance(duration := figures.get("duration_us"), int | float):
-        return duration
-    return end - start if isinstance(start, int | float) and isinstance(end, int | float) else None
-
-
 def _finished(compiling: _CompileInProgress) -> FrameCompile:
-    frame, figures = compiling.frame, compiling.frame.figures
-    outermost = next((p for p in frame.phases if p.depth == 0), None)
-    direction = frame.direction
-    if outermost is not None and outermost.name == "entire_backward_compile":
-        direction = "backward"
-    elif compiling.previous is not None and not compiling.ended and not frame.stack:
-        direction = "runtime"
-    names = figures
-    if compiling.previous is not None and not frame.stack:
-        names = {**compiling.previous.figures, **figures}
-    innermost = frame.stack[-1] if frame.stack else None
-    start, micro = figures.get("start_time_us"), _duration(figures)
-    frame_seconds = figures.get("entire_frame_compile_time_s")
-    seconds = as_seconds(micro / 1e6 if isinstance(micro, int | float) else frame_seconds)
-    began = as_moment(figures.get("start_time")) or as_moment(
-        start / 1e6 if isinstance(start, int | float) else None
+    """A compile of which no further event comes, with what its figures and phases say."""
+    frame = compiling.frame
+    figures = tolerant(frame.figures, CompileFigures)
+    place = _function(compiling)
+    began, seconds = _times(frame, figures)
+    return replace(
+        frame,
+        direction=_finished_direction(compiling),
+        function=place.function,
+        file=place.file,
+        line=place.line or None,
+        began=began,
+        seconds=seconds,
+        breaks=_with_lost_time(frame),
+        shapes=_settled(dict.fromkeys(frame.shapes)),
+        guard_count=figures.guard_count,
+        failed=figures.fail_reason or frame.failed,
     )
+
+
+def _outermost(frame: FrameCompile) -> CompilePhase | None:
+    return next((phase for phase in frame.phases if phase.depth == 0), None)
+
+
+def _finished_direction(compiling: _CompileInProgress) -> str:
+    outermost = _outermost(compiling.frame)
+    if outermost is not None and outermost.name == "entire_backward_compile":
+        return "backward"
+    if compiling.previous is not None and not compiling.ended and not compiling.frame.stack:
+        return "runtime"
+    return compiling.frame.direction
+
+
+def _function(compiling: _CompileInProgress) -> UserFrame:
+    """The function that was compiled, by torch's figures, else by the stack; the backward of one
+    has the forward's figures. Line 0 is unknown."""
+    frame = compiling.frame
+    figures = frame.figures
+    if compiling.previous is not None and not frame.stack:
+        figures = {**compiling.previous.figures, **figures}
+    names = tolerant(figures, CompileFigures)
+    innermost = UserFrame("", 0, _frameless_name(frame))
+    if frame.stack:
+        innermost = frame.stack[-1]
+    return UserFrame(
+        names.co_filename or innermost.file,
+        names.co_firstlineno or innermost.line,
+        names.co_name or innermost.function,
+    )
+
+
+def _times(frame: FrameCompile, figures: CompileFigures) -> tuple[float | None, float | None]:
+    """When a compile began, and how many seconds it took: by torch's figures, else its phases."""
+    duration = figures.microseconds
+    seconds = figures.entire_frame_compile_time_s
+    if duration is not None:
+        seconds = as_seconds(duration / 1e6)
+    began = figures.start_time
+    if began is None and figures.start_time_us is not None:
+        began = as_seconds(figures.start_time_us / 1e6, MAX_MOMENT) or None
+    outermost = _outermost(frame)
     if outermost is not None:
         seconds = outermost.seconds if seconds is None else seconds
         began = began or outermost.began
-    # An attempt was lost where another one followed.
+    return began, seconds
+
+
+def _with_lost_time(frame: FrameCompile) -> tuple[GraphBreak, ...]:
+    """The graph breaks; an attempt was lost where another one followed."""
     attempts = {phase.name: phase.seconds for phase in frame.phases}
-    lost: dict[int | None, float | None] = {
-        b.attempt: attempts.get(f"compile_attempt_{b.attempt}")
-        for b in frame.breaks
-        if b.attempt is not None and f"compile_attempt_{b.attempt + 1}" in attempts
-    }
-    return replace(
-        frame,
-        direction=direction,
-        function=as_text(names.get("co_name"))
-        or (innermost.function if innermost else _frameless_name(frame)),
-        file=as_text(names.get("co_filename")) or (innermost.file if innermost else ""),
-        line=as_int(names.get("co_firstlineno")) or (innermost.line if innermost else None),
-        began=began,
-        seconds=seconds,
-        breaks=tuple(replace(b, lost_seconds=lost.get(b.attempt)) for b in frame.breaks),
-        shapes=_settled(dict.fromkeys(frame.shapes)),
-        guard_count=as_int(figures.get("guard_count")),
-        failed=as_text(figures.get("fail_reason")) or frame.failed,
-    )
+    out = []
+    for graph_break in frame.breaks:
+        lost = None
+        attempt = graph_break.attempt
+        if attempt is not None and f"compile_attempt_{attempt + 1}" in attempts:
+            lost = attempts.get(f"compile_attempt_{attempt}")
+        out.append(replace(graph_break, lost_seconds=lost))
+    return tuple(out)

@@ -274,7 +274,7 @@ def of_language(compiled: VariantOfKernel, event: Generated, blob: Blob) -> Vari
     stages = dict(compiled.variant.stages)
     code = blob(event.output_code)
     if code is not None:
-        stages[Stage.OUTPUT_CODE] = StageFile(code, event.file, f"what {event.by} generated")
+        stages[Stage.OUTPUT_CODE] = StageFile(code, event.file, f"what {event.language} generated")
     source = blob(event.source)
     if source is not None:
         stages[Stage.SOURCE] = StageFile(source, event.path, "the script's file")
@@ -285,7 +285,7 @@ def of_language(compiled: VariantOfKernel, event: Generated, blob: Blob) -> Vari
         span=lines_of(event),
         embedded=None if event.file is None else (event.file, 1),
         config={**event.config, **compiled.variant.config},
-        maker=event.by,
+        maker=event.language,
     )
     key = (Origin.TRITON.value, compiled.name, event.path or "")
     return VariantOfKernel(key, Origin.TRITON, compiled.name, variant)
@@ -299,8 +299,8 @@ def at_home(compiled: Sequence[VariantOfKernel]) -> Iterator[VariantOfKernel]:
     """
     homes: dict[tuple[str, str], VariantOfKernel] = {}
     in_graphs = [c for c in compiled if c.variant.embedded is not None]
-    others = [c for c in compiled if c.variant.embedded is None]
-    for compiled_variant in (*in_graphs, *others):
+    without_graph = [c for c in compiled if c.variant.embedded is None]
+    for compiled_variant in (*in_graphs, *without_graph):
         homes.setdefault(
             (compiled_variant.variant.hash, compiled_variant.variant.symbol), compiled_variant
         )

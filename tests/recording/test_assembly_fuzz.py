@@ -79,7 +79,7 @@ def look_at(recording: Recording) -> None:
     """What every view does with a recording: JSON of it, tables of it."""
 
     def figures(variant: Any) -> Any:
-        return variant.known
+        return variant.recorded_resources
 
     text = jsons.dumps(recording_document(recording, figures))
     json.loads(text, parse_constant=refuse)
