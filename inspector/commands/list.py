@@ -320,7 +320,7 @@ def _brief(reader: Reader, as_json: bool) -> int:
         rows.append({"kernel": kernel.name, "variant": variant.id, **jsons.pick_fields(figures)})
         if failed:
             rows[-1]["failed"] = variant.failed
-    value = brief.listed(rec.path, about, rows, lambda n: handle(rec, *pairs[n]))
+    value = brief.list_summary(rec.path, about, rows, lambda n: handle(rec, *pairs[n]))
     return print_brief(value, as_json)
 
 

@@ -229,7 +229,7 @@ def _execute(reader: Reader, kernel: Kernel, variant: Variant, args: argparse.Na
     """Have some blocks of a recorded call counted, unless they have been."""
     if not args.annotate and not args.json:
         raise UsageError("--execute needs a view with hints", "Give -a or --json with it.")
-    if reader.executed(variant) is not None:
+    if reader.execution_counts(variant) is not None:
         return
     # Imported here: few run anything.
     from inspector.execute.calls.tracing import trace_launch
@@ -246,7 +246,7 @@ def _execute(reader: Reader, kernel: Kernel, variant: Variant, args: argparse.Na
     )
     executed = launched.executed
     if executed is not None:
-        reader.keep_executed(variant, executed)
+        reader.store_execution_counts(variant, executed)
         return
     ended = launched.fault or launched.spent
     reason = "" if ended is None else f": {ended.message}"
@@ -316,7 +316,7 @@ def _brief_graph(reader: Reader, graph: Graph, available: Sequence[Stage], as_js
     from inspector.report import brief
 
     sizes = {stage: len(reader.graph_listing(graph, stage).lines) for stage in available}
-    return common.print_brief(brief.graph(reader.recording.path, graph, sizes), as_json)
+    return common.print_brief(brief.graph_summary(reader.recording.path, graph, sizes), as_json)
 
 
 def _default_of_graph(available: Sequence[Stage], args: argparse.Namespace) -> Stage:
@@ -598,7 +598,7 @@ def _brief_kernel(request: ShowRequest) -> int:
     time = launch_evidence(reader).launch_time(kernel, variant)
     resources = reader.resources(variant)
     first = quick_figures(variant, resources, reader.hint_count(variant), time)
-    value = brief.kernel(
+    value = brief.kernel_summary(
         (reader.recording.path, common.handle(reader.recording, kernel, variant)),
         kernel,
         variant,

@@ -218,7 +218,7 @@ class CostScreen(LinesScreen):
         batch = [variant for variant in variants if id(variant) not in self.hints][:AT_ONCE]
 
         def look() -> dict[int, str | None]:
-            return {id(variant): costs.worst(self.reads.hints(variant)) for variant in batch}
+            return {id(variant): costs.worst_rule(self.reads.hints(variant)) for variant in batch}
 
         def counted(hints: dict[int, str | None]) -> None:
             self.hints.update(hints)
