@@ -241,7 +241,8 @@ class Blocks:
 
 def is_waiting(instruction: PtxInstruction) -> bool:
     """Whether lanes may wait for others at an instruction, and not only for their own warp."""
-    base, parts = instruction.base, instruction.parts
+    base = instruction.base
+    parts = instruction.parts
     return base in ("bar", "barrier") and "warp" not in parts
 
 
@@ -312,7 +313,8 @@ def _rank(code: PtxFunction, blocks: Sequence[BasicBlock], carry: int) -> list[b
     Gives whether each block is in a loop.
     """
     edges = tuple(tuple(sorted(set(b.successors))) for b in blocks)
-    depth, looped = [0] * len(blocks), [False] * len(blocks)
+    depth = [0] * len(blocks)
+    looped = [False] * len(blocks)
     for header, level, members in find_loops(edges, (0,)):
         for member in members:
             depth[member] = max(depth[member], level)
@@ -332,7 +334,8 @@ def _rank(code: PtxFunction, blocks: Sequence[BasicBlock], carry: int) -> list[b
     def order(node: int) -> list[int]:
         return sorted(edges[node], key=lambda s: (depth[s], -s))
 
-    visited, finished = {0}, []
+    visited = {0}
+    finished = []
     stack = [(0, iter(order(0)))]
     while stack:
         node, remaining = stack[-1]
@@ -480,7 +483,8 @@ def _pass_on_kinds(
         for kind in {kinds[r] for r in joined if is_float(kinds[r] or "b")}:
             for r in joined:
                 if not kinds[r] and WIDTHS.get(declared[r]) == WIDTHS.get(kind):
-                    kinds[r], changed = kind, True
+                    kinds[r] = kind
+                    changed = True
     return changed
 
 
@@ -494,13 +498,17 @@ def _operand_kinds(row: PtxInstruction) -> list[tuple[int, str]]:
     if row.base in ("cvt", "set", "slct") and len(named) > 1:
         of_target, of_sources = named[:2]
     elif row.base == "setp":
-        of_target, sources = "", sources[:2]
+        of_target = ""
+        sources = sources[:2]
     elif row.base in ("mma", "wgmma"):
-        of_target, sources = named[0] if named[0] != "f16" else "f16x2", []
+        of_target = named[0] if named[0] != "f16" else "f16x2"
+        sources = []
     elif row.base in ("mul", "mad") and "wide" in row.parts:
-        of_target, sources = f"{named[-1][0]}{2 * WIDTHS[named[-1]]}", sources[:2]
+        of_target = f"{named[-1][0]}{2 * WIDTHS[named[-1]]}"
+        sources = sources[:2]
     elif row.base in ("popc", "clz", "bfind"):
-        of_target, sources = "u32", []
+        of_target = "u32"
+        sources = []
     elif row.base in ("cvta", "bar", "barrier", "mbarrier", "cp", "ldmatrix", "createpolicy"):
         return []
     targets = registers_in(target) if of_target else []

@@ -24,7 +24,9 @@ from inspector.execute.memory import Access, Observer
 from inspector.execute.program import Program
 from inspector.listing.ptx_statement import PtxInstruction
 
-SECTOR, LINE, BANKS = 32, 128, 32
+SECTOR = 32
+LINE = 128
+BANKS = 32
 NONE = ~u64(0)
 MAX_DISTINCT = 16
 """Different values of a register up to which they are counted."""
@@ -231,7 +233,8 @@ class Facts(Observer):
         row.active += self._came[1] if mask is self._mask else lanes.count(mask)
 
     def branched(self, lanes: Lanes, instruction: int, yes: Mask, no: Mask) -> None:
-        takes, falls_through = lanes.mask_warps(yes).any(2), lanes.mask_warps(no).any(2)
+        takes = lanes.mask_warps(yes).any(2)
+        falls_through = lanes.mask_warps(no).any(2)
         self._rows[instruction].branches += int((takes | falls_through).sum())
         self._rows[instruction].divergent += int((takes & falls_through).sum())
 
@@ -304,7 +307,8 @@ class Facts(Observer):
         """The blocks that were run; with ``cost`` also by classes of opcodes."""
         opcodes: Counter[str] = Counter()
         classes: Counter[str] = Counter()
-        rows, operations = self._rows, 0
+        rows = self._rows
+        operations = 0
         for instruction, counted in zip(self.program.code.instructions, rows, strict=True):
             if counted.executed:
                 opcodes[instruction.opcode] += counted.executed
@@ -371,7 +375,8 @@ class _Values:
         share = max(1, lanes.count(mask) // bits.size) if small else 1
         self._distinct(self._range(bits, share))
         if self.chunk is not lanes:
-            self.chunk, self.turn = lanes, 0
+            self.chunk = lanes
+            self.turn = 0
         is_uniform = bool((bits == bits[0]).all())
         if facts.uniform_block and not is_uniform and value.shape[1] > 1:
             facts.uniform_block = _rows_uniform(lanes, value, mask)
@@ -399,7 +404,8 @@ class _Values:
                     )
         if numbers.size == 0:
             return bits
-        low, high = numbers.min().item(), numbers.max().item()
+        low = numbers.min().item()
+        high = numbers.max().item()
         facts.least = low if facts.least is None else min(facts.least, low)
         facts.greatest = high if facts.greatest is None else max(facts.greatest, high)
         return bits
@@ -513,7 +519,9 @@ class TraceStep:
     accesses: list[StepAccess] = field(default_factory=list)
 
 
-STEP_BYTES, CHANGE_BYTES, ACCESS_BYTES = 270, 300, 400
+STEP_BYTES = 270
+CHANGE_BYTES = 300
+ACCESS_BYTES = 400
 """What Python needs for a step, a register that it wrote and an access, beside their arrays."""
 
 
@@ -531,7 +539,8 @@ class Trace(Observer):
         self, program: Program, *, most_steps: int = 1_000_000, most_bytes: int = 1 << 30
     ) -> None:
         self.program = program
-        self.most_steps, self.most_bytes = most_steps, most_bytes
+        self.most_steps = most_steps
+        self.most_bytes = most_bytes
         self.steps: list[TraceStep] = []
         self.kinds = register_kinds(program.code, program.blocks.carry)
         self.kept_bytes = 0

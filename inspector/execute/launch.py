@@ -73,7 +73,8 @@ def formatted(form: str, data: bytes, string_at: Callable[[int], str]) -> str:
         elif letter == "c":
             value = chr(value & 255)
         elif letter in "paA":
-            value, letter = hex(value) if letter == "p" else value.hex(), "s"
+            value = hex(value) if letter == "p" else value.hex()
+            letter = "s"
         return f"%{layout}{letter}" % (*stars, value)
 
     return _DIRECTIVE.sub(shown, form)
@@ -92,7 +93,9 @@ class Work:
     """
 
     def __init__(self, kernel: str, budget: int | None, seconds: float | None) -> None:
-        self.kernel, self.budget, self.seconds = kernel, budget, seconds
+        self.kernel = kernel
+        self.budget = budget
+        self.seconds = seconds
         self.done = self.cost = 0
         self.end = math.inf if seconds is None else time.monotonic() + seconds
         self.printed: list[str] = []
@@ -120,7 +123,9 @@ class Messages:
     """What the lanes of a chunk print, and the assertions that fail."""
 
     def __init__(self, memory: ChunkMemory, work: Work) -> None:
-        self.memory, self.lanes, self.work = memory, memory.lanes, work
+        self.memory = memory
+        self.lanes = memory.lanes
+        self.work = work
 
     def print(self, n: int, form: Array, arguments: Array, mask: Mask) -> None:
         """``vprintf``: ``form`` and ``arguments`` are where its two parameters stand."""
@@ -128,7 +133,8 @@ class Messages:
         for lane in zip(*np.nonzero(self.lanes.full_mask(mask)), strict=True):
             if not self.work.keeps:
                 return
-            size, offset = self.memory.local_size, int(lists[lane]) & ((1 << 56) - 1)
+            size = self.memory.local_size
+            offset = int(lists[lane]) & ((1 << 56) - 1)
             first = (int(lane[0]) * self.lanes.width + int(lane[1])) * size
             data = self.memory.local[first : first + size][offset : offset + 1024].tobytes()
             self.work.print(formatted(self._string(int(forms[lane])), data, self._string))
@@ -174,7 +180,10 @@ class Machine:
         work: Work,
         observers: Sequence[Observer],
     ) -> None:
-        self.program, self.lanes, self.work, self.observers = program, lanes, work, observers
+        self.program = program
+        self.lanes = lanes
+        self.work = work
+        self.observers = observers
         self.memory = ChunkMemory(
             lanes,
             memory,
@@ -229,7 +238,8 @@ class Machine:
 
     def _of_active(self, mask: Array, descriptor: Array) -> Array:
         """A descriptor in every lane: in those that do not run it means nothing."""
-        full, on = self.lanes.full(descriptor), self.lanes.full_mask(mask)
+        full = self.lanes.full(descriptor)
+        on = self.lanes.full_mask(mask)
         some = full[on]
         return np.where(on, full, some[0]) if some.size else full
 
@@ -264,7 +274,8 @@ class Machine:
                 if self.polled:
                     if self._idle():
                         return False
-                    self.pending, self.polled = self.polled, {}
+                    self.pending = self.polled
+                    self.polled = {}
                     continue
                 if self.barriers.waiting:
                     line = self.barriers.waiting[0].line
@@ -293,7 +304,8 @@ class Machine:
         return Malformed(place, bool(self.memory.memory.written))
 
     def _step(self, block: BasicBlock, mask: Mask) -> None:
-        lanes, instructions = self.lanes.count(mask), block.last - block.first
+        lanes = self.lanes.count(mask)
+        instructions = block.last - block.first
         self.lanes.ticks += lanes * instructions
         self.work.done += lanes * instructions
         self.work.pay(max(lanes, MIN_LANES_COST) * instructions)
@@ -409,7 +421,8 @@ class Machine:
             n: (self.lanes.full_mask(mask), {r: self.registers[r] for r in self.blocks[n].live_in})
             for n, mask in self.polled.items()
         }
-        previous, self._seen = self._seen, (self.memory.changes, now)
+        previous = self._seen
+        self._seen = (self.memory.changes, now)
         return (
             previous is not None
             and previous[0] == self.memory.changes
@@ -418,7 +431,8 @@ class Machine:
 
     def spinning(self) -> Fault:
         block_index = min(self.polled, key=lambda n: self.blocks[n].rank)
-        block, rows = self.blocks[block_index], self.program.code.instructions
+        block = self.blocks[block_index]
+        rows = self.program.code.instructions
         near = range(block.first, min(block.last + 64, len(rows)))
         polls = (n for n in near if rows[n].base in ("atom", "ld", "mbarrier"))
         sentence = "for ever for what nobody is left to store"
@@ -458,7 +472,8 @@ CHUNK = 32_768
 CHUNK_BYTES = 1 << 28
 """Most shared and local memory of a chunk."""
 MAX_BLOCKS = 1 << 31
-MAX_SHARED_BYTES, MAX_LOCAL_BYTES = 1 << 18, 1 << 19
+MAX_SHARED_BYTES = 1 << 18
+MAX_LOCAL_BYTES = 1 << 19
 """Bytes a block and a thread; no device has more (CUDA C++ Programming Guide, "Technical
 Specifications per Compute Capability")."""
 
@@ -550,7 +565,8 @@ def execute(
         fault.written = memory.names(memory.written)
         raise
     except OutOfBudget as spent:
-        spent.written, spent.reachable = memory.names(memory.written), memory.names()
+        spent.written = memory.names(memory.written)
+        spent.reachable = memory.names()
         raise
     written = memory.names(memory.written)
     return Execution(len(numbers), work.done, work.cost, written, tuple(work.printed))

@@ -23,7 +23,11 @@ from msgspec import Struct
 HEADER = struct.Struct("<16sHHIQQQIHHHHHH")
 SECTION = struct.Struct("<IIQQQQIIQQ")
 SYMBOL = struct.Struct("<IBBHQQ")
-SYMTAB, RELA, NOBITS, REL, DYNSYM = 2, 4, 8, 9, 11
+SYMTAB = 2
+RELA = 4
+NOBITS = 8
+REL = 9
+DYNSYM = 11
 
 
 class SectionHeader(NamedTuple):
@@ -95,7 +99,8 @@ STT_FUNC = 2
 # st_other's bit for a kernel, as nvdisasm prints it: STO_CUDA_ENTRY.
 STO_CUDA_ENTRY = 0x10
 # Formats and kinds of the attributes in .nv.info sections, as cuobjdump -elf names them.
-EIFMT_BVAL, EIFMT_SVAL = 2, 4
+EIFMT_BVAL = 2
+EIFMT_SVAL = 4
 EIATTR_PARAM_CBANK = 0x0A
 EIATTR_KPARAM_INFO = 0x17
 EIATTR_CBANK_PARAM_SIZE = 0x19
@@ -254,7 +259,8 @@ def attributes(section: bytes) -> Iterator[tuple[int, int, bytes]]:
     """
     position = 0
     while position + 4 <= len(section):
-        form, kind = section[position], section[position + 1]
+        form = section[position]
+        kind = section[position + 1]
         value = section[position + 2 : position + 4]
         position += 4
         if form == EIFMT_SVAL:
@@ -391,7 +397,9 @@ def _without_other_functions(
         if sections[number].name == ".nv.info":
             contents[number] = _attributes_without(contents[number], gone_symbols)
     body, section_headers = _laid_out(sections, contents, name_places)
-    fields[5], fields[6], fields[10] = 0, len(body), 0  # no program headers
+    fields[5] = 0
+    fields[6] = len(body)
+    fields[10] = 0  # no program headers
     body[: HEADER.size] = HEADER.pack(*fields)
     return bytes(body + section_headers)
 
@@ -441,7 +449,8 @@ def _laid_out(
 
 def _name_table(names: Iterable[str]) -> tuple[list[int], bytes]:
     """The place of each name in a table, and the table; place 0 is the empty name."""
-    places, out = [], bytearray(b"\0")
+    places = []
+    out = bytearray(b"\0")
     for name in names:
         places.append(len(out) if name else 0)
         out += name.encode("utf-8", "surrogateescape") + b"\0" if name else b""

@@ -53,7 +53,8 @@ class Aliases:
         """
         if callee is None or caller is None:
             return callee or caller
-        inner, outer = callee.frames(), caller.frames()
+        inner = callee.frames()
+        outer = caller.frames()
         location: Location | None = caller
         if len(inner) + len(outer) > MAX_FRAMES:
             inner = (*inner, *outer)[:MAX_FRAMES]
@@ -115,7 +116,8 @@ class _Reader:
             self.token_end = len(self.text)
             self.next()
             return None
-        kind, value = self.kind, self.value
+        kind = self.kind
+        value = self.value
         self.next()
         if kind == "alias":
             return self.aliases.get(value, depth)

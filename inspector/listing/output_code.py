@@ -395,7 +395,8 @@ def _elements(shape: str, strides: str) -> int | None:
         p.isascii() and p.isdecimal() and len(p) < 19 for p in parts
     ):
         return None
-    sizes, steps = map(int, _comma_separated(shape)), map(int, _comma_separated(strides))
+    sizes = map(int, _comma_separated(shape))
+    steps = map(int, _comma_separated(strides))
     spans = list(zip(sizes, steps, strict=True))
     empty = any(size == 0 for size, _ in spans)
     return 0 if empty else 1 + sum((size - 1) * step for size, step in spans)
@@ -461,7 +462,8 @@ def cpp_kernels(text: str) -> tuple[KernelText, ...]:
                 n += 1
             python = "\n".join(row.removeprefix(match[1]) for row in lines[first:n])
             n += 1
-            last, path = min(n, len(lines)), _copied_to(f"\n{python}\n")
+            last = min(n, len(lines))
+            path = _copied_to(f"\n{python}\n")
             kernel = KernelText(match[2], "inductor", path, first, first, last)
             kernels.setdefault(match[2], replace(kernel, signature=_signature(python)))
         elif match := _CPP_FUNCTION.match(line):

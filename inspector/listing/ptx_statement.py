@@ -352,11 +352,13 @@ class OperandReader:
 
     def _sum(self, text: str) -> tuple[Operand, int]:
         """``name+4`` or a name alone: the operand and the bytes added to it."""
-        name, offset = text.strip(), 0
+        name = text.strip()
+        offset = 0
         if match := _ADDED.match(name):
             tail = re.sub(r"\s+", "", match[2]).replace("+-", "-")
             if (added := number(tail.removeprefix("+"))) is not None:
-                name, offset = match[1], added
+                name = match[1]
+                offset = added
         if name[:1].isdigit() or name[:1] in "-+.":
             return ImmediateOperand(name), offset
         return self.resolve_name(name), offset

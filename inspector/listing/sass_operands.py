@@ -38,7 +38,8 @@ def texture_widths(base: str, qualifiers: Sequence[str], operands: Sequence[str]
     shape = next((o for o in operands if o in _COORDINATES), "1D")
     mask = _MASK.match(operands[-1])
     components = int(mask[1], 16).bit_count() if mask else 4
-    widths[0], widths[1] = max(1, components - 2), min(2, max(1, components))
+    widths[0] = max(1, components - 2)
+    widths[1] = min(2, max(1, components))
     sources = [i for i in range(2, len(operands)) if _GENERAL.match(operands[i])][:2]
     first = _COORDINATES[shape]
     second_width = _further_registers(base, qualifiers, shape)
@@ -437,7 +438,9 @@ def _matrix_widths(base: str, qualifiers: list[str], operands: list[str]) -> lis
     shape = next(filter(None, map(pattern.match, qualifiers)), None)
     if shape is None:
         return [1] * count
-    rows, columns, depth = int(shape[1]), int(shape[2]), int(shape[3])
+    rows = int(shape[1])
+    columns = int(shape[2])
+    depth = int(shape[3])
     accumulated = next((q for q in qualifiers if q in ("F16", "F32")), "")
     out_bits = 64 if base == "DMMA" else 16 if accumulated == "F16" else 32
     accumulator = max(1, rows * columns * out_bits // (lanes * 32))

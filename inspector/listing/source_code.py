@@ -182,7 +182,8 @@ def _functions(lines: Sequence[Line], states: Sequence[PythonState]) -> tuple[Fu
     decorated = 0
     last = 0
     for line, state_before in zip(lines, states, strict=True):
-        n, text = line.n, line.text
+        n = line.n
+        text = line.text
         stripped = text.strip()
         if state_before.quote or state_before.depth or state_before.joined:
             last = n if stripped else last
@@ -271,10 +272,15 @@ def _cuda_line(n: int, text: str, code: str, state_before: CudaState, path: str 
 def _cuda_functions(codes: Sequence[str]) -> tuple[Function, ...]:
     """``__global__`` and ``__device__`` functions with a body, in code without directives."""
     out: list[Function] = []
-    header, first, depth, name, entry = "", 0, 0, "", False
+    header = ""
+    first = 0
+    depth = 0
+    name = ""
+    entry = False
     for n, code in enumerate(codes, 1):
         if not first and (match := _FUNCTION.search(code)):
-            first, header = n, ""
+            first = n
+            header = ""
             entry = match[1] == "__global__"
         if not first:
             continue
@@ -291,7 +297,9 @@ def _cuda_functions(codes: Sequence[str]) -> tuple[Function, ...]:
         depth += code.count("{") - code.count("}")
         if depth <= 0:
             out.append(Function(name, first, n, entry))
-            first, depth, name = 0, 0, ""
+            first = 0
+            depth = 0
+            name = ""
     if first and name:
         out.append(Function(name, first, len(codes), entry))
     return tuple(out)

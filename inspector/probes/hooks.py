@@ -65,7 +65,9 @@ class ReplaceArguments:
     __slots__ = ("args", "kwargs", "token")
 
     def __init__(self, args: Args, kwargs: Kwargs, token: Any = None) -> None:
-        self.args, self.kwargs, self.token = args, kwargs, token
+        self.args = args
+        self.kwargs = kwargs
+        self.token = token
 
 
 def observed(
@@ -99,7 +101,9 @@ def observed(
                 if _failed(name, error):
                     raise
             if type(token) is ReplaceArguments:
-                args, kwargs, token = token.args, token.kwargs, token.token
+                args = token.args
+                kwargs = token.kwargs
+                token = token.token
         try:
             result = original(*args, **kwargs) if kwargs else original(*args)
         except BaseException as error:

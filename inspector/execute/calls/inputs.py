@@ -251,7 +251,9 @@ class _Maker:
     ) -> LaunchArgument:
         if not flat.size:
             return 0
-        address, size, add = flat.ctypes.data, flat.nbytes, self.out.memory.add_raw
+        address = flat.ctypes.data
+        size = flat.nbytes
+        add = self.out.memory.add_raw
         return add(name, address, size, dtype=dtype, shape=shape, strides=strides, owner=flat)
 
     def _stored(self, name: str, values: Array, dtype: str, stored: np.dtype[Any]) -> Array:
@@ -275,7 +277,8 @@ class _Maker:
         draw = np.random.default_rng(
             [self.options.seed, zlib.crc32(argument.name.encode(errors="replace"))]
         )
-        low, high = argument.low, argument.high
+        low = argument.low
+        high = argument.high
         counted = dtype in _PLAIN and flat.dtype.kind in "iu"
         if counted and (low is None or high is None):
             flat[:] = 0
@@ -285,7 +288,8 @@ class _Maker:
             return
         if counted:
             info = np.iinfo(flat.dtype)
-            low, high = max(low or 0, info.min), min(high or 0, info.max)
+            low = max(low or 0, info.min)
+            high = min(high or 0, info.max)
             if low > high:
                 raise _not_made(
                     argument.name, f"{dtype} does not hold {argument.low} to {argument.high}"
@@ -320,7 +324,8 @@ def _scalar(
     if not isinstance(value, int | float):
         unknown = "its value was not recorded"
         raise _not_made(name, unknown if value is None else f"{value!r} is not a number")
-    kind, size = (argument.type if argument is not None else None) or "", parameter.size
+    kind = (argument.type if argument is not None else None) or ""
+    size = parameter.size
     real = kind.startswith(("fp", "bf", "f", "double")) or (isinstance(value, float) and not kind)
     if real:
         if kind == "bf16":

@@ -225,9 +225,14 @@ class Stepper:
         source: Callable[[int], Location | None],
         lane: int = 0,
     ) -> None:
-        self.trace, self.inputs, self.fault = traced.trace, traced.inputs, traced.fault
-        self.program, self.names, self.source = traced.trace.program, names, source
-        self.lane, self.step_index = lane, 0
+        self.trace = traced.trace
+        self.inputs = traced.inputs
+        self.fault = traced.fault
+        self.program = traced.trace.program
+        self.names = names
+        self.source = source
+        self.lane = lane
+        self.step_index = 0
         self._by_line: dict[int, list[int]] = {}
         for k, step in enumerate(self.trace.steps):
             self._by_line.setdefault(step.line, []).append(k)
@@ -305,7 +310,8 @@ class Stepper:
 
     def result(self, line: int) -> LineResult | None:
         """What a line of the PTX last did; None if it was not run yet."""
-        steps_so_far, steps = self._steps_up_to(line), self.trace.steps
+        steps_so_far = self._steps_up_to(line)
+        steps = self.trace.steps
         if not steps_so_far:
             return None
         lane_step = next((k for k in reversed(steps_so_far) if steps[k].active[self.lane]), None)
@@ -313,7 +319,8 @@ class Stepper:
             return LineResult(steps_so_far[-1], runs=False)
         registers, stored = self._written_registers(lane_step)
         values = tuple(self._value(r, lane_step) for r in registers)
-        step, row = steps[lane_step], self.program.code.instructions[steps[lane_step].instruction]
+        step = steps[lane_step]
+        row = self.program.code.instructions[steps[lane_step].instruction]
         if stored and not registers and row.kind in WIDTHS:
             lane = int(step.active[: self.lane].sum())
             values = tuple(
@@ -349,7 +356,8 @@ class Stepper:
         if not self.trace.steps:
             return ()
         instruction = self.trace.steps[self.step_index].instruction
-        rows, blocks = self.program.code.instructions, self.program.blocks
+        rows = self.program.code.instructions
+        blocks = self.program.blocks
         block = next(b for b in blocks.blocks if b.first <= instruction < b.last)
         live = set(block.live_out)
         for row in reversed(rows[instruction + 1 : block.last]):

@@ -65,7 +65,8 @@ class CoalescingObserver(Observer):
     def visit(self, lanes: Lanes, block: BasicBlock, mask: Mask) -> None:
         self.flush()
         if self._lanes is not lanes:
-            self._lanes, self._seen = lanes, np.empty(0, u64)
+            self._lanes = lanes
+            self._seen = np.empty(0, u64)
 
     def access(self, lanes: Lanes, access: Access) -> None:
         if access.space != "global" or access.way.startswith("matrix"):
@@ -213,7 +214,9 @@ class TracedLaunch(Struct):
         if not self.ran:
             return None
         self.coalescing.flush()
-        totals, coalescing, lines = self.facts.totals(), self.coalescing, self.facts.lines()
+        totals = self.facts.totals()
+        coalescing = self.coalescing
+        lines = self.facts.lines()
         accesses: list[ExecutedAccess] = []
         for line in lines:
             for access in line.accesses:
@@ -274,7 +277,8 @@ def trace_launch(
 
     def run(numbers: BlockChoice, out: TracedLaunch | None = None) -> TracedLaunch:
         if out is None:
-            facts, coalescing = Facts(program, values=values), CoalescingObserver(program)
+            facts = Facts(program, values=values)
+            coalescing = CoalescingObserver(program)
             out = TracedLaunch(program, launch, make(), facts, coalescing)
         stopping = () if stop is None else (StopObserver(stop),)
         try:
@@ -291,11 +295,13 @@ def trace_launch(
                 observer=(*stopping, out.facts, out.coalescing),
             )
         except Fault as fault:
-            out.fault, out.ran = fault, None
+            out.fault = fault
+            out.ran = None
         except OutOfBudget as spent:
             out.work += spent.work
             seconds_limit = None if spent.seconds is None else seconds
-            out.spent, out.ran = OutOfBudget(program.name, out.work, seconds_limit), None
+            out.spent = OutOfBudget(program.name, out.work, seconds_limit)
+            out.ran = None
         else:
             out.work += result.work
             out.printed += result.printed
@@ -389,7 +395,8 @@ def trace_block(
     except LaunchError as error:
         raise UsageError(error.message, error.hint) from None
     except Fault as error:
-        fault, ended = error, error.message
+        fault = error
+        ended = error.message
     except (OutOfBudget, TraceTooLong, Stopped) as error:
         ended = f"{error.message}; the steps before that are here"
     return TracedBlock(block, trace, inputs, facts, fault, ended)

@@ -216,7 +216,9 @@ def _figure(field: str, text: str, unit: str, name: str) -> float | None:
 
 COUNTERS = "ERR_NVGPUCTRPERM"
 """ncu's error, before any header, if the driver reserves the GPU's counters for administrators."""
-RAW, DETAILS, SOURCE = "raw", "details", "source"
+RAW = "raw"
+DETAILS = "details"
+SOURCE = "source"
 
 
 class Table(Struct, frozen=True):

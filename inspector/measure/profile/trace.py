@@ -326,7 +326,9 @@ class GatheredTrace:
         return span if span is None or span.is_listed else span.parent
 
     def _add_event(self, event: _Event, stacks: bool) -> None:
-        name, thread, arguments = sys.intern(event.name), (event.pid, event.tid), event.args
+        name = sys.intern(event.name)
+        thread = (event.pid, event.tid)
+        arguments = event.args
         if event.cat == "python_function" and stacks:
             self.frames[thread].append(Span(name, "frame", *event.times()))
         elif kind := GPU_KINDS.get(event.cat):
@@ -494,7 +496,9 @@ def _kernels(trace: GatheredTrace) -> list[GpuWork]:
         shapes = [Shape(*key, len(ns), sum(ns) / 1000) for key, ns in by_shape.items()]
         shapes.sort(key=lambda shape: -shape.gpu_us)
         short = short_name(name) if kind == "kernel" else name
-        us, low, high = sum(times) / 1000, min(times) / 1000, max(times) / 1000
+        us = sum(times) / 1000
+        low = min(times) / 1000
+        high = max(times) / 1000
         longest_shapes = tuple(shapes[:MAX_SHAPES])
         rows.append(GpuWork(name, short, kind, len(times), us, low, high, longest_shapes))
     return sorted(rows, key=lambda r: (-r.gpu_us, r.name))
@@ -571,7 +575,9 @@ def _median(ns: Sequence[int]) -> float | None:
 
 def _busy(pieces: Sequence[Work], first: int) -> tuple[int, list[int]]:
     """ns in which a device did anything on any stream, and the gaps in between."""
-    busy, gaps, until = 0, [], None
+    busy = 0
+    gaps = []
+    until = None
     for work in sorted(pieces, key=lambda w: w.start):
         start = max(work.start, first)
         if until is not None and start > until:

@@ -114,7 +114,8 @@ def launch_needs(events: Iterable[Mapping[str, object]]) -> dict[str, LaunchNeed
 
 def job_of(launch: PlannedLaunch, cubin: bytes, needs: LaunchNeeds) -> dict[str, object]:
     """The child process's job for a launch. Raises ``PtxviewError`` if it cannot be run."""
-    call, variant = launch.call, launch.variant
+    call = launch.call
+    variant = launch.variant
     if (signature := kernel_parameters(cubin, variant.symbol)) is None:
         raise PtxviewError("its cubin does not say what parameters it has")
     if call.grid is None or call.block is None:
@@ -192,7 +193,9 @@ def libraries(events: Iterable[Mapping[str, object]]) -> dict[str, Library]:
     """The library of each extension's module by the module's name; the last one recorded."""
     out: dict[str, Library] = {}
     for event in events:
-        kind, name, path = event.get("event"), event.get("name"), event.get("path")
+        kind = event.get("event")
+        name = event.get("name")
+        path = event.get("path")
         description = event.get("library")
         if kind == "library" and isinstance(name, str) and isinstance(path, str):
             if out.get(name, Library("")).path != path:

@@ -169,7 +169,8 @@ def _compile_one(
     """Compile, and record the result; one that fails is known by ``key``."""
     import triton
 
-    name, began = row["kernel"], time.time()
+    name = row["kernel"]
+    began = time.time()
     triton_compiles.end_stages()
     error: Exception | None = None
     with _lock, redirected(job.said, 1, 2):
@@ -268,7 +269,8 @@ def _compiling(
 ) -> None:
     """Compile for every target, before the program's own compilation."""
     bound = dict(zip(("src", "target", "options"), args, strict=False)) | kwargs
-    src, options = bound["src"], bound.get("options") or {}
+    src = bound["src"]
+    options = bound.get("options") or {}
     if isinstance(src, str):
         return
     options = dict(options if isinstance(options, dict) else vars(options))

@@ -167,7 +167,8 @@ def _bench_ended(token: tuple[Any, Any], measured: Any, error: BaseException | N
     if error is None:
         trial.measured(measured, _reason(tuner, launcher))
     else:
-        trial.times, trial.reason = None, f"failed: {first_line(error)}"
+        trial.times = None
+        trial.reason = f"failed: {first_line(error)}"
 
 
 def _reason(tuner: Any, launcher: Any) -> str:
@@ -304,7 +305,8 @@ class Selection:
     ) -> None:
         self.number = next(numbers)
         self.graph_node = graph_node
-        self.name, self.inputs = str(name), inputs
+        self.name = str(name)
+        self.inputs = inputs
         self.choices = choices[:MAX_CHOICES]
         self.key: str | None = None  # torch's own text of the inputs, where they are not known
         self.measured = False
@@ -357,7 +359,8 @@ def _selecting(name: str) -> tuple[CallHook, ReturnHook]:
 
 def _begin(name: str, operation: Any, args: Any, bound: Any) -> Selection:
     bound = {**dict(zip(PARAMETERS[name], args, strict=False)), **bound}
-    choices, inputs = _listed(bound.get("choices")), bound.get("input_nodes", ())
+    choices = _listed(bound.get("choices"))
+    inputs = bound.get("input_nodes", ())
     origin = None if name == "__call__" or not choices else _choice_origins.get(choices[0])
     graph_node = _node() if origin is None else origin[1]
     selection = Selection(operation, inputs, choices, graph_node)

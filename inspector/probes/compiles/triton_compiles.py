@@ -72,7 +72,8 @@ def _reached(waiting: list[Any]) -> dict[str, Any]:
         path = os.path.abspath(code.co_filename)
         if path not in files and os.path.isfile(path):
             files[path] = file_blob(path)
-        names, space = code.co_names, python.__globals__
+        names = code.co_names
+        space = python.__globals__
         for name in names:
             value = space.get(name)
             if isinstance(value, ModuleType):
@@ -161,7 +162,9 @@ class Compile:
 
     def __init__(self, args: Any, kwargs: Any) -> None:
         bound = dict(zip(("src", "target", "options"), args, strict=False)) | kwargs
-        self.src, options, target = bound["src"], bound.get("options"), bound.get("target")
+        self.src = bound["src"]
+        options = bound.get("options")
+        target = bound.get("target")
         # The target and the options that Triton was asked for, where it has no metadata yet.
         self.requested = dict(json_value(options)) if isinstance(options, dict) else {}
         if getattr(target, "arch", None) is not None:
@@ -212,7 +215,8 @@ class Compile:
         making = getattr(_now, "making", None)
         metadata = {} if making is None else {k: v for k, v in making[1].items() if k != "hash"}
         name = str(getattr(self.src, "name", "") or "")
-        log, files = str(error), stages_left(name)
+        log = str(error)
+        files = stages_left(name)
         messages, first = diagnostics.from_failure(
             error, getattr(self.src, "fn", None), log, {}, files
         )
@@ -257,7 +261,8 @@ class Compile:
 
 def exceeded(error: BaseException) -> dict[str, Any]:
     """What an ``OutOfResources`` says in figures: what is required, and how much there is."""
-    required, limit = getattr(error, "required", None), getattr(error, "limit", None)
+    required = getattr(error, "required", None)
+    limit = getattr(error, "limit", None)
     if not isinstance(required, int) or not isinstance(limit, int):
         return {}
     name = getattr(error, "name", None)
@@ -270,7 +275,8 @@ def stages_left(name: str) -> dict[str, str]:
     Triton writes each into its cache before it makes the next.
     """
     out: dict[str, str] = {}
-    digest, making = getattr(_now, "digest", None), getattr(_now, "making", None)
+    digest = getattr(_now, "digest", None)
+    making = getattr(_now, "making", None)
     if making is not None and making[0] == "cubin" and isinstance(making[2], str):
         out["ptx"] = making[2]
     try:
@@ -516,7 +522,8 @@ def _launcher_made(result: Any, launcher: Any, error: BaseException | None) -> N
     _record_compiled(result)
     meta = getattr(result, "compile_meta", None) or {}
     if hasattr(kernel, "full_constexprs"):
-        signature, constants = meta.get("signature"), meta.get("constants")
+        signature = meta.get("signature")
+        constants = meta.get("constants")
         triton_launches.watch_static(
             launcher, kernel, signature, constants, lambda: _record_compiled(result)
         )

@@ -92,7 +92,8 @@ def attach_streams(torch: Any) -> None:
             return float("nan")
 
     for kind in (Stream, ExternalStream, Event):
-        kind.__module__, kind.__qualname__ = "torch.cuda", kind.__name__
+        kind.__module__ = "torch.cuda"
+        kind.__qualname__ = kind.__name__
         setattr(torch.cuda, kind.__name__, kind)
         setattr(torch.cuda.streams, kind.__name__, kind)
 
@@ -122,7 +123,8 @@ class DeviceProperties:
     def __init__(self, device: Any, capability: tuple[int, int], index: int) -> None:
         for name, field in PROPERTIES.items():
             setattr(self, name, getattr(device, field) or 0)
-        self.total_memory, self.multi_processor_count = device.memory_bytes, device.sms
+        self.total_memory = device.memory_bytes
+        self.multi_processor_count = device.sms
         self.name, (self.major, self.minor) = device.name, capability
         self.pci_bus_id = index
         self.uuid = f"00000000-0000-0000-0000-{index:012d}"
@@ -338,7 +340,8 @@ def _profile_the_cpu(torch: Any) -> None:
 
     @functools.wraps(original)
     def init(self: Any, *args: Any, **kwargs: Any) -> None:
-        is_available, torch.cuda.is_available = torch.cuda.is_available, lambda: False
+        is_available = torch.cuda.is_available
+        torch.cuda.is_available = lambda: False
         try:
             original(self, *args, **kwargs)
         finally:

@@ -15,8 +15,11 @@ from . import executor
 
 TABLE = Path(__file__).parents[2] / "reference" / "devices.toml"
 # .nv.info attributes, as cuobjdump names them
-EIATTR_MAX_THREADS, EIATTR_REQNTID = 0x05, 0x10
-EIATTR_FRAME_SIZE, EIATTR_MIN_STACK_SIZE, EIATTR_REGCOUNT = 0x11, 0x12, 0x2F
+EIATTR_MAX_THREADS = 0x05
+EIATTR_REQNTID = 0x10
+EIATTR_FRAME_SIZE = 0x11
+EIATTR_MIN_STACK_SIZE = 0x12
+EIATTR_REGCOUNT = 0x2F
 
 
 @cache
@@ -72,7 +75,8 @@ def read_binary(data: bytes, name: str) -> Binary:
     except (ValueError, KeyError):
         return Binary(0, 0)
     shared = sections.get(f".nv.shared.{name}")
-    stack, threads = 0, None
+    stack = 0
+    threads = None
     for title in (".nv.info", f".nv.info.{name}"):
         info = sections[title].data if title in sections else b""
         for kind, words in _word_attributes(cubin, info):

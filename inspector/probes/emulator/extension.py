@@ -300,7 +300,8 @@ def _jit(original: Any, *args: Any, **kwargs: Any) -> Any:
     cuda = [s for s in listed if s.endswith((".cu", ".cuh"))]
     if not (cuda or bound.get("with_cuda")):
         return original(*args, **kwargs)
-    folder, name = str(bound["build_directory"]), str(bound["name"])
+    folder = str(bound["build_directory"])
+    name = str(bound["name"])
     why = None if homes() else "no nvcc"
     try:
         if why:

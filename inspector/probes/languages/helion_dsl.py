@@ -56,7 +56,8 @@ def attach_search(module: Any) -> None:
             collected += list(results)
 
     def ended(token: tuple[Any, float, Any], best: Any, error: BaseException | None) -> None:
-        results, _now.results = _now.results, token[2]
+        results = _now.results
+        _now.results = token[2]
         if error is None and results:
             _tuned(token[0], results, best, time.time() - token[1])
 
