@@ -526,7 +526,7 @@ def _halves_of(t: Translator, row: PtxInstruction, source: str) -> list[str]:
     if source == "f32":
         values = [t.read(o, "f32") for o in reversed(row.operands[1:3])]
     else:
-        step = 16 if source in HALVES else 4 if source == "e2m1x2" else 8
+        step = _element_bits(source)
         width = max(2 * step, 8)
         part = "u16" if step == 16 else "u8"
         bits = t.temporary(t.read(row.operands[1], f"u{width}"))
@@ -536,7 +536,16 @@ def _halves_of(t: Translator, row: PtxInstruction, source: str) -> list[str]:
             values = [f"floats.{name}({v})" for v in values]
         else:
             values = [f"floats.from_small({v}, {source[:4]!r})" for v in values]
-    return [f"floats.relu({v})" if "relu" in row.parts else v for v in values]
+    if "relu" in row.parts:
+        return [f"floats.relu({value})" for value in values]
+    return values
+
+
+def _element_bits(pair: str) -> int:
+    """The bits of one value of a packed type, such as ``f16x2``."""
+    if pair in HALVES:
+        return 16
+    return 4 if pair == "e2m1x2" else 8
 
 
 def _convert_packed(
@@ -545,7 +554,7 @@ def _convert_packed(
     if to.endswith("x4") or source.endswith("x4"):
         raise Untranslatable("conversions of four at once are not known here")
     halves = _halves_of(t, row, source)
-    step = 16 if to in HALVES else 4 if to == "e2m1x2" else 8
+    step = _element_bits(to)
     if to in HALVES:
         if "satfinite" in row.parts:
             halves = [_finite(v, to[:-2]) for v in halves]

@@ -78,7 +78,8 @@ class Barriers:
             return [Release(target, full), *self.release()]
         predicate = operands[-1] if reduces else None
         numbers = operands[:-1] if reduces else operands
-        number = numbers[0] if numbers else np.array([[CLUSTER if cluster else 0]])
+        unnumbered = CLUSTER if cluster else 0
+        number = numbers[0] if numbers else np.array([[unnumbered]])
         out: list[Release] = []
         used = number if number.size == 1 else self.lanes.full(number)[full]
         for n in np.unique(used).tolist():

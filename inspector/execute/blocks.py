@@ -319,17 +319,12 @@ def _rank(code: PtxFunction, blocks: Sequence[BasicBlock], carry: int) -> list[b
         for member in members:
             depth[member] = max(depth[member], level)
             looped[member] = True
-        inside = set(members)
-        instructions = [
-            row for m in members for row in code.instructions[blocks[m].first : blocks[m].last]
-        ]
-        if _may_spin(instructions, blocks, inside, carry):
+        instructions: list[PtxInstruction] = []
+        for member in members:
+            instructions += code.instructions[blocks[member].first : blocks[member].last]
+        if _may_spin(instructions, blocks, set(members), carry):
             blocks[header].polls = True
-            blocks[header].timed = any(
-                isinstance(o, SpecialOperand) and o.name in CLOCKS
-                for row in instructions
-                for o in row.operands
-            )
+            blocks[header].timed = any(map(_reads_clock, instructions))
 
     def order(node: int) -> list[int]:
         return sorted(edges[node], key=lambda s: (depth[s], -s))
@@ -350,6 +345,10 @@ def _rank(code: PtxFunction, blocks: Sequence[BasicBlock], carry: int) -> list[b
     for rank, node in enumerate(reversed(finished)):
         blocks[node].rank = rank
     return looped
+
+
+def _reads_clock(instruction: PtxInstruction) -> bool:
+    return any(isinstance(o, SpecialOperand) and o.name in CLOCKS for o in instruction.operands)
 
 
 ORDERED = frozenset(("volatile", "acquire", "relaxed", "mmio"))

@@ -297,10 +297,12 @@ class Facts(Observer):
         """
         out: dict[int, ExecutedLine] = {}
         for row in sorted(self._rows, key=lambda row: row.n):
-            for n in (row.n,) if links is None else links.get(row.n, ()):
+            lines = (row.n,) if links is None else links.get(row.n, ())
+            for n in lines:
                 out.setdefault(n, ExecutedLine(n, row.opcode, ())).add(row)
-        for (instruction, _), value in sorted(self._values.items()) if links is None else ():
-            out[self._rows[instruction].n].values.append(value.result())
+        if links is None:
+            for (instruction, _), value in sorted(self._values.items()):
+                out[self._rows[instruction].n].values.append(value.result())
         return tuple(out[n] for n in sorted(out))
 
     def totals(self, cost: Cost | None = None) -> Totals:
@@ -339,7 +341,7 @@ _REAL = frozenset(("f16", "bf16", "f32", "f64", "f16x2", "bf16x2", "f32x2"))
 def _operations(row: PtxInstruction) -> int:
     """Floating point operations of one lane; those of a matrix product are shared out."""
     if row.base in ("mma", "wgmma"):
-        shape = next((match for p in row.parts if (match := _SHAPE.match(p))), None)
+        shape = next(filter(None, map(_SHAPE.match, row.parts)), None)
         m, n, k = (int(shape[1]), int(shape[2]), int(shape[3])) if shape else (0, 0, 0)
         lanes = 32 if row.base == "mma" else 128
         return 0 if "s32" in row.parts else 2 * m * n * k // lanes
@@ -633,12 +635,12 @@ class Trace(Observer):
         """The first step that stores to a byte of global memory."""
 
         def stores(step: TraceStep) -> bool:
-            written = (t for t in step.accesses if t.way.endswith(("store", "atomic")))
-            return any(
-                t.space == "global"
-                and any(first <= address < first + t.nbytes for first in t.address.tolist())
-                for t in written
-            )
+            for access in step.accesses:
+                if access.space == "global" and access.way.endswith(("store", "atomic")):
+                    starts = access.address.tolist()
+                    if any(first <= address < first + access.nbytes for first in starts):
+                        return True
+            return False
 
         return self._first(after_step, stores)
 

@@ -11,7 +11,7 @@ import math
 import re
 import struct
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from math import prod
@@ -67,7 +67,12 @@ def formatted(form: str, data: bytes, string_at: Callable[[int], str]) -> str:
         stars = [max(-MAX_TEXT_CHARS, min(n, MAX_TEXT_CHARS)) for n in stars]
         layout = re.sub(r"\d+", lambda number: str(min(int(number[0][:9]), MAX_TEXT_CHARS)), layout)
         kinds = "Qqd" if length in _LONG or letter in "sp" else "Iid"
-        value = take(kinds[1 if letter in "di" else 2 if letter in "eEfFgGaA" else 0])
+        if letter in "di":
+            value = take(kinds[1])
+        elif letter in "eEfFgGaA":
+            value = take(kinds[2])
+        else:
+            value = take(kinds[0])
         if letter == "s":
             value = string_at(value)
         elif letter == "c":
@@ -353,8 +358,10 @@ class Machine:
         needed = [self.blocks[n].live_in for n in (*self.pending, *self.polled)]
         if self.barriers.waiting:
             return
-        one_way = len(block.successors) == 1
-        for register in block.dying if one_way else (*block.dying, *block.live_out):
+        candidates: Iterable[int] = block.dying
+        if len(block.successors) != 1:
+            candidates = (*block.dying, *block.live_out)
+        for register in candidates:
             if not any(register in live for live in needed):
                 self.registers[register] = self.program.empty[register]
 
@@ -417,10 +424,10 @@ class Machine:
         """Whether going round changes nothing: no memory, and no register that lives there."""
         if any(self.blocks[n].timed for n in self.polled):
             return False
-        now: Snapshot = {
-            n: (self.lanes.full_mask(mask), {r: self.registers[r] for r in self.blocks[n].live_in})
-            for n, mask in self.polled.items()
-        }
+        now: Snapshot = {}
+        for n, mask in self.polled.items():
+            registers = {r: self.registers[r] for r in self.blocks[n].live_in}
+            now[n] = (self.lanes.full_mask(mask), registers)
         previous = self._seen
         self._seen = (self.memory.changes, now)
         return (
@@ -460,11 +467,16 @@ def _split_mask(mask: Mask, predicate: Array) -> tuple[Mask, Mask]:
 
 def _same_snapshot(previous: Snapshot, now: Snapshot) -> bool:
     """Whether two states of waiting lanes are the same."""
-    return previous.keys() == now.keys() and all(
-        np.array_equal(mask, previous[n][0])
-        and not any(((x != previous[n][1][r]) & mask).any() for r, x in registers.items())
-        for n, (mask, registers) in now.items()
-    )
+    if previous.keys() != now.keys():
+        return False
+    for n, (mask, registers) in now.items():
+        previous_mask, previous_registers = previous[n]
+        if not np.array_equal(mask, previous_mask):
+            return False
+        for register, value in registers.items():
+            if ((value != previous_registers[register]) & mask).any():
+                return False
+    return True
 
 
 CHUNK = 32_768

@@ -173,11 +173,11 @@ def _multiply(t: Translator, row: PtxInstruction) -> None:
     m, n, k = shape
     elements = (m * n, m * k, k * n, m * n)
     counts = [_registers(size, kind) for size, kind in zip(elements, kinds, strict=True)]
-    a, b, c = (
-        ", ".join(t.read(o, wide) for o in t.elements(operand, count))
-        for operand, count in zip(row.operands[1:4], counts[1:], strict=True)
-    )
-    arguments = f"{shape}, {kinds!r}, [{a}], [{b}], [{c}], {'satfinite' in row.parts}"
+    matrices: list[str] = []
+    for operand, count in zip(row.operands[1:4], counts[1:], strict=True):
+        elements_text = ", ".join(t.read(o, wide) for o in t.elements(operand, count))
+        matrices.append(f"[{elements_text}]")
+    arguments = f"{shape}, {kinds!r}, {', '.join(matrices)}, {'satfinite' in row.parts}"
     t.write_list(row.operands[0], f"matrix.multiply(m.lanes, {arguments})", [wide] * counts[0])
 
 

@@ -151,7 +151,8 @@ class Translator:
         stored = sorted(r for r in self.defined if r in block.live_out)
         head = [f"r{r} = R[{r}]" for r in self.loads]
         tail = [f"R[{r}] = r{r}" for r in stored]
-        tail += [f"return {result}"] if result else []
+        if result:
+            tail.append(f"return {result}")
         body = [*head, *self.lines, *tail] or ["pass"]
         text = "def b(m, R, A):\n" + "".join(f"    {line}\n" for line in body)
         ends = [block.last - 1] * (len(body) - len(head) - len(self.lines))
@@ -166,10 +167,8 @@ class Translator:
         self.guarded = False
         guard = self._guard(end)
         if is_waiting(end):
-            numbers = [
-                self.read(o, "pred" if self._is_predicate(o) else "u32")
-                for o in (end.operands[1:] if "red" in end.parts else end.operands)
-            ]
+            operands = end.operands[1:] if "red" in end.parts else end.operands
+            numbers = [self.read(o, "pred" if self._is_predicate(o) else "u32") for o in operands]
             return f"({guard or 'None'}, ({''.join(n + ', ' for n in numbers)}))"
         return self.read(end.operands[0], "u32") if end.base == "brx" else guard
 

@@ -388,9 +388,8 @@ def _without_other_functions(
     symbols, gone_symbols = _kept_symbols(sections[table], kept_sections)
     name_places, names = _name_table(read_names(sections[strings].data, (s[0] for s in symbols)))
     rows = b"".join(SYMBOL.pack(n, *s[1:]) for n, s in zip(name_places, symbols, strict=True))
-    name_places, section_names = _name_table(
-        s.name if n in kept_sections else "" for n, s in enumerate(sections)
-    )
+    kept_names = [s.name if n in kept_sections else "" for n, s in enumerate(sections)]
+    name_places, section_names = _name_table(kept_names)
     contents = {number: sections[number].data for number in kept_sections}
     contents |= {table: rows, strings: names, titles_section: section_names}
     for number in kept_sections:

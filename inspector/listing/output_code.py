@@ -403,7 +403,8 @@ def _elements(shape: str, strides: str) -> int | None:
 
 
 def _comma_separated(text: str) -> tuple[str, ...]:
-    return tuple(word for part in text.split(",") if (word := part.strip()))
+    parts = (part.strip() for part in text.split(","))
+    return tuple(part for part in parts if part)
 
 
 def _copied_to(quoted: str) -> str | None:

@@ -207,6 +207,17 @@ def _is_plain_instruction(text: str) -> bool:
     return match is not None and (bool(match[2]) or match[3].partition(".")[0] in KNOWN)
 
 
+def _targets(instruction: PtxInstruction) -> list[str]:
+    """The label or the function that an instruction goes to, if it names one."""
+    if instruction.base not in BRANCHES:
+        return []
+    places = [o for o in instruction.operands if not isinstance(o, VectorOperand)]
+    if not places:
+        return []
+    place = places[0] if instruction.base == "call" else places[-1]
+    return [place.name] if isinstance(place, SymbolOperand) else []
+
+
 class _LineReader:
     """Reads one line after the other; its state is what a line needs to know of those before."""
 
@@ -352,10 +363,7 @@ class _LineReader:
             defs.update((r.name, None) for r in written)
             if instruction.guard is None:
                 defined.update(r.name for r in written)
-            places = [o for o in instruction.operands if not isinstance(o, VectorOperand)]
-            place = places[0 if instruction.base == "call" else -1] if places else None
-            if instruction.base in BRANCHES and isinstance(place, SymbolOperand):
-                targets.append(place.name)
+            targets += _targets(instruction)
         base = self.instructions[0].base
         opcode = self.instructions[0].opcode
         line_fields = (base, opcode, tuple(defs), tuple(uses), self.location, label, tuple(targets))

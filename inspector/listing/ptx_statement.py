@@ -384,12 +384,17 @@ def number(text: str) -> int | None:
     digits = _NUMBER.match(text)
     if digits is None or len(text) > 80:
         return None
-    base = 16 if digits[2] else 2 if digits[3] else 8 if digits[4][0] == "0" else 10
+    minus, hexadecimal, binary, plain_digits = digits.groups()
     try:
-        value = int(digits[2] or digits[3] or digits[4], base)
+        if hexadecimal:
+            value = int(hexadecimal, 16)
+        elif binary:
+            value = int(binary, 2)
+        else:
+            value = int(plain_digits, 8 if plain_digits[0] == "0" else 10)
     except ValueError:  # 08
         return None
-    return -value if digits[1] else value
+    return -value if minus else value
 
 
 def real(text: str) -> float | None:
@@ -426,7 +431,8 @@ def access_bytes(words: Sequence[str]) -> int | None:
 
     16 of ``ld global v4 b32``, 1 of a predicate; None if no type is named.
     """
-    bits = next((bits for word in reversed(words) if (bits := type_bits(word)) is not None), None)
+    widths = map(type_bits, reversed(words))
+    bits = next((width for width in widths if width is not None), None)
     if bits is None:
         return None
     return max(1, bits // 8) * next((_VECTORS[word] for word in words if word in _VECTORS), 1)

@@ -139,8 +139,9 @@ def _read_statement(
         if call and call[1] not in _KEYWORDS:
             base = call[1]
     uses = _names_read(read_text)
-    for name in defs if loop else ():
-        uses.pop(name, None)
+    if loop:
+        for name in defs:
+            uses.pop(name, None)
     return base, tuple(dict.fromkeys(defs)), tuple(uses)
 
 

@@ -438,7 +438,9 @@ def _watch_loader(spec: ModuleSpec, name: str) -> None:
         return args[0]
 
     def on_return(module: ModuleType, result: Any, error: BaseException | None) -> None:
-        for callback in _import_callbacks.pop(name, ()) if error is None else ():
+        if error is not None:
+            return
+        for callback in _import_callbacks.pop(name, ()):
             guarded(callback, f"probing {name}")(module)
 
     try:

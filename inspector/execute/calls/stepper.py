@@ -19,7 +19,7 @@ from inspector.base.text import PtxviewError
 from inspector.execute import Program
 from inspector.execute.blocks import defines
 from inspector.execute.calls.tracing import TracedBlock
-from inspector.execute.facts import as_values
+from inspector.execute.facts import TraceStep, as_values
 from inspector.execute.kinds import WIDTHS, Array
 from inspector.listing.line import Listing
 from inspector.listing.ptx_statement import registers_in
@@ -323,14 +323,7 @@ class Stepper:
         row = self.program.code.instructions[steps[lane_step].instruction]
         if stored and not registers and row.kind in WIDTHS:
             lane = int(step.active[: self.lane].sum())
-            values = tuple(
-                LaneValue(
-                    "", None, row.kind, as_values(stored_values, row.kind)[lane].item(), step.line
-                )
-                for touched in step.accesses
-                for stored_values in touched.values
-                if lane < len(stored_values)
-            )
+            values = _stored_values(step, row.kind, lane)
         return LineResult(steps_so_far[-1], lane_step == steps_so_far[-1], values, stored)
 
     def _written_registers(self, step_index: int) -> tuple[list[int], bool]:
@@ -500,12 +493,11 @@ class Stepper:
     def _until(self, command: str, text: str) -> StepAnswer:
         if text.startswith(":"):
             line = _number(text[1:])
-            places = {n: self.source(n) for n in self._by_line}
-            lines = {
-                n
-                for n, location in places.items()
-                if location and line in [f.line for f in location.frames()]
-            }
+            lines: set[int] = set()
+            for n in self._by_line:
+                location = self.source(n)
+                if location and line in [frame.line for frame in location.frames()]:
+                    lines.add(n)
             return self.enter(lines, f"line {line} of the source", command)
         line = _number(text)
         to = next((k for k in self._by_line.get(line, []) if k > self.step_index), None)
@@ -556,6 +548,17 @@ class Stepper:
             return _number(name)
         buffers = ", ".join(b.name for b in self.inputs.memory.buffers)
         raise NotUnderstood(f"say where to: store 0x7f…, or a tensor's name and bytes ({buffers})")
+
+
+def _stored_values(step: TraceStep, kind: str, place: int) -> tuple[LaneValue, ...]:
+    """What the lane at a place among those that ran has stored in a step."""
+    values: list[LaneValue] = []
+    for access in step.accesses:
+        for stored in access.values:
+            if place < len(stored):
+                value = as_values(stored, kind)[place].item()
+                values.append(LaneValue("", None, kind, value, step.line))
+    return tuple(values)
 
 
 def _lane_value(values: Array, lane: int, threads: int) -> float | int | tuple[float | int, ...]:

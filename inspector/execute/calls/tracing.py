@@ -107,19 +107,8 @@ class CoalescingObserver(Observer):
         """The stretch of code has ended: what moved together in it is counted."""
         for stretch in self._stretch.values():
             unit = min(WORD, *(nbytes for _, _, _, nbytes in stretch))
-            sector_places, unit_places = (
-                [
-                    (
-                        (warp << u64(48))
-                        | (((address + u64(offset)) // u64(size)) & u64((1 << 48) - 1))
-                    )
-                    for _, warp, address, nbytes in stretch
-                    for offset in range(0, nbytes, size)
-                ]
-                for size in (SECTOR, unit)
-            )
-            sectors = len(np.unique(np.concatenate(sector_places)))
-            least = self._least(np.unique(np.concatenate(unit_places)), unit)
+            sectors = len(_distinct_places(stretch, SECTOR))
+            least = self._least(_distinct_places(stretch, unit), unit)
             for line in {entry[0] for entry in stretch}:
                 self.together[line] += sectors
                 self.filled[line] += least
@@ -134,6 +123,16 @@ class CoalescingObserver(Observer):
     def _stored(self, address: Array) -> None:
         if len(self._seen):
             self._seen = self._seen[~np.isin(self._seen & u64((1 << 48) - 1), address.astype(u64))]
+
+
+def _distinct_places(stretch: Sequence[tuple[int, Array, Array, int]], size: int) -> Array:
+    """The pieces of ``size`` bytes that accesses touch, each with its warp in the upper bits."""
+    places: list[Array] = []
+    for _, warp, address, nbytes in stretch:
+        for offset in range(0, nbytes, size):
+            piece = (address + u64(offset)) // u64(size)
+            places.append((warp << u64(48)) | (piece & u64((1 << 48) - 1)))
+    return np.unique(np.concatenate(places))
 
 
 Triple = tuple[int, int, int]

@@ -204,7 +204,7 @@ def _fitting(variants: Sequence[Variant], shapes: Sequence[Shape]) -> list[str]:
     out: list[str] = []
     for shape in shapes:
         possible = [v for v in variants if _may_be(v, shape)]
-        sure = [v for v in possible if any(c.grid == shape.grid for c in v.calls)]
+        sure = [v for v in possible if shape.grid in {call.grid for call in v.calls}]
         out += [v.id for v in sure or possible]
     return out
 

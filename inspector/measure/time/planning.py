@@ -270,13 +270,12 @@ def _kernels_near(recording: Recording, library: Library | None) -> tuple[Kernel
     if library is None:
         return all_kernels
     folder = PurePath(library.path).parent
-    in_folder = tuple(
-        f
-        for f in all_kernels
-        if (sass := f[1].stages.get(Stage.SASS)) is not None
-        and PurePath(sass.origin_path or "").parent == folder
-    )
-    return in_folder or all_kernels
+    in_folder: list[KernelVariant] = []
+    for kernel, variant in all_kernels:
+        sass = variant.stages.get(Stage.SASS)
+        if sass is not None and PurePath(sass.origin_path or "").parent == folder:
+            in_folder.append((kernel, variant))
+    return tuple(in_folder) or all_kernels
 
 
 def job_of_call(

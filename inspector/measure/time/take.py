@@ -236,7 +236,8 @@ def _gather(
         raise ToolMissing("timing needs an NVIDIA GPU, and the interpreter's torch sees none")
     if status == NO_TORCH:
         raise ToolMissing(f"timing needs torch, which {python} cannot import", "See --python.")
-    begun, ended = (sum(key in record for record in child_records) for key in ("begin", "end"))
+    begun = sum("begin" in record for record in child_records)
+    ended = sum("end" in record for record in child_records)
     remaining = jobs[ended:]
     if not remaining or gathered.spent:
         return remaining
@@ -444,10 +445,12 @@ def untimed(reader: Reader, launch: PlannedLaunch | ReplayableCall) -> Timing:
             function = reader.function(variant, Stage.TTIR)
             listing = reader.listing(variant, Stage.TTIR)
             counted = operations(listing, function, call) if function else None
-    values = [
-        None if estimate is None else estimate.value for estimate in (tensor_bytes(call), counted)
-    ]
-    about |= amounts("estimate", *values)
+    nbytes = tensor_bytes(call)
+    about |= amounts(
+        "estimate",
+        None if nbytes is None else nbytes.value,
+        None if counted is None else counted.value,
+    )
     about |= {"grid": call.grid, "block": call.block}
     return Timing(launch.kernel.name, variant.id, launch.number, **about)
 

@@ -129,7 +129,9 @@ class Remaining:
         """Make the stages and keep them; with ``mark``, which gets each as it begins, keep none."""
         module = self._parsed(path or self.job["path"])
         names = list(self.stages)
-        for name in names if self.stage == "source" else names[names.index(self.stage) + 1 :]:
+        if self.stage != "source":
+            names = names[names.index(self.stage) + 1 :]
+        for name in names:
             self.current_stage = name
             self.tell(begin=name)
             if mark is not None:

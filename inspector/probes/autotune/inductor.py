@@ -43,8 +43,13 @@ _now = threading.local()  # file, hints: of the kernel whose configuration is lo
 def sizes(hints: Any) -> Any:
     """The sizes that Inductor tunes for, each the next power of two: by dimension."""
     if isinstance(hints, dict):
-        return {str(k): v if isinstance(v, int) else str(v) for k, v in hints.items()}
-    return [v if isinstance(v, int) else str(v) for v in hints] if hints else None
+        return {str(name): _size(hint) for name, hint in hints.items()}
+    return list(map(_size, hints)) if hints else None
+
+
+def _size(hint: Any) -> int | str:
+    """A size as it is recorded: one that is no number in words."""
+    return hint if isinstance(hint, int) else str(hint)
 
 
 def unpacked(key: Any) -> str | None:

@@ -340,7 +340,9 @@ def _key(tuning: Tuning, key: Any) -> Any:
     fits = len(named) == len(tuning.key_values)
     if fits and (key is None or (isinstance(key, tuple) and len(key) == len(named))):
         return named
-    return None if key is None else json_value(list(key) if isinstance(key, tuple) else [key])
+    if key is None:
+        return None
+    return json_value(list(key) if isinstance(key, tuple) else [key])
 
 
 def _stopwatch(owner: Any) -> str | None:

@@ -37,7 +37,8 @@ def shared_memory(tensors: list[tuple[dict[str, Any], Any]]) -> list[Pair]:
     """Return the pairs of a call's described tensors that share memory, in order of address."""
     if len(tensors) < 2:
         return []
-    spans = [span for span in (_span(*described) for described in tensors) if span is not None]
+    all_spans = [_span(*described) for described in tensors]
+    spans = [span for span in all_spans if span is not None]
     spans.sort(key=lambda span: span.start)
     pairs: list[Pair] = []
     for index, span in enumerate(spans):

@@ -127,12 +127,12 @@ def attributes(src: Any) -> dict[str, Any]:
         return dict(json_value(triton_launches.by_name(_names(src), dict(attributes))))
     # Triton 3.2 keeps an object with the properties' argument indices.
     kinds = ("divisible_by_16", "divisibility_16", "equal_to_1")
-    places = {kind: getattr(attributes, kind, None) for kind in kinds}
-    return {
-        kind: [name for place, name in enumerate(_names(src)) if place in indices]
-        for kind, indices in places.items()
-        if indices
-    }
+    out: dict[str, Any] = {}
+    for kind in kinds:
+        indices = getattr(attributes, kind, None)
+        if indices:
+            out[kind] = [name for index, name in enumerate(_names(src)) if index in indices]
+    return out
 
 
 def compiler_versions() -> dict[str, str]:
@@ -281,7 +281,9 @@ def stages_left(name: str) -> dict[str, str]:
         out["ptx"] = making[2]
     try:
         manager: Any = _manager(digest) if digest else None
-        for stage in STAGES if manager is not None else ():
+        if manager is None:
+            return out
+        for stage in STAGES:
             path = manager.get_file(f"{name[:150]}.{stage}")
             if making is not None and stage == making[0]:
                 break  # a file of that name is of another attempt

@@ -99,7 +99,8 @@ class Kernel:
         """All machine code that was made of this PTX, by its digest."""
         codes: dict[str, bytes] = {}
         place = extension.machine_place(self.text.encode("utf-8", "replace"))
-        for file in sorted(place.iterdir()) if place.is_dir() else ():
+        files = sorted(place.iterdir()) if place.is_dir() else []
+        for file in files:
             try:
                 data = Path(file.read_text(encoding="utf-8")).read_bytes()
             except OSError:

@@ -157,7 +157,8 @@ def _try(library: Path) -> None:
     """Load the library in a separate process, which an exception of its registrations would end."""
     script = "import ctypes, sys; [ctypes.CDLL(p, ctypes.RTLD_GLOBAL) for p in sys.argv[1:]]"
     names = ("libc10.so", "libtorch_cpu.so", "libtorch_cuda.so")
-    paths = [str(path) for name in names if (path := torch_folder() / "lib" / name).exists()]
+    libraries = [torch_folder() / "lib" / name for name in names]
+    paths = [str(path) for path in libraries if path.exists()]
     argv = [sys.executable, "-c", script, *paths, str(library)]
     # Without the probes, which would report an option that keeps them out.
     environment = {name: value for name, value in os.environ.items() if name != "PTXVIEW_RECORDING"}

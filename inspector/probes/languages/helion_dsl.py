@@ -75,14 +75,16 @@ def _tuned(search: Any, results: list[Any], best: Any, seconds: float) -> None:
             times[repr(config)] = config, result.perf, str(result.status)
     # Until Helion 1.1 all times are in ms, and nothing says so.
     in_ms = getattr(search, "performance_unit", "ms") == "ms" and not emulated()
-    entries = [
-        {
-            "config": config,
-            "times_ms": [time_ms] if in_ms and math.isfinite(time_ms) else None,
-            "reason": None if math.isfinite(time_ms) else status,
-        }
-        for config, time_ms, status in times.values()
-    ]
+    entries: list[dict[str, Any]] = []
+    for config, time_ms, status in times.values():
+        is_finite = math.isfinite(time_ms)
+        entries.append(
+            {
+                "config": config,
+                "times_ms": [time_ms] if in_ms and is_finite else None,
+                "reason": None if is_finite else status,
+            }
+        )
     best_key = repr(_settings(best))
     identity = of_function(BY, search.kernel.kernel.fn)
     write(

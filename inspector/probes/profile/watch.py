@@ -204,8 +204,10 @@ def _dynamo() -> list[dict[str, Any]]:
     if "torch._dynamo.utils" not in sys.modules:
         return []
     compilations = private_names.get("torch._dynamo.utils:get_compilation_metrics")
+    if compilations is None:
+        return []
     out = []
-    for metrics in () if compilations is None else compilations():
+    for metrics in compilations():
         start = getattr(metrics, "start_time_us", None)
         duration = getattr(metrics, "duration_us", None)
         if isinstance(start, int) and isinstance(duration, int):

@@ -299,12 +299,16 @@ class Memory:
     def overflowed(self) -> list[str]:
         """Names of float tensors that hold an infinity or a NaN."""
         # A sum would overflow by itself; the extremes do not.
-        extremes = [
-            (name, *self._torch.aminmax(flat))
-            for name, flat in self.named
-            if flat.dtype.is_floating_point and flat.element_size() > 1 and flat.numel()
-        ]
-        return [name for name, *both in extremes if not all(math.isfinite(v.item()) for v in both)]
+        extremes: list[tuple[str, Any, Any]] = []
+        for name, flat in self.named:
+            if flat.dtype.is_floating_point and flat.element_size() > 1 and flat.numel():
+                low, high = self._torch.aminmax(flat)
+                extremes.append((name, low, high))
+        names: list[str] = []
+        for name, low, high in extremes:
+            if not (math.isfinite(low.item()) and math.isfinite(high.item())):
+                names.append(name)
+        return names
 
 
 def _set_nested(items: list[Any], path: list[int], value: Any) -> None:

@@ -96,9 +96,13 @@ def _constant(torch: Any, name: str, text: str) -> Any:
     match = re.search(_MADE.format(re.escape(name)), text, re.MULTILINE)
     if match is None:
         raise NotRebuilt(f"the graph holds {name}, a value of the program that was not recorded")
-    shape, strides = ([int(n) for n in match[group].split(",") if n.strip()] for group in (1, 2))
-    layout = {"shape": shape, "strides": strides, "dtype": match[4], "alignment": None}
+    layout = {"dtype": match[4], "alignment": None}
+    layout |= {"shape": _integers(match[1]), "strides": _integers(match[2])}
     return tensor(torch, {"name": name, **layout}, match[3], 0, [])[0]
+
+
+def _integers(text: str) -> list[int]:
+    return [int(part) for part in text.split(",") if part.strip()]
 
 
 def _function(call: dict[str, Any]) -> Callable[..., Any]:
@@ -117,8 +121,11 @@ def parts(events: list[Event], count: int, lead: list[str]) -> list[list[Event]]
     """
     per_call, remainder = divmod(len(events), count)
     calls = [events[n * per_call : (n + 1) * per_call] for n in range(count)]
-    if remainder or any([event.name for event in call[: len(lead)]] != lead for call in calls):
+    if remainder:
         return []
+    for call in calls:
+        if [event.name for event in call[: len(lead)]] != lead:
+            return []
     return [call[len(lead) :] for call in calls]
 
 
