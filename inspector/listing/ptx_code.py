@@ -161,6 +161,16 @@ class _Scope:
     """Count and type of ``%r<28>`` by ``%r``; its registers get a number when first named."""
 
 
+def _is_certain(plain_match: re.Match[str]) -> bool:
+    """Whether a line within an unfinished statement is an instruction of its own."""
+    return bool(plain_match[2]) or plain_match[3].partition(".")[0] in KNOWN
+
+
+def _is_skipped(code: str) -> bool:
+    """Whether a line has no statement: it is empty, or a directive that ends with it."""
+    return not code or (code.startswith(_ONE_LINE) and ";" not in code)
+
+
 class FunctionReading(OperandReader):
     """Reads one function, statement by statement; ``rows`` gives its instructions one by one.
 
@@ -210,11 +220,7 @@ class FunctionReading(OperandReader):
                 text = statement
                 statement = ""
             plain_match = None if comment else PLAIN.match(text)
-            if (
-                plain_match
-                and statement
-                and (plain_match[2] or plain_match[3].partition(".")[0] in KNOWN)
-            ):
+            if statement and plain_match and _is_certain(plain_match):
                 self.code.unread.append((statement_line, statement[:80]))  # its ``;`` is missing
                 statement = ""
                 depth = 0
@@ -223,9 +229,7 @@ class FunctionReading(OperandReader):
                 continue
             code, comment = strip(text, comment)
             if not statement:
-                if not (stripped := code.strip()):
-                    continue
-                if stripped.startswith(_ONE_LINE) and ";" not in stripped:
+                if _is_skipped(code.strip()):
                     continue
                 statement_line = line
             statement = f"{statement} {code}" if statement else code
@@ -237,6 +241,10 @@ class FunctionReading(OperandReader):
                 statement = ""
                 depth = 0
         yield from self.pending
+        self._resolve_tables()
+
+    def _resolve_tables(self) -> None:
+        """Put the unique names of labels into the tables, once all labels are read."""
         for name, block in self.table_blocks.items():
             labels = self.code.tables[name]
             self.code.tables[name] = tuple(self._label(label, block) for label in labels)

@@ -274,38 +274,12 @@ def trace_launch(
     program.check()
     end = time.monotonic() + seconds
 
-    def run(numbers: BlockChoice, out: TracedLaunch | None = None) -> TracedLaunch:
-        if out is None:
+    def run(numbers: BlockChoice, traced: TracedLaunch | None = None) -> TracedLaunch:
+        if traced is None:
             facts = Facts(program, values=values)
-            coalescing = CoalescingObserver(program)
-            out = TracedLaunch(program, launch, make(), facts, coalescing)
-        stopping = () if stop is None else (StopObserver(stop),)
-        try:
-            result = execute(
-                program,
-                launch.grid,
-                launch.block,
-                out.inputs.arguments,
-                memory=out.inputs.memory,
-                shared=launch.shared,
-                blocks=numbers,
-                budget=budget - out.work,
-                seconds=max(0.0, end - time.monotonic()),
-                observer=(*stopping, out.facts, out.coalescing),
-            )
-        except Fault as fault:
-            out.fault = fault
-            out.ran = None
-        except OutOfBudget as spent:
-            out.work += spent.work
-            seconds_limit = None if spent.seconds is None else seconds
-            out.spent = OutOfBudget(program.name, out.work, seconds_limit)
-            out.ran = None
-        else:
-            out.work += result.work
-            out.printed += result.printed
-            out.ran = (out.ran or 0) + result.ran
-        return out
+            traced = TracedLaunch(program, launch, make(), facts, CoalescingObserver(program))
+        _run_blocks(traced, numbers, budget, seconds, end, stop)
+        return traced
 
     if blocks != "auto":
         return run(None if isinstance(blocks, str) else blocks)
@@ -322,6 +296,47 @@ def trace_launch(
     sampled_blocks = choose(launch.grid, count - 1 if begun.sampled else None)
     numbers = sampled_blocks.between(0, len(sampled_blocks)).tolist()
     return run([n for n in numbers if n != first], begun)
+
+
+def _run_blocks(
+    traced: TracedLaunch,
+    numbers: BlockChoice,
+    budget: int,
+    seconds: float,
+    end: float,
+    stop: Stop | None,
+) -> None:
+    """Run further blocks of a launch, and note what happened or why they did not come to an end.
+
+    ``end`` is when the ``seconds`` for the whole launch are over.
+    """
+    program = traced.program
+    stopping = () if stop is None else (StopObserver(stop),)
+    try:
+        result = execute(
+            program,
+            traced.launch.grid,
+            traced.launch.block,
+            traced.inputs.arguments,
+            memory=traced.inputs.memory,
+            shared=traced.launch.shared,
+            blocks=numbers,
+            budget=budget - traced.work,
+            seconds=max(0.0, end - time.monotonic()),
+            observer=(*stopping, traced.facts, traced.coalescing),
+        )
+    except Fault as fault:
+        traced.fault = fault
+        traced.ran = None
+    except OutOfBudget as spent:
+        traced.work += spent.work
+        seconds_limit = None if spent.seconds is None else seconds
+        traced.spent = OutOfBudget(program.name, traced.work, seconds_limit)
+        traced.ran = None
+    else:
+        traced.work += result.work
+        traced.printed += result.printed
+        traced.ran = (traced.ran or 0) + result.ran
 
 
 Stop = Callable[[], bool]

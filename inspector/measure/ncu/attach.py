@@ -155,6 +155,11 @@ def _match_launch(launch: NcuLaunch, candidates: Sequence[Candidate]) -> Matched
         counts = ", ".join(sorted({str(c.registers) for c in named}))
         why = f"it has {launch.registers} registers a thread, {launch.function} here {counts}"
         return MatchedLaunch(launch, why=why)
+    return _match_code(launch, fitting)
+
+
+def _match_code(launch: NcuLaunch, fitting: Sequence[Candidate]) -> MatchedLaunch:
+    """The one of the candidates that the launch's machine code, block and grid fit."""
     placements = {c.key: _placement(launch, c) for c in fitting}
     same_code = [c for c in fitting if not isinstance(placements[c.key], str)]
     remaining = _of_same_size(launch, fitting, same_code)

@@ -481,16 +481,10 @@ def _write_selection(selection: Selection) -> None:
         if callable(writer):
             _writers[writer] = selection.number, index
         configurations.append(_configuration(selection, choice, time_ms))
-    layouts = [_layout(node) for node in selection.inputs]
-    sizes = ", ".join("x".join(shape) for shape, _, _ in layouts)
-    key = {
-        "sizes": sizes,
-        "strides": ", ".join(str(strides) for _, strides, _ in layouts),
-        "dtypes": ", ".join(dtype for _, _, dtype in layouts),
-    }
+    key = _input_key(selection)
     write(
         "inductor",
-        f"{selection.name}({sizes})",
+        f"{selection.name}({key['sizes']})",
         configurations,
         **selection.graph_node,
         tuning=selection.number,
@@ -502,6 +496,16 @@ def _write_selection(selection: Selection) -> None:
         seconds=None if emulated() else selection.seconds,
         winner=min(finite)[1] if finite else None,
     )
+
+
+def _input_key(selection: Selection) -> dict[str, str]:
+    """Sizes, strides and types of the inputs that the choices are measured with."""
+    layouts = [_layout(node) for node in selection.inputs]
+    return {
+        "sizes": ", ".join("x".join(shape) for shape, _, _ in layouts),
+        "strides": ", ".join(str(strides) for _, strides, _ in layouts),
+        "dtypes": ", ".join(dtype for _, _, dtype in layouts),
+    }
 
 
 def _configuration(selection: Selection, choice: Any, time_ms: float | None) -> dict[str, Any]:

@@ -553,17 +553,25 @@ def _compiled_source(kernel: Any, meta: Mapping[str, Any], function: Any) -> dic
         "signature": {str(k): str(v) for k, v in (meta.get("signature") or {}).items()},
         "constexprs": {str(k): json_value(v) for k, v in (meta.get("constants") or {}).items()},
     }
-    names = getattr(kernel, "arg_names", None) or getattr(function, "arg_names", None)
-    declared = getattr(kernel, "declared_constexprs", None)
-    if declared is None and getattr(function, "params", None) is not None:
-        declared = [p.num for p in function.params if p.is_constexpr]
-    if names is not None and declared is not None:
-        source["declared"] = [str(names[i]) for i in declared if i < len(names)]
+    declared = _declared_names(kernel, function)
+    if declared is not None:
+        source["declared"] = declared
     attributes = next(iter(meta.get("configs") or ()), None)
     if isinstance(attributes, dict):
         named = triton_launches.by_name(list(source["signature"]), attributes)
         source["specialization"] = json_value(named)
     return source
+
+
+def _declared_names(kernel: Any, function: Any) -> list[str] | None:
+    """The arguments that the kernel's source declares as ``constexpr``; None if unknown."""
+    names = getattr(kernel, "arg_names", None) or getattr(function, "arg_names", None)
+    declared = getattr(kernel, "declared_constexprs", None)
+    if declared is None and getattr(function, "params", None) is not None:
+        declared = [p.num for p in function.params if p.is_constexpr]
+    if names is None or declared is None:
+        return None
+    return [str(names[index]) for index in declared if index < len(names)]
 
 
 def _cache_folders(kernel: Any, meta: Mapping[str, Any]) -> list[str]:

@@ -167,6 +167,7 @@ def attach(torch: Any) -> None:
     supplied: dict[str, Any] = {
         **{name: _constant(answer) for name, answer in CONSTANT_ANSWERS.items()},
         **_device_functions(torch),
+        **_stream_functions(),
         **_memory_functions(),
         **lacking.communication(torch),
     }
@@ -220,7 +221,7 @@ def _constant(answer: Any) -> Callable[..., Any]:
 
 
 def _device_functions(torch: Any) -> dict[str, Any]:
-    """The functions of ``torch._C`` about devices and streams."""
+    """The functions of ``torch._C`` about devices."""
     settings = current()
     generators = tuple(
         torch.ops.ptxview_target.default_generator(i) for i in range(settings.devices)
@@ -239,10 +240,6 @@ def _device_functions(torch: Any) -> dict[str, Any]:
         set_device(index)
         return old
 
-    def set_stream(stream_id: int, device_index: int, device_type: int = CUDA) -> None:
-        shim.library.ptxview_set_stream(device_index, stream_id)
-        shim.set_device(device_index)
-
     def init() -> None:
         torch.cuda.default_generators = generators
         torch.cuda._get_device_properties = properties
@@ -259,6 +256,17 @@ def _device_functions(torch: Any) -> dict[str, Any]:
         "_cuda_isInBadFork": lambda: bool(bad_forks),
         "_cuda_getArchFlags": lambda: settings.target,
         "_cuda_hasPrimaryContext": lambda device: bool(torch.cuda._initialized),
+    }
+
+
+def _stream_functions() -> dict[str, Any]:
+    """The functions of ``torch._C`` about streams, which are numbers without an effect."""
+
+    def set_stream(stream_id: int, device_index: int, device_type: int = CUDA) -> None:
+        shim.library.ptxview_set_stream(device_index, stream_id)
+        shim.set_device(device_index)
+
+    return {
         "_cuda_getCurrentStream": lambda index: (shim.stream(index), index, CUDA),
         "_cuda_getDefaultStream": lambda index: (0, index, CUDA),
         "_cuda_getStreamFromExternal": lambda pointer, index: (pointer, index, CUDA),
