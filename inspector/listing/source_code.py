@@ -176,10 +176,18 @@ def _read_assignment(code: str) -> tuple[str | None, list[str], str]:
     return "=", _names(assigned[1]), read_text
 
 
+class _OpenFunction(NamedTuple):
+    """A function whose end was not read yet."""
+
+    name: str
+    first: int
+    indent: int
+
+
 def _functions(lines: Sequence[Line], states: Sequence[PythonState]) -> tuple[Function, ...]:
     """Functions and methods that are not nested in others, from their decorators on."""
     out: list[Function] = []
-    open_function: tuple[str, int, int] | None = None  # name, first line, indentation
+    open_function: _OpenFunction | None = None
     decorated = 0
     last = 0
     for line, state_before in zip(lines, states, strict=True):
@@ -192,16 +200,16 @@ def _functions(lines: Sequence[Line], states: Sequence[PythonState]) -> tuple[Fu
         if not stripped or stripped[0] == "#":
             continue
         indent = len(text) - len(text.lstrip())
-        if open_function and indent <= open_function[2]:
-            out.append(Function(open_function[0], open_function[1], last))
+        if open_function and indent <= open_function.indent:
+            out.append(Function(open_function.name, open_function.first, last))
             open_function = None
         if not open_function:
             if match := _DEF.match(text):
-                open_function = (match[2], decorated or n, indent)
+                open_function = _OpenFunction(match[2], decorated or n, indent)
             decorated = (decorated or n) if stripped[0] == "@" else 0
         last = n
     if open_function:
-        out.append(Function(open_function[0], open_function[1], last))
+        out.append(Function(open_function.name, open_function.first, last))
     return tuple(out)
 
 

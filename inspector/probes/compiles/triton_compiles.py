@@ -13,7 +13,7 @@ import weakref
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 from .. import private_names
 from ..ahead import diagnostics
@@ -148,10 +148,17 @@ before the first pass."""
 MAX_LOG_CHARACTERS = 20_000
 _COMMAND = re.compile(r"^Repro command: (.{1,8000})$", re.MULTILINE)
 _recorded_failures: set[str] = per_recording(set())
-# Of the compile under way: stages ([name, seconds]), making (the last stage that was begun, with
-# Triton's metadata and what it is made of), digest (Triton's hash of it), missed (what is called
-# where it is in no cache).
+# Of the compile under way: stages ([name, seconds]), making (the BegunStage that was begun last),
+# digest (Triton's hash of it), missed (what is called where it is in no cache).
 _now = threading.local()
+
+
+class BegunStage(NamedTuple):
+    """A stage that Triton makes, with Triton's metadata and what the stage is made of."""
+
+    name: str
+    metadata: dict[str, Any]
+    source: Any
 
 
 class Compile:
@@ -212,8 +219,9 @@ class Compile:
         if digest in _recorded_failures:
             return
         _recorded_failures.add(digest)
-        making = getattr(_now, "making", None)
-        metadata = {} if making is None else {k: v for k, v in making[1].items() if k != "hash"}
+        stage: BegunStage | None = getattr(_now, "making", None)
+        metadata = {} if stage is None else dict(stage.metadata)
+        metadata.pop("hash", None)
         name = str(getattr(self.src, "name", "") or "")
         log = str(error)
         files = stages_left(name)
@@ -233,7 +241,7 @@ class Compile:
                 "seconds": seconds,
                 "stage_seconds": end_stages(),
                 "error": f"{type(error).__name__}: {error}"[:4000],
-                "stage": "ttir" if making is None else {"cubin": "sass"}.get(making[0], making[0]),
+                "stage": "ttir" if stage is None else {"cubin": "sass"}.get(stage.name, stage.name),
                 "kind": type(error).__name__,
                 "message": first["message"],
                 "tool": first["tool"],
@@ -276,16 +284,16 @@ def stages_left(name: str) -> dict[str, str]:
     """
     out: dict[str, str] = {}
     digest = getattr(_now, "digest", None)
-    making = getattr(_now, "making", None)
-    if making is not None and making[0] == "cubin" and isinstance(making[2], str):
-        out["ptx"] = making[2]
+    begun: BegunStage | None = getattr(_now, "making", None)
+    if begun is not None and begun.name == "cubin" and isinstance(begun.source, str):
+        out["ptx"] = begun.source
     try:
         manager: Any = _manager(digest) if digest else None
         if manager is None:
             return out
         for stage in STAGES:
             path = manager.get_file(f"{name[:150]}.{stage}")
-            if making is not None and stage == making[0]:
+            if begun is not None and stage == begun.name:
                 break  # a file of that name is of another attempt
             if path and stage not in out:
                 with open(path, encoding="utf-8", errors="surrogateescape") as file:
@@ -318,7 +326,7 @@ def _time_stages(stages: Any, _: object) -> None:
 def _beginning(name: str) -> CallHook:
     def stage_began(args: Any, kwargs: Any) -> tuple[str, float]:
         metadata = args[1] if len(args) > 1 and isinstance(args[1], dict) else {}
-        _now.making = (name, metadata, args[0] if args else None)
+        _now.making = BegunStage(name, metadata, args[0] if args else None)
         return name, time.perf_counter()
 
     return stage_began

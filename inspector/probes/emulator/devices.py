@@ -68,8 +68,8 @@ def read_binary(data: bytes, name: str) -> Binary:
     cubin = executor.load("listing.cubin")
     try:
         sections = {section.name: section for section in cubin.read_sections(data)}
-        symbols = list(cubin.SYMBOL.iter_unpack(sections[".symtab"].data))
-        names = cubin.read_names(sections[".strtab"].data, (symbol[0] for symbol in symbols))
+        symbols = list(cubin.read_symbols(sections[".symtab"].data))
+        names = cubin.read_names(sections[".strtab"].data, (symbol.name for symbol in symbols))
         number = names.index(name)
         registers = sections[f".text.{name}"].header.info >> 24
     except (ValueError, KeyError):

@@ -56,10 +56,11 @@ def attach_search(module: Any) -> None:
             collected += list(results)
 
     def ended(token: tuple[Any, float, Any], best: Any, error: BaseException | None) -> None:
+        searcher, began_at, outer = token
         results = _now.results
-        _now.results = token[2]
+        _now.results = outer
         if error is None and results:
-            _tuned(token[0], results, best, time.time() - token[1])
+            _tuned(searcher, results, best, time.time() - began_at)
 
     private_names.wrap(f"{search}.benchmark_batch", None, succeeded(measured))
     private_names.wrap(f"{search}.autotune", began, ended)

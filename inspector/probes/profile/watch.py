@@ -182,8 +182,13 @@ def _before_elapsed(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     end_event = args[1] if len(args) > 1 else kwargs["end_event"]
     first = getattr(args[0], "_ptxview", None)
     last = getattr(end_event, "_ptxview", None)
-    if first and last and last[0] >= first[0]:
-        _note(_pairs, f"{first[1]}:{first[2]}\n{last[1]}:{last[2]}", (first[0], last[0]))
+    if not first or not last:
+        return
+    began, first_path, first_line = first
+    ended, last_path, last_line = last
+    if ended >= began:
+        sites = f"{first_path}:{first_line}\n{last_path}:{last_line}"
+        _note(_pairs, sites, (began, ended))
 
 
 def _attach_triton(module: Any) -> None:
