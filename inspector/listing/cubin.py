@@ -1,12 +1,12 @@
 """Kernels of cubins: machine code, records, parameters, debugging data; one kernel alone.
 
 Sections, symbols and names are those of ELF-64 files, little-endian (System V ABI, chapter 4).
-``only`` extracts one kernel, and the functions that it calls, from a cubin with many: a library's
-has hundreds (20 MB of torch's, of which nvdisasm makes a gigabyte of text). The one extracted has
-the same machine code, constants, attributes, relocations and resources under the same names; lines
-and PTX of ``-lineinfo`` and the constants of the whole module are left out.
+``extract_kernel`` keeps one kernel, and the functions that it calls, of a cubin with many: a
+library's has hundreds (20 MB of torch's, of which nvdisasm makes a gigabyte of text). The one
+extracted has the same machine code, constants, attributes, relocations and resources under the
+same names; lines and PTX of ``-lineinfo`` and the constants of the whole module are left out.
 
-``binaries`` finds what AOTInductor embeds in a host's library or object: with
+``embedded_binaries`` finds what AOTInductor embeds in a host's library or object: with
 ``aot_inductor.embed_kernel_binary`` each kernel's cubin, or fat binary, is read-only data from
 ``__NAME_start`` to ``__NAME_end`` (``batch_convert_cubins_to_obj`` and ``convert_cubin_to_obj`` of
 ``torch/_inductor/codecache.py``). Only headers, symbols and names are read: a model's weights may

@@ -88,7 +88,7 @@ class Aliases:
 class _Reader:
     """Recursive descent over one location attribute; unknown syntax means "no location".
 
-    ``kind`` and ``value`` are the next token's, "" at the end; it begins at ``start``.
+    ``kind`` and ``value`` are the next token's, "" at the end; it begins at ``token_start``.
     """
 
     def __init__(self, text: str, aliases: Aliases) -> None:

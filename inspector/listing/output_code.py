@@ -179,9 +179,9 @@ class WrapperCall:
     """A line that launches a kernel or calls an operator of a library.
 
     ``name`` is the kernel's, or the operator's without ``aten`` before it, ``library`` what the
-    wrapper calls the operator's library. ``words`` are the names on the line, ``made`` those that
-    it may write: of a kernel all, of a library's operator what it is assigned to. ``comment`` is
-    Inductor's above it.
+    wrapper calls the operator's library. ``words`` are the names on the line, ``written_names``
+    those that it may write: of a kernel all, of a library's operator what it is assigned to.
+    ``comment`` is Inductor's above it.
     """
 
     n: int

@@ -172,7 +172,7 @@ def _is_skipped(code: str) -> bool:
 
 
 class FunctionReading(OperandReader):
-    """Reads one function, statement by statement; ``rows`` gives its instructions one by one.
+    """Reads one function, statement by statement; ``read_instructions`` gives them one by one.
 
     ``code`` is the function without them, whole after the last.
     """
@@ -197,7 +197,7 @@ class FunctionReading(OperandReader):
         self.count = 0
         """Instructions so far."""
         self.branches: dict[int, int] = {}
-        """The blocks of branches by their number: ``resolved`` when all labels are known."""
+        """The blocks of branches by their number, for ``with_unique_labels`` at the end."""
         self.table_blocks: dict[str, int] = {}
         """The blocks of tables."""
         self.unique_labels: dict[str, dict[int, str]] = {}

@@ -165,7 +165,7 @@ class SymbolOperand:
 
 @dataclass(frozen=True, slots=True)
 class AddressOperand:
-    """``[base+offset]``; ``more``: other operands in the brackets (a TMA's coordinates)."""
+    """``[base+offset]``; ``further_operands``: others in the brackets (a TMA's coordinates)."""
 
     base: Operand
     offset: int = 0
@@ -386,12 +386,10 @@ def number(text: str) -> int | None:
         return None
     minus, hexadecimal, binary, plain_digits = digits.groups()
     try:
-        if hexadecimal:
-            value = int(hexadecimal, 16)
-        elif binary:
-            value = int(binary, 2)
-        else:
+        if plain_digits:
             value = int(plain_digits, 8 if plain_digits[0] == "0" else 10)
+        else:
+            value = int(hexadecimal, 16) if hexadecimal else int(binary, 2)
     except ValueError:  # 08
         return None
     return -value if minus else value
@@ -493,7 +491,7 @@ class VariableDeclaration(NamedTuple):
     """A variable or a parameter.
 
     ``words`` are those before its name, each with its number if it has one: state space,
-    alignment, type. ``sizes`` are those of an array, None for empty brackets. ``rest`` is the code
+    alignment, type. ``sizes`` are those of an array, None for empty brackets. ``tail`` is the code
     after it, such as its initial value.
     """
 
@@ -625,8 +623,8 @@ _BOUND = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """A kernel's header: ``block`` and ``most`` are threads by ``.reqntid`` and ``.maxntid``,
-    ``cluster`` blocks by ``.reqnctapercluster``; None without the directive."""
+    """A kernel's header: ``block`` and ``block_limit``, threads by ``.reqntid`` and ``.maxntid``;
+    ``cluster``, blocks by ``.reqnctapercluster``; None without the directive."""
 
     parameters: tuple[PtxVariable, ...] = ()
     block: tuple[int, int, int] | None = None
@@ -659,8 +657,7 @@ def read_header(listing: Listing, function: Function) -> Header:
 
 def thread_bounds(header: str) -> dict[str, tuple[int, int, int]]:
     """``reqntid``, ``maxntid`` and ``reqnctapercluster`` of a header, those that it has."""
-    matches = _BOUND.findall(header)
-    return {name: (int(x), int(y or 1), int(z or 1)) for name, x, y, z in matches}
+    return {name: (int(x), int(y or 1), int(z or 1)) for name, x, y, z in _BOUND.findall(header)}
 
 
 def entries(ptx: str) -> Iterator[tuple[str, str]]:

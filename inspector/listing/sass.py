@@ -133,10 +133,10 @@ _SEPARATOR = re.compile(r"\s*+\.{4,}+\s*+\Z")
 
 
 def parse_sass(listing_text: str, annotated: str | None = None) -> Listing:
-    """The listing of ``plain``; ``annotated`` is ``nvdisasm -c -gi -gp -hex`` of the same cubin.
+    """The listing of a text; ``annotated`` is ``nvdisasm -c -gi -gp -hex`` of the same cubin.
 
-    If ``plain`` itself holds encodings or locations (cuobjdump, or nvdisasm with options), they
-    are read from it.
+    If ``listing_text`` itself holds encodings or locations (cuobjdump, or nvdisasm with options),
+    they are read from it.
     """
     texts = listing_text.split("\n")
     annotations: dict[tuple[str, int], Annotation] = {}

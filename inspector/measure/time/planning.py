@@ -211,7 +211,7 @@ def replayable_calls(
     variants: Sequence[KernelVariant],
     requested_calls: Sequence[Call],
 ) -> list[ReplayableCall]:
-    """The ``asked_calls``, and calls that launch ``variants`` without a recorded launch."""
+    """The ``requested_calls``, and calls that launch ``variants`` without a recorded launch."""
     by_module = libraries(events)
     out: list[ReplayableCall] = []
     for number, call in enumerate(recording.calls):
