@@ -332,6 +332,35 @@ def test_every_module_says_what_it_is() -> None:
     assert not [module.name for module in MODULES.values() if not module.docstring]
 
 
+VAGUE = frozenset(
+    words(
+        "one said own told held made kept known given taken chosen found asked seen done stands "
+        "standing lies lying at of by what which where whose every each others rest more most many "
+        "mine theirs ours here there before after beside above left tells says wanted meant put "
+        "let goes came again alike whole plain bare"
+    )
+)
+"""Function words and participles: as a name they say how a value was got, not what it is."""
+MAX_VAGUE_SHARE = 0.01
+
+
+def bound_names(module: Module) -> Iterator[str]:
+    """Names that a module binds: variables, parameters and functions."""
+    for node in module.nodes:
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            yield node.id.strip("_")
+        elif isinstance(node, ast.arg):
+            yield node.arg.strip("_")
+        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield node.name.strip("_")
+
+
+def test_names_say_what_they_hold() -> None:
+    names = [(module.name, name) for module in MODULES.values() for name in bound_names(module)]
+    vague = [f"{module}: {name}" for module, name in names if name in VAGUE]
+    assert len(vague) <= MAX_VAGUE_SHARE * len(names), sorted(vague)
+
+
 # The drawing, compared with the contract and the code.
 
 DRAWING = (ROOT / "docs" / "contributing" / "architecture.md").read_text("utf-8")

@@ -8,13 +8,14 @@ configurations that the tuner left are not checked.
 import argparse
 import os
 import tomllib
+from collections.abc import Callable
 from pathlib import Path
 
 from msgspec.structs import replace
 from rich.text import Text
 
 from inspector.analyse.hints.rules import RULES
-from inspector.base.model import Variant
+from inspector.base.model import Recording, Variant
 from inspector.base.text import Exit, Unreadable, UsageError, plural, shown
 from inspector.commands import common
 from inspector.commands.common import DEVICE, JSON, PATH, flag, open_reader, option, several, takes
@@ -31,7 +32,6 @@ from inspector.diff.check import (
 )
 from inspector.measure.time.results import times
 from inspector.reader.query import select
-from inspector.reader.reader import Reader
 from inspector.report import check as report
 from inspector.system import files, printing
 
@@ -87,8 +87,8 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     if args.other is not None and args.baseline is not None:
         parser.error("give the baseline once")
     rules = _rules(args)
-    reader = open_reader(args.path, args.device)
-    baseline = None if rules.baseline is None else open_reader(rules.baseline, args.device)
+    current = _reading(args.path, args.device)
+    baseline = None if rules.baseline is None else _reading(rules.baseline, args.device)
     parts = (rules.limits, *(part for _, part in rules.kernels))
     if baseline is None and (args.allow or any(part.allowed for part in parts)):
         raise UsageError("--allow needs a baseline", "Give --baseline OTHER.")
@@ -97,15 +97,14 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
             "there is nothing to check: no limit was given",
             "Such as --max-registers 128 --no-spills, or [tool.ptxview.check] in pyproject.toml.",
         )
-    checked = _checked(
-        args, rules, _reading(reader), None if baseline is None else _reading(baseline)
-    )
+    checked = _checked(args, rules, current, baseline)
     failures = [v for v in checked.failed if v.outcome is Outcome.BROKEN or not args.allow_unknown]
     _print(args, checked, passed=not failures)
     return Exit.DIFFERENT if failures else Exit.OK
 
 
-def _reading(reader: Reader) -> check.Reading:
+def _reading(path: str | None, device: str | None) -> check.Reading:
+    reader = open_reader(path, device)
     return check.Reading(reader, times(reader.recording.path))
 
 
@@ -170,24 +169,17 @@ def _checked(
     if not used and not recording.graphs:
         raise UsageError(f"{recording.path} has no variant to check")
     list(current.reader.read_resources([variant for _, variant in used]))
-    fitting = [{_key(v) for _, v in select(recording, part)} for part, _ in rules.kernels]
-    for (selector, _), keys in zip(rules.kernels, fitting, strict=True):
-        if not keys:
-            printing.narrate(f"! nothing here fits the limits of {shown(selector)}")
-    partners = {}
-    if baseline is not None:
-        both = check.partners(baseline.reader, current.reader)
-        partners = {_key(variant): other for variant, other in both if other is not None}
+    limits_of = _limits_by_variant(rules, recording)
+    partners = {} if baseline is None else _partners(baseline, current)
     verdicts: list[Verdict] = []
-    new = 0
     for kernel, variant in used:
-        allowed = rules.limits_for([_key(variant) in keys for keys in fitting])
-        figures = current.figures(kernel, variant, allowed)
-        other, base = partners.get(_key(variant)), None
+        limits = limits_of(variant)
+        figures = current.figures(kernel, variant, limits)
+        other = partners.get(_key(variant))
+        base = None
         if baseline is not None and other is not None:
-            base = baseline.figures(baseline.reader.kernel(other), other, allowed)
-        new += baseline is not None and other is None
-        verdicts += check.judge(check.Subject(kernel, variant), figures, allowed, base)
+            base = baseline.figures(baseline.reader.kernel(other), other, limits)
+        verdicts += check.judge(check.Subject(kernel, variant), figures, limits, base)
     if not args.kernel:
         for graph in recording.graphs:
             verdicts += check.judge_graph(graph.id, len(graph.kernels), rules.limits)
@@ -198,16 +190,33 @@ def _checked(
         )
     if not recording.complete:
         printing.narrate("! the recording was not finished: kernels may be missing in it")
-    kernels = len({kernel.id for kernel, _ in used})
+    new = [variant for _, variant in used if _key(variant) not in partners]
     return report.CheckResult(
         str(recording.path),
         None if baseline is None else str(baseline.reader.recording.path),
         tuple(verdicts),
-        kernels,
+        len({kernel.id for kernel, _ in used}),
         len(used),
         len(selected) - len(used),
-        new,
+        0 if baseline is None else len(new),
     )
+
+
+def _limits_by_variant(rules: Rules, recording: Recording) -> Callable[[Variant], Limits]:
+    """Return what gives the limits of a variant: those of all, and of the parts that it is in."""
+    parts = []
+    for selector, _ in rules.kernels:
+        keys = {_key(variant) for _, variant in select(recording, selector)}
+        if not keys:
+            printing.narrate(f"! nothing here fits the limits of {shown(selector)}")
+        parts.append(keys)
+    return lambda variant: rules.limits_for([_key(variant) in keys for keys in parts])
+
+
+def _partners(baseline: check.Reading, current: check.Reading) -> dict[tuple[str, str], Variant]:
+    """The variants of the baseline by the keys of those that they are compared with."""
+    pairs = check.partners(baseline.reader, current.reader)
+    return {_key(variant): other for variant, other in pairs if other is not None}
 
 
 def _key(variant: Variant) -> tuple[str, str]:

@@ -19,7 +19,7 @@ from pathlib import Path
 from msgspec.structs import replace
 from rich.text import Text
 
-from inspector.base.model import Kernel, Stage, Variant
+from inspector.base.model import Compilation, Kernel, Stage, Variant
 from inspector.base.text import Exit, PtxviewError, Stopped, UsageError, plural, shown
 from inspector.commands import common
 from inspector.commands.common import JSON, OUT, flag, option, say, several, takes, takes_compiler
@@ -235,41 +235,39 @@ def table_of(reader: Reader, threads: int | None = None) -> CompiledTable:
     rows: dict[Key, dict[tuple[str, str], ExperimentColumn]] = {}
     heads: dict[Key, tuple[str, str | None, dict[str, object], str]] = {}
     for compilation in tried:
-        for name in compilation.symbols or ((compilation.kernel,) if compilation.kernel else ()):
+        for name in _kernel_names(compilation):
             pair = variants.get((compilation.hash or "", name))
-            key: Key = (
-                compilation.file,
-                name,
-                repr(sorted(compilation.config.items())),
-                compilation.signature,
-            )
+            settings = repr(sorted(compilation.config.items()))
+            key: Key = (compilation.file, name, settings, compilation.signature)
             if pair is not None or key not in rows:
                 title = pair[0].demangled.removeprefix("void ") if pair else name
-                heads[key] = (
-                    compilation.file,
-                    title,
-                    dict(compilation.config),
-                    compilation.signature,
-                )
+                config = dict(compilation.config)
+                heads[key] = (compilation.file, title, config, compilation.signature)
             cell = ExperimentColumn("", compilation, None)
             if pair is not None and compilation.failed is None:
                 name = common.handle(reader.recording, *pair)
                 cell = column(reader, name, compilation, pair[1], threads)
             rows.setdefault(key, {})[compilation.column] = cell
     for compilation in tried:
-        if compilation.symbols or compilation.kernel is not None:
+        if _kernel_names(compilation):
             continue
         # A file that did not compile has an error in the rows of all of its kernels; else its own.
-        file_key: Key = (compilation.file, None, "", "")
-        for key in [key for key in rows if key[0] == compilation.file] or [file_key]:
+        keys = [key for key in rows if key[0] == compilation.file]
+        for key in keys or [(compilation.file, None, "", "")]:
             heads.setdefault(key, (compilation.file, None, {}, ""))
-            rows.setdefault(key, {}).setdefault(
-                compilation.column, ExperimentColumn("", compilation, None)
-            )
+            cells = rows.setdefault(key, {})
+            cells.setdefault(compilation.column, ExperimentColumn("", compilation, None))
     table_rows = (
         CompiledRow(*heads[key], tuple(map(cells.get, columns))) for key, cells in rows.items()
     )
     return CompiledTable(reader.recording.path, columns, tuple(table_rows), tried)
+
+
+def _kernel_names(compilation: Compilation) -> Sequence[str]:
+    """The kernels of a compilation: those of its machine code, else the one asked for."""
+    if compilation.symbols:
+        return compilation.symbols
+    return () if compilation.kernel is None else (compilation.kernel,)
 
 
 def _diff(args: argparse.Namespace, outcome: CompileOutcome, reader: Reader) -> int:
@@ -280,7 +278,8 @@ def _diff(args: argparse.Namespace, outcome: CompileOutcome, reader: Reader) -> 
     a, b = (_column(table, word) for word in args.diff)
     status = 0
     for row in table.rows:
-        a_cell, b_cell = row.cells[a], row.cells[b]
+        a_cell = row.cells[a]
+        b_cell = row.cells[b]
         if a_cell is None or b_cell is None or not a_cell.label or not b_cell.label:
             say(f"{row.kernel or row.file}: it was not compiled in both columns")
             continue
@@ -342,7 +341,8 @@ class Compiles:
 
     def __init__(self, make: Callable[[], CompileRequest], out: Path | None) -> None:
         """Compile for the first time. Raises what ``compile_files`` raises."""
-        self._make, self._out = make, out
+        self._make = make
+        self._out = out
         self.before: CompileOutcome | None = None
         request = make()
         self._given = [source.path for source in request.inputs]
@@ -431,35 +431,41 @@ def _watch_plainly(compiles: Compiles, args: argparse.Namespace) -> int:
 
 def _print_changes(compiles: Compiles, clock: str, threads: int | None) -> None:
     assert compiles.before is not None
-    readers = (
-        common.reader_of(compiles.before.recording),
-        common.reader_of(compiles.outcome.recording),
-    )
-    old_table, new_table = (table_of(reader, threads) for reader in readers)
-    changes = list(report.changes(old_table, new_table))
-    tried, failed = compiles.outcome.recording.compilations, compiles.outcome.failed
+    old_reader = common.reader_of(compiles.before.recording)
+    new_reader = common.reader_of(compiles.outcome.recording)
+    changes = list(report.changes(table_of(old_reader, threads), table_of(new_reader, threads)))
+    tried = compiles.outcome.recording.compilations
+    failed = compiles.outcome.failed
     sentence = f"{failed} of {plural(len(tried), 'compilation')} failed"
     if not failed:
         took = sum(compilation.seconds or 0.0 for compilation in tried)
         file_count = len({compilation.file for compilation in tried})
         sentence = f"{plural(file_count, 'file')} compiled in {took:.2f} s"
-        sentence += "" if changes else ": the same machine code"
+        if not changes:
+            sentence += ": the same machine code"
     head = Text(f"{clock}  {sentence}", "bold")
     printing.rows([head, *report.change_lines(changes), *report.messages(tried)])
-    shown_once: set[str] = set()
+    shown_symbols: set[str] = set()
     for title, *cells in changes:
         a, b = (cell.variant if cell else None for cell in cells)
-        if a is not None and b is not None and a.symbol not in shown_once:
-            shown_once.add(a.symbol)
-            for stage in (Stage.PTX, Stage.SASS):
-                if stage in a.stages and stage in b.stages:
-                    compared = compare.compare(readers, (a, b), stage)
-                    same = compared.diff.identical
-                    how = "the same but for names" if same else "before │ after"
-                    head = Text(f"  {stage.value} of {shown(title)}: {how}", "dim")
-                    printing.rows([head])
-                    if not same:
-                        common.print_beside(compared, MAX_ROWS, "ptxview diff shows all")
+        if a is not None and b is not None and a.symbol not in shown_symbols:
+            shown_symbols.add(a.symbol)
+            _print_change((old_reader, new_reader), (a, b), title)
+
+
+def _print_change(
+    readers: tuple[Reader, Reader], pair: tuple[Variant, Variant], title: str
+) -> None:
+    """Print the PTX and SASS of a kernel before and after, where these differ."""
+    a, b = pair
+    for stage in (Stage.PTX, Stage.SASS):
+        if stage in a.stages and stage in b.stages:
+            compared = compare.compare(readers, pair, stage)
+            same = compared.diff.identical
+            how = "the same but for names" if same else "before │ after"
+            printing.rows([Text(f"  {stage.value} of {shown(title)}: {how}", "dim")])
+            if not same:
+                common.print_beside(compared, MAX_ROWS, "ptxview diff shows all")
 
 
 def _watch_in_interface(compiles: Compiles, args: argparse.Namespace) -> int:
@@ -485,21 +491,19 @@ def _watch_in_interface(compiles: Compiles, args: argparse.Namespace) -> int:
                 continue
             live.idle_text = f"✗ {clock}" if outcome.failed else f"✓ {clock}"
             if outcome.failed:
-                why = dict.fromkeys(c.failed for c in outcome.recording.compilations if c.failed)
-                head = f"{clock}  {plural(outcome.failed, 'compilation')} failed"
-                live.news.append((head, "\n".join(why), True))
+                live.news.append(_failure_news(clock, outcome))
             if outcome.failed == len(outcome.recording.compilations):
                 continue  # what was compiled before stays in view
             new_reader = common.reader_of(outcome.recording)
-            tables = (table_of(reader, args.threads) for reader in (old_reader, new_reader))
-            change_text = "\n".join(x.plain for x in report.change_lines(report.changes(*tables)))
-            if change_text or not outcome.failed:
-                news = (
-                    f"{change_text}\nB shows the difference"
-                    if change_text
-                    else "the machine code is the same"
-                )
+            changes = report.changes(
+                table_of(old_reader, args.threads), table_of(new_reader, args.threads)
+            )
+            change_text = "\n".join(line.plain for line in report.change_lines(changes))
+            if change_text:
+                news = f"{change_text}\nB shows the difference"
                 live.news.append((f"{clock}  compiled", news, False))
+            elif not outcome.failed:
+                live.news.append((f"{clock}  compiled", "the machine code is the same", False))
             fresh[:] = [common.reader_of(with_before(outcome.recording, old_reader.recording))]
             old_reader = new_reader
 
@@ -511,3 +515,11 @@ def _watch_in_interface(compiles: Compiles, args: argparse.Namespace) -> int:
         stop.set()
         thread.join()
     return Exit.DIFFERENT if compiles.outcome.failed else Exit.OK
+
+
+def _failure_news(clock: str, outcome: CompileOutcome) -> tuple[str, str, bool]:
+    """The heading, the distinct reasons, and that it is a failure."""
+    tried = outcome.recording.compilations
+    reasons = dict.fromkeys(compilation.failed for compilation in tried if compilation.failed)
+    head = f"{clock}  {plural(outcome.failed, 'compilation')} failed"
+    return head, "\n".join(reasons), True

@@ -7,14 +7,14 @@ renumbered is identical.
 """
 
 import argparse
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from rich.console import RenderableType
 from rich.text import Text
 
-from inspector.base.model import KERNEL_STAGES, Origin, Stage
+from inspector.base.model import KERNEL_STAGES, Kernel, Origin, Stage, Variant
 from inspector.base.text import Exit, UsageError, base_name, shown
 from inspector.commands import common
 from inspector.commands.common import DEVICE, JSON, amount, flag, handle, option, takes, takes_small
@@ -66,20 +66,13 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     for selection in places:
         if selection.path not in readers:
             readers[selection.path] = common.open_reader(selection.path, args.device)
-        first, *other_places = places
-        # PATH KERNEL, as in show: the path holds more than a kernel.
-        two = len(other_places) == 1 and first.path is not None and first.selector is None
-        if (
-            two
-            and other_places[0].path is None
-            and len(readers[first.path].recording.variants()) > 1
-        ):
-            places = [Selection(first.path, other_places[0].selector)]
+        if _is_path_and_kernel(places, readers):
+            places = [Selection(places[0].path, places[1].selector)]
             break
     if len(places) == 1:
         return _table(readers[places[0].path], places[0].selector, args)
     a, b = (readers[selection.path] for selection in places)
-    counts = [len(r.recording.variants()) for r in (a, b)]
+    counts = [len(reader.recording.variants()) for reader in (a, b)]
     if any(selection.selector is not None for selection in places) or counts == [1, 1]:
         return _variants((a, b), places, args)
     if args.lines is not None:
@@ -87,8 +80,19 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
             "--lines is of two variants, and these are two of many",
             "Name one on each side: PATH::KERNEL.",
         )
-    files = all(_single_file(r) for r in (a, b)) and min(counts) > 0
-    return _files(a, b, args) if files else _recordings(a, b, args)
+    if min(counts) > 0 and _single_file(a) and _single_file(b):
+        return _files(a, b, args)
+    return _recordings(a, b, args)
+
+
+def _is_path_and_kernel(places: Sequence[Selection], readers: Mapping[str | None, Reader]) -> bool:
+    """Whether two words are PATH KERNEL, as in show: the path holds more than a kernel."""
+    if len(places) != 2:
+        return False
+    first, second = places
+    if first.path is None or first.selector is not None or second.path is not None:
+        return False
+    return len(readers[first.path].recording.variants()) > 1
 
 
 def _places(parser: argparse.ArgumentParser, args: argparse.Namespace) -> list[Selection]:
@@ -144,42 +148,33 @@ def _variants(
     readers: tuple[Reader, Reader], places: list[Selection], args: argparse.Namespace
 ) -> int:
     """Two variants."""
-    selected = [select_one(r.recording, p.selector) for r, p in zip(readers, places, strict=True)]
+    a_pair = select_one(readers[0].recording, places[0].selector)
+    b_pair = select_one(readers[1].recording, places[1].selector)
+    pair = (a_pair[1], b_pair[1])
     whole_files = all(
-        p.selector is None and _single_file(r) for p, r in zip(places, readers, strict=True)
+        selection.selector is None and _single_file(reader)
+        for selection, reader in zip(places, readers, strict=True)
     )
-    pair = (selected[0][1], selected[1][1])
     stage = compare.stage_of(*pair, Stage(args.stage) if args.stage else None)
     compared = compare.compare(readers, pair, stage, exact=args.exact, whole_files=whole_files)
-    a, b = paths = (readers[0].recording.path, readers[1].recording.path)
+    paths = (readers[0].recording.path, readers[1].recording.path)
 
     def document() -> dict[str, Any]:
         value: dict[str, Any] = diff_text.variants_json(compared, paths)
         if args.lines is not None:
-            first, last = args.lines
-            hunks = [(h, h["a"], h["b"]) for h in value["hunks"]]
-            touched = [h for h, *both in hunks if any(s[0] <= last and s[1] > first for s in both)]
-            value["hunks"] = touched
+            value["hunks"] = [hunk for hunk in value["hunks"] if _touches(hunk, args.lines)]
         return value
 
     def summed(value: dict[str, Any]) -> dict[str, Any]:
-        names = [
-            handle(r.recording, *kernel_variant)
-            for r, kernel_variant in zip(readers, selected, strict=True)
-        ]
-        return brief.compared(compared, (a, names[0]), (b, names[1]))
+        a_name = handle(readers[0].recording, *a_pair)
+        b_name = handle(readers[1].recording, *b_pair)
+        return brief.comparison_summary(compared, (paths[0], a_name), (paths[1], b_name))
 
     def text(width: int) -> Iterator[RenderableType]:
         if args.lines is not None:
             yield from _text(compared, _between(compared, args.lines), width)
             return
-        a_side, b_side = compared.a, compared.b
-        for mark, side, other, path in (("a", a_side, b_side, a), ("b", b_side, a_side, b)):
-            description = diff_text.side_text(
-                side.kernel, side.variant, other.kernel, other.variant
-            )
-            text_line = Text.assemble((f"{mark} ", "bold cyan"), description)
-            yield text_line if a == b else text_line.append(f"  {shown(path)}", style="dim")
+        yield from _sides(compared, paths)
         yield Text()
         yield from diff_text.lines(compared.summary, compared.explanation, min(width, 100))
         if not args.summary:
@@ -187,6 +182,24 @@ def _variants(
 
     markdown = diff_text.variants_markdown(compared, args.context)
     return _print(args, compared.diff.identical, document, summed, markdown, text)
+
+
+def _touches(hunk: Mapping[str, Any], lines: tuple[int, int]) -> bool:
+    """Whether a hunk has one of some lines on a side."""
+    first, last = lines
+    return any(span[0] <= last and span[1] > first for span in (hunk["a"], hunk["b"]))
+
+
+def _sides(compared: Compared, paths: tuple[str, str]) -> Iterator[Text]:
+    """What a and b are, with their paths if these differ."""
+    a = compared.a
+    b = compared.b
+    for mark, side, other, path in (("a", a, b, paths[0]), ("b", b, a, paths[1])):
+        description = diff_text.side_text(side.kernel, side.variant, other.kernel, other.variant)
+        text = Text.assemble((f"{mark} ", "bold cyan"), description)
+        if paths[0] != paths[1]:
+            text.append(f"  {shown(path)}", style="dim")
+        yield text
 
 
 def _between(compared: Compared, lines: tuple[int, int]) -> list[BesideRow]:
@@ -235,7 +248,7 @@ def _files(a: Reader, b: Reader, args: argparse.Namespace) -> int:
         args,
         compared.diff.identical,
         lambda: diff_text.files_json(compared, paths),
-        lambda value: brief.many_compared(value, "functions", *paths),
+        lambda value: brief.changes_summary(value, "functions", *paths),
         diff_text.files_markdown(compared, paths, args.context),
         text,
     )
@@ -243,20 +256,7 @@ def _files(a: Reader, b: Reader, args: argparse.Namespace) -> int:
 
 def _table(reader: Reader, selector: str | None, args: argparse.Namespace) -> int:
     """All variants of a kernel."""
-    selected = select(reader.recording, selector)
-    failed = [
-        k
-        for k in reader.recording.kernels
-        if k.autotune and not k.variants and (selector is None or selector in names(k))
-    ]
-    named = {kernel.id for kernel, _ in selected if selector in names(kernel)}
-    if not (selected or failed) or (len(named) > 1 and not args.variants):
-        select_one(reader.recording, selector)  # raises with the reason, or the choices
-    if len(selected) == 1 and not args.variants and not selected[0][0].autotune:
-        raise UsageError(
-            f"{selector or reader.recording.path} fits one variant: there is nothing to compare",
-            "Name a second: ptxview diff A B",
-        )
+    selected, failed = _tabulated(reader, selector, args.variants)
     stage = Stage(args.stage) if args.stage else Stage.PTX
     rows = list(compare.variant_rows(reader, selected, stage, failed))
     if args.sort:
@@ -271,7 +271,7 @@ def _table(reader: Reader, selector: str | None, args: argparse.Namespace) -> in
 
     def markdown() -> Iterator[str]:
         for kernel_rows in by_kernel.values():
-            yield from (f"### {diff_text.code(base_name(kernel_rows[0].kernel.name))}", "")
+            yield from (f"### {diff_text.code_span(base_name(kernel_rows[0].kernel.name))}", "")
             yield from diff_text.table_markdown(kernel_rows)
 
     def text(width: int) -> Iterator[RenderableType]:
@@ -289,6 +289,29 @@ def _table(reader: Reader, selector: str | None, args: argparse.Namespace) -> in
     )
 
 
+def _tabulated(
+    reader: Reader, selector: str | None, several_kernels: bool
+) -> tuple[Sequence[tuple[Kernel, Variant]], list[Kernel]]:
+    """The variants of a table, and kernels whose tuner left none. Raises if they are none or one,
+    or of several kernels where these are not asked for."""
+    selected = select(reader.recording, selector)
+    failed = []
+    for kernel in reader.recording.kernels:
+        meant = selector is None or selector in names(kernel)
+        if meant and kernel.autotune and not kernel.variants:
+            failed.append(kernel)
+    named = {kernel.id for kernel, _ in selected if selector in names(kernel)}
+    nothing = not selected and not failed
+    if nothing or (len(named) > 1 and not several_kernels):
+        select_one(reader.recording, selector)  # raises with the reason, or the choices
+    if len(selected) == 1 and not several_kernels and not selected[0][0].autotune:
+        raise UsageError(
+            f"{selector or reader.recording.path} fits one variant: there is nothing to compare",
+            "Name a second: ptxview diff A B",
+        )
+    return selected, failed
+
+
 def _recordings(a: Reader, b: Reader, args: argparse.Namespace) -> int:
     """Two recordings."""
     stage = Stage(args.stage) if args.stage else None
@@ -301,7 +324,7 @@ def _recordings(a: Reader, b: Reader, args: argparse.Namespace) -> int:
         yield from _marked(paths)
         if versions:
             yield Text(shown(f"versions: {diff_text.versions_text(versions)}"))
-        yield Text(diff_text.counts(pairs))
+        yield Text(diff_text.counts_text(pairs))
         if not same:
             yield diff_text.recordings(pairs, width)
 
@@ -309,7 +332,7 @@ def _recordings(a: Reader, b: Reader, args: argparse.Namespace) -> int:
         args,
         same,
         lambda: diff_text.recordings_json(paths, pairs, versions),
-        lambda value: brief.many_compared(value, "pairs", *paths),
+        lambda value: brief.changes_summary(value, "pairs", *paths),
         diff_text.recordings_markdown(paths, pairs, versions),
         text,
     )

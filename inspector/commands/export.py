@@ -65,11 +65,7 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     """Write it, and say what was written."""
     args = parser.parse_args(argv)
     words: list[str] = args.words
-    # A PATH is one that is there, or that can only be meant as one.
-    named = bool(words) and (
-        is_there(Path(words[0]))
-        or (len(words) > 1 and (os.sep in words[0] or Path(words[0]).suffix in SUFFIXES))
-    )
+    named = _names_path(words)
     path = path_or_unfinished(Path(words[0])) if named else newest()
     selectors = words[1:] if named else words
     form = _form(args.format, args.output)
@@ -79,20 +75,9 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     try:
         if form == "ptxview":
             assert target is not None
-            collection = _collected(path, selectors, without)
-            selected = list(collection.recording(path.name).variants())
-            if not selected:
-                raise PtxviewError(f"{path} holds no kernels", "Did the program compile any?")
-            collection.write(target)
-            size = target.stat().st_size
+            selected, size = _write_recording(path, selectors, without, target)
         else:
-            reader = open_reader(str(path), args.device)
-            if without:
-                # A recording without its sources has kernels of other hashes: names find them.
-                name = "recording" if "paths" in without else path.name
-                collection = _collected(path, selectors, without)
-                reader = common.reader_of(collection.recording(name), args.device)
-            selected = select_all(reader.recording, () if without else selectors)
+            reader, selected = _exported(path, selectors, without, args.device)
             evidence = _evidence(reader, path, selected)
             content = (evidence, [REMOVABLE_TEXTS[kind] for kind in without], bool(selectors))
             size = _written(reader, selected, form, target, content, left_out)
@@ -123,6 +108,42 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
         lacking = f", without {', '.join(without)}" if without else ""
         printing.lines([f"{shown(str(target))}  {said_of(selected)}, {size / 1e6:.1f} MB{lacking}"])
     return Exit.OK
+
+
+def _names_path(words: Sequence[str]) -> bool:
+    """Whether the first word is a PATH: one that is there, or that can only be meant as one."""
+    if not words:
+        return False
+    if is_there(Path(words[0])):
+        return True
+    looks_like_path = os.sep in words[0] or Path(words[0]).suffix in SUFFIXES
+    return len(words) > 1 and looks_like_path
+
+
+def _write_recording(
+    path: Path, selectors: Sequence[str], without: tuple[str, ...], target: Path
+) -> tuple[list[KernelVariant], int]:
+    """Write a recording; return its variants and its size in bytes."""
+    collection = _collected(path, selectors, without)
+    selected = list(collection.recording(path.name).variants())
+    if not selected:
+        raise PtxviewError(f"{path} holds no kernels", "Did the program compile any?")
+    collection.write(target)
+    return selected, target.stat().st_size
+
+
+def _exported(
+    path: Path, selectors: Sequence[str], without: tuple[str, ...], device: str | None
+) -> tuple[Reader, list[KernelVariant]]:
+    """A reader on what is exported, and its selected variants."""
+    reader = open_reader(str(path), device)
+    if without:
+        # A recording without its sources has kernels of other hashes: names find them.
+        name = "recording" if "paths" in without else path.name
+        collection = _collected(path, selectors, without)
+        reader = common.reader_of(collection.recording(name), device)
+        selectors = ()
+    return reader, select_all(reader.recording, selectors)
 
 
 def _collected(
@@ -169,16 +190,21 @@ def _target(path: Path, form: str, output: str | None) -> Path | None:
             raise UsageError(f"{target} exists", "Name what to write: -o FILE")
     else:
         target = Path(output)
-    if target.is_dir():
-        raise UsageError(f"{target} is a folder", f"Name a file in it: -o {target / 'page.html'}")
-    if target.exists() and not target.is_dir() and not target.is_file():
-        raise UsageError(f"{target} is not a regular file", "Name another with -o.")
+    _check_target(target)
     if target.exists() and path.exists() and target.samefile(path):
         raise UsageError(f"{target} is what is to be exported", "Name another with -o.")
     if not target.parent.is_dir():
         make = "Make it first, or name another with -o."
         raise UsageError(f"{target.parent} is not a folder", make)
     return target
+
+
+def _check_target(target: Path) -> None:
+    """Raise ``UsageError`` for a folder, a device or a socket."""
+    if target.is_dir():
+        raise UsageError(f"{target} is a folder", f"Name a file in it: -o {target / 'page.html'}")
+    if target.exists() and not target.is_dir() and not target.is_file():
+        raise UsageError(f"{target} is not a regular file", "Name another with -o.")
 
 
 def _without(text: str) -> tuple[str, ...]:

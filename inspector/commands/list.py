@@ -11,7 +11,7 @@ import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 from rich.console import Console
@@ -45,6 +45,9 @@ from inspector.reader.reader import Reader
 from inspector.reader.tables import table
 from inspector.recording.layout import user_derived_cache
 from inspector.report import jsons, ranks, tables, timings
+from inspector.report.graph_rows import graph_row
+from inspector.report.json_rows import VariantMeasures
+from inspector.report.recording_rows import recording_document
 from inspector.system import printing
 
 if TYPE_CHECKING:
@@ -90,10 +93,9 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     profiled = open_profiled(args.path, reports=args.ncu, other_paths=args.more)
     if terms:
         profiled = _selected(profiled, terms)
-    reader = profiled.reader
-    rec, out = reader.recording, printing.out()
+    rec = profiled.reader.recording
     if args.brief:
-        return _brief(reader, args.json)
+        return _brief(profiled.reader, args.json)
     if args.by:
         return _costs(profiled, args.json, args.estimate)
     if args.tunings:
@@ -105,12 +107,22 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     if args.json:
         return _json(profiled, args.ops)
     if args.calls or args.ops:
-        return _calls(reader, args.ops)
+        return _calls(profiled.reader, args.ops)
+    alone = args.path is not None and is_report(Path(args.path))
+    return _kernels(profiled, alone)
+
+
+def _kernels(profiled: ProfiledRecording, alone: bool) -> int:
+    """Print kernels, graphs, ranks and what ncu measured.
+
+    ``alone``: there is no recording whose variants could be named.
+    """
+    rec = profiled.reader.recording
+    out = printing.out()
     out.print(shown(rec.path), style="bold")
     out.print(shown(tables.heading(rec)))
-    alone = args.path is not None and is_report(Path(args.path))
     if rec.kernels and not alone:
-        print_kernels(reader, out)
+        print_kernels(profiled.reader, out)
     tables.graphs(rec, out)
     printing.rows(text for text, _ in ranks.lines(rec))
     if profiled.report.launches or profiled.report.problems:
@@ -229,29 +241,27 @@ def _timeline(rec: Recording, as_json: bool) -> int:
 
 
 def _json(profiled: ProfiledRecording, with_operations: bool) -> int:
-    from inspector.report import calls, compiles, profile
+    from inspector.report import compiles, profile
 
     reader = profiled.reader
     from inspector.estimate.launches import launch_evidence
 
-    rec, evidence = reader.recording, launch_evidence(reader)
+    rec = reader.recording
+    evidence = launch_evidence(reader)
     narrate_uncounted(_read(reader, None))
-    value = jsons.recording(
-        rec,
-        reader.resources,
-        lambda kernel, variant: {
-            "made_by": reader.producing_tools(variant),
-            "ncu": profile.measured_json(profiled.measured(variant)),
-            "hints": reader.hint_count(variant),
-            "timing": timings.timing(evidence.times.representative(kernel, variant)),
-            "launch_time": timings.launch_json(evidence.launch_time(kernel, variant)),
-        },
-        jsons.Rows,
-    )
+
+    def measures_of(kernel: Kernel, variant: Variant) -> VariantMeasures:
+        return VariantMeasures(
+            made_by=reader.producing_tools(variant),
+            ncu=profile.measured_json(profiled.measured(variant)),
+            hints=reader.hint_count(variant),
+            timing=timings.timing(evidence.times.representative(kernel, variant)),
+            launch_time=timings.launch_json(evidence.launch_time(kernel, variant)),
+        )
+
+    value = recording_document(rec, reader.resources, measures_of, jsons.Rows)
     if with_operations:
-        rows: Any = value["graphs"]
-        for (_, view), row in zip(_graph_views(reader), rows, strict=True):
-            row["operations"] = None if view is None else calls.operations(view)
+        value["graphs"] = [graph_row(graph, view) for graph, view in _graph_views(reader)]
     value["compiles"] = compiles.document(rec, table("compile_phases"))
     value["ranks"] = ranks.document(rec)
     value["ncu"] = profile.launches_json(
@@ -281,6 +291,7 @@ def _brief(reader: Reader, as_json: bool) -> int:
     """The recording in short."""
     from inspector.estimate.launches import launch_evidence
     from inspector.report import brief
+    from inspector.report.variant_figures import quick_figures
 
     rec = reader.recording
     pairs = rec.variants()
@@ -300,16 +311,16 @@ def _brief(reader: Reader, as_json: bool) -> int:
     evidence = launch_evidence(reader)
     rows = []
     for kernel, variant in pairs:
-        figures = brief.quick_figures(
+        figures = quick_figures(
             variant,
             reader.resources(variant),
             reader.hint_count(variant),
             evidence.launch_time(kernel, variant),
         )
-        rows.append({"kernel": kernel.name, "variant": variant.id, **figures})
+        rows.append({"kernel": kernel.name, "variant": variant.id, **jsons.pick_fields(figures)})
         if failed:
             rows[-1]["failed"] = variant.failed
-    value = brief.listed(rec.path, about, rows, lambda n: handle(rec, *pairs[n]))
+    value = brief.list_summary(rec.path, about, rows, lambda n: handle(rec, *pairs[n]))
     return print_brief(value, as_json)
 
 
@@ -380,33 +391,46 @@ def _compiles(args: argparse.Namespace, rec: Recording) -> int:
     """What torch.compile did: all of it, or its breaks, recompiles or guards alone."""
     from inspector.report import compiles
 
+    if args.guards:
+        return _guards(args, rec)
     phases = table("compile_phases")
-    guard_texts = (
+    if args.json:
+        print_json({"schema": jsons.SCHEMA, "compiles": compiles.document(rec, phases)})
+        return Exit.OK
+    why = compiles.why_empty(rec)
+    if why is not None:
+        printing.narrate(why)
+        return Exit.OK
+    if args.compiles:
+        width = printing.out().width
+        figures = table("compile_metrics")
+        printing.rows(line.text for line in compiles.lines(rec, phases, figures, width))
+        return Exit.OK
+    lines = list(compiles.breaks(rec) if args.breaks else compiles.recompile_lines(rec))
+    printing.rows(line.text for line in lines)
+    if not lines:
+        nothing = "no graph breaks" if args.breaks else "nothing was compiled again"
+        note = "" if rec.frame_compiles else "; no compile of torch.compile's was recorded"
+        printing.narrate(nothing + note)
+    return Exit.OK
+
+
+def _guards(args: argparse.Namespace, rec: Recording) -> int:
+    """The guards of each compilation of a frame, read one after the other."""
+    from inspector.report import compiles
+
+    guards = (
         (frame, compiles.guards_in(frame.guards.read().decode("utf-8", "surrogateescape")))
         for frame in rec.frame_compiles
         if frame.guards is not None
     )
-    if args.json and args.guards:
-        rows = jsons.Rows(compiles.guards_json(*frame_guards) for frame_guards in guard_texts)
+    if args.json:
+        rows = jsons.Rows(compiles.guards_json(*frame_guards) for frame_guards in guards)
         print_json({"schema": jsons.SCHEMA, "guards": rows})
-    elif args.json:
-        print_json({"schema": jsons.SCHEMA, "compiles": compiles.document(rec, phases)})
-    elif args.guards and any(frame.guards is not None for frame in rec.frame_compiles):
-        printing.rows(compiles.guard_lines(guard_texts))
-    elif (why := compiles.why_empty(rec)) is not None:
-        printing.narrate(why)
-    elif args.guards:
-        printing.narrate("no guards were recorded")
-    elif args.compiles:
-        width = printing.out().width
-        figures = table("compile_metrics")
-        printing.rows(line.text for line in compiles.lines(rec, phases, figures, width))
-    elif part := list(compiles.breaks(rec) if args.breaks else compiles.recompile_lines(rec)):
-        printing.rows(line.text for line in part)
+    elif any(frame.guards is not None for frame in rec.frame_compiles):
+        printing.rows(compiles.guard_lines(guards))
     else:
-        nothing = "no graph breaks" if args.breaks else "nothing was compiled again"
-        note = "" if rec.frame_compiles else "; no compile of torch.compile's was recorded"
-        printing.narrate(nothing + note)
+        printing.narrate(compiles.why_empty(rec) or "no guards were recorded")
     return Exit.OK
 
 

@@ -58,24 +58,13 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     # textual-serve has started this process: its terminal is a browser's.
     in_browser = os.environ.get("TEXTUAL_DRIVER", "").startswith("textual.drivers.web_driver:")
     if args.no_tui or not (on_terminal() or in_browser):
-        from inspector.commands import list as listing
-
-        list_parser = argparse.ArgumentParser()
-        listing.arguments(list_parser)
-        paths = [args.path, *args.more] if args.path is not None else []
-        return listing.run(list_parser, paths + [w for r in args.ncu for w in ("--ncu", r)])
+        return _list(args)
     if args.more:
         # What is wrong with them is said without a screen.
         joined = open_profiled(args.path, reports=args.ncu, other_paths=args.more)
         browse(lambda: (joined.reader, None), joined.reader.recording.path)
         return Exit.OK
-    from inspector.system.files.unpacking import is_archive
-
-    path = Path(args.path or "")
-    packed = path.suffix != ".ptxview" and path.is_file() and is_archive(path)
-    if args.path is None or packed or not path.exists():
-        # What is wrong with it is said without a screen, and an archive is unpacked before, too:
-        # signals, at which its folder is removed, reach the main thread.
+    if args.path is None or _opened_first(Path(args.path)):
         args.path = str(_openable(args.path))
 
     def opener() -> tuple[Reader, Live | None]:
@@ -86,6 +75,28 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
 
     browse(opener, Path(args.path).name)
     return Exit.OK
+
+
+def _list(args: argparse.Namespace) -> int:
+    """The table of ``ptxview list``."""
+    from inspector.commands import list as listing
+
+    list_parser = argparse.ArgumentParser()
+    listing.arguments(list_parser)
+    words = [] if args.path is None else [args.path, *args.more]
+    for report in args.ncu:
+        words += ["--ncu", report]
+    return listing.run(list_parser, words)
+
+
+def _opened_first(path: Path) -> bool:
+    """Whether a path is opened before there is a screen: what is wrong with it is said without one,
+    and an archive is unpacked before, as signals, at which its folder is removed, reach the main
+    thread."""
+    from inspector.system.files.unpacking import is_archive
+
+    packed = path.suffix != ".ptxview" and path.is_file() and is_archive(path)
+    return packed or not path.exists()
 
 
 def on_terminal() -> bool:

@@ -8,7 +8,7 @@ compiler. Nothing is launched or written into the recording.
 
 import argparse
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from rich.text import Text
@@ -21,9 +21,11 @@ from inspector.commands.common import JSON, KERNEL, option, say, several, takes,
 from inspector.commands.compile import targets
 from inspector.diff import compare
 from inspector.diff.beside import change_of, folded, lines_changed
+from inspector.diff.matching import Hunk
 from inspector.measure.experiment import Experiment, experiment_of
 from inspector.reader.passes import STAGES, PassList, graph_passes, variant_passes
 from inspector.reader.query import select_graph, select_one
+from inspector.reader.reader import Reader
 from inspector.recording.layout import user_derived_cache
 from inspector.report import compiled as report
 from inspector.report import diff_text, tables
@@ -73,71 +75,97 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     args = parser.parse_args(argv)
     path, selector, pass_word = _words(args.words)
     reader = common.open_reader(path)
-    graph = select_graph(reader.recording, selector)
-    owner: dict[str, object] = dict.fromkeys(("kernel", "variant", "graph"))
-    if graph is not None:
-        if args.stage is not None:
-            raise UsageError(f"{graph.id} is a graph: its passes make no {args.stage}")
-        pass_list = graph_passes(graph, lines_changed)
-        head = [f"graph {graph.id}", "Inductor's own passes"]
-        owner["graph"] = graph.id
-    else:
-        kernel, variant = select_one(reader.recording, selector)
-        pass_list = variant_passes(
-            variant,
-            user_derived_cache(),
-            lines_changed,
-            python=args.python,
-            seconds=args.limit,
-            say=lambda text: say(f"{text} …"),
-        )
-        settings = (
-            pass_list.target or "",
-            tables.config_text(variant),
-            f"Triton {pass_list.triton}",
-        )
-        head = [kernel.demangled, variant.id, *settings]
-        owner |= {"kernel": kernel.name, "variant": variant.id}
+    pass_list, head, owner = _pass_list(reader, selector, args)
     pass_filter = PassFilter(args.stage, args.introduces, args.removes, args.full or args.json)
     pass_run = None if pass_word is None else _one_pass(pass_list, pass_word)
     listed = pass_filter.select(pass_list.passes) if pass_run is None else [pass_run]
     if args.json:
-        hunks = None
-        if pass_run is not None:
-            hunks = (
-                change_of(pass_run, without_locations=False).diff.hunks if pass_run.changed else ()
-            )
-        facts = {
-            "schema": SCHEMA,
-            **owner,
-            "target": pass_list.target or None,
-            "triton": pass_list.triton or None,
-            "recorded_triton": pass_list.recorded,
-            "begins": pass_list.begins,
-            "failed": pass_list.failed,
-            "remarks": list(pass_list.remarks),
-            "passes": [report.pass_json(listed_pass, hunks) for listed_pass in listed],
-        }
-        common.print_json(facts)
+        common.print_json(_document(pass_list, owner, listed, pass_run))
     else:
         line = Text(shown("  ".join(filter(None, head))), "bold")
         if pass_run is not None:
             printing.rows([line, *_pass_texts(pass_run, args)])
         else:
             printing.rows([line])
-            if listed:
-                asked_for = pass_filter.matching_operations(pass_list.passes)
-                printing.out().print(report.pass_table(listed, asked_for))
-            changed = sum(p.changed for p in pass_list.passes)
-            sentence = f"{counted(len(pass_list.passes), 'pass')} ran, {changed} changed something"
-            if args.introduces or args.removes or args.stage:
-                sentence += f"; {len(listed)} of them as asked"
-            say(sentence)
+            _print_list(pass_list, listed, pass_filter, args)
         for remark in pass_list.remarks:
             say(shown(remark))
         if pass_list.failed is not None:
             say(f"the compiler did not come to its end: {shown(pass_list.failed)}")
     return Exit.OK if pass_list.failed is None else Exit.DIFFERENT
+
+
+def _pass_list(
+    reader: Reader, selector: str | None, args: argparse.Namespace
+) -> tuple[PassList, list[str], dict[str, object]]:
+    """The passes of a graph or a variant, the words of their heading, and whose they are."""
+    owner: dict[str, object] = dict.fromkeys(("kernel", "variant", "graph"))
+    graph = select_graph(reader.recording, selector)
+    if graph is not None:
+        if args.stage is not None:
+            raise UsageError(f"{graph.id} is a graph: its passes make no {args.stage}")
+        owner["graph"] = graph.id
+        pass_list = graph_passes(graph, lines_changed)
+        return pass_list, [f"graph {graph.id}", "Inductor's own passes"], owner
+    kernel, variant = select_one(reader.recording, selector)
+    pass_list = variant_passes(
+        variant,
+        user_derived_cache(),
+        lines_changed,
+        python=args.python,
+        seconds=args.limit,
+        say=lambda text: say(f"{text} …"),
+    )
+    head = [
+        kernel.demangled,
+        variant.id,
+        pass_list.target or "",
+        tables.config_text(variant),
+        f"Triton {pass_list.triton}",
+    ]
+    owner |= {"kernel": kernel.name, "variant": variant.id}
+    return pass_list, head, owner
+
+
+def _document(
+    pass_list: PassList,
+    owner: Mapping[str, object],
+    listed: Sequence[PassRun],
+    pass_run: PassRun | None,
+) -> dict[str, object]:
+    """The JSON of passes; of one pass with its hunks."""
+    hunks: tuple[Hunk, ...] | None = None
+    if pass_run is not None:
+        hunks = ()
+        if pass_run.changed:
+            hunks = change_of(pass_run, without_locations=False).diff.hunks
+    return {
+        "schema": SCHEMA,
+        **owner,
+        "target": pass_list.target or None,
+        "triton": pass_list.triton or None,
+        "recorded_triton": pass_list.recorded,
+        "begins": pass_list.begins,
+        "failed": pass_list.failed,
+        "remarks": list(pass_list.remarks),
+        "passes": [report.pass_json(listed_pass, hunks) for listed_pass in listed],
+    }
+
+
+def _print_list(
+    pass_list: PassList,
+    listed: Sequence[PassRun],
+    pass_filter: PassFilter,
+    args: argparse.Namespace,
+) -> None:
+    if listed:
+        asked_for = pass_filter.matching_operations(pass_list.passes)
+        printing.out().print(report.pass_table(listed, asked_for))
+    changed = sum(pass_run.changed for pass_run in pass_list.passes)
+    sentence = f"{counted(len(pass_list.passes), 'pass')} ran, {changed} changed something"
+    if args.introduces or args.removes or args.stage:
+        sentence += f"; {len(listed)} of them as asked"
+    say(sentence)
 
 
 def _words(words: list[str]) -> tuple[str | None, str | None, str | None]:
@@ -234,7 +262,8 @@ def _try_request(parser: argparse.ArgumentParser, args: argparse.Namespace) -> T
     word, *stage_words = args.stage or [None]
     if word is not None and word not in EDITED:
         parser.error(f"--stage: {word} is not one of {', '.join(EDITED)}")
-    stage, file = None if word is None else Stage(word), stage_words[0] if stage_words else None
+    stage = None if word is None else Stage(word)
+    file = stage_words[0] if stage_words else None
     words = [*args.words, *stage_words[1:]]  # those after the file belong to the command
     if len(words) > 2 or not words:
         parser.error("give a KERNEL, or a PATH and a KERNEL")
@@ -242,14 +271,16 @@ def _try_request(parser: argparse.ArgumentParser, args: argparse.Namespace) -> T
     recording = open_path(newest() if path is None else Path(path))
     kernel, variant = select_one(recording, selector)
     settings = _settings(args)
-    if file is None and not any(setting.label for setting in settings):
-        raise UsageError(
-            "there is nothing to try",
-            "Give an edited stage (--stage ptx FILE), or options: --num-warps 8, --target sm_100.",
-        )
     if file is None:
+        if not any(setting.label for setting in settings):
+            raise UsageError(
+                "there is nothing to try",
+                "Give an edited stage (--stage ptx FILE), or options: --num-warps 8, "
+                "--target sm_100.",
+            )
         begin = begin_of(kernel, variant, settings, stage)
-        text, name = None, f"the recorded {begin.value}"
+        text = None
+        name = f"the recorded {begin.value}"
     else:
         assert stage is not None
         begin = stage
@@ -257,14 +288,21 @@ def _try_request(parser: argparse.ArgumentParser, args: argparse.Namespace) -> T
             why = variant.missing.get(stage, "it was not recorded")
             raise UsageError(f"there is no {stage.value} of {kernel.demangled} to edit: {why}")
         check(kernel, stage, settings)
-        text, name = read_edited(file, stage) if file != "-" else common.standard_input(), file
-        if file == "-":
-            name = "<stdin>"
-            if not text.strip():
-                raise UsageError("standard input is empty")
+        text = _edited_text(file, stage)
+        name = "<stdin>" if file == "-" else file
     return TryRequest(
         recording, kernel, variant, begin, text, name, settings, args.python, args.limit
     )
+
+
+def _edited_text(file: str, stage: Stage) -> bytes:
+    """The text of a file, or of standard input for ``-``."""
+    if file != "-":
+        return read_edited(file, stage)
+    text = common.standard_input()
+    if not text.strip():
+        raise UsageError("standard input is empty")
+    return text
 
 
 def _settings(args: argparse.Namespace) -> tuple[TrySetting, ...]:
@@ -346,7 +384,8 @@ def _print_difference(difference: Difference, base: str, max_rows: int | None) -
         printing.rows([Text(), head])
         say(compared)
         return
-    stage, width = compared.stage.value, min(printing.out().width, 100)
+    stage = compared.stage.value
+    width = min(printing.out().width, 100)
     summed = diff_text.lines(compared.summary, compared.explanation, width)
     same = compared.diff.identical
     heading = Text(f"{stage}: identical") if same else Text(f"{stage}:  {diff_text.LEGEND}", "dim")

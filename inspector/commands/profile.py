@@ -107,7 +107,8 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     try:
         # Without a program our options may stand behind the recording, too.
         args, remaining = parser.parse_known_args(argv if stored else our_words)
-        if [word for word in remaining if not stored or word.startswith("-")]:
+        unknown = [word for word in remaining if not stored or word.startswith("-")]
+        if unknown:
             parser.error(f"unknown: {' '.join(remaining)}")
         _checked(parser, args)
     except SystemExit as stop:
@@ -117,11 +118,10 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     if stored:
         return _stored(args, remaining)
     names = ("wait", "warmup", "active", "repeat", "step", "seconds")
-    wish = {n: getattr(args, n) for n in names} | {"stack": args.stacks is not None}
+    wish = {name: getattr(args, name) for name in names}
+    wish["stack"] = args.stacks is not None
     request = request_of("profile", kind, words, args, (("PTXVIEW_PROFILE", json.dumps(wish)),))
-    for path in (args.trace, args.stacks):
-        if path and not os.access(Path(path).resolve().parent, os.W_OK | os.X_OK):
-            raise RunFailed(f"{path} cannot be written", "Give another place.")
+    _check_writable(args.trace, args.stacks)
     with _program_on_stderr() if args.json else contextlib.nullcontext():
         outcome = record(request, say)
     printing.narrate(summary(outcome))
@@ -130,6 +130,13 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     except PtxviewError as error:
         raise RunFailed(error.message, error.hint) from None
     return outcome.status
+
+
+def _check_writable(*paths: str | None) -> None:
+    """Raise ``RunFailed`` before the run where something could not be written after it."""
+    for path in paths:
+        if path and not os.access(Path(path).resolve().parent, os.W_OK | os.X_OK):
+            raise RunFailed(f"{path} cannot be written", "Give another place.")
 
 
 def _checked(parser: argparse.ArgumentParser, args: argparse.Namespace) -> None:
@@ -207,7 +214,8 @@ def _stacks(args: argparse.Namespace, path: Path, profile: Profile) -> None:
 
 def _write(path: Path, data: bytes) -> None:
     """Write a file whole or not at all; compressed where its name says so, else not."""
-    packed, compress = data[:2] == b"\x1f\x8b", path.suffix == ".gz"
+    packed = data[:2] == b"\x1f\x8b"
+    compress = path.suffix == ".gz"
     try:
         with common.appearing(path) as part, part.open("wb") as out:
             if packed and not compress:
@@ -291,7 +299,8 @@ def run_ncu(parser: argparse.ArgumentParser, argv: list[str]) -> int:
 
 
 def _measure(args: argparse.Namespace, recorded_run: Run, tool: Path, folder: Path) -> int:
-    log, report = folder / "ncu.log", folder / "report.ncu-rep"
+    log = folder / "ncu.log"
+    report = folder / "report.ncu-rep"
     wish = (args.set, args.kernel, args.launch_count, args.launch_skip, args.children)
     command = [
         str(tool),

@@ -37,9 +37,10 @@ from inspector.measure.time.planning import replayable_calls
 from inspector.reader.query import select, select_calls, select_one
 from inspector.reader.reader import Reader
 from inspector.reader.tables import table
-from inspector.recording.facts import as_map, as_text, text_of
+from inspector.recording.contents import text_of
+from inspector.recording.decoding import as_map, as_text
 from inspector.recording.layout import Events, is_recording, read_events
-from inspector.report.tables import need_compiled
+from inspector.report.tables import require_compiled
 from inspector.system import files, printing
 
 MAX_ARRAY_BYTES = 4 << 20
@@ -97,7 +98,7 @@ def _script(reader: Reader, selector: str | None, args: argparse.Namespace) -> d
         if functions:
             return _extension(reader, events, functions, functions[0].name, args)
     kernel, variant = _select_variant(reader, selector)
-    need_compiled(kernel, variant)
+    require_compiled(kernel, variant)
     if kernel.origin in (Origin.NVCC, Origin.FILE, Origin.CPP):
         calls = replayable_calls(recording, events.events, [(kernel, variant)], ())
         functions = [a.call for a in calls if a.call.kind == "extension"]
@@ -121,25 +122,18 @@ def _extension(
     number, call = chosen_call(kernel, calls, call_number)
     assert call is not None
     module, _, function = call.name.rpartition(".")
-    builds = (e for e in events.events if e.get("event") == "extension")
-    named = [e for e in builds if e.get("name") == module] or [{}]
-    build = named[-1]
-    built = as_map(build.get("files"))
-    if not function.isidentifier() or not module.isidentifier() or not built:
+    build = _build(events, module)
+    build_files = as_map(build.get("files"))
+    if not function.isidentifier() or not module.isidentifier() or not build_files:
         raise UsageError(
             f"the sources of {module} were not recorded",
             "They are of what load_inline and load of torch.utils.cpp_extension build.",
         )
-    digests = {
-        PurePath(name).name: digest
-        for name, digest in built.items()
-        if not name.startswith(".") and name != "build.ninja"
-    }
-    digests |= {PurePath(p).name: d for p, d in as_map(build.get("sources")).items()}
-    texts = {name: text_of(events.blob(digest)) for name, digest in digests.items()}
-    flags = build_flags(text_of(events.blob(built.get("build.ninja"))))
-    for word in (w for words in flags.values() for w in words if "/" in w):
-        say(f"the build had {shown(word)}, which is of the machine it was recorded on")
+    flags = build_flags(text_of(events.blob(build_files.get("build.ninja"))))
+    for words in flags.values():
+        for word in words:
+            if "/" in word:
+                say(f"the build had {shown(word)}, which is of the machine it was recorded on")
     check, reference = _check(args.check_with)
     if check == "interpreter":
         printing.narrate(
@@ -151,7 +145,7 @@ def _extension(
             kernel=kernel,
             module=module,
             function=function,
-            sources=texts,
+            sources=_build_sources(events, build),
             flags=flags,
             arguments=call.arguments,
             shares=call.shares,
@@ -175,25 +169,40 @@ def _extension(
     }
 
 
+def _build(events: Events, module: str) -> Mapping[str, object]:
+    """The last recorded build of an extension, empty if there was none."""
+    build: Mapping[str, object] = {}
+    for event in events.events:
+        if event.get("event") == "extension" and event.get("name") == module:
+            build = event
+    return build
+
+
+def _build_sources(events: Events, build: Mapping[str, object]) -> dict[str, str]:
+    """The texts that an extension was built from, by their names."""
+    digests: dict[str, object] = {}
+    for name, digest in as_map(build.get("files")).items():
+        if not name.startswith(".") and name != "build.ninja":
+            digests[PurePath(name).name] = digest
+    for path, digest in as_map(build.get("sources")).items():
+        digests[PurePath(path).name] = digest
+    return {name: text_of(events.blob(digest)) for name, digest in digests.items()}
+
+
 def _triton(
     reader: Reader, events: Events, kernel: Kernel, variant: Variant, args: argparse.Namespace
 ) -> dict[str, Any]:
     call_number = default_call(variant.calls) if args.call is None else args.call
     number, call = chosen_call(kernel.demangled, variant.calls, call_number)
-    grid = args.grid or (None if call is None else call.grid)
     arrays = {} if args.inputs is None else read_arrays(args.inputs)
-    passed = (
-        _unrecorded_arguments(variant, arrays) if call is None else _with(call.arguments, arrays)
-    )
+    if call is None:
+        grid = args.grid
+        passed = _unrecorded_arguments(variant, arrays)
+    else:
+        grid = args.grid or call.grid
+        passed = _with(call.arguments, arrays)
     if grid is None or passed is None:
-        emulated = kernel.origin is Origin.INDUCTOR and reader.recording.mode == "target"
-        raise UsageError(
-            f"no launch of {kernel.demangled} was recorded, which would tell its arguments",
-            "The emulated device launches kernels of compiled graphs with ptxview run --values ptx."
-            if emulated
-            else "Say with what to launch it: --grid X,Y,Z and --inputs FILE.npz with an array for "
-            "each argument, of no dimensions for a number; or record it: ptxview run SCRIPT.",
-        )
+        raise _no_launch(reader, kernel)
     if reader.recording.mode == "target":  # the largest alignment there is on the emulated device
         passed = tuple(replace(a, alignment=512) if a.alignment == 64 else a for a in passed)
     source, text_owner = _source(events, kernel, variant, passed)
@@ -220,34 +229,52 @@ def _triton(
         reference=reference,
         inputs=_encoded(arrays) or None,
     )
+    outside = source.outside
+    if reference is not None:
+        outside = (*outside, *reference.outside)
     return {
         "kernel": kernel.demangled,
         "variant": variant.id,
         "call": number,
         "calls": len(variant.calls),
         "check": check,
-        "outside": (*source.outside, *(() if reference is None else reference.outside)),
+        "outside": outside,
         "unknown": source.unknown,
         "text": triton_script(launch, table("repro_parts")),
     }
+
+
+def _no_launch(reader: Reader, kernel: Kernel) -> UsageError:
+    """What to do where neither a launch was recorded nor its arguments are given."""
+    message = f"no launch of {kernel.demangled} was recorded, which would tell its arguments"
+    if kernel.origin is Origin.INDUCTOR and reader.recording.mode == "target":
+        way = "ptxview run --values ptx"
+        hint = f"The emulated device launches kernels of compiled graphs with {way}."
+        return UsageError(message, hint)
+    return UsageError(
+        message,
+        "Say with what to launch it: --grid X,Y,Z and --inputs FILE.npz with an array for "
+        "each argument, of no dimensions for a number; or record it: ptxview run SCRIPT.",
+    )
 
 
 def _select_variant(reader: Reader, selector: str | None) -> tuple[Kernel, Variant]:
     """The variant that is meant: of several of one kernel the one that the program launched most,
     which of a tuned kernel is the winner."""
     variants = select(reader.recording, selector)
-    launched = [v for v in variants if v[1].calls]
-    if selector is None or len(launched) < 1 or len({k.id for k, _ in variants}) != 1:
+    launched = [pair for pair in variants if pair[1].calls]
+    several_kernels = len({kernel.id for kernel, _ in variants}) != 1
+    if selector is None or not launched or several_kernels:
         return select_one(reader.recording, selector)
-    failed = [v for v in launched if default_call(v[1].calls) is not None]
-    most_launched = max(failed or launched, key=lambda v: sum(c.count for c in v[1].calls))
+    failed = [pair for pair in launched if default_call(pair[1].calls) is not None]
+    kernel, variant = max(failed or launched, key=lambda pair: sum(c.count for c in pair[1].calls))
     if len(variants) > 1:
         why = "which failed" if failed else "which was launched most"
         printing.narrate(
-            f"ptxview: {most_launched[1].id}, {why} of {len(variants)} variants of "
-            f"{shown(most_launched[0].demangled)}; --variant ID takes another"
+            f"ptxview: {variant.id}, {why} of {len(variants)} variants of "
+            f"{shown(kernel.demangled)}; --variant ID takes another"
         )
-    return most_launched
+    return kernel, variant
 
 
 def _recorded_on(reader: Reader) -> str:
@@ -256,18 +283,20 @@ def _recorded_on(reader: Reader) -> str:
 
 def _with(passed: tuple[Argument, ...], arrays: Mapping[str, Array]) -> tuple[Argument, ...]:
     """Recorded arguments, with the shapes of those that are given."""
-    names = [a.name for a in passed]
-    if odd := [name for name in arrays if name not in names]:
+    names = [argument.name for argument in passed]
+    unknown_names = [name for name in arrays if name not in names]
+    if unknown_names:
         raise UsageError(
-            f"there is no argument {odd[0]} to give a value to",
+            f"there is no argument {unknown_names[0]} to give a value to",
             f"The arguments: {', '.join(names) or 'none'}",
         )
-    return tuple(
-        replace(a, value=arrays[a.name].item())
-        if a.name in arrays and a.shape is None and arrays[a.name].size == 1
-        else a
-        for a in passed
-    )
+    arguments = []
+    for argument in passed:
+        array = arrays.get(argument.name)
+        if array is not None and argument.shape is None and array.size == 1:
+            argument = replace(argument, value=array.item())
+        arguments.append(argument)
+    return tuple(arguments)
 
 
 def _unrecorded_arguments(
@@ -292,7 +321,8 @@ def _unrecorded_arguments(
 
 def _encoded(arrays: Mapping[str, Array]) -> dict[str, tuple[str, tuple[int, ...], str]]:
     """Given arrays, encoded for the script."""
-    out, size = {}, 0
+    encoded = {}
+    size = 0
     for name, array in arrays.items():
         data = base64.b64encode(zlib.compress(np.ascontiguousarray(array).tobytes(), 9)).decode()
         size += len(data)
@@ -301,45 +331,32 @@ def _encoded(arrays: Mapping[str, Array]) -> dict[str, tuple[str, tuple[int, ...
                 f"the arrays take more than {MAX_ARRAY_BYTES:,} bytes in the script with {name}",
                 "Write it without them, and give them to it: python SCRIPT --inputs FILE.npz",
             )
-        out[name] = (str(array.dtype), array.shape, data)
-    return out
+        encoded[name] = (str(array.dtype), array.shape, data)
+    return encoded
 
 
 def _source(
     events: Events, kernel: Kernel, variant: Variant, passed: tuple[Argument, ...]
 ) -> tuple[CutSource, str]:
     """The kernel's text with all that it needs, and a word on whose text that is."""
-    name = variant.symbol
     generated = "what torch.compile generated"
-    compiles = (e for e in events.events if e.get("event") == "triton")
-    same = [as_map(e.get("source")) for e in compiles if e.get("hash") == variant.hash]
-    # Those with a file's text first.
-    for source in sorted(same, key=lambda source: source.get("blob") is None):
-        path = as_text(source.get("file")) or ""
-        file_text, part = (text_of(events.blob(source.get(key))) for key in ("blob", "cut"))
-        first = source.get("first") if source.get("blob") else 1
-        if text := file_text or part:
-            cut_out = cut_function(
-                text,
-                path,
-                as_text(source.get("name")) or name,
-                first if isinstance(first, int) else None,
-                recorded=_recorded(source),
-                other_files=_other_files(events, path),
-                extra_functions=[str(a.value) for a in passed if is_function(a, text)],
-            )
-            is_generated = kernel.origin is Origin.INDUCTOR
-            return cut_out, generated if is_generated else PurePath(path).name
-    if (file := variant.stages.get(Stage.SOURCE)) is not None and variant.fusion is None:
+    compiled = _compiled_source(events, variant, passed)
+    if compiled is not None:
+        source, path = compiled
+        is_generated = kernel.origin is Origin.INDUCTOR
+        return source, generated if is_generated else PurePath(path).name
+    file = variant.stages.get(Stage.SOURCE)
+    if file is not None and variant.fusion is None:
         span = variant.lines_in(Stage.SOURCE)
         path = file.origin_path or ""
-        cut = cut_function(text_of(file.content), path, name, None if span is None else span[0])
-        return cut, PurePath(path).name
+        first = None if span is None else span[0]
+        source = cut_function(text_of(file.content), path, variant.symbol, first)
+        return source, PurePath(path).name
     code = variant.stages.get(Stage.OUTPUT_CODE)
     if code is not None and variant.span is not None:
         lines = text_of(code.content).splitlines()
         text = "\n".join(lines[variant.span[0] - 1 : variant.span[1]])
-        return cut_function(text, code.origin_path or "", name), generated
+        return cut_function(text, code.origin_path or "", variant.symbol), generated
     why = variant.missing.get(Stage.SOURCE) or "its source was not recorded"
     raise UsageError(
         f"there is no source of {kernel.demangled} to write: {why}",
@@ -347,17 +364,42 @@ def _source(
     )
 
 
-def _recorded(source: Mapping[str, object]) -> dict[str, dict[str, object]]:
+def _compiled_source(
+    events: Events, variant: Variant, passed: tuple[Argument, ...]
+) -> tuple[CutSource, str] | None:
+    """The text that a compilation of the variant recorded, and its path: a file's, else a part."""
+    compilations = (e for e in events.events if e.get("event") == "triton")
+    sources = [as_map(e.get("source")) for e in compilations if e.get("hash") == variant.hash]
+    for source in sorted(sources, key=lambda source: source.get("blob") is None):
+        path = as_text(source.get("file")) or ""
+        text = text_of(events.blob(source.get("blob"))) or text_of(events.blob(source.get("cut")))
+        if not text:
+            continue
+        first = source.get("first") if source.get("blob") else 1
+        cut_out = cut_function(
+            text,
+            path,
+            as_text(source.get("name")) or variant.symbol,
+            first if isinstance(first, int) else None,
+            recorded=_recorded_globals(source),
+            other_files=_other_files(events, path),
+            extra_functions=[str(a.value) for a in passed if is_function(a, text)],
+        )
+        return cut_out, path
+    return None
+
+
+def _recorded_globals(source: Mapping[str, object]) -> dict[str, dict[str, object]]:
     """Globals of a kernel and of what it calls as its compile saw them, by file and name."""
-    return {
-        path: {
-            name: value
-            for name, value in as_map(rows).items()
-            if name.isidentifier()
-            and (value is None or isinstance(value, bool | int | float | str))
-        }
-        for path, rows in as_map(source.get("globals")).items()
-    }
+    recorded = {}
+    for path, rows in as_map(source.get("globals")).items():
+        values = as_map(rows).items()
+        recorded[path] = {n: v for n, v in values if n.isidentifier() and _is_literal(v)}
+    return recorded
+
+
+def _is_literal(value: object) -> bool:
+    return value is None or isinstance(value, bool | int | float | str)
 
 
 def _other_files(events: Events, path: str) -> dict[str, str]:

@@ -25,6 +25,7 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
+from inspector.base.model import Recording
 from inspector.base.text import Exit, PtxviewError, RunFailed, ended_by, plural, words
 from inspector.commands import common
 from inspector.commands.common import flag, option, reader_of, say, takes, takes_program
@@ -39,7 +40,9 @@ if TYPE_CHECKING:
     from inspector.reader.reader import Reader
 
 # Seconds for all times of a run, for one time, and after which a launch is given up.
-TIME_BUDGET, TIME_SECONDS, TIME_LIMIT = 120, 1.0, 30.0
+TIME_BUDGET = 120
+TIME_SECONDS = 1.0
+TIME_LIMIT = 30.0
 # Of so many variants at most hints are counted after a run. To begin with more takes the better
 # part of a second, for which nobody who runs a program has asked, and the prompt waits.
 MAX_COUNTED_VARIANTS = 8
@@ -139,16 +142,21 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     if outcome.recording is not None or outcome.path.exists():  # else it has been said
         with faults.after_program():
             printing.narrate(summary(outcome))
-            rec = outcome.recording
-            if rec is not None and (rec.kernels or rec.graphs or rec.problems or args.time):
-                reader = reader_of(rec)
-                _print(reader)
-                if args.time:
-                    # An interpreter may be the command that the user typed.
-                    typed = kind == "command" and Path(words[0]).name.startswith("python")
-                    python = args.python or (words[0] if typed else None)
-                    _times(reader, outcome.path, python)
+            if outcome.recording is not None:
+                # An interpreter may be the command that the user typed.
+                typed = kind == "command" and Path(words[0]).name.startswith("python")
+                python = args.python or (words[0] if typed else None)
+                _print_recorded(outcome.recording, outcome.path, args.time, python)
     return outcome.status
+
+
+def _print_recorded(rec: Recording, path: Path, timed: bool, python: str | None) -> None:
+    """Print what was recorded, if anything was; ``timed``: and take times by ``python``."""
+    if rec.kernels or rec.graphs or rec.problems or timed:
+        reader = reader_of(rec)
+        _print(reader)
+        if timed:
+            _times(reader, path, python)
 
 
 def _load_the_rest() -> None:
@@ -165,7 +173,8 @@ def _print(reader: Reader) -> None:
     from inspector.reader.reader import COUNTING_SECONDS
     from inspector.report import tables
 
-    rec, err = reader.recording, printing.err()
+    rec = reader.recording
+    err = printing.err()
     if rec.kernels:
         seconds = 0.0 if len(rec.variants()) > MAX_COUNTED_VARIANTS else COUNTING_SECONDS
         print_kernels(reader, err, seconds=seconds)
@@ -337,7 +346,8 @@ class ProgramSession:
             elif event == "ended":
                 status = int(value)
         self._reading.join(DRAIN_SECONDS)
-        self.live.status, self.live.ended = status, time.monotonic()
+        self.live.status = status
+        self.live.ended = time.monotonic()
         self.live.state = ProgramState.FINISHING
         with contextlib.suppress(Exception):
             self.outcome = self._run.ended(status, lambda text: self._say(text))

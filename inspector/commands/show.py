@@ -8,10 +8,10 @@ it is tied to in the other stages.
 import argparse
 import contextlib
 import datetime
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from msgspec import Struct
 from msgspec.structs import replace
 from rich.text import Text
 
@@ -20,33 +20,33 @@ from inspector.base.model import (
     KERNEL_STAGES,
     Graph,
     Kernel,
-    Recording,
     Stage,
     Variant,
 )
-from inspector.base.text import Exit, PtxviewError, Unreadable, UsageError, base_name, plural, shown
+from inspector.base.text import Exit, PtxviewError, UsageError, base_name, shown
 from inspector.commands import common
 from inspector.commands.common import JSON, KERNEL, NCU, flag, option, say, takes, takes_small
+from inspector.commands.show_input import LANGUAGES, open_input
 from inspector.estimate.launches import launch_evidence
-from inspector.listing.language import language_of
 from inspector.listing.line import Function, Line, Listing
 from inspector.measure.ncu.attach import ProfiledRecording
-from inspector.reader.listings import decode
 from inspector.reader.query import select_graph, select_one
 from inspector.reader.reader import Reader
-from inspector.recording.layout import user_derived_cache
-from inspector.report import calls as graph_report
 from inspector.report import card, jsons, profile, tables, timings
-from inspector.sources.opening import open_path, open_text
+from inspector.report.graph_rows import graph_view_row
+from inspector.report.json_rows import (
+    FunctionRow,
+    LineRow,
+    failure_row,
+    function_row,
+    line_row,
+)
 from inspector.system import printing
 
 CHEAP_INSTRUCTIONS, MAX_INSTRUCTIONS = 10_000_000, 200_000_000
 """Lane-instructions that ``--execute`` spends, and after which it gives up: about a second, and
 about ten."""
 STAGES = tuple(s.value for s in Stage)
-LANGUAGES = tuple(s.value for s in (Stage.PTX, Stage.SASS, Stage.TTIR, Stage.TTGIR, Stage.LLIR))
-MAX_ASSEMBLED_BYTES = 1 << 20
-"""Bytes of a .ptx that is assembled unasked: ptxas takes minutes for many more."""
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -80,86 +80,143 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     common.refuse_together(args, "brief", "annotate", "beside")
     path, selector = common.split_path(args.words)
     if args.words[:1] == ["-"]:
-        path, selector = "-", next(iter(args.words[1:]), None)
-    profiled = _opened(path, args)
+        path = "-"
+        selector = next(iter(args.words[1:]), None)
+    profiled = open_input(path, args)
     reader = profiled.reader
     graph = select_graph(reader.recording, selector)
     if graph is None and selector is None and not reader.recording.variants():
         graph = next(iter(reader.recording.graphs), None)
     if graph is not None:
         return _graph(reader, graph, args)
+    request = _request(profiled, selector, args)
+    view = next(view for applies, view in VIEWS if applies(request))
+    return view(request)
+
+
+class ShowRequest(Struct, frozen=True):
+    """A stage of a variant that is to be shown; ``lines`` are all of it if None."""
+
+    profiled: ProfiledRecording
+    kernel: Kernel
+    variant: Variant
+    stage: Stage
+    beside: Stage | None
+    lines: tuple[int, int] | None
+    estimated: Mapping[int, float]
+    args: argparse.Namespace
+
+    @property
+    def reader(self) -> Reader:
+        return self.profiled.reader
+
+
+def _request(
+    profiled: ProfiledRecording, selector: str | None, args: argparse.Namespace
+) -> ShowRequest:
+    """What is to be shown of a kernel. Raises ``PtxviewError`` where there is no such thing."""
+    reader = profiled.reader
     kernel, variant = select_one(reader.recording, selector)
-    for line in tables.failure_lines(kernel, variant) if not args.json else ():
-        say(line)
+    if not args.json:
+        for line in tables.failure_lines(kernel, variant):
+            say(line)
     stage = Stage(args.stage) if args.stage else _default(variant)
     beside_stage = Stage(args.beside) if args.beside else None
     if args.file or stage is Stage.SOURCE:
         variant = _of_file(reader.sources(variant), variant, args.file)
     for requested in (stage, beside_stage):
         if requested is not None and requested in GRAPH_STAGES:
-            hint = "Only graphs of torch.compile have one, and it is in none that has."
-            for graph_of_kernel in reader.recording.graphs:
-                has_stage = requested in reader.graph_stages(graph_of_kernel)
-                if kernel.id in graph_of_kernel.kernels and has_stage:
-                    command = f"ptxview show {graph_of_kernel.id} --stage {requested.value}"
-                    hint = f"Show it of a graph: {command}"
-                    break
-            message = f"{kernel.called} is a kernel, and {requested.value} is of a whole graph"
-            raise UsageError(message, hint)
+            raise _only_of_graphs(reader, kernel, requested)
     if args.execute:
         _execute(reader, kernel, variant, args)
     estimated = _cycles(reader, kernel, variant, stage, args) if args.estimate else {}
-    if args.brief and args.lines is None:
-        return _print_brief_kernel(reader, kernel, variant, stage, args.json)
     lines = None
     if args.lines is not None:
         lines = _within(args.lines, reader.listing(variant, stage), stage)
-    if args.brief and lines is not None:
-        listing_lines = reader.listing(variant, stage).between(*lines)
-        values = _line_values(profiled, variant, stage, listing_lines, linked=False)
-        names = ("n", "text", "sentence", "notes")
-        rows = [{name: line[name] for name in names} for line in values]
-        short = {"kernel": kernel.name, "variant": variant.id, "stage": stage.value}
-        return common.print_brief({"schema": jsons.SCHEMA, **short, "lines": rows}, args.json)
-    if args.json:
-        value = _json(profiled, kernel, variant, stage, lines, estimated)
-        if beside_stage is not None:
-            tied = None
-            if lines is not None:  # from the first to the last line that these are tied to
-                links = reader.links(variant, stage, beside_stage)
-                linked = [
-                    n
-                    for line_number in range(lines[0], lines[1] + 1)
-                    for n in links.get(line_number, ())
-                ]
-                tied = (min(linked), max(linked)) if linked else (1, 0)
-            value["beside"] = _json(profiled, kernel, variant, beside_stage, tied)
-        return common.print_json(value)
-    if beside_stage is not None:
-        links, titles = (
-            reader.links(variant, stage, beside_stage),
-            (stage, variant.symbol, beside_stage),
-        )
-        part = _part(reader, variant, stage, lines)
-        return _print_beside(part, reader.listing(variant, beside_stage), links, titles)
-    if args.annotate:
-        part = _part(reader, variant, stage, lines)
-        return _annotated(reader, kernel, variant, stage, part, estimated)
-    text = reader.text(variant, stage).text
-    if lines is not None:
-        text = "".join(
-            f"{line_text}\n" for line_text in reader.listing(variant, stage).texts(*lines)
-        )
-    return _print(text, stage, variant.stages[stage].origin_path, lines[0] if lines else 1)
+    return ShowRequest(profiled, kernel, variant, stage, beside_stage, lines, estimated, args)
+
+
+def _only_of_graphs(reader: Reader, kernel: Kernel, stage: Stage) -> UsageError:
+    """Why a kernel has no such stage, and how to see that of its graph."""
+    hint = "Only graphs of torch.compile have one, and it is in none that has."
+    for graph in reader.recording.graphs:
+        if kernel.id in graph.kernels and stage in reader.graph_stages(graph):
+            command = f"ptxview show {graph.id} --stage {stage.value}"
+            hint = f"Show it of a graph: {command}"
+            break
+    return UsageError(f"{kernel.called} is a kernel, and {stage.value} is of a whole graph", hint)
+
+
+def _brief_lines(request: ShowRequest) -> int:
+    """Some lines in short, each with its sentence and its hints."""
+    assert request.lines is not None
+    variant = request.variant
+    stage = request.stage
+    lines = request.reader.listing(variant, stage).between(*request.lines)
+    values = _line_values(request.profiled, variant, stage, lines, linked=False)
+    rows = [jsons.pick_fields(line, "n text sentence notes") for line in values]
+    value = {
+        "schema": jsons.SCHEMA,
+        "kernel": request.kernel.name,
+        "variant": variant.id,
+        "stage": stage.value,
+        "lines": rows,
+    }
+    return common.print_brief(value, request.args.json)
+
+
+def _document(request: ShowRequest) -> int:
+    """JSON of the stage, and of the one beside it."""
+    profiled = request.profiled
+    kernel = request.kernel
+    variant = request.variant
+    value = _json(profiled, kernel, variant, request.stage, request.lines, request.estimated)
+    if request.beside is not None:
+        value["beside"] = _json(profiled, kernel, variant, request.beside, _tied_lines(request))
+    return common.print_json(value)
+
+
+def _tied_lines(request: ShowRequest) -> tuple[int, int] | None:
+    """From the first to the last line beside that the requested ones are tied to."""
+    if request.lines is None or request.beside is None:
+        return None
+    first, last = request.lines
+    links = request.reader.links(request.variant, request.stage, request.beside)
+    tied = [line for n in range(first, last + 1) for line in links.get(n, ())]
+    return (min(tied), max(tied)) if tied else (1, 0)
+
+
+def _side_by_side(request: ShowRequest) -> int:
+    assert request.beside is not None
+    variant = request.variant
+    stage = request.stage
+    reader = request.reader
+    links = reader.links(variant, stage, request.beside)
+    part = _part(reader, variant, stage, request.lines)
+    titles = (stage, variant.symbol, request.beside)
+    return _print_beside(part, reader.listing(variant, request.beside), links, titles)
+
+
+def _text(request: ShowRequest) -> int:
+    """The text as it is, or the requested lines of it."""
+    variant = request.variant
+    stage = request.stage
+    first = 1
+    if request.lines is None:
+        text = request.reader.text(variant, stage).text
+    else:
+        lines = request.reader.listing(variant, stage).texts(*request.lines)
+        text = "".join(f"{line}\n" for line in lines)
+        first = request.lines[0]
+    return _print(text, stage, variant.stages[stage].origin_path, first)
 
 
 def _of_file(files: Mapping[str, Variant], variant: Variant, name: str | None) -> Variant:
     """A fused kernel with the file of that name as its source; other files are said."""
     if name is None:
-        if other_files := ", ".join(list(files)[1:]):
-            say(
-                f"operators are from other files too, which --file NAME shows: {shown(other_files)}"
-            )
+        other_files = shown(", ".join(list(files)[1:]))
+        if other_files:
+            say(f"operators are from other files too, which --file NAME shows: {other_files}")
         return variant
     for path, file_variant in files.items():
         if path.endswith(name):
@@ -168,66 +225,11 @@ def _of_file(files: Mapping[str, Variant], variant: Variant, name: str | None) -
     raise UsageError(f"{name} is no file that this kernel was fused from", hint)
 
 
-def _opened(path: str | None, args: argparse.Namespace) -> ProfiledRecording:
-    """What is to be shown; PTX that stands alone with the machine code that ptxas makes of it."""
-    if path == "-":
-        recording = _standard_input(args.language)
-    elif args.language is not None:
-        raise UsageError("--language is of standard input", "Files are known by their endings.")
-    elif path is None or Path(path).suffix.lower() != ".ptx" or not Path(path).is_file():
-        return common.open_profiled(path, args.device, args.ncu)
-    elif args.device is None and Path(path).stat().st_size > MAX_ASSEMBLED_BYTES:
-        opened = common.open_profiled(path, None, args.ncu)
-        if not args.json:
-            variants = opened.reader.recording.variants()
-            target = next((v.target for _, v in variants if v.target), "ARCH")
-            say(
-                f"not assembled, for it is larger than {MAX_ASSEMBLED_BYTES >> 20} MiB: "
-                f"--device {target} does, and takes ptxas' time"
-            )
-        return opened
-    else:
-        recording = open_path(Path(path))
-    from inspector.measure.ncu import report as reports
-    from inspector.sources.compilers import assembled
-
-    recording = assembled(recording, user_derived_cache(), args.device)
-    if not args.annotate and not args.json:
-        for compilation in recording.compilations:
-            if compilation.failed is not None:
-                say(f"no machine code: {compilation.failed}")
-            elif compilation.tool is not None or compilation.symbols:
-                names = plural(len(compilation.symbols), "kernel")
-                say(
-                    f"{names} assembled for {compilation.target}: -a tells registers and spills, "
-                    "--stage sass shows the machine code"
-                )
-    report = reports.load([Path(r) for r in args.ncu]) if args.ncu else None
-    return common.profiled(recording, args.device, report)
-
-
-def _standard_input(language: str | None) -> Recording:
-    data = common.standard_input("Show it from a file.")
-    if not data.strip():
-        raise Unreadable("standard input is empty")
-    if b"\0" in data[:65536]:
-        raise Unreadable(
-            "standard input is binary", "Give cubins and objects as files: ptxview show x.cubin"
-        )
-    stage = Stage(language) if language else language_of(decode(data))
-    if stage is None:
-        raise UsageError(
-            "it is not clear what standard input holds",
-            f"Say it: --language {', '.join(LANGUAGES)}",
-        )
-    return open_text(data, "<stdin>", stage)
-
-
 def _execute(reader: Reader, kernel: Kernel, variant: Variant, args: argparse.Namespace) -> None:
     """Have some blocks of a recorded call counted, unless they have been."""
     if not args.annotate and not args.json:
         raise UsageError("--execute needs a view with hints", "Give -a or --json with it.")
-    if reader.executed(variant) is not None:
+    if reader.execution_counts(variant) is not None:
         return
     # Imported here: few run anything.
     from inspector.execute.calls.tracing import trace_launch
@@ -244,7 +246,7 @@ def _execute(reader: Reader, kernel: Kernel, variant: Variant, args: argparse.Na
     )
     executed = launched.executed
     if executed is not None:
-        reader.keep_executed(variant, executed)
+        reader.store_execution_counts(variant, executed)
         return
     ended = launched.fault or launched.spent
     reason = "" if ended is None else f": {ended.message}"
@@ -273,30 +275,21 @@ def _default(variant: Variant) -> Stage:
 
 def _graph(reader: Reader, graph: Graph, args: argparse.Namespace) -> int:
     """What a graph computes, or one of its stages, or two side by side."""
-    kernels = ", ".join(graph.kernels)
     if args.annotate:
         raise UsageError(
             f"{graph.id} is a graph: nothing is known of its lines",
-            f"-a is for its kernels: {kernels}",
+            f"-a is for its kernels: {', '.join(graph.kernels)}",
         )
     available = reader.graph_stages(graph)
-    for stage in (args.stage, args.beside):
-        if stage is not None and Stage(stage) not in available:
-            raise _no_stage(reader, graph, Stage(stage))
+    for stage_name in (args.stage, args.beside):
+        if stage_name is not None and Stage(stage_name) not in available:
+            raise _no_stage(reader, graph, Stage(stage_name))
     if args.brief:
-        from inspector.report import brief
-
-        sizes = {
-            graph_stage: len(reader.graph_listing(graph, graph_stage).lines)
-            for graph_stage in available
-        }
-        return common.print_brief(brief.graph(reader.recording.path, graph, sizes), args.json)
-    for sentence in tables.graph_failure(graph) if not args.json else ():
-        say(sentence)
-    # JSON has the whole text; a terminal shows its operations.
-    usual = Stage.OUTPUT_CODE if args.json or args.lines is not None else Stage.OPERATIONS
-    usual = usual if Stage.OUTPUT_CODE in available else available[-1]
-    stage = Stage(args.stage) if args.stage else usual
+        return _brief_graph(reader, graph, available, args.json)
+    if not args.json:
+        for sentence in tables.graph_failure(graph):
+            say(sentence)
+    stage = Stage(args.stage) if args.stage else _default_of_graph(available, args)
     beside_stage = Stage(args.beside) if args.beside else None
     listing = reader.graph_listing(graph, stage)
     lines = None if args.lines is None else _within(args.lines, listing, stage)
@@ -305,25 +298,41 @@ def _graph(reader: Reader, graph: Graph, args: argparse.Namespace) -> int:
         if beside_stage is not None:
             value["beside"] = _graph_json(reader, graph, beside_stage, None)
         if Stage.OUTPUT_CODE in available:
-            value["graph"] = graph_report.document(graph, reader.graph_view(graph), available)
+            value["graph"] = graph_view_row(graph, reader.graph_view(graph), available)
         return common.print_json(value)
     if beside_stage is not None:
-        other_listing, links = (
-            reader.graph_listing(graph, beside_stage),
-            reader.graph_links(graph, stage, beside_stage),
-        )
+        other_listing = reader.graph_listing(graph, beside_stage)
+        links = reader.graph_links(graph, stage, beside_stage)
         titles = (stage, f"graph {graph.id}", beside_stage)
         lines_shown = listing.lines if lines is None else listing.between(*lines)
         return _print_beside(lines_shown, other_listing, links, titles)
-    text = reader.graph_text(graph, stage)
-    if lines is not None:
-        text = "".join(f"{line_text}\n" for line_text in listing.texts(*lines))
-    if stage is Stage.OPERATIONS:
-        rows = text.split("\n")
-        if common.confirmed(len(rows)):
-            printing.lines(map(shown, rows))
-        return Exit.OK
-    return _print(text, stage, graph.stages[stage].origin_path, lines[0] if lines else 1)
+    if lines is None:
+        return _print_graph(graph, stage, reader.graph_text(graph, stage), 1)
+    text = "".join(f"{line_text}\n" for line_text in listing.texts(*lines))
+    return _print_graph(graph, stage, text, lines[0])
+
+
+def _brief_graph(reader: Reader, graph: Graph, available: Sequence[Stage], as_json: bool) -> int:
+    from inspector.report import brief
+
+    sizes = {stage: len(reader.graph_listing(graph, stage).lines) for stage in available}
+    return common.print_brief(brief.graph_summary(reader.recording.path, graph, sizes), as_json)
+
+
+def _default_of_graph(available: Sequence[Stage], args: argparse.Namespace) -> Stage:
+    """JSON has the whole text; a terminal shows its operations."""
+    if Stage.OUTPUT_CODE not in available:
+        return available[-1]
+    return Stage.OUTPUT_CODE if args.json or args.lines is not None else Stage.OPERATIONS
+
+
+def _print_graph(graph: Graph, stage: Stage, text: str, first: int) -> int:
+    if stage is not Stage.OPERATIONS:
+        return _print(text, stage, graph.stages[stage].origin_path, first)
+    rows = text.split("\n")
+    if common.confirmed(len(rows)):
+        printing.lines(map(shown, rows))
+    return Exit.OK
 
 
 def _no_stage(reader: Reader, graph: Graph, stage: Stage) -> UsageError:
@@ -350,24 +359,29 @@ def _graph_json(
     other_stages = [other for other in reader.graph_stages(graph) if other is not stage]
     links = {other: reader.graph_links(graph, stage, other) for other in other_stages}
     file = graph.stages.get(stage)
-    functions = []  # lines of each compiled kernel's text in its graph's output_code
-    for kernel, variant in reader.recording.variants() if stage is Stage.OUTPUT_CODE else ():
-        span = variant.lines_in(Stage.OUTPUT_CODE)
-        if span and kernel.id in graph.kernels and variant.stages.get(Stage.OUTPUT_CODE) == file:
-            function, resources = Function(kernel.name, *span), reader.resources(variant)
-            functions.append(jsons.function(kernel.name, variant.id, resources, function))
+    part = listing.lines if lines is None else listing.between(*lines)
     return {
         "schema": jsons.SCHEMA,
         "stage": stage.value,
         "text_from": "ptxview" if file is None else file.text_from,
-        "error": jsons.failure(graph.error),
-        "functions": functions,
+        "error": failure_row(graph.error),
+        "functions": _kernels_in_code(reader, graph) if stage is Stage.OUTPUT_CODE else [],
         "notes": [],
-        "lines": jsons.Rows(
-            jsons.line(line, links)
-            for line in (listing.lines if lines is None else listing.between(*lines))
-        ),
+        "lines": jsons.Rows(line_row(line, links) for line in part),
     }
+
+
+def _kernels_in_code(reader: Reader, graph: Graph) -> list[FunctionRow]:
+    """The lines of each compiled kernel's text in its graph's ``output_code``."""
+    file = graph.stages.get(Stage.OUTPUT_CODE)
+    functions = []
+    for kernel, variant in reader.recording.variants():
+        span = variant.lines_in(Stage.OUTPUT_CODE)
+        if span and kernel.id in graph.kernels and variant.stages.get(Stage.OUTPUT_CODE) == file:
+            function = Function(kernel.name, *span)
+            resources = reader.resources(variant)
+            functions.append(function_row(kernel.name, function, variant, resources))
+    return functions
 
 
 def _print(text: str, stage: Stage, path: str | None, first: int = 1) -> int:
@@ -397,7 +411,8 @@ def _print_beside(
     """Print lines of one stage beside the tied lines of another."""
     stage, name, other = titles
     other_lines = {line.n: line for line in listing.lines}
-    out, heads = printing.out(), (f"{stage.value}: {name}", other.value)
+    out = printing.out()
+    heads = (f"{stage.value}: {name}", other.value)
     table = tables.side_by_side(lines, other_lines, links, out.width, heads)
     if not common.confirmed(table.row_count):
         return Exit.OK
@@ -407,51 +422,52 @@ def _print_beside(
     return Exit.OK
 
 
-def _annotated(
-    reader: Reader,
-    kernel: Kernel,
-    variant: Variant,
-    stage: Stage,
-    part: Sequence[Line],
-    estimated: Mapping[int, float],
-) -> int:
+def _annotated(request: ShowRequest) -> int:
+    """The card and hints, then each line with what is known of it."""
+    reader = request.reader
+    variant = request.variant
+    stage = request.stage
+    part = _part(reader, variant, stage, request.lines)
     if not common.confirmed(len(part)):
         return Exit.OK
     width = printing.out().width
-    annotations = replace(reader.line_annotations(variant, stage), estimated=estimated)
-    title = (kernel.demangled, variant.id, variant.target or "", tables.config_text(variant))
-    rows = [("", row) for row in card.lines(reader.card(variant), min(width, 100))]
-    evidence = launch_evidence(reader)
-    time = evidence.launch_time(kernel, variant)
-    timing = evidence.times.representative(kernel, variant)
-    if time is not None:
-        rows.append(("time", f"{time.text} a launch ({time.meaning})"))
-    if timing is not None:
-        how = timings.measurement_text(
-            timing, timings.age(timing.taken, datetime.datetime.now(datetime.UTC))
-        )
-        rows.append(("", shown(f"{timings.duration(timing.median_us)} µs {how}")))
-    rows += [("not known", shown(why)) for why in reader.lacking(variant)]
-    legend = card.legend(annotations, stage)
-    printing.rows(
-        [
-            Text(shown("  ".join(title))),
-            *(Text(f"  {label and label.ljust(card.LABEL)}{text}") for label, text in rows),
-            *card.hints(reader.findings(variant)),
-            Text(),
-            *([Text(legend, "dim")] if legend else []),
-            Text(card.heading(annotations), "dim"),
-        ]
-    )
+    annotations = replace(reader.line_annotations(variant, stage), estimated=request.estimated)
+    rows = [*_card_rows(request, min(width, 100)), *card.hints(reader.findings(variant)), Text()]
+    if legend := card.legend(annotations, stage):
+        rows.append(Text(legend, "dim"))
+    printing.rows([*rows, Text(card.heading(annotations), "dim")])
     printing.rows(card.rows(part, annotations, width))
     return Exit.OK
+
+
+def _card_rows(request: ShowRequest, width: int) -> Iterator[Text]:
+    """The variant's name, figures and times, and what is not known of it."""
+    reader = request.reader
+    kernel = request.kernel
+    variant = request.variant
+    title = (kernel.demangled, variant.id, variant.target or "", tables.config_text(variant))
+    yield Text(shown("  ".join(title)))
+    rows = [("", row) for row in card.lines(reader.card(variant), width)]
+    evidence = launch_evidence(reader)
+    time = evidence.launch_time(kernel, variant)
+    if time is not None:
+        rows.append(("time", f"{time.text} a launch ({time.meaning})"))
+    timing = evidence.times.representative(kernel, variant)
+    if timing is not None:
+        age = timings.age(timing.taken, datetime.datetime.now(datetime.UTC))
+        how = timings.measurement_text(timing, age)
+        rows.append(("", shown(f"{timings.duration(timing.median_us)} µs {how}")))
+    rows += [("not known", shown(why)) for why in reader.lacking(variant)]
+    for label, text in rows:
+        yield Text(f"  {label and label.ljust(card.LABEL)}{text}")
 
 
 def _part(
     reader: Reader, variant: Variant, stage: Stage, lines: tuple[int, int] | None
 ) -> Sequence[Line]:
     """The requested lines, else those of the kernel's function, or all."""
-    listing, function = reader.listing(variant, stage), reader.function(variant, stage)
+    listing = reader.listing(variant, stage)
+    function = reader.function(variant, stage)
     if lines is None:
         lines = (1, len(listing.lines)) if function is None else (function.first, function.last)
     return listing.between(*lines)
@@ -472,7 +488,7 @@ def _json(
         "schema": jsons.SCHEMA,
         "stage": stage.value,
         "text_from": reader.text(variant, stage).text_from,
-        "error": jsons.failure(variant.error),
+        "error": failure_row(variant.error),
         "functions": jsons.Rows(_functions(profiled, kernel, variant, stage, listing)),
         "notes": [],
         "lines": jsons.Rows(
@@ -488,26 +504,33 @@ def _line_values(
     lines: Iterable[Line],
     linked: bool = True,
     estimated: Mapping[int, float] | None = None,
-) -> Iterator[dict[str, object]]:
+) -> Iterator[LineRow]:
     """JSON of lines, one after the other; ``linked``: with links to other stages."""
-    reader = profiled.reader
-    links = {}
-    for other in jsons.ordered(variant.stages) if linked else ():
+    links = _links_to_others(profiled.reader, variant, stage) if linked else {}
+    annotations = profiled.reader.line_annotations(variant, stage, whole_file=True)
+    for line in lines:
+        share = estimated.get(line.n, 0.0) if estimated else None
+        yield line_row(line, links, annotations.at(line.n), annotations.words(line.n), share)
+
+
+def _links_to_others(
+    reader: Reader, variant: Variant, stage: Stage
+) -> dict[Stage, Mapping[int, tuple[int, ...]]]:
+    """Links to the stages that are read without cost; why there are none to one is said."""
+    links: dict[Stage, Mapping[int, tuple[int, ...]]] = {}
+    for other in jsons.ordered(variant.stages):
         if other is stage or variant.stages[other].costly:
             continue
         try:
             links[other] = reader.links(variant, stage, other)
         except PtxviewError as error:
             say(f"no links to {other.value}: {error.message}")
-    annotations = reader.line_annotations(variant, stage, whole_file=True)
-    for line in lines:
-        share = estimated.get(line.n, 0.0) if estimated else None
-        yield jsons.line(line, links, annotations.at(line.n), annotations.words(line.n), share)
+    return links
 
 
 def _functions(
     profiled: ProfiledRecording, kernel: Kernel, variant: Variant, stage: Stage, listing: Listing
-) -> Iterator[dict[str, object]]:
+) -> Iterator[FunctionRow]:
     """JSON of each function of a listing; there may be thousands."""
     reader = profiled.reader
     kernel_function = reader.function(variant, stage)
@@ -521,7 +544,7 @@ def _functions(
             function.name, (kernel, variant) if kernel_function is function else None
         )
         if pair is None:
-            yield jsons.function(function.name, None, None, function)
+            yield function_row(function.name, function)
             continue
         yield _function(profiled, pair[0], pair[1], function)
         if pair[1] is not variant:
@@ -530,31 +553,29 @@ def _functions(
 
 def _function(
     profiled: ProfiledRecording, kernel: Kernel, variant: Variant, function: Function
-) -> dict[str, object]:
+) -> FunctionRow:
     """One kernel of a listing with its resources, hints, card and newest time."""
     reader = profiled.reader
     notes = [finding.note for finding in reader.findings(variant)]
-    out = jsons.function(
-        kernel.name,
-        variant.id,
-        reader.resources(variant),
-        function,
-        notes,
-        card.as_json(reader.card(variant)),
-        profile.measured_json(profiled.measured(variant)),
-    )
     evidence = launch_evidence(reader)
-    return {
-        **out,
-        "timing": timings.timing(evidence.times.representative(kernel, variant)),
-        "launch_time": timings.launch_json(evidence.launch_time(kernel, variant)),
-    }
+    return function_row(
+        kernel.name,
+        function,
+        variant,
+        reader.resources(variant),
+        notes,
+        card=card.as_json(reader.card(variant)),
+        ncu=profile.measured_json(profiled.measured(variant)),
+        timing=timings.timing(evidence.times.representative(kernel, variant)),
+        launch_time=timings.launch_json(evidence.launch_time(kernel, variant)),
+    )
 
 
 def _within(lines: tuple[int, int], listing: Listing, stage: Stage) -> tuple[int, int]:
     """The lines of a range that a listing has. Raises ``UsageError`` if it has none."""
     count = len(listing.lines)
-    first, last = max(lines[0], 1), min(lines[1], count)
+    first = max(lines[0], 1)
+    last = min(lines[1], count)
     if first > last:
         last_asked = "" if lines[1] == common.LAST_LINE else lines[1]
         range_text = str(lines[0]) if lines[0] == lines[1] else f"{lines[0]}:{last_asked}"
@@ -562,46 +583,68 @@ def _within(lines: tuple[int, int], listing: Listing, stage: Stage) -> tuple[int
     return first, last
 
 
-def _print_brief_kernel(
-    reader: Reader, kernel: Kernel, variant: Variant, stage: Stage, as_json: bool
-) -> int:
+def _brief_kernel(request: ShowRequest) -> int:
     """Print one kernel in short. Raises ``PtxviewError`` where its stage cannot be read."""
-    # Imported here, as below: summaries read differences too, whose modules are many.
-    from inspector.reader.line_annotations import regions
+    # Imported here: summaries read differences too, whose modules are many.
     from inspector.report import brief
+    from inspector.report.variant_figures import all_figures, quick_figures
 
-    listing = reader.listing(variant, stage)
+    reader = request.reader
+    kernel = request.kernel
+    variant = request.variant
+    listing = reader.listing(variant, request.stage)
     reader.summaries.read_now(variant)
     findings = reader.findings(variant)
     time = launch_evidence(reader).launch_time(kernel, variant)
     resources = reader.resources(variant)
-    first = brief.quick_figures(variant, resources, reader.hint_count(variant), time)
-    hottest: list[dict[str, Any]] = []
-    for region in regions(reader, variant, stage):
+    first = quick_figures(variant, resources, reader.hint_count(variant), time)
+    value = brief.kernel_summary(
+        (reader.recording.path, common.handle(reader.recording, kernel, variant)),
+        kernel,
+        variant,
+        request.stage,
+        all_figures(variant, first, resources, reader.card(variant), findings),
+        [_size(reader, variant, other_stage) for other_stage in jsons.ordered(variant.stages)],
+        findings,
+        _hottest(request, listing),
+    )
+    return common.print_brief(value, request.args.json)
+
+
+def _hottest(request: ShowRequest, listing: Listing) -> list[dict[str, Any]]:
+    """The hottest, deepest and most register-hungry regions, each with its first instruction."""
+    # Imported here, as above.
+    from inspector.reader.line_annotations import regions
+
+    rows = []
+    for region in regions(request.reader, request.variant, request.stage):
         lines = listing.between(region.first, region.last)
         text = next((line.text.strip() for line in lines if line.opcode is not None), "")
         source = region.source and jsons.pick_fields(region.source, "file line")
         fields = jsons.pick_fields(region, "first last by percent depth live")
-        hottest.append({**fields, "text": text, "source": source})
-    value = brief.kernel(
-        (reader.recording.path, common.handle(reader.recording, kernel, variant)),
-        kernel,
-        variant,
-        stage,
-        brief.all_figures(variant, first, resources, reader.card(variant), findings),
-        [_size(reader, variant, other_stage) for other_stage in jsons.ordered(variant.stages)],
-        findings,
-        hottest,
-    )
-    return common.print_brief(value, as_json)
+        rows.append({**fields, "text": text, "source": source})
+    return rows
+
+
+VIEWS: tuple[tuple[Callable[[ShowRequest], bool], Callable[[ShowRequest], int]], ...] = (
+    (lambda request: request.args.brief and request.lines is None, _brief_kernel),
+    (lambda request: request.args.brief, _brief_lines),
+    (lambda request: request.args.json, _document),
+    (lambda request: request.beside is not None, _side_by_side),
+    (lambda request: request.args.annotate, _annotated),
+    (lambda request: True, _text),
+)
+"""The views of a kernel's stage; the first that applies is printed."""
 
 
 def _size(reader: Reader, variant: Variant, stage: Stage) -> dict[str, Any]:
     """A stage's lines and those of the kernel in it; None where it is costly to know."""
-    out: dict[str, Any] = {"stage": stage.value, "lines": None, "first": None, "last": None}
+    size: dict[str, Any] = {"stage": stage.value, "lines": None, "first": None, "last": None}
     with contextlib.suppress(PtxviewError):
         if not variant.stages[stage].costly:
-            out["lines"] = len(reader.listing(variant, stage).lines)
+            size["lines"] = len(reader.listing(variant, stage).lines)
             function = reader.function(variant, stage)
-            out |= {"first": function.first, "last": function.last} if function is not None else {}
-    return out
+            if function is not None:
+                size["first"] = function.first
+                size["last"] = function.last
+    return size

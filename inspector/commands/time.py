@@ -35,6 +35,7 @@ from inspector.measure.time.results import (
 )
 from inspector.measure.time.take import (
     BenchmarkOptions,
+    Race,
     device_peaks,
     fixed,
     is_own,
@@ -48,7 +49,7 @@ from inspector.reader.query import KernelVariant, select, select_calls, select_o
 from inspector.reader.reader import Reader
 from inspector.recording.layout import is_recording, record_file
 from inspector.report import jsons, races, timings
-from inspector.report.tables import need_compiled
+from inspector.report.tables import require_compiled
 from inspector.sources.opening import is_there, newest, path_or_unfinished
 from inspector.system import printing
 
@@ -76,15 +77,7 @@ def draw(figure: Figure | None, missing: str) -> None:
 
 def time_script(args: argparse.Namespace) -> int:
     """Time a script's variants and print; 1 where one failed or disagrees. Raises."""
-    if not Path(args.words[0]).is_file():
-        raise UsageError(f"there is no script {args.words[0]}")
-    if len(args.words) > 1:
-        raise UsageError(f"a script is timed as a whole: {args.words[1]} is one word too many")
-    if args.stored or args.bytes or args.flops:
-        raise UsageError(
-            "--stored, --bytes and --flops are for recordings",
-            "A script declares bytes_of() and flops_of(); --csv keeps the times.",
-        )
+    _check_script_options(args)
     swept, values = sweep(args.sweep) if args.sweep is not None else (None, [])
     size = fixed(args.size)
     if swept in size:
@@ -98,24 +91,40 @@ def time_script(args: argparse.Namespace) -> int:
     result = race(Path(args.words[0]), sizes, swept, wish, printing.narrate)
     if args.csv is not None:
         common.write(args.csv, races.csv_text(result))
-    bad = any(r.error or r.agrees is False for r in result.rows)
-    status = Exit.DIFFERENT if bad else Exit.OK
     if args.json:
         print_json(races.race_document(result))
-        return status
+    else:
+        _print_race(result, len(sizes), args.roofline)
+    bad = any(r.error or r.agrees is False for r in result.rows)
+    return Exit.DIFFERENT if bad else Exit.OK
+
+
+def _check_script_options(args: argparse.Namespace) -> None:
+    """Raise ``UsageError`` where words or options are not of a script."""
+    if not Path(args.words[0]).is_file():
+        raise UsageError(f"there is no script {args.words[0]}")
+    if len(args.words) > 1:
+        raise UsageError(f"a script is timed as a whole: {args.words[1]} is one word too many")
+    if args.stored or args.bytes or args.flops:
+        raise UsageError(
+            "--stored, --bytes and --flops are for recordings",
+            "A script declares bytes_of() and flops_of(); --csv keeps the times.",
+        )
+
+
+def _print_race(result: Race, size_count: int, roofline: bool) -> None:
     out = printing.out()
     peaks = device_peaks(result.session.device.get("name"))
     out.print(timings.heading(result.session))
-    if len(sizes) > 1:
+    if size_count > 1:
         draw(races.sweep_figure(result, peaks), "no plot: no variant agrees and has a time")
     # Of a sweep, the largest size; the others are in the plot, the CSV and the JSON.
-    rows = [r for r in result.rows if r.call == len(sizes) - 1]
+    rows = [row for row in result.rows if row.call == size_count - 1]
     printing.lines(["", races.race_title(result, rows)])
     out.print(races.race_table(rows, out.width))
     printing.lines([*races.launched_kernels(rows), *races.race_footnotes(result)])
-    if args.roofline:
+    if roofline:
         draw(races.roofline(result, peaks), NO_ROOFLINE)
-    return status
 
 
 def positive(text: str) -> int:
@@ -181,20 +190,16 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
         raise UsageError("--device is for --estimate; times are taken on the GPU that is here")
     if args.words and args.words[0].endswith(".py") and not is_recording(Path(args.words[0])):
         return time_script(args)
-    for name in ("sweep", "size", "csv"):
-        if getattr(args, name):
-            advice = "Name such a script: ptxview time kernels/square.py"
-            raise UsageError(f"--{name} is for a script that declares variants", advice)
-    if args.stored and (args.roofline or args.bytes or args.flops):
-        raise UsageError("--roofline, --bytes and --flops are of times that are taken now")
+    _check_recording_options(args)
     words = list(args.words)
-    path = (
-        path_or_unfinished(Path(words.pop(0))) if words and is_there(Path(words[0])) else newest()
-    )
+    if words and is_there(Path(words[0])):
+        path = path_or_unfinished(Path(words.pop(0)))
+    else:
+        path = newest()
     reader = common.open_reader(str(path))
     selected, calls = selected_launches(reader, words)
     if len(selected) == 1 and words and not calls:
-        need_compiled(*selected[0])
+        require_compiled(*selected[0])
     if args.estimate:
         return _estimated(args, reader, words)
     if args.stored:
@@ -203,13 +208,12 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
         args.stopwatch, args.cache, args.seconds, args.limit, args.calls, args.python
     )
     prepared = prepare(reader, path, selected, wish, calls)
-    if args.bytes or args.flops:
-        count = len(prepared.plan.launches) + len(prepared.calls)
-        if count != 1:
-            raise UsageError(
-                f"--bytes and --flops are of one launch, and {count} are to be timed",
-                "Name a variant by its id, with --calls 1.",
-            )
+    launch_count = len(prepared.plan.launches) + len(prepared.calls)
+    if (args.bytes or args.flops) and launch_count != 1:
+        raise UsageError(
+            f"--bytes and --flops are of one launch, and {launch_count} are to be timed",
+            "Name a variant by its id, with --calls 1.",
+        )
     if not args.trust and not is_own(reader.recording):
         ask(path, prepared.python)
     session = take(reader, path, prepared, wish, printing.narrate)
@@ -225,6 +229,16 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
         peaks = device_peaks(session.device.get("name"))
         draw(races.session_roofline(session, path.name, peaks), NO_ROOFLINE)
     return Exit.DIFFERENT if any(t.error for t in session.rows) else Exit.OK
+
+
+def _check_recording_options(args: argparse.Namespace) -> None:
+    """Raise ``UsageError`` where options are not of a recording, or not of stored times."""
+    for name in ("sweep", "size", "csv"):
+        if getattr(args, name):
+            advice = "Name such a script: ptxview time kernels/square.py"
+            raise UsageError(f"--{name} is for a script that declares variants", advice)
+    if args.stored and (args.roofline or args.bytes or args.flops):
+        raise UsageError("--roofline, --bytes and --flops are of times that are taken now")
 
 
 def _estimated(args: argparse.Namespace, reader: Reader, words: list[str]) -> int:

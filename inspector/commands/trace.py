@@ -18,7 +18,7 @@ from inspector.base.model import KERNEL_STAGES, Stage
 from inspector.base.text import Exit, PtxviewError, Unreadable, UsageError, counted, shown
 from inspector.commands import common
 from inspector.commands.common import JSON, KERNEL, amount, flag, option, print_json, say, takes
-from inspector.execute import ExecutedLine, LaunchError, approximations
+from inspector.execute import ExecutedLine, LaunchError, OutOfBudget, approximations
 from inspector.execute.calls.inputs import Array
 from inspector.execute.calls.stepper import Stepper
 from inspector.execute.calls.tracing import (
@@ -35,7 +35,7 @@ from inspector.measure.recorded_launch import ChosenLaunch, LaunchOverrides, cho
 from inspector.reader import tables as reference
 from inspector.report import card, step, tables
 from inspector.report import trace as report
-from inspector.report.tables import need_compiled
+from inspector.report.tables import require_compiled
 from inspector.system import files, printing
 
 ROLLED = tuple(s.value for s in KERNEL_STAGES if s is not Stage.PTX)
@@ -86,7 +86,7 @@ def place(text: str) -> Triple:
 def chosen_launch(args: argparse.Namespace) -> ChosenLaunch:
     """What the words and options mean. Raises PtxviewError; nothing has been run yet."""
     reader, kernel, variant = common.choose(args)
-    need_compiled(kernel, variant)
+    require_compiled(kernel, variant)
     arrays = {} if args.inputs is None else read_arrays(args.inputs)
     wish = LaunchOverrides(args.call, args.grid, args.threads, args.shared, arrays, args.seed)
     return choose_launch(reader, kernel, variant, wish)
@@ -161,7 +161,8 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     """Run a call and print what happened; 1 where it did not come to its end."""
     args = parser.parse_args(argv)
     call = chosen_launch(args)
-    reader, variant = call.reader, call.variant
+    reader = call.reader
+    variant = call.variant
     stage = Stage.PTX if args.by is None else Stage(args.by)
     if stage not in variant.stages:
         raise UsageError(f"{call.kernel.demangled} has no stage {stage.value}")
@@ -182,14 +183,13 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     traced = report.TracedKernel(call, launched, totals, differing)
     executed = launched.executed
     findings = () if executed is None else reader.hints_from_counts(variant, executed)
-    changed = (args.call, args.inputs, args.grid, args.threads, args.shared)
-    as_recorded = call.recorded is not None and all(change is None for change in changed)
-    if executed is not None and as_recorded and args.blocks in ("auto", "all"):
-        reader.keep_executed(variant, executed)  # hints are about this call
+    if executed is not None and _is_recorded_call(call, args):
+        reader.store_execution_counts(variant, executed)  # hints are about this call
     lines = launched.facts.lines()
     listed = lines if links is None else launched.facts.lines(links)
     if args.lines is not None:
-        listed = tuple(x for x in listed if args.lines[0] <= x.n <= args.lines[1])
+        first, last = args.lines
+        listed = tuple(line for line in listed if first <= line.n <= last)
     if args.json:
         of_stage = {} if links is None else {stage: listed}
         print_json(report.document(traced, listed if links is None else lines, of_stage, findings))
@@ -201,15 +201,27 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
         printing.rows(card.hints(findings))
         _print_lines(call, stage, listed, args.bars, launched.inputs.buffer_at)
     if launched.spent is not None:
-        option = f"--budget {2 * args.budget}"
-        if launched.spent.seconds is not None:
-            option = f"--seconds {2 * args.seconds:g}"
-        printing.narrate(
-            f"ptxview: {launched.spent.message}; the figures are from before that.\n"
-            f"{option} allows twice as many, --blocks 1 runs one block alone."
-        )
+        _say_spent(launched.spent, args)
     ended = launched.fault is not None or launched.spent is not None
     return Exit.DIFFERENT if ended else Exit.OK
+
+
+def _is_recorded_call(call: ChosenLaunch, args: argparse.Namespace) -> bool:
+    """Whether a recorded call was run as it was, and as many blocks as tell of all."""
+    changed = (args.call, args.inputs, args.grid, args.threads, args.shared)
+    as_recorded = call.recorded is not None and all(change is None for change in changed)
+    return as_recorded and args.blocks in ("auto", "all")
+
+
+def _say_spent(spent: OutOfBudget, args: argparse.Namespace) -> None:
+    """Say that a budget was spent, and how to give more."""
+    option = f"--budget {2 * args.budget}"
+    if spent.seconds is not None:
+        option = f"--seconds {2 * args.seconds:g}"
+    printing.narrate(
+        f"ptxview: {spent.message}; the figures are from before that.\n"
+        f"{option} allows twice as many, --blocks 1 runs one block alone."
+    )
 
 
 def _print_head(call: ChosenLaunch) -> None:

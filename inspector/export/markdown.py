@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from inspector import __version__
+from inspector.analyse.card import Card
 from inspector.base.model import Stage
 from inspector.base.text import PtxviewError, base_name, plural, shown
 from inspector.export.comparisons import KernelVariant
@@ -13,7 +14,8 @@ from inspector.measure.evidence import Evidence
 from inspector.measure.gpu_window import gpu_window
 from inspector.reader.reader import Reader
 from inspector.report import card, tables, timeline
-from inspector.report.diff_text import code, details, escaped, markdown_table
+from inspector.report.diff_text import code_span, details, escaped, markdown_table
+from inspector.report.variant_figures import machine_code
 
 MAX_FULL_KERNELS = 4  # kernels shown in full; more get the table only
 MAX_EXCERPT_LINES = {Stage.SOURCE: 150, Stage.OUTPUT_CODE: 150, Stage.PTX: 250}
@@ -60,39 +62,46 @@ def markdown(
 def _row(reader: Reader, kernel_variant: KernelVariant, evidence: Evidence) -> tuple[str, ...]:
     kernel, variant = kernel_variant
     resources = reader.resources(variant)
-    variant_card = reader.card(variant)
     time = evidence.launch_time(kernel, variant)
-    occupancy, machine_code = (
-        variant_card.occupancy,
-        variant_card.stage_content(Stage.SASS) or variant_card.stage_content(Stage.PTX),
-    )
-    limiters = "" if occupancy is None else " and ".join(occupancy.limiters)
-    mix = None if machine_code is None else machine_code.mix
+    name = f"{code_span(base_name(kernel.name))} {code_span(variant.id)}"
+    occupancy, instructions = _card_cells(reader.card(variant))
     return (
-        f"{code(base_name(kernel.name))} {code(variant.id)} {escaped(tables.config_text(variant))}",
+        f"{name} {escaped(tables.config_text(variant))}",
         tables.figure(resources.registers),
         tables.spills(resources),
         tables.shared(resources),
-        tables.UNKNOWN if occupancy is None else f"{occupancy.percent:.4g} % ({limiters})",
-        tables.UNKNOWN
-        if mix is None or machine_code is None
-        else f"{mix.total} {machine_code.stage.value}",
+        occupancy,
+        instructions,
         tables.UNKNOWN if time is None else time.text,
         str(len(reader.findings(variant))),
     )
 
 
+def _card_cells(variant_card: Card) -> tuple[str, str]:
+    """Occupancy with its limiters, and the instructions of SASS, else of PTX."""
+    occupancy = variant_card.occupancy
+    occupancy_text = tables.UNKNOWN
+    if occupancy is not None:
+        occupancy_text = f"{occupancy.percent:.4g} % ({' and '.join(occupancy.limiters)})"
+    content = machine_code(variant_card)
+    if content is None or content.mix is None:
+        return occupancy_text, tables.UNKNOWN
+    return occupancy_text, f"{content.mix.total} {content.stage.value}"
+
+
 def _kernel_section(reader: Reader, kernel_variant: KernelVariant) -> Iterator[str]:
     kernel, variant = kernel_variant
-    yield f"### {code(base_name(kernel.name))} {code(variant.id)} {escaped(variant.target or '')}"
+    name = f"{code_span(base_name(kernel.name))} {code_span(variant.id)}"
+    yield f"### {name} {escaped(variant.target or '')}"
     yield ""
-    if (failure := tables.failure_text(variant)) is not None:
+    failure = tables.failure_text(variant)
+    if failure is not None:
         yield f"**✗ {escaped(failure)}**"
         yield ""
     for finding in reader.findings(variant):
         yield f"- {escaped(card.hint(finding).plain.strip())}"
-    for why in reader.lacking(variant):
-        yield f"- not known: {escaped(why)}"
+    for reason in reader.lacking(variant):
+        yield f"- not known: {escaped(reason)}"
     yield ""
     yield from details("card", card.lines(reader.card(variant), 100), "text")
     yield ""

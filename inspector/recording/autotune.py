@@ -17,42 +17,59 @@ from inspector.base.model import (
     Tuning,
     Variant,
 )
-from inspector.recording.facts import Event, Processes, as_int, as_map, as_seconds, as_text
+from inspector.recording.decoding import as_map, tolerant
+from inspector.recording.events import (
+    ChoiceWritten,
+    ConfigurationCompiled,
+    ConfigurationRow,
+    Event,
+    Frame,
+    FusionTime,
+    FusionTried,
+    GraphCode,
+    JsonObject,
+    ProcessStarted,
+    TuningRecorded,
+)
+from inspector.recording.processes import Process, Processes
 from inspector.recording.variants import Key, VariantOfKernel
 
-GraphRef = tuple[int | None, int | None, int | None, str | None]
-"""A graph as events name it: process, frame, which compile of that, and AOTAutograd's name."""
+GraphRef = tuple[Frame, str | None]
+"""A graph as events name it: its frame, and AOTAutograd's name."""
+TuningKey = tuple[Process, int]
+"""A tuning by its number in a process."""
 # Triton asks its stopwatch for these quantiles, in this order.
 QUANTILES = (0.5, 0.2, 0.8)
 MAX_NAME_CHARS = 60
 
 
-class _Heard(Struct, frozen=True):
-    """One recorded tuning: its kernel's name and file, and hash or folder of each configuration."""
+class _RecordedTuning(Struct, frozen=True):
+    """One recorded tuning with its event: its kernel's name and file, and hash or folder of each
+    configuration."""
 
     tuning: Tuning
     name: str
     file: str
-    compiled: tuple[tuple[str | None, str | None], ...]
-    has_subset: bool = False
-    files: tuple[str | None, ...] = ()
-    candidates: tuple[int | None, ...] = ()
+    rows: tuple[ConfigurationRow, ...]
+    graph: GraphRef
     node: str | None = None
-    graph: GraphRef = (None, None, None, None)
+    has_subset: bool = False
 
     @property
     def operation(self) -> Key | None:
+        """The key of the operation that max-autotune chose for; None where a kernel was tuned."""
         if self.tuning.operation is None:
             return None
         return Origin.INDUCTOR.value, self.name, f"{self.tuning.operation} {self.tuning.key}"
 
 
-class _Tried(Struct, frozen=True):
-    """Operations that were compiled in one file, to be measured; ``choice`` is what wrote them."""
+class _FusionTrial(Struct, frozen=True):
+    """Operations that were compiled in one file, to be measured; ``choice`` is the tuning and the
+    candidate that wrote them."""
 
     nodes: tuple[str, ...]
     graph: GraphRef
-    choice: tuple[object, int] | None
+    choice: tuple[TuningKey, int] | None
 
     @property
     def key(self) -> Key:
@@ -61,48 +78,75 @@ class _Tried(Struct, frozen=True):
         return Origin.INDUCTOR.value, f"{short} (tried)", f"{self.graph} {name}"
 
 
+class _MeasuredTrial(Struct, frozen=True):
+    trial: _FusionTrial
+    time_us: float | None
+
+
 class Tunings:
     """Collects the events of autotuning of all processes."""
 
+    EVENTS = (
+        ProcessStarted,
+        TuningRecorded,
+        ConfigurationCompiled,
+        ChoiceWritten,
+        FusionTried,
+        FusionTime,
+    )
+    """The events that it takes."""
+
     def __init__(self) -> None:
-        self._written: dict[object, list[tuple[int, str]]] = {}
-        self._tried: dict[str, _Tried] = {}
-        self._tried_ms: dict[str, float] = {}
         self._processes = Processes("process")
-        self._heard: dict[object, _Heard] = {}
-        self._failed: list[_Heard] = []
-        self._configured: dict[str, list[Mapping[str, object]]] = {}
+        self._tunings: dict[TuningKey | int, _RecordedTuning] = {}
+        self._failed: list[_RecordedTuning] = []
+        self._written: dict[TuningKey | None, list[tuple[int, str]]] = {}
+        self._fusions: dict[str, _FusionTrial] = {}
+        self._fusion_ms: dict[str, float] = {}
+        self._configured: dict[str, list[JsonObject]] = {}
 
     def take(self, event: Event) -> None:
-        """Take in an event of any kind; a later event of a tuning replaces the earlier one."""
-        match event.get("event"):
-            case "process":
+        """Take in an event; a later one of a tuning replaces the earlier one."""
+        match event:
+            case ProcessStarted():
                 self._processes.process_of(event)
-            case "configured" if digest := as_text(event.get("hash")):
-                self._configured.setdefault(digest, []).append(as_map(event.get("config")))
-            case "autotune_failed":
-                heard = _heard({**event, "configurations": [event.get("configuration")]})
-                self._failed += [] if heard is None else [heard]
-            case "autotune" if heard := _heard(event):
-                self._heard[self._name(event) or (len(self._heard), None, None)] = heard
-            case "written":
-                index, kernel = as_int(event.get("configuration")), as_text(event.get("kernel"))
-                if index is not None and kernel is not None:
-                    self._written.setdefault(self._name(event), []).append((index, kernel))
-            case "fusion_tried" if file := as_text(event.get("file")):
-                candidate, tuning = as_int(event.get("configuration")), self._name(event)
-                names = tuple(map(str, _listed(event.get("nodes"))))
-                choice = None if candidate is None or tuning is None else (tuning, candidate)
-                if names:  # the same text is compiled once, however often it is requested
-                    tried = _Tried(names, graph_of(event), choice)
-                    self._tried.setdefault(PurePath(file).name, tried)
-            case "fusion_time" if (ms := as_seconds(event.get("ms"))) is not None:
-                self._tried_ms[PurePath(as_text(event.get("file")) or "").name] = ms
+            case ConfigurationCompiled(hash=str(digest)):
+                self._configured.setdefault(digest, []).append(event.config)
+            case TuningRecorded():
+                self._take_tuning(event)
+            case ChoiceWritten(configuration=int(index), kernel=str(kernel)):
+                key = self._key(event)
+                self._written.setdefault(key, []).append((index, kernel))
+            case FusionTried(file=str(file)):
+                if event.nodes:  # the same text is compiled once, however often it is requested
+                    key = self._key(event)
+                    choice = None
+                    if key is not None and event.configuration is not None:
+                        choice = key, event.configuration
+                    trial = _FusionTrial(event.nodes, graph_ref(event, event.graph), choice)
+                    self._fusions.setdefault(PurePath(file).name, trial)
+            case FusionTime(ms=float(ms)):
+                self._fusion_ms[PurePath(event.file or "").name] = ms
 
-    def _name(self, event: Event) -> tuple[int, int, int] | None:
-        """A tuning among those of all processes; None of what has no number."""
-        process, number = self._processes.process_of(event), as_int(event.get("tuning"))
-        return None if process is None or number is None else (*process, number)
+    def _take_tuning(self, event: TuningRecorded) -> None:
+        failed = event.event == "autotune_failed"
+        rows = event.configurations
+        if failed:
+            rows = (event.configuration or ConfigurationRow(),)
+        if not rows:
+            return
+        recorded = _recorded(event, rows)
+        if failed:
+            self._failed.append(recorded)
+        else:
+            self._tunings[self._key(event) or len(self._tunings)] = recorded
+
+    def _key(self, event: TuningRecorded | ChoiceWritten | FusionTried) -> TuningKey | None:
+        """A tuning among those of all processes; None if it has no number."""
+        process = self._processes.process_of(event)
+        if process is None or event.tuning is None:
+            return None
+        return process, event.tuning
 
     def candidate(self, compiled: VariantOfKernel) -> VariantOfKernel:
         """A compile, under its operation if it was a candidate for one of max-autotune's.
@@ -120,62 +164,70 @@ class Tunings:
     @cached_property
     def _homes(self) -> Mapping[str, tuple[Key, Mapping[str, object]]]:
         """The operation and the settings of each candidate, by the name of its file."""
-        homes = {name: (tried.key, self._settings(tried)) for name, tried in self._tried.items()}
-        for heard in reversed(self._heard.values()):
-            key = heard.operation
-            pairs = zip(heard.files, heard.tuning.configurations, strict=False)
-            named = (
-                (PurePath(file).name, configuration.config) for file, configuration in pairs if file
-            )
-            homes |= {name: (key, config) for name, config in named if key is not None}
+        homes = {name: (t.key, self._settings(t)) for name, t in self._fusions.items()}
+        for recorded in reversed(self._tunings.values()):
+            key = recorded.operation
+            if key is None:
+                continue
+            for row, configuration in zip(
+                recorded.rows, recorded.tuning.configurations, strict=True
+            ):
+                if row.file:
+                    homes[PurePath(row.file).name] = key, configuration.config
         return homes
 
-    def _settings(self, tried: _Tried) -> Mapping[str, object]:
+    def _settings(self, trial: _FusionTrial) -> Mapping[str, object]:
         """The settings of the candidate that wrote what was tried."""
-        heard = None if tried.choice is None else self._heard.get(tried.choice[0])
-        if heard is None or tried.choice is None:
+        if trial.choice is None:
             return {}
-        configurations = heard.tuning.configurations
-        return (
-            configurations[tried.choice[1]].config
-            if 0 <= tried.choice[1] < len(configurations)
-            else {}
-        )
+        key, candidate = trial.choice
+        recorded = self._tunings.get(key)
+        if recorded is None:
+            return {}
+        configurations = recorded.tuning.configurations
+        return configurations[candidate].config if 0 <= candidate < len(configurations) else {}
 
     def tried(
         self, kernels: Mapping[Key, Kernel], graphs: Mapping[GraphRef, str]
     ) -> Iterator[tuple[str, Key, TriedFusion | None]]:
         """Graphs, and the kernels that were compared for each; of a fusion how long it took."""
-        for heard in self._heard.values():
-            key = heard.operation
-            if key in kernels and key is not None and (graph := graphs.get(heard.graph)):
+        for recorded in self._tunings.values():
+            key = recorded.operation
+            graph = graphs.get(recorded.graph)
+            if key in kernels and key is not None and graph:
                 yield graph, key, None
         for key, trials in self._trials().items():
-            first = trials[0][0]
-            if key in kernels and (graph := graphs.get(first.graph)):
-                us = min((us for _, us in trials if us is not None), default=None)
-                yield graph, key, TriedFusion(first.nodes, kernels[key].id, us)
+            first = trials[0].trial
+            graph = graphs.get(first.graph)
+            if key in kernels and graph:
+                times = [t.time_us for t in trials if t.time_us is not None]
+                fusion = TriedFusion(first.nodes, kernels[key].id, min(times, default=None))
+                yield graph, key, fusion
 
-    def _trials(self) -> Mapping[Key, list[tuple[_Tried, float | None]]]:
-        """What was compiled with what could be fused into it, with its microseconds."""
-        out: dict[Key, list[tuple[_Tried, float | None]]] = {}
-        for file, trial in self._tried.items():
-            ms = self._tried_ms.get(file)
-            out.setdefault(trial.key, []).append((trial, None if ms is None else ms * 1000))
+    def _trials(self) -> Mapping[Key, list[_MeasuredTrial]]:
+        """What was compiled with what could be fused into it, with its times."""
+        out: dict[Key, list[_MeasuredTrial]] = {}
+        for file, trial in self._fusions.items():
+            ms = self._fusion_ms.get(file)
+            measured = _MeasuredTrial(trial, None if ms is None else ms * 1000)
+            out.setdefault(trial.key, []).append(measured)
         return out
 
     def strangers(self, keys: Collection[Key]) -> Iterator[tuple[Key, Origin, str]]:
         """Kernels that are known only because they were tuned: Triton's, and operations."""
         names = {(key[0], key[1]) for key in keys}
-        for heard in self._heard.values():
-            origin = Origin.TRITON
-            if heard.operation is not None:
-                if heard.operation not in keys:
-                    yield heard.operation, Origin.INDUCTOR, heard.name
-            elif heard.tuning.tuner == origin.value and heard.name:
-                has_binary = any(h or c for h, c in heard.compiled)
-                if not has_binary and (origin.value, heard.name) not in names:
-                    yield (origin.value, heard.name, heard.file), origin, heard.name
+        for recorded in self._tunings.values():
+            operation = recorded.operation
+            if operation is not None:
+                if operation not in keys:
+                    yield operation, Origin.INDUCTOR, recorded.name
+                continue
+            kernel = Origin.TRITON.value, recorded.name
+            if recorded.tuning.tuner != Origin.TRITON.value or not recorded.name:
+                continue
+            has_binary = any(row.hash or row.cache_key for row in recorded.rows)
+            if not has_binary and kernel not in names:
+                yield (*kernel, recorded.file), Origin.TRITON, recorded.name
 
     def place(
         self,
@@ -190,69 +242,76 @@ class Tunings:
         ids, and of each the ids of its kernels by name. ``candidate_time``: that of a candidate
         without a kernel of its own, by the process's id and the candidate's number.
         """
-        tunings_of: dict[Key, list[tuple[Tuning, bool]]] = {}
-        for name, heard in self._heard.items():
-            key = _kernel(heard, kernels, files)
+        tunings_of: dict[Key, list[Tuning]] = {}
+        for name, recorded in self._tunings.items():
+            key = _kernel_key(recorded, kernels, files)
             if key is not None:
-                of_kernel = tunings_of.setdefault(key, [])
-                linked = _linked(heard, kernels[key], self._configured)
-                linked = replace(linked, uses=self._uses(name, heard, graphs))
-                linked = _with_candidate_times(linked, heard, candidate_time)
-                of_kernel.append((linked, heard.tuning.from_cache))
+                linked = _linked(recorded, kernels[key], self._configured)
+                linked = replace(linked, uses=self._uses(name, recorded, graphs))
+                linked = _with_candidate_times(linked, recorded, candidate_time)
+                tunings_of.setdefault(key, []).append(linked)
         for key, trials in self._trials().items():
-            if key in kernels and (fused := self._fused(key, trials, kernels[key])) is not None:
-                tunings_of.setdefault(key, []).append((fused, False))
-        operations = {heard.operation for heard in self._heard.values()}
-        for heard in self._failed:
-            key = _kernel(heard, kernels, files)
+            fused = None if key not in kernels else self._fused(key, trials, kernels[key])
+            if fused is not None:
+                tunings_of.setdefault(key, []).append(fused)
+        operations = {recorded.operation for recorded in self._tunings.values()}
+        for recorded in self._failed:
+            key = _kernel_key(recorded, kernels, files)
             if key is not None and key not in operations:  # there its own tuning says why
-                linked = _linked(heard, kernels[key], self._configured)
+                linked = _linked(recorded, kernels[key], self._configured)
                 _add_failure(tunings_of.setdefault(key, []), linked)
         return {key: _distinct(tunings) for key, tunings in tunings_of.items()}
 
     def _fused(
-        self, key: Key, trials: Iterable[tuple[_Tried, float | None]], variants: tuple[Variant, ...]
+        self, key: Key, trials: Iterable[_MeasuredTrial], variants: tuple[Variant, ...]
     ) -> Tuning | None:
         """Candidates that were compiled with what could be fused into them, as a tuning."""
-        entries = tuple(
-            _with_variant(Configuration(config, time_us=us, maker="Triton"), variants)
-            for trial, us in trials
-            if (config := self._settings(trial))
-        )
-        times = [(c.time_us, n) for n, c in enumerate(entries) if c.time_us is not None]
+        configurations = []
+        for measured in trials:
+            config = self._settings(measured.trial)
+            if config:
+                configuration = Configuration(config, time_us=measured.time_us, maker="Triton")
+                configurations.append(_with_variant(configuration, variants))
+        if not configurations:
+            return None
+        times = [(c.time_us, n) for n, c in enumerate(configurations) if c.time_us is not None]
         best = min(times)[1] if times else None
         nodes = {"fused": key[2].rpartition(" ")[2]}
-        return Tuning("inductor", nodes, entries, best, method="fusion") if entries else None
+        return Tuning("inductor", nodes, tuple(configurations), best, method="fusion")
 
     def _uses(
-        self, name: object, heard: _Heard, graphs: Mapping[GraphRef, tuple[str, Mapping[str, str]]]
+        self,
+        name: TuningKey | int,
+        recorded: _RecordedTuning,
+        graphs: Mapping[GraphRef, tuple[str, Mapping[str, str]]],
     ) -> tuple[ChoiceUse, ...]:
-        if heard.operation is None or heard.graph not in graphs:
+        """What an operation's tuning was used for: kernels generated from its candidates."""
+        if recorded.operation is None or recorded.graph not in graphs:
             return ()
-        graph, kernels = graphs[heard.graph]
-        count = len(heard.tuning.configurations)
-        written = [
-            (index, kernels[kernel])
-            for index, kernel in self._written.get(name, ())
-            if kernel in kernels and 0 <= index < count
-        ]
-        if not written:
-            return (ChoiceUse(graph, heard.node),)
-        return tuple(ChoiceUse(graph, heard.node, *choice) for choice in written)
+        graph, kernels = graphs[recorded.graph]
+        count = len(recorded.tuning.configurations)
+        uses = []
+        for index, kernel in () if isinstance(name, int) else self._written.get(name, ()):
+            if kernel in kernels and 0 <= index < count:
+                uses.append(ChoiceUse(graph, recorded.node, index, kernels[kernel]))
+        return tuple(uses) or (ChoiceUse(graph, recorded.node),)
 
 
 def _with_candidate_times(
-    tuning: Tuning, heard: _Heard, candidate_time: Callable[[int, int], GpuTime | None]
+    tuning: Tuning,
+    recorded: _RecordedTuning,
+    candidate_time: Callable[[int, int], GpuTime | None],
 ) -> Tuning:
     """A tuning with the times of those candidates that launch a library's kernels."""
-    pid = heard.graph[0]
-    if pid is None or not any(heard.candidates):
+    (pid, _, _), _ = recorded.graph
+    if pid is None:
         return tuning
-    configurations = list(tuning.configurations)
-    for index, number in enumerate(heard.candidates[: len(configurations)]):
-        if number is not None:
-            time = candidate_time(pid, number)
-            configurations[index] = replace(configurations[index], gpu_time=time)
+    configurations = []
+    for row, configuration in zip(recorded.rows, tuning.configurations, strict=True):
+        if row.candidate is not None:
+            time = candidate_time(pid, row.candidate)
+            configuration = replace(configuration, gpu_time=time)
+        configurations.append(configuration)
     return replace(tuning, configurations=tuple(configurations))
 
 
@@ -274,38 +333,30 @@ def with_gpu_times(
         of_keys = [variant.tuning_gpu_time] if len(keys) == 1 else times_by_grid(variant)
         if len(of_keys) == len(keys):
             times |= {(variant.id, key): time for key, time in zip(keys, of_keys, strict=True)}
-    return tuple(
-        replace(
-            tuning,
-            configurations=tuple(
-                replace(
-                    configuration,
-                    gpu_time=configuration.gpu_time
-                    or times.get((configuration.variant, repr(tuning.key))),
-                )
-                for configuration in tuning.configurations
-            ),
-        )
-        if not tuning.from_cache
-        else tuning
-        for tuning in tunings
-    )
+    out = []
+    for tuning in tunings:
+        if tuning.from_cache:
+            out.append(tuning)
+            continue
+        key = repr(tuning.key)
+        configurations = []
+        for configuration in tuning.configurations:
+            time = configuration.gpu_time or times.get((configuration.variant, key))
+            configurations.append(replace(configuration, gpu_time=time))
+        out.append(replace(tuning, configurations=tuple(configurations)))
+    return tuple(out)
 
 
 def _was_launched(tuning: Tuning, variant_id: str) -> bool:
     """Whether a round launched a variant to time it."""
-    return not tuning.from_cache and any(
-        configuration.variant == variant_id and configuration.time_us is not None
-        for configuration in tuning.configurations
-    )
+    if tuning.from_cache:
+        return False
+    return any(c.variant == variant_id and c.time_us is not None for c in tuning.configurations)
 
 
-def graph_of(event: Event) -> GraphRef:
-    name = as_text(event.get("graph")) or as_text(event.get("aot"))
-    pid, frame, compiled = (
-        as_int(event.get(key)) for key in ("pid", "frame_id", "frame_compile_id")
-    )
-    return pid, frame, compiled, name
+def graph_ref(event: TuningRecorded | FusionTried | GraphCode, name: str | None) -> GraphRef:
+    """The graph of an event, by AOTAutograd's name of it; ``aot`` has it in older recordings."""
+    return event.frame, name or event.aot
 
 
 def generated(kernels: Iterable[Kernel]) -> dict[str, Mapping[str, object]]:
@@ -345,80 +396,94 @@ def key_of(tuning: Tuning) -> object:
     return dict(tuning.key) if isinstance(tuning.key, Mapping) else list(tuning.key)
 
 
-def _heard(event: Event) -> _Heard | None:
-    entries = [as_map(row) for row in _listed(event.get("configurations"))]
-    key = event.get("key")
-    best = as_int(event.get("winner"))
-    if not entries:
-        return None
-    tuner = "inductor" if event.get("by") == "inductor" else "triton"
+def _recorded(event: TuningRecorded, rows: tuple[ConfigurationRow, ...]) -> _RecordedTuning:
+    tuner = "inductor" if event.tuner == "inductor" else "triton"
+    key: Mapping[str, object] | tuple[object, ...] | None = None
+    if isinstance(event.key, Mapping):
+        key = as_map(event.key)
+    elif isinstance(event.key, list | tuple):
+        key = tuple(event.key) or None
+    best = event.winner
     tuning = Tuning(
         tuner=tuner,
-        key=as_map(key) if isinstance(key, Mapping) else tuple(_listed(key)) or None,
-        configurations=tuple(configuration(c, tuner) for c in entries),
-        best=best if best is not None and 0 <= best < len(entries) else None,
-        stopwatch=as_text(event.get("stopwatch")),
-        method=as_text(event.get("method")),
-        from_cache=event.get("from_cache") is True,
-        seconds=as_seconds(event.get("seconds")),
-        operation=as_text(event.get("operation")) if tuner == "inductor" else None,
+        key=key,
+        configurations=tuple(_configuration(row, tuner) for row in rows),
+        best=best if best is not None and 0 <= best < len(rows) else None,
+        stopwatch=event.stopwatch,
+        method=event.method,
+        from_cache=event.from_cache,
+        seconds=event.seconds,
+        operation=event.operation if tuner == "inductor" else None,
     )
-    return _Heard(
+    return _RecordedTuning(
         tuning,
-        name=as_text(event.get("name")) or "",
-        file=as_text(event.get("file")) or "",
-        compiled=tuple((as_text(c.get("hash")), as_text(c.get("cache_key"))) for c in entries),
-        has_subset=event.get("kept") is True,
-        files=tuple(as_text(c.get("file")) for c in entries),
-        candidates=tuple(as_int(c.get("candidate")) for c in entries),
-        node=as_text(event.get("node")),
-        graph=graph_of(event),
+        name=event.name or "",
+        file=event.file or "",
+        rows=rows,
+        graph=graph_ref(event, event.graph),
+        node=event.node,
+        has_subset=event.has_subset,
     )
-
-
-def _listed(value: object) -> Sequence[object]:
-    return value if isinstance(value, list | tuple) else ()
 
 
 def configuration(entry: Mapping[str, object], tuner: str) -> Configuration:
     """One configuration of an event's; ``times_ms`` in Triton's order of quantiles."""
-    times_ms = [as_seconds(t) for t in _listed(entry.get("times_ms"))]
-    measured = [t * 1000 for t in times_ms if t is not None]
-    all_finite = bool(measured) and len(measured) == len(times_ms)
-    three = all_finite and tuner == "triton" and len(measured) == len(QUANTILES)
-    order = sorted(range(len(QUANTILES)), key=QUANTILES.__getitem__)
+    return _configuration(tolerant(entry, ConfigurationRow), tuner)
+
+
+def _configuration(row: ConfigurationRow, tuner: str) -> Configuration:
+    times_us = [time * 1000 for time in row.times_ms or () if time is not None]
+    all_finite = bool(times_us) and len(times_us) == len(row.times_ms or ())
+    quantiles: tuple[float, ...] | None = None
+    if all_finite and tuner == "triton" and len(times_us) == len(QUANTILES):
+        quantiles = tuple(time for _, time in sorted(zip(QUANTILES, times_us, strict=True)))
     return Configuration(
-        config=as_map(entry.get("config")),
-        time_us=measured[0] if all_finite else None,
-        quantiles_us=tuple(measured[n] for n in order) if three else None,
-        reason=as_text(entry.get("reason")),
-        maker=as_text(entry.get("maker")),
+        config=row.config,
+        time_us=times_us[0] if all_finite else None,
+        quantiles_us=quantiles,
+        reason=row.reason,
+        maker=row.maker,
     )
 
 
-def _kernel(
-    heard: _Heard, kernels: Mapping[Key, tuple[Variant, ...]], files: Mapping[str, Key]
+def _kernel_key(
+    recorded: _RecordedTuning,
+    kernels: Mapping[Key, tuple[Variant, ...]],
+    files: Mapping[str, Key],
 ) -> Key | None:
     """The kernel that was tuned: found by its binaries, its file, or its name alone."""
-    if heard.operation is not None:
-        return heard.operation if heard.operation in kernels else None
-    hashes = {h for h, _ in heard.compiled if h}
-    folders = {c for _, c in heard.compiled if c}
-    for key, variants in kernels.items():
-        if any(v.hash in hashes or (v.cache_key or "") in folders for v in variants):
+    if recorded.operation is not None:
+        return recorded.operation if recorded.operation in kernels else None
+    by_binary = _kernel_of_binaries(recorded, kernels)
+    if by_binary is not None:
+        return by_binary
+    by_file = files.get(PurePath(recorded.file).name) if recorded.file else None
+    if by_file in kernels:
+        return by_file
+    named = [k for k in kernels if k[1] == recorded.name and k[0] == recorded.tuning.tuner]
+    for key in named:
+        if key[2] == recorded.file:
             return key
-    inside = files.get(PurePath(heard.file).name) if heard.file else None
-    if inside in kernels:
-        return inside
-    named = [k for k in kernels if k[1] == heard.name and k[0] == heard.tuning.tuner]
-    exact = [k for k in named if k[2] == heard.file]
-    return exact[0] if exact else named[0] if len(named) == 1 else None
+    return named[0] if len(named) == 1 else None
+
+
+def _kernel_of_binaries(
+    recorded: _RecordedTuning, kernels: Mapping[Key, tuple[Variant, ...]]
+) -> Key | None:
+    """The first kernel with a variant that was compiled for one of a tuning's configurations."""
+    hashes = {row.hash for row in recorded.rows if row.hash}
+    folders = {row.cache_key for row in recorded.rows if row.cache_key}
+    for key, variants in kernels.items():
+        for variant in variants:
+            if variant.hash in hashes or (variant.cache_key or "") in folders:
+                return key
+    return None
 
 
 def _linked(
-    heard: _Heard,
+    recorded: _RecordedTuning,
     variants: tuple[Variant, ...],
-    configured: Mapping[str, list[Mapping[str, object]]],
+    configured: Mapping[str, list[JsonObject]],
 ) -> Tuning:
     """The tuning with its variants' ids.
 
@@ -427,41 +492,72 @@ def _linked(
     did, it is the only variant with the same warps, stages and constants, provided that no other
     measured configuration has them too.
     """
-    if heard.operation is not None:
-        candidates = (_with_variant(c, variants) for c in heard.tuning.configurations)
-        return replace(heard.tuning, configurations=_with_reasons(candidates, variants))
+    tuning = recorded.tuning
+    if recorded.operation is not None:
+        linked = [_with_variant(c, variants) for c in tuning.configurations]
+        return replace(tuning, configurations=_with_reasons(linked, variants))
+    linked = _by_binary(recorded, variants)
+    linked = _by_compiled_config(recorded, linked, variants, configured)
+    linked = _by_agreement(recorded, linked, variants)
+    return replace(tuning, configurations=_with_reasons(linked, variants))
+
+
+def _by_binary(recorded: _RecordedTuning, variants: Sequence[Variant]) -> list[Configuration]:
+    """Configurations with the variants of the hashes or cache folders that the tuner recorded."""
     hashes = {v.hash: v.id for v in variants}
     folders = {v.cache_key: v.id for v in variants if v.cache_key}
     out = []
-    for configuration, (digest, folder) in zip(
-        heard.tuning.configurations, heard.compiled, strict=True
-    ):
-        variant_id = hashes.get(digest or "") or folders.get(folder or "")
-        compiled = (configuration.reason or "").partition(":")[0] not in ("pruned", "failed")
-        if variant_id is None and digest is None and compiled:
-            fits = [v.id for v in variants if configuration.config in configured.get(v.hash, ())]
-            variant_id = fits[0] if len(fits) == 1 else None
+    for row, configuration in zip(recorded.rows, recorded.tuning.configurations, strict=True):
+        variant_id = hashes.get(row.hash or "") or folders.get(row.cache_key or "")
         out.append(replace(configuration, variant=variant_id))
+    return out
+
+
+def _by_compiled_config(
+    recorded: _RecordedTuning,
+    configurations: Sequence[Configuration],
+    variants: Sequence[Variant],
+    configured: Mapping[str, list[JsonObject]],
+) -> list[Configuration]:
+    """Those still without a variant with the only one that was compiled for the configuration, as
+    the compiling process recorded."""
+    out = []
+    for row, configuration in zip(recorded.rows, configurations, strict=True):
+        outcome = (configuration.reason or "").partition(":")[0]
+        is_compiled = outcome not in ("pruned", "failed")
+        if configuration.variant is None and row.hash is None and is_compiled:
+            config = configuration.config
+            fits = [v.id for v in variants if config in configured.get(v.hash, ())]
+            if len(fits) == 1:
+                configuration = replace(configuration, variant=fits[0])
+        out.append(configuration)
+    return out
+
+
+def _by_agreement(
+    recorded: _RecordedTuning,
+    configurations: Sequence[Configuration],
+    variants: Sequence[Variant],
+) -> list[Configuration]:
+    """Measured ones still without a variant with the only one that has their settings, where no
+    other measured configuration has them."""
+    out = list(configurations)
     assigned = {configuration.variant for configuration in out}
     for index, configuration in enumerate(out):
-        was_measured = index == heard.tuning.best or (
-            heard.has_subset and configuration.time_us is not None
-        )
-        if (
-            configuration.variant is not None
-            or not was_measured
-            or heard.compiled[index][0] is not None
-        ):
+        is_measured = recorded.has_subset and configuration.time_us is not None
+        if index != recorded.tuning.best and not is_measured:
+            continue
+        if configuration.variant is not None or recorded.rows[index].hash is not None:
             continue
         agreeing = [v for v in variants if _agrees(configuration.config, v)]
         if len(agreeing) != 1 or agreeing[0].id in assigned:
             continue
         rivals = [
-            c for c in out if c.variant is None and (c.time_us is not None or c is configuration)
+            c for c in out if c is not configuration and c.variant is None and c.time_us is not None
         ]
-        if sum(_agrees(c.config, agreeing[0]) for c in rivals) == 1:
+        if not any(_agrees(rival.config, agreeing[0]) for rival in rivals):
             out[index] = replace(configuration, variant=agreeing[0].id)
-    return replace(heard.tuning, configurations=_with_reasons(out, variants))
+    return out
 
 
 def _with_reasons(
@@ -499,55 +595,62 @@ def _agrees(config: Mapping[str, object], variant: Variant) -> bool:
     return all(compiled.get(name) in (None, value) for name, value in config.items())
 
 
-def _add_failure(tunings: list[tuple[Tuning, bool]], failed: Tuning) -> None:
+def _add_failure(tunings: list[Tuning], failed: Tuning) -> None:
+    """Add a configuration that failed to each measured tuning of its tuner."""
     (failure,) = failed.configurations
-    indices = [n for n, (t, cached) in enumerate(tunings) if t.tuner == failed.tuner and not cached]
-    for n in indices:
-        configurations = tuple(
-            replace(c, reason=c.reason or failure.reason)
-            if c.config == failure.config and c.time_us is None
-            else c
-            for c in tunings[n][0].configurations
-        )
-        added = () if any(c.config == failure.config for c in configurations) else (failure,)
-        tunings[n] = replace(tunings[n][0], configurations=(*configurations, *added)), False
-    if not indices:
-        tunings.append((failed, False))
+    is_added = False
+    for index, tuning in enumerate(tunings):
+        if tuning.tuner != failed.tuner or tuning.from_cache:
+            continue
+        configurations = []
+        for configuration in tuning.configurations:
+            if configuration.config == failure.config and configuration.time_us is None:
+                reason = configuration.reason or failure.reason
+                configuration = replace(configuration, reason=reason)
+            configurations.append(configuration)
+        if not any(c.config == failure.config for c in configurations):
+            configurations.append(failure)
+        tunings[index] = replace(tuning, configurations=tuple(configurations))
+        is_added = True
+    if not is_added:
+        tunings.append(failed)
 
 
-def _distinct(tunings: list[tuple[Tuning, bool]]) -> tuple[Tuning, ...]:
+def _distinct(tunings: Sequence[Tuning]) -> tuple[Tuning, ...]:
     """Each tuning once, without cached ones whose winner was measured in this recording; what
     they were used for is the measured one's."""
-    measured = [(t, t.winner.config) for t, cached in tunings if not cached and t.winner]
-    out: dict[int, Tuning] = {}
+    measured = [t for t in tunings if not t.from_cache and t.winner]
+    out: list[Tuning] = []
     unused: list[Tuning] = []  # the same, without what they were used for
-    for tuning, cached in tunings:
-        won = (
-            tuning.winner.config
-            if cached and tuning.tuner == "inductor" and tuning.winner
-            else None
-        )
-        original = next((t for t, config in measured if config == won), tuning)
+    for tuning in tunings:
+        original = _measured_one(tuning, measured) or tuning
         alone = replace(original, uses=())
         if alone not in unused:
             unused.append(alone)
+            out.append(alone)
         index = unused.index(alone)
-        out[index] = _with_uses(out.get(index, alone), tuning)
-    return tuple(out.values())
+        out[index] = _with_uses(out[index], tuning)
+    return tuple(out)
+
+
+def _measured_one(tuning: Tuning, measured: Iterable[Tuning]) -> Tuning | None:
+    """The measured tuning whose winner Inductor took from its cache."""
+    if not tuning.from_cache or tuning.tuner != "inductor" or tuning.winner is None:
+        return None
+    for other in measured:
+        if other.winner is not None and other.winner.config == tuning.winner.config:
+            return other
+    return None
 
 
 def _with_uses(tuning: Tuning, other: Tuning) -> Tuning:
     """A tuning with what another of the same operation was used for, by its own candidates."""
-    other_configurations, configs = (
-        other.configurations,
-        [repr(c.config) for c in tuning.configurations],
-    )
-    used_configs = [
-        None if u.configuration is None else repr(other_configurations[u.configuration].config)
-        for u in other.uses
-    ]
-    moved = (
-        replace(use, configuration=configs.index(config) if config in configs else None)
-        for use, config in zip(other.uses, used_configs, strict=True)
-    )
-    return replace(tuning, uses=tuple(dict.fromkeys((*tuning.uses, *moved))))
+    configs = [repr(c.config) for c in tuning.configurations]
+    uses = list(tuning.uses)
+    for use in other.uses:
+        index = None
+        if use.configuration is not None:
+            config = repr(other.configurations[use.configuration].config)
+            index = configs.index(config) if config in configs else None
+        uses.append(replace(use, configuration=index))
+    return replace(tuning, uses=tuple(dict.fromkeys(uses)))

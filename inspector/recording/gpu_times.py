@@ -7,14 +7,21 @@ launch, and a file of all that ran in a window.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
 from inspector.base.model import GpuTime
 from inspector.base.text import Unreadable
-from inspector.recording.facts import Event, Process, Processes, as_int, as_map, as_text
+from inspector.recording.events import (
+    DriverStarted,
+    DriverTimes,
+    Event,
+    TimelineMark,
+    TimelineRecorded,
+)
+from inspector.recording.processes import Process, Processes, is_number
 
 if TYPE_CHECKING:
     import numpy as np
@@ -138,6 +145,9 @@ def read_timeline(data: bytes) -> Window:
 class GpuTimes:
     """Collects the events of GPU times of all processes."""
 
+    EVENTS = (DriverStarted, TimelineRecorded, TimelineMark, DriverTimes)
+    """The events that it takes."""
+
     def __init__(self) -> None:
         self._processes = Processes("driver")
         self._times: dict[LaunchKey, LaunchTimes] = {}
@@ -147,27 +157,20 @@ class GpuTimes:
         """Paths of graphs and classes of optimizers, by process id and their marks' number."""
 
     def take(self, event: Event) -> None:
-        """Take in an event of any kind; those that are not about this are ignored."""
         process = self._processes.process_of(event)
         if process is None:
             return
-        match event.get("event"):
-            case "timeline" if (blob := as_text(event.get("blob"))) is not None:
+        match event:
+            case TimelineRecorded(blob=str(blob)):
                 self.timelines[process] = blob
-            case "mark":
-                mark = as_int(event.get("number"))
-                name = as_text(event.get("name"))
-                if mark is not None and name is not None:
-                    self.marks.setdefault(process[0], {})[mark] = name
-            case "driver_times":
-                self._take_times(process, event)
-
-    def _take_times(self, process: Process, event: Event) -> None:
-        self._lost[process] = as_int(event.get("lost")) or 0
-        for number, value in as_map(event.get("times")).items():
-            times = _launch_times(value)
-            if number.isdecimal() and len(number) < 10 and times is not None:
-                self._times[process, int(number)] = times
+            case TimelineMark(number=int(mark), name=str(name)):
+                self.marks.setdefault(process[0], {})[mark] = name
+            case DriverTimes():
+                self._lost[process] = event.lost or 0
+                for number, figures in event.times.items():
+                    times = _launch_times(figures)
+                    if times is not None and is_number(number):
+                        self._times[process, int(number)] = times
 
     def time_of(self, counts: Mapping[LaunchKey, int]) -> GpuTime | None:
         """The times of launches by their keys, each made as often as ``counts`` says."""
@@ -190,21 +193,25 @@ class GpuTimes:
         several kernels are summed.
         """
         rows = [self._times[key] for key in keys if key in self._times]
-        max_timed = max((times.timed for times in rows), default=0)
-        rows = [times for times in rows if times.timed * 2 >= max_timed]
         if not rows:
             return None
+        max_timed = max(times.timed for times in rows)
+        rows = [times for times in rows if times.timed * 2 >= max_timed]
         calls = min(times.timed for times in rows)
-        per_call = [(round(times.timed / calls), times) for times in rows]
-        low, middle, high = (
-            sum(count * times.quartiles[index] for count, times in per_call) / 1e3
-            for index in range(3)
-        )
+        mean = 0.0
+        shortest = low = middle = high = 0
+        for times in rows:
+            count = round(times.timed / calls)
+            mean += count * times.sum / times.timed
+            shortest += count * times.shortest
+            low += count * times.quartiles[0]
+            middle += count * times.quartiles[1]
+            high += count * times.quartiles[2]
         return GpuTime(
             timed=calls,
-            mean_us=sum(count * times.sum / times.timed for count, times in per_call) / 1e3,
-            shortest_us=sum(count * times.shortest for count, times in per_call) / 1e3,
-            quartiles_us=(low, middle, high),
+            mean_us=mean / 1e3,
+            shortest_us=shortest / 1e3,
+            quartiles_us=(low / 1e3, middle / 1e3, high / 1e3),
         )
 
     def problems(self) -> Iterable[str]:
@@ -213,12 +220,12 @@ class GpuTimes:
             yield f"CUPTI had no room for {lost:,} records of the GPU: their launches have no time"
 
 
-def _launch_times(value: object) -> LaunchTimes | None:
-    numbers = [as_int(n) for n in value] if isinstance(value, list | tuple) else []
-    figures = [n for n in numbers if n is not None and n >= 0]
-    if len(numbers) != 6 or len(figures) != 6 or not figures[0]:
+def _launch_times(figures: Sequence[int | None]) -> LaunchTimes | None:
+    """How many launches were timed, their sum, the shortest and three quartiles, in ns."""
+    numbers = [n for n in figures if n is not None and n >= 0]
+    if len(figures) != 6 or len(numbers) != 6 or not numbers[0]:
         return None
-    timed, total, shortest, low, middle, high = figures
+    timed, total, shortest, low, middle, high = numbers
     return LaunchTimes(timed, total, shortest, (low, middle, high))
 
 
@@ -226,15 +233,20 @@ def _quartiles_us(rows: list[tuple[LaunchTimes, int]]) -> tuple[float, float, fl
     """Quartiles of all launches: each kind of launch counts at its own quartiles, by its number."""
     if len(rows) == 1:
         low, middle, high = rows[0][0].quartiles
-        return low / 1e3, middle / 1e3, high / 1e3
-    points = sorted((ns, count) for times, count in rows for ns in times.quartiles)
+    else:
+        points = sorted((ns, count) for times, count in rows for ns in times.quartiles)
+        low = _quantile(points, 0.25)
+        middle = _quantile(points, 0.5)
+        high = _quantile(points, 0.75)
+    return low / 1e3, middle / 1e3, high / 1e3
+
+
+def _quantile(points: Sequence[tuple[int, int]], share: float) -> int:
+    """The first value up to which there is a share of all; ``points`` are values and counts."""
     total = sum(count for _, count in points)
-    quartiles = []
-    for share in (0.25, 0.5, 0.75):
-        passed = 0
-        for ns, count in points:
-            passed += count
-            if passed >= share * total:
-                quartiles.append(ns / 1e3)
-                break
-    return quartiles[0], quartiles[1], quartiles[2]
+    passed = 0
+    for value, count in points:
+        passed += count
+        if passed >= share * total:
+            return value
+    return points[-1][0]

@@ -643,44 +643,77 @@ def merged(parts: Sequence[Events]) -> tuple[tuple[str, ...], Events]:
     Processes get numbers that are unique among all recordings: those of the first keep theirs. The
     facts of the run are the first recording's; it is complete where every one is.
     """
-    tails = [part.path.absolute().parts for part in parts]
-    depths = range(1, 1 + max(map(len, tails)))
-    depth = next((n for n in depths if len({tail[-n:] for tail in tails}) == len(tails)), 1)
-    machines = tuple("/".join(tail[-depth:]).removesuffix(SUFFIX) for tail in tails)
-    if len(set(machines)) < len(machines):  # the same recording twice
-        machines = tuple(f"{part.path}#{n}" for n, part in enumerate(parts, 1))
+    machines = _machine_labels(parts)
     placed: list[tuple[float, dict[str, object]]] = []
-    begun: list[Event] = []
+    starts: list[Event] = []
     ends: list[Event] = []
-    for n, (part, machine) in enumerate(zip(parts, machines, strict=True)):
-        ended: list[Event] = []
-        moment = 0.0
-        for event in part.events:
-            kind, stamp, pid = event.get("event"), event.get("time"), event.get("pid")
-            if isinstance(stamp, int | float):
-                moment = max(moment, float(stamp))
-            begun += [event] if kind == "recording" else []
-            if kind == "end":
-                ended = [event]
-            elif kind == "finished":
-                ended = [{**event, "finishing": False} for event in ended]
-            elif kind != "recording" or n == 0:
-                placed_event = {**event, "machine": machine} if kind == "process" else dict(event)
-                if isinstance(pid, int):
-                    placed_event["pid"] = pid + n * PROCESS_ID_STRIDE
-                placed.append((moment, placed_event))
-        ends += ended
+    for index, (part, machine) in enumerate(zip(parts, machines, strict=True)):
+        placed += _placed_events(part, machine, index)
+        starts += [event for event in part.events if event.get("event") == "recording"]
+        end = _end_of(part)
+        if end is not None:
+            ends.append(end)
     events = [event for _, event in sorted(placed, key=itemgetter(0))]
     if len(ends) == len(parts):
-        failed = next((e for e in ends if e.get("exit_status")), ends[0])
-        events.append({**failed, "finishing": any(e.get("finishing") is True for e in ends)})
-    pairs = zip(machines, parts, strict=True)
-    problems = [f"{machine}: {problem}" for machine, part in pairs for problem in part.problems]
+        failed = next((end for end in ends if end.get("exit_status")), ends[0])
+        finishing = any(end.get("finishing") is True for end in ends)
+        events.append({**failed, "finishing": finishing})
+    problems = [
+        f"{machine}: {problem}"
+        for machine, part in zip(machines, parts, strict=True)
+        for problem in part.problems
+    ]
     for name in ("target", "mode"):
-        values = [str(event.get(name)) for event in begun]
+        values = [str(start.get(name)) for start in starts]
         if len(set(values)) > 1:
-            listing = ", ".join(f"{m}: {s}" for m, s in zip(machines, values, strict=False))
+            pairs = zip(machines, values, strict=False)
+            listing = ", ".join(f"{machine}: {value}" for machine, value in pairs)
             problems.append(f"these are hardly of one program: its {name} differs ({listing})")
     return machines, replace(
         parts[0], events=tuple(events), problems=tuple(problems), other_machines=tuple(parts[1:])
     )
+
+
+def _machine_labels(parts: Sequence[Events]) -> tuple[str, ...]:
+    """The shortest ends of the recordings' paths that differ."""
+    tails = [part.path.absolute().parts for part in parts]
+    depth = 1
+    for length in range(1, 1 + max(map(len, tails))):
+        if len({tail[-length:] for tail in tails}) == len(tails):
+            depth = length
+            break
+    labels = tuple("/".join(tail[-depth:]).removesuffix(SUFFIX) for tail in tails)
+    if len(set(labels)) < len(labels):  # the same recording twice
+        return tuple(f"{part.path}#{n}" for n, part in enumerate(parts, 1))
+    return labels
+
+
+def _placed_events(
+    part: Events, machine: str, index: int
+) -> Iterator[tuple[float, dict[str, object]]]:
+    """The events of the recording of one machine, each with its time, but for the run's end; the
+    run's beginning is the first machine's."""
+    moment = 0.0
+    for event in part.events:
+        kind, stamp, pid = event.get("event"), event.get("time"), event.get("pid")
+        if isinstance(stamp, int | float):
+            moment = max(moment, float(stamp))
+        if kind in ("end", "finished") or (kind == "recording" and index > 0):
+            continue
+        placed = dict(event)
+        if kind == "process":
+            placed["machine"] = machine
+        if isinstance(pid, int):
+            placed["pid"] = pid + index * PROCESS_ID_STRIDE
+        yield moment, placed
+
+
+def _end_of(part: Events) -> Event | None:
+    """The last end of a machine's run, which is finished if an event after it says so."""
+    end: Event | None = None
+    for event in part.events:
+        if event.get("event") == "end":
+            end = event
+        elif event.get("event") == "finished" and end is not None:
+            end = {**end, "finishing": False}
+    return end

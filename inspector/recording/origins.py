@@ -21,7 +21,9 @@ from inspector.base.model import (
     principal_lines,
 )
 from inspector.listing.output_code import KernelText, OutputCode, Place, graph_lines
-from inspector.recording.facts import Blob, Event, as_map, as_text, text_of
+from inspector.recording.contents import Blob, text_of
+from inspector.recording.decoding import as_map
+from inspector.recording.events import Event, Frame, GraphText, TritonCompile, UserFile
 from inspector.recording.torch_compiles import parsed_json, stack_in
 
 Lines = Mapping[str, Place | None]
@@ -55,32 +57,40 @@ def _renewed(lines: Lines, fresh: Lines) -> Lines:
     return {name: place for name, place in by_name.items() if place is not None}
 
 
+class _Text(Struct, frozen=True):
+    """A text of a graph: the place of its event among all, and torch's name of it."""
+
+    index: int
+    kind: str
+    blob: object
+
+
 class Origins(Struct):
     """The graphs' texts of a recording, in order, and the user's files that they name."""
 
     blob: Blob
-    _texts: dict[object, list[tuple[int, str, object]]] = field(
-        default_factory=lambda: defaultdict(list)
-    )
+    _texts: dict[Frame, list[_Text]] = field(default_factory=lambda: defaultdict(list))
     files: dict[str, Content] = field(default_factory=dict)
 
     def take(self, event: Event, index: int) -> None:
         """Keep the graphs and the user's files of an event; ``index``: its place among all."""
-        if event.get("event") in ("graph_text", NODES, DYNAMO_NODES):
-            # What is Inductor's own names the graph; a frame has one forward and one backward.
-            names = (as_text(event.get("kind")) or event.get("event"), as_text(event.get("graph")))
-            kind = " ".join(str(name) for name in names if name is not None)
-            self._texts[frame_of(event)].append((index, kind, event.get("blob")))
-        elif event.get("event") == "user_file":
-            path, content = as_text(event.get("path")), self.blob(event.get("blob"))
-            if path and content is not None:
-                self.files[path] = content
-        elif event.get("event") == "triton":
-            # A file with kernels of the user's own may hold the model too.
-            source = as_map(event.get("source"))
-            path, content = as_text(source.get("file")), self.blob(source.get("blob"))
-            if path and content is not None:
-                self.files.setdefault(path, content)
+        match event:
+            case GraphText():
+                # What is Inductor's own names the graph; a frame has one forward and one backward.
+                kind = event.kind or event.event
+                if event.graph is not None:
+                    kind = f"{kind} {event.graph}"
+                self._texts[event.frame].append(_Text(index, kind, event.blob))
+            case UserFile(path=str(path)):
+                content = self.blob(event.blob)
+                if content is not None:
+                    self.files[path] = content
+            case TritonCompile(event="triton"):
+                # A file with kernels of the user's own may hold the model too.
+                file = event.source.file
+                content = self.blob(event.source.blob)
+                if file is not None and content is not None:
+                    self.files.setdefault(file, content)
 
     def fusions(self, graph: Event, index: int, parsed: OutputCode) -> list[Fusion]:
         """What each kernel was made from; ``index``: the place of the graph's event among all.
@@ -109,16 +119,16 @@ class Origins(Struct):
 
     def _later(self, graph: Event, index: int, kind: str) -> object:
         """The first JSON of a kind that follows a graph's code."""
-        texts = self._texts.get(frame_of(graph), ())
-        blob = next(
-            (blob for position, name, blob in texts if position > index and name == kind), None
-        )
-        return parsed_json(text_of(self.blob(blob)))
+        for text in self._texts.get(graph.frame, ()):
+            if text.index > index and text.kind == kind:
+                return parsed_json(text_of(self.blob(text.blob)))
+        return None
 
     def graph(self, event: Event, index: int, name: str, aot: str | None) -> Graph:
         """A graph with the texts above its ``output_code``, in the order of lowering. Passes before
         it was taken apart into forward and backward are the forward's."""
-        texts, aot_id = self._texts_of(event, index), aot or ""
+        texts = self._texts_of(event, index)
+        aot_id = aot or ""
         part = aot_id.partition("_")[2]
         kinds = {Stage.DYNAMO: "dynamo_output_graph", Stage.JOINT: "aot_joint_graph"}
         if part == "backward":
@@ -127,28 +137,31 @@ class Origins(Struct):
             kinds[Stage.FORWARD] = f"aot_{'forward' if part == 'forward' else 'inference'}_graph"
         kinds[Stage.POST_GRAD] = "inductor_post_grad_graph"
         kinds |= {stage: f"{name} {aot_id}".rstrip() for stage, name in _WRITTEN.items()}
-        pairs = (
-            (pass_name, texts.get(name_before), texts.get(name_after))
-            for pass_name, name_before, name_after in (PASSES[2:] if part == "backward" else PASSES)
-        )
+        stages: dict[Stage, StageFile] = {}
+        for stage, kind in kinds.items():
+            text = texts.get(kind)
+            if text is not None:
+                author = "Inductor" if stage in _WRITTEN else "torch's trace"
+                stages[stage] = StageFile(text, None, author)
+        passes = []
+        for pass_name, name_before, name_after in PASSES[2:] if part == "backward" else PASSES:
+            text_before, text_after = texts.get(name_before), texts.get(name_after)
+            if text_before is not None and text_after is not None:
+                passes.append((pass_name, text_before, text_after))
         return Graph(
             id=name,
             origin=Origin.INDUCTOR,
             kernels=(),
-            stages={
-                stage: StageFile(text, None, "Inductor" if stage in _WRITTEN else "torch's trace")
-                for stage, kind in kinds.items()
-                if (text := texts.get(kind)) is not None
-            },
+            stages=stages,
             nodes=texts.get(f"{NODES} {aot_id}".rstrip()),
             dynamo=texts.get(DYNAMO_NODES),
-            passes=tuple((n, a, b) for n, a, b in pairs if a is not None and b is not None),
+            passes=tuple(passes),
         )
 
     def _texts_of(self, graph: Event, index: int) -> dict[str, Content | None]:
         """The newest texts of a graph's frame up to its event, by kind."""
-        texts = self._texts.get(frame_of(graph), ())
-        newest = {kind: blob for position, kind, blob in texts if position <= index}
+        texts = self._texts.get(graph.frame, ())
+        newest = {text.kind: text.blob for text in texts if text.index <= index}
         return {kind: self.blob(blob) for kind, blob in newest.items()}
 
     def source(self, fusion: Fusion) -> StageFile | None:
@@ -165,21 +178,29 @@ class Origins(Struct):
 def _fusion(kernel: KernelText, placed: Lines, dynamo: Lines) -> Fusion:
     """What a kernel was made from, by the places of nodes, and of those of Dynamo's graph."""
     comment = kernel.comment
-    renamed = {n: dynamo.get(name) for name, nodes in reversed(comment.became) for n in nodes}
+    renamed: dict[str, Place | None] = {}
+    for dynamo_name, nodes in reversed(comment.became):
+        renamed |= dict.fromkeys(nodes, dynamo.get(dynamo_name))
     targets: dict[Place, list[str]] = defaultdict(list)
     unplaced: list[str] = []
     for name, target in comment.nodes:
-        if place := placed[name] if name in placed else renamed.get(name):
+        place = placed[name] if name in placed else renamed.get(name)
+        if place:
             targets[place].append(target)
         elif "." in target and not target.startswith("operator."):
             unplaced.append(target)
-    # An extern kernel, or a version that prints no fragment: the program's own names.
-    for name in () if comment.nodes else comment.names:
-        if place := dynamo.get(name, placed.get(name)):
-            targets[place].extend(())
-    sources = tuple(MadeFrom(f, n, code, tuple(ops)) for (f, n, code), ops in targets.items())
-    defined = () if kernel.line is None else (kernel.line,)
-    return Fusion(comment.ops, sources, tuple(unplaced), (*defined, *kernel.launches))
+    if not comment.nodes:
+        # An extern kernel, or a version that prints no fragment: the program's own names.
+        for name in comment.names:
+            place = dynamo.get(name, placed.get(name))
+            if place:
+                targets.setdefault(place, [])
+    sources = tuple(
+        MadeFrom(file, line, code, tuple(operators))
+        for (file, line, code), operators in targets.items()
+    )
+    definition = () if kernel.line is None else (kernel.line,)
+    return Fusion(comment.ops, sources, tuple(unplaced), (*definition, *kernel.launches))
 
 
 def _by_kernel(mapping: object) -> dict[str, list[str]]:
@@ -202,18 +223,21 @@ def _tracked(fusion: Fusion, placed: Lines, nodes: Iterable[str], stacks: Iterab
 
 
 def joined(fusions: Iterable[Fusion]) -> Fusion | None:
-    if not (all_fusions := tuple(fusions)):
-        return None
+    """One fusion of all that several kernels were made from; None of none."""
+    calls: tuple[int, ...] | None = None
     by_line: dict[tuple[str, int], MadeFrom] = {}
-    for origin in (line for fusion in all_fusions for line in fusion.made_from):
-        earlier = by_line.get((origin.file, origin.line), origin)
-        targets = tuple(dict.fromkeys((*earlier.targets, *origin.targets)))
-        by_line[origin.file, origin.line] = replace(earlier, targets=targets)
-    ops = dict.fromkeys(op for fusion in all_fusions for op in fusion.ops)
-    unplaced = dict.fromkeys(op for fusion in all_fusions for op in fusion.unplaced)
-    return Fusion(tuple(ops), tuple(by_line.values()), tuple(unplaced), all_fusions[0].calls)
-
-
-def frame_of(event: Event) -> tuple[str, ...]:
-    """The frame that an event is of, in its process."""
-    return tuple(str(event.get(k)) for k in ("pid", "frame_id", "frame_compile_id"))
+    ops: dict[str, None] = {}
+    unplaced: dict[str, None] = {}
+    for fusion in fusions:
+        if calls is None:
+            calls = fusion.calls
+        ops |= dict.fromkeys(fusion.ops)
+        unplaced |= dict.fromkeys(fusion.unplaced)
+        for line in fusion.made_from:
+            place = line.file, line.line
+            earlier = by_line.get(place, line)
+            targets = tuple(dict.fromkeys((*earlier.targets, *line.targets)))
+            by_line[place] = replace(earlier, targets=targets)
+    if calls is None:
+        return None
+    return Fusion(tuple(ops), tuple(by_line.values()), tuple(unplaced), calls)

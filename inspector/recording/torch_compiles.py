@@ -7,8 +7,7 @@ of a field's type, and what cannot be understood is left out.
 
 import json
 import re
-from collections.abc import Collection, Iterator, Mapping
-from typing import Any
+from collections.abc import Collection, Iterator, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -27,8 +26,25 @@ from inspector.base.model import (
     UserFrame,
 )
 from inspector.base.text import guard_parts
-from inspector.recording import facts
-from inspector.recording.facts import Blob, Event, as_int, as_map, as_seconds, as_text, text_of
+from inspector.recording import failures
+from inspector.recording.contents import Blob, text_of
+from inspector.recording.decoding import as_seconds, as_text, tolerant
+from inspector.recording.events import (
+    CacheLookedUp,
+    CompileEnded,
+    CompileFigures,
+    CompileMarks,
+    CompilerProduct,
+    CompileStarted,
+    CompileText,
+    Event,
+    ExtensionBuild,
+    GraphFailed,
+    StackFrame,
+    SymbolRecorded,
+    TorchEvent,
+    TritonCompile,
+)
 
 MAX_ITEMS = 64
 """Frames of a stack, hints of a break, failures of a recompile that are kept."""
@@ -42,11 +58,8 @@ _FRAME = re.compile(r'\s*File "([^"\n]{1,4096})", line (\d{1,9})(?:, in (.{1,400
 _PLACE = re.compile(r"^Graph break in user code at ([^\n]{1,4096}):(\d{1,9})(?!\d)")
 _TORCHS = re.compile(r"[/\\](?:site|dist)-packages[/\\]torch[/\\]|^<frozen ")
 _NINJA_STEP = re.compile(r"^(\d{1,12})\t(\d{1,12})\t[^\t\n]*\t([^\t\n]*)", re.MULTILINE)
-OF_COMPILES = frozenset((
-    "compile_start", "compile_end", "compile_phases", "graph_break", "recompile", "guards",
-    "compile_cache", "symbol",
-))  # fmt: skip
-"""Kinds of events about torch's compiles."""
+MAX_MOMENT = 1e11
+"""Seconds since 1970 that a time may have."""
 CLOCK_SECONDS = 0.002
 """Difference between torch's two clocks."""
 _KINDS = {
@@ -69,88 +82,94 @@ class _CompileInProgress(Struct):
 class TorchCompiles:
     """Collects the events of compiles of all processes."""
 
+    EVENTS = (
+        TritonCompile,
+        CompilerProduct,
+        ExtensionBuild,
+        GraphFailed,
+        CompileStarted,
+        CompileEnded,
+        CompileMarks,
+        CompileText,
+        CacheLookedUp,
+        SymbolRecorded,
+    )
+    """The events that it takes."""
+
     def __init__(self, blob: Blob) -> None:
         self._blob = blob
         self._compiles: list[_CompileInProgress] = []
         self._latest: dict[tuple[int | None, str], _CompileInProgress] = {}
         self.kernels: list[KernelCompile] = []  # what Triton and nvcc were asked for, in order
         # Events of no frame, by process and kind: of programs that were exported.
-        self._frameless: dict[tuple[int | None, str], list[Event]] = {}
+        self._frameless: dict[tuple[int | None, str], list[TorchEvent]] = {}
         self._refused: dict[str, int] = {}  # kernels that did not compile, by hash
         self._builds: dict[tuple[str, float], int] = {}  # by folder and beginning
         self._unbuilt: set[str] = set()  # folders of builds that failed
 
     def take(self, event: Event) -> None:
-        match event.get("event"):
-            case "triton" if isinstance(hit := event.get("cache_hit"), bool):
-                # Without it, it is of a cache that was opened.
-                if (name := as_text(event.get("name"))) is not None:
-                    digest = as_text(event.get("hash"))
-                    steps = _stages(event)
-                    self.kernels.append(
-                        _kernel(event, "triton", name, steps=steps, hit=hit, hash=digest)
-                    )
-            case "triton_failed":
+        match event:
+            case TritonCompile(event="triton"):
+                self._triton(event)
+            case TritonCompile(event="triton_failed"):
                 self._triton_failed(event)
-            case "triton_said":
-                # Add the messages of a second attempt, which have lines
-                index = self._refused.get(as_text(event.get("hash")) or "")
-                failure = facts.of_compile(event, self._blob)
-                if index is not None and failure is not None:
-                    kernel_compile = self.kernels[index]
-                    self.kernels[index] = replace(
-                        kernel_compile,
-                        failed=failure.summary[:SENTENCE_CHARS],
-                        place=_blamed(failure) or kernel_compile.place,
-                    )
-            case "graph_failed":
+            case TritonCompile(event="triton_said"):
+                self._second_attempt(event)
+            case GraphFailed():
                 self._graph_failed(event)
-            case "extension":
+            case ExtensionBuild():
                 self._extension(event)
-            case "uncaptured" | "made_failed":
+            case CompilerProduct():
                 self._product(event)
-            case str(kind) if kind in OF_COMPILES:
-                if (compiling := self._compile_of(event)) is not None:
+            case TorchEvent():
+                compiling = self._compile_of(event)
+                if compiling is not None:
                     self._compile(compiling, event)
                 else:
-                    events = self._frameless.setdefault((as_int(event.get("pid")), kind), [])
+                    events = self._frameless.setdefault((event.pid, event.event), [])
                     if len(events) < MAX_FACTS:
                         events.append(event)
 
-    def _compile(self, compiling: _CompileInProgress, event: Event) -> None:
+    def _compile(self, compiling: _CompileInProgress, event: TorchEvent) -> None:
         """Take in an event of one of torch's compiles."""
-        frame, content = compiling.frame, self._blob(event.get("blob"))
-        match event.get("event"):
-            case "compile_start":
-                compiling.frame = replace(frame, stack=frames_of(event.get("stack")))
-            case "compile_end":
-                figures, direction = as_map(event.get("figures")), frame.direction
+        frame = compiling.frame
+        match event:
+            case CompileStarted():
+                compiling.frame = replace(frame, stack=frames_of(event.stack))
+            case CompileEnded():
                 compiling.ended = True
-                if figures.get("is_runtime") is True and not frame.stack:
-                    direction = "runtime"
-                backward = (as_text(event.get("kind")) or "").startswith("bwd_")
-                if figures.get("is_forward") is False or backward:
-                    direction = "backward"
-                compiling.frame = replace(frame, figures=figures, direction=direction)
-            case "compile_phases":
-                marks = event.get("marks")
-                stored = None if isinstance(marks, list) else self._blob(marks)
-                spans = phases_of(marks if stored is None else parsed_json(text_of(stored)))
+                direction = _direction(frame, event)
+                compiling.frame = replace(frame, figures=event.figures, direction=direction)
+            case CompileMarks():
+                spans = phases_of(self._marks(event))
                 compiling.frame = replace(frame, phases=(*frame.phases, *spans)[:MAX_FACTS])
-            case "graph_break" if content is not None and len(frame.breaks) < MAX_FACTS:
-                interruption = graph_break(
-                    text_of(content)[:MAX_TEXT_CHARS], as_int(event.get("attempt"))
-                )
-                compiling.frame = replace(frame, breaks=(*frame.breaks, interruption))
-            case "recompile":
-                failures = failures_of(text_of(content)[:MAX_TEXT_CHARS])
-                compiling.frame = replace(frame, failures=failures)
-            case "guards":
-                compiling.frame = replace(frame, guards=content or frame.guards)
-            case "compile_cache" if len(frame.caches) < MAX_FACTS:
-                compiling.frame = replace(frame, caches=(*frame.caches, *_lookup(event)))
-            case "symbol" if len(frame.shapes) < MAX_FACTS:
-                compiling.frame = replace(frame, shapes=(*frame.shapes, *_shape(event)))
+            case CompileText():
+                compiling.frame = self._with_text(frame, event)
+            case CacheLookedUp():
+                lookup = _lookup(event)
+                if lookup is not None and len(frame.caches) < MAX_FACTS:
+                    compiling.frame = replace(frame, caches=(*frame.caches, lookup))
+            case SymbolRecorded():
+                shape = _shape(event)
+                if shape is not None and len(frame.shapes) < MAX_FACTS:
+                    compiling.frame = replace(frame, shapes=(*frame.shapes, shape))
+
+    def _marks(self, event: CompileMarks) -> object:
+        """The marks of an event, which may have them in a blob."""
+        content = None if isinstance(event.marks, list) else self._blob(event.marks)
+        return event.marks if content is None else parsed_json(text_of(content))
+
+    def _with_text(self, frame: FrameCompile, event: CompileText) -> FrameCompile:
+        """A compile with a graph break, the failures of a recompile, or the guards of an event."""
+        content = self._blob(event.blob)
+        if event.event == "guards":
+            return replace(frame, guards=content or frame.guards)
+        text = text_of(content)[:MAX_TEXT_CHARS]
+        if event.event == "recompile":
+            return replace(frame, failures=failures_of(text))
+        if content is None or len(frame.breaks) >= MAX_FACTS:
+            return frame
+        return replace(frame, breaks=(*frame.breaks, graph_break(text, event.attempt)))
 
     def frames(self) -> tuple[FrameCompile, ...]:
         compiles = [*self._compiles, *self._exported()]
@@ -171,7 +190,8 @@ class TorchCompiles:
                 for event in (end, *sizes):
                     self._compile(compiling, event)
                 sizes = []
-                phases = _within(marks.frame.phases, compiling.frame.figures)
+                figures = tolerant(compiling.frame.figures, CompileFigures)
+                phases = _within(marks.frame.phases, figures)
                 compiling.frame = replace(compiling.frame, phases=phases)
                 yield compiling
             if sizes:  # exported, and not compiled
@@ -182,180 +202,219 @@ class TorchCompiles:
 
     # -- one event each ---------------------------------------------------------------------------
 
-    def _compile_of(self, event: Event) -> _CompileInProgress | None:
+    def _compile_of(self, event: TorchEvent | GraphFailed) -> _CompileInProgress | None:
         """The compile of an event: the latest of its name, or a new one once that is over.
 
         The backward of a graph, and its first run, have the forward's name. The reason of a
         recompile comes before the compile begins.
         """
-        name, process, kind = id_of(event), as_int(event.get("pid")), event.get("event")
+        name = id_of(event)
         if name is None:
             return None
-        latest = self._latest.get((process, name))
-        if latest is not None:
-            over = latest.ended and bool(latest.frame.phases)
-            if kind in ("compile_start", "recompile", "compile_end"):
-                begun = bool(latest.frame.stack) and kind != "compile_end"
-                over = over or latest.ended or begun
-            if not over:
-                return latest
+        latest = self._latest.get((event.pid, name))
+        if latest is not None and not _is_over(latest, event):
+            return latest
         previous = None if latest is None else latest.frame
-        latest = self._latest[process, name] = _CompileInProgress(
-            FrameCompile(name, process=process), previous
-        )
-        self._compiles.append(latest)
-        return latest
+        frame = FrameCompile(name, process=event.pid)
+        compiling = _CompileInProgress(frame, previous)
+        self._latest[event.pid, name] = compiling
+        self._compiles.append(compiling)
+        return compiling
 
-    def _triton_failed(self, event: Event) -> None:
-        digest = as_text(event.get("hash"))
-        first_line = (as_text(event.get("error")) or "").strip().partition("\n")[0]
-        failure = facts.of_compile(event, self._blob) or (
-            Failure(first_line) if first_line else None
-        )
-        if digest is None or failure is None:
+    def _triton(self, event: TritonCompile) -> None:
+        # Without a cache hit or miss, it is of a cache that was opened.
+        if event.cache_hit is None or event.name is None:
             return
-        source = as_map(event.get("source"))
-        place = _place(source.get("file"), source.get("first"))
-        self._refused[digest] = len(self.kernels)
-        fields = {"steps": _stages(event), "hash": digest}
-        self.kernels.append(_kernel(event, "triton", event.get("name"), failure, place, **fields))
+        compiled = _kernel(event, "triton", event.name)
+        self.kernels.append(
+            replace(compiled, steps=_stages(event), hit=event.cache_hit, hash=event.hash)
+        )
 
-    def _product(self, event: Event) -> None:
-        if as_moment(event.get("began")) is None or as_seconds(event.get("seconds")) is None:
+    def _triton_failed(self, event: TritonCompile) -> None:
+        error = event.error if isinstance(event.error, str) else ""
+        first_line = error.strip().partition("\n")[0]
+        failure = failures.of_compile(event, self._blob)
+        if failure is None and first_line:
+            failure = Failure(first_line)
+        if event.hash is None or failure is None:
             return
-        failure, lines = facts.of_compile(event, self._blob), event.get("lines")
-        line = lines[0] if isinstance(lines, list) and lines else None
-        compiler, place = as_text(event.get("by")) or "", _place(event.get("path"), line)
-        self.kernels.append(_kernel(event, compiler, event.get("name"), failure, place))
+        place = _place(event.source.file, event.source.first)
+        self._refused[event.hash] = len(self.kernels)
+        compiled = _kernel(event, "triton", event.name, failure, place)
+        self.kernels.append(replace(compiled, steps=_stages(event), hash=event.hash))
 
-    def _graph_failed(self, event: Event) -> None:
+    def _second_attempt(self, event: TritonCompile) -> None:
+        """Add the messages of a second attempt at a kernel that failed, which have lines."""
+        index = self._refused.get(event.hash or "")
+        failure = failures.of_compile(event, self._blob)
+        if index is not None and failure is not None:
+            compiled = self.kernels[index]
+            self.kernels[index] = replace(
+                compiled,
+                failed=failure.summary[:SENTENCE_CHARS],
+                place=_blamed(failure) or compiled.place,
+            )
+
+    def _product(self, event: CompilerProduct) -> None:
+        if event.began is None or event.seconds is None:
+            return
+        failure = failures.of_compile(event, self._blob)
+        place = _place(event.path, event.lines[0] if event.lines else None)
+        compiler = as_text(event.compiler) or ""
+        self.kernels.append(_kernel(event, compiler, event.name, failure, place))
+
+    def _graph_failed(self, event: GraphFailed) -> None:
         """A graph of a function, or one that was exported before: that is no compile of torch's."""
-        failure = facts.of_compile(event, self._blob)
+        failure = failures.of_compile(event, self._blob)
         if failure is None:
             return
-        if (compiling := self._compile_of(event)) is not None:
+        compiling = self._compile_of(event)
+        if compiling is not None:
             compiling.frame = replace(compiling.frame, failed=failure.summary)
         else:
-            name = as_text(event.get("graph")) or "graph"
-            self.kernels.append(_kernel(event, "inductor", name, failure))
+            self.kernels.append(_kernel(event, "inductor", event.graph or "graph", failure))
 
-    def _extension(self, event: Event) -> None:
-        began, seconds = as_moment(event.get("began")), as_seconds(event.get("seconds"))
-        directory = as_text(event.get("directory")) or ""
+    def _extension(self, event: ExtensionBuild) -> None:
+        directory = event.directory or ""
         # Of a build torch tells as well when it has ended, or has failed before it began.
-        if seconds is None and (not event.get("error") or directory in self._unbuilt):
+        if event.seconds is None and (event.error is None or directory in self._unbuilt):
             return
-        failure, fresh = None, event.get("fresh")
+        failure = None
         self._unbuilt.discard(directory)
-        if event.get("error"):
+        if event.error is not None:
             self._unbuilt.add(directory)
-            sources = facts.of_build(event, self._blob)
-            failure = next((source.failure for source in sources), facts.of_whole_build(event))
-        content = self._blob(as_map(event.get("files")).get(".ninja_log"))
-        name = as_text(event.get("name")) or directory
-        steps = () if content is None or fresh is False else tuple(ninja_steps(content))
-        hit = None if failure is not None or not isinstance(fresh, bool) else not fresh
+            sources = failures.of_build(event, self._blob)
+            failure = next((source.failure for source in sources), None)
+            failure = failure or failures.of_whole_build(event)
+        content = self._blob(event.files.get(".ninja_log"))
+        steps: tuple[tuple[str, float], ...] = ()
+        if content is not None and event.fresh is not False:
+            steps = tuple(ninja_steps(content))
+        hit = None
+        if failure is None and event.fresh is not None:
+            hit = not event.fresh
+        compiled = _kernel(event, "nvcc", event.name or directory, failure)
         # A second event of the same build adds the compilers' output.
         index = len(self.kernels)
-        if began is not None:
-            index = self._builds.setdefault((directory, began), index)
-        self.kernels[index : index + 1] = [
-            _kernel(event, "nvcc", name, failure, steps=steps, hit=hit)
-        ]
+        if event.began is not None:
+            index = self._builds.setdefault((directory, event.began), index)
+        self.kernels[index : index + 1] = [replace(compiled, steps=steps, hit=hit)]
+
+
+def _is_over(latest: _CompileInProgress, event: TorchEvent | GraphFailed) -> bool:
+    """Whether an event of a compile's name is of another compile than the latest."""
+    if latest.ended and latest.frame.phases:
+        return True
+    if event.event == "compile_end":
+        return latest.ended
+    if event.event in ("compile_start", "recompile"):
+        return latest.ended or bool(latest.frame.stack)
+    return False
+
+
+def _direction(frame: FrameCompile, event: CompileEnded) -> str:
+    """The direction of a compile by torch's figures of it."""
+    figures = tolerant(event.figures, CompileFigures)
+    if figures.is_forward is False or (event.kind or "").startswith("bwd_"):
+        return "backward"
+    if figures.is_runtime and not frame.stack:
+        return "runtime"
+    return frame.direction
 
 
 def _kernel(
-    event: Event,
+    event: TritonCompile | CompilerProduct | GraphFailed | ExtensionBuild,
     compiler: str,
-    name: object,
+    name: str | None,
     failure: Failure | None = None,
     place: UserFrame | None = None,
-    **fields: Any,
 ) -> KernelCompile:
     """A compile of a kernel; its place is the line that the compiler complains of, if any."""
     return KernelCompile(
-        name=as_text(name) or "",
+        name=name or "",
         compiler=compiler,
-        process=as_int(event.get("pid")),
-        began=as_moment(event.get("began")),
-        seconds=as_seconds(event.get("seconds")),
+        process=event.pid,
+        began=event.began,
+        seconds=event.seconds,
         failed=None if failure is None else failure.summary[:SENTENCE_CHARS],
         place=_blamed(failure) or place,
-        **fields,
     )
 
 
-def _lookup(event: Event) -> Iterator[CacheLookup]:
-    named = re.match(
-        r"(fx_graph_bundled|fx_graph|aotautograd)_cache_(\w{1,64})$",
-        as_text(event.get("name")) or "",
+# fx_graph_cache_hit
+_CACHE_NAME = re.compile(r"(fx_graph_bundled|fx_graph|aotautograd)_cache_(\w{1,64})$")
+
+
+def _lookup(event: CacheLookedUp) -> CacheLookup | None:
+    match = _CACHE_NAME.match(event.name or "")
+    if match is None:
+        return None
+    entry = event.entry
+    reason = entry.cache_bypass_reason or entry.failure_reason
+    saved = entry.time_saved_ns
+    return CacheLookup(
+        cache=match[1],
+        outcome=match[2],
+        key=entry.key,
+        reason=None if reason is None else reason[:SENTENCE_CHARS],
+        saved_seconds=None if saved is None else saved / 1e9,
     )
-    if named is not None:
-        entry = as_map(event.get("said"))
-        saved = as_seconds(entry.get("time_saved_ns"))
-        reason = as_text(entry.get("cache_bypass_reason")) or as_text(entry.get("failure_reason"))
-        yield CacheLookup(
-            cache=named[1],
-            outcome=named[2],
-            key=as_text(entry.get("key")),
-            reason=None if reason is None else reason[:SENTENCE_CHARS],
-            saved_seconds=None if saved is None else saved / 1e9,
-        )
 
 
-def _shape(event: Event) -> Iterator[ShapeFact]:
-    kind = _KINDS.get(as_text(event.get("kind")) or "")
+def _shape(event: SymbolRecorded) -> ShapeFact | None:
+    kind = _KINDS.get(event.kind or "")
     if kind is None:
-        return
-    entry = as_map(event.get("said"))
-    sources = entry.get("sources")
-    source = as_text(entry.get("source")) or as_text(entry.get("name"))
-    if source is None and isinstance(sources, list):
-        source = ", ".join(str(source_name) for source_name in sources[:MAX_ITEMS]) or None
-    value = next((entry[k] for k in ("value", "val", "new") if entry.get(k) is not None), None)
-    reason = as_text(entry.get("reason"))
-    if kind == "dynamic" and reason is not None and entry.get("cached") is not None:
-        reason = f"{reason}: {entry.get('cached')} before, now {entry.get('new')}"
-    yield ShapeFact(
+        return None
+    symbol = event.facts
+    source = symbol.source or symbol.name
+    if source is None and symbol.sources is not None:
+        source = ", ".join(symbol.sources[:MAX_ITEMS]) or None
+    reason = symbol.reason
+    if kind == "dynamic" and reason is not None and symbol.cached is not None:
+        reason = f"{reason}: {symbol.cached} before, now {symbol.new}"
+    value = next((v for v in (symbol.value, symbol.val, symbol.new) if v is not None), None)
+    return ShapeFact(
         kind=kind,
-        symbol=as_text(entry.get("symbol")),
+        symbol=symbol.symbol,
         source=source,
         value=None if value is None else str(value)[:SENTENCE_CHARS],
-        bounds=as_text(entry.get("vr")),
-        expression=as_text(entry.get("expr")),
+        bounds=symbol.vr,
+        expression=symbol.expr,
         reason=reason,
-        stack=frames_of(event.get("stack")),
+        stack=frames_of(event.stack),
     )
 
 
 def _settled(shapes: Collection[ShapeFact]) -> tuple[ShapeFact, ...]:
     """Facts where a value that changed is ``dynamic`` only if this compile made a symbol of it.
 
-    Torch says so of each value that changed, also where it then takes it as a constant. Sizes that
-    are equal share one symbol, and a stride may be a product of symbols.
+    Torch says so of each value that changed, also where it then takes it as a constant.
     """
     symbols = [fact for fact in shapes if fact.kind in ("symbol", "unbacked")]
-
-    def is_symbolic(fact: ShapeFact) -> bool:
-        source, reason = fact.source or "", fact.reason or ""
-        if reason.startswith("stride") or any(symbol.kind == "unbacked" for symbol in symbols):
-            return bool(symbols)
-        if reason.startswith("scalar"):
-            return any(symbol.source == source for symbol in symbols)
-        return any(
-            (symbol.source or "").startswith(f"{source}.") or symbol.value == fact.value
-            for symbol in symbols
-        )
-
-    return tuple(
-        replace(fact, kind="constant") if fact.kind == "dynamic" and not is_symbolic(fact) else fact
-        for fact in shapes
-    )
+    out = []
+    for fact in shapes:
+        if fact.kind == "dynamic" and not _is_symbolic(fact, symbols):
+            fact = replace(fact, kind="constant")
+        out.append(fact)
+    return tuple(out)
 
 
-def _place(file: object, line: object) -> UserFrame | None:
-    path, number = as_text(file), as_int(line)
-    return UserFrame(path, number) if path and number else None
+def _is_symbolic(fact: ShapeFact, symbols: Sequence[ShapeFact]) -> bool:
+    """Whether one of a compile's symbols is of a value. Sizes that are equal share one symbol, and
+    a stride may be a product of symbols."""
+    source, reason = fact.source or "", fact.reason or ""
+    if reason.startswith("stride") or any(symbol.kind == "unbacked" for symbol in symbols):
+        return bool(symbols)
+    if reason.startswith("scalar"):
+        return any(symbol.source == source for symbol in symbols)
+    for symbol in symbols:
+        if symbol.value == fact.value or (symbol.source or "").startswith(f"{source}."):
+            return True
+    return False
+
+
+def _place(file: str | None, line: int | None) -> UserFrame | None:
+    return UserFrame(file, line) if file and line else None
 
 
 def _blamed(failure: Failure | None) -> UserFrame | None:
@@ -366,38 +425,29 @@ def _blamed(failure: Failure | None) -> UserFrame | None:
     return UserFrame(first.file, first.line, code=(first.text or "").strip()[:SENTENCE_CHARS])
 
 
-def _stages(event: Event) -> tuple[tuple[str, float], ...]:
-    steps = event.get("stage_seconds")
-    pairs = [s for s in steps[:MAX_ITEMS] if isinstance(s, list)] if isinstance(steps, list) else []
-    timed = ((str(s[0]), as_seconds(s[1])) for s in pairs if len(s) == 2)
-    return tuple((stage, seconds) for stage, seconds in timed if seconds is not None)
+def _stages(event: TritonCompile) -> tuple[tuple[str, float], ...]:
+    return event.stage_seconds[:MAX_ITEMS]
 
 
-def id_of(event: Event) -> str | None:
+def id_of(event: TorchEvent | GraphFailed) -> str | None:
     """Torch's name of a compile: ``0/1``, ``!2/0/1`` within compiled autograd's second graph."""
-    frame, number = as_int(event.get("frame_id")), as_int(event.get("frame_compile_id"))
-    autograd = as_int(event.get("compiled_autograd_id"))
-    prefix = "" if autograd is None else f"!{autograd}/"
-    if frame is None or number is None:
+    autograd = event.compiled_autograd_id
+    if event.frame_id is None or event.frame_compile_id is None:
         return None if autograd is None else f"!{autograd}"
-    return f"{prefix}{frame}/{number}"
+    prefix = "" if autograd is None else f"!{autograd}/"
+    return f"{prefix}{event.frame_id}/{event.frame_compile_id}"
 
 
-def as_moment(value: object) -> float | None:
-    """Seconds since 1970; None for what cannot be such a time."""
-    return as_seconds(value, 1e11) or None
-
-
-def frames_of(stack: object) -> tuple[UserFrame, ...]:
+def frames_of(stack: Sequence[StackFrame]) -> tuple[UserFrame, ...]:
     """A stack without torch's own frames, the innermost frame last."""
     out = []
-    for item in stack[-MAX_ITEMS:] if isinstance(stack, list | tuple) else []:
-        frame = as_map(item)
-        file, line = as_text(frame.get("file")), as_int(frame.get("line"))
+    for frame in stack[-MAX_ITEMS:]:
+        file, line = frame.file, frame.line
         if file is None or line is None or line < 1 or _TORCHS.search(file):
             continue
-        code = (as_text(frame.get("code")) or "")[:SENTENCE_CHARS]
-        out.append(UserFrame(file, line, (as_text(frame.get("name")) or "")[:SENTENCE_CHARS], code))
+        function = (frame.name or "")[:SENTENCE_CHARS]
+        code = (frame.code or "")[:SENTENCE_CHARS]
+        out.append(UserFrame(file, line, function, code))
     return tuple(out)
 
 
@@ -460,20 +510,32 @@ def phases_of(marks: object) -> tuple[CompilePhase, ...]:
     out: list[CompilePhase] = []
     under_way: list[tuple[str, float]] = []
     for mark in marks if isinstance(marks, list) else []:
-        if not isinstance(mark, list) or len(mark) != 3 or not isinstance(mark[1], str):
+        match mark:
+            case [kind, str(name), moment]:
+                microseconds = as_seconds(moment, MAX_MOMENT * 1e6)
+            case _:
+                continue
+        if not microseconds:
             continue
-        moment = as_moment(mark[2] / 1e6 if isinstance(mark[2], int | float) else None)
-        if moment is None:
-            continue
-        if mark[0] == "B" and len(under_way) < MAX_FACTS:
-            under_way.append((mark[1], moment))
-        elif mark[0] == "E" and any(name == mark[1] for name, _ in under_way):
-            while under_way:
-                name, began = under_way.pop()
-                out.append(CompilePhase(name, began, max(moment - began, 0.0), len(under_way)))
-                if name == mark[1]:
-                    break
-    return tuple(sorted(out, key=lambda each: (each.began, each.depth)))
+        seconds = microseconds / 1e6
+        if kind == "B" and len(under_way) < MAX_FACTS:
+            under_way.append((name, seconds))
+        elif kind == "E":
+            out.extend(_ended_phases(under_way, name, seconds))
+    return tuple(sorted(out, key=lambda phase: (phase.began, phase.depth)))
+
+
+def _ended_phases(
+    under_way: list[tuple[str, float]], name: str, moment: float
+) -> Iterator[CompilePhase]:
+    """The phases that the end of one ends: those inside it too, whose ends are missing."""
+    if not any(open_name == name for open_name, _ in under_way):
+        return
+    while under_way:
+        ended, began = under_way.pop()
+        yield CompilePhase(ended, began, max(moment - began, 0.0), len(under_way))
+        if ended == name:
+            return
 
 
 def parsed_json(text: str) -> object:
@@ -498,64 +560,92 @@ def _frameless_name(frame: FrameCompile) -> str:
     return "exported program" if frame.figures else "traced, not compiled"
 
 
-def _within(
-    phases: tuple[CompilePhase, ...], figures: Mapping[str, object]
-) -> tuple[CompilePhase, ...]:
+def _within(phases: tuple[CompilePhase, ...], figures: CompileFigures) -> tuple[CompilePhase, ...]:
     """The phases that began while a compile with these figures went on."""
-    start, micro = figures.get("start_time_us"), _duration(figures)
-    if not isinstance(start, int | float) or micro is None:
+    start, duration = figures.start_time_us, figures.microseconds
+    if start is None or duration is None:
         return ()
-    first, last = start / 1e6 - CLOCK_SECONDS, (start + micro) / 1e6 + CLOCK_SECONDS
+    first = start / 1e6 - CLOCK_SECONDS
+    last = (start + duration) / 1e6 + CLOCK_SECONDS
     return tuple(phase for phase in phases if first <= phase.began <= last)
 
 
-def _duration(figures: Mapping[str, object]) -> float | None:
-    """Microseconds of a compile; of an exported program torch gives its end."""
-    start, end = figures.get("start_time_us"), figures.get("end_time_us")
-    if isinstance(duration := figures.get("duration_us"), int | float):
-        return duration
-    return end - start if isinstance(start, int | float) and isinstance(end, int | float) else None
-
-
 def _finished(compiling: _CompileInProgress) -> FrameCompile:
-    frame, figures = compiling.frame, compiling.frame.figures
-    outermost = next((p for p in frame.phases if p.depth == 0), None)
-    direction = frame.direction
-    if outermost is not None and outermost.name == "entire_backward_compile":
-        direction = "backward"
-    elif compiling.previous is not None and not compiling.ended and not frame.stack:
-        direction = "runtime"
-    names = figures
-    if compiling.previous is not None and not frame.stack:
-        names = {**compiling.previous.figures, **figures}
-    innermost = frame.stack[-1] if frame.stack else None
-    start, micro = figures.get("start_time_us"), _duration(figures)
-    frame_seconds = figures.get("entire_frame_compile_time_s")
-    seconds = as_seconds(micro / 1e6 if isinstance(micro, int | float) else frame_seconds)
-    began = as_moment(figures.get("start_time")) or as_moment(
-        start / 1e6 if isinstance(start, int | float) else None
+    """A compile of which no further event comes, with what its figures and phases say."""
+    frame = compiling.frame
+    figures = tolerant(frame.figures, CompileFigures)
+    place = _function(compiling)
+    began, seconds = _times(frame, figures)
+    return replace(
+        frame,
+        direction=_finished_direction(compiling),
+        function=place.function,
+        file=place.file,
+        line=place.line or None,
+        began=began,
+        seconds=seconds,
+        breaks=_with_lost_time(frame),
+        shapes=_settled(dict.fromkeys(frame.shapes)),
+        guard_count=figures.guard_count,
+        failed=figures.fail_reason or frame.failed,
     )
+
+
+def _outermost(frame: FrameCompile) -> CompilePhase | None:
+    return next((phase for phase in frame.phases if phase.depth == 0), None)
+
+
+def _finished_direction(compiling: _CompileInProgress) -> str:
+    outermost = _outermost(compiling.frame)
+    if outermost is not None and outermost.name == "entire_backward_compile":
+        return "backward"
+    if compiling.previous is not None and not compiling.ended and not compiling.frame.stack:
+        return "runtime"
+    return compiling.frame.direction
+
+
+def _function(compiling: _CompileInProgress) -> UserFrame:
+    """The function that was compiled, by torch's figures, else by the stack; the backward of one
+    has the forward's figures. Line 0 is unknown."""
+    frame = compiling.frame
+    figures = frame.figures
+    if compiling.previous is not None and not frame.stack:
+        figures = {**compiling.previous.figures, **figures}
+    names = tolerant(figures, CompileFigures)
+    innermost = UserFrame("", 0, _frameless_name(frame))
+    if frame.stack:
+        innermost = frame.stack[-1]
+    return UserFrame(
+        names.co_filename or innermost.file,
+        names.co_firstlineno or innermost.line,
+        names.co_name or innermost.function,
+    )
+
+
+def _times(frame: FrameCompile, figures: CompileFigures) -> tuple[float | None, float | None]:
+    """When a compile began, and how many seconds it took: by torch's figures, else its phases."""
+    duration = figures.microseconds
+    seconds = figures.entire_frame_compile_time_s
+    if duration is not None:
+        seconds = as_seconds(duration / 1e6)
+    began = figures.start_time
+    if began is None and figures.start_time_us is not None:
+        began = as_seconds(figures.start_time_us / 1e6, MAX_MOMENT) or None
+    outermost = _outermost(frame)
     if outermost is not None:
         seconds = outermost.seconds if seconds is None else seconds
         began = began or outermost.began
-    # An attempt was lost where another one followed.
+    return began, seconds
+
+
+def _with_lost_time(frame: FrameCompile) -> tuple[GraphBreak, ...]:
+    """The graph breaks; an attempt was lost where another one followed."""
     attempts = {phase.name: phase.seconds for phase in frame.phases}
-    lost: dict[int | None, float | None] = {
-        b.attempt: attempts.get(f"compile_attempt_{b.attempt}")
-        for b in frame.breaks
-        if b.attempt is not None and f"compile_attempt_{b.attempt + 1}" in attempts
-    }
-    return replace(
-        frame,
-        direction=direction,
-        function=as_text(names.get("co_name"))
-        or (innermost.function if innermost else _frameless_name(frame)),
-        file=as_text(names.get("co_filename")) or (innermost.file if innermost else ""),
-        line=as_int(names.get("co_firstlineno")) or (innermost.line if innermost else None),
-        began=began,
-        seconds=seconds,
-        breaks=tuple(replace(b, lost_seconds=lost.get(b.attempt)) for b in frame.breaks),
-        shapes=_settled(dict.fromkeys(frame.shapes)),
-        guard_count=as_int(figures.get("guard_count")),
-        failed=as_text(figures.get("fail_reason")) or frame.failed,
-    )
+    out = []
+    for graph_break in frame.breaks:
+        lost = None
+        attempt = graph_break.attempt
+        if attempt is not None and f"compile_attempt_{attempt + 1}" in attempts:
+            lost = attempts.get(f"compile_attempt_{attempt}")
+        out.append(replace(graph_break, lost_seconds=lost))
+    return tuple(out)

@@ -11,18 +11,18 @@ from itertools import chain
 from sys import maxsize
 from typing import Any
 
-from inspector.analyse.card import Card
 from inspector.analyse.hints.subject import Finding
-from inspector.base.model import Graph, Kernel, Resources, Stage, Variant
+from inspector.base.model import Graph, Kernel, Stage, Variant
 from inspector.base.text import base_name, shown
 from inspector.diff.beside import loud
 from inspector.diff.compare import Compared
 from inspector.diff.matching import Op
 from inspector.diff.recordings import ChangeKind
 from inspector.diff.summary import VariantSide
-from inspector.measure.launch_time import LaunchTime
 from inspector.report import diff_text, jsons
+from inspector.report.json_rows import note_row
 from inspector.report.tables import UNKNOWN, grid
+from inspector.report.variant_figures import VariantFigures
 
 MAX_BYTES = 8000
 BOUNDS = ((600, 20), (400, 12), (250, 8), (160, 5), (100, 3), (60, 2))
@@ -69,7 +69,7 @@ def _follow_up_json(questions: FollowUps) -> list[Value]:
     return [{"command": command, "answers": answers} for command, answers in questions]
 
 
-def bounded(value: Mapping[str, object], max_bytes: int = MAX_BYTES) -> Value:
+def bounded_summary(value: Mapping[str, object], max_bytes: int = MAX_BYTES) -> Value:
     """Return a value in at most ``max_bytes`` of JSON, with counts of omitted members."""
     answer: Value = {}
     for chars, members in BOUNDS:
@@ -106,51 +106,6 @@ def _shortened(text: str, max_bytes: int) -> str:
     while prefix and len(jsons.dumps(prefix)) > max_bytes - 6:
         prefix = prefix[: len(prefix) * 9 // 10]
     return f"{prefix}…"
-
-
-def quick_figures(
-    variant: Variant, res: Resources, hints: int | None, time: LaunchTime | None
-) -> Value:
-    """The figures of a variant that need no analysis."""
-    return {
-        "target": variant.target,
-        "registers": res.registers,
-        "spills": _sum(res.spill_store_bytes, res.spill_load_bytes),
-        "shared": _sum(res.static_shared_bytes, res.dynamic_shared_bytes),
-        "hints": hints,
-        "time": None if time is None else time.us,
-        "time_from": None if time is None else time.source,
-    }
-
-
-def all_figures(
-    variant: Variant, first: Value, res: Resources, card: Card, findings: Sequence[Finding]
-) -> Value:
-    """All figures of a variant; ``first`` are those of ``quick_figures``."""
-    occupancy, machine = card.occupancy, card.stage_content(Stage.SASS)
-    return {
-        "target": first["target"],
-        "config": {k: v for k, v in variant.config.items() if k != "flags"},
-        "launches": variant.launches,
-        "registers": first["registers"],
-        "spills": first["spills"],
-        "stack": res.stack_bytes,
-        "shared": first["shared"],
-        "barriers": res.barriers,
-        "threads": card.threads,
-        "occupancy": None if occupancy is None else occupancy.percent,
-        "limiters": None if occupancy is None else list(occupancy.limiters),
-        "instructions": machine.mix.total if machine and machine.mix else None,
-        "hints": first["hints"],
-        "rules": [finding.rule for finding in findings],
-        "time": first["time"],
-        "time_from": first["time_from"],
-        **({} if variant.error is None else {"failed": variant.failed}),
-    }
-
-
-def _sum(a: int | None, b: int | None) -> int | None:
-    return None if a is None or b is None else a + b
 
 
 def value_text(value: object) -> str:
@@ -198,12 +153,12 @@ def _row_texts(name: str, rows: Sequence[Mapping[str, object]]) -> list[str]:
     return ["; ".join(f"{key}: {value_text(cell)}" for key, cell in row.items()) for row in rows]
 
 
-def kernel(
+def kernel_summary(
     side: Side,
     kernel: Kernel,
     variant: Variant,
     stage: Stage,
-    figures: Value,
+    figures: VariantFigures,
     stages: Sequence[Value],
     findings: Sequence[Finding],
     hottest: Sequence[Value],
@@ -211,7 +166,7 @@ def kernel(
     hints: list[Value] = []
     for finding in findings:
         lines = {s.value: list(numbers[:MAX_HINT_LINES]) for s, numbers in finding.lines.items()}
-        hints.append({**jsons.note(finding.note), "lines": lines})
+        hints.append({**jsons.pick_fields(note_row(finding.note)), "lines": lines})
     follow_ups: FollowUps = [_hot_lines(side, stage, place) for place in hottest[:2]]
     follow_ups += _first_hint(side, findings)
     for stage_row in stages:
@@ -223,7 +178,7 @@ def kernel(
     if len(kernel.variants) > 1:
         command = command_text(side[0], "diff", kernel.name, "--variants", "--brief")
         follow_ups.append((command, "its variants beside one another"))
-    return bounded(
+    return bounded_summary(
         {
             "schema": jsons.SCHEMA,
             "path": side[0],
@@ -231,9 +186,11 @@ def kernel(
             "variant": variant.id,
             "origin": kernel.origin.value,
             "stage": stage.value,
-            "figures": figures,
+            "figures": jsons.pick_fields(figures),
             "stages": list(stages),
-            "missing": {s: why for s, why in variant.missing.items() if s not in variant.stages},
+            "missing": {
+                s: reason for s, reason in variant.missing.items() if s not in variant.stages
+            },
             "hints": hints,
             "hottest": list(hottest),
             "next": _follow_up_json(follow_ups),
@@ -268,14 +225,14 @@ def _first_hint(side: Side, findings: Iterable[Finding]) -> FollowUps:
     return []
 
 
-def graph(path: str, graph: Graph, sizes: Mapping[Stage, int]) -> Value:
+def graph_summary(path: str, graph: Graph, sizes: Mapping[Stage, int]) -> Value:
     lines = sizes.get(Stage.OUTPUT_CODE, max(sizes.values(), default=0))
     question = (
         "which operators of which modules each call has"
         if graph.error is None
         else "why it did not compile, and what there is of it"
     )
-    return bounded(
+    return bounded_summary(
         {
             "schema": jsons.SCHEMA,
             "path": path,
@@ -302,7 +259,7 @@ def graph(path: str, graph: Graph, sizes: Mapping[Stage, int]) -> Value:
     )
 
 
-def listed(
+def list_summary(
     path: str, recording: Mapping[str, object], rows: Sequence[Value], name: Callable[[int], str]
 ) -> Value:
     """A list: variants that spill first, then those with the most hints.
@@ -327,7 +284,7 @@ def listed(
             command = command_text(path, "diff", base_name(kernel), "--variants", "--brief")
             follow_ups.append((command, "the variants of one beside one another"))
     follow_ups.append((command_text(path, "list"), "all of them"))
-    return bounded(
+    return bounded_summary(
         {
             "schema": jsons.SCHEMA,
             "recording": dict(recording),
@@ -342,7 +299,7 @@ def _diff_command(a: Side, b: Side, *options: str) -> str:
     return " ".join(("ptxview diff", *map(shlex.quote, words), *options))
 
 
-def compared(comparison: Compared, a: Side, b: Side) -> Value:
+def comparison_summary(comparison: Compared, a: Side, b: Side) -> Value:
     hunks = [h for h in loud(comparison.diff.hunks) if h.op is not Op.EQUAL]
     stage = comparison.stage.value
     summary = comparison.summary
@@ -356,7 +313,7 @@ def compared(comparison: Compared, a: Side, b: Side) -> Value:
     for (path, name), mark in ((a, "a"), (b, "b")):
         follow_ups.append((command_text(path, "show", name, "--brief"), f"{mark} in short"))
     counts = Counter(hunk.op for hunk in hunks)
-    return bounded(
+    return bounded_summary(
         {
             "schema": jsons.SCHEMA,
             "a": _side_json(comparison.a, a[0]),
@@ -384,7 +341,7 @@ def _side_json(side: VariantSide, path: str) -> Value:
     }
 
 
-def many_compared(value: Value, members: str, a: str, b: str) -> Value:
+def changes_summary(value: Value, members: str, a: str, b: str) -> Value:
     """Two recordings or files, of the JSON of ``diff``: what is not the same.
 
     ``members`` is ``pairs`` or ``functions``; ``a`` and ``b`` are paths.
@@ -401,7 +358,7 @@ def many_compared(value: Value, members: str, a: str, b: str) -> Value:
         questions.append((command, "the first that changed"))
     questions.append((_diff_command((a, ""), (b, ""), "--summary"), "all of them, as a table"))
     names = ("schema", "a", "b", "stage", "identical", "counts")
-    return bounded(
+    return bounded_summary(
         {
             **{name: value[name] for name in names if name in value},
             members: changed,
@@ -432,4 +389,6 @@ def variant_table(value: Value, path: str) -> Value:
     if len(names) > 1:
         command = _diff_command((path, names[0]), (path, names[1]), "--brief")
         follow_ups.append((command, "what the first two differ in"))
-    return bounded({"schema": jsons.SCHEMA, "variants": rows, "next": _follow_up_json(follow_ups)})
+    return bounded_summary(
+        {"schema": jsons.SCHEMA, "variants": rows, "next": _follow_up_json(follow_ups)}
+    )

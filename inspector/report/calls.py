@@ -8,8 +8,8 @@ from sys import maxsize
 from rich.text import Text
 
 from inspector.analyse.graph_text import CALL_HEAD, MAX_COLUMN_CHARS, call_cells, heading
-from inspector.analyse.graph_view import FxNode, GraphCall, GraphView, Place, buffer_bytes
-from inspector.base.model import Argument, Call, Graph, Recording, Share, Stage
+from inspector.analyse.graph_view import GraphView
+from inspector.base.model import Argument, Call, Graph, Recording, Share
 from inspector.base.text import (
     counted,
     kibibytes,
@@ -19,7 +19,6 @@ from inspector.base.text import (
     shown,
     word_for,
 )
-from inspector.report.jsons import pick_fields, to_builtins
 from inspector.report.tables import UNKNOWN, grid
 
 _TIMES = "×"
@@ -114,13 +113,13 @@ def differences(first: Call, other: Call) -> list[str]:
         elif new_argument is None:
             out.append(f"without {old_argument.name}")
         elif old_argument != new_argument:
-            out += _changed(old_argument, new_argument)
+            out += _argument_differences(old_argument, new_argument)
     out += [sharing_text(pair) for pair in other.shares if pair not in first.shares]
     gone = [pair for pair in first.shares if pair not in other.shares]
     return out + [f"{pair.first} and {pair.second} share no memory" for pair in gone]
 
 
-def _changed(old_argument: Argument, new_argument: Argument) -> Iterator[str]:
+def _argument_differences(old_argument: Argument, new_argument: Argument) -> Iterator[str]:
     if (old_argument.shape is None) != (new_argument.shape is None) or (
         old_argument.shape is None and old_argument.value != new_argument.value
     ):
@@ -168,57 +167,6 @@ def why_empty(rec: Recording) -> str | None:
         return None
     kernels = plural(len(rec.kernels), "kernel")
     return f"no call was recorded: {kernels}, and nothing is known of what they were called with"
-
-
-def document(graph: Graph, view: GraphView, stages: Sequence[Stage]) -> dict[str, object]:
-    return {
-        "id": graph.id,
-        "stages": list(stages),
-        "operations": operations(view),
-        "not_fused": [
-            pick_fields(pair, "a b")
-            | {"operations": list(pair.names)}
-            | pick_fields(pair, "reason count")
-            for pair in view.refused
-        ],
-        "not_fused_left_out": view.refused_left_out,
-        "tried": to_builtins(view.tried),
-        "buffers": [
-            pick_fields(buffer, "name dtype reuses")
-            | {"line": buffer.n, "bytes": buffer_bytes(buffer)}
-            for buffer in view.buffers
-        ],
-    }
-
-
-def operations(view: GraphView) -> list[dict[str, object]]:
-    return [_operation_json(call) for call in view.calls]
-
-
-def _operation_json(call: GraphCall) -> dict[str, object]:
-    return {
-        "call": call.number,
-        "line": call.n,
-        **pick_fields(call, "name kernel extern operators modules"),
-        "from": [_place(place) for place in call.places],
-        "nodes": [_node_json(node) for node in call.nodes],
-        "fused": list(call.operations),
-        **pick_fields(call, "backward bytes bytes_read bytes_written bytes_from"),
-        "reuses": [{"buffer": new, "of": old} for new, old in call.reuses],
-        "tuned": call.tuned,
-    }
-
-
-def _node_json(node: FxNode) -> dict[str, object]:
-    return {
-        **pick_fields(node, "name target aten module module_type"),
-        "from": _place(node.place),
-        "dynamo": node.source,
-    }
-
-
-def _place(place: Place | None) -> dict[str, object] | None:
-    return None if place is None else dict(zip(("file", "line", "code"), place, strict=True))
 
 
 def table(graphs: Iterable[tuple[Graph, GraphView]]) -> Iterable[str]:

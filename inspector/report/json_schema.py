@@ -10,9 +10,9 @@ import types
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from enum import Enum
-from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
-from msgspec import Struct
+from msgspec import Meta, Struct, UnsetType
 
 Schema = dict[str, object]
 Tables = Mapping[str, Any]
@@ -60,7 +60,9 @@ class JsonReference:
     def __init__(self, tables: Tables, structs: Mapping[str, StructTable]) -> None:
         self._tables = tables
         self._structs = structs
-        self._names = {entry.type: name for name, entry in structs.items()}
+        self._names: dict[type, str] = {}
+        for name, entry in structs.items():
+            self._names.setdefault(entry.type, name)
 
     @property
     def commands(self) -> Mapping[str, str]:
@@ -80,8 +82,9 @@ class JsonReference:
             if key == "_":
                 continue
             text, description = (value, "") if isinstance(value, str) else value
-            # An empty type is that of the class.
-            out[key] = JsonField(text or out[key].type, description)
+            # What is empty is as the class has it.
+            of_class = out.get(key, JsonField(""))
+            out[key] = JsonField(text or of_class.type, description or of_class.description)
         return out
 
     def schema(self, command: str) -> Schema | None:
@@ -123,13 +126,18 @@ class JsonReference:
     def _struct_fields(self, entry: StructTable) -> dict[str, JsonField]:
         if issubclass(entry.type, Enum):
             return {"=": JsonField("|".join(_literal(member.value) for member in entry.type))}
-        hints = get_type_hints(entry.type)
+        hints = get_type_hints(entry.type, include_extras=True)
         names = entry.only or getattr(entry.type, "__struct_fields__", tuple(hints))
-        return {
-            name: JsonField(self.type_text(hints.get(name) or _property_type(entry.type, name)))
-            for name in names
-            if name not in entry.without
-        }
+        printed = names if entry.only else getattr(entry.type, "__struct_encode_fields__", names)
+        out = {}
+        for name, key in zip(names, printed, strict=True):
+            if name not in entry.without:
+                hint = hints.get(name) or _property_type(entry.type, name)
+                hint, description = _described(hint)
+                is_optional = UnsetType in get_args(hint)
+                field = JsonField(self.type_text(hint), description)
+                out[f"{key}?" if is_optional else key] = field
+        return out
 
     def type_text(self, hint: Any) -> str:
         """A type of Python as ``json.toml`` writes it: ``[string]|null`` of ``list[str]|None``."""
@@ -139,10 +147,12 @@ class JsonReference:
             return self._names[hint]
         origin = get_origin(hint)
         arguments = get_args(hint)
+        if origin is Annotated:
+            return self.type_text(arguments[0])
         if origin is Literal:
             return "|".join(map(_literal, arguments))
         if origin in (Union, types.UnionType):
-            return "|".join(map(self.type_text, arguments))
+            return "|".join(map(self.type_text, (a for a in arguments if a is not UnsetType)))
         if isinstance(origin, type) and issubclass(origin, Mapping):
             return f"{{{self.type_text(arguments[1])}}}"
         if origin in _ARRAYS:
@@ -156,6 +166,15 @@ class JsonReference:
         if len(items) == 1 or items[1] is ...:
             return f"[{item}]"
         return f"[{item}; {len(items)}]"
+
+
+def _described(hint: Any) -> tuple[Any, str]:
+    """A type without its annotation, and the description in that."""
+    if get_origin(hint) is not Annotated:
+        return hint, ""
+    plain_hint, *metadata = get_args(hint)
+    texts = [item.description for item in metadata if isinstance(item, Meta) and item.description]
+    return plain_hint, "; ".join(texts)
 
 
 def _property_type(owner: type, name: str) -> Any:

@@ -15,7 +15,6 @@ from inspector.base.model import (
     Compilation,
     CompilePhase,
     CompilerMessage,
-    Configuration,
     GuardFailure,
     MadeFrom,
     Note,
@@ -43,7 +42,33 @@ from inspector.measure.profile.trace import (
 from inspector.measure.time.results import KernelTime, Timing
 from inspector.report.card import OCCUPANCY
 from inspector.report.compiles import Guard
+from inspector.report.graph_rows import (
+    BufferRow,
+    GraphCallRow,
+    GraphRow,
+    GraphViewRow,
+    NodeRow,
+    NotFusedRow,
+    ReuseRow,
+    SourceLineRow,
+)
+from inspector.report.json_rows import (
+    BlocksRow,
+    CallRow,
+    ConfigurationRow,
+    ControlRow,
+    FailureRow,
+    FunctionRow,
+    GpuTimeRow,
+    KernelRow,
+    LineRow,
+    NoteRow,
+    TuningRow,
+    VariantRow,
+)
 from inspector.report.json_schema import JsonReference, StructTable, Tables
+from inspector.report.recording_rows import RecordingRow, UncapturedRow
+from inspector.report.variant_figures import VariantFigures
 
 STRUCTS: Mapping[str, StructTable] = {
     "Stage": StructTable(Stage),
@@ -62,7 +87,7 @@ STRUCTS: Mapping[str, StructTable] = {
     "Samples": StructTable(Samples),
     "LaunchTime": StructTable(LaunchTime, ("us", "source", "timed", "measured")),
     "TuningUse": StructTable(ChoiceUse),
-    "TuningConfiguration": StructTable(Configuration, without=("gpu_time",)),
+    "TuningConfiguration": StructTable(ConfigurationRow),
     "FrameCompilePhase": StructTable(CompilePhase),
     "UserFrame": StructTable(UserFrame),
     "FrameCompileFailure": StructTable(GuardFailure),
@@ -77,7 +102,30 @@ STRUCTS: Mapping[str, StructTable] = {
     "ProfileOverhead": StructTable(Overhead),
     "ProfileCompiling": StructTable(Compiling),
     "ProfilePiece": StructTable(Piece),
-    "Note": StructTable(Note),
+    "ListRecording": StructTable(RecordingRow),
+    "ListRecordingUncaptured": StructTable(UncapturedRow),
+    "ListGraph": StructTable(GraphRow),
+    "GraphCall": StructTable(GraphCallRow),
+    "GraphCallNode": StructTable(NodeRow),
+    "GraphCallReuse": StructTable(ReuseRow),
+    "UserLine": StructTable(SourceLineRow),
+    "Graph": StructTable(GraphViewRow),
+    "GraphNotFused": StructTable(NotFusedRow),
+    "GraphBuffer": StructTable(BufferRow),
+    "Kernel": StructTable(KernelRow),
+    "Variant": StructTable(VariantRow),
+    "VariantCall": StructTable(CallRow),
+    "ListCall": StructTable(CallRow),
+    "GpuTime": StructTable(GpuTimeRow),
+    "Failure": StructTable(FailureRow),
+    "Tuning": StructTable(TuningRow),
+    "Row": StructTable(VariantFigures),
+    "Figures": StructTable(VariantFigures),
+    "Function": StructTable(FunctionRow),
+    "Line": StructTable(LineRow),
+    "LineControl": StructTable(ControlRow),
+    "Note": StructTable(NoteRow),
+    "NoteBlocks": StructTable(BlocksRow),
     "CardDevice": StructTable(Device, ("arch", "name", "sms")),
     "Occupancy": StructTable(Occupancy, tuple(OCCUPANCY.split())),
     "OccupancyNextStep": StructTable(OccupancyStep),

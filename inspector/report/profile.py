@@ -10,7 +10,7 @@ from inspector.base.text import by_key, counted, short_name, shown, some
 from inspector.measure.ncu.attach import UNRECORDED, Key, MatchedLaunch, NcuMeasured
 from inspector.measure.ncu.report import Dim3, NcuLaunch, Report
 from inspector.measure.profile.trace import GpuWork, Overhead, Profile, Window
-from inspector.report.jsons import SCHEMA, pick_fields, samples
+from inspector.report.jsons import SCHEMA, pick_fields
 from inspector.report.tables import UNKNOWN, figure, grid
 
 NO_GPU = (
@@ -250,16 +250,16 @@ def launch_footnotes(attached: Sequence[MatchedLaunch], report: Report) -> list[
         matched.launch.function for matched in attached if matched.why.startswith(UNRECORDED)
     ]
     lone = by_key(
-        (why, str(matched.launch.number))
+        (reason, str(matched.launch.number))
         for matched in attached
         if not matched.why.startswith(UNRECORDED)
-        if (why := matched.why or (matched.unplaced and f"no samples: {matched.unplaced}"))
+        if (reason := matched.why or (matched.unplaced and f"no samples: {matched.unplaced}"))
     )
     if strangers:
         noun = "launch is" if len(strangers) == 1 else "launches are"
         names = some(list(dict.fromkeys(strangers)), MAX_NAMES)
         sentences.append(shown(f"{len(strangers)} {noun} of kernels that are not here: {names}"))
-    sentences += [shown(f"launch {some(ns, MAX_NAMES)}: {why}") for why, ns in lone.items()]
+    sentences += [shown(f"launch {some(ns, MAX_NAMES)}: {reason}") for reason, ns in lone.items()]
     if not any(matched.launch.rules for matched in attached):
         sentences.append("estimated speed-ups are on the details page, which the report lacks")
     return sentences
@@ -271,7 +271,7 @@ def measured_json(measured: NcuMeasured | None) -> dict[str, object] | None:
         return None
     return {
         "launches": [launch_json(launch) for launch in measured.launches],
-        "samples": samples(total(measured.samples.values()) if measured.samples else None),
+        "samples": total(measured.samples.values()) if measured.samples else None,
         "samples_missing": measured.unplaced or None,
     }
 
@@ -313,5 +313,5 @@ def launch_json(launch: NcuLaunch, rules: bool = True) -> dict[str, object]:
             }
             for r in launch.rules
         ]
-        out["samples"] = samples(launch.samples)
+        out["samples"] = launch.samples
     return out

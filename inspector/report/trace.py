@@ -17,6 +17,7 @@ from inspector.listing.line import Listing
 from inspector.measure.recorded_launch import ChosenLaunch
 from inspector.report import jsons
 from inspector.report.calls import size_text
+from inspector.report.json_rows import note_row
 from inspector.report.tables import UNKNOWN, clean, cut, figure, wrapped
 
 LABEL = 14
@@ -472,7 +473,7 @@ def document(
             for item in traced.approximate
         ],
         "hints": [
-            {**jsons.note(item.note), "lines": list(item.lines.get(Stage.PTX, ()))}
+            {**jsons.pick_fields(note_row(item.note)), "lines": list(item.lines.get(Stage.PTX, ()))}
             for item in findings
         ],
         "lines": jsons.Rows(_line(item, tensor_at) for item in lines),

@@ -24,8 +24,8 @@ from msgspec import Struct
 from inspector.base.model import Content, Resources
 from inspector.base.text import PtxviewError, Unreadable
 from inspector.listing.cubin import read_cubin
-from inspector.recording.facts import from_ptxas
 from inspector.recording.layout import BytesContent, DerivedCache, FileContent
+from inspector.recording.resources import from_ptxas
 from inspector.sources.caches import objects
 from inspector.sources.compilers import PLAIN, Compiled
 from inspector.sources.disassembly import carries_device_code, images, same_code

@@ -24,8 +24,9 @@ from inspector.base.text import PtxviewError, Unreadable
 from inspector.listing import output_code
 from inspector.listing.cubin import architecture, embedded_binaries, read_cubin
 from inspector.recording.autotune import configuration
-from inspector.recording.facts import CONFIG, as_map, as_seconds
+from inspector.recording.decoding import as_map, as_seconds
 from inspector.recording.layout import BytesContent, FileContent
+from inspector.recording.variants import CONFIG
 from inspector.sources import traces
 from inspector.sources.disassembly import (
     FATBIN_MAGIC,

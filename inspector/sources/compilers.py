@@ -31,16 +31,11 @@ from inspector.base.model import (
 from inspector.base.text import PtxviewError, ToolMissing, Unreadable, UsageError, base_name
 from inspector.listing.cubin import read_cubin
 from inspector.listing.ptx_statement import entries
-from inspector.recording.facts import (
-    CONFIG,
-    first_error,
-    from_ptxas,
-    messages_from,
-    messages_of,
-    renamed,
-    target_of,
-)
+from inspector.recording.compiler_messages import first_error, messages_from, messages_of, renamed
+from inspector.recording.contents import target_of
 from inspector.recording.layout import BytesContent, DerivedCache
+from inspector.recording.resources import from_ptxas
+from inspector.recording.variants import CONFIG
 from inspector.system import files
 from inspector.system.process import Finished, run_tool
 from inspector.system.toolchain import PROBES, PURPOSE, Tool, need, newest_first, path_folders

@@ -34,8 +34,9 @@ from inspector.base.text import (
     UsageError,
     at_commas,
 )
-from inspector.recording.facts import first_error, from_ptxas, message_event
+from inspector.recording.compiler_messages import first_error, message_event
 from inspector.recording.layout import SCHEMA, BytesContent, Writer, pack, read_events, remove
+from inspector.recording.resources import from_ptxas
 from inspector.sources.builds import ptxas_event
 from inspector.sources.compilers import (
     NO_TRITON,

@@ -19,8 +19,10 @@ from inspector.base.model import CompilerMessage, Origin, Recording, Stage, Vari
 from inspector.base.text import PtxviewError, Stopped, Unreadable
 from inspector.listing.cubin import extract_kernel
 from inspector.recording import variants
-from inspector.recording.calls import MAX_WHOLE_CUBIN_BYTES
-from inspector.recording.facts import as_text, message_event
+from inspector.recording.compiler_messages import message_event
+from inspector.recording.decoding import as_text, tolerant
+from inspector.recording.driver_launches import MAX_WHOLE_CUBIN_BYTES
+from inspector.recording.events import TritonCompile
 from inspector.recording.layout import (
     BytesContent,
     DerivedCache,
@@ -81,27 +83,41 @@ def unfinished(writer: Writer, python: str, say: Say, go_on: GoOn) -> Iterator[E
         return
     for event, file in entries[:MAX_KERNELS]:
         if event.get("event") == "triton_failed":
-            folder, name = as_text(event.get("folder")), as_text(event.get("name")) or ""
-            texts: dict[str, bytes] = {}  # that Triton had written into its cache by then
-            for stage in FILES if folder is not None else ():
-                with contextlib.suppress(PtxviewError, OSError):
-                    texts[stage] = files.read(Path(str(folder)) / f"{name[:150]}.{stage}")
-            contents = {stage: BytesContent(text) for stage, text in texts.items()}
-            decoded = variants.from_triton(
-                {**event, "files": contents, "failed": "?"}, carried, {}, None
-            )
-            stages = (
-                None
-                if decoded is None
-                else _recompile(decoded.variant, python, say, go_on, "cubin")
-            )
-            if stages is not None and stages.failed is not None and decoded is not None:
-                stored = {stage: writer.blob(text) for stage, text in texts.items()}
-                event_fields = {k: v for k, v in event.items() if k != "folder"}
-                message_fields = _message_fields(stages, decoded.variant, writer)
-                yield {**event_fields, "files": stored, "kind": None, **message_fields}
+            failed = _interrupted(event, writer, python, say, go_on)
+            if failed is not None:
+                yield failed
         with contextlib.suppress(OSError):
             file.unlink()
+
+
+def _interrupted(event: Event, writer: Writer, python: str, say: Say, go_on: GoOn) -> Event | None:
+    """The event of a compile that ended its process, with what the compiler says of it now."""
+    texts = _texts_in_cache(event)
+    contents = {stage: BytesContent(text) for stage, text in texts.items()}
+    fields = {**event, "files": contents, "failed": "?"}
+    compiled = variants.from_triton(tolerant(fields, TritonCompile), carried, {}, None)
+    if compiled is None:
+        return None
+    stages = _recompile(compiled.variant, python, say, go_on, "cubin")
+    if stages is None or stages.failed is None:
+        return None
+    stored = {stage: writer.blob(text) for stage, text in texts.items()}
+    event_fields = {k: v for k, v in event.items() if k != "folder"}
+    message_fields = _message_fields(stages, compiled.variant, writer)
+    return {**event_fields, "files": stored, "kind": None, **message_fields}
+
+
+def _texts_in_cache(event: Event) -> dict[str, bytes]:
+    """The stages that Triton had written into its cache when the process ended."""
+    folder = as_text(event.get("folder"))
+    if folder is None:
+        return {}
+    name = as_text(event.get("name")) or ""
+    texts: dict[str, bytes] = {}
+    for stage in FILES:
+        with contextlib.suppress(PtxviewError, OSError):
+            texts[stage] = files.read(Path(folder) / f"{name[:150]}.{stage}")
+    return texts
 
 
 def _recompile(

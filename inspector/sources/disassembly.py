@@ -28,8 +28,8 @@ from inspector.listing.cubin import (
     is_elf,
     read_cubin,
 )
-from inspector.recording.facts import from_ptxas, without_local_memory
 from inspector.recording.layout import DerivedCache
+from inspector.recording.resources import from_ptxas, without_local_memory
 from inspector.system import files
 from inspector.system.process import run_tool
 from inspector.system.toolchain import Tool, find, installed_copies, need, version_of

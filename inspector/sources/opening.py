@@ -13,7 +13,8 @@ from inspector.base.text import PtxviewError, Unreadable, UsageError, words
 from inspector.listing.cubin import debug_ptx, is_cubin, is_elf, read_cubin
 from inspector.listing.ptx_statement import entries
 from inspector.recording.assemble import Assembly
-from inspector.recording.facts import Blob, as_map
+from inspector.recording.contents import Blob
+from inspector.recording.decoding import as_map
 from inspector.recording.layout import (
     SUFFIX,
     BytesContent,
@@ -137,12 +138,19 @@ def _inside(path: Path) -> tuple[Path, Sequence[str]]:
 
 
 def _assembled(name: str, events: Events) -> Recording:
-    problems, ordered = list(events.problems), list(events.events)
-    # The assembly frees events once they are variants: no other reference may keep them.
+    problems, remaining = list(events.problems), list(events.events)
+    # The assembly lets go of each event that it has decoded: no other reference may keep them.
     without_events = replace(events, events=())
     assembly = Assembly(partial(without_events.blob, say=problems.append))
     assembly.problems = problems
-    return assembly.recording(name, ordered)
+    return assembly.recording(name, _drained(remaining))
+
+
+def _drained(events: list[dict[str, object]]) -> Iterator[dict[str, object]]:
+    """The events of a list in their order, each of which leaves the list."""
+    events.reverse()
+    while events:
+        yield events.pop()
 
 
 def open_paths(paths: Sequence[Path]) -> Recording:

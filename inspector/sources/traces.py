@@ -21,7 +21,7 @@ from msgspec import Struct, field
 
 from inspector.base.model import Content, Stage
 from inspector.base.text import Unreadable, plural
-from inspector.recording.facts import as_int, as_map, as_text
+from inspector.recording.decoding import as_int, as_map, as_text
 from inspector.recording.layout import BytesContent
 from inspector.system import files
 from inspector.system.files import unpacking

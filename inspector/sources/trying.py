@@ -30,8 +30,10 @@ from inspector.base.model import (
 from inspector.base.text import PtxviewError, UsageError
 from inspector.listing.cubin import Cubin, read_cubin
 from inspector.listing.ptx_statement import entries, thread_bounds
-from inspector.recording.facts import CONFIG, as_int, as_map, from_ptxas, merge
+from inspector.recording.decoding import as_int, as_map
 from inspector.recording.layout import BytesContent, user_derived_cache
+from inspector.recording.resources import from_ptxas, merge
+from inspector.recording.variants import CONFIG
 from inspector.sources import disassembly
 from inspector.sources.compilers import (
     CompilerInput,

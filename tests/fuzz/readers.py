@@ -36,9 +36,10 @@ from inspector.reader import query as selecting
 from inspector.reader import tables as knowledge
 from inspector.reader.reader import Reader as RecordingReader
 from inspector.recording.assemble import Assembly
-from inspector.recording.facts import from_ptxas, from_res_usage, max_threads
 from inspector.recording.layout import NCU_REPORTS, BytesContent, DerivedCache, stored_records
+from inspector.recording.resources import from_ptxas, from_res_usage, max_threads
 from inspector.report import jsons, tables
+from inspector.report.recording_rows import recording_document
 from inspector.report.words import as_json
 from inspector.sources import traces
 from inspector.sources.builds import architectures, harmless, lineinfo_command, parse_ninja
@@ -216,7 +217,7 @@ def _links(data: bytes, folder: Path) -> None:
 
 def _look_at(recording: Recording) -> None:
     """What every view does with a recording: JSON of it, tables of it, its contents."""
-    text = jsons.dumps(jsons.recording(recording, lambda variant: variant.recorded_resources))
+    text = jsons.dumps(recording_document(recording, lambda variant: variant.recorded_resources))
     json.loads(text, parse_constant=refuse)
     out, written = printing.page(80, colours=False)
     out.print(tables.kernels(recording, lambda variant: variant.recorded_resources, 80))

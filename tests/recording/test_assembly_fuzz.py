@@ -18,6 +18,7 @@ from inspector.reader.tables import table
 from inspector.recording.assemble import Assembly
 from inspector.recording.layout import BytesContent, DerivedCache
 from inspector.report import compiles, jsons, tables
+from inspector.report.recording_rows import recording_document
 from inspector.system import printing
 from tests.helpers import hostile
 from tests.helpers.ptxview import LECTURE, SQUARE, refuse
@@ -78,9 +79,9 @@ def look_at(recording: Recording) -> None:
     """What every view does with a recording: JSON of it, tables of it."""
 
     def figures(variant: Any) -> Any:
-        return variant.known
+        return variant.recorded_resources
 
-    text = jsons.dumps(jsons.recording(recording, figures))
+    text = jsons.dumps(recording_document(recording, figures))
     json.loads(text, parse_constant=refuse)
     reader = Reader(recording, DerivedCache(Path("/dev/null/none")))
     for graph in recording.graphs:

@@ -14,6 +14,7 @@ from inspector.diff import variants
 from inspector.recording.assemble import Assembly
 from inspector.recording.layout import BytesContent
 from inspector.report import jsons
+from inspector.report.recording_rows import recording_document
 from inspector.sources.opening import open_path
 from tests.helpers.ptxview import SQUARE
 
@@ -131,7 +132,7 @@ def test_what_was_not_measured_has_no_time(times: Any) -> None:
     assert tuning.winner is None
     assert (tuning.configurations[0].time_us, tuning.configurations[0].quantiles_us) == (None, None)
     said = json.loads(
-        jsons.dumps(jsons.recording(read(*COMPILED, TUNED), lambda v: v.recorded_resources))
+        jsons.dumps(recording_document(read(*COMPILED, TUNED), lambda v: v.recorded_resources))
     )
     assert said["kernels"][0]["autotune"][0]["configurations"][2]["time_us"] is None
 

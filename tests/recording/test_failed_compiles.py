@@ -11,6 +11,7 @@ from inspector.reader.reader import Reader
 from inspector.recording.assemble import Assembly
 from inspector.recording.layout import BytesContent, DerivedCache
 from inspector.report import jsons, tables
+from inspector.report.json_rows import kernel_row
 from inspector.tui.variants.variants_screen import recorded, recording_scope
 
 
@@ -47,7 +48,7 @@ def test_a_kernel_that_the_device_refuses_says_why_it_never_ran() -> None:
     rec = read(COMPILED, REFUSED)
     ((kernel, variant),) = rec.variants()
     assert variant.failed == REFUSED["error"]
-    said = jsons.kernel(kernel, lambda v: Resources())
+    said = jsons.pick_fields(kernel_row(kernel, lambda v: Resources()))
     listed = json.loads(json.dumps(said["variants"]))
     assert [one["failed"] for one in listed] == [REFUSED["error"]]
     assert tables.failure_sentences(rec) == [f"matmul {variant.id} never ran: {REFUSED['error']}"]

@@ -11,8 +11,8 @@ import pytest
 
 from inspector.base.model import Resources, Stage, StageFile, Variant
 from inspector.listing.cubin import function_records, read_cubin
-from inspector.recording.facts import from_ptxas
 from inspector.recording.layout import BytesContent, DerivedCache
+from inspector.recording.resources import from_ptxas
 from inspector.sources.disassembly import assemblers, of_variant, on_record
 from tests.helpers.ptxview import LECTURE, REPOSITORY, finished, printed, saved, tool
 

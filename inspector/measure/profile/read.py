@@ -22,7 +22,7 @@ from inspector.measure.profile.trace import (
     summarise,
 )
 from inspector.measure.time.results import from_json
-from inspector.recording.facts import as_int
+from inspector.recording.decoding import as_int
 from inspector.recording.layout import DerivedCache, Events, read_events
 from inspector.system import files
 
