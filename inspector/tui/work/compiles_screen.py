@@ -129,6 +129,11 @@ class LinesScreen(ChoiceList[UserFrame | str | None]):
             self.options.scroll_to_highlight(top=True)
 
 
+def _is_of_round(row: compiles.CompileLine, name: str) -> bool:
+    """Whether a row is of a tuner's candidate for a kernel, or of the kernel's own round."""
+    return name in row.about.split(", ") or row.text.plain.startswith(f"{name} · ")
+
+
 def same_row(
     old_rows: Sequence[compiles.CompileLine], index: int, rows: Sequence[compiles.CompileLine]
 ) -> int:
@@ -267,17 +272,13 @@ class CostScreen(LinesScreen):
         cost_rows = self.shown.rows
         row_index = max((self.options.highlighted or 0) - COST_HEADS, 0)
         name = cost_rows[row_index].name if row_index < len(cost_rows) else ""
-        rounds = list(enumerate(self.rows))[len(cost_rows) + COST_HEADS :]
-        targets = [
-            n
-            for n, row in rounds
-            if name and (name in row.about.split(", ") or row.text.plain.startswith(f"{name} · "))
-        ]
-        if targets:
-            self.options.highlighted = targets[0]
-            self.options.scroll_to_highlight(top=True)
-        else:
-            self.notify("No tuning of this kernel was recorded.")
+        first_round = len(cost_rows) + COST_HEADS
+        for n in range(first_round, len(self.rows)):
+            if name and _is_of_round(self.rows[n], name):
+                self.options.highlighted = n
+                self.options.scroll_to_highlight(top=True)
+                return
+        self.notify("No tuning of this kernel was recorded.")
 
     def action_timeline(self) -> None:
         """Show when the GPU did what; a kernel that is chosen there is shown as one chosen here."""
