@@ -77,7 +77,8 @@ def before_padding(listing: Listing, function: Function) -> int:
     """The last line of a function before what only fills SASS up to a boundary: a branch to itself
     and ``NOP``."""
     lines = listing.lines
-    end, first = min(function.last, len(lines)), max(function.first, 1)
+    end = min(function.last, len(lines))
+    first = max(function.first, 1)
     if listing.language != "sass":
         return end
     while end >= first and (lines[end - 1].opcode is None or lines[end - 1].base == "NOP"):
@@ -208,7 +209,8 @@ def _ptx_product(line: Line) -> Key | None:
 
 
 def _sass_product(line: Line) -> Key | None:
-    base, opcode = line.base or "", line.opcode or ""
+    base = line.base or ""
+    opcode = line.opcode or ""
     if base not in _SASS_PRODUCTS:
         return None
     parts = opcode.split(".")[1:]
@@ -223,7 +225,8 @@ def dot_shape(text: str) -> tuple[int, int, int, int] | None:
     tiles = [[int(d) for d in dims.split("x") if d] for dims, _ in _TILE.findall(text)]
     if len(tiles) < 2 or len(tiles[0]) < 2 or len(tiles[1]) < 2:
         return None
-    a, b = tiles[0], tiles[1]
+    a = tiles[0]
+    b = tiles[1]
     return (prod(a[:-2]), a[-2], b[-1], a[-1]) if a[-1] == b[-2] else None
 
 
@@ -231,7 +234,11 @@ def _numbers(match: re.Match[str] | None) -> tuple[int, int, int] | None:
     return (int(match[1]), int(match[2]), int(match[3])) if match else None
 
 
-LOAD, STORE, COPY, ATOMIC, REDUCTION = "load", "store", "copy", "atomic", "reduction"
+LOAD = "load"
+STORE = "store"
+COPY = "copy"
+ATOMIC = "atomic"
+REDUCTION = "reduction"
 
 _SPACES = ("global", "shared", "local", "const", "param", "tex", "surf")
 _TIMES = re.compile(r"\.x(\d{1,3})\b")
@@ -356,7 +363,8 @@ def _ptx_copy(opcode: str, text: str) -> tuple[str, str, int | None] | None:
 
 
 def _sass(line: Line) -> tuple[str, str, int | None] | None:
-    opcode, base = line.opcode or "", line.base or ""
+    opcode = line.opcode or ""
+    base = line.base or ""
     kind = _SASS.get(base)
     if kind is None or (base in ("LDS", "LDG") and not line.defs):  # RZ: for its side effects
         return None

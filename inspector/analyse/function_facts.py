@@ -39,7 +39,8 @@ from inspector.listing.line import Control, Function, Line, Listing
 # does not issue before the counter is 0, and ``DEPBAR.LE SB0, 0x2`` not before it is 2 or less.
 # ``gsb0``, which ``WARPGROUP.DEPBAR`` waits for, counts warp group matrix products as well.
 
-RESULT, OPERANDS = "result", "operands"
+RESULT = "result"
+OPERANDS = "operands"
 
 _DEPBAR = re.compile(r"\b(SB\d|gsb\d)(?:\s*,\s*(0x[0-9a-f]{1,8}|\d{1,8}))?")
 _LISTED = re.compile(r"\{([\d,\s]*)\}")

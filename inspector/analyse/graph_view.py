@@ -486,7 +486,8 @@ def _refused(recorded: _Recorded, launched: Mapping[str, int]) -> tuple[RefusedF
     counts: Counter[tuple[int | None, int | None, str]] = Counter()
     names: dict[tuple[int | None, int | None, str], tuple[str, str]] = {}
     for first_name, second_name, reason, count in recorded.not_fused:
-        a, b = _call_of(first_name, launched), _call_of(second_name, launched)
+        a = _call_of(first_name, launched)
+        b = _call_of(second_name, launched)
         if a is None or a != b:
             counts[a, b, reason] += count or 1
             names.setdefault((a, b, reason), (first_name, second_name))

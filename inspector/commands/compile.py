@@ -278,7 +278,8 @@ def _diff(args: argparse.Namespace, outcome: CompileOutcome, reader: Reader) -> 
     a, b = (_column(table, word) for word in args.diff)
     status = 0
     for row in table.rows:
-        a_cell, b_cell = row.cells[a], row.cells[b]
+        a_cell = row.cells[a]
+        b_cell = row.cells[b]
         if a_cell is None or b_cell is None or not a_cell.label or not b_cell.label:
             say(f"{row.kernel or row.file}: it was not compiled in both columns")
             continue
@@ -340,7 +341,8 @@ class Compiles:
 
     def __init__(self, make: Callable[[], CompileRequest], out: Path | None) -> None:
         """Compile for the first time. Raises what ``compile_files`` raises."""
-        self._make, self._out = make, out
+        self._make = make
+        self._out = out
         self.before: CompileOutcome | None = None
         request = make()
         self._given = [source.path for source in request.inputs]

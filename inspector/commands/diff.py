@@ -192,7 +192,8 @@ def _touches(hunk: Mapping[str, Any], lines: tuple[int, int]) -> bool:
 
 def _sides(compared: Compared, paths: tuple[str, str]) -> Iterator[Text]:
     """What a and b are, with their paths if these differ."""
-    a, b = compared.a, compared.b
+    a = compared.a
+    b = compared.b
     for mark, side, other, path in (("a", a, b, paths[0]), ("b", b, a, paths[1])):
         description = diff_text.side_text(side.kernel, side.variant, other.kernel, other.variant)
         text = Text.assemble((f"{mark} ", "bold cyan"), description)

@@ -246,7 +246,8 @@ def _json(profiled: ProfiledRecording, with_operations: bool) -> int:
     reader = profiled.reader
     from inspector.estimate.launches import launch_evidence
 
-    rec, evidence = reader.recording, launch_evidence(reader)
+    rec = reader.recording
+    evidence = launch_evidence(reader)
     narrate_uncounted(_read(reader, None))
 
     def measures_of(kernel: Kernel, variant: Variant) -> VariantMeasures:

@@ -361,11 +361,13 @@ def _cell(shell: Any, line: str, cell: str) -> None:
 
 def _run(shell: Any, cell: str) -> BaseException | None:
     """Run a cell as the notebook does; return its error, which the notebook prints."""
-    shown, shown_syntax = shell.showtraceback, shell.showsyntaxerror
+    shown = shell.showtraceback
+    shown_syntax = shell.showsyntaxerror
     shell.showtraceback = shell.showsyntaxerror = lambda *args, **options: None
     try:
         result = shell.run_cell(cell)
     finally:
-        shell.showtraceback, shell.showsyntaxerror = shown, shown_syntax
+        shell.showtraceback = shown
+        shell.showsyntaxerror = shown_syntax
     error: BaseException | None = result.error_before_exec or result.error_in_exec
     return error

@@ -161,7 +161,8 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     """Run a call and print what happened; 1 where it did not come to its end."""
     args = parser.parse_args(argv)
     call = chosen_launch(args)
-    reader, variant = call.reader, call.variant
+    reader = call.reader
+    variant = call.variant
     stage = Stage.PTX if args.by is None else Stage(args.by)
     if stage not in variant.stages:
         raise UsageError(f"{call.kernel.demangled} has no stage {stage.value}")

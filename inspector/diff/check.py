@@ -138,7 +138,8 @@ def read(table: object, location: str, rules: Sequence[str]) -> Rules:
     Raises ``UsageError`` for unknown names, with the nearest known one.
     """
     settings = dict(_table(table, location))
-    baseline, parts = settings.pop("baseline", None), settings.pop("kernels", [])
+    baseline = settings.pop("baseline", None)
+    parts = settings.pop("kernels", [])
     if baseline is not None and not isinstance(baseline, str):
         raise UsageError(f"{location}: baseline is not a path")
     if not isinstance(parts, list):

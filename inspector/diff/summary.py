@@ -214,7 +214,8 @@ def resources(a: VariantSide, b: VariantSide) -> Iterator[FigureChange]:
     for name in a.card.resources.__struct_fields__:
         yield FigureChange(name, getattr(a.card.resources, name), getattr(b.card.resources, name))
     yield FigureChange("threads", a.card.threads, b.card.threads)
-    x, y = a.card.occupancy, b.card.occupancy
+    x = a.card.occupancy
+    y = b.card.occupancy
     yield FigureChange("occupancy_percent", x and x.percent, y and y.percent)
     yield FigureChange("blocks_per_sm", x and x.blocks, y and y.blocks)
     for stage in MACHINE:

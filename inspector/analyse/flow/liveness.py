@@ -235,7 +235,8 @@ def extent(listing: Listing) -> Extent:
             if line.kind is not Kind.INSTRUCTION:
                 continue
             for register in filter(None, map(_REGISTER.match, (*line.defs, *line.uses))):
-                file, number = register[1], int(register[2])
+                file = register[1]
+                number = int(register[2])
                 highest[file] = max(highest[file], number)
                 if file == "R":
                     by_function[function.name] = max(by_function[function.name], number + 2)

@@ -82,7 +82,8 @@ def barrier(i: SassInstruction) -> Pieces:
 
 
 def shuffle(i: SassInstruction) -> Pieces:
-    valid, segment = i.o.get("p"), integer(i.o["c"]) if "c" in i.o else None
+    valid = i.o.get("p")
+    segment = integer(i.o["c"]) if "c" in i.o else None
     also = ""
     if segment is not None and segment >> 8 & 31:
         also = f", within groups of {32 - (segment >> 8 & 31)} lanes"

@@ -92,7 +92,8 @@ def constant(i: SassInstruction) -> Pieces | None:
 
 def atomic(i: SassInstruction) -> Pieces | None:
     """An atomic operation; the value before goes nowhere where nobody asks for it."""
-    memory, name = _memory(i), i.first(i.table["atomics"])
+    memory = _memory(i)
+    name = i.first(i.table["atomics"])
     if name == "CAST":
         return _compare_and_store(i)
     if not memory or name is None:

@@ -272,7 +272,8 @@ def logic(i: SassInstruction) -> Pieces | None:
 
 def _not_zero(i: SassInstruction) -> str:
     """``; P0 = whether it is not 0, and P1``: the predicate that LOP3 writes, and what it joins."""
-    flag, other = i.o.get("p"), i.o.get("r")
+    flag = i.o.get("p")
+    other = i.o.get("r")
     if flag is None or flag.always is not None:
         return ""
     join = "and" if i.has("PAND") else "or"
@@ -327,7 +328,8 @@ _GROUP = re.compile(r"(\d{2,3})x(\d{1,3})x(\d{1,3})\Z")
 
 def _types(i: SassInstruction) -> tuple[str, str]:
     named = i.among("types")
-    accumulated, inputs = i.string("accumulated"), i.string("inputs")
+    accumulated = i.string("accumulated")
+    inputs = i.string("inputs")
     if i.base.removeprefix("U") in ("IMMA", "IGMMA"):
         return " by ".join(dict.fromkeys(named)) or inputs, accumulated
     # Behind those of A and B stands the type of the scale factors.

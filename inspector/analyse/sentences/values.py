@@ -169,7 +169,8 @@ def special(name: str, context: Context) -> LinearForm | None:
     axis = "xyz".find(component) if component else -1
     if axis < 0 or base not in ("%tid", "%ntid", "%ctaid", "%nctaid"):
         return None
-    launched, upper = context.grid, GRID[axis]
+    launched = context.grid
+    upper = GRID[axis]
     if base.endswith("ntid") or base == "%tid":
         launched = context.block
         upper = min(prod(context.max_block or (THREADS,)), BLOCK[axis], THREADS)
@@ -298,7 +299,8 @@ def _converted(
 def _computed(
     instruction: PtxInstruction, bits: int, signed: bool, args: list[LinearForm]
 ) -> LinearForm | None:
-    base, parts = instruction.parts[0], instruction.parts
+    base = instruction.parts[0]
+    parts = instruction.parts
     if all(a.number is not None for a in args) and base != "setp":
         return _of_numbers(instruction, args)
     read = [forms.wrapped(a, bits, signed) for a in args]
@@ -344,7 +346,8 @@ def _of_numbers(instruction: PtxInstruction, args: list[LinearForm]) -> LinearFo
 
 
 def _field(bits: int, signed: bool, args: list[LinearForm]) -> LinearForm | None:
-    position, length = args[1].number, args[2].number
+    position = args[1].number
+    length = args[2].number
     if position is None or length is None or signed:
         return None
     position, length = position & 255, length & 255
@@ -549,7 +552,8 @@ class Values:
             return None
         if instruction.base == "not":
             return denied(parts[0])
-        truths, ends = [p.always for p in parts], instruction.base == "or"
+        truths = [p.always for p in parts]
+        ends = instruction.base == "or"
         always = ends if ends in truths else None if None in truths else not ends
         size = sum(p.size for p in parts)
         return Condition(instruction.base, parts=tuple(parts), always=always, size=size)

@@ -78,7 +78,8 @@ def parse_key(text: str) -> str | None:
     match = _KEY.fullmatch(text)
     if match is None or (len(match[2]) == 1 and not match[2].isprintable()):
         return None
-    modifiers, last = set(match[1].lower().split("+")), match[2]
+    modifiers = set(match[1].lower().split("+"))
+    last = match[2]
     if len(last) > 1:
         last = last.lower()
         character = key_to_character(_REPLACED.get(last, last))

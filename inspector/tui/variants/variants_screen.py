@@ -332,14 +332,16 @@ class VariantTable(Table[VariantRow], can_focus=True, inherit_bindings=False):
         self.all_rows = self.rows = rows
         self.marked = marked
         self.sorted: str | None = None
-        self.words, self.matching_ids = "", cast(MatchingIds, None)
+        self.words = ""
+        self.matching_ids = cast(MatchingIds, None)
         self.selection = Selection(self, reads, self._select, notify)
         self.reversed = False
         self.columns: list[tuple[VariantColumn, int]] = []
         self._names: dict[str, str] = {}
 
     def renew(self, rows: tuple[VariantRow, ...]) -> None:
-        old_cursor, top = self.cursor, self.scroll_offset.y
+        old_cursor = self.cursor
+        top = self.scroll_offset.y
         self.all_rows = rows
         self.lay()
         if self.cursor != old_cursor:
@@ -385,7 +387,9 @@ class VariantTable(Table[VariantRow], can_focus=True, inherit_bindings=False):
         self.selection.look(text)
 
     def _select(self, query: str, words: str, matching_ids: MatchingIds) -> None:
-        self.query_text, self.words, self.matching_ids = query, words, matching_ids
+        self.query_text = query
+        self.words = words
+        self.matching_ids = matching_ids
         self.lay()
 
     def sort(self, name: str) -> None:
@@ -459,7 +463,8 @@ class VariantTable(Table[VariantRow], can_focus=True, inherit_bindings=False):
 
 
 def _fits(row: VariantRow, terms: list[str]) -> bool:
-    kernel, variant = row.kernel, row.variant
+    kernel = row.kernel
+    variant = row.variant
     words = [kernel.name, kernel.demangled, kernel.origin.value, settings_of(row.config)]
     words += (
         [] if variant is None else [variant.id, variant.target or "", *specializations(variant)]
@@ -644,7 +649,9 @@ class VariantsScreen(ToolScreen[ScreenResult]):
     ) -> None:
         """``again`` returns the scope, which may grow."""
         super().__init__()
-        self.reads, self.times, self.current_scope = reads, times, current_scope
+        self.reads = reads
+        self.times = times
+        self.current_scope = current_scope
         self.scope = current_scope()
         self.bar = SubjectBar("variants", self.scope.name)
         self._reading = False
@@ -666,10 +673,12 @@ class VariantsScreen(ToolScreen[ScreenResult]):
         if self._reading or self.settled:
             return
         self._reading = True
-        reads, pending = self.reads, [variant for _, variant in self.scope.variants]
+        reads = self.reads
+        pending = [variant for _, variant in self.scope.variants]
 
         def read() -> None:
-            worker, last = get_current_worker(), monotonic()
+            worker = get_current_worker()
+            last = monotonic()
             for _ in reads.summaries.read(
                 pending, lambda: self.is_attached and not worker.is_cancelled
             ):
@@ -701,7 +710,8 @@ class VariantsScreen(ToolScreen[ScreenResult]):
         self._show_scope(self.current_scope(), old_reader)
 
     def _show_scope(self, scope: Scope, old_reader: Reader) -> None:
-        self.scope, self.bar.name_text = scope, scope.name
+        self.scope = scope
+        self.bar.name_text = scope.name
         self._copy_summaries(old_reader)
         self._show()
         self._read()

@@ -73,14 +73,16 @@ class LinesScreen(ChoiceList[UserFrame | str | None]):
 
     def __init__(self, title: str, make: Callable[[int], Iterable[compiles.CompileLine]]) -> None:
         super().__init__(title, OptionList())  # rows are made when the width is known
-        self.make, self.heading = make, title
+        self.make = make
+        self.heading = title
         self.opened = False
         self.rows: list[compiles.CompileLine] = []
 
     def fill(self) -> None:
         """Make the lines anew, for the width that there is."""
         width = max(self.size.width - FRAME_CELLS, 20)
-        highlighted, old_rows = self.options.highlighted, self.rows
+        highlighted = self.options.highlighted
+        old_rows = self.rows
         self.rows = list(self.make(width))
         if highlighted is not None:
             highlighted = same_row(old_rows, highlighted, self.rows)
@@ -164,13 +166,16 @@ class CostScreen(LinesScreen):
         estimates: LaunchEstimates,
     ) -> None:
         recording = self.recording = reads.recording
-        self.reads, self.costs, self.evidence = reads, initial_costs, evidence
+        self.reads = reads
+        self.costs = initial_costs
+        self.evidence = evidence
         self.estimates = estimates
         self.order = costs.Order.TOTAL
         self.progress = ""
         self.hints: dict[int, str | None] = {}
         """The worst hint of each variant that was looked at, by its identity."""
-        self.profiled, codes = evidence.profile, tuned_codes(recording.kernels)
+        self.profiled = evidence.profile
+        codes = tuned_codes(recording.kernels)
 
         def make(width: int) -> Iterator[compiles.CompileLine]:
             initial_costs = self.shown
