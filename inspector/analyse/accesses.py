@@ -15,7 +15,7 @@ from typing import TypeVar
 
 from msgspec import Struct
 
-from inspector.base.text import by_key, words
+from inspector.base.text import words
 from inspector.listing import ptx_statement, sass_operands
 from inspector.listing.line import Function, Kind, Line, Listing
 
@@ -77,7 +77,8 @@ def before_padding(listing: Listing, function: Function) -> int:
     """The last line of a function before what only fills SASS up to a boundary: a branch to itself
     and ``NOP``."""
     lines = listing.lines
-    end, first = min(function.last, len(lines)), max(function.first, 1)
+    end = min(function.last, len(lines))
+    first = max(function.first, 1)
     if listing.language != "sass":
         return end
     while end >= first and (lines[end - 1].opcode is None or lines[end - 1].base == "NOP"):
@@ -185,7 +186,12 @@ def products(code: OpcodeLines) -> tuple[Product, ...]:
 def _grouped(code: OpcodeLines, read: Callable[[Line], T | None] | None) -> dict[T, list[Line]]:
     """The instructions of which ``read`` says the same, in order; nothing without it."""
     lines = sorted(chain(*code.without_padding().values()), key=attrgetter("n")) if read else ()
-    return by_key((fields, line) for line in lines if read and (fields := read(line)) is not None)
+    grouped: dict[T, list[Line]] = {}
+    for line in lines:
+        fields = read(line) if read else None
+        if fields is not None:
+            grouped.setdefault(fields, []).append(line)
+    return grouped
 
 
 def _dot(line: Line) -> Key | None:
@@ -208,7 +214,8 @@ def _ptx_product(line: Line) -> Key | None:
 
 
 def _sass_product(line: Line) -> Key | None:
-    base, opcode = line.base or "", line.opcode or ""
+    base = line.base or ""
+    opcode = line.opcode or ""
     if base not in _SASS_PRODUCTS:
         return None
     parts = opcode.split(".")[1:]
@@ -223,7 +230,8 @@ def dot_shape(text: str) -> tuple[int, int, int, int] | None:
     tiles = [[int(d) for d in dims.split("x") if d] for dims, _ in _TILE.findall(text)]
     if len(tiles) < 2 or len(tiles[0]) < 2 or len(tiles[1]) < 2:
         return None
-    a, b = tiles[0], tiles[1]
+    a = tiles[0]
+    b = tiles[1]
     return (prod(a[:-2]), a[-2], b[-1], a[-1]) if a[-1] == b[-2] else None
 
 
@@ -231,7 +239,11 @@ def _numbers(match: re.Match[str] | None) -> tuple[int, int, int] | None:
     return (int(match[1]), int(match[2]), int(match[3])) if match else None
 
 
-LOAD, STORE, COPY, ATOMIC, REDUCTION = "load", "store", "copy", "atomic", "reduction"
+LOAD = "load"
+STORE = "store"
+COPY = "copy"
+ATOMIC = "atomic"
+REDUCTION = "reduction"
 
 _SPACES = ("global", "shared", "local", "const", "param", "tex", "surf")
 _TIMES = re.compile(r"\.x(\d{1,3})\b")
@@ -343,7 +355,7 @@ def _ptx_copy(opcode: str, text: str) -> tuple[str, str, int | None] | None:
     parts = opcode.split(".")
     if parts[1:2] != ["async"] or len(parts) < 3:
         return None
-    spaces = [space for p in parts if (space := p.partition("::")[0]) in _SPACES]
+    spaces = _spaces(parts)
     if "prefetch" in parts or len(spaces) < 2:
         return None
     size = _SIZE.search(text) if "bulk" not in parts else None
@@ -356,7 +368,8 @@ def _ptx_copy(opcode: str, text: str) -> tuple[str, str, int | None] | None:
 
 
 def _sass(line: Line) -> tuple[str, str, int | None] | None:
-    opcode, base = line.opcode or "", line.base or ""
+    opcode = line.opcode or ""
+    base = line.base or ""
     kind = _SASS.get(base)
     if kind is None or (base in ("LDS", "LDG") and not line.defs):  # RZ: for its side effects
         return None

@@ -54,7 +54,9 @@ def memory_blocks(arguments: Iterable[Argument], shares: Sequence[Share]) -> lis
 
 def _bytes_spanned(argument: Argument) -> int:
     """Bytes from a tensor's first to its last element; 0 if it has none, or no known layout."""
-    size, shape, strides = element_bytes(argument.dtype or ""), argument.shape, argument.strides
+    size = element_bytes(argument.dtype or "")
+    shape = argument.shape
+    strides = argument.strides
     if size is None or shape is None or strides is None or len(shape) != len(strides):
         return 0
     if not all(shape) or min((*shape, *strides), default=0) < 0:
@@ -69,9 +71,11 @@ def _connected(name: str, shares: Sequence[Share], sizes: Mapping[str, int]) -> 
     while pending:
         current = pending.pop()
         for share in shares:
-            other, apart = share.second, share.offset_bytes
+            other = share.second
+            apart = share.offset_bytes
             if current == share.second:
-                other, apart = share.first, -share.offset_bytes
+                other = share.first
+                apart = -share.offset_bytes
             elif current != share.first:
                 continue
             # A recording may name pairs whose layouts do not overlap.

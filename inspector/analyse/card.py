@@ -77,8 +77,8 @@ def tensor_bytes(call: Call, ttir: Placed | None = None) -> Estimate | None:
     that is read and written, or read by many programs, adds to this depends on the caches. None
     without tensors, or if one has no known size.
     """
-    tensors = [a for a in call.arguments if a.shape is not None]
-    sizes = [size for a in tensors if (size := _bytes(a)) is not None]
+    tensors = [argument for argument in call.arguments if argument.shape is not None]
+    sizes = [size for size in map(_bytes, tensors) if size is not None]
     if not sizes or len(sizes) < len(tensors):
         return None
     accessed = {} if ttir is None else _bytes_by_index(call, *ttir)
@@ -181,7 +181,8 @@ def accessed_bytes(
     Every access once for every thread: known where there is no loop; predicates and ``branches``
     (exits too) make it an upper bound. None with loops, or where a width is not known.
     """
-    blocks, threads = blocks_of(call), threads_of(call)
+    blocks = blocks_of(call)
+    threads = threads_of(call)
     if blocks is None or threads is None or flow.loops:
         return None
     all_accesses = tuple(accesses)
@@ -289,7 +290,8 @@ def _times(base: str, body: str, inner: int | None, end: str, scalars: Tensors) 
     if base == "scf.for":
         trips = _trips(scalars, body)
         return None if trips is None else trips * inner
-    axis, shape = _AXIS.search(body), _TENSOR.search(end)
+    axis = _AXIS.search(body)
+    shape = _TENSOR.search(end)
     dimensions = _dimensions(shape[1]) if shape else []
     if base not in ("tt.reduce", "tt.scan") or not axis or int(axis[1]) >= len(dimensions):
         return None  # a branch, or what this does not know
@@ -466,7 +468,8 @@ def _content_of_stage(
 ) -> StageContent:
     if facts is None:
         return StageContent(stage, products=products(OpcodeLines(listing, function)))
-    code, flow = facts.code, facts.flow
+    code = facts.code
+    flow = facts.flow
     return StageContent(
         stage,
         mix(code, lambda opcode: cost(listing.language, opcode)),

@@ -65,7 +65,8 @@ def candidates(tuning: Tuning) -> str:
     failed = sum(
         (configuration.reason or "").startswith("failed") for configuration in tuning.configurations
     )
-    parts += [f"{failed} failed"] if failed else []
+    if failed:
+        parts.append(f"{failed} failed")
     if tuning.from_cache:
         parts.append("times from torch's cache")
     elif tuning.seconds is not None:
@@ -486,7 +487,8 @@ def _refused(recorded: _Recorded, launched: Mapping[str, int]) -> tuple[RefusedF
     counts: Counter[tuple[int | None, int | None, str]] = Counter()
     names: dict[tuple[int | None, int | None, str], tuple[str, str]] = {}
     for first_name, second_name, reason, count in recorded.not_fused:
-        a, b = _call_of(first_name, launched), _call_of(second_name, launched)
+        a = _call_of(first_name, launched)
+        b = _call_of(second_name, launched)
         if a is None or a != b:
             counts[a, b, reason] += count or 1
             names.setdefault((a, b, reason), (first_name, second_name))

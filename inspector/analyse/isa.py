@@ -14,9 +14,14 @@ from typing import Any
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-PTX, SASS = "ptx", "sass"
-INSTRUCTION, DIRECTIVE, REGISTER = "instruction", "directive", "special register"
-SPACE, TYPE, QUALIFIER = "state space", "type", "qualifier"
+PTX = "ptx"
+SASS = "sass"
+INSTRUCTION = "instruction"
+DIRECTIVE = "directive"
+REGISTER = "special register"
+SPACE = "state space"
+TYPE = "type"
+QUALIFIER = "qualifier"
 KINDS = (INSTRUCTION, DIRECTIVE, REGISTER, SPACE, TYPE, QUALIFIER)
 COSTS = ("memory", "arithmetic", "tensor", "control", "conversion", "synchronisation")
 DOCUMENTS = {PTX: "PTX ISA 9.0", SASS: "CUDA Binary Utilities"}

@@ -73,7 +73,8 @@ class Operations:
         names = self._names[language]
         parts = opcode.partition(" ")[0].split(".")
         words = [".".join(parts[:end]) for end in range(len(parts), 0, -1)]
-        words += [f"{parts[0]}/{_kind(parts)}"] if language == "ptx" else []
+        if language == "ptx":
+            words.append(f"{parts[0]}/{_kind(parts)}")
         return next((frozenset(names[word]) for word in words if word in names), NOTHING)
 
     def _call(self, text: str) -> Does:
@@ -154,7 +155,8 @@ def model_lines(
 
 def _body(listing: Listing, span: tuple[int, int]) -> list[tuple[int, str]]:
     """The kernel's function: from its ``def`` to its last line."""
-    first, last = max(1, span[0]), min(span[1], len(listing.lines))
+    first = max(1, span[0])
+    last = min(span[1], len(listing.lines))
     lines = [listing.lines[n - 1] for n in range(first, last + 1)]
     start = next((index for index, line in enumerate(lines) if line.text.startswith("def ")), None)
     if start is None:
@@ -596,8 +598,10 @@ def _in_order(upper: Sequence[Line], lower: Sequence[Line]) -> list[Block]:
     element by element. Which of the two it was, and whether either, the values tell: who takes
     another's result above must take it below. Otherwise all belong to all.
     """
-    count, times = len(upper), len(lower) // len(upper)
-    upper_uses, lower_uses = _takes(upper), _takes(lower)
+    count = len(upper)
+    times = len(lower) // len(upper)
+    upper_uses = _takes(upper)
+    lower_uses = _takes(lower)
     numbers = _numbers(lower)
     places = range(len(lower))
     for owner in (

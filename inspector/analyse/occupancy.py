@@ -114,7 +114,8 @@ class Device(Struct, frozen=True):
 
 def arch_of(device: Mapping[str, object]) -> str | None:
     """``sm_90`` of the device that a recording names, None if it does not say."""
-    major, minor = device.get("major"), device.get("minor")
+    major = device.get("major")
+    minor = device.get("minor")
     return f"sm_{major}{minor}" if isinstance(major, int) and isinstance(minor, int) else None
 
 
@@ -175,7 +176,9 @@ class Occupancy(Struct, frozen=True):
     @property
     def next_steps(self) -> tuple[OccupancyStep, ...]:
         """The smallest changes that make more warps fit: registers, shared memory, block size."""
-        device, use, blocks = self.device, self.use, self.blocks
+        device = self.device
+        use = self.use
+        blocks = self.blocks
         if self.warps >= device.max_warps_per_sm:
             return ()
         fewer = _fewer_registers(device, use, blocks) if REGISTERS in self.limiters else None
@@ -282,7 +285,8 @@ def _fewer_registers(device: Device, use: _Use, blocks: int) -> int | None:
 
 def _less_shared(device: Device, use: _Use, blocks: int) -> int | None:
     """The most shared memory a block, in bytes, with which more than ``blocks`` fit."""
-    reserved, unit = device.shared_reserved_per_block, device.shared_allocation_unit
+    reserved = device.shared_reserved_per_block
+    unit = device.shared_allocation_unit
     highest = min(device.shared_per_sm // (blocks + 1), device.shared_per_block_optin + reserved)
     usable = highest // unit * unit - reserved
     return usable if 0 <= usable < use.shared_bytes else None
@@ -291,8 +295,10 @@ def _less_shared(device: Device, use: _Use, blocks: int) -> int | None:
 def _other_size(now: Occupancy) -> OccupancyStep | None:
     """The nearest block size with which an SM holds more warps. Of 1 or 2 warps, or of whole
     multiples of 4, which fill the sub-partitions evenly."""
-    device, use = now.device, now.use
-    max_threads, even = device.max_threads_per_block, device.sub_partitions * device.warp_size
+    device = now.device
+    use = now.use
+    max_threads = device.max_threads_per_block
+    even = device.sub_partitions * device.warp_size
     sizes = [device.warp_size, 2 * device.warp_size, *range(even, max_threads + 1, even)]
     sizes.sort(key=lambda size: (abs(size - use.threads), -size))
     steps = (_step(now, threads=size) for size in sizes)

@@ -18,8 +18,13 @@ from operator import itemgetter
 from msgspec import Struct
 from msgspec.structs import replace
 
-MLIR, LLVM, MACHINE, FX = "mlir", "llvm", "machine", "fx"
-BY_MLIR, BY_LLVM, BY_ARRIVAL = "mlir", "llvm", "arrival"
+MLIR = "mlir"
+LLVM = "llvm"
+MACHINE = "machine"
+FX = "fx"
+BY_MLIR = "mlir"
+BY_LLVM = "llvm"
+BY_ARRIVAL = "arrival"
 
 
 class PassRun(Struct, frozen=True):
@@ -102,11 +107,16 @@ def _parts(printed: bytes, mark: bytes) -> Iterator[tuple[str, str, bytes, int]]
     for match, end in zip(headings, ends, strict=False):
         kind = match.lastgroup or ""
         if match["mark"] is not None:
-            kind, text, named = match["word"].decode(), match["rest"], 0
+            kind = match["word"].decode()
+            text = match["rest"]
+            named = 0
         elif match["after"] is not None:
-            kind, text, named = "after", match["after"] + match["on"], match.start("after")
+            kind = "after"
+            text = match["after"] + match["on"]
+            named = match.start("after")
         else:
-            text, named = match[kind], match.start(kind)
+            text = match[kind]
+            named = match.start(kind)
         body = printed[match.end() : end].strip(b"\n").rstrip()
         yield kind, text.decode("utf-8", "replace"), body, named
 
@@ -126,7 +136,8 @@ class _Reader:
             case "stage":
                 self._stage = text
             case "pipeline":
-                self._pipeline, self._waiting = pipeline_of(text), []
+                self._pipeline = pipeline_of(text)
+                self._waiting = []
             case "ended":
                 self._mlir(body)
             case "module":
@@ -187,7 +198,8 @@ class _Reader:
         key = "" if _MODULE.match(body) else scope
         old_body = self._latest.get(key)
         self._latest[key] = body
-        began, ended = self._began(name), self._arrived(position)
+        began = self._began(name)
+        ended = self._arrived(position)
         took = None  # what was read at once arrived who knows when
         if began is not None and ended is not None and ended > began:
             took = (ended - began) * 1000
@@ -326,7 +338,8 @@ MAX_REPORT_ROWS = 200_000
 def _with_times(passes: Sequence[PassRun], timed: bytes, mark: str) -> Iterator[PassRun]:
     mlir: dict[str, list[tuple[str, float]]] = defaultdict(list)
     llvm: dict[tuple[str, int], float] = {}
-    stage, report = "", ""
+    stage = ""
+    report = ""
     for row in timed.decode("utf-8", "replace").splitlines()[:MAX_REPORT_ROWS]:
         if row.startswith(f"{mark} stage "):
             stage = row.split()[-1]
@@ -345,10 +358,12 @@ def _with_times(passes: Sequence[PassRun], timed: bytes, mark: str) -> Iterator[
     for name, rows in mlir.items():
         mlir_times |= _aligned(name, passes, rows)
     for run in passes:
-        took, source = mlir_times.get(run.number), BY_MLIR
+        took = mlir_times.get(run.number)
+        source = BY_MLIR
         if run.language != MLIR and run.milliseconds is None:
             runs[run.name] += 1
-            took, source = llvm.get((run.name, runs[run.name])), BY_LLVM
+            took = llvm.get((run.name, runs[run.name]))
+            source = BY_LLVM
         yield run if took is None else replace(run, milliseconds=took, timed_by=source)
 
 

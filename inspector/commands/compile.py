@@ -278,13 +278,16 @@ def _diff(args: argparse.Namespace, outcome: CompileOutcome, reader: Reader) -> 
     a, b = (_column(table, word) for word in args.diff)
     status = 0
     for row in table.rows:
-        a_cell, b_cell = row.cells[a], row.cells[b]
+        a_cell = row.cells[a]
+        b_cell = row.cells[b]
         if a_cell is None or b_cell is None or not a_cell.label or not b_cell.label:
             say(f"{row.kernel or row.file}: it was not compiled in both columns")
             continue
         parser = argparse.ArgumentParser(prog="ptxview diff")
         diff.arguments(parser)
-        words = [str(outcome.path), a_cell.label, b_cell.label, *(["--json"] if args.json else [])]
+        words = [str(outcome.path), a_cell.label, b_cell.label]
+        if args.json:
+            words.append("--json")
         status = max(status, diff.run(parser, words))
     return status
 
@@ -340,7 +343,8 @@ class Compiles:
 
     def __init__(self, make: Callable[[], CompileRequest], out: Path | None) -> None:
         """Compile for the first time. Raises what ``compile_files`` raises."""
-        self._make, self._out = make, out
+        self._make = make
+        self._out = out
         self.before: CompileOutcome | None = None
         request = make()
         self._given = [source.path for source in request.inputs]
@@ -397,7 +401,8 @@ class Compiles:
         read = dict.fromkeys(self._given)
         for event in read_events(self.outcome.path).events:
             listed = event.get("read")
-            read |= {Path(str(name)): None for name in (listed if isinstance(listed, list) else ())}
+            if isinstance(listed, list):
+                read |= {Path(str(name)): None for name in listed}
         self._stamps = stamps(read) | {p: s for p, s in self._stamps.items() if p in read}
         if self._out is not None:
             pack(self.outcome.path, self._out)

@@ -168,7 +168,7 @@ def _variants(
     def summed(value: dict[str, Any]) -> dict[str, Any]:
         a_name = handle(readers[0].recording, *a_pair)
         b_name = handle(readers[1].recording, *b_pair)
-        return brief.compared(compared, (paths[0], a_name), (paths[1], b_name))
+        return brief.comparison_summary(compared, (paths[0], a_name), (paths[1], b_name))
 
     def text(width: int) -> Iterator[RenderableType]:
         if args.lines is not None:
@@ -192,7 +192,8 @@ def _touches(hunk: Mapping[str, Any], lines: tuple[int, int]) -> bool:
 
 def _sides(compared: Compared, paths: tuple[str, str]) -> Iterator[Text]:
     """What a and b are, with their paths if these differ."""
-    a, b = compared.a, compared.b
+    a = compared.a
+    b = compared.b
     for mark, side, other, path in (("a", a, b, paths[0]), ("b", b, a, paths[1])):
         description = diff_text.side_text(side.kernel, side.variant, other.kernel, other.variant)
         text = Text.assemble((f"{mark} ", "bold cyan"), description)
@@ -247,7 +248,7 @@ def _files(a: Reader, b: Reader, args: argparse.Namespace) -> int:
         args,
         compared.diff.identical,
         lambda: diff_text.files_json(compared, paths),
-        lambda value: brief.many_compared(value, "functions", *paths),
+        lambda value: brief.changes_summary(value, "functions", *paths),
         diff_text.files_markdown(compared, paths, args.context),
         text,
     )
@@ -270,7 +271,7 @@ def _table(reader: Reader, selector: str | None, args: argparse.Namespace) -> in
 
     def markdown() -> Iterator[str]:
         for kernel_rows in by_kernel.values():
-            yield from (f"### {diff_text.code(base_name(kernel_rows[0].kernel.name))}", "")
+            yield from (f"### {diff_text.code_span(base_name(kernel_rows[0].kernel.name))}", "")
             yield from diff_text.table_markdown(kernel_rows)
 
     def text(width: int) -> Iterator[RenderableType]:
@@ -323,7 +324,7 @@ def _recordings(a: Reader, b: Reader, args: argparse.Namespace) -> int:
         yield from _marked(paths)
         if versions:
             yield Text(shown(f"versions: {diff_text.versions_text(versions)}"))
-        yield Text(diff_text.counts(pairs))
+        yield Text(diff_text.counts_text(pairs))
         if not same:
             yield diff_text.recordings(pairs, width)
 
@@ -331,7 +332,7 @@ def _recordings(a: Reader, b: Reader, args: argparse.Namespace) -> int:
         args,
         same,
         lambda: diff_text.recordings_json(paths, pairs, versions),
-        lambda value: brief.many_compared(value, "pairs", *paths),
+        lambda value: brief.changes_summary(value, "pairs", *paths),
         diff_text.recordings_markdown(paths, pairs, versions),
         text,
     )

@@ -70,7 +70,8 @@ def meaning(isa: Isa, text: str) -> GlossaryEntry:
     # What has a space in it is an instruction: its operands are no part of a qualifier.
     entries = () if _SPACE.search(word) else isa.all(word)
     if not entries and (opcode := opcode_of(isa, word)) is not None:
-        word, entries = opcode, isa.all(opcode)
+        word = opcode
+        entries = isa.all(opcode)
     elif not entries:
         entries = isa.all(word)
     family = isa.members(word)

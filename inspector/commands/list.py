@@ -246,7 +246,8 @@ def _json(profiled: ProfiledRecording, with_operations: bool) -> int:
     reader = profiled.reader
     from inspector.estimate.launches import launch_evidence
 
-    rec, evidence = reader.recording, launch_evidence(reader)
+    rec = reader.recording
+    evidence = launch_evidence(reader)
     narrate_uncounted(_read(reader, None))
 
     def measures_of(kernel: Kernel, variant: Variant) -> VariantMeasures:
@@ -319,7 +320,7 @@ def _brief(reader: Reader, as_json: bool) -> int:
         rows.append({"kernel": kernel.name, "variant": variant.id, **jsons.pick_fields(figures)})
         if failed:
             rows[-1]["failed"] = variant.failed
-    value = brief.listed(rec.path, about, rows, lambda n: handle(rec, *pairs[n]))
+    value = brief.list_summary(rec.path, about, rows, lambda n: handle(rec, *pairs[n]))
     return print_brief(value, as_json)
 
 

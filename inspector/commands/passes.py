@@ -384,7 +384,8 @@ def _print_difference(difference: Difference, base: str, max_rows: int | None) -
         printing.rows([Text(), head])
         say(compared)
         return
-    stage, width = compared.stage.value, min(printing.out().width, 100)
+    stage = compared.stage.value
+    width = min(printing.out().width, 100)
     summed = diff_text.lines(compared.summary, compared.explanation, width)
     same = compared.diff.identical
     heading = Text(f"{stage}: identical") if same else Text(f"{stage}:  {diff_text.LEGEND}", "dim")

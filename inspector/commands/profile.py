@@ -214,7 +214,8 @@ def _stacks(args: argparse.Namespace, path: Path, profile: Profile) -> None:
 
 def _write(path: Path, data: bytes) -> None:
     """Write a file whole or not at all; compressed where its name says so, else not."""
-    packed, compress = data[:2] == b"\x1f\x8b", path.suffix == ".gz"
+    packed = data[:2] == b"\x1f\x8b"
+    compress = path.suffix == ".gz"
     try:
         with common.appearing(path) as part, part.open("wb") as out:
             if packed and not compress:
@@ -298,7 +299,8 @@ def run_ncu(parser: argparse.ArgumentParser, argv: list[str]) -> int:
 
 
 def _measure(args: argparse.Namespace, recorded_run: Run, tool: Path, folder: Path) -> int:
-    log, report = folder / "ncu.log", folder / "report.ncu-rep"
+    log = folder / "ncu.log"
+    report = folder / "report.ncu-rep"
     wish = (args.set, args.kernel, args.launch_count, args.launch_skip, args.children)
     command = [
         str(tool),

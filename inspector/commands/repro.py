@@ -40,7 +40,7 @@ from inspector.reader.tables import table
 from inspector.recording.contents import text_of
 from inspector.recording.decoding import as_map, as_text
 from inspector.recording.layout import Events, is_recording, read_events
-from inspector.report.tables import need_compiled
+from inspector.report.tables import require_compiled
 from inspector.system import files, printing
 
 MAX_ARRAY_BYTES = 4 << 20
@@ -98,7 +98,7 @@ def _script(reader: Reader, selector: str | None, args: argparse.Namespace) -> d
         if functions:
             return _extension(reader, events, functions, functions[0].name, args)
     kernel, variant = _select_variant(reader, selector)
-    need_compiled(kernel, variant)
+    require_compiled(kernel, variant)
     if kernel.origin in (Origin.NVCC, Origin.FILE, Origin.CPP):
         calls = replayable_calls(recording, events.events, [(kernel, variant)], ())
         functions = [a.call for a in calls if a.call.kind == "extension"]

@@ -40,7 +40,9 @@ if TYPE_CHECKING:
     from inspector.reader.reader import Reader
 
 # Seconds for all times of a run, for one time, and after which a launch is given up.
-TIME_BUDGET, TIME_SECONDS, TIME_LIMIT = 120, 1.0, 30.0
+TIME_BUDGET = 120
+TIME_SECONDS = 1.0
+TIME_LIMIT = 30.0
 # Of so many variants at most hints are counted after a run. To begin with more takes the better
 # part of a second, for which nobody who runs a program has asked, and the prompt waits.
 MAX_COUNTED_VARIANTS = 8
@@ -171,7 +173,8 @@ def _print(reader: Reader) -> None:
     from inspector.reader.reader import COUNTING_SECONDS
     from inspector.report import tables
 
-    rec, err = reader.recording, printing.err()
+    rec = reader.recording
+    err = printing.err()
     if rec.kernels:
         seconds = 0.0 if len(rec.variants()) > MAX_COUNTED_VARIANTS else COUNTING_SECONDS
         print_kernels(reader, err, seconds=seconds)
@@ -343,7 +346,8 @@ class ProgramSession:
             elif event == "ended":
                 status = int(value)
         self._reading.join(DRAIN_SECONDS)
-        self.live.status, self.live.ended = status, time.monotonic()
+        self.live.status = status
+        self.live.ended = time.monotonic()
         self.live.state = ProgramState.FINISHING
         with contextlib.suppress(Exception):
             self.outcome = self._run.ended(status, lambda text: self._say(text))

@@ -9,7 +9,6 @@ import argparse
 import contextlib
 import datetime
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from msgspec import Struct
@@ -21,21 +20,18 @@ from inspector.base.model import (
     KERNEL_STAGES,
     Graph,
     Kernel,
-    Recording,
     Stage,
     Variant,
 )
-from inspector.base.text import Exit, PtxviewError, Unreadable, UsageError, base_name, plural, shown
+from inspector.base.text import Exit, PtxviewError, UsageError, base_name, shown
 from inspector.commands import common
 from inspector.commands.common import JSON, KERNEL, NCU, flag, option, say, takes, takes_small
+from inspector.commands.show_input import LANGUAGES, open_input
 from inspector.estimate.launches import launch_evidence
-from inspector.listing.language import language_of
 from inspector.listing.line import Function, Line, Listing
 from inspector.measure.ncu.attach import ProfiledRecording
-from inspector.reader.listings import decode
 from inspector.reader.query import select_graph, select_one
 from inspector.reader.reader import Reader
-from inspector.recording.layout import user_derived_cache
 from inspector.report import card, jsons, profile, tables, timings
 from inspector.report.graph_rows import graph_view_row
 from inspector.report.json_rows import (
@@ -45,16 +41,12 @@ from inspector.report.json_rows import (
     function_row,
     line_row,
 )
-from inspector.sources.opening import open_path, open_text
 from inspector.system import printing
 
 CHEAP_INSTRUCTIONS, MAX_INSTRUCTIONS = 10_000_000, 200_000_000
 """Lane-instructions that ``--execute`` spends, and after which it gives up: about a second, and
 about ten."""
 STAGES = tuple(s.value for s in Stage)
-LANGUAGES = tuple(s.value for s in (Stage.PTX, Stage.SASS, Stage.TTIR, Stage.TTGIR, Stage.LLIR))
-MAX_ASSEMBLED_BYTES = 1 << 20
-"""Bytes of a .ptx that is assembled unasked: ptxas takes minutes for many more."""
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -88,8 +80,9 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     common.refuse_together(args, "brief", "annotate", "beside")
     path, selector = common.split_path(args.words)
     if args.words[:1] == ["-"]:
-        path, selector = "-", next(iter(args.words[1:]), None)
-    profiled = _opened(path, args)
+        path = "-"
+        selector = next(iter(args.words[1:]), None)
+    profiled = open_input(path, args)
     reader = profiled.reader
     graph = select_graph(reader.recording, selector)
     if graph is None and selector is None and not reader.recording.variants():
@@ -157,7 +150,8 @@ def _only_of_graphs(reader: Reader, kernel: Kernel, stage: Stage) -> UsageError:
 def _brief_lines(request: ShowRequest) -> int:
     """Some lines in short, each with its sentence and its hints."""
     assert request.lines is not None
-    variant, stage = request.variant, request.stage
+    variant = request.variant
+    stage = request.stage
     lines = request.reader.listing(variant, stage).between(*request.lines)
     values = _line_values(request.profiled, variant, stage, lines, linked=False)
     rows = [jsons.pick_fields(line, "n text sentence notes") for line in values]
@@ -173,7 +167,9 @@ def _brief_lines(request: ShowRequest) -> int:
 
 def _document(request: ShowRequest) -> int:
     """JSON of the stage, and of the one beside it."""
-    profiled, kernel, variant = request.profiled, request.kernel, request.variant
+    profiled = request.profiled
+    kernel = request.kernel
+    variant = request.variant
     value = _json(profiled, kernel, variant, request.stage, request.lines, request.estimated)
     if request.beside is not None:
         value["beside"] = _json(profiled, kernel, variant, request.beside, _tied_lines(request))
@@ -192,7 +188,8 @@ def _tied_lines(request: ShowRequest) -> tuple[int, int] | None:
 
 def _side_by_side(request: ShowRequest) -> int:
     assert request.beside is not None
-    variant, stage = request.variant, request.stage
+    variant = request.variant
+    stage = request.stage
     reader = request.reader
     links = reader.links(variant, stage, request.beside)
     part = _part(reader, variant, stage, request.lines)
@@ -202,7 +199,8 @@ def _side_by_side(request: ShowRequest) -> int:
 
 def _text(request: ShowRequest) -> int:
     """The text as it is, or the requested lines of it."""
-    variant, stage = request.variant, request.stage
+    variant = request.variant
+    stage = request.stage
     first = 1
     if request.lines is None:
         text = request.reader.text(variant, stage).text
@@ -227,69 +225,11 @@ def _of_file(files: Mapping[str, Variant], variant: Variant, name: str | None) -
     raise UsageError(f"{name} is no file that this kernel was fused from", hint)
 
 
-def _opened(path: str | None, args: argparse.Namespace) -> ProfiledRecording:
-    """What is to be shown; PTX that stands alone with the machine code that ptxas makes of it."""
-    if path == "-":
-        return _assembled(_standard_input(args.language), args)
-    if args.language is not None:
-        raise UsageError("--language is of standard input", "Files are known by their endings.")
-    if path is None or Path(path).suffix.lower() != ".ptx" or not Path(path).is_file():
-        return common.open_profiled(path, args.device, args.ncu)
-    if args.device is not None or Path(path).stat().st_size <= MAX_ASSEMBLED_BYTES:
-        return _assembled(open_path(Path(path)), args)
-    profiled = common.open_profiled(path, None, args.ncu)
-    if not args.json:
-        variants = profiled.reader.recording.variants()
-        target = next((v.target for _, v in variants if v.target), "ARCH")
-        say(
-            f"not assembled, for it is larger than {MAX_ASSEMBLED_BYTES >> 20} MiB: "
-            f"--device {target} does, and takes ptxas' time"
-        )
-    return profiled
-
-
-def _assembled(recording: Recording, args: argparse.Namespace) -> ProfiledRecording:
-    """PTX with the machine code that ptxas makes of it, or with the reason why there is none."""
-    from inspector.measure.ncu import report as reports
-    from inspector.sources.compilers import assembled
-
-    recording = assembled(recording, user_derived_cache(), args.device)
-    if not args.annotate and not args.json:
-        for compilation in recording.compilations:
-            if compilation.failed is not None:
-                say(f"no machine code: {compilation.failed}")
-            elif compilation.tool is not None or compilation.symbols:
-                names = plural(len(compilation.symbols), "kernel")
-                say(
-                    f"{names} assembled for {compilation.target}: -a tells registers and spills, "
-                    "--stage sass shows the machine code"
-                )
-    report = reports.load([Path(r) for r in args.ncu]) if args.ncu else None
-    return common.profiled(recording, args.device, report)
-
-
-def _standard_input(language: str | None) -> Recording:
-    data = common.standard_input("Show it from a file.")
-    if not data.strip():
-        raise Unreadable("standard input is empty")
-    if b"\0" in data[:65536]:
-        raise Unreadable(
-            "standard input is binary", "Give cubins and objects as files: ptxview show x.cubin"
-        )
-    stage = Stage(language) if language else language_of(decode(data))
-    if stage is None:
-        raise UsageError(
-            "it is not clear what standard input holds",
-            f"Say it: --language {', '.join(LANGUAGES)}",
-        )
-    return open_text(data, "<stdin>", stage)
-
-
 def _execute(reader: Reader, kernel: Kernel, variant: Variant, args: argparse.Namespace) -> None:
     """Have some blocks of a recorded call counted, unless they have been."""
     if not args.annotate and not args.json:
         raise UsageError("--execute needs a view with hints", "Give -a or --json with it.")
-    if reader.executed(variant) is not None:
+    if reader.execution_counts(variant) is not None:
         return
     # Imported here: few run anything.
     from inspector.execute.calls.tracing import trace_launch
@@ -306,7 +246,7 @@ def _execute(reader: Reader, kernel: Kernel, variant: Variant, args: argparse.Na
     )
     executed = launched.executed
     if executed is not None:
-        reader.keep_executed(variant, executed)
+        reader.store_execution_counts(variant, executed)
         return
     ended = launched.fault or launched.spent
     reason = "" if ended is None else f": {ended.message}"
@@ -376,7 +316,7 @@ def _brief_graph(reader: Reader, graph: Graph, available: Sequence[Stage], as_js
     from inspector.report import brief
 
     sizes = {stage: len(reader.graph_listing(graph, stage).lines) for stage in available}
-    return common.print_brief(brief.graph(reader.recording.path, graph, sizes), as_json)
+    return common.print_brief(brief.graph_summary(reader.recording.path, graph, sizes), as_json)
 
 
 def _default_of_graph(available: Sequence[Stage], args: argparse.Namespace) -> Stage:
@@ -484,7 +424,9 @@ def _print_beside(
 
 def _annotated(request: ShowRequest) -> int:
     """The card and hints, then each line with what is known of it."""
-    reader, variant, stage = request.reader, request.variant, request.stage
+    reader = request.reader
+    variant = request.variant
+    stage = request.stage
     part = _part(reader, variant, stage, request.lines)
     if not common.confirmed(len(part)):
         return Exit.OK
@@ -500,7 +442,9 @@ def _annotated(request: ShowRequest) -> int:
 
 def _card_rows(request: ShowRequest, width: int) -> Iterator[Text]:
     """The variant's name, figures and times, and what is not known of it."""
-    reader, kernel, variant = request.reader, request.kernel, request.variant
+    reader = request.reader
+    kernel = request.kernel
+    variant = request.variant
     title = (kernel.demangled, variant.id, variant.target or "", tables.config_text(variant))
     yield Text(shown("  ".join(title)))
     rows = [("", row) for row in card.lines(reader.card(variant), width)]
@@ -522,7 +466,8 @@ def _part(
     reader: Reader, variant: Variant, stage: Stage, lines: tuple[int, int] | None
 ) -> Sequence[Line]:
     """The requested lines, else those of the kernel's function, or all."""
-    listing, function = reader.listing(variant, stage), reader.function(variant, stage)
+    listing = reader.listing(variant, stage)
+    function = reader.function(variant, stage)
     if lines is None:
         lines = (1, len(listing.lines)) if function is None else (function.first, function.last)
     return listing.between(*lines)
@@ -629,7 +574,8 @@ def _function(
 def _within(lines: tuple[int, int], listing: Listing, stage: Stage) -> tuple[int, int]:
     """The lines of a range that a listing has. Raises ``UsageError`` if it has none."""
     count = len(listing.lines)
-    first, last = max(lines[0], 1), min(lines[1], count)
+    first = max(lines[0], 1)
+    last = min(lines[1], count)
     if first > last:
         last_asked = "" if lines[1] == common.LAST_LINE else lines[1]
         range_text = str(lines[0]) if lines[0] == lines[1] else f"{lines[0]}:{last_asked}"
@@ -643,14 +589,16 @@ def _brief_kernel(request: ShowRequest) -> int:
     from inspector.report import brief
     from inspector.report.variant_figures import all_figures, quick_figures
 
-    reader, kernel, variant = request.reader, request.kernel, request.variant
+    reader = request.reader
+    kernel = request.kernel
+    variant = request.variant
     listing = reader.listing(variant, request.stage)
     reader.summaries.read_now(variant)
     findings = reader.findings(variant)
     time = launch_evidence(reader).launch_time(kernel, variant)
     resources = reader.resources(variant)
     first = quick_figures(variant, resources, reader.hint_count(variant), time)
-    value = brief.kernel(
+    value = brief.kernel_summary(
         (reader.recording.path, common.handle(reader.recording, kernel, variant)),
         kernel,
         variant,

@@ -49,7 +49,7 @@ from inspector.reader.query import KernelVariant, select, select_calls, select_o
 from inspector.reader.reader import Reader
 from inspector.recording.layout import is_recording, record_file
 from inspector.report import jsons, races, timings
-from inspector.report.tables import need_compiled
+from inspector.report.tables import require_compiled
 from inspector.sources.opening import is_there, newest, path_or_unfinished
 from inspector.system import printing
 
@@ -199,7 +199,7 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     reader = common.open_reader(str(path))
     selected, calls = selected_launches(reader, words)
     if len(selected) == 1 and words and not calls:
-        need_compiled(*selected[0])
+        require_compiled(*selected[0])
     if args.estimate:
         return _estimated(args, reader, words)
     if args.stored:

@@ -35,7 +35,7 @@ from inspector.measure.recorded_launch import ChosenLaunch, LaunchOverrides, cho
 from inspector.reader import tables as reference
 from inspector.report import card, step, tables
 from inspector.report import trace as report
-from inspector.report.tables import need_compiled
+from inspector.report.tables import require_compiled
 from inspector.system import files, printing
 
 ROLLED = tuple(s.value for s in KERNEL_STAGES if s is not Stage.PTX)
@@ -86,7 +86,7 @@ def place(text: str) -> Triple:
 def chosen_launch(args: argparse.Namespace) -> ChosenLaunch:
     """What the words and options mean. Raises PtxviewError; nothing has been run yet."""
     reader, kernel, variant = common.choose(args)
-    need_compiled(kernel, variant)
+    require_compiled(kernel, variant)
     arrays = {} if args.inputs is None else read_arrays(args.inputs)
     wish = LaunchOverrides(args.call, args.grid, args.threads, args.shared, arrays, args.seed)
     return choose_launch(reader, kernel, variant, wish)
@@ -161,7 +161,8 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     """Run a call and print what happened; 1 where it did not come to its end."""
     args = parser.parse_args(argv)
     call = chosen_launch(args)
-    reader, variant = call.reader, call.variant
+    reader = call.reader
+    variant = call.variant
     stage = Stage.PTX if args.by is None else Stage(args.by)
     if stage not in variant.stages:
         raise UsageError(f"{call.kernel.demangled} has no stage {stage.value}")
@@ -183,7 +184,7 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     executed = launched.executed
     findings = () if executed is None else reader.hints_from_counts(variant, executed)
     if executed is not None and _is_recorded_call(call, args):
-        reader.keep_executed(variant, executed)  # hints are about this call
+        reader.store_execution_counts(variant, executed)  # hints are about this call
     lines = launched.facts.lines()
     listed = lines if links is None else launched.facts.lines(links)
     if args.lines is not None:

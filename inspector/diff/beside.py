@@ -41,7 +41,8 @@ def intra_line(a: str, b: str, names: Mapping[str, str] | None = None) -> tuple[
     ``names`` are those of the first by what they are called in the second: a name that is merely
     called something else does not differ. Neither do addresses, locations, comments and blanks.
     """
-    a_tokens, b_tokens = _tokens(a), _tokens(b)
+    a_tokens = _tokens(a)
+    b_tokens = _tokens(b)
     changed = _differing(a_tokens, b_tokens, names or {})
     if names and changed == ([], []):
         # Only names differ, but the lines were not matched.
@@ -204,12 +205,14 @@ def _parts(hunk: Hunk, lines: tuple[Sequence[Line], Sequence[Line]]) -> Iterator
 
     The lines are paired in order so that they have the most in common in sum.
     """
-    (x, x1), (y, y1) = hunk.a, hunk.b
+    (x, x1) = hunk.a
+    (y, y1) = hunk.b
     pair_count = (x1 - x) * (y1 - y)
     if hunk.op is not Op.REPLACE or x1 - x == y1 - y or not 0 < pair_count <= _LARGEST:
         yield hunk
         return
-    a_lines, b_lines = lines[0][x - 1 : x1 - 1], lines[1][y - 1 : y1 - 1]
+    a_lines = lines[0][x - 1 : x1 - 1]
+    b_lines = lines[1][y - 1 : y1 - 1]
     scores = [[_likeness(a_line, b_line) for b_line in b_lines] for a_line in a_lines]
     best = [[0.0] * (len(b_lines) + 1) for _ in range(len(a_lines) + 1)]
     for i in range(len(a_lines) - 1, -1, -1):
@@ -222,7 +225,8 @@ def _parts(hunk: Hunk, lines: tuple[Sequence[Line], Sequence[Line]]) -> Iterator
             yield from _apart(x + i0, x + i, y + j0, y + j)
             yield Hunk(Op.REPLACE, (x + i, x + i + 1), (y + j, y + j + 1))
             i, j = i + 1, j + 1
-            i0, j0 = i, j
+            i0 = i
+            j0 = j
         elif best[i][j] == best[i + 1][j]:
             i += 1
         else:
@@ -232,7 +236,11 @@ def _parts(hunk: Hunk, lines: tuple[Sequence[Line], Sequence[Line]]) -> Iterator
 
 def _apart(x: int, x1: int, y: int, y1: int) -> Iterator[Hunk]:
     if x < x1 or y < y1:
-        op = Op.REPLACE if x < x1 and y < y1 else Op.DELETE if x < x1 else Op.INSERT
+        op = Op.REPLACE
+        if x >= x1:
+            op = Op.INSERT
+        elif y >= y1:
+            op = Op.DELETE
         yield Hunk(op, (x, x1), (y, y1))
 
 
@@ -269,7 +277,8 @@ class SideBySide(Struct, frozen=True):
 
     def intra(self, a: int, b: int) -> tuple[Spans, Spans]:
         """Return the characters of two lines, by number, that differ."""
-        x, y = self.listings[0].lines[a - 1], self.listings[1].lines[b - 1]
+        x = self.listings[0].lines[a - 1]
+        y = self.listings[1].lines[b - 1]
         return intra_line(x.text, y.text, self.diff.names_at(a, b))
 
 
@@ -285,7 +294,8 @@ def folded(rows: Iterable[BesideRow], context: int) -> Iterator[BesideRow]:
             stretch.append(row)
             continue
         yield from _fold(stretch, context if begun else 0, context)
-        stretch, begun = [], True
+        stretch = []
+        begun = True
         yield row
     yield from _fold(stretch, context if begun else 0, 0)
 

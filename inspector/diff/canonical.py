@@ -207,7 +207,8 @@ class _PtxRegisters:
         self.made = 0
 
     def form(self, n: int, parts: list[str], declared_names: set[str]) -> CanonicalForm:
-        texts, names = [parts[0]], []
+        texts = [parts[0]]
+        names = []
         for name, text in zip(parts[1::2], parts[2::2], strict=True):
             # a register or a label, not a special register or a keyword
             if name not in SPECIAL and (
@@ -236,7 +237,8 @@ class _PtxRegisters:
             else:
                 self.classes[name + "<" if count else name] = kind
         several = ", ".join("<>" if "<" in part else HOLE for part in names)
-        prefix, suffix = key[: match.start(1)].strip(), key[match.end() :].strip()
+        prefix = key[: match.start(1)].strip()
+        suffix = key[match.end() :].strip()
         return f"{prefix} {kind} {several} {suffix}"
 
 
@@ -465,7 +467,9 @@ def without_locations(text: str) -> str:
     text = _LOC.sub("", text)
     start = 0
     while located := _LOCATED.search(text, start):
-        start, depth, end = located.start(), 0, len(text)
+        start = located.start()
+        depth = 0
+        end = len(text)
         for match in _BRACKETS.finditer(text, start):
             depth += {"(": 1, ")": -1}.get(match[0], 0)
             if match[0] == ")" and depth == 0:
@@ -555,7 +559,8 @@ def canonical(
         aliases = aliases_of(listing)
     if span is None:
         span = (function.first, function.last) if function else (1, len(listing.lines))
-    first, last = max(1, span[0]), min(span[1], len(listing.lines))
+    first = max(1, span[0])
+    last = min(span[1], len(listing.lines))
     texts = listing.texts(first, last)
     return READERS.get(listing.language, read_source)(listing, texts, first, function, aliases)
 

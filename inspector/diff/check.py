@@ -138,7 +138,8 @@ def read(table: object, location: str, rules: Sequence[str]) -> Rules:
     Raises ``UsageError`` for unknown names, with the nearest known one.
     """
     settings = dict(_table(table, location))
-    baseline, parts = settings.pop("baseline", None), settings.pop("kernels", [])
+    baseline = settings.pop("baseline", None)
+    parts = settings.pop("kernels", [])
     if baseline is not None and not isinstance(baseline, str):
         raise UsageError(f"{location}: baseline is not a path")
     if not isinstance(parts, list):
@@ -175,7 +176,8 @@ def limits_of(settings: Mapping[str, object], prefix: str, rules: Sequence[str])
         elif name in SWITCHES:
             if not isinstance(value, bool):
                 raise UsageError(f"{option} is neither true nor false")
-            bounds |= {SWITCHES[name]: 0.0} if value else {}
+            if value:
+                bounds[SWITCHES[name]] = 0.0
         elif name == "forbid":
             forbidden = list(value) if isinstance(value, list) else [value]
             for rule in forbidden:

@@ -98,9 +98,11 @@ def compare(
 
     Raises ``PtxviewError`` where the stage cannot be read.
     """
-    (x, y), (v, w) = readers, pair
+    (x, y) = readers
+    (v, w) = pair
     listings = x.listing(v, stage), y.listing(w, stage)
-    a, b = side(x, v, stage), side(y, w, stage)
+    a = side(x, v, stage)
+    b = side(y, w, stage)
     recorded_times = (
         times(reader.recording.path).by_inputs(variant_side.kernel, variant_side.variant)
         for reader, variant_side in ((x, a), (y, b))
@@ -128,7 +130,8 @@ def compare(
 
 
 def side(reader: Reader, variant: Variant, stage: Stage) -> VariantSide:
-    kernel, card = reader.kernel(variant), reader.card(variant)
+    kernel = reader.kernel(variant)
+    card = reader.card(variant)
 
     def read(stage: Stage) -> tuple[Listing, FunctionFacts] | None:
         with suppress(PtxviewError):
@@ -374,7 +377,9 @@ def tuned_codes(kernels: Iterable[Kernel]) -> Codes:
     """Machine code and shared memory of what tuners tried, by variants' ids."""
     out: dict[str, object] = {}
     for kernel in kernels:
-        for variant in kernel.variants if kernel.autotune else ():
+        if not kernel.autotune:
+            continue
+        for variant in kernel.variants:
             file = variant.stages.get(Stage.SASS)
             with suppress(PtxviewError):
                 if file is not None and not file.costly and (code := code_of(variant)):

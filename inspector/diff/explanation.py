@@ -84,7 +84,8 @@ def _guarded(content: StageContent | None) -> tuple[int, int]:
 
 
 def _occupied(d: Delta) -> Iterator[str]:
-    x, y = d.a.card.occupancy, d.b.card.occupancy
+    x = d.a.card.occupancy
+    y = d.b.card.occupancy
     if x is None or y is None:
         return
     if x.device.arch != y.device.arch:
@@ -121,14 +122,16 @@ def _loops(d: Delta) -> Iterator[str]:
 
 
 def _grid(d: Delta) -> Iterator[str]:
-    x, y = d.a.card.blocks, d.b.card.blocks
+    x = d.a.card.blocks
+    y = d.b.card.blocks
     if x is not None and y is not None and x != y:
         yield f"{x:,} → {y:,} blocks: {_reached(d.a.card)} in a, {_reached(d.b.card)} in b"
 
 
 def _reached(card: Card) -> str:
     """How far the blocks of a launch go round."""
-    blocks, sms = card.blocks or 0, None if card.device is None else card.device.sms
+    blocks = card.blocks or 0
+    sms = None if card.device is None else card.device.sms
     if not sms:
         return f"{blocks:,}"
     share = f"{blocks / sms:.3g} for each of {sms} SMs"
@@ -146,7 +149,8 @@ def _begins(d: Delta) -> Iterator[str]:
 
 
 def _measured(d: Delta) -> Iterator[str]:
-    x, y = d.a.time_us, d.b.time_us
+    x = d.a.time_us
+    y = d.b.time_us
     if x and y and x != y:
         yield f"measured: {_times(x, y)}"
     for times in d.summary.rounds:
@@ -250,7 +254,8 @@ def _warps_and_tile(d: Delta) -> Iterator[str]:
     if not parts:
         return
     change_text = some(parts, 4)
-    x, y = d.a.elements, d.b.elements
+    x = d.a.elements
+    y = d.b.elements
     unit = "elements a thread" if d.a.tiles is None else "output elements a thread"
     if x is None or y is None:
         yield change_text
@@ -286,7 +291,8 @@ def _block_ratios(d: Delta) -> dict[str, float]:
     """How changed settings that are dimensions of the largest tensor compare, b to a."""
     ratios = {}
     for change in d.summary.config:
-        a_size, b_size = change.a, change.b
+        a_size = change.a
+        b_size = change.b
         if change.name in _SIZES or not isinstance(a_size, int) or not isinstance(b_size, int):
             continue
         if a_size in (d.a.tile or ()) and b_size in (d.b.tile or ()):
@@ -446,7 +452,8 @@ def _figures(d: Delta, words: Mapping[str, str]) -> Iterator[str]:
         change = changes.get(name)
         if change is None or not change.differs:
             continue
-        a, b = change.a, change.b
+        a = change.a
+        b = change.b
         if isinstance(a, float) and isinstance(b, float):
             yield f"≈ {a:.3g} → {b:.3g} {noun}"
         elif a is not None and b is not None:

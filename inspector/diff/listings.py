@@ -124,7 +124,8 @@ class ListingDiff(Struct, frozen=True):
     def names_at(self, a: int, b: int) -> Mapping[str, str]:
         """Return the names of the functions of lines ``a`` and ``b``, for ``intra_line``."""
         for pair in self.functions:
-            x, y = pair.a, pair.b
+            x = pair.a
+            y = pair.b
             if x and y and x.first <= a <= x.last and y.first <= b <= y.last:
                 return pair.names
         return {}

@@ -75,16 +75,19 @@ def changes(
     Within a change, lines of the same kind are paired.
     """
     # forms that moved get keys that match nothing
-    a_rest, b_rest = list(a_keys), list(b_keys)
+    a_rest = list(a_keys)
+    b_rest = list(b_keys)
     for i, j in moved.items():
         a_rest[i], b_rest[j] = _GONE, _COME
     x = y = 0
     for i, j, size in [*blocks, (len(a_rest), len(b_rest), 0)]:
         yield (i, j, size), list(_gap(x, y, a_rest[x:i], b_rest[y:j]))
-        x, y = i + size, j + size
+        x = i + size
+        y = j + size
 
 
-_GONE, _COME = -1, -2
+_GONE = -1
+_COME = -2
 _MANY = 4
 
 
@@ -92,7 +95,8 @@ def _gap(x: int, y: int, a_keys: list[int], b_keys: list[int]) -> Iterator[Chang
     """The changes of a gap that begins at ``x`` and ``y``, by its keys."""
     i = j = 0
     for i1, j1, size in [*refine([], a_keys, b_keys), (len(a_keys), len(b_keys), 0)]:
-        gone, come = a_keys[i:i1], b_keys[j:j1]
+        gone = a_keys[i:i1]
+        come = b_keys[j:j1]
         if gone and come and _GONE not in gone and _COME not in come:
             yield from _replaced(x + i, x + i1, y + j, y + j1)
         else:
@@ -100,7 +104,8 @@ def _gap(x: int, y: int, a_keys: list[int], b_keys: list[int]) -> Iterator[Chang
                 yield Change(Op.MOVED if key == _GONE else Op.DELETE, k, k + 1, y + j, y + j)
             for k, key in enumerate(come, y + j):
                 yield Change(Op.MOVED if key == _COME else Op.INSERT, x + i1, x + i1, k, k + 1)
-        i, j = i1 + size, j1 + size
+        i = i1 + size
+        j = j1 + size
         yield from _replaced(x + i1, x + i, y + j1, y + j)
 
 
@@ -115,8 +120,10 @@ class Builder:
     """Hunks of lines from changes of forms: comments, blanks and locations go with what follows."""
 
     def __init__(self, a: Forms, b: Forms, a_texts: Sequence[str], b_texts: Sequence[str]) -> None:
-        self.a, self.b = a, b
-        self.a_texts, self.b_texts = a_texts, b_texts
+        self.a = a
+        self.b = b
+        self.a_texts = a_texts
+        self.b_texts = b_texts
         self.x, self.y = a.first, b.first  # the first lines that are in no hunk yet
         self.out: list[Hunk] = []
         self.gone: dict[int, tuple[int, int]] = {}  # lines of moved forms of ``b``
@@ -124,7 +131,8 @@ class Builder:
     def build(
         self, stretches: Iterable[tuple[tuple[int, int, int], list[Change]]], moved: dict[int, int]
     ) -> list[Hunk]:
-        a, b = self.a.forms, self.b.forms
+        a = self.a.forms
+        b = self.b.forms
         places: list[tuple[int, int]] = []
         for (i, j, size), changed in stretches:
             if changed:
@@ -143,14 +151,16 @@ class Builder:
                         self.out.append(Hunk(Op.MOVED, (self.x, x), (0, 0)))
                     else:
                         self.gone[change.b0] = (self.y, y)
-                    self.x, self.y = x, y
+                    self.x = x
+                    self.y = y
                 else:
                     self._add(change.op, x, y)
             if size:
                 self._equal(i, j, size)
         for index, form in places:
             self.out[index] = Hunk(Op.MOVED, self.out[index].a, self.gone[moved[form]])
-        x, y = self.a.last + 1, self.b.last + 1
+        x = self.a.last + 1
+        y = self.b.last + 1
         self._lead(x, y)
         self._add(Op.EQUAL, x, y)
         return merged(self.out)
@@ -160,12 +170,15 @@ class Builder:
             if op is Op.REPLACE and (self.x == x or self.y == y):
                 op = Op.DELETE if self.x < x else Op.INSERT
             self.out.append(Hunk(op, (self.x, x), (self.y, y), quiet))
-            self.x, self.y = x, y
+            self.x = x
+            self.y = y
 
     def _equal(self, i: int, j: int, size: int) -> None:
-        a, b = self.a.forms, self.b.forms
+        a = self.a.forms
+        b = self.b.forms
         for k in range(size):
-            x, y = a[i + k].n, b[j + k].n
+            x = a[i + k].n
+            y = b[j + k].n
             if x - self.x != y - self.y or (x > self.x and (self.a.quiet or self.b.quiet)):
                 self._lead(x, y)
             self._add(Op.EQUAL, x + 1, y + 1)
@@ -174,7 +187,8 @@ class Builder:
         """Add the lines before two equal ones: equal too, except surplus locations."""
         if x == self.x and y == self.y:
             return
-        a_kinds, b_kinds = self.a.quiet, self.b.quiet
+        a_kinds = self.a.quiet
+        b_kinds = self.b.quiet
         a_quiet = [n for n in range(self.x, x) if n in a_kinds]
         b_quiet = [m for m in range(self.y, y) if m in b_kinds]
         if [a_kinds[n] for n in a_quiet] == [b_kinds[m] for m in b_quiet]:
@@ -187,7 +201,8 @@ class Builder:
         self._add(Op.REPLACE, x, y, True)
 
     def _same_text(self, x: int, y: int) -> bool:
-        our_quiet, their_quiet = self.a.quiet.get(x), self.b.quiet.get(y)
+        our_quiet = self.a.quiet.get(x)
+        their_quiet = self.b.quiet.get(y)
         if our_quiet is not None or their_quiet is not None:
             return our_quiet == their_quiet
         text = self.a_texts[x - self.a.first].strip()
@@ -289,14 +304,17 @@ def _aligned(
         large = (a1 - a0) * (b1 - b0) > MAX_PAIRS
         common = _anchors(a, b, a0, a1, b0, b1) if anchored or large else []
         if common:
-            x0, y0 = a0, b0
+            x0 = a0
+            y0 = b0
             for x, y in common:
                 todo.append((x0, x, y0, y, False))
                 yield x, y, 1
-                x0, y0 = x + 1, y + 1
+                x0 = x + 1
+                y0 = y + 1
             todo.append((x0, a1, y0, b1, False))
         elif large:  # no anchor: cut in two
-            x, y = (a0 + a1) // 2, (b0 + b1) // 2
+            x = (a0 + a1) // 2
+            y = (b0 + b1) // 2
             todo += [(a0, x, b0, y, False), (x, a1, y, b1, False)]
         else:
             for block in LCSseq.opcodes(a[a0:a1], b[b0:b1]).as_matching_blocks():
@@ -337,7 +355,8 @@ def gaps(blocks: Blocks, a: int, b: int) -> Iterator[tuple[int, int, int, int]]:
     for i, j, size in [*blocks, (a, b, 0)]:
         if x < i or y < j:
             yield x, i, y, j
-        x, y = i + size, j + size
+        x = i + size
+        y = j + size
 
 
 def joined(blocks: Iterable[tuple[int, int, int]]) -> Blocks:
@@ -418,7 +437,8 @@ def match(
     b_keys = [keys.setdefault(form.key, len(keys)) for form in b.forms]
     if not any(form.names for form in a.forms):
         return Match(align(a_keys, b_keys), a_keys, b_keys, a_keys, b_keys, {})
-    a_side, b_side = (a, lines[0], a_keys), (b, lines[1], b_keys)
+    a_side = (a, lines[0], a_keys)
+    b_side = (b, lines[1], b_keys)
     blocks = align(_traced(*a_side, True), _traced(*b_side, True))
     if _size(blocks) < min(len(a_keys), len(b_keys)):
         blocks = refine(blocks, _traced(*a_side, False), _traced(*b_side, False))
@@ -612,7 +632,8 @@ def _may_pass(moving: Line, passed: Line) -> bool:
 
 def _touches(line: Line) -> str:
     """``reads`` for a load, else ``acts`` where memory or other threads have a part in it."""
-    base, opcode = line.base or "", line.opcode or ""
+    base = line.base or ""
+    opcode = line.opcode or ""
     if _CONSTANT.match(opcode):
         return ""
     if _READS.match(base):

@@ -75,7 +75,8 @@ source under another name, and a generated kernel that got another number in its
 
 def pair(a: Iterable[RecordedVariant], b: Iterable[RecordedVariant]) -> tuple[Pair, ...]:
     """Return every variant of both, in the order of the first; added ones come last."""
-    a_entries, b_entries = list(a), list(b)
+    a_entries = list(a)
+    b_entries = list(b)
     matches = partners(a_entries, b_entries, KEYS, _settings_alike)
     used = set(matches.values())
     return (

@@ -169,7 +169,8 @@ def summarise(
 def _machine_of_both(a: VariantSide, b: VariantSide, stage: Stage) -> Stage | None:
     """The stage whose instructions are compared: ``stage`` if it can be, else the first of PTX
     and SASS that both sides have."""
-    for machine in (stage, *MACHINE) if stage in MACHINE else MACHINE:
+    stages = (stage, *MACHINE) if stage in MACHINE else MACHINE
+    for machine in stages:
         if a.card.stage_content(machine) and b.card.stage_content(machine):
             return machine
     return None
@@ -214,7 +215,8 @@ def resources(a: VariantSide, b: VariantSide) -> Iterator[FigureChange]:
     for name in a.card.resources.__struct_fields__:
         yield FigureChange(name, getattr(a.card.resources, name), getattr(b.card.resources, name))
     yield FigureChange("threads", a.card.threads, b.card.threads)
-    x, y = a.card.occupancy, b.card.occupancy
+    x = a.card.occupancy
+    y = b.card.occupancy
     yield FigureChange("occupancy_percent", x and x.percent, y and y.percent)
     yield FigureChange("blocks_per_sm", x and x.blocks, y and y.blocks)
     for stage in MACHINE:

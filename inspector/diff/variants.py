@@ -50,7 +50,8 @@ class VariantRow(Struct, frozen=True):
     @property
     def at_most(self) -> str:
         """A mark before the tuner's time where it may be that of launching alone."""
-        us, overhead_us = self.time_us, self.overhead_us
+        us = self.time_us
+        overhead_us = self.overhead_us
         return "≤ " if us is not None and overhead_us is not None and us <= overhead_us else ""
 
     @property

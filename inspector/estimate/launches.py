@@ -183,10 +183,8 @@ def lower_bound_us(reader: Reader, kernel: Kernel, variant: Variant) -> float | 
         return None
     try:
         call = frequent(kernel, variant).call
-        listing, function = (
-            reader.listing(variant, Stage.TTIR),
-            reader.function(variant, Stage.TTIR),
-        )
+        listing = reader.listing(variant, Stage.TTIR)
+        function = reader.function(variant, Stage.TTIR)
     except PtxviewError:
         return None
     if function is None:

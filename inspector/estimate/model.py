@@ -78,7 +78,10 @@ class Warp:
     __slots__ = ("block", "boards", "copies", "groups", "lane", "number", "products", "since")
 
     def __init__(self, block: int, lane: int, number: int, since: float) -> None:
-        self.block, self.lane, self.number, self.since = block, lane, number, since
+        self.block = block
+        self.lane = lane
+        self.number = number
+        self.since = since
         self.boards: list[list[Result]] = [[] for _ in range(6)]
         self.groups: list[Result] = []
         self.copies: Result = 0.0, 0
@@ -89,7 +92,8 @@ class Simulation:
     """One SM, until its blocks are done. ``spent`` fills while it runs."""
 
     def __init__(self, work: Work, machine: Machine) -> None:
-        self.work, self.machine = work, machine
+        self.work = work
+        self.machine = machine
         self.mine = ceil(work.blocks / machine.sms)
         block_steps = max(1, len(work.steps) * work.warps)
         waves = max(1, min(3, MAX_EVENTS // (block_steps * work.resident)))
@@ -111,21 +115,25 @@ class Simulation:
 
     def start(self, cycle: float) -> None:
         """Start the next block, when the one before has been started."""
-        block, warps = len(self.left), self.work.warps
+        block = len(self.left)
+        warps = self.work.warps
         cycle = max(cycle, self.starting)
         self.starting = cycle + max(self.machine.block_start, warps * self.machine.warp_start)
         self.left.append(warps)
         self.waiting.append([])
         for lane in range(warps):
-            begins, number = cycle + lane * self.machine.warp_start, block * warps + lane
+            begins = cycle + lane * self.machine.warp_start
+            number = block * warps + lane
             heapq.heappush(self.heap, (begins, number, 0, Warp(block, lane, number, begins)))
 
     def run(self) -> float:
         """Simulate; returns the cycles until the busiest SM is done."""
-        work, heap = self.work, self.heap
+        work = self.work
+        heap = self.heap
         for _ in range(min(work.resident, self.count)):
             self.start(0.0)
-        steps, end = work.steps, len(work.steps)
+        steps = work.steps
+        end = len(work.steps)
         while heap:
             cycle, number, pc, warp = heapq.heappop(heap)
             while pc < end and steps[pc][1] <= warp.lane:
@@ -133,7 +141,8 @@ class Simulation:
             if pc >= end:
                 self._end(warp, cycle)
                 continue
-            op, quarter = steps[pc][0], number % QUARTERS
+            op = steps[pc][0]
+            quarter = number % QUARTERS
             ready, line = self._ready(op, warp, cycle, quarter)
             if ready > cycle + 0.5:
                 self.spent[line] += ready - cycle
@@ -175,8 +184,11 @@ class Simulation:
 
     def _run(self, op: Op, warp: Warp, cycle: float, quarter: int) -> float:
         """Issue an instruction; returns when the warp may go on."""
-        machine, base = self.machine, op.base
-        complete, read, next_cycle = cycle + 4, cycle + 10, cycle + op.stall
+        machine = self.machine
+        base = op.base
+        complete = cycle + 4
+        read = cycle + 10
+        next_cycle = cycle + op.stall
         if base in LOADS:
             complete, read = self._load(op, warp, cycle)
             if base == "LDGSTS":
@@ -186,7 +198,8 @@ class Simulation:
             complete = read + machine.l2_latency * 1.5
         elif base in SHARED:
             self.l1 = max(cycle, self.l1) + op.waves
-            complete, read = self.l1 + machine.shared_latency, self.l1 + 8
+            complete = self.l1 + machine.shared_latency
+            read = self.l1 + 8
         elif base in self.latencies:
             complete = cycle + self.latencies[base]
         elif op.products:
@@ -208,7 +221,8 @@ class Simulation:
 
     def _load(self, op: Op, warp: Warp, cycle: float) -> tuple[float, float]:
         """When a load has its data, and when its registers are read."""
-        machine, sectors = self.machine, op.sectors
+        machine = self.machine
+        sectors = op.sectors
         begun = max(cycle, self.l1)
         tags = max(op.tags, sectors / 4) if sectors else 0
         self.l1 = begun + tags + (op.waves if op.base == "LDGSTS" else 0)

@@ -58,8 +58,10 @@ class Traffic(Observer):
     def access(self, lanes: Lanes, access: Access) -> None:
         if access.space not in ("global", "const") or access.lane is not None:
             return
-        keep, address = lanes.full_mask(access.mask), lanes.full(access.address)
-        line, kind = self.program.code.instructions[access.instruction].line, kind_of(access.way)
+        keep = lanes.full_mask(access.mask)
+        address = lanes.full(access.address)
+        line = self.program.code.instructions[access.instruction].line
+        kind = kind_of(access.way)
         for block in np.flatnonzero(keep.any(1)).tolist():
             places = address[block][keep[block]].astype(u64)
             if kind == "atomic":
@@ -189,7 +191,9 @@ def decode(
     warps_run: int,
 ) -> Op | None:
     """One line of SASS, None without an instruction and its control code."""
-    control, base, opcode = line.control, line.base, line.opcode
+    control = line.control
+    base = line.base
+    opcode = line.opcode
     if control is None or base is None or opcode is None:
         return None
     op = Op(

@@ -32,7 +32,8 @@ from inspector.reader.tables import table
 
 LANES = 2048
 """Lanes of the blocks that are executed: as many blocks as fit, at least one."""
-MAX_BLOCKS, MAX_BLOCKS_OF_LOOPS = 8, 2
+MAX_BLOCKS = 8
+MAX_BLOCKS_OF_LOOPS = 2
 BUDGET = 400_000_000
 """Lane-instructions that the executed blocks may take: about ten seconds."""
 UNSIZED = 1 << 30
@@ -228,7 +229,8 @@ def by_line(reader: Reader, kernel: Kernel, variant: Variant, stage: Stage) -> d
     Raises ``PtxviewError`` without an estimate.
     """
     _, spent = simulated(reader, frequent(kernel, variant), constants(reader, None)[1])
-    total, sass_lines = sum(spent.values()), {n: (n,) for n in spent}
+    total = sum(spent.values())
+    sass_lines = {n: (n,) for n in spent}
     links = sass_lines if stage is Stage.SASS else reader.links(variant, stage, Stage.SASS)
     lines = ((n, sum(spent.get(m, 0.0) for m in {*to})) for n, to in links.items())
     return {n: 100 * cycles / total for n, cycles in lines if cycles}

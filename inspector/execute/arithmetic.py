@@ -33,7 +33,8 @@ def types_of(row: PtxInstruction) -> list[str]:
 
 def _source_kinds(row: PtxInstruction) -> list[str]:
     """The types of the operands read; in mixed precision all but the last are narrower."""
-    named, count = types_of(row), len(row.operands) - 1
+    named = types_of(row)
+    count = len(row.operands) - 1
     if named in (["f32", "f16"], ["f32", "bf16"]) and row.base in ("add", "sub", "fma"):
         return [named[1]] * (count - 1) + ["f32"]
     return [one_type(row)] * count
@@ -267,7 +268,8 @@ def _settled(row: PtxInstruction, kind: str, expression: str, operands: Sequence
 
 def simple(t: Translator, row: PtxInstruction, template: str) -> None:
     """An instruction by a template of its operands; packed types by halves."""
-    kinds, sources = _source_kinds(row), row.operands[1:]
+    kinds = _source_kinds(row)
+    sources = row.operands[1:]
     kind = kinds[-1]
     names = "abc"[: len(sources)]
     packed = kind in floats.PACKED
@@ -286,7 +288,8 @@ def _extreme(t: Translator, row: PtxInstruction) -> None:
     if is_integer(row):
         _integer(t, row)
         return
-    least, values = row.base == "min", ["{0}", "{1}", "{2}"][: len(row.operands) - 1]
+    least = row.base == "min"
+    values = ["{0}", "{1}", "{2}"][: len(row.operands) - 1]
     if not is_float(one_type(row)):
         template = f"np.{'minimum' if least else 'maximum'}({{0}}, {{1}})"
         clamp = "relu" in row.parts
@@ -370,7 +373,8 @@ def _set_predicate(t: Translator, row: PtxInstruction) -> None:
         t.write(first, comparison + combination, "pred")
         return
     value = t.temporary(comparison)
-    yes, no = t.temporary(value + combination), t.temporary(f"~{value}{combination}")
+    yes = t.temporary(value + combination)
+    no = t.temporary(f"~{value}{combination}")
     t.write(first, yes, "pred")
     t.write(second, no, "pred")
 
@@ -397,7 +401,9 @@ UNKNOWN_CONVERSION = "this conversion is not known here"
 
 
 def _move(t: Translator, row: PtxInstruction) -> None:
-    target, source, kind = row.operands[0], row.operands[1], row.kind
+    target = row.operands[0]
+    source = row.operands[1]
+    kind = row.kind
     if kind == "pred":
         t.write(target, t.read(source, "pred"), kind)
         return
@@ -446,7 +452,9 @@ def _convert(t: Translator, row: PtxInstruction) -> None:
     kinds = [p for p in row.parts[1:] if p in WIDTHS]
     if len(kinds) != 2 or "rs" in ways or "scaled" in row.parts:
         raise Untranslatable(UNKNOWN_CONVERSION)
-    to, source, way = kinds[0], kinds[1], ways[0] if ways else None
+    to = kinds[0]
+    source = kinds[1]
+    way = ways[0] if ways else None
     if to.endswith(("x2", "x4")) or source.endswith(("x2", "x4")):
         _convert_packed(t, row, to, source, way)
         return
@@ -474,7 +482,8 @@ def _converted(
 def _as_real(row: PtxInstruction, to: str, source: str, way: str | None, value: str) -> str:
     """A conversion to floating point: of f16 and bf16 what is to be rounded to them."""
     if way in _TO_WHOLE:
-        value, way = f"{_TO_WHOLE[way]}({value})", None
+        value = f"{_TO_WHOLE[way]}({value})"
+        way = None
     if not is_float(source):
         value = _integer_as_real(to, source, way, value)
     elif to == "f32" and source == "f64":
@@ -517,8 +526,9 @@ def _halves_of(t: Translator, row: PtxInstruction, source: str) -> list[str]:
     if source == "f32":
         values = [t.read(o, "f32") for o in reversed(row.operands[1:3])]
     else:
-        step = 16 if source in HALVES else 4 if source == "e2m1x2" else 8
-        width, part = max(2 * step, 8), "u16" if step == 16 else "u8"
+        step = _element_bits(source)
+        width = max(2 * step, 8)
+        part = "u16" if step == 16 else "u8"
         bits = t.temporary(t.read(row.operands[1], f"u{width}"))
         values = [f"({bits} >> u{width}({s})).astype({part})" for s in (0, step)]
         if source in HALVES or source == "ue8m0x2":
@@ -526,7 +536,16 @@ def _halves_of(t: Translator, row: PtxInstruction, source: str) -> list[str]:
             values = [f"floats.{name}({v})" for v in values]
         else:
             values = [f"floats.from_small({v}, {source[:4]!r})" for v in values]
-    return [f"floats.relu({v})" if "relu" in row.parts else v for v in values]
+    if "relu" in row.parts:
+        return [f"floats.relu({value})" for value in values]
+    return values
+
+
+def _element_bits(pair: str) -> int:
+    """The bits of one value of a packed type, such as ``f16x2``."""
+    if pair in HALVES:
+        return 16
+    return 4 if pair == "e2m1x2" else 8
 
 
 def _convert_packed(
@@ -535,7 +554,7 @@ def _convert_packed(
     if to.endswith("x4") or source.endswith("x4"):
         raise Untranslatable("conversions of four at once are not known here")
     halves = _halves_of(t, row, source)
-    step = 16 if to in HALVES else 4 if to == "e2m1x2" else 8
+    step = _element_bits(to)
     if to in HALVES:
         if "satfinite" in row.parts:
             halves = [_finite(v, to[:-2]) for v in halves]

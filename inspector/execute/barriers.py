@@ -69,14 +69,17 @@ class Barriers:
         self, end: PtxInstruction, operands: tuple[Array, ...], mask: Mask, target: int
     ) -> list[Release]:
         """Lanes have come to a barrier; gives the lanes that go on, they and others."""
-        full, arrives = self.lanes.full_mask(mask), "arrive" in end.parts
-        cluster, reduces = "cluster" in end.parts, "red" in end.parts
+        full = self.lanes.full_mask(mask)
+        arrives = "arrive" in end.parts
+        cluster = "cluster" in end.parts
+        reduces = "red" in end.parts
         if cluster and arrives:
             self._cluster_phase = self._cluster_phase + full
             return [Release(target, full), *self.release()]
         predicate = operands[-1] if reduces else None
         numbers = operands[:-1] if reduces else operands
-        number = numbers[0] if numbers else np.array([[CLUSTER if cluster else 0]])
+        unnumbered = CLUSTER if cluster else 0
+        number = numbers[0] if numbers else np.array([[unnumbered]])
         out: list[Release] = []
         used = number if number.size == 1 else self.lanes.full(number)[full]
         for n in np.unique(used).tolist():
@@ -124,7 +127,8 @@ class Barriers:
         target = waiter.instruction.operands[0] if waiter.instruction.operands else None
         if waiter.predicate is None or not isinstance(target, RegisterOperand):
             return Release(waiter.target, free)
-        holds, parts = self.lanes.full(waiter.predicate), waiter.instruction.parts
+        holds = self.lanes.full(waiter.predicate)
+        parts = waiter.instruction.parts
         if "popc" in parts:
             value = (holds & arrived).sum(1, dtype=u32)
         else:
@@ -143,7 +147,8 @@ class Phases:
     """The mbarriers of a chunk's thread blocks."""
 
     def __init__(self, memory: ChunkMemory) -> None:
-        self.memory, self.lanes = memory, memory.lanes
+        self.memory = memory
+        self.lanes = memory.lanes
 
     def _locate(self, n: int, address: Array, mask: Mask) -> tuple[Array, Array, Array]:
         """Lanes as a flat mask, the index of each one's barrier, the barriers as words."""
@@ -212,7 +217,8 @@ class Phases:
             np.bincount(inverse, np.broadcast_to(x, index.shape), len(barriers)).astype(i64)
             for x in (arrivals, nbytes)
         )
-        pending, still = pending - arrived, still + byte_counts
+        pending = pending - arrived
+        still = still + byte_counts
         if drop:
             expected = expected - arrived
         for _ in range(64):

@@ -241,7 +241,8 @@ class Blocks:
 
 def is_waiting(instruction: PtxInstruction) -> bool:
     """Whether lanes may wait for others at an instruction, and not only for their own warp."""
-    base, parts = instruction.base, instruction.parts
+    base = instruction.base
+    parts = instruction.parts
     return base in ("bar", "barrier") and "warp" not in parts
 
 
@@ -312,27 +313,24 @@ def _rank(code: PtxFunction, blocks: Sequence[BasicBlock], carry: int) -> list[b
     Gives whether each block is in a loop.
     """
     edges = tuple(tuple(sorted(set(b.successors))) for b in blocks)
-    depth, looped = [0] * len(blocks), [False] * len(blocks)
+    depth = [0] * len(blocks)
+    looped = [False] * len(blocks)
     for header, level, members in find_loops(edges, (0,)):
         for member in members:
             depth[member] = max(depth[member], level)
             looped[member] = True
-        inside = set(members)
-        instructions = [
-            row for m in members for row in code.instructions[blocks[m].first : blocks[m].last]
-        ]
-        if _may_spin(instructions, blocks, inside, carry):
+        instructions: list[PtxInstruction] = []
+        for member in members:
+            instructions += code.instructions[blocks[member].first : blocks[member].last]
+        if _may_spin(instructions, blocks, set(members), carry):
             blocks[header].polls = True
-            blocks[header].timed = any(
-                isinstance(o, SpecialOperand) and o.name in CLOCKS
-                for row in instructions
-                for o in row.operands
-            )
+            blocks[header].timed = any(map(_reads_clock, instructions))
 
     def order(node: int) -> list[int]:
         return sorted(edges[node], key=lambda s: (depth[s], -s))
 
-    visited, finished = {0}, []
+    visited = {0}
+    finished = []
     stack = [(0, iter(order(0)))]
     while stack:
         node, remaining = stack[-1]
@@ -347,6 +345,10 @@ def _rank(code: PtxFunction, blocks: Sequence[BasicBlock], carry: int) -> list[b
     for rank, node in enumerate(reversed(finished)):
         blocks[node].rank = rank
     return looped
+
+
+def _reads_clock(instruction: PtxInstruction) -> bool:
+    return any(isinstance(o, SpecialOperand) and o.name in CLOCKS for o in instruction.operands)
 
 
 ORDERED = frozenset(("volatile", "acquire", "relaxed", "mmio"))
@@ -449,26 +451,29 @@ _ROUNDS = 4
 def register_kinds(code: PtxFunction, carry: int) -> list[str]:
     """The type of each register: ``f32``, ``s32``, ``u64``, ``pred``, ``bf16x2``, …"""
     declared = [*code.registers, "b64"]
-    votes: list[dict[str, int]] = [{} for _ in declared]
+    votes: list[Counter[str]] = [Counter() for _ in declared]
     moves: list[list[int]] = []
     for row in code.instructions:
         if row.base in _MOVES and not is_float(row.kind):
-            written, read = defines(row, carry)
-            guard = None if row.guard is None else row.guard.number
-            joined = [r for r in (*written, *read) if r != guard]
-            if len(joined) > 1:
-                moves.append(joined)
+            moves.append(_moved_registers(row, carry))
             continue
         for register, kind in _operand_kinds(row):
             # The address of a float is not a float.
             if not is_float(kind) or WIDTHS[kind] == WIDTHS.get(declared[register]):
-                votes[register][kind] = votes[register].get(kind, 0) + 1
+                votes[register][kind] += 1
     kinds = [_likeliest_kind(vote) for vote in votes]
     for _ in range(_ROUNDS):
         if not _pass_on_kinds(kinds, moves, declared):
             break
     # A predicate stays one in an instruction of another type.
     return [d if d == "pred" else kind or d for kind, d in zip(kinds, declared, strict=True)]
+
+
+def _moved_registers(row: PtxInstruction, carry: int) -> list[int]:
+    """The registers that an instruction moves bits between, so that they are of one type."""
+    written, read = defines(row, carry)
+    guard = None if row.guard is None else row.guard.number
+    return [register for register in (*written, *read) if register != guard]
 
 
 def _pass_on_kinds(
@@ -480,35 +485,60 @@ def _pass_on_kinds(
         for kind in {kinds[r] for r in joined if is_float(kinds[r] or "b")}:
             for r in joined:
                 if not kinds[r] and WIDTHS.get(declared[r]) == WIDTHS.get(kind):
-                    kinds[r], changed = kind, True
+                    kinds[r] = kind
+                    changed = True
     return changed
 
 
 def _operand_kinds(row: PtxInstruction) -> list[tuple[int, str]]:
     """What an instruction says of its registers."""
     named = [p for p in row.parts[1:] if p in WIDTHS]
-    if not named or not row.operands:
+    if not named or not row.operands or row.base in _OTHER_OPERANDS:
         return []
-    target, *sources = row.operands
-    of_target = of_sources = named[-1]
-    if row.base in ("cvt", "set", "slct") and len(named) > 1:
-        of_target, of_sources = named[:2]
-    elif row.base == "setp":
-        of_target, sources = "", sources[:2]
-    elif row.base in ("mma", "wgmma"):
-        of_target, sources = named[0] if named[0] != "f16" else "f16x2", []
-    elif row.base in ("mul", "mad") and "wide" in row.parts:
-        of_target, sources = f"{named[-1][0]}{2 * WIDTHS[named[-1]]}", sources[:2]
-    elif row.base in ("popc", "clz", "bfind"):
-        of_target, sources = "u32", []
-    elif row.base in ("cvta", "bar", "barrier", "mbarrier", "cp", "ldmatrix", "createpolicy"):
-        return []
-    targets = registers_in(target) if of_target else []
-    typed = [(register, of_target) for register in targets]
-    return typed + [(r, of_sources) for operand in sources for r in registers_in(operand)]
+    kinds: list[tuple[int, str]] = []
+    target_kind = _target_kind(row, named)
+    if target_kind is not None:
+        kinds += [(register, target_kind) for register in registers_in(row.operands[0])]
+    sources, source_kind = _typed_sources(row, named)
+    for operand in sources:
+        kinds += [(register, source_kind) for register in registers_in(operand)]
+    return kinds
 
 
-def _likeliest_kind(vote: dict[str, int]) -> str:
+_OTHER_OPERANDS = frozenset(
+    ("cvta", "bar", "barrier", "mbarrier", "cp", "ldmatrix", "createpolicy")
+)
+"""Instructions whose types say nothing of their registers."""
+_TWO_TYPES = frozenset(("cvt", "set", "slct"))
+"""Instructions that name the type of their result, and then that of their sources."""
+
+
+def _target_kind(row: PtxInstruction, named: Sequence[str]) -> str | None:
+    """The type of an instruction's result; None for predicates."""
+    if row.base in _TWO_TYPES:
+        return named[0]
+    if row.base == "setp":
+        return None
+    if row.base in ("mma", "wgmma"):
+        return named[0] if named[0] != "f16" else "f16x2"
+    if row.base in ("mul", "mad") and "wide" in row.parts:
+        return f"{named[-1][0]}{2 * WIDTHS[named[-1]]}"
+    return "u32" if row.base in ("popc", "clz", "bfind") else named[-1]
+
+
+def _typed_sources(row: PtxInstruction, named: Sequence[str]) -> tuple[Sequence[Operand], str]:
+    """The operands that an instruction reads in a type that it names, and that type."""
+    sources = row.operands[1:]
+    if row.base in _TWO_TYPES and len(named) > 1:
+        return sources, named[1]
+    if row.base in ("mma", "wgmma", "popc", "clz", "bfind"):
+        return (), ""
+    if row.base == "setp" or (row.base in ("mul", "mad") and "wide" in row.parts):
+        sources = sources[:2]
+    return sources, named[-1]
+
+
+def _likeliest_kind(vote: Mapping[str, int]) -> str:
     """Floating point where an instruction computes in it; else the most frequent."""
     real = [kind for kind in vote if is_float(kind)]
     candidates = real or [kind for kind in vote if kind[0] in "us" or kind == "pred"]

@@ -23,7 +23,9 @@ _OFFSET = (1 << 56) - 1
 
 class BulkCopies:
     def __init__(self, memory: ChunkMemory, phases: Phases) -> None:
-        self.memory, self.phases, self.lanes = memory, phases, memory.lanes
+        self.memory = memory
+        self.phases = phases
+        self.lanes = memory.lanes
 
     def replace(
         self,
@@ -48,7 +50,8 @@ class BulkCopies:
             self.memory.store(n, "generic", target + word_offset, u64, [word], lead)
 
     def _map(self, n: int, lane: tuple[int, int], address: int) -> TensorMap:
-        window, offset = address >> 56, address & _OFFSET
+        window = address >> 56
+        offset = address & _OFFSET
         memory = self.memory
         if window == WINDOWS["param"] >> 56:
             data = memory.parameters[offset : offset + SIZE].tobytes()
@@ -345,13 +348,16 @@ class TensorMap:
 
     def encode(self) -> bytes:
         row = np.zeros(1, _LAYOUT)
-        row["address"], row["rank"] = self.address, len(self.dims) - 1
+        row["address"] = self.address
+        row["rank"] = len(self.dims) - 1
         row["dims"][0, : len(self.dims)] = self.dims
         row["strides"][0, : len(self.strides)] = self.strides
         row["box"][0, : len(self.box)] = self.box
         row["steps"][0, : len(self.dims)] = self.steps or [1] * len(self.dims)
-        row["element"], row["swizzle"] = self.element, self.swizzle
-        row["fill"], row["interleave"] = self.fill, self.interleave
+        row["element"] = self.element
+        row["swizzle"] = self.swizzle
+        row["fill"] = self.fill
+        row["interleave"] = self.interleave
         return row.tobytes().ljust(SIZE, b"\0")
 
     @staticmethod

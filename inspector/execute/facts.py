@@ -24,7 +24,9 @@ from inspector.execute.memory import Access, Observer
 from inspector.execute.program import Program
 from inspector.listing.ptx_statement import PtxInstruction
 
-SECTOR, LINE, BANKS = 32, 128, 32
+SECTOR = 32
+LINE = 128
+BANKS = 32
 NONE = ~u64(0)
 MAX_DISTINCT = 16
 """Different values of a register up to which they are counted."""
@@ -231,7 +233,8 @@ class Facts(Observer):
         row.active += self._came[1] if mask is self._mask else lanes.count(mask)
 
     def branched(self, lanes: Lanes, instruction: int, yes: Mask, no: Mask) -> None:
-        takes, falls_through = lanes.mask_warps(yes).any(2), lanes.mask_warps(no).any(2)
+        takes = lanes.mask_warps(yes).any(2)
+        falls_through = lanes.mask_warps(no).any(2)
         self._rows[instruction].branches += int((takes | falls_through).sum())
         self._rows[instruction].divergent += int((takes & falls_through).sum())
 
@@ -294,17 +297,20 @@ class Facts(Observer):
         """
         out: dict[int, ExecutedLine] = {}
         for row in sorted(self._rows, key=lambda row: row.n):
-            for n in (row.n,) if links is None else links.get(row.n, ()):
+            lines = (row.n,) if links is None else links.get(row.n, ())
+            for n in lines:
                 out.setdefault(n, ExecutedLine(n, row.opcode, ())).add(row)
-        for (instruction, _), value in sorted(self._values.items()) if links is None else ():
-            out[self._rows[instruction].n].values.append(value.result())
+        if links is None:
+            for (instruction, _), value in sorted(self._values.items()):
+                out[self._rows[instruction].n].values.append(value.result())
         return tuple(out[n] for n in sorted(out))
 
     def totals(self, cost: Cost | None = None) -> Totals:
         """The blocks that were run; with ``cost`` also by classes of opcodes."""
         opcodes: Counter[str] = Counter()
         classes: Counter[str] = Counter()
-        rows, operations = self._rows, 0
+        rows = self._rows
+        operations = 0
         for instruction, counted in zip(self.program.code.instructions, rows, strict=True):
             if counted.executed:
                 opcodes[instruction.opcode] += counted.executed
@@ -335,7 +341,7 @@ _REAL = frozenset(("f16", "bf16", "f32", "f64", "f16x2", "bf16x2", "f32x2"))
 def _operations(row: PtxInstruction) -> int:
     """Floating point operations of one lane; those of a matrix product are shared out."""
     if row.base in ("mma", "wgmma"):
-        shape = next((match for p in row.parts if (match := _SHAPE.match(p))), None)
+        shape = next(filter(None, map(_SHAPE.match, row.parts)), None)
         m, n, k = (int(shape[1]), int(shape[2]), int(shape[3])) if shape else (0, 0, 0)
         lanes = 32 if row.base == "mma" else 128
         return 0 if "s32" in row.parts else 2 * m * n * k // lanes
@@ -371,7 +377,8 @@ class _Values:
         share = max(1, lanes.count(mask) // bits.size) if small else 1
         self._distinct(self._range(bits, share))
         if self.chunk is not lanes:
-            self.chunk, self.turn = lanes, 0
+            self.chunk = lanes
+            self.turn = 0
         is_uniform = bool((bits == bits[0]).all())
         if facts.uniform_block and not is_uniform and value.shape[1] > 1:
             facts.uniform_block = _rows_uniform(lanes, value, mask)
@@ -399,7 +406,8 @@ class _Values:
                     )
         if numbers.size == 0:
             return bits
-        low, high = numbers.min().item(), numbers.max().item()
+        low = numbers.min().item()
+        high = numbers.max().item()
         facts.least = low if facts.least is None else min(facts.least, low)
         facts.greatest = high if facts.greatest is None else max(facts.greatest, high)
         return bits
@@ -513,7 +521,9 @@ class TraceStep:
     accesses: list[StepAccess] = field(default_factory=list)
 
 
-STEP_BYTES, CHANGE_BYTES, ACCESS_BYTES = 270, 300, 400
+STEP_BYTES = 270
+CHANGE_BYTES = 300
+ACCESS_BYTES = 400
 """What Python needs for a step, a register that it wrote and an access, beside their arrays."""
 
 
@@ -531,7 +541,8 @@ class Trace(Observer):
         self, program: Program, *, most_steps: int = 1_000_000, most_bytes: int = 1 << 30
     ) -> None:
         self.program = program
-        self.most_steps, self.most_bytes = most_steps, most_bytes
+        self.most_steps = most_steps
+        self.most_bytes = most_bytes
         self.steps: list[TraceStep] = []
         self.kinds = register_kinds(program.code, program.blocks.carry)
         self.kept_bytes = 0
@@ -624,12 +635,12 @@ class Trace(Observer):
         """The first step that stores to a byte of global memory."""
 
         def stores(step: TraceStep) -> bool:
-            written = (t for t in step.accesses if t.way.endswith(("store", "atomic")))
-            return any(
-                t.space == "global"
-                and any(first <= address < first + t.nbytes for first in t.address.tolist())
-                for t in written
-            )
+            for access in step.accesses:
+                if access.space == "global" and access.way.endswith(("store", "atomic")):
+                    starts = access.address.tolist()
+                    if any(first <= address < first + access.nbytes for first in starts):
+                        return True
+            return False
 
         return self._first(after_step, stores)
 

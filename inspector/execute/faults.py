@@ -63,7 +63,8 @@ class Malformed(PtxviewError):
             f"{place.statement[:200]}",
             "Its operands or types are not those that the PTX ISA gives it.",
         )
-        self.place, self.written = place, written
+        self.place = place
+        self.written = written
 
 
 class Fault(PtxviewError):
@@ -89,8 +90,13 @@ class Fault(PtxviewError):
         past: int | None = None,
     ) -> None:
         super().__init__(f"{place.kernel}: {sentence} ({place})")
-        self.cause, self.place, self.space = cause, place, space
-        self.address, self.nbytes, self.buffer, self.past = address, nbytes, buffer, past
+        self.cause = cause
+        self.place = place
+        self.space = space
+        self.address = address
+        self.nbytes = nbytes
+        self.buffer = buffer
+        self.past = past
         self.written: tuple[str, ...] = ()
 
 
@@ -108,6 +114,7 @@ class OutOfBudget(PtxviewError):
             f"{kernel} was stopped after {amount}, as many as it was allowed",
             "What it would have written is not known.",
         )
-        self.work, self.seconds = work, seconds
+        self.work = work
+        self.seconds = seconds
         self.written: tuple[str, ...] = ()
         self.reachable: tuple[str, ...] = ()

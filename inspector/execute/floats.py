@@ -156,7 +156,8 @@ def two_sum(a: Array, b: Array) -> tuple[Array, Array]:
     return total, (a - (total - part)) + (b - part)
 
 
-_MIDDLE, _BELOW = u64(0x10000000), u64(0x1FFFFFFF)
+_MIDDLE = u64(0x10000000)
+_BELOW = u64(0x1FFFFFFF)
 
 
 def fused(a: Array, b: Array, c: Array) -> Array:
@@ -178,7 +179,8 @@ def fused_wide(a: Array, b: Array, c: Array) -> Array:
     return to_odd(*two_sum(np.multiply(a, b, dtype=f64), c.astype(f64)))
 
 
-_SMALL_PRODUCT, _LARGE = 2.0**-960, 2.0**990
+_SMALL_PRODUCT = 2.0**-960
+_LARGE = 2.0**990
 
 
 def fused_double(a: Array, b: Array, c: Array) -> Array:
@@ -254,7 +256,8 @@ def _two_product(a: Array, b: Array) -> tuple[Array, Array]:
     a1 = a1 - (a1 - a)
     b1 = b * 134217729.0
     b1 = b1 - (b1 - b)
-    a2, b2 = a - a1, b - b1
+    a2 = a - a1
+    b2 = b - b1
     return product, ((a1 * b1 - product) + a1 * b2 + a2 * b1) + a2 * b2
 
 
@@ -294,7 +297,8 @@ def directed(way: str, operation: str, a: Array, b: Array, c: Array | None = Non
 
 def unrounded(operation: str, a: Array, b: Array, c: Array | None = None) -> Array:
     """An operation on singles in double precision, rounded to odd: to be rounded once more."""
-    x, y = a.astype(f64), b.astype(f64)
+    x = a.astype(f64)
+    y = b.astype(f64)
     if operation == "add":
         value, error = two_sum(x, y)
     elif operation == "fma" and c is not None:
@@ -307,11 +311,13 @@ def unrounded(operation: str, a: Array, b: Array, c: Array | None = None) -> Arr
         value = np.sqrt(x)
         error = fused_double(-value, value, x)
     else:
-        value, error = x * y, np.zeros((1, 1))
+        value = x * y
+        error = np.zeros((1, 1))
     return to_odd(value, error)
 
 
-_TF32_BITS, _INFINITY_BITS = u32(0xFFFFE000), u32(0x7F800000)
+_TF32_BITS = u32(0xFFFFE000)
+_INFINITY_BITS = u32(0x7F800000)
 
 
 def to_tf32(x: Array, way: str, finite: bool = False) -> Array:
@@ -421,7 +427,8 @@ def _small_values(kind: str) -> Array:
     """Every value of a format of at most eight bits by its bits, as single precision."""
     exponent, mantissa, bias, greatest = _FORMATS[kind]
     codes = np.arange(1 << (exponent + mantissa))
-    e, m = codes >> mantissa, codes & ((1 << mantissa) - 1)
+    e = codes >> mantissa
+    m = codes & ((1 << mantissa) - 1)
     fraction = m / (1 << mantissa) + (e > 0)
     values = np.ldexp(fraction, np.maximum(e, 1) - bias).astype(f32)
     values[greatest + 1 :] = np.nan

@@ -18,9 +18,17 @@ Array = NDArray[Any]
 Mask = NDArray[np.bool_] | None
 """Lanes that run: None is all of them; else bools that broadcast to (blocks, threads)."""
 
-u8, u16, u32, u64 = np.uint8, np.uint16, np.uint32, np.uint64
-i8, i16, i32, i64 = np.int8, np.int16, np.int32, np.int64
-f16, f32, f64 = np.float16, np.float32, np.float64
+u8 = np.uint8
+u16 = np.uint16
+u32 = np.uint32
+u64 = np.uint64
+i8 = np.int8
+i16 = np.int16
+i32 = np.int32
+i64 = np.int64
+f16 = np.float16
+f32 = np.float32
+f64 = np.float64
 
 UNSIGNED: Mapping[int, type[np.unsignedinteger[Any]]] = MappingProxyType(
     {8: u8, 16: u16, 32: u32, 64: u64}
@@ -74,7 +82,8 @@ def constant(text: str, kind: str) -> int | float:
     Written out floats of an integer's type (``mov.b32 %r1, 0f3F800000``) are their bits. Raises
     ValueError where it is no number.
     """
-    negative, unsigned_text = text.strip().startswith("-"), text.strip().lstrip("+-")
+    negative = text.strip().startswith("-")
+    unsigned_text = text.strip().lstrip("+-")
     integer = number(unsigned_text)
     value = real(unsigned_text) if integer is None else integer
     if value is None:

@@ -41,7 +41,9 @@ class Lanes:
     def __init__(
         self, grid: Triple, block: Triple, numbers: Array, *, shared: tuple[int, int] = (0, 0)
     ) -> None:
-        self.grid, self.block, self.numbers = grid, block, numbers
+        self.grid = grid
+        self.block = block
+        self.numbers = numbers
         self.threads = block[0] * block[1] * block[2]
         self.blocks = len(numbers)
         self.width = -(-self.threads // 32) * 32
@@ -67,7 +69,8 @@ class Lanes:
         if base == "tid":
             step = [1, self.block[0], self.block[0] * self.block[1]][n]
             return self.column // u32(step) % u32(self.block[n])
-        number, bit = self.numbers.astype(u64)[:, None], u32(1) << self.lane
+        number = self.numbers.astype(u64)[:, None]
+        bit = u32(1) << self.lane
         if base in ("ctaid", "clusterid"):
             step = [1, self.grid[0], self.grid[0] * self.grid[1]][n]
             return (number // u64(step) % u64(self.grid[n])).astype(u32)
@@ -139,7 +142,8 @@ def shuffle(lanes: Lanes, mode: str, a: Array, b: Array, c: Array) -> tuple[Arra
     """``shfl``: each lane's value of another, and whether that one is in its segment."""
     lane = lanes.lane.astype(i64)
     c = c.astype(i64)
-    clamp, segment = c & 31, (c >> 8) & 31
+    clamp = c & 31
+    segment = (c >> 8) & 31
     b = b.astype(i64) & 31
     bound = (lane & segment) | (clamp & ~segment)
     sources = {"up": lane - b, "down": lane + b, "bfly": lane ^ b}
@@ -284,7 +288,8 @@ def fragment_a(
 ) -> Array:
     """A, by rows: (warps, rows, columns). Of a register i: 8·(i & 1) rows down, half i >> 1."""
     values = _elements(lanes, registers, kind)
-    warps, per = values.shape[0], values.shape[-1]
+    warps = values.shape[0]
+    per = values.shape[-1]
     down = rows // 8
     values = values.reshape(warps, 8, 4, len(registers) // down, down, per)
     values = values.transpose(0, 4, 1, 3, 2, 5)
@@ -296,7 +301,8 @@ def fragment_b(
 ) -> Array:
     """B, by columns: (warps, rows, columns), rows along K."""
     values = _elements(lanes, registers, kind)
-    warps, per = values.shape[0], values.shape[-1]
+    warps = values.shape[0]
+    per = values.shape[-1]
     values = values.reshape(warps, 8, 4, len(registers), per).transpose(0, 3, 2, 4, 1)
     return np.ascontiguousarray(values).reshape(warps, rows, columns)
 
@@ -314,7 +320,8 @@ def multiply(
     m, n, k = shape
     a_matrix = fragment_a(lanes, a, kinds[1], m, k)
     b_matrix = fragment_b(lanes, b, kinds[2], k, n)
-    warps, down = a_matrix.shape[0], m // 8
+    warps = a_matrix.shape[0]
+    down = m // 8
     product = np.matmul(a_matrix, b_matrix).reshape(warps, down, 8, 4, 2).transpose(0, 2, 3, 1, 4)
     total = product + _elements(lanes, c, kinds[3]).reshape(warps, 8, 4, down, 2)
     # D's registers: (warps, group, thread, down, 2) numbers as bits
@@ -364,7 +371,8 @@ def descriptor_tile(
     leading = (((descriptor >> u64(16)) & u64(0x3FFF)) << u64(4)).astype(i64)[:, None, None]
     stride = (((descriptor >> u64(32)) & u64(0x3FFF)) << u64(4)).astype(i64)[:, None, None]
     width = SWIZZLES[int(descriptor.flat[0] >> u64(62))]
-    r, k = np.arange(rows)[:, None], np.arange(columns)[None, :]
+    r = np.arange(rows)[:, None]
+    k = np.arange(columns)[None, :]
     if not transposed:
         byte_offset = k * size
         within = ((r % 8) * width + byte_offset % width)[None]

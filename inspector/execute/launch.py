@@ -11,7 +11,7 @@ import math
 import re
 import struct
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from math import prod
@@ -67,13 +67,19 @@ def formatted(form: str, data: bytes, string_at: Callable[[int], str]) -> str:
         stars = [max(-MAX_TEXT_CHARS, min(n, MAX_TEXT_CHARS)) for n in stars]
         layout = re.sub(r"\d+", lambda number: str(min(int(number[0][:9]), MAX_TEXT_CHARS)), layout)
         kinds = "Qqd" if length in _LONG or letter in "sp" else "Iid"
-        value = take(kinds[1 if letter in "di" else 2 if letter in "eEfFgGaA" else 0])
+        if letter in "di":
+            value = take(kinds[1])
+        elif letter in "eEfFgGaA":
+            value = take(kinds[2])
+        else:
+            value = take(kinds[0])
         if letter == "s":
             value = string_at(value)
         elif letter == "c":
             value = chr(value & 255)
         elif letter in "paA":
-            value, letter = hex(value) if letter == "p" else value.hex(), "s"
+            value = hex(value) if letter == "p" else value.hex()
+            letter = "s"
         return f"%{layout}{letter}" % (*stars, value)
 
     return _DIRECTIVE.sub(shown, form)
@@ -92,7 +98,9 @@ class Work:
     """
 
     def __init__(self, kernel: str, budget: int | None, seconds: float | None) -> None:
-        self.kernel, self.budget, self.seconds = kernel, budget, seconds
+        self.kernel = kernel
+        self.budget = budget
+        self.seconds = seconds
         self.done = self.cost = 0
         self.end = math.inf if seconds is None else time.monotonic() + seconds
         self.printed: list[str] = []
@@ -120,7 +128,9 @@ class Messages:
     """What the lanes of a chunk print, and the assertions that fail."""
 
     def __init__(self, memory: ChunkMemory, work: Work) -> None:
-        self.memory, self.lanes, self.work = memory, memory.lanes, work
+        self.memory = memory
+        self.lanes = memory.lanes
+        self.work = work
 
     def print(self, n: int, form: Array, arguments: Array, mask: Mask) -> None:
         """``vprintf``: ``form`` and ``arguments`` are where its two parameters stand."""
@@ -128,7 +138,8 @@ class Messages:
         for lane in zip(*np.nonzero(self.lanes.full_mask(mask)), strict=True):
             if not self.work.keeps:
                 return
-            size, offset = self.memory.local_size, int(lists[lane]) & ((1 << 56) - 1)
+            size = self.memory.local_size
+            offset = int(lists[lane]) & ((1 << 56) - 1)
             first = (int(lane[0]) * self.lanes.width + int(lane[1])) * size
             data = self.memory.local[first : first + size][offset : offset + 1024].tobytes()
             self.work.print(formatted(self._string(int(forms[lane])), data, self._string))
@@ -174,7 +185,10 @@ class Machine:
         work: Work,
         observers: Sequence[Observer],
     ) -> None:
-        self.program, self.lanes, self.work, self.observers = program, lanes, work, observers
+        self.program = program
+        self.lanes = lanes
+        self.work = work
+        self.observers = observers
         self.memory = ChunkMemory(
             lanes,
             memory,
@@ -229,7 +243,8 @@ class Machine:
 
     def _of_active(self, mask: Array, descriptor: Array) -> Array:
         """A descriptor in every lane: in those that do not run it means nothing."""
-        full, on = self.lanes.full(descriptor), self.lanes.full_mask(mask)
+        full = self.lanes.full(descriptor)
+        on = self.lanes.full_mask(mask)
         some = full[on]
         return np.where(on, full, some[0]) if some.size else full
 
@@ -264,7 +279,8 @@ class Machine:
                 if self.polled:
                     if self._idle():
                         return False
-                    self.pending, self.polled = self.polled, {}
+                    self.pending = self.polled
+                    self.polled = {}
                     continue
                 if self.barriers.waiting:
                     line = self.barriers.waiting[0].line
@@ -293,7 +309,8 @@ class Machine:
         return Malformed(place, bool(self.memory.memory.written))
 
     def _step(self, block: BasicBlock, mask: Mask) -> None:
-        lanes, instructions = self.lanes.count(mask), block.last - block.first
+        lanes = self.lanes.count(mask)
+        instructions = block.last - block.first
         self.lanes.ticks += lanes * instructions
         self.work.done += lanes * instructions
         self.work.pay(max(lanes, MIN_LANES_COST) * instructions)
@@ -341,8 +358,10 @@ class Machine:
         needed = [self.blocks[n].live_in for n in (*self.pending, *self.polled)]
         if self.barriers.waiting:
             return
-        one_way = len(block.successors) == 1
-        for register in block.dying if one_way else (*block.dying, *block.live_out):
+        candidates: Iterable[int] = block.dying
+        if len(block.successors) != 1:
+            candidates = (*block.dying, *block.live_out)
+        for register in candidates:
             if not any(register in live for live in needed):
                 self.registers[register] = self.program.empty[register]
 
@@ -405,11 +424,12 @@ class Machine:
         """Whether going round changes nothing: no memory, and no register that lives there."""
         if any(self.blocks[n].timed for n in self.polled):
             return False
-        now: Snapshot = {
-            n: (self.lanes.full_mask(mask), {r: self.registers[r] for r in self.blocks[n].live_in})
-            for n, mask in self.polled.items()
-        }
-        previous, self._seen = self._seen, (self.memory.changes, now)
+        now: Snapshot = {}
+        for n, mask in self.polled.items():
+            registers = {r: self.registers[r] for r in self.blocks[n].live_in}
+            now[n] = (self.lanes.full_mask(mask), registers)
+        previous = self._seen
+        self._seen = (self.memory.changes, now)
         return (
             previous is not None
             and previous[0] == self.memory.changes
@@ -418,7 +438,8 @@ class Machine:
 
     def spinning(self) -> Fault:
         block_index = min(self.polled, key=lambda n: self.blocks[n].rank)
-        block, rows = self.blocks[block_index], self.program.code.instructions
+        block = self.blocks[block_index]
+        rows = self.program.code.instructions
         near = range(block.first, min(block.last + 64, len(rows)))
         polls = (n for n in near if rows[n].base in ("atom", "ld", "mbarrier"))
         sentence = "for ever for what nobody is left to store"
@@ -446,11 +467,16 @@ def _split_mask(mask: Mask, predicate: Array) -> tuple[Mask, Mask]:
 
 def _same_snapshot(previous: Snapshot, now: Snapshot) -> bool:
     """Whether two states of waiting lanes are the same."""
-    return previous.keys() == now.keys() and all(
-        np.array_equal(mask, previous[n][0])
-        and not any(((x != previous[n][1][r]) & mask).any() for r, x in registers.items())
-        for n, (mask, registers) in now.items()
-    )
+    if previous.keys() != now.keys():
+        return False
+    for n, (mask, registers) in now.items():
+        previous_mask, previous_registers = previous[n]
+        if not np.array_equal(mask, previous_mask):
+            return False
+        for register, value in registers.items():
+            if ((value != previous_registers[register]) & mask).any():
+                return False
+    return True
 
 
 CHUNK = 32_768
@@ -458,7 +484,8 @@ CHUNK = 32_768
 CHUNK_BYTES = 1 << 28
 """Most shared and local memory of a chunk."""
 MAX_BLOCKS = 1 << 31
-MAX_SHARED_BYTES, MAX_LOCAL_BYTES = 1 << 18, 1 << 19
+MAX_SHARED_BYTES = 1 << 18
+MAX_LOCAL_BYTES = 1 << 19
 """Bytes a block and a thread; no device has more (CUDA C++ Programming Guide, "Technical
 Specifications per Compute Capability")."""
 
@@ -550,7 +577,8 @@ def execute(
         fault.written = memory.names(memory.written)
         raise
     except OutOfBudget as spent:
-        spent.written, spent.reachable = memory.names(memory.written), memory.names()
+        spent.written = memory.names(memory.written)
+        spent.reachable = memory.names()
         raise
     written = memory.names(memory.written)
     return Execution(len(numbers), work.done, work.cost, written, tuple(work.printed))

@@ -78,7 +78,8 @@ class Region:
     """Buffers that overlap, as one piece of memory."""
 
     def __init__(self, address: int, end: int) -> None:
-        self.address, self.end = address, end
+        self.address = address
+        self.end = end
         self.base = address & -LINE
         """Where views begin, so that an element's index follows from its address alone."""
         self.head = address - self.base
@@ -160,7 +161,8 @@ class Memory:
     def _place(self, buffer: Buffer) -> None:
         if buffer.size <= 0:
             return
-        low, high = buffer.address, buffer.address + buffer.size
+        low = buffer.address
+        high = buffer.address + buffer.size
         near = [r for r in self.regions if r.address < high and low < r.end]
         region = Region(min([low, *(r.address for r in near)]), max([high, *(r.end for r in near)]))
         region.buffers = [*(b for r in near for b in r.buffers), buffer]
@@ -196,13 +198,15 @@ class Memory:
         best: tuple[Buffer, int] | None = None
         least = 1 << 40
         for buffer in self.buffers:
-            end, bytes_before = buffer.address + buffer.size, buffer.address - address
+            end = buffer.address + buffer.size
+            bytes_before = buffer.address - address
             past = -bytes_before if bytes_before > 0 else max(0, address + nbytes - end)
             distance = (
                 bytes_before + buffer.size // 2 if bytes_before > 0 else max(0, address - end)
             )
             if distance < least:
-                best, least = (buffer, past), distance
+                best = (buffer, past)
+                least = distance
         return best
 
     def names(self, regions: set[int] | None = None) -> tuple[str, ...]:
@@ -250,10 +254,12 @@ def operate(
         return result
     new = operands[0]
     if kind == "bf16":
-        x, y = floats.from_bf16(old), floats.from_bf16(new)
+        x = floats.from_bf16(old)
+        y = floats.from_bf16(new)
     else:
         number = DTYPES[kind if kind[0] in "fs" else f"u{WIDTHS[kind]}"]
-        x, y = old.view(number), new.view(number)
+        x = old.view(number)
+        y = new.view(number)
     if name == "add":
         if flush:
             return floats.canonical(_flushed_sum(x, y)).view(old.dtype)
@@ -336,7 +342,9 @@ def in_order(
 # -- every state space ----------------------------------------------------------------------------
 
 
-SHARED_WINDOW, LOCAL_WINDOW, PARAM_WINDOW = 1 << 56, 2 << 56, 3 << 56
+SHARED_WINDOW = 1 << 56
+LOCAL_WINDOW = 2 << 56
+PARAM_WINDOW = 3 << 56
 WINDOWS = {"shared": SHARED_WINDOW, "local": LOCAL_WINDOW, "param": PARAM_WINDOW}
 _BY_WINDOW = ("global", "shared", "local", "param")
 
@@ -399,7 +407,10 @@ class ChunkMemory:
         parameters: Array,
         watching: Callable[[Access], None] | None = None,
     ) -> None:
-        self.lanes, self.memory, self.fault, self.watching = lanes, memory, fault, watching
+        self.lanes = lanes
+        self.memory = memory
+        self.fault = fault
+        self.watching = watching
         self.shared_size = -(-shared // 16) * 16 + 16
         self.limit = shared
         self.local_size = -(-local // 16) * 16
@@ -455,7 +466,8 @@ class ChunkMemory:
         That is one of the orders that the hardware may choose. ``values`` are unsigned bits of
         ``kind``; the previous value comes back as such, where ``returns_old``.
         """
-        bits, shape = values[0].dtype, self.lanes.shape
+        bits = values[0].dtype
+        shape = self.lanes.shape
         old: list[Array] = [np.zeros(shape, bits) for _ in values]
         parts = self.split(address, mask) if space == "generic" else [(space, address, mask)]
         for part_space, places, lanes in parts:
@@ -488,7 +500,8 @@ class ChunkMemory:
         self, n: int, target: Array, source: Array, size: int, valid_bytes: Array | None, mask: Mask
     ) -> None:
         """``cp.async`` of ``size`` bytes, done at once; bytes from ``valid_bytes`` on are 0."""
-        source, target = self.split(source, mask)[0][1], as_shared(target)
+        source = self.split(source, mask)[0][1]
+        target = as_shared(target)
         if self.watching:
             some = mask if valid_bytes is None else both(mask, valid_bytes > u32(0))
             self.watching(Access(n, "load", "global", source, size, some))
@@ -537,7 +550,8 @@ class ChunkMemory:
     ) -> list[tuple[Array, Any]]:
         """The addresses of each lane's part of matrix ``k``, or of its two halves, and types."""
         address = as_shared(np.broadcast_to(address, (address.shape[0], self.lanes.width)))
-        first, lane = self.lanes.warp_base[0] + 8 * k, self.lanes.lane[0].astype(i64)
+        first = self.lanes.warp_base[0] + 8 * k
+        lane = self.lanes.lane[0].astype(i64)
         if self.watching:
             rows = (first[::32, None] + np.arange(8)).reshape(-1)
             picked = np.broadcast_to(address, self.lanes.shape)[:, rows]
@@ -599,7 +613,8 @@ class ChunkMemory:
     ) -> list[Piece]:
         """Where lanes access ``count`` elements of one space. Raises Fault."""
         size = np.dtype(dtype).itemsize
-        nbytes, shift = size * count, size.bit_length() - 1
+        nbytes = size * count
+        shift = size.bit_length() - 1
         if space in ("global", "const"):
             placed = self._place(n, address, nbytes, mask)
             parts: Sequence[tuple[Region, Array, Mask]] = (
@@ -616,12 +631,18 @@ class ChunkMemory:
         if space == "param":
             if way != "load":
                 raise self.fault("read only", "stores to a parameter", n)
-            table, limit, owner_bytes = self.parameters, self.parameters.size, 0
+            table = self.parameters
+            limit = self.parameters.size
+            owner_bytes = 0
         elif space == "local":
-            table, limit, owner_bytes = self.local, self.local_size, self.local_size
+            table = self.local
+            limit = self.local_size
+            owner_bytes = self.local_size
             owner = self.lanes.row * self.lanes.width + self.lanes.column.astype(i64)
         else:
-            table, limit, owner_bytes = self.shared.reshape(-1), self.limit, self.shared_size
+            table = self.shared.reshape(-1)
+            limit = self.limit
+            owner_bytes = self.shared_size
         offsets = self._check(n, space, address, nbytes, mask, limit)
         index = (offsets >> u64(shift)).view(i64)
         if owner_bytes:
@@ -756,7 +777,8 @@ class ChunkMemory:
         self, n: int, lane: tuple[int, int], space: str, address: int, nbytes: int, limit: int
     ) -> Fault:
         """The fault of an access beyond the end of a block's or thread's own memory."""
-        reason, past = f"of which there are {limit:,} bytes", address + nbytes - limit
+        reason = f"of which there are {limit:,} bytes"
+        past = address + nbytes - limit
         return self._fault("out of bounds", reason, n, lane, space, address, nbytes, past=past)
 
     def outside_global(self, n: int, lane: tuple[int, int], address: int, nbytes: int) -> Fault:
@@ -764,7 +786,8 @@ class ChunkMemory:
         if address < 4096:
             return self._fault("null", "a null pointer", n, lane, "global", address, nbytes)
         near = self.memory.nearest(address, nbytes)
-        cause, location = "out of bounds", (n, lane, "global", address, nbytes)
+        cause = "out of bounds"
+        location = (n, lane, "global", address, nbytes)
         if near is None:
             return self._fault(cause, "where nothing is", *location)
         buffer, past = near

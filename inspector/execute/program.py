@@ -162,7 +162,8 @@ class Program:
         """
         if not variable.initial:
             return np.zeros(0, u8)
-        size, kind = WIDTHS[variable.kind] // 8, DTYPES[variable.kind]
+        size = WIDTHS[variable.kind] // 8
+        kind = DTYPES[variable.kind]
         if not size:
             raise ValueError("a predicate has no place in memory")
         if len(variable.initial) * size > variable.size:
@@ -258,7 +259,8 @@ class Program:
                 variable = self.module.variables[name]
                 array = np.zeros(max(variable.size, 1), u8)
                 buffer = memory.add(name, array, writable=variable.space == "global")
-                placed[name], arrays[name] = buffer.address, array
+                placed[name] = buffer.address
+                arrays[name] = array
             for name in self._globals:
                 data = self._initial(self.module.variables[name], placed)
                 arrays[name][: data.size] = data

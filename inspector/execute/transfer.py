@@ -82,7 +82,8 @@ def _atomic(t: Translator, row: PtxInstruction) -> None:
     values = [t.bits(o, kind) for o in t.elements(operands[1], count)]
     compare = "None"
     if operation == "cas":
-        compare, values = values[0], [t.bits(operands[2], kind)]
+        compare = values[0]
+        values = [t.bits(operands[2], kind)]
     if halves:
         named = [t.temporary(v) for v in values]
         values = [f"({v} >> u32({s})).astype(u16)" for v in named for s in (0, 16)]
@@ -126,7 +127,8 @@ def _copy_few(t: Translator, row: PtxInstruction) -> None:
 
 
 def _load_matrix(t: Translator, row: PtxInstruction) -> None:
-    trans, count = _turned(row), int(_word(row, MATRICES)[1])
+    trans = _turned(row)
+    count = int(_word(row, MATRICES)[1])
     address = _shared(t, row.operands[1])
     call = f"m.memory.load_matrix({t.number}, {address}, {count}, {trans}, {t.mask})"
     t.write_list(row.operands[0], call, ["b32"] * count)
@@ -144,7 +146,8 @@ def _turned(row: PtxInstruction) -> bool:
 
 
 def _store_matrix(t: Translator, row: PtxInstruction) -> None:
-    trans, address = _turned(row), _shared(t, row.operands[0])
+    trans = _turned(row)
+    address = _shared(t, row.operands[0])
     count = int(_word(row, MATRICES)[1])
     values = ", ".join(t.read(o, "u32") for o in t.elements(row.operands[1], count))
     t.emit(f"m.memory.store_matrix({t.number}, {address}, [{values}], {trans}, {t.mask})")
@@ -170,11 +173,11 @@ def _multiply(t: Translator, row: PtxInstruction) -> None:
     m, n, k = shape
     elements = (m * n, m * k, k * n, m * n)
     counts = [_registers(size, kind) for size, kind in zip(elements, kinds, strict=True)]
-    a, b, c = (
-        ", ".join(t.read(o, wide) for o in t.elements(operand, count))
-        for operand, count in zip(row.operands[1:4], counts[1:], strict=True)
-    )
-    arguments = f"{shape}, {kinds!r}, [{a}], [{b}], [{c}], {'satfinite' in row.parts}"
+    matrices: list[str] = []
+    for operand, count in zip(row.operands[1:4], counts[1:], strict=True):
+        elements_text = ", ".join(t.read(o, wide) for o in t.elements(operand, count))
+        matrices.append(f"[{elements_text}]")
+    arguments = f"{shape}, {kinds!r}, {', '.join(matrices)}, {'satfinite' in row.parts}"
     t.write_list(row.operands[0], f"matrix.multiply(m.lanes, {arguments})", [wide] * counts[0])
 
 
@@ -201,7 +204,8 @@ def _multiply_group(t: Translator, row: PtxInstruction) -> None:
     signs, turned = _signs_and_turned(trailing)
     count = _registers(m * n, kinds[0], 128)
     old = ", ".join(t.read(o, "u32") for o in t.elements(target, count))
-    descriptor, added = t.read(b, "u64"), t.read(keep, "pred")
+    descriptor = t.read(b, "u64")
+    added = t.read(keep, "pred")
     arguments = f"{shape}, {kinds!r}, {a_matrix}, {descriptor}, {added}, {signs}, {turned}, [{old}]"
     saturate = "satfinite" in row.parts
     call = f"m.multiply_group({t.number}, {t.mask}, {arguments}, {saturate})"
@@ -244,9 +248,11 @@ _BARRIERS: Mapping[str, str] = {
 
 
 def _barrier(t: Translator, row: PtxInstruction) -> None:
-    operation, operands = row.parts[1], row.operands
+    operation = row.parts[1]
+    operands = row.operands
     if operation in _BARRIERS:
-        value, address = t.read(operands[1], "u32"), _shared(t, operands[0])
+        value = t.read(operands[1], "u32")
+        address = _shared(t, operands[0])
         t.emit(_BARRIERS[operation].format(n=t.number, at=address, value=value, mask=t.mask))
     elif operation == "inval":
         t.emit(f"m.phases.invalidate({t.number}, {_shared(t, operands[0])}, {t.mask})")
@@ -319,7 +325,8 @@ def _tile(t: Translator, row: PtxInstruction) -> None:
     count = 5 if rows else int(_word(row, ("1d", "2d", "3d", "4d", "5d"))[0])
     numbers = ", ".join(t.read(o, "u32") for o in t.elements(tensor.further_operands[0], count))
     if inward:
-        target, barrier = _shared(t, row.operands[0]), _shared(t, row.operands[2])
+        target = _shared(t, row.operands[0])
+        barrier = _shared(t, row.operands[2])
         t.emit(
             f"m.bulk.load_tile({t.number}, {target}, {address}, [{numbers}], {barrier}, "
             f"{rows}, {t.mask})"
@@ -421,7 +428,8 @@ def _match(t: Translator, row: PtxInstruction) -> None:
 def _reduce(t: Translator, row: PtxInstruction) -> None:
     operation = _word(row, ("add", "min", "max", "and", "or", "xor"))
     kind = row.kind if is_float(row.kind) or row.kind[0] == "s" else "u32"
-    value, members = t.read(row.operands[1], kind), _members(t, row, 2)
+    value = t.read(row.operands[1], kind)
+    members = _members(t, row, 2)
     call = (
         f"lanes.reduce_warp(m.lanes, {operation!r}, {value}, {t.mask}, {members}, "
         f"{'abs' in row.parts}, {'NaN' in row.parts})"

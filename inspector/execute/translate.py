@@ -100,7 +100,10 @@ class Translator:
     def __init__(
         self, code: PtxFunction, blocks: Blocks, layout: Layout, handlers: Mapping[str, Handler]
     ) -> None:
-        self.code, self.blocks, self.layout, self.handlers = code, blocks, layout, handlers
+        self.code = code
+        self.blocks = blocks
+        self.layout = layout
+        self.handlers = handlers
         self.constants: list[Array] = []
         self.widths = [WIDTHS.get(kind, 0) for kind in code.registers] + [64]
         """Bits of registers; 0 of those that cannot be used here."""
@@ -125,7 +128,10 @@ class Translator:
         """
         self.free = block.local if careful else block.local | self.blocks.single
         self.watched = watched
-        self.loads, self.defined, self.lines, self.origins = {}, set(), [], []
+        self.loads = {}
+        self.defined = set()
+        self.lines = []
+        self.origins = []
         rows = self.code.instructions[block.first : block.last]
         last_use: dict[int, int] = {}
         for k, row in enumerate(rows):
@@ -145,7 +151,8 @@ class Translator:
         stored = sorted(r for r in self.defined if r in block.live_out)
         head = [f"r{r} = R[{r}]" for r in self.loads]
         tail = [f"R[{r}] = r{r}" for r in stored]
-        tail += [f"return {result}"] if result else []
+        if result:
+            tail.append(f"return {result}")
         body = [*head, *self.lines, *tail] or ["pass"]
         text = "def b(m, R, A):\n" + "".join(f"    {line}\n" for line in body)
         ends = [block.last - 1] * (len(body) - len(head) - len(self.lines))
@@ -156,13 +163,12 @@ class Translator:
         end = block.end
         if end is None:
             return ""
-        self.number, self.guarded = block.last - 1, False
+        self.number = block.last - 1
+        self.guarded = False
         guard = self._guard(end)
         if is_waiting(end):
-            numbers = [
-                self.read(o, "pred" if self._is_predicate(o) else "u32")
-                for o in (end.operands[1:] if "red" in end.parts else end.operands)
-            ]
+            operands = end.operands[1:] if "red" in end.parts else end.operands
+            numbers = [self.read(o, "pred" if self._is_predicate(o) else "u32") for o in operands]
             return f"({guard or 'None'}, ({''.join(n + ', ' for n in numbers)}))"
         return self.read(end.operands[0], "u32") if end.base == "brx" else guard
 
@@ -180,7 +186,9 @@ class Translator:
             raise Untranslatable("there is no such instruction here")
         if (word := unknown_word(row.parts)) is not None:
             raise Untranslatable(f".{word} of {row.base} is not emulated")
-        self.number, self.guarded, self.written = number, row.guard is not None, []
+        self.number = number
+        self.guarded = row.guard is not None
+        self.written = []
         self.temporaries = 0
         if row.guard is not None:
             self.emit(f"G = both(A, {self._guard(row)})")
@@ -369,7 +377,8 @@ class Translator:
         """The state space and the address (64 bits, unsigned) of an operand in brackets."""
         if not isinstance(operand, AddressOperand):
             raise Untranslatable("an address is needed where another operand stands")
-        base, offset = operand.base, operand.offset
+        base = operand.base
+        offset = operand.offset
         if isinstance(base, SymbolOperand):
             variable_space = self.space_of(base.name)
             expression = self.symbol(base.name, base.offset + offset)

@@ -79,7 +79,7 @@ class Collected(Struct):
         with tempfile.TemporaryDirectory(prefix=f".{target.name}.", dir=target.parent) as name:
             with closing(Writer(Path(name))) as writer:
                 for number, event in enumerate(self.events):
-                    for digest in named_in(event):
+                    for digest in content_names(event):
                         if (data := self.content(digest)) is not None:
                             writer.blob(data)
                     writer.event(**(event if number else event | {"schema": SCHEMA}))
@@ -177,17 +177,19 @@ def strings(value: object) -> Iterator[str]:
             yield from strings(member)
 
 
-def named_in(value: object) -> Iterator[str]:
+def content_names(value: object) -> Iterator[str]:
     """Yield every text that may name a content."""
     return (text for text in strings(value) if len(text) == DIGEST_CHARS)
 
 
-def mapped(value: object, change: Callable[[object], object]) -> Any:
+def map_values(value: object, change: Callable[[object], object]) -> Any:
     """Return a JSON value with ``change`` applied to its texts and numbers, names too."""
     if isinstance(value, Mapping):
-        return {str(change(str(name))): mapped(member, change) for name, member in value.items()}
+        return {
+            str(change(str(name))): map_values(member, change) for name, member in value.items()
+        }
     if isinstance(value, list | tuple):
-        return [mapped(member, change) for member in value]
+        return [map_values(member, change) for member in value]
     return change(value)
 
 
@@ -202,9 +204,9 @@ def _with_named_contents(event: Event, contents: dict[str, bytes]) -> dict[str, 
         return None
 
     if event.get("costly"):
-        why = "the build kept none, and it was not compiled for the copy"
-        event = {n: v for n, v in event.items() if n not in ("ptx", "costly")} | {"why": why}
-    return {**mapped(event, named)}
+        reason = "the build kept none, and it was not compiled for the copy"
+        event = {n: v for n, v in event.items() if n not in ("ptx", "costly")} | {"why": reason}
+    return {**map_values(event, named)}
 
 
 def _keep(contents: dict[str, bytes], data: bytes) -> str:
@@ -331,13 +333,13 @@ class Remover:
         timeline_digests = {e.get("blob") for e in events if e.get("event") == "timeline"}
         # Events first: contents name files by less than their paths.
         changed_events: list[dict[str, object]] = [
-            mapped(self._event(e), self._changed_text) for e in events
+            map_values(self._event(e), self._changed_text) for e in events
         ]
         changed_events.append(
             {"event": "removed", "what": [w for w in REMOVABLE if w in self.parts]}
         )
         for event in changed_events:
-            for digest in named_in(event):
+            for digest in content_names(event):
                 content = None if digest in digests else original.content(digest)
                 if content is None:
                     continue
@@ -345,8 +347,12 @@ class Remover:
                     content = self._content(content)
                 digests[digest] = _keep(result.contents, content)
         # A record of times names kernels and shapes, and the stopwatch; a report of ncu has it all.
-        result.timings = [mapped(t, self._changed_text) for t in original.timings]
-        result.events = [mapped(e, lambda part: digests.get(part, part)) for e in changed_events]  # type: ignore[call-overload]
+        result.timings = [map_values(t, self._changed_text) for t in original.timings]
+
+        def with_new_digest(part: object) -> object:
+            return digests.get(part, part) if isinstance(part, str) else part
+
+        result.events = [map_values(event, with_new_digest) for event in changed_events]
         self._check_removed(result)
         return result
 
@@ -385,7 +391,7 @@ class Remover:
             return text
         if text.startswith("/") and "\n" not in text and not text.startswith("//"):
             return self._path(text)
-        return self._pathless(text)
+        return self._without_paths(text)
 
     def _content(self, data: bytes) -> bytes:
         if is_elf(data):
@@ -393,12 +399,12 @@ class Remover:
         text = data.decode("utf-8", "surrogateescape")
         if "source" in self.parts:
             text = _NAMED.sub(r"loc(\1)", text)
-            text = _COMMENT.sub(self._unquoted, text)
+            text = _COMMENT.sub(self._without_quote, text)
         if "paths" in self.parts:
-            text = self._pathless(text)
+            text = self._without_paths(text)
         return text.encode("utf-8", "surrogateescape")
 
-    def _unquoted(self, comment: re.Match[str]) -> str:
+    def _without_quote(self, comment: re.Match[str]) -> str:
         """Return a comment, or a placeholder if it quotes the source."""
         inner = comment[0].lstrip("/; \t*").rstrip()
         quoted = len(inner) >= MIN_QUOTE_CHARS and any(inner in source for source in self._sources)
@@ -409,7 +415,7 @@ class Remover:
         out = bytearray(data)
         for first, last in debug_spans(data):
             for text in _PRINTABLE.finditer(data, first, last):
-                changed = self._pathless(text[0].decode("ascii")).encode()
+                changed = self._without_paths(text[0].decode("ascii")).encode()
                 if len(changed) == len(text[0]):
                     out[text.start() : text.end()] = changed
         for path in self._paths:
@@ -420,7 +426,7 @@ class Remover:
             out = out.replace(mangled.encode(), word.encode())
         return bytes(out)
 
-    def _pathless(self, text: str) -> str:
+    def _without_paths(self, text: str) -> str:
         """A text whose paths, names of files and of users are other words of the same length."""
         text = _QUOTED.sub(lambda m: self._path(m[0]), text)
         text = _PATH.sub(lambda m: self._path(m[0]), text)
@@ -488,7 +494,7 @@ def _encoded(text: str) -> bytes:
 def _source_texts(collected: Collected, events: Iterable[Event]) -> Iterator[str]:
     for event in events:
         fields = _SOURCE_FIELDS.get(str(event.get("event")), ())
-        for digest in named_in([event.get(name) for name in fields]):
+        for digest in content_names([event.get(name) for name in fields]):
             if (content := collected.content(digest)) is not None and not is_elf(content):
                 yield content.decode("utf-8", "surrogateescape")
 

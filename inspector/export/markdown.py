@@ -14,7 +14,7 @@ from inspector.measure.evidence import Evidence
 from inspector.measure.gpu_window import gpu_window
 from inspector.reader.reader import Reader
 from inspector.report import card, tables, timeline
-from inspector.report.diff_text import code, details, escaped, markdown_table
+from inspector.report.diff_text import code_span, details, escaped, markdown_table
 from inspector.report.variant_figures import machine_code
 
 MAX_FULL_KERNELS = 4  # kernels shown in full; more get the table only
@@ -63,7 +63,7 @@ def _row(reader: Reader, kernel_variant: KernelVariant, evidence: Evidence) -> t
     kernel, variant = kernel_variant
     resources = reader.resources(variant)
     time = evidence.launch_time(kernel, variant)
-    name = f"{code(base_name(kernel.name))} {code(variant.id)}"
+    name = f"{code_span(base_name(kernel.name))} {code_span(variant.id)}"
     occupancy, instructions = _card_cells(reader.card(variant))
     return (
         f"{name} {escaped(tables.config_text(variant))}",
@@ -91,15 +91,17 @@ def _card_cells(variant_card: Card) -> tuple[str, str]:
 
 def _kernel_section(reader: Reader, kernel_variant: KernelVariant) -> Iterator[str]:
     kernel, variant = kernel_variant
-    yield f"### {code(base_name(kernel.name))} {code(variant.id)} {escaped(variant.target or '')}"
+    name = f"{code_span(base_name(kernel.name))} {code_span(variant.id)}"
+    yield f"### {name} {escaped(variant.target or '')}"
     yield ""
-    if (failure := tables.failure_text(variant)) is not None:
+    failure = tables.failure_text(variant)
+    if failure is not None:
         yield f"**✗ {escaped(failure)}**"
         yield ""
     for finding in reader.findings(variant):
         yield f"- {escaped(card.hint(finding).plain.strip())}"
-    for why in reader.lacking(variant):
-        yield f"- not known: {escaped(why)}"
+    for reason in reader.lacking(variant):
+        yield f"- not known: {escaped(reason)}"
     yield ""
     yield from details("card", card.lines(reader.card(variant), 100), "text")
     yield ""

@@ -352,9 +352,9 @@ class PageBuilder(Struct):
     def _text(self, content: str, label: str) -> int:
         """The block of a text. Raises ``PtxviewError`` where it is too large."""
         if len(content) > MAX_STAGE_CHARS:
-            why = f"{len(content):,} characters are too many for a page"
-            self.left_out.append(f"{label}: {why}; ptxview show prints it")
-            raise PtxviewError(why)
+            reason = f"{len(content):,} characters are too many for a page"
+            self.left_out.append(f"{label}: {reason}; ptxview show prints it")
+            raise PtxviewError(reason)
         # The kernels of a file, or of a graph, have one text.
         key = hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()
         if key not in self._numbers:
@@ -418,7 +418,9 @@ class PageBuilder(Struct):
         previous, block = self._previous_links
         same = links.keys() == previous.keys() and all(links[k] is previous[k] for k in links)
         if block is None or not same:
-            block = self.add({pair: grouped(pair_links) for pair, pair_links in links.items()})
+            block = self.add(
+                {pair: grouped_links(pair_links) for pair, pair_links in links.items()}
+            )
             self._previous_links = links, block
         return block
 
@@ -426,7 +428,7 @@ class PageBuilder(Struct):
 # -- values ---------------------------------------------------------------------------------------
 
 
-def grouped(links: Mapping[int, tuple[int, ...]]) -> str:
+def grouped_links(links: Mapping[int, tuple[int, ...]]) -> str:
     """Links as ``UPPER>LOWER;…``: the lines that share their counterparts together, as ranges."""
     # The lines of a block have one tuple, as long as the block: it is hashed once, not for each.
     shared = {id(lower): lower for lower in links.values() if lower}

@@ -1,12 +1,12 @@
 """Kernels of cubins: machine code, records, parameters, debugging data; one kernel alone.
 
 Sections, symbols and names are those of ELF-64 files, little-endian (System V ABI, chapter 4).
-``only`` extracts one kernel, and the functions that it calls, from a cubin with many: a library's
-has hundreds (20 MB of torch's, of which nvdisasm makes a gigabyte of text). The one extracted has
-the same machine code, constants, attributes, relocations and resources under the same names; lines
-and PTX of ``-lineinfo`` and the constants of the whole module are left out.
+``extract_kernel`` keeps one kernel, and the functions that it calls, of a cubin with many: a
+library's has hundreds (20 MB of torch's, of which nvdisasm makes a gigabyte of text). The one
+extracted has the same machine code, constants, attributes, relocations and resources under the
+same names; lines and PTX of ``-lineinfo`` and the constants of the whole module are left out.
 
-``binaries`` finds what AOTInductor embeds in a host's library or object: with
+``embedded_binaries`` finds what AOTInductor embeds in a host's library or object: with
 ``aot_inductor.embed_kernel_binary`` each kernel's cubin, or fat binary, is read-only data from
 ``__NAME_start`` to ``__NAME_end`` (``batch_convert_cubins_to_obj`` and ``convert_cubin_to_obj`` of
 ``torch/_inductor/codecache.py``). Only headers, symbols and names are read: a model's weights may
@@ -23,7 +23,11 @@ from msgspec import Struct
 HEADER = struct.Struct("<16sHHIQQQIHHHHHH")
 SECTION = struct.Struct("<IIQQQQIIQQ")
 SYMBOL = struct.Struct("<IBBHQQ")
-SYMTAB, RELA, NOBITS, REL, DYNSYM = 2, 4, 8, 9, 11
+SYMTAB = 2
+RELA = 4
+NOBITS = 8
+REL = 9
+DYNSYM = 11
 
 
 class SectionHeader(NamedTuple):
@@ -39,6 +43,36 @@ class SectionHeader(NamedTuple):
     info: int
     alignment: int
     entry: int
+
+
+class FileHeader(NamedTuple):
+    """A file's header, field by field; ``names`` is the number of the section of their names."""
+
+    identification: bytes
+    type: int
+    machine: int
+    version: int
+    entry: int
+    program_headers: int
+    section_headers: int
+    flags: int
+    size: int
+    program_header_size: int
+    program_header_count: int
+    section_header_size: int
+    section_count: int
+    names: int
+
+
+class Symbol(NamedTuple):
+    """A symbol, field by field; ``name`` is a place among the names, ``section`` a number."""
+
+    name: int
+    info: int
+    other: int
+    section: int
+    value: int
+    size: int
 
 
 class Section(NamedTuple):
@@ -58,18 +92,23 @@ def read_sections(data: bytes) -> list[Section]:
     """
     if data[:6] != b"\x7fELF\x02\x01" or len(data) < HEADER.size:
         raise ValueError("no ELF-64 file")
-    _, _, _, _, _, _, start, _, _, _, _, size, count, names = HEADER.unpack_from(data)
-    if size != SECTION.size or start + count * size > len(data) or names >= count:
+    file = FileHeader(*HEADER.unpack_from(data))
+    start = file.section_headers
+    size = file.section_header_size
+    count = file.section_count
+    if size != SECTION.size or start + count * size > len(data) or file.names >= count:
         raise ValueError("damaged section headers")
     headers = [SectionHeader(*SECTION.unpack_from(data, start + n * size)) for n in range(count)]
     if sum(header.size for header in headers if header.type != NOBITS) > 2 * len(data):
         raise ValueError("the sections are larger than the file")
     contents = [b"" if h.type == NOBITS else data[h.offset : h.offset + h.size] for h in headers]
-    section_names = read_names(contents[names], (header.name for header in headers))
-    return [
-        Section(*section_parts)
-        for section_parts in zip(section_names, headers, contents, strict=True)
-    ]
+    section_names = read_names(contents[file.names], (header.name for header in headers))
+    return list(map(Section, section_names, headers, contents))
+
+
+def read_symbols(table: bytes) -> Iterator[Symbol]:
+    """Every symbol of a table."""
+    return map(Symbol._make, SYMBOL.iter_unpack(table))
 
 
 def read_names(table: bytes, places: Iterable[int]) -> list[str]:
@@ -95,7 +134,8 @@ STT_FUNC = 2
 # st_other's bit for a kernel, as nvdisasm prints it: STO_CUDA_ENTRY.
 STO_CUDA_ENTRY = 0x10
 # Formats and kinds of the attributes in .nv.info sections, as cuobjdump -elf names them.
-EIFMT_BVAL, EIFMT_SVAL = 2, 4
+EIFMT_BVAL = 2
+EIFMT_SVAL = 4
 EIATTR_PARAM_CBANK = 0x0A
 EIATTR_KPARAM_INFO = 0x17
 EIATTR_CBANK_PARAM_SIZE = 0x19
@@ -181,9 +221,9 @@ def _entries(table: Section, sections: list[Section]) -> list[str]:
     return read_names(
         sections[table.header.link].data,
         (
-            name
-            for name, info, other, *_ in SYMBOL.iter_unpack(table.data)
-            if info & 15 == STT_FUNC and other & STO_CUDA_ENTRY
+            symbol.name
+            for symbol in read_symbols(table.data)
+            if symbol.info & 15 == STT_FUNC and symbol.other & STO_CUDA_ENTRY
         ),
     )
 
@@ -254,7 +294,8 @@ def attributes(section: bytes) -> Iterator[tuple[int, int, bytes]]:
     """
     position = 0
     while position + 4 <= len(section):
-        form, kind = section[position], section[position + 1]
+        form = section[position]
+        kind = section[position + 1]
         value = section[position + 2 : position + 4]
         position += 4
         if form == EIFMT_SVAL:
@@ -362,8 +403,9 @@ def _sections_referred_to(relocations: Section, table: Section) -> Iterator[int]
     """The numbers of the sections of the symbols that relocations refer to."""
     step = 24 if relocations.header.type == RELA else 16
     for position in range(0, len(relocations.data) - step + 1, step):
-        symbol = _RELOCATION.unpack_from(relocations.data, position)[1] >> 32
-        yield SYMBOL.unpack_from(table.data, symbol * SYMBOL.size)[3]
+        _, info = _RELOCATION.unpack_from(relocations.data, position)
+        symbol = Symbol._make(SYMBOL.unpack_from(table.data, (info >> 32) * SYMBOL.size))
+        yield symbol.section
 
 
 def _without_other_functions(
@@ -373,39 +415,37 @@ def _without_other_functions(
 
     Their headers and symbols become zeros, so that the numbers of those that are kept stay.
     """
-    fields = list(HEADER.unpack_from(cubin))
-    titles_section = fields[13]
+    file = FileHeader(*HEADER.unpack_from(cubin))
+    titles_section = file.names
     table = next(n for n, s in enumerate(sections) if s.header.type == SYMTAB)
     strings = sections[table].header.link
     kept_sections = {table, strings, titles_section}
     kept_sections.update(n for n, s in enumerate(sections) if _is_kept(s, reached))
     symbols, gone_symbols = _kept_symbols(sections[table], kept_sections)
-    name_places, names = _name_table(read_names(sections[strings].data, (s[0] for s in symbols)))
-    rows = b"".join(SYMBOL.pack(n, *s[1:]) for n, s in zip(name_places, symbols, strict=True))
-    name_places, section_names = _name_table(
-        s.name if n in kept_sections else "" for n, s in enumerate(sections)
-    )
+    name_places, names = _name_table(read_names(sections[strings].data, (s.name for s in symbols)))
+    rows = bytearray()
+    for name_place, symbol in zip(name_places, symbols, strict=True):
+        rows += SYMBOL.pack(*symbol._replace(name=name_place))
+    kept_names = [s.name if n in kept_sections else "" for n, s in enumerate(sections)]
+    name_places, section_names = _name_table(kept_names)
     contents = {number: sections[number].data for number in kept_sections}
-    contents |= {table: rows, strings: names, titles_section: section_names}
+    contents |= {table: bytes(rows), strings: names, titles_section: section_names}
     for number in kept_sections:
         if sections[number].name == ".nv.info":
             contents[number] = _attributes_without(contents[number], gone_symbols)
     body, section_headers = _laid_out(sections, contents, name_places)
-    fields[5], fields[6], fields[10] = 0, len(body), 0  # no program headers
-    body[: HEADER.size] = HEADER.pack(*fields)
+    file = file._replace(program_headers=0, program_header_count=0, section_headers=len(body))
+    body[: HEADER.size] = HEADER.pack(*file)
     return bytes(body + section_headers)
 
 
-def _kept_symbols(
-    table: Section, kept_sections: Container[int]
-) -> tuple[list[tuple[int, ...]], set[int]]:
+def _kept_symbols(table: Section, kept_sections: Container[int]) -> tuple[list[Symbol], set[int]]:
     """A table's symbols, with zeros for those of other sections, and the numbers of these."""
-    symbols: list[tuple[int, ...]] = list(SYMBOL.iter_unpack(table.data))
+    symbols = list(read_symbols(table.data))
     gone_symbols: set[int] = set()
     for number, symbol in enumerate(symbols):
-        section_number = symbol[3]
-        if 0 < section_number < SHN_LORESERVE and section_number not in kept_sections:
-            symbols[number] = (0, symbol[1], 0, 0, 0, 0)
+        if 0 < symbol.section < SHN_LORESERVE and symbol.section not in kept_sections:
+            symbols[number] = Symbol(0, symbol.info, 0, 0, 0, 0)
             gone_symbols.add(number)
     return symbols, gone_symbols
 
@@ -441,7 +481,8 @@ def _laid_out(
 
 def _name_table(names: Iterable[str]) -> tuple[list[int], bytes]:
     """The place of each name in a table, and the table; place 0 is the empty name."""
-    places, out = [], bytearray(b"\0")
+    places = []
+    out = bytearray(b"\0")
     for name in names:
         places.append(len(out) if name else 0)
         out += name.encode("utf-8", "surrogateescape") + b"\0" if name else b""
@@ -489,18 +530,20 @@ def _read_embedded_binaries(read: ReadBytes) -> Iterator[EmbeddedBinary]:
     head = read(0, HEADER.size)
     if head[:6] != b"\x7fELF\x02\x01":
         return
-    _, kind, *_, headers_offset, _, _, _, _, size, count, _ = HEADER.unpack(head)
+    file = FileHeader(*HEADER.unpack(head))
+    size = file.section_header_size
+    count = file.section_count
     if size != SECTION.size or count > MAX_SECTIONS:
         return
-    table = read(headers_offset, size * count)
-    sections = [SECTION.unpack_from(table, size * n) for n in range(count)]
+    table = read(file.section_headers, size * count)
+    sections = [SectionHeader(*SECTION.unpack_from(table, size * n)) for n in range(count)]
     yielded_names: set[str] = set()
-    for section in sorted(sections, key=lambda s: s[1]):  # all symbols, then the dynamic ones
-        if section[1] not in (SYMTAB, DYNSYM) or section[6] >= count:
+    for section in sorted(sections, key=lambda s: s.type):  # all symbols, then the dynamic ones
+        if section.type not in (SYMTAB, DYNSYM) or section.link >= count:
             continue
-        places = dict(
-            _boundary_symbols(read, section, sections[section[6]], sections, kind == RELOCATABLE)
-        )
+        names = sections[section.link]
+        relocatable = file.type == RELOCATABLE
+        places = dict(_boundary_symbols(read, section, names, sections, relocatable))
         for name, start in places.items():
             end = places.get(name.removesuffix(b"start") + b"end")
             if not name.endswith(b"start") or end is None or end <= start:
@@ -513,21 +556,23 @@ def _read_embedded_binaries(read: ReadBytes) -> Iterator[EmbeddedBinary]:
 
 def _boundary_symbols(
     read: ReadBytes,
-    symbols: tuple[int, ...],
-    names: tuple[int, ...],
-    sections: list[tuple[int, ...]],
+    symbols: SectionHeader,
+    names: SectionHeader,
+    sections: Sequence[SectionHeader],
     relocatable: bool,
 ) -> Iterator[tuple[bytes, int]]:
     """``NAME_start`` and ``NAME_end`` with where in the file each is."""
-    text = read(names[4], min(names[5], MAX_TABLE_BYTES))
+    text = read(names.offset, min(names.size, MAX_TABLE_BYTES))
     name_by_place = {m.start() + 1: m[1] + b"_" + m[2] for m in _ENDS.finditer(text)}
-    table = read(symbols[4], min(symbols[5], MAX_TABLE_BYTES)) if name_by_place else b""
+    if not name_by_place:
+        return
+    table = read(symbols.offset, min(symbols.size, MAX_TABLE_BYTES))
     table_bytes = len(table) // SYMBOL.size * SYMBOL.size
-    for name_place, _, _, number, value, _ in SYMBOL.iter_unpack(table[:table_bytes]):
-        name = name_by_place.get(name_place)
-        if name is None or not 0 < number < len(sections) or sections[number][1] == NOBITS:
+    for symbol in read_symbols(table[:table_bytes]):
+        name = name_by_place.get(symbol.name)
+        if name is None or not 0 < symbol.section < len(sections):
             continue
-        section = sections[number]
-        inside = value if relocatable else value - section[3]
-        if 0 <= inside <= section[5]:
-            yield name, section[4] + inside
+        section = sections[symbol.section]
+        inside = symbol.value if relocatable else symbol.value - section.address
+        if section.type != NOBITS and 0 <= inside <= section.size:
+            yield name, section.offset + inside

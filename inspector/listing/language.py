@@ -5,7 +5,8 @@ from itertools import islice
 
 from inspector.base.stage import Stage
 
-MAX_LINES, MAX_LINE_CHARS = 20_000, 400
+MAX_LINES = 20_000
+MAX_LINE_CHARS = 400
 """Lines that are looked at, and characters of each."""
 
 _OP = r"[A-Z][A-Z0-9]{1,20}(?:\.[A-Z0-9_]{1,20}){0,12}"

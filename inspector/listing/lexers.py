@@ -145,7 +145,8 @@ class OutputCodeLexer(Lexer):
     def get_tokens_unprocessed(self, text: str) -> Iterator[tuple[int, _TokenType, str]]:
         """The tokens of a text, each with its place; joined they are the text."""
         graph = _GraphLexer()
-        ends, quotes = 0, ""
+        ends = 0
+        quotes = ""
         for start, token, value in PythonLexer().get_tokens_unprocessed(text):
             if start < ends:
                 continue
@@ -171,7 +172,8 @@ class OutputCodeLexer(Lexer):
             lexer = (CudaLexer if cpp else PythonLexer)(stripnl=False, ensurenl=False)
             for inner, kind, part in lexer.get_tokens_unprocessed(within):
                 yield start + len(value) + inner, kind, part
-            ends, quotes = end, opened[1]
+            ends = end
+            quotes = opened[1]
 
 
 _LEXERS: dict[Stage, type[Lexer]] = {

@@ -82,7 +82,8 @@ class Metadata:
 
 def _path(body: str) -> str:
     parts = {key: unescape(value, _HEX, 16) for key, value in _TEXT.findall(body)}
-    name, folder = parts.get("filename", ""), parts.get("directory", "")
+    name = parts.get("filename", "")
+    folder = parts.get("directory", "")
     return f"{folder.rstrip('/')}/{name}" if folder and name[:1] != "/" else name
 
 
@@ -141,7 +142,9 @@ class _LlvmReader:
             t.partition(" ")[0] for t in texts if t[:1] == "%" and " = type " in t
         )
         self.functions: list[Function] = []
-        self.name, self.first, self.entry = "", 0, True
+        self.name = ""
+        self.first = 0
+        self.entry = True
         """The function whose definition began last; ``first`` is 0 where it has ended."""
         self.inside = self.listed = False
         """In a function's body; in a switch's further lines."""
@@ -151,7 +154,8 @@ class _LlvmReader:
             self.end(n - 1)
             match = _NAME.search(text)
             self.name = (match[1] or match[2]) if match else ""
-            self.first, self.entry = n, "ptx_kernel" in text or "internal" not in text
+            self.first = n
+            self.entry = "ptx_kernel" in text or "internal" not in text
             self.inside = text.rstrip().endswith("{")
         elif text[:1] == "}":
             self.end(n)
@@ -163,7 +167,9 @@ class _LlvmReader:
     def end(self, last: int) -> None:
         if self.first:
             self.functions.append(Function(self.name, self.first, last, self.entry))
-        self.first, self.inside, self.listed = 0, False, False
+        self.first = 0
+        self.inside = False
+        self.listed = False
 
     def line(self, n: int, text: str) -> Line:
         stripped = text.strip()
@@ -192,7 +198,8 @@ class _LlvmReader:
             name = _NAME.search(stripped)
             label = (name[1] or name[2]) if name else None
             code = _STRING.sub('""', stripped.partition("!dbg")[0])
-            defs, source = dict.fromkeys(_PARAMETER.findall(code)), self.metadata.of_line(stripped)
+            defs = dict.fromkeys(_PARAMETER.findall(code))
+            source = self.metadata.of_line(stripped)
             line_fields = ("define", "define", tuple(defs), (), source, label)
             return Line(n, text, Kind.DIRECTIVE, *line_fields)
         if stripped[0] in "!@$^}" or (word and word[0] in _TOP) or " = type " in stripped:
@@ -209,7 +216,8 @@ class _LlvmReader:
         defs: tuple[str, ...] = ()
         position = 0
         if assigned := _ASSIGNED.match(code):
-            defs, position = (assigned[1],), assigned.end()
+            defs = (assigned[1],)
+            position = assigned.end()
         word = _WORDS.match(code, position)
         if word is None or (word[0] not in INSTRUCTIONS and not defs):
             return Line(n, text, Kind.UNKNOWN, source=source)

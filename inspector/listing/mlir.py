@@ -53,7 +53,8 @@ class Aliases:
         """
         if callee is None or caller is None:
             return callee or caller
-        inner, outer = callee.frames(), caller.frames()
+        inner = callee.frames()
+        outer = caller.frames()
         location: Location | None = caller
         if len(inner) + len(outer) > MAX_FRAMES:
             inner = (*inner, *outer)[:MAX_FRAMES]
@@ -87,7 +88,7 @@ class Aliases:
 class _Reader:
     """Recursive descent over one location attribute; unknown syntax means "no location".
 
-    ``kind`` and ``value`` are the next token's, "" at the end; it begins at ``start``.
+    ``kind`` and ``value`` are the next token's, "" at the end; it begins at ``token_start``.
     """
 
     def __init__(self, text: str, aliases: Aliases) -> None:
@@ -115,7 +116,8 @@ class _Reader:
             self.token_end = len(self.text)
             self.next()
             return None
-        kind, value = self.kind, self.value
+        kind = self.kind
+        value = self.value
         self.next()
         if kind == "alias":
             return self.aliases.get(value, depth)

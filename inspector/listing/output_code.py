@@ -179,9 +179,9 @@ class WrapperCall:
     """A line that launches a kernel or calls an operator of a library.
 
     ``name`` is the kernel's, or the operator's without ``aten`` before it, ``library`` what the
-    wrapper calls the operator's library. ``words`` are the names on the line, ``made`` those that
-    it may write: of a kernel all, of a library's operator what it is assigned to. ``comment`` is
-    Inductor's above it.
+    wrapper calls the operator's library. ``words`` are the names on the line, ``written_names``
+    those that it may write: of a kernel all, of a library's operator what it is assigned to.
+    ``comment`` is Inductor's above it.
     """
 
     n: int
@@ -395,14 +395,16 @@ def _elements(shape: str, strides: str) -> int | None:
         p.isascii() and p.isdecimal() and len(p) < 19 for p in parts
     ):
         return None
-    sizes, steps = map(int, _comma_separated(shape)), map(int, _comma_separated(strides))
+    sizes = map(int, _comma_separated(shape))
+    steps = map(int, _comma_separated(strides))
     spans = list(zip(sizes, steps, strict=True))
     empty = any(size == 0 for size, _ in spans)
     return 0 if empty else 1 + sum((size - 1) * step for size, step in spans)
 
 
 def _comma_separated(text: str) -> tuple[str, ...]:
-    return tuple(word for part in text.split(",") if (word := part.strip()))
+    parts = (part.strip() for part in text.split(","))
+    return tuple(part for part in parts if part)
 
 
 def _copied_to(quoted: str) -> str | None:
@@ -461,7 +463,8 @@ def cpp_kernels(text: str) -> tuple[KernelText, ...]:
                 n += 1
             python = "\n".join(row.removeprefix(match[1]) for row in lines[first:n])
             n += 1
-            last, path = min(n, len(lines)), _copied_to(f"\n{python}\n")
+            last = min(n, len(lines))
+            path = _copied_to(f"\n{python}\n")
             kernel = KernelText(match[2], "inductor", path, first, first, last)
             kernels.setdefault(match[2], replace(kernel, signature=_signature(python)))
         elif match := _CPP_FUNCTION.match(line):

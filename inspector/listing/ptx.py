@@ -62,7 +62,8 @@ def _read_loc(text: str) -> tuple[Place, Place | None] | None:
     if match is None:
         return None
     numbers = [int(number or 0) for number in match.groups()]
-    place, site = (numbers[0], numbers[1], numbers[2]), (numbers[3], numbers[4], numbers[5])
+    place = (numbers[0], numbers[1], numbers[2])
+    site = (numbers[3], numbers[4], numbers[5])
     return place, None if match[4] is None else site
 
 
@@ -107,7 +108,8 @@ class Locations:
         if site is not None:
             outer, depth = self._latest.get(site, (None, 0))
             if outer is None or depth >= MAX_FRAMES:
-                outer, depth = self._location(site, None), 1
+                outer = self._location(site, None)
+                depth = 1
         elif " @[ " in comment:
             outer = _commented(comment, self._paths)
         location = self._location(place, outer)
@@ -205,6 +207,17 @@ def _is_plain_instruction(text: str) -> bool:
     return match is not None and (bool(match[2]) or match[3].partition(".")[0] in KNOWN)
 
 
+def _targets(instruction: PtxInstruction) -> list[str]:
+    """The label or the function that an instruction goes to, if it names one."""
+    if instruction.base not in BRANCHES:
+        return []
+    places = [o for o in instruction.operands if not isinstance(o, VectorOperand)]
+    if not places:
+        return []
+    place = places[0] if instruction.base == "call" else places[-1]
+    return [place.name] if isinstance(place, SymbolOperand) else []
+
+
 class _LineReader:
     """Reads one line after the other; its state is what a line needs to know of those before."""
 
@@ -270,7 +283,11 @@ class _LineReader:
             return Line(n, text, Kind.DIRECTIVE)
         if self.open == "i" and (not _OPERANDS.match(code) or _is_plain_instruction(text)):
             self.open = ""
-        self.n, self.code, self.label, self.instructions, self.targets = n, code, None, [], ()
+        self.n = n
+        self.code = code
+        self.label = None
+        self.instructions = []
+        self.targets = ()
         self.kind = Kind.UNKNOWN
         source = self.location if self.open == "i" else None
         position = self._continued() if self.open else 0
@@ -304,7 +321,8 @@ class _LineReader:
                 written, read = self.operands.build_instruction(
                     n, None, None, opcode, operands
                 ).accesses()
-                defs, used_names = tuple(r.name for r in written), [r.name for r in read]
+                defs = tuple(r.name for r in written)
+                used_names = [r.name for r in read]
         if guard:
             used_names.insert(0, guard)
         uses = tuple(dict.fromkeys(used_names))
@@ -331,7 +349,8 @@ class _LineReader:
 
     def _assembled_line(self, text: str, source: Location | None) -> Line:
         """The line; registers that an earlier statement on it defines are not ``uses``."""
-        n, label = self.n, self.label
+        n = self.n
+        label = self.label
         if not self.instructions:
             return Line(n, text, self.kind, label=label, targets=self.targets, source=source)
         defs: dict[str, None] = {}
@@ -344,11 +363,9 @@ class _LineReader:
             defs.update((r.name, None) for r in written)
             if instruction.guard is None:
                 defined.update(r.name for r in written)
-            places = [o for o in instruction.operands if not isinstance(o, VectorOperand)]
-            place = places[0 if instruction.base == "call" else -1] if places else None
-            if instruction.base in BRANCHES and isinstance(place, SymbolOperand):
-                targets.append(place.name)
-        base, opcode = self.instructions[0].base, self.instructions[0].opcode
+            targets += _targets(instruction)
+        base = self.instructions[0].base
+        opcode = self.instructions[0].opcode
         line_fields = (base, opcode, tuple(defs), tuple(uses), self.location, label, tuple(targets))
         return Line(n, text, Kind.INSTRUCTION, *line_fields)
 
@@ -384,7 +401,8 @@ class _LineReader:
             self.operands = self.scopes.pop()[1]
 
     def _read_directive(self, start: int) -> int:
-        code, size = self.code, len(self.code)
+        code = self.code
+        size = len(self.code)
         self.kind = Kind.DIRECTIVE if self.kind is Kind.UNKNOWN else self.kind
         end = code.find(";", start)
         until = end if end >= 0 else size

@@ -95,7 +95,8 @@ _ONE_LINE = tuple(
 
 def read_module(listing: Listing) -> PtxModule:
     texts = listing.text.split("\n")
-    target, outside = "", [True] * len(texts)
+    target = ""
+    outside = [True] * len(texts)
     for function in listing.functions:
         for n in range(function.first - 1, function.last):
             outside[n] = False
@@ -123,10 +124,13 @@ def read_function(
 
 def _statements_outside(texts: Sequence[str], outside: Sequence[bool]) -> Iterator[tuple[int, str]]:
     """Declarations of variables, and ``.target``, outside of functions, with their lines."""
-    comment, gathered, first = False, "", 0
+    comment = False
+    gathered = ""
+    first = 0
     for n, text in enumerate(texts):
         if not outside[n]:
-            comment, gathered = False, ""
+            comment = False
+            gathered = ""
             continue
         if not comment and not gathered and "." not in text and "/*" not in text:
             continue
@@ -137,7 +141,8 @@ def _statements_outside(texts: Sequence[str], outside: Sequence[bool]) -> Iterat
             yield n + 1, code
             continue
         elif _OUTSIDE.match(code):
-            gathered, first = code, n + 1
+            gathered = code
+            first = n + 1
         while (end := gathered.find(";")) >= 0:
             yield first, gathered[:end]
             gathered = gathered[end + 1 :]
@@ -156,8 +161,18 @@ class _Scope:
     """Count and type of ``%r<28>`` by ``%r``; its registers get a number when first named."""
 
 
+def _is_certain(plain_match: re.Match[str]) -> bool:
+    """Whether a line within an unfinished statement is an instruction of its own."""
+    return bool(plain_match[2]) or plain_match[3].partition(".")[0] in KNOWN
+
+
+def _is_skipped(code: str) -> bool:
+    """Whether a line has no statement: it is empty, or a directive that ends with it."""
+    return not code or (code.startswith(_ONE_LINE) and ";" not in code)
+
+
 class FunctionReading(OperandReader):
-    """Reads one function, statement by statement; ``rows`` gives its instructions one by one.
+    """Reads one function, statement by statement; ``read_instructions`` gives them one by one.
 
     ``code`` is the function without them, whole after the last.
     """
@@ -182,7 +197,7 @@ class FunctionReading(OperandReader):
         self.count = 0
         """Instructions so far."""
         self.branches: dict[int, int] = {}
-        """The blocks of branches by their number: ``resolved`` when all labels are known."""
+        """The blocks of branches by their number, for ``with_unique_labels`` at the end."""
         self.table_blocks: dict[str, int] = {}
         """The blocks of tables."""
         self.unique_labels: dict[str, dict[int, str]] = {}
@@ -193,29 +208,28 @@ class FunctionReading(OperandReader):
     def read_instructions(self) -> Iterator[PtxInstruction]:
         """The instructions; the operands of ``branches`` are their labels as written."""
         body, statement = self._header()
-        statement_line, comment, depth = self.first, False, 0
+        statement_line = self.first
+        comment = False
+        depth = 0
         for n in range(body, len(self.texts)):
             yield from self.pending
             self.pending.clear()
-            text, line = self.texts[n], self.first + n
+            text = self.texts[n]
+            line = self.first + n
             if n == body:
-                text, statement = statement, ""
+                text = statement
+                statement = ""
             plain_match = None if comment else PLAIN.match(text)
-            if (
-                plain_match
-                and statement
-                and (plain_match[2] or plain_match[3].partition(".")[0] in KNOWN)
-            ):
+            if statement and plain_match and _is_certain(plain_match):
                 self.code.unread.append((statement_line, statement[:80]))  # its ``;`` is missing
-                statement, depth = "", 0
+                statement = ""
+                depth = 0
             if plain_match and not statement:
                 self._instruction(line, text, *plain_match.groups())
                 continue
             code, comment = strip(text, comment)
             if not statement:
-                if not (stripped := code.strip()):
-                    continue
-                if stripped.startswith(_ONE_LINE) and ";" not in stripped:
+                if _is_skipped(code.strip()):
                     continue
                 statement_line = line
             statement = f"{statement} {code}" if statement else code
@@ -224,8 +238,13 @@ class FunctionReading(OperandReader):
                 statement and line - statement_line > AHEAD
             ):
                 self.code.unread.append((statement_line, statement[:80]))
-                statement, depth = "", 0
+                statement = ""
+                depth = 0
         yield from self.pending
+        self._resolve_tables()
+
+    def _resolve_tables(self) -> None:
+        """Put the unique names of labels into the tables, once all labels are read."""
         for name, block in self.table_blocks.items():
             labels = self.code.tables[name]
             self.code.tables[name] = tuple(self._label(label, block) for label in labels)
@@ -274,7 +293,8 @@ class FunctionReading(OperandReader):
                 start = position + 1
             elif c == ";":
                 self._statement(text[start:position], line)
-                start, depth = position + 1, 0
+                start = position + 1
+                depth = 0
         remainder = text[start:]
         if not depth and self._between(remainder):
             return "", 0
@@ -286,7 +306,8 @@ class FunctionReading(OperandReader):
 
     def _labels(self, text: str) -> str:
         while label := LABEL.match(text):
-            name, block = label[1], self.blocks[-1]
+            name = label[1]
+            block = self.blocks[-1]
             unique = f"{name}@{block}" if name in self.code.labels else name
             self.code.labels[unique] = self.count
             self.unique_labels.setdefault(name, {}).setdefault(block, unique)
@@ -313,9 +334,11 @@ class FunctionReading(OperandReader):
             self.code.tables[name] = tuple(re.findall(r"[^\s,]+", text)[1:])
             self.table_blocks[name] = self.blocks[-1]
         elif variable := read_variable(text, line):
-            unique, k = variable.name, 0
+            unique = variable.name
+            k = 0
             while unique in self.code.variables or unique in self.outer:
-                unique, k = f"{variable.name}@{k}", k + 1
+                unique = f"{variable.name}@{k}"
+                k = k + 1
             self._scope().names[variable.name] = unique
             self.operand_cache.clear()
             self.code.variables[unique] = replace(variable, name=unique)

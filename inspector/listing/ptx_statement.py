@@ -165,7 +165,7 @@ class SymbolOperand:
 
 @dataclass(frozen=True, slots=True)
 class AddressOperand:
-    """``[base+offset]``; ``more``: other operands in the brackets (a TMA's coordinates)."""
+    """``[base+offset]``; ``further_operands``: others in the brackets (a TMA's coordinates)."""
 
     base: Operand
     offset: int = 0
@@ -352,11 +352,13 @@ class OperandReader:
 
     def _sum(self, text: str) -> tuple[Operand, int]:
         """``name+4`` or a name alone: the operand and the bytes added to it."""
-        name, offset = text.strip(), 0
+        name = text.strip()
+        offset = 0
         if match := _ADDED.match(name):
             tail = re.sub(r"\s+", "", match[2]).replace("+-", "-")
             if (added := number(tail.removeprefix("+"))) is not None:
-                name, offset = match[1], added
+                name = match[1]
+                offset = added
         if name[:1].isdigit() or name[:1] in "-+.":
             return ImmediateOperand(name), offset
         return self.resolve_name(name), offset
@@ -382,12 +384,15 @@ def number(text: str) -> int | None:
     digits = _NUMBER.match(text)
     if digits is None or len(text) > 80:
         return None
-    base = 16 if digits[2] else 2 if digits[3] else 8 if digits[4][0] == "0" else 10
+    minus, hexadecimal, binary, plain_digits = digits.groups()
     try:
-        value = int(digits[2] or digits[3] or digits[4], base)
+        if plain_digits:
+            value = int(plain_digits, 8 if plain_digits[0] == "0" else 10)
+        else:
+            value = int(hexadecimal, 16) if hexadecimal else int(binary, 2)
     except ValueError:  # 08
         return None
-    return -value if digits[1] else value
+    return -value if minus else value
 
 
 def real(text: str) -> float | None:
@@ -424,7 +429,8 @@ def access_bytes(words: Sequence[str]) -> int | None:
 
     16 of ``ld global v4 b32``, 1 of a predicate; None if no type is named.
     """
-    bits = next((bits for word in reversed(words) if (bits := type_bits(word)) is not None), None)
+    widths = map(type_bits, reversed(words))
+    bits = next((width for width in widths if width is not None), None)
     if bits is None:
         return None
     return max(1, bits // 8) * next((_VECTORS[word] for word in words if word in _VECTORS), 1)
@@ -485,7 +491,7 @@ class VariableDeclaration(NamedTuple):
     """A variable or a parameter.
 
     ``words`` are those before its name, each with its number if it has one: state space,
-    alignment, type. ``sizes`` are those of an array, None for empty brackets. ``rest`` is the code
+    alignment, type. ``sizes`` are those of an array, None for empty brackets. ``tail`` is the code
     after it, such as its initial value.
     """
 
@@ -617,8 +623,8 @@ _BOUND = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """A kernel's header: ``block`` and ``most`` are threads by ``.reqntid`` and ``.maxntid``,
-    ``cluster`` blocks by ``.reqnctapercluster``; None without the directive."""
+    """A kernel's header: ``block`` and ``block_limit``, threads by ``.reqntid`` and ``.maxntid``;
+    ``cluster``, blocks by ``.reqnctapercluster``; None without the directive."""
 
     parameters: tuple[PtxVariable, ...] = ()
     block: tuple[int, int, int] | None = None
@@ -651,8 +657,7 @@ def read_header(listing: Listing, function: Function) -> Header:
 
 def thread_bounds(header: str) -> dict[str, tuple[int, int, int]]:
     """``reqntid``, ``maxntid`` and ``reqnctapercluster`` of a header, those that it has."""
-    matches = _BOUND.findall(header)
-    return {name: (int(x), int(y or 1), int(z or 1)) for name, x, y, z in matches}
+    return {name: (int(x), int(y or 1), int(z or 1)) for name, x, y, z in _BOUND.findall(header)}
 
 
 def entries(ptx: str) -> Iterator[tuple[str, str]]:

@@ -49,7 +49,8 @@ def section_of(text: str) -> str | None:
 def control_of(high: int) -> Control:
     """The scheduling fields of the upper word of a 128-bit instruction."""
     bits = high >> 41
-    write, read = bits >> 5 & 7, bits >> 8 & 7
+    write = bits >> 5 & 7
+    read = bits >> 8 & 7
     return Control(
         stall=bits & 15,
         yield_=bool(bits >> 4 & 1),
@@ -109,7 +110,11 @@ def read_annotations(texts: list[str]) -> dict[tuple[str, int], Annotation]:
                 out[pending] = annotation._replace(control=control_of(int(word[1], 16)))
             pending = None
         elif (name := section_of(text)) is not None:
-            section, source, ptx_line, group, pending = name, None, None, [], None
+            section = name
+            source = None
+            ptx_line = None
+            group = []
+            pending = None
     return out
 
 
@@ -128,10 +133,10 @@ _SEPARATOR = re.compile(r"\s*+\.{4,}+\s*+\Z")
 
 
 def parse_sass(listing_text: str, annotated: str | None = None) -> Listing:
-    """The listing of ``plain``; ``annotated`` is ``nvdisasm -c -gi -gp -hex`` of the same cubin.
+    """The listing of a text; ``annotated`` is ``nvdisasm -c -gi -gp -hex`` of the same cubin.
 
-    If ``plain`` itself holds encodings or locations (cuobjdump, or nvdisasm with options), they
-    are read from it.
+    If ``listing_text`` itself holds encodings or locations (cuobjdump, or nvdisasm with options),
+    they are read from it.
     """
     texts = listing_text.split("\n")
     annotations: dict[tuple[str, int], Annotation] = {}
@@ -158,7 +163,8 @@ def _instruction(
     annotations: Mapping[tuple[str, int], Annotation],
 ) -> Line:
     hexadecimal, guard, base, qualifiers, operands = match.groups()
-    opcode, address = base + qualifiers, int(hexadecimal, 16)
+    opcode = base + qualifiers
+    address = int(hexadecimal, 16)
     defs, uses, targets = _registers(base, opcode, guard, (operands or "").rstrip())
     source, ptx_line, control = annotations.get((section, address), (None, None, None))
     line_fields = (base, opcode, defs, uses, source, None, targets, address, ptx_line, control)
@@ -182,9 +188,11 @@ def _functions(texts: list[str]) -> tuple[Function, ...]:
         if name is not None and (ends or section is not None):
             out.append(Function(name, first, last, entry))
         if ends:
-            name, first = None, n
+            name = None
+            first = n
         elif section is not None:
-            name, entry = section, FUNCTION.match(text) is not None
+            name = section
+            entry = FUNCTION.match(text) is not None
             if not (first == n - 1 and texts[n - 2].startswith("//-----")):
                 first = n
         elif name and ".other" in text and "STO_CUDA_ENTRY" in text:

@@ -38,7 +38,8 @@ def texture_widths(base: str, qualifiers: Sequence[str], operands: Sequence[str]
     shape = next((o for o in operands if o in _COORDINATES), "1D")
     mask = _MASK.match(operands[-1])
     components = int(mask[1], 16).bit_count() if mask else 4
-    widths[0], widths[1] = max(1, components - 2), min(2, max(1, components))
+    widths[0] = max(1, components - 2)
+    widths[1] = min(2, max(1, components))
     sources = [i for i in range(2, len(operands)) if _GENERAL.match(operands[i])][:2]
     first = _COORDINATES[shape]
     second_width = _further_registers(base, qualifiers, shape)
@@ -154,9 +155,10 @@ def matrix_registers(base: str, qualifiers: Sequence[str]) -> int:
     two; a repetition in tensor memory has one for each 64 bits of its 16 lanes.
     """
     if base in ("LDTM", "STTM"):
-        times = next((int(m[1]) for q in qualifiers if (m := _TIMES.match(q))), 1)
-        lanes = next((m for q in qualifiers if (m := _TENSOR_LANES.match(q))), None)
-        return times * max(1, int(lanes[1]) // 64) if lanes else times
+        times = next(filter(None, map(_TIMES.match, qualifiers)), None)
+        lanes = next(filter(None, map(_TENSOR_LANES.match, qualifiers)), None)
+        registers = max(1, int(lanes[1]) // 64) if lanes else 1
+        return registers * int(times[1]) if times else registers
     matrices = int(qualifiers[-1]) if qualifiers and qualifiers[-1] in "24" else 1
     return matrices * (2 if "MT1616" in qualifiers else 1)
 
@@ -363,8 +365,15 @@ def _block_product_widths(base: str, qualifiers: list[str], operands: list[str])
         if operands[i].startswith("tmem["):
             widths[i] = 2
         elif operands[i].startswith("UR"):
-            widths[i] = 2 if "WS" in qualifiers else 8 if "2CTA" in qualifiers else 4
+            widths[i] = _mask_registers(qualifiers)
     return widths
+
+
+def _mask_registers(qualifiers: list[str]) -> int:
+    """The uniform registers that hold a block product's mask."""
+    if "WS" in qualifiers:
+        return 2
+    return 8 if "2CTA" in qualifiers else 4
 
 
 def _product_widths(base: str, qualifiers: list[str], operands: list[str]) -> list[int]:
@@ -437,10 +446,10 @@ def _matrix_widths(base: str, qualifiers: list[str], operands: list[str]) -> lis
     shape = next(filter(None, map(pattern.match, qualifiers)), None)
     if shape is None:
         return [1] * count
-    rows, columns, depth = int(shape[1]), int(shape[2]), int(shape[3])
-    accumulated = next((q for q in qualifiers if q in ("F16", "F32")), "")
-    out_bits = 64 if base == "DMMA" else 16 if accumulated == "F16" else 32
-    accumulator = max(1, rows * columns * out_bits // (lanes * 32))
+    rows = int(shape[1])
+    columns = int(shape[2])
+    depth = int(shape[3])
+    accumulator = max(1, rows * columns * _accumulator_bits(base, qualifiers) // (lanes * 32))
     a = max(1, rows * depth * bits // (lanes * (64 if "SP" in qualifiers else 32)))
     b = max(1, columns * depth * bits // (lanes * 32))
     if group:
@@ -449,6 +458,14 @@ def _matrix_widths(base: str, qualifiers: list[str], operands: list[str]) -> lis
     if "SF" in qualifiers and "SP" in qualifiers and trailing:
         trailing[0] = 2  # the metadata, and the scale factors of A
     return [accumulator, a, b, accumulator, *trailing][:count]
+
+
+def _accumulator_bits(base: str, qualifiers: list[str]) -> int:
+    """The bits of an element of the result."""
+    if base == "DMMA":
+        return 64
+    accumulated = next((q for q in qualifiers if q in ("F16", "F32")), "")
+    return 16 if accumulated == "F16" else 32
 
 
 def _element_bits(base: str, qualifiers: list[str]) -> int:

@@ -139,8 +139,9 @@ def _read_statement(
         if call and call[1] not in _KEYWORDS:
             base = call[1]
     uses = _names_read(read_text)
-    for name in defs if loop else ():
-        uses.pop(name, None)
+    if loop:
+        for name in defs:
+            uses.pop(name, None)
     return base, tuple(dict.fromkeys(defs)), tuple(uses)
 
 
@@ -175,14 +176,23 @@ def _read_assignment(code: str) -> tuple[str | None, list[str], str]:
     return "=", _names(assigned[1]), read_text
 
 
+class _OpenFunction(NamedTuple):
+    """A function whose end was not read yet."""
+
+    name: str
+    first: int
+    indent: int
+
+
 def _functions(lines: Sequence[Line], states: Sequence[PythonState]) -> tuple[Function, ...]:
     """Functions and methods that are not nested in others, from their decorators on."""
     out: list[Function] = []
-    open_function: tuple[str, int, int] | None = None  # name, first line, indentation
+    open_function: _OpenFunction | None = None
     decorated = 0
     last = 0
     for line, state_before in zip(lines, states, strict=True):
-        n, text = line.n, line.text
+        n = line.n
+        text = line.text
         stripped = text.strip()
         if state_before.quote or state_before.depth or state_before.joined:
             last = n if stripped else last
@@ -190,16 +200,16 @@ def _functions(lines: Sequence[Line], states: Sequence[PythonState]) -> tuple[Fu
         if not stripped or stripped[0] == "#":
             continue
         indent = len(text) - len(text.lstrip())
-        if open_function and indent <= open_function[2]:
-            out.append(Function(open_function[0], open_function[1], last))
+        if open_function and indent <= open_function.indent:
+            out.append(Function(open_function.name, open_function.first, last))
             open_function = None
         if not open_function:
             if match := _DEF.match(text):
-                open_function = (match[2], decorated or n, indent)
+                open_function = _OpenFunction(match[2], decorated or n, indent)
             decorated = (decorated or n) if stripped[0] == "@" else 0
         last = n
     if open_function:
-        out.append(Function(open_function[0], open_function[1], last))
+        out.append(Function(open_function.name, open_function.first, last))
     return tuple(out)
 
 
@@ -271,10 +281,15 @@ def _cuda_line(n: int, text: str, code: str, state_before: CudaState, path: str 
 def _cuda_functions(codes: Sequence[str]) -> tuple[Function, ...]:
     """``__global__`` and ``__device__`` functions with a body, in code without directives."""
     out: list[Function] = []
-    header, first, depth, name, entry = "", 0, 0, "", False
+    header = ""
+    first = 0
+    depth = 0
+    name = ""
+    entry = False
     for n, code in enumerate(codes, 1):
         if not first and (match := _FUNCTION.search(code)):
-            first, header = n, ""
+            first = n
+            header = ""
             entry = match[1] == "__global__"
         if not first:
             continue
@@ -291,7 +306,9 @@ def _cuda_functions(codes: Sequence[str]) -> tuple[Function, ...]:
         depth += code.count("{") - code.count("}")
         if depth <= 0:
             out.append(Function(name, first, n, entry))
-            first, depth, name = 0, 0, ""
+            first = 0
+            depth = 0
+            name = ""
     if first and name:
         out.append(Function(name, first, len(codes), entry))
     return tuple(out)

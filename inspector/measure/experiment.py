@@ -91,7 +91,8 @@ def _with_call(tried_column: TriedColumn, call: Call | None) -> TriedColumn:
     variant = tried_column.variant
     if variant is None or call is None or call.block is None:
         return tried_column
-    block, shared = block_of(tried_column, call.block), shared_of(tried_column, call.shared_bytes)
+    block = block_of(tried_column, call.block)
+    shared = shared_of(tried_column, call.shared_bytes)
     variant_call = replace(call, hash=variant.hash, block=block, shared_bytes=shared)
     return replace(tried_column, variant=replace(variant, calls=(variant_call,)))
 
@@ -110,13 +111,15 @@ def column(
     card = reader.card(variant)
     full = card.occupancy
     if full is None and threads is not None and card.device is not None:
-        resources, static_shared = card.resources, card.static_shared_bytes
+        resources = card.resources
+        static_shared = card.static_shared_bytes
         shared = None if static_shared is None else static_shared + (card.dynamic_shared_bytes or 0)
         size = card.threads or threads
         full = occupancy(
             card.device, size, resources.registers, shared, barriers=resources.barriers
         )
-    sass, file = card.stage_content(Stage.SASS), variant.stages.get(Stage.SASS)
+    sass = card.stage_content(Stage.SASS)
+    file = variant.stages.get(Stage.SASS)
     cubin = None if file is None else read_cubin(file.content.read())
     code = None if cubin is None else cubin.code.get(variant.symbol)
     return ExperimentColumn(

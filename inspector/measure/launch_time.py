@@ -6,7 +6,11 @@ from inspector.base.model import Variant
 from inspector.base.text import microseconds, plural
 from inspector.measure.time.results import ESTIMATE, StoredTime
 
-RUN, TIMED, PROFILED, NCU, BOUND = "run", "time", "profile", "ncu", "bound"
+RUN = "run"
+TIMED = "time"
+PROFILED = "profile"
+NCU = "ncu"
+BOUND = "bound"
 """Sources of a launch's time, the most trusted first; ``ESTIMATE`` comes before ``BOUND``."""
 MARKS = {ESTIMATE: "≈ ", BOUND: "≥ "}
 """What is put before a time that was not measured."""

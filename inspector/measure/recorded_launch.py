@@ -72,8 +72,10 @@ class ChosenLaunch(Struct, frozen=True):
 
     def register_names(self) -> tuple[dict[int, str], str]:
         """Names in the source by register number, and why some may be missing, or ""."""
-        reader, variant = self.reader, self.variant
-        ttir, why = None, ""
+        reader = self.reader
+        variant = self.variant
+        ttir = None
+        why = ""
         if Stage.TTIR in variant.stages:
             try:
                 ttir = reader.listing(variant, Stage.TTIR)
@@ -166,7 +168,8 @@ def _argument_names(reader: Reader, variant: Variant, program: Program) -> tuple
 
 def _scratch_bytes(reader: Reader, variant: Variant, launch: TraceLaunch) -> tuple[int, ...]:
     """Bytes behind the pointers that Triton appends, for all programs of the launch."""
-    path, needs = Path(reader.recording.real or reader.recording.path), LaunchNeeds()
+    path = Path(reader.recording.real or reader.recording.path)
+    needs = LaunchNeeds()
     if is_recording(path):
         needs = launch_needs(read_events(path).events).get(variant.hash, needs)
     return tuple(bytes_each * launch.blocks for bytes_each in needs.scratch)

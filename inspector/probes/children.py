@@ -58,7 +58,8 @@ def _read(words: Sequence[str]) -> tuple[str | None, list[str]]:
 
     That is its options and what it runs, no arguments: they may be anybody's secrets.
     """
-    out, unwatched = [os.path.basename(words[0])], None
+    out = [os.path.basename(words[0])]
+    unwatched = None
     items = iter(words[1:])
     for word in items:
         if len(word) < 2 or word[0] != "-" or word[1] == "-":

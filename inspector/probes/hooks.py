@@ -65,7 +65,9 @@ class ReplaceArguments:
     __slots__ = ("args", "kwargs", "token")
 
     def __init__(self, args: Args, kwargs: Kwargs, token: Any = None) -> None:
-        self.args, self.kwargs, self.token = args, kwargs, token
+        self.args = args
+        self.kwargs = kwargs
+        self.token = token
 
 
 def observed(
@@ -99,7 +101,9 @@ def observed(
                 if _failed(name, error):
                     raise
             if type(token) is ReplaceArguments:
-                args, kwargs, token = token.args, token.kwargs, token.token
+                args = token.args
+                kwargs = token.kwargs
+                token = token.token
         try:
             result = original(*args, **kwargs) if kwargs else original(*args)
         except BaseException as error:
@@ -434,7 +438,9 @@ def _watch_loader(spec: ModuleSpec, name: str) -> None:
         return args[0]
 
     def on_return(module: ModuleType, result: Any, error: BaseException | None) -> None:
-        for callback in _import_callbacks.pop(name, ()) if error is None else ():
+        if error is not None:
+            return
+        for callback in _import_callbacks.pop(name, ()):
             guarded(callback, f"probing {name}")(module)
 
     try:

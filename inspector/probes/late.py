@@ -62,15 +62,25 @@ def _compiled_before() -> None:
 def _jitted() -> Iterator[Any]:
     """Triton's jitted functions that modules name, with or without a tuner around them."""
     kind = private_names.get("triton.runtime.jit:JITFunction")
-    for module in list(sys.modules.values()) if isinstance(kind, type) else ():
-        for value in list(vars(module).values()) if isinstance(module, ModuleType) else ():
-            for _ in range(MAX_DEPTH):
-                if type(value) is kind:
-                    yield value
-                    break
-                if not str(type(value).__module__).startswith("triton."):
-                    break
-                value = getattr(value, "fn", None)
+    if not isinstance(kind, type):
+        return
+    for module in list(sys.modules.values()):
+        if isinstance(module, ModuleType):
+            for value in list(vars(module).values()):
+                function = _unwrapped(value, kind)
+                if function is not None:
+                    yield function
+
+
+def _unwrapped(value: Any, kind: type) -> Any:
+    """The jitted function that a value is, or that is within Triton's own wrappers; else None."""
+    for _ in range(MAX_DEPTH):
+        if type(value) is kind:
+            return value
+        if not str(type(value).__module__).startswith("triton."):
+            return None
+        value = getattr(value, "fn", None)
+    return None
 
 
 def _kernels(function: Any) -> Iterator[Any]:
@@ -78,7 +88,8 @@ def _kernels(function: Any) -> Iterator[Any]:
     caches = getattr(function, "device_caches", None) or getattr(function, "cache", None) or {}
     for cache in list(caches.values()):
         kernels = cache[0] if isinstance(cache, tuple) else cache
-        for kernel in list(kernels.values()) if isinstance(kernels, dict) else ():
+        loaded = list(kernels.values()) if isinstance(kernels, dict) else []
+        for kernel in loaded:
             if getattr(kernel, "module", None) is not None and hasattr(kernel, "metadata"):
                 yield kernel
 

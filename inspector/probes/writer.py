@@ -75,7 +75,8 @@ def _in_parent() -> None:
 def _in_child() -> None:
     """A thread that held the lock is not in the child, and would never give it back."""
     global _lock, _loading
-    _lock, _loading = RLock(), RLock()
+    _lock = RLock()
+    _loading = RLock()
     _waited.clear()
     _now.__dict__.clear()
 
@@ -253,7 +254,8 @@ def _write(path: str, data: bytes, how: int, make: bool = True) -> None:
         if fd < 3:
             # The program has closed one of its streams: what it opens next may become it.
             fcntl = _load("fcntl")
-            low, fd = fd, fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 3)
+            low = fd
+            fd = fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 3)
             os.close(low)
         size = os.fstat(fd).st_size
         remaining = memoryview(data)

@@ -319,19 +319,19 @@ class VariantFacts(Listings):
         tables_of_cubin = self.memo.memoize(("usage", variant.hash), read)
         return merge(*(by_name.get(variant.symbol, Resources()) for by_name in tables_of_cubin))
 
-    def executed(self, variant: Variant) -> ExecutedFacts | None:
+    def execution_counts(self, variant: Variant) -> ExecutedFacts | None:
         """The last counts of a variant's PTX and recorded calls on this machine; None without."""
         with contextlib.suppress(PtxviewError, msgspec.DecodeError, ValueError, KeyError):
-            cached = self.cache.get(self._executed_key(variant))
+            cached = self.cache.get(self._execution_key(variant))
             return None if cached is None else msgspec.json.decode(cached, type=ExecutedFacts)
         return None
 
-    def keep_executed(self, variant: Variant, facts: ExecutedFacts) -> None:
+    def store_execution_counts(self, variant: Variant, facts: ExecutedFacts) -> None:
         """Keep the counts of a call whose blocks were run: hints use them from now on."""
-        self.cache.store(self._executed_key(variant), msgspec.json.encode(facts))
+        self.cache.store(self._execution_key(variant), msgspec.json.encode(facts))
         self.forget_analysis(variant)
 
-    def _executed_key(self, variant: Variant) -> str:
+    def _execution_key(self, variant: Variant) -> str:
         digest = content_digest(variant.stages[Stage.PTX].content)
         # Names are a stranger's: not every one of them can be encoded.
         call_text = ascii((variant.symbol, variant.calls))
@@ -492,7 +492,7 @@ class VariantFacts(Listings):
             calls=variant.calls,
             device=self.device(variant),
             built_for=tables.devices().get(base_arch(variant.target or "")),
-            executed=self.executed(variant) if use_execution_counts else None,
+            executed=self.execution_counts(variant) if use_execution_counts else None,
         )
 
     def occupancy(self, variant: Variant) -> float | None:

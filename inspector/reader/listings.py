@@ -101,8 +101,8 @@ class Listings:
     def text(self, variant: Variant, stage: Stage) -> StageText:
         """The text of a stage. Raises ``Unreadable`` with the reason if it is missing."""
         if (file := variant.stages.get(stage)) is None:
-            why = variant.missing.get(stage, "it was not recorded")
-            raise Unreadable(f"there is no {stage.value} of {variant.symbol}: {why}")
+            reason = variant.missing.get(stage, "it was not recorded")
+            raise Unreadable(f"there is no {stage.value} of {variant.symbol}: {reason}")
         if stage is Stage.SASS:
             cubin = file.content.read()
             _announce(variant, len(cubin))

@@ -128,8 +128,8 @@ def variant_passes(
 
 def _job(variant: Variant) -> tuple[StageJob, tuple[str, ...]]:
     """What to compile: the earliest text that there is."""
-    if (why := not_tritons(variant)) is not None:
-        raise Unreadable(why)
+    if (reason := not_tritons(variant)) is not None:
+        raise Unreadable(reason)
     begins = next(
         s
         for s in BEGINNINGS

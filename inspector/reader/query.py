@@ -275,7 +275,7 @@ def select(recording: Recording, selector: str | None) -> tuple[KernelVariant, .
         return everything
     name, mark, number = selector.rpartition("#")
     if mark and number.isascii() and number.isdecimal():
-        return _numbered(everything, name, number)
+        return _by_number(everything, name, number)
     exact = tuple(pair for pair in everything if selector in names(pair[0]))
     if exact:
         return exact
@@ -287,7 +287,7 @@ def select(recording: Recording, selector: str | None) -> tuple[KernelVariant, .
     return tuple(pair for pair in everything if _matches_glob(pair[0], selector))
 
 
-def _numbered(
+def _by_number(
     variants: Sequence[KernelVariant], name: str, number: str
 ) -> tuple[KernelVariant, ...]:
     """The variant of ``NAME#2``; all of ``#13``, as titles of Inductor's kernels begin."""

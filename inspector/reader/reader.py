@@ -145,8 +145,8 @@ class Summaries:
             try:
                 summary = self._summary(variant)
             except Exception as error:  # a fault in one variant is no reason to read no other
-                why = f"This could not be read: {type(error).__name__}: {error}"
-                summary = VariantSummary(variant.recorded_resources, lacking=why)
+                reason = f"This could not be read: {type(error).__name__}: {error}"
+                summary = VariantSummary(variant.recorded_resources, lacking=reason)
             self._summaries[variant.hash, variant.symbol] = summary
             if summary.lacking is None:
                 self._reader.cache.store(self._key(variant), msgspec.json.encode(summary))
@@ -189,7 +189,7 @@ class Summaries:
             dict(variant.signature),
             reader.device(variant),
             reader.kernel(variant).fusion,
-            reader.executed(variant),
+            reader.execution_counts(variant),
         )
         # Names are a stranger's: not every one of them can be encoded.
         parts: list[bytes | str] = ["rules", __version__, ascii(inputs)]
@@ -237,8 +237,8 @@ class GraphReader(AnnotationReader):
         if stage is Stage.OPERATIONS:
             return "\n".join(row.text for row in self._rows(graph))
         if (file := graph.stages.get(stage)) is None:
-            why = "it was not recorded" if graph.error is None else graph.error.summary
-            raise Unreadable(f"there is no {stage.value} of graph {graph.id}: {why}")
+            reason = "it was not recorded" if graph.error is None else graph.error.summary
+            raise Unreadable(f"there is no {stage.value} of graph {graph.id}: {reason}")
         return decode(file.content.read())
 
     def graph_listing(self, graph: Graph, stage: Stage = Stage.OUTPUT_CODE) -> Listing:
@@ -451,9 +451,9 @@ class Reader(GraphReader):
         numbers = (number for line_number in line_numbers for number in rows[line_number - 1].calls)
         return next(filter(None, (calls[number - 1].kernel for number in numbers)), None)
 
-    def keep_executed(self, variant: Variant, facts: ExecutedFacts) -> None:
+    def store_execution_counts(self, variant: Variant, facts: ExecutedFacts) -> None:
         """Keep the counts of a call whose blocks were run: hints use them from now on."""
-        super().keep_executed(variant, facts)
+        super().store_execution_counts(variant, facts)
         self.summaries.forget(variant)
 
     def opcodes(self, variant: Variant) -> tuple[str, ...] | None:

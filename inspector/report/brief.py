@@ -69,7 +69,7 @@ def _follow_up_json(questions: FollowUps) -> list[Value]:
     return [{"command": command, "answers": answers} for command, answers in questions]
 
 
-def bounded(value: Mapping[str, object], max_bytes: int = MAX_BYTES) -> Value:
+def bounded_summary(value: Mapping[str, object], max_bytes: int = MAX_BYTES) -> Value:
     """Return a value in at most ``max_bytes`` of JSON, with counts of omitted members."""
     answer: Value = {}
     for chars, members in BOUNDS:
@@ -153,7 +153,7 @@ def _row_texts(name: str, rows: Sequence[Mapping[str, object]]) -> list[str]:
     return ["; ".join(f"{key}: {value_text(cell)}" for key, cell in row.items()) for row in rows]
 
 
-def kernel(
+def kernel_summary(
     side: Side,
     kernel: Kernel,
     variant: Variant,
@@ -178,7 +178,7 @@ def kernel(
     if len(kernel.variants) > 1:
         command = command_text(side[0], "diff", kernel.name, "--variants", "--brief")
         follow_ups.append((command, "its variants beside one another"))
-    return bounded(
+    return bounded_summary(
         {
             "schema": jsons.SCHEMA,
             "path": side[0],
@@ -188,7 +188,9 @@ def kernel(
             "stage": stage.value,
             "figures": jsons.pick_fields(figures),
             "stages": list(stages),
-            "missing": {s: why for s, why in variant.missing.items() if s not in variant.stages},
+            "missing": {
+                s: reason for s, reason in variant.missing.items() if s not in variant.stages
+            },
             "hints": hints,
             "hottest": list(hottest),
             "next": _follow_up_json(follow_ups),
@@ -223,14 +225,14 @@ def _first_hint(side: Side, findings: Iterable[Finding]) -> FollowUps:
     return []
 
 
-def graph(path: str, graph: Graph, sizes: Mapping[Stage, int]) -> Value:
+def graph_summary(path: str, graph: Graph, sizes: Mapping[Stage, int]) -> Value:
     lines = sizes.get(Stage.OUTPUT_CODE, max(sizes.values(), default=0))
     question = (
         "which operators of which modules each call has"
         if graph.error is None
         else "why it did not compile, and what there is of it"
     )
-    return bounded(
+    return bounded_summary(
         {
             "schema": jsons.SCHEMA,
             "path": path,
@@ -257,7 +259,7 @@ def graph(path: str, graph: Graph, sizes: Mapping[Stage, int]) -> Value:
     )
 
 
-def listed(
+def list_summary(
     path: str, recording: Mapping[str, object], rows: Sequence[Value], name: Callable[[int], str]
 ) -> Value:
     """A list: variants that spill first, then those with the most hints.
@@ -282,7 +284,7 @@ def listed(
             command = command_text(path, "diff", base_name(kernel), "--variants", "--brief")
             follow_ups.append((command, "the variants of one beside one another"))
     follow_ups.append((command_text(path, "list"), "all of them"))
-    return bounded(
+    return bounded_summary(
         {
             "schema": jsons.SCHEMA,
             "recording": dict(recording),
@@ -297,7 +299,7 @@ def _diff_command(a: Side, b: Side, *options: str) -> str:
     return " ".join(("ptxview diff", *map(shlex.quote, words), *options))
 
 
-def compared(comparison: Compared, a: Side, b: Side) -> Value:
+def comparison_summary(comparison: Compared, a: Side, b: Side) -> Value:
     hunks = [h for h in loud(comparison.diff.hunks) if h.op is not Op.EQUAL]
     stage = comparison.stage.value
     summary = comparison.summary
@@ -311,7 +313,7 @@ def compared(comparison: Compared, a: Side, b: Side) -> Value:
     for (path, name), mark in ((a, "a"), (b, "b")):
         follow_ups.append((command_text(path, "show", name, "--brief"), f"{mark} in short"))
     counts = Counter(hunk.op for hunk in hunks)
-    return bounded(
+    return bounded_summary(
         {
             "schema": jsons.SCHEMA,
             "a": _side_json(comparison.a, a[0]),
@@ -339,7 +341,7 @@ def _side_json(side: VariantSide, path: str) -> Value:
     }
 
 
-def many_compared(value: Value, members: str, a: str, b: str) -> Value:
+def changes_summary(value: Value, members: str, a: str, b: str) -> Value:
     """Two recordings or files, of the JSON of ``diff``: what is not the same.
 
     ``members`` is ``pairs`` or ``functions``; ``a`` and ``b`` are paths.
@@ -356,7 +358,7 @@ def many_compared(value: Value, members: str, a: str, b: str) -> Value:
         questions.append((command, "the first that changed"))
     questions.append((_diff_command((a, ""), (b, ""), "--summary"), "all of them, as a table"))
     names = ("schema", "a", "b", "stage", "identical", "counts")
-    return bounded(
+    return bounded_summary(
         {
             **{name: value[name] for name in names if name in value},
             members: changed,
@@ -387,4 +389,6 @@ def variant_table(value: Value, path: str) -> Value:
     if len(names) > 1:
         command = _diff_command((path, names[0]), (path, names[1]), "--brief")
         follow_ups.append((command, "what the first two differ in"))
-    return bounded({"schema": jsons.SCHEMA, "variants": rows, "next": _follow_up_json(follow_ups)})
+    return bounded_summary(
+        {"schema": jsons.SCHEMA, "variants": rows, "next": _follow_up_json(follow_ups)}
+    )

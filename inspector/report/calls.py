@@ -113,13 +113,13 @@ def differences(first: Call, other: Call) -> list[str]:
         elif new_argument is None:
             out.append(f"without {old_argument.name}")
         elif old_argument != new_argument:
-            out += _changed(old_argument, new_argument)
+            out += _argument_differences(old_argument, new_argument)
     out += [sharing_text(pair) for pair in other.shares if pair not in first.shares]
     gone = [pair for pair in first.shares if pair not in other.shares]
     return out + [f"{pair.first} and {pair.second} share no memory" for pair in gone]
 
 
-def _changed(old_argument: Argument, new_argument: Argument) -> Iterator[str]:
+def _argument_differences(old_argument: Argument, new_argument: Argument) -> Iterator[str]:
     if (old_argument.shape is None) != (new_argument.shape is None) or (
         old_argument.shape is None and old_argument.value != new_argument.value
     ):

@@ -96,10 +96,10 @@ def unknown_occupancy(card: Card) -> str | None:
         },
     }
     parts = []
-    for why, figures in lacking.items():
+    for reason, figures in lacking.items():
         names = [name for name, value in figures.items() if value is None]
         if names:
-            parts.append(f"{' and '.join(names)} ({why})")
+            parts.append(f"{' and '.join(names)} ({reason})")
     return f"not known: {', '.join(parts)}" if parts else "no block of this size can be launched"
 
 

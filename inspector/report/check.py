@@ -10,7 +10,7 @@ from rich.text import Text
 from inspector.base.text import by_key, plural, short_name, shown
 from inspector.diff.check import FIGURES, Outcome, Place, Verdict, counts
 from inspector.report import jsons, tables
-from inspector.report.diff_text import code, escaped, markdown_table
+from inspector.report.diff_text import code_span, escaped, markdown_table
 
 MARKS = {Outcome.BROKEN: "✗", Outcome.UNKNOWN: "?", Outcome.KEPT: "✓"}
 STYLES = {Outcome.BROKEN: "red", Outcome.UNKNOWN: "yellow", Outcome.KEPT: "green"}
@@ -209,9 +209,9 @@ def markdown(checked: CheckResult, passed: bool) -> Iterator[str]:
     rows = []
     for verdict in checked.failed:
         variant = verdict.subject.variant
-        name = code(name_of(verdict)) + (f" {code(variant.id)}" if variant else "")
+        name = code_span(name_of(verdict)) + (f" {code_span(variant.id)}" if variant else "")
         excess = "" if verdict.by is None else amount(verdict.by)
         text = escaped(sentence(verdict)).replace("|", "\\|")
-        rows.append((name, text, excess, code(place_text(verdict.place))))
+        rows.append((name, text, excess, code_span(place_text(verdict.place))))
     if rows:
         yield from markdown_table(("kernel", "what is wrong", "by", "where"), rows)

@@ -147,8 +147,8 @@ def messages(compilations: Sequence[Compilation]) -> Iterator[Text]:
     for result in compilations:
         # Where a compiler failed without a word, why.
         silent = result.failed is not None and all(m.severity != "error" for m in result.messages)
-        why = [CompilerMessage("error", result.failed or "", "", result.file)] if silent else []
-        for message in (*why, *result.messages):
+        reason = [CompilerMessage("error", result.failed or "", "", result.file)] if silent else []
+        for message in (*reason, *result.messages):
             columns_of.setdefault(message, {})[label(result.column, columns)] = None
     for message, names in list(columns_of.items())[:MAX_MESSAGES]:
         location = place(message)
@@ -301,8 +301,8 @@ def _compiler_sentence(trial: Experiment) -> str:
     compiler = _versions_text(outcome.versions)
     recorded_compiler = _versions_text(outcome.recorded_versions)
     if outcome.same_stages is None:
-        why = outcome.recompiled.compilation.failed
-        return f"The recorded {stage} does not compile here ({compiler}): {why}"
+        reason = outcome.recompiled.compilation.failed
+        return f"The recorded {stage} does not compile here ({compiler}): {reason}"
     origin = "the edit's" if request.text is not None else "the options'"
     if outcome.same_compiler:
         all_failed = outcome.failed == len(outcome.columns)

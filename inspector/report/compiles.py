@@ -547,8 +547,8 @@ def _label(row: TimelineRow) -> str:
     compilation = row.compilation
     if isinstance(compilation, FrameCompile):
         mark = (" ↻" if compilation.failures else "") + (FAILED if compilation.failed else "")
-        way = "" if compilation.direction == "forward" else f" ({compilation.direction})"
-        return f"{shown(compilation.id)}{mark} {function_text(compilation)}{way}"
+        direction = "" if compilation.direction == "forward" else f" ({compilation.direction})"
+        return f"{shown(compilation.id)}{mark} {function_text(compilation)}{direction}"
     mark = f"{FAILED.strip()} " if compilation.failed else ""
     return ("  " if row.is_nested else "") + mark + _kernel_text(compilation)
 
@@ -716,8 +716,8 @@ def _shape_text(fact: ShapeFact) -> str:
     if fact.kind == "unbacked":
         return f"{fact.symbol} is known only when it runs{place}"
     if fact.kind == "static":
-        why = f" ({fact.reason})" if fact.reason else ""
-        return f"{fact.symbol} of {source} was made static: {fact.value}{why}{place}"
+        reason = f" ({fact.reason})" if fact.reason else ""
+        return f"{fact.symbol} of {source} was made static: {fact.value}{reason}{place}"
     return f"guard {fact.expression}{place}" if fact.expression else ""
 
 
@@ -731,8 +731,10 @@ def metrics(rec: Recording, words: Words) -> Iterator[CompileLine]:
         if is_first:
             yield CompileLine(Text("torch's figures", "bold cyan"))
             is_first = False
-        way = "" if compiled.direction == "forward" else f" ({compiled.direction})"
-        head = Text.assemble(f"  {shown(compiled.id)} ", (function_text(compiled), "bold"), way)
+        direction = "" if compiled.direction == "forward" else f" ({compiled.direction})"
+        head = Text.assemble(
+            f"  {shown(compiled.id)} ", (function_text(compiled), "bold"), direction
+        )
         yield from (CompileLine(text, _first_line(compiled)) for text in (head, *rows))
 
 

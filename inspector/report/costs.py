@@ -122,7 +122,7 @@ def costs(rec: Recording, evidence: Evidence) -> Costs:
     steps = 0 if profile is None else len(profile.window.steps)
     rows = _variant_costs(rec, evidence, steps)
     has_launches = any(row.launches is not None for row in rows)
-    rows += [_only_profiled(work, steps) for work in works if work.kernel is None]
+    rows += [_profile_only_cost(work, steps) for work in works if work.kernel is None]
     idle: list[Cost] = []
     launched: list[Cost] = []
     for row in rows:
@@ -178,7 +178,7 @@ def _most_expensive_first(row: Cost) -> list[float]:
 def _with_hint(row: Cost, evidence: Evidence) -> Cost:
     if row.variant is None:
         return row
-    return replace(row, hint=worst(evidence.hints(row.variant)))
+    return replace(row, hint=worst_rule(evidence.hints(row.variant)))
 
 
 class Order(Enum):
@@ -210,7 +210,7 @@ def _per_step_us(row: Cost) -> float | None:
     return None if row.us is None or row.per_step is None else row.us * row.per_step
 
 
-def _only_profiled(work: GpuWork, steps: int) -> Cost:
+def _profile_only_cost(work: GpuWork, steps: int) -> Cost:
     """A kernel that only the profile names: how often the whole run launched it is unknown."""
     mean = work.gpu_us / work.calls if work.calls else None
     return Cost(
@@ -220,7 +220,7 @@ def _only_profiled(work: GpuWork, steps: int) -> Cost:
     )
 
 
-def worst(findings: Sequence[Finding] | None) -> str | None:
+def worst_rule(findings: Sequence[Finding] | None) -> str | None:
     """The rule of the most severe hint, "" if there is none; None where none were looked for."""
     if findings is None:
         return None

@@ -396,7 +396,7 @@ def hints(summary: Summary) -> Iterator[tuple[str, str]]:
         (f"{UNKNOWN} in a, in b", summary.unknown_a),
     ):
         for finding in findings:
-            yield word, hint(finding)
+            yield word, hint_text(finding)
 
 
 def lines(summary: Summary, explanation: Sequence[str], width: int) -> Iterator[Text]:
@@ -464,7 +464,7 @@ def delta(change: FigureChange) -> str:
     return f"{b - a:+.4g}" if isinstance(a, float) or isinstance(b, float) else f"{b - a:+d}"
 
 
-def hint(finding: Finding) -> str:
+def hint_text(finding: Finding) -> str:
     first = finding.text.split(": ", 1)[0].split(". ", 1)[0]
     return f"{finding.rule}: {shown(first)}"
 
@@ -562,7 +562,7 @@ def pair_rows(pairs: Iterable[Paired]) -> Iterator[tuple[ChangeKind, str, str, s
         is_pair = a is not None and b is not None
         changes = deltas(figures) if is_pair else present_figures(figures)
         ids = [UNKNOWN if side is None else shown(side.variant.id) for side in (a, b)]
-        yield state, kernel(a, b), ids[0], ids[1], changes or "its code alone"
+        yield state, kernel_names(a, b), ids[0], ids[1], changes or "its code alone"
 
 
 def recordings(pairs: Iterable[Paired], width: int) -> Table:
@@ -574,7 +574,7 @@ def recordings(pairs: Iterable[Paired], width: int) -> Table:
     return table
 
 
-def kernel(a: RecordedVariant | None, b: RecordedVariant | None) -> str:
+def kernel_names(a: RecordedVariant | None, b: RecordedVariant | None) -> str:
     return shown(" → ".join(dict.fromkeys(e.kernel.called for e in (a, b) if e is not None)))
 
 
@@ -610,7 +610,7 @@ def functions(
         yield list(names), change
 
 
-def counts(pairs: Iterable[Paired]) -> str:
+def counts_text(pairs: Iterable[Paired]) -> str:
     states = [state for _, _, state, _ in pairs]
     words = {
         ChangeKind.CHANGED: "changed",
@@ -633,7 +633,7 @@ def escaped(text: str) -> str:
     return _SPECIAL.sub(r"\\\1", shown(text).replace("&", "&amp;"))
 
 
-def code(text: str) -> str:
+def code_span(text: str) -> str:
     """Text as a code span, fit for a cell of a table too."""
     visible_text = shown(text).replace("|", "\\|")
     ticks = "`" * (1 + max((len(t) for t in _TICKS.findall(visible_text)), default=0))
@@ -646,7 +646,7 @@ def variants_markdown(comparison: Compared, context: int) -> Iterator[str]:
     summary = comparison.summary
     a = comparison.a
     b = comparison.b
-    names = " → ".join(map(code, dict.fromkeys((a.kernel.called, b.kernel.called))))
+    names = " → ".join(map(code_span, dict.fromkeys((a.kernel.called, b.kernel.called))))
     yield f"### {names}: the {stage} {'is the same' if comparison.diff.identical else 'differs'}"
     yield ""
     for mark, side, other in (("a", a, b), ("b", b, a)):
@@ -667,9 +667,9 @@ def variants_markdown(comparison: Compared, context: int) -> Iterator[str]:
 
 
 def files_markdown(comparison: Files, paths: tuple[str, str], context: int) -> Iterator[str]:
-    yield from (f"### {code(paths[0])} → {code(paths[1])}", "")
+    yield from (f"### {code_span(paths[0])} → {code_span(paths[1])}", "")
     for names, became in functions(comparison.diff.functions, comparison.figures):
-        yield f"- {' → '.join(code(n) for n in names)}: {escaped(became)}"
+        yield f"- {' → '.join(code_span(n) for n in names)}: {escaped(became)}"
     yield ""
     yield from _markdown_texts(comparison, context)
 
@@ -739,7 +739,7 @@ def table_markdown(rows: Iterable[VariantRow]) -> Iterator[str]:
     cells = []
     for row in all_rows:
         variant, config, *cell_texts = variant_cells(row).values()
-        name = variant if row.variant is None else code(variant)
+        name = variant if row.variant is None else code_span(variant)
         cells.append((("**winner** " if row.winner else "") + name, escaped(config), *cell_texts))
     yield from markdown_table((*heads, "occupancy", "instructions"), cells)
 
@@ -747,12 +747,12 @@ def table_markdown(rows: Iterable[VariantRow]) -> Iterator[str]:
 def recordings_markdown(
     paths: tuple[str, str], pairs: Sequence[Paired], versions: Sequence[FigureChange] = ()
 ) -> Iterator[str]:
-    yield from (f"### {code(paths[0])} → {code(paths[1])}", "")
+    yield from (f"### {code_span(paths[0])} → {code_span(paths[1])}", "")
     if versions:
         yield from (escaped(f"versions: {versions_text(versions)}"), "")
-    yield from (counts(pairs), "")
+    yield from (counts_text(pairs), "")
     rows = [
-        (state.value, code(kernel), code(a), code(b), escaped(changes))
+        (state.value, code_span(kernel), code_span(a), code_span(b), escaped(changes))
         for state, kernel, a, b, changes in pair_rows(pairs)
     ]
     if rows:

@@ -250,16 +250,16 @@ def launch_footnotes(attached: Sequence[MatchedLaunch], report: Report) -> list[
         matched.launch.function for matched in attached if matched.why.startswith(UNRECORDED)
     ]
     lone = by_key(
-        (why, str(matched.launch.number))
+        (reason, str(matched.launch.number))
         for matched in attached
         if not matched.why.startswith(UNRECORDED)
-        if (why := matched.why or (matched.unplaced and f"no samples: {matched.unplaced}"))
+        if (reason := matched.why or (matched.unplaced and f"no samples: {matched.unplaced}"))
     )
     if strangers:
         noun = "launch is" if len(strangers) == 1 else "launches are"
         names = some(list(dict.fromkeys(strangers)), MAX_NAMES)
         sentences.append(shown(f"{len(strangers)} {noun} of kernels that are not here: {names}"))
-    sentences += [shown(f"launch {some(ns, MAX_NAMES)}: {why}") for why, ns in lone.items()]
+    sentences += [shown(f"launch {some(ns, MAX_NAMES)}: {reason}") for reason, ns in lone.items()]
     if not any(matched.launch.rules for matched in attached):
         sentences.append("estimated speed-ups are on the details page, which the report lacks")
     return sentences

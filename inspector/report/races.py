@@ -340,8 +340,8 @@ def race_title(race: Race, rows: Sequence[RaceRow]) -> str:
     """Return the input of one size in words: ``float32 1823×781 (N=781, M=1823)``."""
     words = next((r.inputs for r in rows if r.inputs), "unknown input")
     sizes = {**race.defaults, **rows[0].sizes}
-    named = ", ".join(f"{n}={v}" for n, v in sizes.items() if v is not None)
-    return shown(words + (f" ({named})" if named else ""))
+    sizes_text = ", ".join(f"{n}={v}" for n, v in sizes.items() if v is not None)
+    return shown(words + (f" ({sizes_text})" if sizes_text else ""))
 
 
 def best_first(rows: Iterable[RaceRow]) -> list[RaceRow]:

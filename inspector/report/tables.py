@@ -82,11 +82,13 @@ def title(kernel: Kernel) -> str:
     if kernel.origin is not Origin.INDUCTOR or kernel.fusion is None or not kernel.variants:
         return shown(kernel.called)
     variant = representative(kernel.variants)
-    named = _INDUCTORS.match(kernel.name)
-    parts = [f"#{named['number'][1:]}" if named is not None and named["number"] else ""]
-    template = named is not None and named["kind"] == "tem"
-    if named is not None and not template:
-        parts.append(named["kind"])
+    name_match = _INDUCTORS.match(kernel.name)
+    parts = [
+        f"#{name_match['number'][1:]}" if name_match is not None and name_match["number"] else ""
+    ]
+    template = name_match is not None and name_match["kind"] == "tem"
+    if name_match is not None and not template:
+        parts.append(name_match["kind"])
     parts += [_operators(kernel, template), _shape(variant)]
     head = " ".join(filter(None, parts))
     warps, stages = (variant.config.get(name) for name in ("num_warps", "num_stages"))
@@ -107,9 +109,11 @@ def _operators(kernel: Kernel, template: bool) -> str:
     names = list(dict.fromkeys(op.partition(".")[2] or op for op in kernel.fusion.ops))
     products = [name for name in names if template and name in PRODUCTS]
     computing = [name for name in names if name not in LAYOUT]
-    named = products or computing or names
-    count_text = f"+{len(named) - MAX_OPERATORS}" if len(named) > MAX_OPERATORS else ""
-    return "·".join(named[-MAX_OPERATORS:]) + count_text
+    chosen_names = products or computing or names
+    count_text = (
+        f"+{len(chosen_names) - MAX_OPERATORS}" if len(chosen_names) > MAX_OPERATORS else ""
+    )
+    return "·".join(chosen_names[-MAX_OPERATORS:]) + count_text
 
 
 def _shape(variant: Variant) -> str:
@@ -183,10 +187,10 @@ def grid(
             full[head] = max(full[head], cell_len(cell if isinstance(cell, str) else cell[0]))
     sizes = fit(full, width, shrink_order)
     for row in ([(head, "bold") for head in heads], *rows):
-        yield laid_out(heads, row, sizes, numbers)
+        yield row_text(heads, row, sizes, numbers)
 
 
-def laid_out(
+def row_text(
     heads: Sequence[str], row: Sequence[Cell], sizes: Mapping[str, int], numbers: Collection[str]
 ) -> Text:
     """Return one row as a line; long cells end in an ellipsis."""
@@ -593,14 +597,14 @@ def kernels(
             rows += _kernel_rows(kernel, names_by_id[kernel.id], figures, time, hints)
     sizes = fit(_column_widths(rows), width, SHRINK_ORDER)
     names = distinct_names(names_by_id.values(), sizes["kernel"])
-    lines = [laid_out(HEADS, [(head, "bold") for head in HEADS], sizes, NUMBERS)]
+    lines = [row_text(HEADS, [(head, "bold") for head in HEADS], sizes, NUMBERS)]
     for row in rows:
         cells: list[Cell] = [names.get(row[0], row[0]), *row[1:]]
         if not any(row[1:]):
             cells[0] = (row[0], "bold cyan")
         if row[SPILLS] not in (UNKNOWN, "0", ""):
             cells[SPILLS] = (row[SPILLS], "bold red")
-        lines.append(laid_out(HEADS, cells, sizes, NUMBERS))
+        lines.append(row_text(HEADS, cells, sizes, NUMBERS))
     return Group(*lines)
 
 
@@ -759,7 +763,7 @@ def failure_sentence(kernel: Kernel, variant: Variant) -> str | None:
     return None if failure is None else f"{shown(kernel.called)} {variant.id} {failure}"
 
 
-def need_compiled(kernel: Kernel, variant: Variant) -> None:
+def require_compiled(kernel: Kernel, variant: Variant) -> None:
     """Raise ``UsageError`` where a compiler refused it: there is nothing that could be run."""
     failure = failure_sentence(kernel, variant)
     if failure is not None and variant.uncompiled:

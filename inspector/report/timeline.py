@@ -138,7 +138,7 @@ def lane_label(lane: Lane, lanes: Sequence[Lane]) -> str:
 
 def axis(view: View, origin: float = 0.0) -> str:
     """Times at their columns, each behind a tick, in ns since ``origin`` and one unit."""
-    step = _tick(view.length / max(view.columns // TICK_CELLS, 1))
+    step = _tick_length(view.length / max(view.columns // TICK_CELLS, 1))
     unit, unit_ns = next((unit, ns) for unit, ns in UNITS if step >= ns or ns == 1)
     line = ""
     number = math.ceil((view.begin - origin) / step)
@@ -151,7 +151,7 @@ def axis(view: View, origin: float = 0.0) -> str:
     return line
 
 
-def _tick(least: float) -> float:
+def _tick_length(least: float) -> float:
     """The next of 1, 2, 5, 10, … that is not below."""
     size = 1.0
     while size * 10 <= least:

@@ -41,15 +41,15 @@ def lines(rec: Recording, width: int, codes: Codes) -> Iterator[CompileLine]:
 
     ``codes`` tells the machine code of variants apart, by their ids.
     """
-    named = titles(rec)
+    titles_by_id = titles(rec)
     facts = tuner_facts(rec, codes)
     for kernel in rec.kernels:
         hashes = {variant.id: variant.hash for variant in kernel.variants}
         for number, tuning in enumerate(kernel.autotune):
-            name = named.get(kernel.id, shown(kernel.called))
+            name = titles_by_id.get(kernel.id, shown(kernel.called))
             heading = " · ".join(filter(None, (name, about(kernel, number))))
             yield CompileLine(Text(heading, "bold cyan"))
-            rows = _rows(kernel, number, named, facts)
+            rows = _rows(kernel, number, titles_by_id, facts)
             table = grid(HEADS, rows, width, ("µs", "GPU µs"), SHRINK_ORDER)
             for text, row in zip(table, [[""] * len(HEADS), *rows], strict=True):
                 variant = hashes.get(row[HEADS.index("variant")])
@@ -74,7 +74,7 @@ def about(kernel: Kernel, number: int) -> str:
 
 
 def _rows(
-    kernel: Kernel, number: int, named: Mapping[str, str], facts: TunerFacts
+    kernel: Kernel, number: int, titles_by_id: Mapping[str, str], facts: TunerFacts
 ) -> list[list[str]]:
     tuning = kernel.autotune[number]
     tied = facts.tied(tuning)
@@ -82,14 +82,14 @@ def _rows(
     became: dict[int, list[str]] = {}
     for use in tuning.uses:
         place = tuning.best if use.configuration is None else use.configuration
-        name = named.get(use.kernel or "", use.kernel or "a library's function")
+        name = titles_by_id.get(use.kernel or "", use.kernel or "a library's function")
         if place is not None and name not in became.setdefault(place, []):
             became[place].append(name)
     rows = []
     for place, configuration in by_time(tuning):
         first = fastest_same_code(tuning, configuration, facts.codes)
         same = "" if first is None else f"same code as {first}"
-        why = (configuration.reason or "").partition("\n")[0]
+        reason = (configuration.reason or "").partition("\n")[0]
         row = [
             (STAR if place == tuning.best else TIE * (configuration in tied))
             + BEST_BY_GPU * (configuration in fastest),
@@ -101,7 +101,7 @@ def _rows(
             if configuration.gpu_time is None
             else microseconds(configuration.gpu_time.median_us),
             ", ".join(map(microseconds, elsewhere(kernel, tuning, configuration))),
-            shown(", ".join(filter(None, (*became.get(place, []), same, why)))),
+            shown(", ".join(filter(None, (*became.get(place, []), same, reason)))),
         ]
         rows.append(row)
     return rows
@@ -139,8 +139,8 @@ def candidate(configuration: Configuration) -> str:
 
 def remarks(kernel: Kernel, tuning: Tuning, facts: TunerFacts) -> Iterator[str]:
     """What the choice costs, what the round's times hide, and how often it was benchmarked."""
-    if judged := verdict(kernel, tuning, facts):
-        yield judged
+    if judgement := verdict(kernel, tuning, facts):
+        yield judgement
     rounds = sum(
         configuration.key == tuning.key and not configuration.from_cache
         for configuration in kernel.autotune
@@ -171,18 +171,18 @@ def verdict(kernel: Kernel, tuning: Tuning, facts: TunerFacts) -> str:
         return "the choice came from a cache: GPU times of its candidates are unknown"
     best = best_by_gpu(tuning)
     if best is None or best.gpu_time is None:
-        mixed = {v.id for v in kernel.variants if v.tuning_gpu_time is not None}
+        tuned_variants = {v.id for v in kernel.variants if v.tuning_gpu_time is not None}
         unknown = {
             configuration.variant
             for configuration in tuning.configurations
             if configuration.gpu_time is None
         }
         apart = "GPU times are unknown: launches of several rounds are not told apart"
-        return apart if mixed & unknown else ""
-    return _compared(kernel, tuning, facts, best.gpu_time.median_us)
+        return apart if tuned_variants & unknown else ""
+    return _choice_beside_best(kernel, tuning, facts, best.gpu_time.median_us)
 
 
-def _compared(kernel: Kernel, tuning: Tuning, facts: TunerFacts, best_us: float) -> str:
+def _choice_beside_best(kernel: Kernel, tuning: Tuning, facts: TunerFacts, best_us: float) -> str:
     """The choice beside the candidate that the GPU ran fastest, and what the difference costs."""
     winner = tuning.winner
     timed = sum(configuration.gpu_time is not None for configuration in tuning.configurations)
@@ -204,8 +204,8 @@ def _compared(kernel: Kernel, tuning: Tuning, facts: TunerFacts, best_us: float)
     if cost.us is not None:
         times = f"× {counted(cost.launches or 0, 'launch')} of the run"
         return f"{choice}; {shortest}; {times} ≈ {microseconds(cost.us)} µs"
-    why = "cost unknown: in the program the chosen one is no slower" if cost.launches else ""
-    return "; ".join(filter(None, (choice, shortest, why)))
+    reason = "cost unknown: in the program the chosen one is no slower" if cost.launches else ""
+    return "; ".join(filter(None, (choice, shortest, reason)))
 
 
 def at_most(configuration: Configuration, overhead_us: float | None) -> bool:

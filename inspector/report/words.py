@@ -82,9 +82,9 @@ def show(meaning: GlossaryEntry, out: Console) -> None:
 def _unknown_word(meaning: GlossaryEntry) -> Text:
     """That a word is not in the reference, and similar ones."""
     lacking = " and no ".join(shown(qualifier) for qualifier in meaning.unknown)
-    why = f": no {lacking} is known there" if lacking else ""
+    reason = f": no {lacking} is known there" if lacking else ""
     word = shown(meaning.word) or '""'
-    sentence = Text.assemble((word, "bold"), f" is not in the reference{why}.")
+    sentence = Text.assemble((word, "bold"), f" is not in the reference{reason}.")
     *first_words, last = meaning.nearest or ("",)
     if not last:
         return sentence

@@ -12,8 +12,14 @@ from numpy.typing import NDArray
 
 Array = NDArray[Any]
 
-u8, u16, u32, u64 = np.uint8, np.uint16, np.uint32, np.uint64
-i8, i16, i32, i64 = np.int8, np.int16, np.int32, np.int64
+u8 = np.uint8
+u16 = np.uint16
+u32 = np.uint32
+u64 = np.uint64
+i8 = np.int8
+i16 = np.int16
+i32 = np.int32
+i64 = np.int64
 f64 = np.float64
 
 _TWICE: Mapping[Any, Any] = {i16: i32, u16: u32, i32: i64, u32: u64}
@@ -42,7 +48,10 @@ def multiply_high(a: Array, b: Array) -> Array:
 
 def _multiply_high_long(a: Array, b: Array) -> Array:
     """The upper half of the product of two unsigned 64-bit integers."""
-    a0, a1, b0, b1 = a & LOW, a >> u64(32), b & LOW, b >> u64(32)
+    a0 = a & LOW
+    a1 = a >> u64(32)
+    b0 = b & LOW
+    b1 = b >> u64(32)
     middle = a1 * b0 + ((a0 * b0) >> u64(32))
     other = a0 * b1 + (middle & LOW)
     return a1 * b1 + (middle >> u64(32)) + (other >> u64(32))
@@ -222,8 +231,10 @@ def reverse_bits(a: Array) -> Array:
 def find_nth(a: Array, base: Array, offset: Array) -> Array:
     """``fns``: where the n-th set bit from ``base`` on is; all bits set if missing."""
     a, base, offset = (x[..., None] for x in np.broadcast_arrays(a, base, offset.view(i32)))
-    positions, bits = np.arange(32), _bits(a[..., 0]).astype(bool)
-    up, down = bits & (positions >= base), bits & (positions <= base)
+    positions = np.arange(32)
+    bits = _bits(a[..., 0]).astype(bool)
+    up = bits & (positions >= base)
+    down = bits & (positions <= base)
     nth_up = up & (up.cumsum(-1) == offset)
     nth_down = down & (down[..., ::-1].cumsum(-1)[..., ::-1] == -offset)
     selected = np.where(
@@ -288,8 +299,10 @@ def to_integer(x: Array, way: str, dtype: Any) -> Array:
     info = np.iinfo(dtype)
     nan = np.isnan(rounded)
     if info.bits == 64:
-        low, high = float(info.min), 2.0**63 if info.min else 2.0**64
-        over, under = rounded >= high, rounded < low
+        low = float(info.min)
+        high = 2.0**63 if info.min else 2.0**64
+        over = rounded >= high
+        under = rounded < low
         inside = np.where(over | under | nan, 0.0, rounded).astype(dtype)
         out = np.where(over, dtype(info.max), np.where(under, dtype(info.min), inside))
         return np.where(nan, np.array(1 << 63, u64).view(dtype), out)

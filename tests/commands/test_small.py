@@ -116,7 +116,7 @@ def test_every_answer_fits_with_any_content() -> None:
         "hottest": [{"text": text, "source": {"file": text, "line": 1}} for _ in range(300)],
         "next": [{"command": "ptxview show " + "x" * 230, "answers": text} for _ in range(9)],
     }
-    answer = brief.bounded(value)
+    answer = brief.bounded_summary(value)
     written = json.dumps(answer)
     assert len(written) <= BRIEF
     assert answer["left_out"] == {

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from inspector.export.page import grouped
+from inspector.export.page import grouped_links
 from tests.helpers.browser import Page, browser, needs_browser
 from tests.helpers.exported import blocks_of, index_of
 from tests.helpers.ptxview import SAMPLE, call
@@ -372,5 +372,5 @@ def test_lines_of_one_block_are_grouped_without_a_pass_over_the_block_for_each()
         1002: (7,),
         1003: (),
     }
-    assert grouped(links) == "1-1001>1-1000;1002>7"
+    assert grouped_links(links) == "1-1001>1-1000;1002>7"
     assert Block.hashed < 10

@@ -112,7 +112,8 @@ def test_a_sample_of_faults_leaves_the_device_or_says_that_there_is_none(starts:
     for number in (install, load):
         start = starts.run(number)
         assert start.out == "" and len(start.sentences) == 1, start.err
-    assert list(starts.silent(random.Random(3).sample(numbers, SAMPLE))) == []
+    others = [number for number in numbers if number not in (install, load)]
+    assert list(starts.silent(random.Random(3).sample(others, SAMPLE))) == []
 
 
 @pytest.mark.nightly

@@ -325,7 +325,8 @@ def _scattered(
     if not bad:
         return
     worst = max(bad, key=lambda access: access.together / access.filled)
-    moved, needed = sum(a.sectors for a in bad), sum(a.least_sectors for a in bad)
+    moved = sum(a.sectors for a in bad)
+    needed = sum(a.least_sectors for a in bad)
     yield Finding(
         UNCOALESCED,
         "warn",
@@ -354,7 +355,8 @@ def _conflicting(
     if not bad:
         return
     worst = max(bad, key=lambda access: access.wavefronts / access.least_wavefronts)
-    waves, least = sum(a.wavefronts for a in bad), sum(a.least_wavefronts for a in bad)
+    waves = sum(a.wavefronts for a in bad)
+    least = sum(a.least_wavefronts for a in bad)
     yield Finding(
         CONFLICTS,
         "hint",
@@ -376,7 +378,8 @@ def _divergent(
     lost = 1 - facts.threads / room if room else 0.0
     if not bad or lost < number(thresholds, DIVERGENCE, "lost"):
         return
-    warps, parted = sum(b.warps for b in bad), sum(b.divergent for b in bad)
+    warps = sum(b.warps for b in bad)
+    parted = sum(b.divergent for b in bad)
     yield Finding(
         DIVERGENCE,
         "hint",

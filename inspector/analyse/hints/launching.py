@@ -122,7 +122,9 @@ def _waves(subject: HintSubject) -> tuple[int, int, int] | None:
     """Blocks of the launch, multiprocessors, and blocks that one of them holds."""
     if subject.launch is None or subject.device is None or subject.occupancy is None:
         return None
-    blocks, sms, resident = blocks_of(subject.launch), subject.device.sms, subject.occupancy.blocks
+    blocks = blocks_of(subject.launch)
+    sms = subject.device.sms
+    resident = subject.occupancy.blocks
     return (blocks, sms, resident) if blocks and sms and resident else None
 
 
@@ -137,7 +139,8 @@ def small_grid(subject: HintSubject, thresholds: Thresholds) -> Iterator[Finding
     waves = blocks / (sms * per_sm)
     if waves >= number(thresholds, GRID, "waves") or blocks % sms == 0:
         return
-    listing, function = subject.listings.get(Stage.TTIR), subject.functions.get(Stage.TTIR)
+    listing = subject.listings.get(Stage.TTIR)
+    function = subject.functions.get(Stage.TTIR)
     ttir = (listing, function) if listing and function else None
     moved = None if subject.launch is None else tensor_bytes(subject.launch, ttir)
     small = blocks == 1 if moved is None else moved.value <= number(thresholds, GRID, "bytes")
@@ -248,7 +251,9 @@ def _shares(
     argument_values = ttgir_values(subject, call)
     share_by_mask: dict[str, tuple[int, int, bool] | None] = {}
     for line in subject.ttgir:
-        place, names, shape = _MASKS.get(line.base or ""), uses(line), operand_shape(line)
+        place = _MASKS.get(line.base or "")
+        names = uses(line)
+        shape = operand_shape(line)
         mask = names[place] if place is not None and len(names) > place else None
         if call.grid is None or mask is None or shape is None or prod(shape) < WARP:
             continue
@@ -271,7 +276,8 @@ def _count(
     budget: int,
 ) -> tuple[int, int, bool] | None:
     """How many elements of a mask are true, of how many, and whether that is so of all programs."""
-    size, total = prod(shape), prod(grid)
+    size = prod(shape)
+    total = prod(grid)
     if size > budget or total <= 0:  # nothing was launched, or somebody says so
         return None
     on = counted_elements = 0

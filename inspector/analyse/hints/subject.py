@@ -132,7 +132,8 @@ class HintSubject(Struct, frozen=True, dict=True):
 
     def lines(self, stage: Stage) -> Sequence[Line]:
         """Every line of the kernel in a stage; none where the stage is not to be had."""
-        listing, function = self.listings.get(stage), self.functions.get(stage)
+        listing = self.listings.get(stage)
+        function = self.functions.get(stage)
         if listing is None or function is None:
             return ()
         return listing.between(function.first, function.last)
@@ -154,7 +155,8 @@ class HintSubject(Struct, frozen=True, dict=True):
     def ptx_code(self) -> PtxFunction | None:
         from inspector.listing.ptx_code import read_function
 
-        listing, function = self.listings.get(Stage.PTX), self.functions.get(Stage.PTX)
+        listing = self.listings.get(Stage.PTX)
+        function = self.functions.get(Stage.PTX)
         return read_function(listing, function) if listing and function else None
 
     @cached_property
@@ -208,7 +210,8 @@ class HintSubject(Struct, frozen=True, dict=True):
         if self.device is None or self.block is None or static is None or dynamic is None:
             return None
         own_bytes = (self.built_for or self.device).own_shared(static)
-        registers, barriers = self.resources.registers, self.resources.barriers
+        registers = self.resources.registers
+        barriers = self.resources.barriers
         return occupancy(
             self.device, prod(self.block), registers, own_bytes + dynamic, barriers=barriers
         )

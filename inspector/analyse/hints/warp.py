@@ -62,7 +62,8 @@ LARGE_ODD = 1000003
 
 def parameters(subject: HintSubject, call: Call | None) -> tuple[Parameter, ...]:
     """The kernel's parameters, with their values in a launch and what Triton knew of them."""
-    listing, function = subject.listings.get(Stage.PTX), subject.functions.get(Stage.PTX)
+    listing = subject.listings.get(Stage.PTX)
+    function = subject.functions.get(Stage.PTX)
     return context_of(subject.kernel, subject.variant, listing, function, call).parameters
 
 

@@ -129,7 +129,8 @@ def divided(a: LinearForm, divisor: int) -> LinearForm:
     inner = remainder.atom
     if inner is not None and inner.op == "quotient":
         return add(multiple_part, divided(inner.args[0], inner.args[1].constant * divisor))
-    low, high = remainder.low // divisor, remainder.high // divisor
+    low = remainder.low // divisor
+    high = remainder.high // divisor
     return add(multiple_part, atom_form("quotient", "", low, high, [remainder, constant(divisor)]))
 
 
@@ -264,7 +265,8 @@ def _ones(a: LinearForm, bits: int) -> int:
 def _ones_of(atom: Atom, factor: int) -> int:
     """The bits that may be set in a multiple of an atom, however many."""
     odd_factor, shift = (1, factor) if factor & (factor - 1) == 0 and factor > 0 else (factor, 1)
-    multiple, highest = atom.multiple * odd_factor, atom.high * odd_factor
+    multiple = atom.multiple * odd_factor
+    highest = atom.high * odd_factor
     zeros = multiple & -multiple
     if atom.low < 0 or factor < 0:
         return -zeros * shift
@@ -288,7 +290,8 @@ def atom_form(
 
 
 def _alone(atom: Atom) -> LinearForm:
-    low, high = min(atom.low, atom.high), max(atom.low, atom.high)
+    low = min(atom.low, atom.high)
+    high = max(atom.low, atom.high)
     return LinearForm(((atom, 1),), 0, low, high, atom.size)
 
 

@@ -53,7 +53,8 @@ def share(pieces: Pieces) -> str:
 
 
 def tiles(pieces: Pieces) -> str:
-    tile, multiplicity = pieces.match_part(_TILE), pieces.match_part(_MANY)
+    tile = pieces.match_part(_TILE)
+    multiplicity = pieces.match_part(_MANY)
     size = f"{tile[1]}×{tile[2]} " if tile else ""
     several = f"{multiplicity[1] if multiplicity else 'several'} {size}matrices"
     matrices = f"one {size}matrix" if multiplicity and multiplicity[1] == "1" else several
@@ -65,7 +66,8 @@ def tiles(pieces: Pieces) -> str:
 
 
 def each_lane(pieces: Pieces) -> str:
-    tile, multiplicity = pieces.match_part(_TILE), pieces.match_part(_MANY)
+    tile = pieces.match_part(_TILE)
+    multiplicity = pieces.match_part(_MANY)
     # A row of 16 bytes each: a transposed 16×8 matrix of bytes has eight of them.
     rows = int(tile[1]) if tile and pieces.parts[0] == "ldmatrix" else 8
     lanes = (int(multiplicity[1]) if multiplicity else 1) * rows

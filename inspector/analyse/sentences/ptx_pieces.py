@@ -391,7 +391,9 @@ class Pieces:
 
     def _data(self) -> str:
         type_ = self.types[-1] if self.types else ""
-        match, vector, name = _BITS.match(type_), self.match_part(_VECTOR), self.type_text()
+        match = _BITS.match(type_)
+        vector = self.match_part(_VECTOR)
+        name = self.type_text()
         if match is None:
             return name or "data"
         elements = int(vector[1]) if vector else 1
@@ -444,7 +446,8 @@ class Pieces:
         )
 
     def _field(self) -> str:
-        position, length = self.number(1), self.number(2)
+        position = self.number(1)
+        length = self.number(2)
         if position is None or length is None:
             text = f"{self.argument(2)} bits from bit {self.argument(1)}"
         else:
@@ -463,7 +466,9 @@ class Pieces:
         return "all ones" if text == "1" else text
 
     def _picks(self) -> str:
-        selector, a, b = self.number(2), self.argument(0), self.argument(1)
+        selector = self.number(2)
+        a = self.argument(0)
+        b = self.argument(1)
         mode = self.words("prmt")
         if mode:
             return f"bytes of {a} and {b} from byte {self.argument(2)} on: {mode}"
@@ -476,7 +481,8 @@ class Pieces:
     def _set(self) -> str:
         signs = self.tables["compare"]
         part = self.any_of({*signs, "num", "nan"})
-        a, b = self.argument(0), self.argument(1)
+        a = self.argument(0)
+        b = self.argument(1)
         if not part:
             return f"{a} compared to {b}"
         if part in ("num", "nan"):
@@ -514,7 +520,9 @@ class Pieces:
 
     def _flag(self) -> str:
         value = self.number(0)
-        return self.argument(0) if value is None else "true" if value else "false"
+        if value is None:
+            return self.argument(0)
+        return "true" if value else "false"
 
     # -- threads ----------------------------------------------------------------------------
 

@@ -35,7 +35,8 @@ def convert(i: SassInstruction) -> Pieces:
 
 def _types(i: SassInstruction) -> tuple[str, str]:
     """To what type, and from which."""
-    to, source = i.string("to"), i.string("from")
+    to = i.string("to")
+    source = i.string("from")
     named = [q for q in i.qualifiers if _TYPE.match(q)]
     if len(named) > 1:
         return named[0], named[1]

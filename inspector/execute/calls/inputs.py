@@ -251,7 +251,9 @@ class _Maker:
     ) -> LaunchArgument:
         if not flat.size:
             return 0
-        address, size, add = flat.ctypes.data, flat.nbytes, self.out.memory.add_raw
+        address = flat.ctypes.data
+        size = flat.nbytes
+        add = self.out.memory.add_raw
         return add(name, address, size, dtype=dtype, shape=shape, strides=strides, owner=flat)
 
     def _stored(self, name: str, values: Array, dtype: str, stored: np.dtype[Any]) -> Array:
@@ -275,27 +277,22 @@ class _Maker:
         draw = np.random.default_rng(
             [self.options.seed, zlib.crc32(argument.name.encode(errors="replace"))]
         )
-        low, high = argument.low, argument.high
-        counted = dtype in _PLAIN and flat.dtype.kind in "iu"
-        if counted and (low is None or high is None):
-            flat[:] = 0
-            self.out.remarks.append(
-                f"the range of {argument.name} ({dtype}) was not recorded: it is all zeros"
-            )
-            return
-        if counted:
-            info = np.iinfo(flat.dtype)
-            low, high = max(low or 0, info.min), min(high or 0, info.max)
-            if low > high:
-                raise _not_made(
-                    argument.name, f"{dtype} does not hold {argument.low} to {argument.high}"
+        integers = dtype in _PLAIN and flat.dtype.kind in "iu"
+        low = high = 0
+        if integers:
+            if argument.low is None or argument.high is None:
+                flat[:] = 0
+                self.out.remarks.append(
+                    f"the range of {argument.name} ({dtype}) was not recorded: it is all zeros"
                 )
+                return
+            low, high = _integer_range(argument, np.iinfo(flat.dtype))
         for start in range(0, flat.size, PIECE):
             part = flat[start : start + PIECE]
             if dtype == "bool":
                 part[:] = draw.integers(0, 2, part.size)
-            elif counted:
-                part[:] = draw.integers(low or 0, high, part.size, flat.dtype, endpoint=True)
+            elif integers:
+                part[:] = draw.integers(low, high, part.size, flat.dtype, endpoint=True)
             elif dtype in _BITS:
                 part[:] = draw.integers(*_BITS[dtype], part.size)
             elif flat.dtype.kind == "c":
@@ -303,6 +300,17 @@ class _Maker:
             else:
                 wide = np.float64 if dtype == "float64" else np.float32
                 part[:] = _as_stored(draw.standard_normal(part.size, wide), dtype, flat.dtype)
+
+
+def _integer_range(argument: Argument, info: np.iinfo[Any]) -> tuple[int, int]:
+    """The recorded range of an argument's integers, as far as their type holds it."""
+    low = max(argument.low or 0, info.min)
+    high = min(argument.high or 0, info.max)
+    if low > high:
+        raise _not_made(
+            argument.name, f"{argument.dtype} does not hold {argument.low} to {argument.high}"
+        )
+    return int(low), int(high)
 
 
 def _as_stored(values: Array, dtype: str, stored: np.dtype[Any]) -> Array:
@@ -320,7 +328,8 @@ def _scalar(
     if not isinstance(value, int | float):
         unknown = "its value was not recorded"
         raise _not_made(name, unknown if value is None else f"{value!r} is not a number")
-    kind, size = (argument.type if argument is not None else None) or "", parameter.size
+    kind = (argument.type if argument is not None else None) or ""
+    size = parameter.size
     real = kind.startswith(("fp", "bf", "f", "double")) or (isinstance(value, float) and not kind)
     if real:
         if kind == "bf16":

@@ -19,7 +19,7 @@ from inspector.base.text import PtxviewError
 from inspector.execute import Program
 from inspector.execute.blocks import defines
 from inspector.execute.calls.tracing import TracedBlock
-from inspector.execute.facts import as_values
+from inspector.execute.facts import TraceStep, as_values
 from inspector.execute.kinds import WIDTHS, Array
 from inspector.listing.line import Listing
 from inspector.listing.ptx_statement import registers_in
@@ -225,9 +225,14 @@ class Stepper:
         source: Callable[[int], Location | None],
         lane: int = 0,
     ) -> None:
-        self.trace, self.inputs, self.fault = traced.trace, traced.inputs, traced.fault
-        self.program, self.names, self.source = traced.trace.program, names, source
-        self.lane, self.step_index = lane, 0
+        self.trace = traced.trace
+        self.inputs = traced.inputs
+        self.fault = traced.fault
+        self.program = traced.trace.program
+        self.names = names
+        self.source = source
+        self.lane = lane
+        self.step_index = 0
         self._by_line: dict[int, list[int]] = {}
         for k, step in enumerate(self.trace.steps):
             self._by_line.setdefault(step.line, []).append(k)
@@ -305,7 +310,8 @@ class Stepper:
 
     def result(self, line: int) -> LineResult | None:
         """What a line of the PTX last did; None if it was not run yet."""
-        steps_so_far, steps = self._steps_up_to(line), self.trace.steps
+        steps_so_far = self._steps_up_to(line)
+        steps = self.trace.steps
         if not steps_so_far:
             return None
         lane_step = next((k for k in reversed(steps_so_far) if steps[k].active[self.lane]), None)
@@ -313,17 +319,11 @@ class Stepper:
             return LineResult(steps_so_far[-1], runs=False)
         registers, stored = self._written_registers(lane_step)
         values = tuple(self._value(r, lane_step) for r in registers)
-        step, row = steps[lane_step], self.program.code.instructions[steps[lane_step].instruction]
+        step = steps[lane_step]
+        row = self.program.code.instructions[steps[lane_step].instruction]
         if stored and not registers and row.kind in WIDTHS:
             lane = int(step.active[: self.lane].sum())
-            values = tuple(
-                LaneValue(
-                    "", None, row.kind, as_values(stored_values, row.kind)[lane].item(), step.line
-                )
-                for touched in step.accesses
-                for stored_values in touched.values
-                if lane < len(stored_values)
-            )
+            values = _stored_values(step, row.kind, lane)
         return LineResult(steps_so_far[-1], lane_step == steps_so_far[-1], values, stored)
 
     def _written_registers(self, step_index: int) -> tuple[list[int], bool]:
@@ -349,7 +349,8 @@ class Stepper:
         if not self.trace.steps:
             return ()
         instruction = self.trace.steps[self.step_index].instruction
-        rows, blocks = self.program.code.instructions, self.program.blocks
+        rows = self.program.code.instructions
+        blocks = self.program.blocks
         block = next(b for b in blocks.blocks if b.first <= instruction < b.last)
         live = set(block.live_out)
         for row in reversed(rows[instruction + 1 : block.last]):
@@ -492,12 +493,11 @@ class Stepper:
     def _until(self, command: str, text: str) -> StepAnswer:
         if text.startswith(":"):
             line = _number(text[1:])
-            places = {n: self.source(n) for n in self._by_line}
-            lines = {
-                n
-                for n, location in places.items()
-                if location and line in [f.line for f in location.frames()]
-            }
+            lines: set[int] = set()
+            for n in self._by_line:
+                location = self.source(n)
+                if location and line in [frame.line for frame in location.frames()]:
+                    lines.add(n)
             return self.enter(lines, f"line {line} of the source", command)
         line = _number(text)
         to = next((k for k in self._by_line.get(line, []) if k > self.step_index), None)
@@ -548,6 +548,17 @@ class Stepper:
             return _number(name)
         buffers = ", ".join(b.name for b in self.inputs.memory.buffers)
         raise NotUnderstood(f"say where to: store 0x7f…, or a tensor's name and bytes ({buffers})")
+
+
+def _stored_values(step: TraceStep, kind: str, place: int) -> tuple[LaneValue, ...]:
+    """What the lane at a place among those that ran has stored in a step."""
+    values: list[LaneValue] = []
+    for access in step.accesses:
+        for stored in access.values:
+            if place < len(stored):
+                value = as_values(stored, kind)[place].item()
+                values.append(LaneValue("", None, kind, value, step.line))
+    return tuple(values)
 
 
 def _lane_value(values: Array, lane: int, threads: int) -> float | int | tuple[float | int, ...]:

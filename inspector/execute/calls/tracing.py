@@ -65,7 +65,8 @@ class CoalescingObserver(Observer):
     def visit(self, lanes: Lanes, block: BasicBlock, mask: Mask) -> None:
         self.flush()
         if self._lanes is not lanes:
-            self._lanes, self._seen = lanes, np.empty(0, u64)
+            self._lanes = lanes
+            self._seen = np.empty(0, u64)
 
     def access(self, lanes: Lanes, access: Access) -> None:
         if access.space != "global" or access.way.startswith("matrix"):
@@ -106,19 +107,8 @@ class CoalescingObserver(Observer):
         """The stretch of code has ended: what moved together in it is counted."""
         for stretch in self._stretch.values():
             unit = min(WORD, *(nbytes for _, _, _, nbytes in stretch))
-            sector_places, unit_places = (
-                [
-                    (
-                        (warp << u64(48))
-                        | (((address + u64(offset)) // u64(size)) & u64((1 << 48) - 1))
-                    )
-                    for _, warp, address, nbytes in stretch
-                    for offset in range(0, nbytes, size)
-                ]
-                for size in (SECTOR, unit)
-            )
-            sectors = len(np.unique(np.concatenate(sector_places)))
-            least = self._least(np.unique(np.concatenate(unit_places)), unit)
+            sectors = len(_distinct_places(stretch, SECTOR))
+            least = self._least(_distinct_places(stretch, unit), unit)
             for line in {entry[0] for entry in stretch}:
                 self.together[line] += sectors
                 self.filled[line] += least
@@ -133,6 +123,16 @@ class CoalescingObserver(Observer):
     def _stored(self, address: Array) -> None:
         if len(self._seen):
             self._seen = self._seen[~np.isin(self._seen & u64((1 << 48) - 1), address.astype(u64))]
+
+
+def _distinct_places(stretch: Sequence[tuple[int, Array, Array, int]], size: int) -> Array:
+    """The pieces of ``size`` bytes that accesses touch, each with its warp in the upper bits."""
+    places: list[Array] = []
+    for _, warp, address, nbytes in stretch:
+        for offset in range(0, nbytes, size):
+            piece = (address + u64(offset)) // u64(size)
+            places.append((warp << u64(48)) | (piece & u64((1 << 48) - 1)))
+    return np.unique(np.concatenate(places))
 
 
 Triple = tuple[int, int, int]
@@ -213,7 +213,9 @@ class TracedLaunch(Struct):
         if not self.ran:
             return None
         self.coalescing.flush()
-        totals, coalescing, lines = self.facts.totals(), self.coalescing, self.facts.lines()
+        totals = self.facts.totals()
+        coalescing = self.coalescing
+        lines = self.facts.lines()
         accesses: list[ExecutedAccess] = []
         for line in lines:
             for access in line.accesses:
@@ -272,35 +274,12 @@ def trace_launch(
     program.check()
     end = time.monotonic() + seconds
 
-    def run(numbers: BlockChoice, out: TracedLaunch | None = None) -> TracedLaunch:
-        if out is None:
-            facts, coalescing = Facts(program, values=values), CoalescingObserver(program)
-            out = TracedLaunch(program, launch, make(), facts, coalescing)
-        stopping = () if stop is None else (StopObserver(stop),)
-        try:
-            result = execute(
-                program,
-                launch.grid,
-                launch.block,
-                out.inputs.arguments,
-                memory=out.inputs.memory,
-                shared=launch.shared,
-                blocks=numbers,
-                budget=budget - out.work,
-                seconds=max(0.0, end - time.monotonic()),
-                observer=(*stopping, out.facts, out.coalescing),
-            )
-        except Fault as fault:
-            out.fault, out.ran = fault, None
-        except OutOfBudget as spent:
-            out.work += spent.work
-            seconds_limit = None if spent.seconds is None else seconds
-            out.spent, out.ran = OutOfBudget(program.name, out.work, seconds_limit), None
-        else:
-            out.work += result.work
-            out.printed += result.printed
-            out.ran = (out.ran or 0) + result.ran
-        return out
+    def run(numbers: BlockChoice, traced: TracedLaunch | None = None) -> TracedLaunch:
+        if traced is None:
+            facts = Facts(program, values=values)
+            traced = TracedLaunch(program, launch, make(), facts, CoalescingObserver(program))
+        _run_blocks(traced, numbers, budget, seconds, end, stop)
+        return traced
 
     if blocks != "auto":
         return run(None if isinstance(blocks, str) else blocks)
@@ -317,6 +296,47 @@ def trace_launch(
     sampled_blocks = choose(launch.grid, count - 1 if begun.sampled else None)
     numbers = sampled_blocks.between(0, len(sampled_blocks)).tolist()
     return run([n for n in numbers if n != first], begun)
+
+
+def _run_blocks(
+    traced: TracedLaunch,
+    numbers: BlockChoice,
+    budget: int,
+    seconds: float,
+    end: float,
+    stop: Stop | None,
+) -> None:
+    """Run further blocks of a launch, and note what happened or why they did not come to an end.
+
+    ``end`` is when the ``seconds`` for the whole launch are over.
+    """
+    program = traced.program
+    stopping = () if stop is None else (StopObserver(stop),)
+    try:
+        result = execute(
+            program,
+            traced.launch.grid,
+            traced.launch.block,
+            traced.inputs.arguments,
+            memory=traced.inputs.memory,
+            shared=traced.launch.shared,
+            blocks=numbers,
+            budget=budget - traced.work,
+            seconds=max(0.0, end - time.monotonic()),
+            observer=(*stopping, traced.facts, traced.coalescing),
+        )
+    except Fault as fault:
+        traced.fault = fault
+        traced.ran = None
+    except OutOfBudget as spent:
+        traced.work += spent.work
+        seconds_limit = None if spent.seconds is None else seconds
+        traced.spent = OutOfBudget(program.name, traced.work, seconds_limit)
+        traced.ran = None
+    else:
+        traced.work += result.work
+        traced.printed += result.printed
+        traced.ran = (traced.ran or 0) + result.ran
 
 
 Stop = Callable[[], bool]
@@ -389,7 +409,8 @@ def trace_block(
     except LaunchError as error:
         raise UsageError(error.message, error.hint) from None
     except Fault as error:
-        fault, ended = error, error.message
+        fault = error
+        ended = error.message
     except (OutOfBudget, TraceTooLong, Stopped) as error:
         ended = f"{error.message}; the steps before that are here"
     return TracedBlock(block, trace, inputs, facts, fault, ended)

@@ -332,9 +332,10 @@ def is_function(argument: Argument, text: str) -> bool:
     return re.search(rf"\b{re.escape(argument.name)}\s*\(", text) is not None
 
 
-def _cannot_make(name: str, why: str) -> UsageError:
+def _cannot_make(name: str, reason: str) -> UsageError:
     return UsageError(
-        f"{name} cannot be made again: {why}", "--inputs FILE.npz gives arguments values by name."
+        f"{name} cannot be made again: {reason}",
+        "--inputs FILE.npz gives arguments values by name.",
     )
 
 

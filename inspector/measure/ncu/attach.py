@@ -155,13 +155,18 @@ def _match_launch(launch: NcuLaunch, candidates: Sequence[Candidate]) -> Matched
         counts = ", ".join(sorted({str(c.registers) for c in named}))
         why = f"it has {launch.registers} registers a thread, {launch.function} here {counts}"
         return MatchedLaunch(launch, why=why)
+    return _match_code(launch, fitting)
+
+
+def _match_code(launch: NcuLaunch, fitting: Sequence[Candidate]) -> MatchedLaunch:
+    """The one of the candidates that the launch's machine code, block and grid fit."""
     placements = {c.key: _placement(launch, c) for c in fitting}
     same_code = [c for c in fitting if not isinstance(placements[c.key], str)]
     remaining = _of_same_size(launch, fitting, same_code)
     if not remaining:
         blocks = set().union(*(c.blocks for c in fitting))
-        here = " or ".join(sorted(map(str, blocks)))
-        return MatchedLaunch(launch, why=f"it had blocks of {launch.block}, those here {here}")
+        sizes = " or ".join(sorted(map(str, blocks)))
+        return MatchedLaunch(launch, why=f"it had blocks of {launch.block}, those here {sizes}")
     if len({c.key for c in remaining}) > 1:
         why = f"it fits {len(remaining)} variants of {launch.function} alike"
         return MatchedLaunch(launch, why=why)
@@ -189,7 +194,8 @@ def _of_same_size(
 
 def _has_registers(launch: NcuLaunch, candidate: Candidate) -> bool:
     """Whether registers agree; if many counts would, code or recorded launches must agree too."""
-    registers, reported = candidate.registers, launch.registers
+    registers = candidate.registers
+    reported = launch.registers
     if registers is None or reported in (None, registers):
         return True
     if reported != MIN_REPORTED_REGISTERS or registers > MIN_REPORTED_REGISTERS:
@@ -356,12 +362,14 @@ def _findings(launches: Sequence[NcuLaunch]) -> tuple[Finding, ...]:
     for launch in launches:
         prefix = f"launch {launch.number}: " if len(launches) > 1 else ""
         for rule in launch.rules:
-            gain, worth = "", -1.0
+            gain = ""
+            worth = -1.0
             if rule.speedup is not None:
                 worth = rule.speedup if rule.scope == "global" else -1.0
                 scope = "of this part alone" if rule.scope == "local" else "of the launch's time"
                 gain = f" Estimated speed-up by ncu: {rule.speedup:.4g} %, {scope}."
-            severity, text = SEVERITIES.get(rule.kind, "info"), f"{prefix}{rule.text}{gain}"
+            severity = SEVERITIES.get(rule.kind, "info")
+            text = f"{prefix}{rule.text}{gain}"
             finding = Finding(f"ncu:{shown(rule.name)}", severity, text)
             out.setdefault((rule.name, rule.text), (worth, finding))
     return tuple(finding for _, finding in sorted(out.values(), key=lambda f: -f[0]))

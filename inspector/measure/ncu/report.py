@@ -216,7 +216,9 @@ def _figure(field: str, text: str, unit: str, name: str) -> float | None:
 
 COUNTERS = "ERR_NVGPUCTRPERM"
 """ncu's error, before any header, if the driver reserves the GPU's counters for administrators."""
-RAW, DETAILS, SOURCE = "raw", "details", "source"
+RAW = "raw"
+DETAILS = "details"
+SOURCE = "source"
 
 
 class Table(Struct, frozen=True):
@@ -640,13 +642,16 @@ def arguments(
     ``log`` takes what ncu says, so that the program keeps its own output.
     """
     processes = "all" if children else "application-only"
-    return [
+    options = [
         *("--clock-control", "none", "--target-processes", processes, "--set", sections),
         *("--import-source", "yes", "--launch-count", str(count), "--force-overwrite"),
         *("--export", str(report), "--log-file", str(log)),
-        *(("--launch-skip", str(skip)) if skip else ()),
-        *(("--kernel-name", kernel) if kernel is not None else ()),
     ]
+    if skip:
+        options += ("--launch-skip", str(skip))
+    if kernel is not None:
+        options += ("--kernel-name", kernel)
+    return options
 
 
 ENVIRONMENT = (("TORCHINDUCTOR_COMPILE_THREADS", "1"),)

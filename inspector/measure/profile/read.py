@@ -105,7 +105,8 @@ def _compiled(profile: Profile, names: Sequence[str]) -> Iterator[str]:
     compiled_names = ", ".join(dict.fromkeys(names or (c.what for c in profile.compiling)))
     steps = sorted({n for c in profile.compiling for n in c.steps})
     part = f" of its {_time(window_us)}" if window_us else ""
-    location, advice = "", ""
+    location = ""
+    advice = ""
     if len(steps) > 1:
         location = f", in {len(steps)} steps ({', '.join(f'#{n}' for n in steps)})"
         advice = ". These steps time the compiler; compile once, before what is timed"
@@ -136,7 +137,8 @@ def _compiles_in_pairs(facts: ProcessFacts) -> Iterator[str]:
         spoilt = [pair for pair in timed.times if _compiled_within(compiles, pair)]
         if not spoilt:
             continue
-        pair, measurements = spoilt[0], len(timed.times)
+        pair = spoilt[0]
+        measurements = len(timed.times)
         compiling = _compiled_within(compiles, pair)
         names = ", ".join(dict.fromkeys(name for name, _ in compiling))
         events = timed.sites.replace("\n", " and ")
@@ -202,7 +204,7 @@ def _fitting(variants: Sequence[Variant], shapes: Sequence[Shape]) -> list[str]:
     out: list[str] = []
     for shape in shapes:
         possible = [v for v in variants if _may_be(v, shape)]
-        sure = [v for v in possible if any(c.grid == shape.grid for c in v.calls)]
+        sure = [v for v in possible if shape.grid in {call.grid for call in v.calls}]
         out += [v.id for v in sure or possible]
     return out
 
@@ -238,8 +240,10 @@ def windows(events: Events) -> list[Window]:
 
 
 def about(event: EventFields) -> str:
-    mode, ended = event.get("mode"), event.get("ended_by")
-    step, stepped = event.get("step"), "no steps"
+    mode = event.get("mode")
+    ended = event.get("ended_by")
+    step = event.get("step")
+    stepped = "no steps"
     if isinstance(step, dict):
         verb = "ends at" if step.get("kind") == "optimizer" else "is"
         stepped = f"a step {verb} {_value_text(step.get('name'))}"

@@ -326,7 +326,9 @@ class GatheredTrace:
         return span if span is None or span.is_listed else span.parent
 
     def _add_event(self, event: _Event, stacks: bool) -> None:
-        name, thread, arguments = sys.intern(event.name), (event.pid, event.tid), event.args
+        name = sys.intern(event.name)
+        thread = (event.pid, event.tid)
+        arguments = event.args
         if event.cat == "python_function" and stacks:
             self.frames[thread].append(Span(name, "frame", *event.times()))
         elif kind := GPU_KINDS.get(event.cat):
@@ -475,9 +477,17 @@ def _operators(trace: GatheredTrace, gpu: bool) -> list[Operator]:
         sums[span.name, span.kind].append(span)
     rows = []
     for (name, kind), spans in sums.items():
-        cpu = sum(s.end - s.start for s in spans) / 1000, sum(s.self_ns for s in spans) / 1000
-        on_gpu = sum(s.all_gpu for s in spans) / 1000, sum(s.gpu for s in spans) / 1000
-        rows.append(Operator(name, kind, len(spans), *cpu, *(on_gpu if gpu else ())))
+        row = Operator(
+            name,
+            kind,
+            len(spans),
+            cpu_us=sum(s.end - s.start for s in spans) / 1000,
+            self_cpu_us=sum(s.self_ns for s in spans) / 1000,
+        )
+        if gpu:
+            gpu_us = sum(s.all_gpu for s in spans) / 1000
+            row = replace(row, gpu_us=gpu_us, self_gpu_us=sum(s.gpu for s in spans) / 1000)
+        rows.append(row)
     return sorted(rows, key=lambda r: (-(r.self_gpu_us or 0), -(r.gpu_us or 0), -r.self_cpu_us))
 
 
@@ -488,16 +498,23 @@ def _kernels(trace: GatheredTrace) -> list[GpuWork]:
     rows = []
     for (name, kind), those in pieces.items():
         times = [work.ns for work in those]
-        by_shape: dict[LaunchShape, list[int]] = defaultdict(list)
-        for work in those if kind == "kernel" else ():
-            by_shape[work.shape].append(work.ns)
-        shapes = [Shape(*key, len(ns), sum(ns) / 1000) for key, ns in by_shape.items()]
-        shapes.sort(key=lambda shape: -shape.gpu_us)
+        shapes = _launch_shapes(those) if kind == "kernel" else []
         short = short_name(name) if kind == "kernel" else name
-        us, low, high = sum(times) / 1000, min(times) / 1000, max(times) / 1000
+        us = sum(times) / 1000
+        low = min(times) / 1000
+        high = max(times) / 1000
         longest_shapes = tuple(shapes[:MAX_SHAPES])
         rows.append(GpuWork(name, short, kind, len(times), us, low, high, longest_shapes))
     return sorted(rows, key=lambda r: (-r.gpu_us, r.name))
+
+
+def _launch_shapes(launches: Iterable[Work]) -> list[Shape]:
+    """The launches of one kernel by grid, block and resources, the longest time first."""
+    by_shape: dict[LaunchShape, list[int]] = defaultdict(list)
+    for work in launches:
+        by_shape[work.shape].append(work.ns)
+    shapes = [Shape(*key, len(ns), sum(ns) / 1000) for key, ns in by_shape.items()]
+    return sorted(shapes, key=lambda shape: -shape.gpu_us)
 
 
 def _bounds(trace: GatheredTrace) -> tuple[int, int]:
@@ -571,7 +588,9 @@ def _median(ns: Sequence[int]) -> float | None:
 
 def _busy(pieces: Sequence[Work], first: int) -> tuple[int, list[int]]:
     """ns in which a device did anything on any stream, and the gaps in between."""
-    busy, gaps, until = 0, [], None
+    busy = 0
+    gaps = []
+    until = None
     for work in sorted(pieces, key=lambda w: w.start):
         start = max(work.start, first)
         if until is not None and start > until:
@@ -594,7 +613,10 @@ def _compiling(trace: GatheredTrace, first: int, last: int) -> Iterator[Compilin
                 phase = span.name.removesuffix(COMPILES)
                 spans_of[phase].append((max(span.start, first), min(span.end, last)))
     for phase, spans in spans_of.items():
-        steps = {n for n, s, e in trace.steps for a, b in spans if a < e and b > s}
+        steps: set[int] = set()
+        for n, start, end in trace.steps:
+            if any(a < end and b > start for a, b in spans):
+                steps.add(n)
         us = sum(b - a for a, b in spans) / 1000
         yield Compiling(f"torch.compile ({phase})", us, len(spans), tuple(sorted(steps)))
 
@@ -639,9 +661,14 @@ def _give_to_operators(trace: GatheredTrace) -> None:
 def _stack_names(span: Span, frame: Span | None) -> list[str]:
     """The Python functions, but ptxview's and the profiler's, and then the calls around a span."""
     outer = [] if frame is None else frame.around()
-    names = [f.name for f in outer if not any(part in f.name for part in OURS)]
+    names = [f.name for f in outer if not _is_ours(f.name)]
     names += [call.name for call in span.around()]
     return [name.translate(_SPACES) for name in names]
+
+
+def _is_ours(name: str) -> bool:
+    """Whether a Python function is ptxview's or the profiler's."""
+    return any(part in name for part in OURS)
 
 
 def _frames_of(spans: Sequence[Span], frames: Sequence[Span]) -> Iterator[Span | None]:

@@ -114,7 +114,8 @@ def launch_needs(events: Iterable[Mapping[str, object]]) -> dict[str, LaunchNeed
 
 def job_of(launch: PlannedLaunch, cubin: bytes, needs: LaunchNeeds) -> dict[str, object]:
     """The child process's job for a launch. Raises ``PtxviewError`` if it cannot be run."""
-    call, variant = launch.call, launch.variant
+    call = launch.call
+    variant = launch.variant
     if (signature := kernel_parameters(cubin, variant.symbol)) is None:
         raise PtxviewError("its cubin does not say what parameters it has")
     if call.grid is None or call.block is None:
@@ -192,7 +193,9 @@ def libraries(events: Iterable[Mapping[str, object]]) -> dict[str, Library]:
     """The library of each extension's module by the module's name; the last one recorded."""
     out: dict[str, Library] = {}
     for event in events:
-        kind, name, path = event.get("event"), event.get("name"), event.get("path")
+        kind = event.get("event")
+        name = event.get("name")
+        path = event.get("path")
         description = event.get("library")
         if kind == "library" and isinstance(name, str) and isinstance(path, str):
             if out.get(name, Library("")).path != path:
@@ -208,7 +211,7 @@ def replayable_calls(
     variants: Sequence[KernelVariant],
     requested_calls: Sequence[Call],
 ) -> list[ReplayableCall]:
-    """The ``asked_calls``, and calls that launch ``variants`` without a recorded launch."""
+    """The ``requested_calls``, and calls that launch ``variants`` without a recorded launch."""
     by_module = libraries(events)
     out: list[ReplayableCall] = []
     for number, call in enumerate(recording.calls):
@@ -267,13 +270,12 @@ def _kernels_near(recording: Recording, library: Library | None) -> tuple[Kernel
     if library is None:
         return all_kernels
     folder = PurePath(library.path).parent
-    in_folder = tuple(
-        f
-        for f in all_kernels
-        if (sass := f[1].stages.get(Stage.SASS)) is not None
-        and PurePath(sass.origin_path or "").parent == folder
-    )
-    return in_folder or all_kernels
+    in_folder: list[KernelVariant] = []
+    for kernel, variant in all_kernels:
+        sass = variant.stages.get(Stage.SASS)
+        if sass is not None and PurePath(sass.origin_path or "").parent == folder:
+            in_folder.append((kernel, variant))
+    return tuple(in_folder) or all_kernels
 
 
 def job_of_call(

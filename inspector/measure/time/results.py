@@ -198,7 +198,8 @@ def with_time(
     timing: TimingType, answer: Mapping[str, Any], peak: Peak | None = None
 ) -> TimingType:
     """A timing with the median of the child's ``answer`` and the rates, if it has samples."""
-    samples, clocks = answer.get("samples", ()), answer.get("clocks", {})
+    samples = answer.get("samples", ())
+    clocks = answer.get("clocks", {})
     if (middle := median(samples)) is None:
         return timing
     out = []
@@ -254,7 +255,8 @@ def _drift(samples: Sequence[float]) -> list[str]:
     third = len(samples) // 3
     if third < MIN_SAMPLES_OF_A_THIRD:
         return []
-    first, last = median(samples[:third]), median(samples[-third:])
+    first = median(samples[:third])
+    last = median(samples[-third:])
     if first is None or last is None or abs(last.value - first.value) <= STEADY * first.value:
         return []
     return [f"it took {first.value:.4g} µs at first and {last.value:.4g} in the end"]
@@ -298,7 +300,8 @@ def with_amounts(session: Session, moved_bytes: int | None, operations: int | No
     return replace(session, rows=tuple(rows)) if figures else session
 
 
-OWN, COLD = "cupti", "cold"
+OWN = "cupti"
+COLD = "cold"
 """The stopwatch that reads a kernel's own duration, and the preferred state of the L2."""
 
 

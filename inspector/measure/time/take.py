@@ -59,14 +59,16 @@ from inspector.sources.compilers import by_probes
 from inspector.system import files, toolchain
 from inspector.system.process import Finished, run_tool
 
-NO_DEVICE, NO_TORCH = 4, 45
+NO_DEVICE = 4
+NO_TORCH = 45
 # Seconds to import torch and wake the device, which takes tens of seconds on a cold disk.
 STARTING = 180
 
 # The key under which the child gets a launch's file, and the file's ending, by kind of launch.
 FILES = {"graph": ("code", ".py"), "extension": ("", ".none"), "variant": ("", ".none")}
 # Alignment in bytes of torch's allocator on a device, and if the device is emulated.
-ALIGNED, ALIGNED_EMULATED = 512, 64
+ALIGNED = 512
+ALIGNED_EMULATED = 64
 
 Record = dict[str, Any]
 Child = Callable[[Sequence[str], float, Path], Finished]
@@ -104,7 +106,8 @@ def run_child(
     After ``limit`` seconds in one step the child ends itself; ``seconds`` limits it as a whole.
     Raises ``ToolMissing`` if the interpreter cannot be started.
     """
-    job_file, results = folder / "job.json", folder / "results.jsonl"
+    job_file = folder / "job.json"
+    results = folder / "results.jsonl"
     results.unlink(missing_ok=True)
     job_file.write_text(json.dumps(job), "utf-8")
     argv = by_probes(python, f"replay.{module}", job_file, results)
@@ -233,7 +236,8 @@ def _gather(
         raise ToolMissing("timing needs an NVIDIA GPU, and the interpreter's torch sees none")
     if status == NO_TORCH:
         raise ToolMissing(f"timing needs torch, which {python} cannot import", "See --python.")
-    begun, ended = (sum(key in record for record in child_records) for key in ("begin", "end"))
+    begun = sum("begin" in record for record in child_records)
+    ended = sum("end" in record for record in child_records)
     remaining = jobs[ended:]
     if not remaining or gathered.spent:
         return remaining
@@ -405,7 +409,8 @@ def _rows(
     say: Callable[[str], None],
 ) -> Iterator[Timing]:
     """A row for each launch or call and stopwatch, but of calls without any kernel asked for."""
-    variants, arch = reader.recording.variants(), arch_of(gathered.device)
+    variants = reader.recording.variants()
+    arch = arch_of(gathered.device)
     peaks = gathered.peaks
     places = iter(range(len(attempts)))
     for launch, timing, job in attempts:
@@ -440,10 +445,12 @@ def untimed(reader: Reader, launch: PlannedLaunch | ReplayableCall) -> Timing:
             function = reader.function(variant, Stage.TTIR)
             listing = reader.listing(variant, Stage.TTIR)
             counted = operations(listing, function, call) if function else None
-    values = [
-        None if estimate is None else estimate.value for estimate in (tensor_bytes(call), counted)
-    ]
-    about |= amounts("estimate", *values)
+    nbytes = tensor_bytes(call)
+    about |= amounts(
+        "estimate",
+        None if nbytes is None else nbytes.value,
+        None if counted is None else counted.value,
+    )
     about |= {"grid": call.grid, "block": call.block}
     return Timing(launch.kernel.name, variant.id, launch.number, **about)
 
@@ -506,7 +513,9 @@ def sweep(text: str, option: str = "--sweep") -> tuple[str, list[int]]:
     name, _, values = text.replace(" ", "").partition("=")
     sizes: list[int] = []
     if limits := _RANGE.fullmatch(values):
-        size, last, step = int(limits[1]), int(limits[2]), int(limits[4])
+        size = int(limits[1])
+        last = int(limits[2])
+        step = int(limits[4])
         while size <= last and len(sizes) <= MAX_SIZES and (not limits[3] or step > 1):
             sizes.append(size)
             size = size * step if limits[3] else size + step
@@ -598,7 +607,8 @@ def race(
     (declared,) = child_records
     if "refused" in declared:
         raise Unreadable(f"{script}: {declared['refused']}")
-    names, defaults = declared["variants"], declared["sizes"]
+    names = declared["variants"]
+    defaults = declared["sizes"]
     for name in sizes[0]:
         if name not in declared["parameters"]:
             available = ", ".join(defaults) or "none"
@@ -615,7 +625,8 @@ def race(
     session = gathered.session((), bandwidth / 1e9 if bandwidth else None)
     rows: list[RaceRow] = []
     for n, (launch, _) in enumerate(launches):
-        name, size = launch["variant"], launch["sizes"]
+        name = launch["variant"]
+        size = launch["sizes"]
         base_row = RaceRow(script.stem, name, n // len(names), kind="variant", sizes=size)
         rows += _race_rows(base_row, gathered.rows.get(n, []), session.peaks)
     return Race(session, str(script), python, swept, tuple(names), _ranked(rows), defaults)
@@ -631,7 +642,8 @@ def _race_rows(
 ) -> Iterator[RaceRow]:
     """A row for each stopwatch from the child's ``answers`` about one variant at one size."""
     merged: dict[str, Any] = {key: value for a in answers for key, value in a.items()}
-    about, checked = merged.get("about", {}), merged.get("checked", {})
+    about = merged.get("about", {})
+    checked = merged.get("checked", {})
     tensors = [Argument("", dtype=d, shape=tuple(shape)) for d, shape in about.get("inputs", ())]
     base_row = replace(
         base_row,
@@ -658,9 +670,11 @@ def _ranked(rows: Sequence[RaceRow]) -> tuple[RaceRow, ...]:
             for n, r in enumerate(rows)
             if (r.call, r.stopwatch) == group and r.agrees and r.median_us
         ]
-        edge, rank = -1.0, 0
+        edge = -1.0
+        rank = 0
         for place, (us, n) in enumerate(sorted(able), 1):
             if (rows[n].low_us or us) > edge:
-                edge, rank = rows[n].high_us or us, place
+                edge = rows[n].high_us or us
+                rank = place
             out[n] = replace(rows[n], rank=rank, slower=us / min(able)[0])
     return tuple(out)

@@ -169,7 +169,8 @@ def _compile_one(
     """Compile, and record the result; one that fails is known by ``key``."""
     import triton
 
-    name, began = row["kernel"], time.time()
+    name = row["kernel"]
+    began = time.time()
     triton_compiles.end_stages()
     error: Exception | None = None
     with _lock, redirected(job.said, 1, 2):
@@ -268,7 +269,8 @@ def _compiling(
 ) -> None:
     """Compile for every target, before the program's own compilation."""
     bound = dict(zip(("src", "target", "options"), args, strict=False)) | kwargs
-    src, options = bound["src"], bound.get("options") or {}
+    src = bound["src"]
+    options = bound.get("options") or {}
     if isinstance(src, str):
         return
     options = dict(options if isinstance(options, dict) else vars(options))
@@ -341,11 +343,7 @@ def _fitting_kernel(
     """The only kernel that the job's arguments fit. Raises ``CannotCompile``."""
     named_arguments = set(job.signature or ()) | set(job.constexprs)
     fit = [k for k in kernels.values() if named_arguments <= set(k[0].arg_names)]
-    fit = [
-        (fn, configs)
-        for fn, configs in fit
-        if not any(_lacking(fn, config, job) for config in _configurations(fn, configs, job))
-    ] or fit
+    fit = [(fn, configs) for fn, configs in fit if _is_complete(fn, configs, job)] or fit
     if len(fit) != 1:
         mismatch = "fits no kernel" if not fit else "fits several kernels"
         raise CannotCompile(
@@ -353,6 +351,12 @@ def _fitting_kernel(
             f"name one with --kernel, of {', '.join(kernels)}"
         )
     return fit[0]
+
+
+def _is_complete(fn: Any, configs: list[Any], job: Job) -> bool:
+    """Whether every configuration of a kernel has a value or a type for each argument."""
+    configurations = _configurations(fn, configs, job)
+    return not any(_lacking(fn, config, job) for config in configurations)
 
 
 def _configurations(fn: Any, configs: list[Any], job: Job) -> list[dict[str, Any]]:

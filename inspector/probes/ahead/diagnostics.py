@@ -33,7 +33,8 @@ def message(severity: str, text: str, tool: str = "triton", /, **place: Any) -> 
 
 def from_error(error: BaseException, fn: Any, names: dict[str, str]) -> dict[str, Any]:
     """An exception as one message, at the innermost line that it knows of the kernel."""
-    innermost, cause = error, error.__cause__
+    innermost = error
+    cause = error.__cause__
     while cause is not None:
         innermost = innermost if getattr(cause, "node", None) is None else cause
         cause = cause.__cause__
@@ -117,9 +118,11 @@ def parse_output(
             continue
         fields = match.groupdict()
         line, column = (int(fields[n]) if fields.get(n) else None for n in ("line", "column"))
-        tool, file = "ptxas", "ptx" if line is not None else None
+        tool = "ptxas"
+        file = "ptx" if line is not None else None
         if "file" in fields:
-            tool, file = "triton", names.get(match["file"], match["file"])
+            tool = "triton"
+            file = names.get(match["file"], match["file"])
         if (file, line, match["message"]) in reported:
             continue
         reported.add((file, line, match["message"]))

@@ -99,7 +99,9 @@ class Remaining:
     """One text, and the stages that follow it."""
 
     def __init__(self, job: dict[str, Any], tell: Callable[..., None], version: str) -> None:
-        self.job, self.tell, self.version = job, tell, version
+        self.job = job
+        self.tell = tell
+        self.version = version
         self.stage: str = job["stage"]
         self.current_stage = self.stage
         self.text = compile_job.read(job["path"])
@@ -127,7 +129,9 @@ class Remaining:
         """Make the stages and keep them; with ``mark``, which gets each as it begins, keep none."""
         module = self._parsed(path or self.job["path"])
         names = list(self.stages)
-        for name in names if self.stage == "source" else names[names.index(self.stage) + 1 :]:
+        if self.stage != "source":
+            names = names[names.index(self.stage) + 1 :]
+        for name in names:
             self.current_stage = name
             self.tell(begin=name)
             if mark is not None:
@@ -285,13 +289,16 @@ class Marks:
     """Lines between what compilers print, and the modules that they do not print themselves."""
 
     def __init__(self, mark: str, times: str) -> None:
-        self._mark, self._times = mark, times
+        self._mark = mark
+        self._times = times
 
     def attach(self) -> None:
         """Observe MLIR's pass managers, LLVM's optimizer and its code generator."""
         from triton._C.libtriton import ir, llvm
 
-        run, optimize, translate = ir.pass_manager.run, llvm.optimize_module, llvm.translate_to_asm
+        run = ir.pass_manager.run
+        optimize = llvm.optimize_module
+        translate = llvm.translate_to_asm
         ended = succeeded(lambda module, result: self.line("ended", str(module)))
         ir.pass_manager.run = observed(run, self._pipeline, ended)
         llvm.optimize_module = observed(optimize, self._optimizing, self._optimized)

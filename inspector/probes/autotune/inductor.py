@@ -43,8 +43,13 @@ _now = threading.local()  # file, hints: of the kernel whose configuration is lo
 def sizes(hints: Any) -> Any:
     """The sizes that Inductor tunes for, each the next power of two: by dimension."""
     if isinstance(hints, dict):
-        return {str(k): v if isinstance(v, int) else str(v) for k, v in hints.items()}
-    return [v if isinstance(v, int) else str(v) for v in hints] if hints else None
+        return {str(name): _size(hint) for name, hint in hints.items()}
+    return list(map(_size, hints)) if hints else None
+
+
+def _size(hint: Any) -> int | str:
+    """A size as it is recorded: one that is no number in words."""
+    return hint if isinstance(hint, int) else str(hint)
 
 
 def unpacked(key: Any) -> str | None:
@@ -167,7 +172,8 @@ def _bench_ended(token: tuple[Any, Any], measured: Any, error: BaseException | N
     if error is None:
         trial.measured(measured, _reason(tuner, launcher))
     else:
-        trial.times, trial.reason = None, f"failed: {first_line(error)}"
+        trial.times = None
+        trial.reason = f"failed: {first_line(error)}"
 
 
 def _reason(tuner: Any, launcher: Any) -> str:
@@ -304,7 +310,8 @@ class Selection:
     ) -> None:
         self.number = next(numbers)
         self.graph_node = graph_node
-        self.name, self.inputs = str(name), inputs
+        self.name = str(name)
+        self.inputs = inputs
         self.choices = choices[:MAX_CHOICES]
         self.key: str | None = None  # torch's own text of the inputs, where they are not known
         self.measured = False
@@ -357,7 +364,8 @@ def _selecting(name: str) -> tuple[CallHook, ReturnHook]:
 
 def _begin(name: str, operation: Any, args: Any, bound: Any) -> Selection:
     bound = {**dict(zip(PARAMETERS[name], args, strict=False)), **bound}
-    choices, inputs = _listed(bound.get("choices")), bound.get("input_nodes", ())
+    choices = _listed(bound.get("choices"))
+    inputs = bound.get("input_nodes", ())
     origin = None if name == "__call__" or not choices else _choice_origins.get(choices[0])
     graph_node = _node() if origin is None else origin[1]
     selection = Selection(operation, inputs, choices, graph_node)
@@ -473,16 +481,10 @@ def _write_selection(selection: Selection) -> None:
         if callable(writer):
             _writers[writer] = selection.number, index
         configurations.append(_configuration(selection, choice, time_ms))
-    layouts = [_layout(node) for node in selection.inputs]
-    sizes = ", ".join("x".join(shape) for shape, _, _ in layouts)
-    key = {
-        "sizes": sizes,
-        "strides": ", ".join(str(strides) for _, strides, _ in layouts),
-        "dtypes": ", ".join(dtype for _, _, dtype in layouts),
-    }
+    key = _input_key(selection)
     write(
         "inductor",
-        f"{selection.name}({sizes})",
+        f"{selection.name}({key['sizes']})",
         configurations,
         **selection.graph_node,
         tuning=selection.number,
@@ -494,6 +496,16 @@ def _write_selection(selection: Selection) -> None:
         seconds=None if emulated() else selection.seconds,
         winner=min(finite)[1] if finite else None,
     )
+
+
+def _input_key(selection: Selection) -> dict[str, str]:
+    """Sizes, strides and types of the inputs that the choices are measured with."""
+    layouts = [_layout(node) for node in selection.inputs]
+    return {
+        "sizes": ", ".join("x".join(shape) for shape, _, _ in layouts),
+        "strides": ", ".join(str(strides) for _, strides, _ in layouts),
+        "dtypes": ", ".join(dtype for _, _, dtype in layouts),
+    }
 
 
 def _configuration(selection: Selection, choice: Any, time_ms: float | None) -> dict[str, Any]:

@@ -29,7 +29,8 @@ class Trial:
     """One configuration and its result."""
 
     def __init__(self, config: dict[str, Any], reason: str | None = None) -> None:
-        self.config, self.reason = config, reason
+        self.config = config
+        self.reason = reason
         self.times: list[float] | None = None  # milliseconds, as the tuner was given them
         self.hash: str | None = None
         self.error: str | None = None
@@ -46,7 +47,8 @@ class Trial:
         infinite = bool(several) and all(t == float("inf") for t in several)
         finite = [float(t) for t in several if isinstance(t, int | float) and math.isfinite(t)]
         complete = bool(finite) and len(finite) == len(several) and not emulated()
-        self.times, self.reason = finite if complete else None, failed if infinite else None
+        self.times = finite if complete else None
+        self.reason = failed if infinite else None
 
 
 def trial_of(trials: list[Trial], config: dict[str, Any]) -> Trial:
@@ -223,7 +225,8 @@ def _before_trying(args: Args, kwargs: Kwargs) -> Trying | None:
     tuning = stack[-1]
     trial = trial_of(tuning.trials, config_of(kwargs["config"]))
     outer = getattr(now, "trial", None)
-    now.trial, tuning.tried = trial, True
+    now.trial = trial
+    tuning.tried = True
     return args[0], trial, _benchmarked(), outer
 
 
@@ -337,7 +340,9 @@ def _key(tuning: Tuning, key: Any) -> Any:
     fits = len(named) == len(tuning.key_values)
     if fits and (key is None or (isinstance(key, tuple) and len(key) == len(named))):
         return named
-    return None if key is None else json_value(list(key) if isinstance(key, tuple) else [key])
+    if key is None:
+        return None
+    return json_value(list(key) if isinstance(key, tuple) else [key])
 
 
 def _stopwatch(owner: Any) -> str | None:

@@ -157,7 +157,10 @@ def ranges(tensors: list[tuple[ArgumentRecord, Any]]) -> None:
             for context in (*filter(None, hiding), torch.no_grad):
                 contexts.enter_context(context())
             low, high = torch.aminmax(tensor.detach())
-            description["low"], description["high"] = int(low.item()), int(high.item())
+            lowest = int(low.item())
+            highest = int(high.item())
+            description["low"] = lowest
+            description["high"] = highest
 
 
 def _may_wait(torch: Any) -> bool:
@@ -212,7 +215,9 @@ class CallTarget:
     )
 
     def __init__(self, kind: str, name: str, facts: dict[str, Any]) -> None:
-        self.kind, self.name, self.facts = kind, name, facts
+        self.kind = kind
+        self.name = name
+        self.facts = facts
         self.calls: dict[Any, CallCounter] = {}
         self.quick: dict[Any, CallCounter] = {}
         self.failures: set[int] = set()

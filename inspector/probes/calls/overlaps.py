@@ -25,7 +25,9 @@ class Span:
     __slots__ = ("address", "end", "name", "size", "start", "terms")
 
     def __init__(self, name: str, address: int, size: int, layout: list[tuple[int, int]]) -> None:
-        self.name, self.address, self.size = name, address, size
+        self.name = name
+        self.address = address
+        self.size = size
         self.terms = [(step * size, 0, count - 1) for count, step in layout if count > 1 and step]
         self.start = address + sum(min(step * last, 0) for step, _, last in self.terms)
         self.end = address + size + sum(max(step * last, 0) for step, _, last in self.terms)
@@ -35,7 +37,8 @@ def shared_memory(tensors: list[tuple[dict[str, Any], Any]]) -> list[Pair]:
     """Return the pairs of a call's described tensors that share memory, in order of address."""
     if len(tensors) < 2:
         return []
-    spans = [span for span in (_span(*described) for described in tensors) if span is not None]
+    all_spans = [_span(*described) for described in tensors]
+    spans = [span for span in all_spans if span is not None]
     spans.sort(key=lambda span: span.start)
     pairs: list[Pair] = []
     for index, span in enumerate(spans):
@@ -49,7 +52,8 @@ def shared_memory(tensors: list[tuple[dict[str, Any], Any]]) -> list[Pair]:
 
 def _span(description: dict[str, Any], tensor: Any) -> Span | None:
     """The memory of a described tensor; None if it has none, or if its layout is unknown."""
-    shape, strides = description.get("shape"), description.get("strides")
+    shape = description.get("shape")
+    strides = description.get("strides")
     read_size = getattr(tensor, "element_size", None)
     if shape is None or strides is None or read_size is None or len(shape) != len(strides):
         return None

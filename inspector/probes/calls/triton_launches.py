@@ -50,7 +50,9 @@ class LaunchCounter:
     def __init__(
         self, record: Callable[[], CallTarget], leading: int, parameters: Parameters
     ) -> None:
-        self.record, self.leading, self.parameters = record, leading, parameters
+        self.record = record
+        self.leading = leading
+        self.parameters = parameters
         self._epoch = -1
         # What picks the grid and the scalars out of a launch's arguments, which are so many.
         self._key: Callable[[Any], Any] = itemgetter(0, 1, 2)
@@ -168,7 +170,8 @@ def parameters(
     ``declared`` are the positions of parameters that the kernel declares ``tl.constexpr``; keys of
     the other two are names, positions, or paths that begin with a position, by Triton's version.
     """
-    kinds, values = by_name(names, signature), by_name(names, constants)
+    kinds = by_name(names, signature)
+    values = by_name(names, constants)
     fixed = {names[n] for n in declared if n < len(names)}
     return [
         (name, "constexpr" if name in fixed else kinds.get(name), values.get(name, ABSENT))
@@ -213,7 +216,9 @@ def watch(kernel: Any, record: Callable[[], object]) -> None:
     metadata = kernel.metadata
     warp = getattr(metadata, "warp_size", None) or getattr(metadata.target, "warp_size", 32)
     threads = int(metadata.num_warps) * int(warp or 32)
-    digest, name, shared = kernel.hash, metadata.name, metadata.shared
+    digest = kernel.hash
+    name = metadata.name
+    shared = metadata.shared
     record_target = _target_recorder(record, digest, name, threads, shared)
     space[slot] = counted(inner, LaunchCounter(record_target, LEADING, parameters_of(kernel.src)))
 
@@ -240,7 +245,8 @@ def watch_faster(slow: Any, fast: Any) -> None:
     """
     if fast is None:
         return
-    counter, inner = counter_of(slow.__globals__.get("runner")), fast.__globals__.get("runner")
+    counter = counter_of(slow.__globals__.get("runner"))
+    inner = fast.__globals__.get("runner")
     if counter is not None and inner is not None and counter_of(inner) is None:
         fast_counter = LaunchCounter(counter.record, counter.leading, counter.parameters)
         fast.__globals__["runner"] = counted_function(inner, fast_counter)

@@ -92,13 +92,15 @@ def _lowering(args: Any, kwargs: Any) -> tuple[Any, bool]:
     """The graph whose code is written, and whether it is within no other."""
     outermost = getattr(_now, "graphs", None) is None
     if outermost:
-        _now.graphs, _now.refused = [], Counter()
+        _now.graphs = []
+        _now.refused = Counter()
     return args[0], outermost
 
 
 def _lowered(token: tuple[Any, bool], _: object, error: BaseException | None) -> None:
     lowering, outermost = token
-    graphs, refused = _now.graphs, _now.refused
+    graphs = _now.graphs
+    refused = _now.refused
     if outermost:
         _now.graphs = _now.refused = None
     if error is not None:
@@ -483,7 +485,8 @@ class Listener(logging.Handler):
         dumped = record.metadata["graph_dump"]
         text = str(record.payload)
         ids = record.ids
-        name, path = dumped.get("name"), dumped.get("filename")
+        name = dumped.get("name")
+        path = dumped.get("filename")
         thread = threading.get_ident()
         if name == WRAPPER:
             self._wrappers[thread] = text, path
@@ -498,8 +501,10 @@ class Listener(logging.Handler):
         """Keep when a phase began or ended; write all when the outermost phase ends."""
         if not isinstance(payload, str) or len(payload) > MAX_MARK_CHARACTERS:
             return
-        mark, ids = json.loads(payload), identity(metadata)
-        phase, about = mark.get("ph"), mark.get("args") or {}
+        mark = json.loads(payload)
+        ids = identity(metadata)
+        phase = mark.get("ph")
+        about = mark.get("args") or {}
         if phase == "i" and (kind := mark.get("name")) == "automatic_dynamic":
             emit({"event": "symbol", **ids, "kind": kind, "stack": [], "said": short(about)})
         compile = about.get("compile_id")
@@ -594,7 +599,8 @@ GRAPHS = (
     "inductor_post_grad_graph",
 )
 # AOTInductor's C++; torch 2.6 has one text.
-WRAPPER, KERNELS = "inductor_aot_wrapper_code", "inductor_aot_kernel_code"
+WRAPPER = "inductor_aot_wrapper_code"
+KERNELS = "inductor_aot_kernel_code"
 WRAPPER_AND_KERNELS = "inductor_aot_code"
 ARTIFACTS = (
     "before_pre_grad_graph",

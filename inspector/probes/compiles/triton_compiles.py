@@ -13,7 +13,7 @@ import weakref
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 from .. import private_names
 from ..ahead import diagnostics
@@ -72,7 +72,8 @@ def _reached(waiting: list[Any]) -> dict[str, Any]:
         path = os.path.abspath(code.co_filename)
         if path not in files and os.path.isfile(path):
             files[path] = file_blob(path)
-        names, space = code.co_names, python.__globals__
+        names = code.co_names
+        space = python.__globals__
         for name in names:
             value = space.get(name)
             if isinstance(value, ModuleType):
@@ -126,12 +127,12 @@ def attributes(src: Any) -> dict[str, Any]:
         return dict(json_value(triton_launches.by_name(_names(src), dict(attributes))))
     # Triton 3.2 keeps an object with the properties' argument indices.
     kinds = ("divisible_by_16", "divisibility_16", "equal_to_1")
-    places = {kind: getattr(attributes, kind, None) for kind in kinds}
-    return {
-        kind: [name for place, name in enumerate(_names(src)) if place in indices]
-        for kind, indices in places.items()
-        if indices
-    }
+    out: dict[str, Any] = {}
+    for kind in kinds:
+        indices = getattr(attributes, kind, None)
+        if indices:
+            out[kind] = [name for index, name in enumerate(_names(src)) if index in indices]
+    return out
 
 
 def compiler_versions() -> dict[str, str]:
@@ -147,10 +148,17 @@ before the first pass."""
 MAX_LOG_CHARACTERS = 20_000
 _COMMAND = re.compile(r"^Repro command: (.{1,8000})$", re.MULTILINE)
 _recorded_failures: set[str] = per_recording(set())
-# Of the compile under way: stages ([name, seconds]), making (the last stage that was begun, with
-# Triton's metadata and what it is made of), digest (Triton's hash of it), missed (what is called
-# where it is in no cache).
+# Of the compile under way: stages ([name, seconds]), making (the BegunStage that was begun last),
+# digest (Triton's hash of it), missed (what is called where it is in no cache).
 _now = threading.local()
+
+
+class BegunStage(NamedTuple):
+    """A stage that Triton makes, with Triton's metadata and what the stage is made of."""
+
+    name: str
+    metadata: dict[str, Any]
+    source: Any
 
 
 class Compile:
@@ -161,7 +169,9 @@ class Compile:
 
     def __init__(self, args: Any, kwargs: Any) -> None:
         bound = dict(zip(("src", "target", "options"), args, strict=False)) | kwargs
-        self.src, options, target = bound["src"], bound.get("options"), bound.get("target")
+        self.src = bound["src"]
+        options = bound.get("options")
+        target = bound.get("target")
         # The target and the options that Triton was asked for, where it has no metadata yet.
         self.requested = dict(json_value(options)) if isinstance(options, dict) else {}
         if getattr(target, "arch", None) is not None:
@@ -209,10 +219,12 @@ class Compile:
         if digest in _recorded_failures:
             return
         _recorded_failures.add(digest)
-        making = getattr(_now, "making", None)
-        metadata = {} if making is None else {k: v for k, v in making[1].items() if k != "hash"}
+        stage: BegunStage | None = getattr(_now, "making", None)
+        metadata = {} if stage is None else dict(stage.metadata)
+        metadata.pop("hash", None)
         name = str(getattr(self.src, "name", "") or "")
-        log, files = str(error), stages_left(name)
+        log = str(error)
+        files = stages_left(name)
         messages, first = diagnostics.from_failure(
             error, getattr(self.src, "fn", None), log, {}, files
         )
@@ -229,7 +241,7 @@ class Compile:
                 "seconds": seconds,
                 "stage_seconds": end_stages(),
                 "error": f"{type(error).__name__}: {error}"[:4000],
-                "stage": "ttir" if making is None else {"cubin": "sass"}.get(making[0], making[0]),
+                "stage": "ttir" if stage is None else {"cubin": "sass"}.get(stage.name, stage.name),
                 "kind": type(error).__name__,
                 "message": first["message"],
                 "tool": first["tool"],
@@ -257,7 +269,8 @@ class Compile:
 
 def exceeded(error: BaseException) -> dict[str, Any]:
     """What an ``OutOfResources`` says in figures: what is required, and how much there is."""
-    required, limit = getattr(error, "required", None), getattr(error, "limit", None)
+    required = getattr(error, "required", None)
+    limit = getattr(error, "limit", None)
     if not isinstance(required, int) or not isinstance(limit, int):
         return {}
     name = getattr(error, "name", None)
@@ -270,14 +283,17 @@ def stages_left(name: str) -> dict[str, str]:
     Triton writes each into its cache before it makes the next.
     """
     out: dict[str, str] = {}
-    digest, making = getattr(_now, "digest", None), getattr(_now, "making", None)
-    if making is not None and making[0] == "cubin" and isinstance(making[2], str):
-        out["ptx"] = making[2]
+    digest = getattr(_now, "digest", None)
+    begun: BegunStage | None = getattr(_now, "making", None)
+    if begun is not None and begun.name == "cubin" and isinstance(begun.source, str):
+        out["ptx"] = begun.source
     try:
         manager: Any = _manager(digest) if digest else None
-        for stage in STAGES if manager is not None else ():
+        if manager is None:
+            return out
+        for stage in STAGES:
             path = manager.get_file(f"{name[:150]}.{stage}")
-            if making is not None and stage == making[0]:
+            if begun is not None and stage == begun.name:
                 break  # a file of that name is of another attempt
             if path and stage not in out:
                 with open(path, encoding="utf-8", errors="surrogateescape") as file:
@@ -310,7 +326,7 @@ def _time_stages(stages: Any, _: object) -> None:
 def _beginning(name: str) -> CallHook:
     def stage_began(args: Any, kwargs: Any) -> tuple[str, float]:
         metadata = args[1] if len(args) > 1 and isinstance(args[1], dict) else {}
-        _now.making = (name, metadata, args[0] if args else None)
+        _now.making = BegunStage(name, metadata, args[0] if args else None)
         return name, time.perf_counter()
 
     return stage_began
@@ -516,7 +532,8 @@ def _launcher_made(result: Any, launcher: Any, error: BaseException | None) -> N
     _record_compiled(result)
     meta = getattr(result, "compile_meta", None) or {}
     if hasattr(kernel, "full_constexprs"):
-        signature, constants = meta.get("signature"), meta.get("constants")
+        signature = meta.get("signature")
+        constants = meta.get("constants")
         triton_launches.watch_static(
             launcher, kernel, signature, constants, lambda: _record_compiled(result)
         )
@@ -544,17 +561,25 @@ def _compiled_source(kernel: Any, meta: Mapping[str, Any], function: Any) -> dic
         "signature": {str(k): str(v) for k, v in (meta.get("signature") or {}).items()},
         "constexprs": {str(k): json_value(v) for k, v in (meta.get("constants") or {}).items()},
     }
-    names = getattr(kernel, "arg_names", None) or getattr(function, "arg_names", None)
-    declared = getattr(kernel, "declared_constexprs", None)
-    if declared is None and getattr(function, "params", None) is not None:
-        declared = [p.num for p in function.params if p.is_constexpr]
-    if names is not None and declared is not None:
-        source["declared"] = [str(names[i]) for i in declared if i < len(names)]
+    declared = _declared_names(kernel, function)
+    if declared is not None:
+        source["declared"] = declared
     attributes = next(iter(meta.get("configs") or ()), None)
     if isinstance(attributes, dict):
         named = triton_launches.by_name(list(source["signature"]), attributes)
         source["specialization"] = json_value(named)
     return source
+
+
+def _declared_names(kernel: Any, function: Any) -> list[str] | None:
+    """The arguments that the kernel's source declares as ``constexpr``; None if unknown."""
+    names = getattr(kernel, "arg_names", None) or getattr(function, "arg_names", None)
+    declared = getattr(kernel, "declared_constexprs", None)
+    if declared is None and getattr(function, "params", None) is not None:
+        declared = [p.num for p in function.params if p.is_constexpr]
+    if names is None or declared is None:
+        return None
+    return [str(names[index]) for index in declared if index < len(names)]
 
 
 def _cache_folders(kernel: Any, meta: Mapping[str, Any]) -> list[str]:

@@ -229,12 +229,11 @@ def find_cupti() -> str | None:
         pass
     import glob
 
-    patterns = [
-        f"{place}/nvidia/{package}/lib/libcupti.so.*[0-9]"
-        for place in sys.path
-        if place.endswith("-packages")
-        for package in ("cu13", "cuda_cupti", "cu*")
-    ]
+    patterns: list[str] = []
+    for path in sys.path:
+        if path.endswith("-packages"):
+            wheels = ("cu13", "cuda_cupti", "cu*")
+            patterns += [f"{path}/nvidia/{wheel}/lib/libcupti.so.*[0-9]" for wheel in wheels]
     homes = [os.environ.get("CUDA_HOME"), os.environ.get("CUDA_PATH"), "/usr/local/cuda"]
     for home in filter(None, homes):
         patterns += [

@@ -13,14 +13,22 @@ import os
 import re
 import sys
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 from .. import private_names
 from ..compiles import inductor_graphs
 from . import executor
 
-Lines = dict[str, tuple[str, bool]]
-"""``model.py:4: return table[index]`` and whether it indexes, by the node's name in the model."""
+
+class ModelLine(NamedTuple):
+    """``model.py:4: return table[index]``, and whether it indexes."""
+
+    text: str
+    indexes: bool
+
+
+Lines = dict[str, ModelLine]
+"""Lines by the node's name in the model."""
 
 # Topologically Sorted Source Nodes: [scaled, getitem], Original ATen: [aten.mul, aten.index]
 _NODES = re.compile(r"# (?:Topologically Sorted )?Source Nodes: \[([^\[\]]{0,10000})\]")
@@ -49,15 +57,16 @@ def lines_of(graph: Any) -> Lines:
     """The model's line of each node of an FX graph."""
     lines: Lines = {}
     for node in graph.nodes:
-        line = inductor_graphs._line(node.meta.get("stack_trace"))
-        if line is None:
+        place = inductor_graphs._line(node.meta.get("stack_trace"))
+        if place is None:
             continue
+        file, number, code = place
         first = next(iter(node.meta.get("from_node") or ()), None)
-        text = f"{os.path.basename(line[0])}:{line[1]}: {line[2]}"[:120]
+        text = f"{os.path.basename(file)}:{number}: {code}"[:120]
         indexes = _INDEXING.search(str(node.target)) is not None
         for name in {str(getattr(first, "name", node.name)), str(node.name)}:
             earlier = lines.get(name)
-            lines[name] = (text, indexes or (earlier is not None and earlier[1]))
+            lines[name] = ModelLine(text, indexes or (earlier is not None and earlier.indexes))
     return lines
 
 
@@ -74,8 +83,8 @@ def model_lines() -> list[str]:
         if match is not None:
             nodes = [_graphs[path].get(name.strip()) for name in match[1].split(",")]
             model_nodes = [node for node in nodes if node is not None]
-            indexing = [text for text, indexes in model_nodes if indexes]
-            return list(dict.fromkeys(indexing or [text for text, _ in model_nodes]))
+            indexing = [node.text for node in model_nodes if node.indexes]
+            return list(dict.fromkeys(indexing or [node.text for node in model_nodes]))
     return []
 
 

@@ -92,7 +92,8 @@ def attach_streams(torch: Any) -> None:
             return float("nan")
 
     for kind in (Stream, ExternalStream, Event):
-        kind.__module__, kind.__qualname__ = "torch.cuda", kind.__name__
+        kind.__module__ = "torch.cuda"
+        kind.__qualname__ = kind.__name__
         setattr(torch.cuda, kind.__name__, kind)
         setattr(torch.cuda.streams, kind.__name__, kind)
 
@@ -122,7 +123,8 @@ class DeviceProperties:
     def __init__(self, device: Any, capability: tuple[int, int], index: int) -> None:
         for name, field in PROPERTIES.items():
             setattr(self, name, getattr(device, field) or 0)
-        self.total_memory, self.multi_processor_count = device.memory_bytes, device.sms
+        self.total_memory = device.memory_bytes
+        self.multi_processor_count = device.sms
         self.name, (self.major, self.minor) = device.name, capability
         self.pci_bus_id = index
         self.uuid = f"00000000-0000-0000-0000-{index:012d}"
@@ -165,6 +167,7 @@ def attach(torch: Any) -> None:
     supplied: dict[str, Any] = {
         **{name: _constant(answer) for name, answer in CONSTANT_ANSWERS.items()},
         **_device_functions(torch),
+        **_stream_functions(),
         **_memory_functions(),
         **lacking.communication(torch),
     }
@@ -218,7 +221,7 @@ def _constant(answer: Any) -> Callable[..., Any]:
 
 
 def _device_functions(torch: Any) -> dict[str, Any]:
-    """The functions of ``torch._C`` about devices and streams."""
+    """The functions of ``torch._C`` about devices."""
     settings = current()
     generators = tuple(
         torch.ops.ptxview_target.default_generator(i) for i in range(settings.devices)
@@ -237,10 +240,6 @@ def _device_functions(torch: Any) -> dict[str, Any]:
         set_device(index)
         return old
 
-    def set_stream(stream_id: int, device_index: int, device_type: int = CUDA) -> None:
-        shim.library.ptxview_set_stream(device_index, stream_id)
-        shim.set_device(device_index)
-
     def init() -> None:
         torch.cuda.default_generators = generators
         torch.cuda._get_device_properties = properties
@@ -257,6 +256,17 @@ def _device_functions(torch: Any) -> dict[str, Any]:
         "_cuda_isInBadFork": lambda: bool(bad_forks),
         "_cuda_getArchFlags": lambda: settings.target,
         "_cuda_hasPrimaryContext": lambda device: bool(torch.cuda._initialized),
+    }
+
+
+def _stream_functions() -> dict[str, Any]:
+    """The functions of ``torch._C`` about streams, which are numbers without an effect."""
+
+    def set_stream(stream_id: int, device_index: int, device_type: int = CUDA) -> None:
+        shim.library.ptxview_set_stream(device_index, stream_id)
+        shim.set_device(device_index)
+
+    return {
         "_cuda_getCurrentStream": lambda index: (shim.stream(index), index, CUDA),
         "_cuda_getDefaultStream": lambda index: (0, index, CUDA),
         "_cuda_getStreamFromExternal": lambda pointer, index: (pointer, index, CUDA),
@@ -338,7 +348,8 @@ def _profile_the_cpu(torch: Any) -> None:
 
     @functools.wraps(original)
     def init(self: Any, *args: Any, **kwargs: Any) -> None:
-        is_available, torch.cuda.is_available = torch.cuda.is_available, lambda: False
+        is_available = torch.cuda.is_available
+        torch.cuda.is_available = lambda: False
         try:
             original(self, *args, **kwargs)
         finally:

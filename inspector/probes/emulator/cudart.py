@@ -23,10 +23,13 @@ from .launch import Launch, Memory, Size
 
 # The largest grid and block of any device (CUDA C++ Programming Guide, "Technical Specifications
 # per Compute Capability").
-MAX_GRID, MAX_BLOCK, MAX_THREADS = (2**31 - 1, 65535, 65535), (1024, 1024, 64), 1024
+MAX_GRID = (2**31 - 1, 65535, 65535)
+MAX_BLOCK = (1024, 1024, 64)
+MAX_THREADS = 1024
 
 # Numbers and words of driver_types.h, and of cudaGetErrorString.
-INVALID_VALUE, OUT_OF_RESOURCES = 1, 701
+INVALID_VALUE = 1
+OUT_OF_RESOURCES = 701
 NAMES = {
     INVALID_VALUE: ("cudaErrorInvalidValue", "invalid argument"),
     OUT_OF_RESOURCES: ("cudaErrorLaunchOutOfResources", "too many resources requested for launch"),
@@ -96,7 +99,8 @@ class Kernel:
         """All machine code that was made of this PTX, by its digest."""
         codes: dict[str, bytes] = {}
         place = extension.machine_place(self.text.encode("utf-8", "replace"))
-        for file in sorted(place.iterdir()) if place.is_dir() else ():
+        files = sorted(place.iterdir()) if place.is_dir() else []
+        for file in files:
             try:
                 data = Path(file.read_text(encoding="utf-8")).read_bytes()
             except OSError:
@@ -197,7 +201,9 @@ def _fits(size: Size, limits: Size) -> bool:
 
 def refusal(kernel: Kernel, grid: Size, block: Size, shared: int) -> Refusal | None:
     """Why the driver would not launch a kernel; None if it would."""
-    device, binary, static = kernel.device, kernel.binary, kernel.static
+    device = kernel.device
+    binary = kernel.binary
+    static = kernel.static
     registers, bound = (binary.registers, binary.max_threads) if binary else (0, None)
     threads = prod(block)
     if not _fits(grid, MAX_GRID):
@@ -211,7 +217,8 @@ def refusal(kernel: Kernel, grid: Size, block: Size, shared: int) -> Refusal | N
             "(__launch_bounds__)"
         )
         return Refusal(INVALID_VALUE, text, "threads", threads, bound)
-    limit, text = device.shared_per_block_optin, f"{shared} bytes of dynamic shared memory"
+    limit = device.shared_per_block_optin
+    text = f"{shared} bytes of dynamic shared memory"
     text += f" beside its {static} of static" if static else ""
     if shared + static > limit:
         text += f", and a block of this device has {limit}"
@@ -226,7 +233,8 @@ def refusal(kernel: Kernel, grid: Size, block: Size, shared: int) -> Refusal | N
     # The hardware's check of a block's registers, as NVIDIA's cuda_occupancy.h has it
     # (``cudaOccMaxBlocksPerSMRegsLimit``): a warp's come in units of 256, and its warps are counted
     # as if they filled all of an SM's four sub-partitions evenly.
-    unit, partitions = device.register_allocation_unit, device.warp_allocation_granularity
+    unit = device.register_allocation_unit
+    partitions = device.warp_allocation_granularity
     a_warp = -(-registers * device.warp_size // unit) * unit
     required = a_warp * (-(-threads // (device.warp_size * partitions)) * partitions)
     if required <= device.registers_per_block:
@@ -294,12 +302,18 @@ def raising(function: Any) -> Any:
 # -- services for the stand-in ------------------------------------------------------------------
 
 VERSION = 5
-RAISES, INTERRUPTS, REFUSED = 1, 2, 16
+RAISES = 1
+INTERRUPTS = 2
+REFUSED = 16
 """Answers of a service; ``REFUSED`` is added to CUDA's error."""
 
-_TEXT, _POINTER = ctypes.c_char_p, ctypes.c_void_p
-_WORD, _SIGNED, _INT = ctypes.c_uint64, ctypes.c_int64, ctypes.c_int
-_FIGURES, _POINTERS = ctypes.POINTER(_SIGNED), ctypes.POINTER(_POINTER)
+_TEXT = ctypes.c_char_p
+_POINTER = ctypes.c_void_p
+_WORD = ctypes.c_uint64
+_SIGNED = ctypes.c_int64
+_INT = ctypes.c_int
+_FIGURES = ctypes.POINTER(_SIGNED)
+_POINTERS = ctypes.POINTER(_POINTER)
 _PTX = (_POINTER, _WORD, _TEXT)  # its address and size, and a name in it
 _WHY = (ctypes.POINTER(ctypes.c_char), _SIGNED)
 
@@ -310,7 +324,9 @@ _counted_launch = graphs.counted_launch(launch.launch)
 def _launch(text: str, entry: str, sizes: Any, arguments: Any) -> int:
     """Launch a kernel: 0, or CUDA's error if the driver would refuse it."""
     x, y, z, block_x, block_y, block_z, shared = (int(sizes[n]) for n in range(7))
-    grid, block, name = (x, y, z), (block_x, block_y, block_z), base_name(entry)
+    grid = (x, y, z)
+    block = (block_x, block_y, block_z)
+    name = base_name(entry)
     kernel = find_kernel(text, entry)
     refused = refusal(kernel, grid, block, shared)
     if refused is not None:
@@ -391,9 +407,11 @@ def _service(function: Callable[..., int | None], *types: Any) -> Any:
             refused = function(*values)
             return REFUSED + refused if refused else 0
         except KeyboardInterrupt:
-            text, status = "interrupted", INTERRUPTS
+            text = "interrupted"
+            status = INTERRUPTS
         except Exception as error:
-            text, status = str(error) or type(error).__name__, RAISES
+            text = str(error) or type(error).__name__
+            status = RAISES
         message = text.encode("utf-8", "replace")[: room - 1] + b"\0"
         ctypes.memmove(why, message, len(message))
         return status
@@ -427,7 +445,8 @@ def _services() -> Any:
     }
     fields = [("version", _WORD), *((name, _POINTER) for name in functions), ("device_name", _TEXT)]
     services: Any = type("Services", (ctypes.Structure,), {"_fields_": fields})()
-    services.version, services.device_name = VERSION, devices.find(current().target).name.encode()
+    services.version = VERSION
+    services.device_name = devices.find(current().target).name.encode()
     for name, function in functions.items():
         setattr(services, name, ctypes.cast(function, _POINTER).value)
     services.functions = functions

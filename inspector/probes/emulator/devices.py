@@ -15,8 +15,11 @@ from . import executor
 
 TABLE = Path(__file__).parents[2] / "reference" / "devices.toml"
 # .nv.info attributes, as cuobjdump names them
-EIATTR_MAX_THREADS, EIATTR_REQNTID = 0x05, 0x10
-EIATTR_FRAME_SIZE, EIATTR_MIN_STACK_SIZE, EIATTR_REGCOUNT = 0x11, 0x12, 0x2F
+EIATTR_MAX_THREADS = 0x05
+EIATTR_REQNTID = 0x10
+EIATTR_FRAME_SIZE = 0x11
+EIATTR_MIN_STACK_SIZE = 0x12
+EIATTR_REGCOUNT = 0x2F
 
 
 @cache
@@ -65,14 +68,15 @@ def read_binary(data: bytes, name: str) -> Binary:
     cubin = executor.load("listing.cubin")
     try:
         sections = {section.name: section for section in cubin.read_sections(data)}
-        symbols = list(cubin.SYMBOL.iter_unpack(sections[".symtab"].data))
-        names = cubin.read_names(sections[".strtab"].data, (symbol[0] for symbol in symbols))
+        symbols = list(cubin.read_symbols(sections[".symtab"].data))
+        names = cubin.read_names(sections[".strtab"].data, (symbol.name for symbol in symbols))
         number = names.index(name)
         registers = sections[f".text.{name}"].header.info >> 24
     except (ValueError, KeyError):
         return Binary(0, 0)
     shared = sections.get(f".nv.shared.{name}")
-    stack, threads = 0, None
+    stack = 0
+    threads = None
     for title in (".nv.info", f".nv.info.{name}"):
         info = sections[title].data if title in sections else b""
         for kind, words in _word_attributes(cubin, info):

@@ -118,7 +118,8 @@ class Launcher:
         tensors: dict[str, Any] = {}
         for name, (_, value) in passed.items():
             tensors.update(_tensors_of(name, value))
-        text, obstacle = getattr(self.src, "_ptxview_ptx", ""), ""
+        text = getattr(self.src, "_ptxview_ptx", "")
+        obstacle = ""
         dims = getattr(metadata, "cluster_dims", None) or (1,)
         try:
             arguments = self._lowered_arguments(passed.values())
@@ -212,7 +213,8 @@ def _flat(kind: Any, value: Any, described: Iterator[Any]) -> list[Any]:
 
 def _descriptor(value: Any, lowered: Any) -> list[Any]:
     """A tensor descriptor: a tensor map if the target has them, else its parts."""
-    shape, strides = [int(n) for n in value.shape], [int(n) for n in value.strides]
+    shape = [int(n) for n in value.shape]
+    strides = [int(n) for n in value.strides]
     if not lowered:
         from triton.backends import driver, nvidia
 

@@ -14,7 +14,8 @@ from importlib.util import spec_from_file_location
 from typing import Any
 
 HOUSE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-THEIRS, OURS = "inspector", "ptxview_executor"
+THEIRS = "inspector"
+OURS = "ptxview_executor"
 
 
 def _import(name: str, *args: Any, **kwargs: Any) -> Any:

@@ -80,10 +80,11 @@ def split(argv: list[str]) -> tuple[str | None, str | None, str | None, list[str
     modes = ("-MD", "--generate-dependencies-with-compile", "-c", "--compile", "-dc")
     sources = [flag for flag in remaining if flag.endswith((".cu", ".cuh")) and flag[0] != "-"]
     flags = [flag for flag in remaining if flag not in modes and flag not in sources]
-    last = [
-        found_values[-1] if found_values else None for found_values in (sources, outputs, depends)
-    ]
-    return last[0], last[1], last[2], flags
+    return _last(sources), _last(outputs), _last(depends), flags
+
+
+def _last(values: list[str]) -> str | None:
+    return values[-1] if values else None
 
 
 ARCHITECTURE = ("-gencode", "--generate-code", "-arch", "--gpu-architecture", "-code", "--gpu-code")
@@ -97,8 +98,9 @@ def command(home: str, source: Path, flags: list[str], target: str, folder: Path
     The object holds the PTX uncompressed, since the runtime's stand-in reads it from there.
     """
     compiler = os.environ.get("PTXVIEW_NVCC")
+    nvcc = shlex.split(compiler) if compiler else [f"{home}/bin/nvcc"]
     return [
-        *(shlex.split(compiler) if compiler else [f"{home}/bin/nvcc"]),
+        *nvcc,
         *_options(flags, *ARCHITECTURE, *RELOCATABLE)[1],
         *f"-lineinfo -arch={architecture(flags, target)} -c -no-compress -Xcompiler=-w".split(),
         f"-Xcompiler=--param=ggc-min-heapsize={GCC_HEAP_KB}",
@@ -172,11 +174,10 @@ def _assemble(home: str, flags: list[str], target: str, ptx: Path, cubin: Path) 
 
 def _depends(folder: Path, home: str) -> dict[str, str]:
     """Digests of the user's own headers; torch's and CUDA's are known by their versions."""
-    paths = {
-        os.path.abspath(path)
-        for file in folder.glob("*.ii")
-        for path in re.findall(r'^# \d+ "([^"<]+)"', file.read_text(errors="replace"), re.MULTILINE)
-    }
+    paths: set[str] = set()
+    for file in folder.glob("*.ii"):
+        text = file.read_text(errors="replace")
+        paths.update(map(os.path.abspath, re.findall(r'^# \d+ "([^"<]+)"', text, re.MULTILINE)))
     library_roots = (str(shim.torch_folder()), home, os.path.realpath(home), "/usr/")
     user_headers = sorted(path for path in paths if not path.startswith(library_roots))
     return {path: _digest(path) for path in user_headers if Path(path).is_file()}
@@ -300,7 +301,8 @@ def _jit(original: Any, *args: Any, **kwargs: Any) -> Any:
     cuda = [s for s in listed if s.endswith((".cu", ".cuh"))]
     if not (cuda or bound.get("with_cuda")):
         return original(*args, **kwargs)
-    folder, name = str(bound["build_directory"]), str(bound["name"])
+    folder = str(bound["build_directory"])
+    name = str(bound["name"])
     why = None if homes() else "no nvcc"
     try:
         if why:

@@ -289,7 +289,8 @@ def _seeded(torch: Any) -> dict[Any, Any]:
     prims = torch.ops.prims
 
     def drawn(draw: Callable[..., Any], seed: Any, *args: Any, **kwargs: Any) -> Any:
-        why, generator = shim.absence_at(seed.data_ptr()), torch.Generator(device=seed.device)
+        why = shim.absence_at(seed.data_ptr())
+        generator = torch.Generator(device=seed.device)
         if not why:
             generator.manual_seed(int(seed.item()))
         tensor = draw(*args, device=seed.device, generator=generator, **kwargs)

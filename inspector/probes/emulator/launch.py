@@ -99,7 +99,8 @@ def error_of(
 
     ``rerun`` runs the block that failed once more, under an observer.
     """
-    place, address = fault.place, fault.address
+    place = fault.place
+    address = fault.address
     if fault.space == "global" and address is not None and (why := shim.absence_at(address)):
         return AbsentValue(why)
     who = f"{call.unit} {place.block or (0, 0, 0)}"
@@ -274,7 +275,8 @@ def _check_runnable(kernel: Any, listing: Any, call: Launch) -> None:
     """Raise NotRun for a kernel that the executor cannot run."""
     obstacles = kernel.cannot()
     if obstacles:
-        first, further_count = obstacles[0], len(obstacles) - 1
+        first = obstacles[0]
+        further_count = len(obstacles) - 1
         place = source(listing, first.line, call.file)
         raise NotRun(
             f"{first.opcode} in line {first.line} of its PTX: {first.reason}"
@@ -315,14 +317,16 @@ def variables(text: str) -> dict[str, int]:
     if entry is None:
         return {}
     with _running:
-        kernel, memory = _kernel(text, entry), _present_memory(frozenset())
+        kernel = _kernel(text, entry)
+        memory = _present_memory(frozenset())
         kernel.addresses(memory)
         return dict(memory.modules[kernel.module_key])
 
 
 # -- benchmarks ------------------------------------------------------------------------------------
 
-BENCHMARK_SECONDS, BENCHMARKS_SECONDS = 1.0, 10.0
+BENCHMARK_SECONDS = 1.0
+BENCHMARKS_SECONDS = 10.0
 """Work that one launch within a benchmark may take, and all of a program's together: nothing is
 measured, and their results are seldom read."""
 

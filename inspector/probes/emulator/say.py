@@ -39,8 +39,8 @@ def aloud(text: str) -> None:
 def once(key: str, text: str, recorded_text: str = "") -> None:
     """Print and record one line, the first time that ``key`` comes up in this run.
 
-    The recording keeps ``kept`` instead if it has the rest already. Child processes stay silent
-    where their parent spoke: the environment carries the keys.
+    The recording keeps ``recorded_text`` instead if it has the rest already. Child processes stay
+    silent where their parent spoke: the environment carries the keys.
     """
     earlier = os.environ.get("PTXVIEW_SAID", "").split()
     if key not in earlier:

@@ -157,7 +157,8 @@ def _try(library: Path) -> None:
     """Load the library in a separate process, which an exception of its registrations would end."""
     script = "import ctypes, sys; [ctypes.CDLL(p, ctypes.RTLD_GLOBAL) for p in sys.argv[1:]]"
     names = ("libc10.so", "libtorch_cpu.so", "libtorch_cuda.so")
-    paths = [str(path) for name in names if (path := torch_folder() / "lib" / name).exists()]
+    libraries = [torch_folder() / "lib" / name for name in names]
+    paths = [str(path) for path in libraries if path.exists()]
     argv = [sys.executable, "-c", script, *paths, str(library)]
     # Without the probes, which would report an option that keeps them out.
     environment = {name: value for name, value in os.environ.items() if name != "PTXVIEW_RECORDING"}
@@ -221,7 +222,8 @@ def load() -> None:
     Must run before ``import torch``: torch looks for CUDA once. Raises CannotBuild.
     """
     global library
-    path, folder = shim(), torch_folder() / "lib"
+    path = shim()
+    folder = torch_folder() / "lib"
     try:
         for name in ("libc10.so", "libtorch_cpu.so"):
             ctypes.CDLL(str(folder / name), ctypes.RTLD_GLOBAL)
@@ -231,7 +233,10 @@ def load() -> None:
         loaded_library = ctypes.CDLL(str(path))
     except OSError as error:
         raise CannotBuild(f"the shim cannot be loaded: {error}") from error
-    word, text, number, small = ctypes.c_uint64, ctypes.c_char_p, ctypes.c_int64, ctypes.c_int
+    word = ctypes.c_uint64
+    text = ctypes.c_char_p
+    number = ctypes.c_int64
+    small = ctypes.c_int
     words = ctypes.POINTER(word)
     for name, result, types in (
         ("memory", number, (small, small)),
@@ -246,7 +251,8 @@ def load() -> None:
         ("release", small, (word,)),
     ):
         function = getattr(loaded_library, f"ptxview_{name}")
-        function.restype, function.argtypes = result, types
+        function.restype = result
+        function.argtypes = types
     library = loaded_library
 
 
@@ -272,7 +278,8 @@ def stream(index: int) -> int:
 
 def memory_around(address: int, pinned: bool = False) -> tuple[int, int] | None:
     """The bounds of the device memory, or the host's pinned memory, that holds an address."""
-    first, last = ctypes.c_uint64(), ctypes.c_uint64()
+    first = ctypes.c_uint64()
+    last = ctypes.c_uint64()
     ends = ctypes.byref(first), ctypes.byref(last)
     is_inside = (
         library.ptxview_pinned_range(address, *ends)
@@ -286,7 +293,8 @@ def memory() -> list[tuple[int, int]]:
     """Where each piece of device memory starts and ends, in order."""
     room = 0
     while True:
-        starts, ends = (ctypes.c_uint64 * room)(), (ctypes.c_uint64 * room)()
+        starts = (ctypes.c_uint64 * room)()
+        ends = (ctypes.c_uint64 * room)()
         count = int(library.ptxview_ranges(starts, ends, room))
         if count <= room:
             return list(zip(starts[:count], ends[:count], strict=True))

@@ -124,7 +124,8 @@ def _step(statement: str, names: set[str]) -> _Step | None:
     texts = _OPERAND.findall(match[2]) if match else []
     if match is None or not texts or _NO_ADDRESS.match(match[1]):
         return None
-    opcode, operands = match[1], [_NAME.findall(text) for text in texts]
+    opcode = match[1]
+    operands = [_NAME.findall(text) for text in texts]
     everything = [name for operand in operands[1:] for name in operand]
     memory = [operand[0] for operand, text in zip(operands, texts, strict=True) if "[" in text]
     if opcode.startswith(("mad", "fma")):

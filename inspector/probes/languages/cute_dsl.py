@@ -57,8 +57,10 @@ def _place(traced: str, symbol: str) -> dict[str, Any]:
 
 def _cubins(module: Any) -> list[bytes]:
     """The machine code that a compiled module holds as fat binaries in strings."""
+    if module is None:
+        return []
     out = []
-    for op in () if module is None else module.body.operations:
+    for op in module.body.operations:
         attributes = op.operation.attributes
         data = getattr(attributes["value"], "value_bytes", b"") if "value" in attributes else b""
         if data[:4] == b"P\xedU\xba" and len(data) > 32:

@@ -56,9 +56,11 @@ def attach_search(module: Any) -> None:
             collected += list(results)
 
     def ended(token: tuple[Any, float, Any], best: Any, error: BaseException | None) -> None:
-        results, _now.results = _now.results, token[2]
+        searcher, began_at, outer = token
+        results = _now.results
+        _now.results = outer
         if error is None and results:
-            _tuned(token[0], results, best, time.time() - token[1])
+            _tuned(searcher, results, best, time.time() - began_at)
 
     private_names.wrap(f"{search}.benchmark_batch", None, succeeded(measured))
     private_names.wrap(f"{search}.autotune", began, ended)
@@ -74,14 +76,16 @@ def _tuned(search: Any, results: list[Any], best: Any, seconds: float) -> None:
             times[repr(config)] = config, result.perf, str(result.status)
     # Until Helion 1.1 all times are in ms, and nothing says so.
     in_ms = getattr(search, "performance_unit", "ms") == "ms" and not emulated()
-    entries = [
-        {
-            "config": config,
-            "times_ms": [time_ms] if in_ms and math.isfinite(time_ms) else None,
-            "reason": None if math.isfinite(time_ms) else status,
-        }
-        for config, time_ms, status in times.values()
-    ]
+    entries: list[dict[str, Any]] = []
+    for config, time_ms, status in times.values():
+        is_finite = math.isfinite(time_ms)
+        entries.append(
+            {
+                "config": config,
+                "times_ms": [time_ms] if in_ms and is_finite else None,
+                "reason": None if is_finite else status,
+            }
+        )
     best_key = repr(_settings(best))
     identity = of_function(BY, search.kernel.kernel.fn)
     write(

@@ -68,7 +68,8 @@ def _write_kernels(computation: Any, executable: Any) -> None:
     hlo = "\n".join(module.to_string() for module in executable.hlo_modules())
     # A module has one text for all its kernels, which may be thousands.
     texts = {"ir": blob(ir), "output_code": blob(hlo), "said": SAID, "lacks": LACKS}
-    places, dumped = _places(hlo), _dumped(name)
+    places = _places(hlo)
+    dumped = _dumped(name)
     of_pallas = {n: _lowered.pop(n) for n in list(_lowered) if n in ir}
     for symbol, place in list({**places, **of_pallas}.items())[:MAX_KERNELS]:
         dumps = [module for module in dumped if f".entry {symbol}(".encode() in module["ptx"]]

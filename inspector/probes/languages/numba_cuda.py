@@ -57,7 +57,8 @@ def _kernel_compiled(making: Making, result: Any, error: BaseException | None) -
         refused(event, error, "ptx")
         return
     library = getattr(kernel, "_codelibrary", None)
-    ptx, symbol = _text(library, "get_asm_str"), getattr(kernel, "entry_name", None)
+    ptx = _text(library, "get_asm_str")
+    symbol = getattr(kernel, "entry_name", None)
     entry = ENTRY.search(ptx or "")
     _write_kernel(event, ptx, library, symbol or (entry and entry[1]))
 

@@ -24,9 +24,11 @@ def refused(kernel_event: dict[str, Any], error: BaseException, stage: str) -> N
     if not isinstance(error, Exception):
         return  # the program was interrupted
     log = str(error).strip()
-    tool, message = str(kernel_event["by"]), _first(log) or type(error).__name__
+    tool = str(kernel_event["by"])
+    message = _first(log) or type(error).__name__
     if stage == "sass" and (linker_match := _LINKER.search(log)) is not None:
-        tool, message = "nvJitLink", linker_match[1].strip()
+        tool = "nvJitLink"
+        message = linker_match[1].strip()
     event = {
         **kernel_event,
         "event": "made_failed",
@@ -40,7 +42,8 @@ def refused(kernel_event: dict[str, Any], error: BaseException, stage: str) -> N
         ],
     }
     if (shared := _SHARED.search(log)) is not None:
-        required, limit = int(shared[1], 16), int(shared[2], 16)
+        required = int(shared[1], 16)
+        limit = int(shared[2], 16)
         event.update(required=required, limit=limit, resource="shared memory")
     write_kernel(event)
 

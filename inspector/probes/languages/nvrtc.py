@@ -94,8 +94,9 @@ def attach_bindings(module: Any) -> None:
     language = "NVRTC (cuda.bindings)"
 
     def created(token: tuple[Any, Any], result: Any) -> None:
+        source, name = token
         if not int(result[0]) and len(_sources) < MAX_KERNELS:
-            _sources[int(result[1])] = token[0], (token[1] or b"").decode(errors="replace")
+            _sources[int(result[1])] = source, (name or b"").decode(errors="replace")
 
     def text(program: Any, product: str) -> bytes:
         error, size = getattr(module, f"nvrtcGet{product}Size")(program)
@@ -106,11 +107,12 @@ def attach_bindings(module: Any) -> None:
 
     def compiled(token: tuple[Any, Any, Any], result: Any) -> None:
         program, _, options = token
-        origin = _sources.get(int(program), (None, None))
+        source, path = _sources.get(int(program), (None, None))
         if int(result[0]):
             log = text(program, "ProgramLog").rstrip(b"\0").decode("utf-8", "replace")
-            refused(language, "NVRTC", log, source=origin[0], path=origin[1])
+            refused(language, "NVRTC", log, source=source, path=path)
         else:
+            origin = source, path
             tell_program(language, origin, options, text(program, "PTX"), text(program, "CUBIN"))
 
     name = module.__name__

@@ -56,7 +56,8 @@ def _library(token: None, library: Any) -> None:
 
 
 def _compiled(bound: dict[str, Any], result: Any, error: BaseException | None) -> None:
-    source, name = bound["kernel_source"], bound["kernel_name"]
+    source = bound["kernel_source"]
+    name = bound["kernel_name"]
     ptx = _now.__dict__.pop("ptx", None)
     if error is not None:
         _, _, log = str(error).partition(":\n")

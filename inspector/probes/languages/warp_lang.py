@@ -41,7 +41,8 @@ def attach(module: Any) -> None:
 def _write_kernels(source: str, binary: str) -> None:
     """The kernels of a module that are in a file, forwards and backwards."""
     with open(source, "rb") as text, open(binary, "rb") as data:
-        generated, stages = text.read(), code(data.read())
+        generated = text.read()
+        stages = code(data.read())
     product = next(iter(stages.values()), b"")
     for kernel in list(getattr(getattr(_now, "module", None), "_live_kernels", ())):
         if kernel.hash is None:

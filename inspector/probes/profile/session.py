@@ -34,7 +34,8 @@ class Steps:
     """
 
     def __init__(self, session: Session) -> None:
-        self.session, self.name = session, str(session.options["step"])
+        self.session = session
+        self.name = str(session.options["step"])
         self.depth = 0
         self.first: int | None = None
         self.classes: list[Any] = []
@@ -125,7 +126,8 @@ class Limits:
         now = time.monotonic()
         self._until = None if seconds is None else now + seconds
         self._next_check = now + MEMORY_CHECK_SECONDS
-        self._free, self._in_use = available(), resident()
+        self._free = available()
+        self._in_use = resident()
 
     def used_up(self) -> str:
         """Return what is used up: ``seconds``, ``memory`` or, if nothing is, an empty string."""
@@ -178,7 +180,8 @@ class Session:
         self.options = options
         self.schedule = {n: options[n] for n in ("wait", "warmup", "active", "repeat")}
         self.torch: Any = None
-        self.thread, self.pid = threading.get_ident(), os.getpid()
+        self.thread = threading.get_ident()
+        self.pid = os.getpid()
         self.running: Any = None
         self.initial_window: dict[str, Any] | None = None
         self.step: dict[str, str] | None = None
@@ -280,7 +283,8 @@ class Session:
     @contextmanager
     def own_calls(self) -> Iterator[None]:
         """A context for our own calls of torch's profiler, whose warnings are suppressed."""
-        was_ours, self.ours = self.ours, True
+        was_ours = self.ours
+        self.ours = True
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
@@ -321,7 +325,8 @@ class Session:
         if self.stored >= self.options["repeat"]:
             with self.own_calls():
                 self.running.stop()
-            self.running, self.initial_window = None, None
+            self.running = None
+            self.initial_window = None
 
     def begin_schedule(self, first: int) -> None:
         """Begin the schedule with step number ``first``."""
@@ -337,7 +342,8 @@ class Session:
             self.running.step_num = first
             self.running.current_action = plan(first)
             self.running.start()
-        self.scheduled, self.began = True, time.time()
+        self.scheduled = True
+        self.began = time.time()
         self.limits = Limits(None)
 
     def action(self) -> str:
@@ -368,7 +374,8 @@ class Session:
 
     def discard(self) -> Any:
         """Stop the running profiler, if any, and return it."""
-        running, self.running = self.running, None
+        running = self.running
+        self.running = None
         if running is not None:
             self.check(running)
             hooks.guarded(self.spare)(running)  # if it fails, the profiler is stopped all the same

@@ -27,7 +27,8 @@ def keep(session: Any, facts: dict[str, Any], write: Callable[[str], object]) ->
     if root is None:
         return
     with tempfile.TemporaryDirectory(prefix=".profile.", dir=os.path.join(root, "blobs")) as place:
-        trace_path, packed_path = os.path.join(place, "trace.json"), os.path.join(place, "trace.gz")
+        trace_path = os.path.join(place, "trace.json")
+        packed_path = os.path.join(place, "trace.gz")
         with session.own_calls():
             write(trace_path)
         with open(trace_path, "rb") as source, gzip.open(packed_path, "wb", COMPRESSION) as out:
@@ -99,7 +100,8 @@ def _keep_window(profiler: Any) -> None:
 def finish_others(session: Any) -> None:
     """Write the traces that the program has not written itself, when it ends."""
     for window in _program_windows:
-        results, window["results"] = window.get("results"), None
+        results = window.get("results")
+        window["results"] = None
         if results is not None:
             hooks.guarded(keep)(session, window["facts"], results.save)
     if _count[0] > len(_program_windows):
@@ -178,9 +180,15 @@ def _before_record(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
 
 def _before_elapsed(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     end_event = args[1] if len(args) > 1 else kwargs["end_event"]
-    first, last = getattr(args[0], "_ptxview", None), getattr(end_event, "_ptxview", None)
-    if first and last and last[0] >= first[0]:
-        _note(_pairs, f"{first[1]}:{first[2]}\n{last[1]}:{last[2]}", (first[0], last[0]))
+    first = getattr(args[0], "_ptxview", None)
+    last = getattr(end_event, "_ptxview", None)
+    if not first or not last:
+        return
+    began, first_path, first_line = first
+    ended, last_path, last_line = last
+    if ended >= began:
+        sites = f"{first_path}:{first_line}\n{last_path}:{last_line}"
+        _note(_pairs, sites, (began, ended))
 
 
 def _attach_triton(module: Any) -> None:
@@ -201,8 +209,10 @@ def _dynamo() -> list[dict[str, Any]]:
     if "torch._dynamo.utils" not in sys.modules:
         return []
     compilations = private_names.get("torch._dynamo.utils:get_compilation_metrics")
+    if compilations is None:
+        return []
     out = []
-    for metrics in () if compilations is None else compilations():
+    for metrics in compilations():
         start = getattr(metrics, "start_time_us", None)
         duration = getattr(metrics, "duration_us", None)
         if isinstance(start, int) and isinstance(duration, int):

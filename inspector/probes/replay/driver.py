@@ -30,7 +30,11 @@ from typing import Any, NamedTuple
 
 from ..driver.subscriber import find_cupti
 
-MEMCPY, MEMSET, KERNEL, CONCURRENT_KERNEL, MEMCPY_PEER = 1, 2, 3, 10, 22
+MEMCPY = 1
+MEMSET = 2
+KERNEL = 3
+CONCURRENT_KERNEL = 10
+MEMCPY_PEER = 22
 KINDS = (CONCURRENT_KERNEL, MEMCPY, MEMCPY_PEER, MEMSET)
 BUFFER_BYTES = 32 << 20
 FORCED = 1
@@ -79,7 +83,9 @@ class _Head(ctypes.Structure):
     )
 
 
-COPY_KIND, COPY_FROM, COPY_TO = 4, 5, 6
+COPY_KIND = 4
+COPY_FROM = 5
+COPY_TO = 6
 FILL_MEMORY = 50
 KERNEL_NAME = 104
 
@@ -214,7 +220,9 @@ class Cupti:
         fields = (ctypes.c_uint8 * 64).from_address(address)
         if kind == MEMSET:
             return f"Memset ({_word(MEMORY, fields[FILL_MEMORY])})"
-        copy, source, target = fields[COPY_KIND], fields[COPY_FROM], fields[COPY_TO]
+        copy = fields[COPY_KIND]
+        source = fields[COPY_FROM]
+        target = fields[COPY_TO]
         return f"Memcpy {_word(COPIES, copy)} ({_word(MEMORY, source)} -> {_word(MEMORY, target)})"
 
     # CUPTI calls these two; an exception has nowhere to go there.
@@ -226,7 +234,8 @@ class Cupti:
             address = ctypes.addressof(ctypes.c_char.from_buffer(memory))
             self._buffers[address] = memory
             self._free.append(address)
-        buffer[0], size[0] = self._free.pop(), BUFFER_BYTES
+        buffer[0] = self._free.pop()
+        size[0] = BUFFER_BYTES
 
     def _completed(self, context: Any, stream: int, buffer: int, size: int, valid: int) -> None:
         self._full.append((buffer, valid))
@@ -246,10 +255,13 @@ def trace_of(torch: Any) -> Cupti:
     return cupti
 
 
-FUNC_SHARED_SIZE, FUNC_MAX_DYNAMIC_SHARED = 1, 8
+FUNC_SHARED_SIZE = 1
+FUNC_MAX_DYNAMIC_SHARED = 8
 DEVICE_SHARED_OPTIN = 97
 PREFER_SHARED = 1
-ATTRIBUTE_COOPERATIVE, ATTRIBUTE_CLUSTER, ATTRIBUTE_CLUSTER_POLICY = 2, 4, 5
+ATTRIBUTE_COOPERATIVE = 2
+ATTRIBUTE_CLUSTER = 4
+ATTRIBUTE_CLUSTER_POLICY = 5
 POLICY_SPREAD = 1
 # Bytes of shared memory a block may have without opting in, on every architecture so far.
 UNASKED_SHARED = 49152
@@ -292,7 +304,8 @@ class Driver:
 
     def load(self, cubin: bytes, symbol: str) -> ctypes.c_void_p:
         """The function of that name in a cubin, whose module stays loaded."""
-        module, function = ctypes.c_void_p(), ctypes.c_void_p()
+        module = ctypes.c_void_p()
+        function = ctypes.c_void_p()
         self.call("cuModuleLoadData", ctypes.byref(module), ctypes.c_char_p(cubin))
         self.call("cuModuleGetFunction", ctypes.byref(function), module, symbol.encode())
         return function
@@ -301,7 +314,8 @@ class Driver:
         """Allow ``dynamic`` bytes of dynamic shared memory a block, as Triton's loader does."""
         if dynamic <= UNASKED_SHARED:
             return
-        static, max_shared = ctypes.c_int(), ctypes.c_int()
+        static = ctypes.c_int()
+        max_shared = ctypes.c_int()
         self.call("cuDeviceGetAttribute", ctypes.byref(max_shared), DEVICE_SHARED_OPTIN, device)
         self.call("cuFuncSetCacheConfig", function, PREFER_SHARED)
         self.call("cuFuncGetAttribute", ctypes.byref(static), FUNC_SHARED_SIZE, function)
@@ -519,8 +533,11 @@ OWN_CACHE = {"do_bench": "dirty", "cudagraph": "hot"}
 # as long as the queue is full, and an empty kernel tells how much that is.
 
 # A difference below either may be chance.
-PART, LEAST_DIFFERENCE_US = 0.02, 0.2
-SAMPLES, BATCH, MIN_PAIRS = 80, 20, 6
+PART = 0.02
+LEAST_DIFFERENCE_US = 0.2
+SAMPLES = 80
+BATCH = 20
+MIN_PAIRS = 6
 # All of them together, in µs: a launch that takes longer is looked at less often, or not at all.
 MAX_US = 500_000
 # Cycles that keep the queue busy while a batch is launched: 2 ms.

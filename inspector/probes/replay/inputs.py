@@ -77,7 +77,9 @@ def tensor(
 
 def _layout(torch: Any, description: dict[str, Any]) -> tuple[Any, int, int]:
     """The dtype of a recorded layout, the elements that it spans, and the bytes of each."""
-    name, shape, strides = description["name"], description["shape"], description["strides"]
+    name = description["name"]
+    shape = description["shape"]
+    strides = description["strides"]
     dtype = getattr(torch, str(description["dtype"]), None)
     if not isinstance(dtype, torch.dtype):
         raise NotRebuilt(f"{name}: this torch has no dtype {description['dtype']}")
@@ -106,7 +108,8 @@ def fill(torch: Any, flat: Any, description: dict[str, Any], warnings: list[str]
         for piece in flat.split(1 << 24):
             piece.copy_(torch.randn(piece.shape, device=flat.device, generator=generator))
     else:
-        low, high = description.get("low"), description.get("high")
+        low = description.get("low")
+        high = description.get("high")
         if low is None or high is None:
             flat.zero_()
             warnings.append(f"the range of {description['name']} was not recorded: it is all zeros")
@@ -123,7 +126,8 @@ def fill(torch: Any, flat: Any, description: dict[str, Any], warnings: list[str]
 
 def scalar(argument: dict[str, Any], size: int) -> bytes:
     """The bytes of a scalar parameter of that size. Raises ``NotRebuilt``."""
-    value, kind = argument["value"], str(argument.get("type") or "")
+    value = argument["value"]
+    kind = str(argument.get("type") or "")
     if value is None or isinstance(value, str):
         raise NotRebuilt(f"{argument['name']}: its value was not recorded")
     if kind.startswith(("fp", "bf", "f")) or (isinstance(value, float) and not kind):
@@ -155,7 +159,9 @@ class Memory:
         self._keep_alive: list[Any] = []
         self._shared: dict[str, Any] = {}
         self._originals: list[tuple[Any, Any]] = []
-        self._torch, self._device, self._max_alignment = torch, device, max_alignment
+        self._torch = torch
+        self._device = device
+        self._max_alignment = max_alignment
 
     def share(self, call: dict[str, Any]) -> None:
         """Make the tensors of a call that shared memory, as views of common blocks."""
@@ -293,12 +299,16 @@ class Memory:
     def overflowed(self) -> list[str]:
         """Names of float tensors that hold an infinity or a NaN."""
         # A sum would overflow by itself; the extremes do not.
-        extremes = [
-            (name, *self._torch.aminmax(flat))
-            for name, flat in self.named
-            if flat.dtype.is_floating_point and flat.element_size() > 1 and flat.numel()
-        ]
-        return [name for name, *both in extremes if not all(math.isfinite(v.item()) for v in both)]
+        extremes: list[tuple[str, Any, Any]] = []
+        for name, flat in self.named:
+            if flat.dtype.is_floating_point and flat.element_size() > 1 and flat.numel():
+                low, high = self._torch.aminmax(flat)
+                extremes.append((name, low, high))
+        names: list[str] = []
+        for name, low, high in extremes:
+            if not (math.isfinite(low.item()) and math.isfinite(high.item())):
+                names.append(name)
+        return names
 
 
 def _set_nested(items: list[Any], path: list[int], value: Any) -> None:

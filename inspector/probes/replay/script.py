@@ -31,7 +31,9 @@ WHY = 'ptxview time compares what the file declares: VARIANTS = {"name": functio
 WARM_CALLS = 3
 # Free blocks of the result's size that are filled with NaN, by bytes an element: a call may
 # allocate several blocks, of another dtype than the reference's.
-POISONED_BLOCKS, ITEM_SIZES, MAX_POISON_BYTES = 3, (4, 2, 8, 1), 8 << 30
+POISONED_BLOCKS = 3
+ITEM_SIZES = (4, 2, 8, 1)
+MAX_POISON_BYTES = 8 << 30
 
 
 class Refused(NotRebuilt):
@@ -58,7 +60,8 @@ def load(path: str) -> Any:
     A file of a package is imported as a part of it, so that its own imports work.
     """
     file = Path(path).resolve()
-    folder, names = file.parent, [file.stem]
+    folder = file.parent
+    names = [file.stem]
     while (folder / "__init__.py").is_file():
         names.insert(0, folder.name)
         folder = folder.parent
@@ -115,7 +118,9 @@ class Comparison:
     def __init__(
         self, torch: Any, script: str, sizes: dict[str, int], device: str = "cuda"
     ) -> None:
-        self._torch, self._script, self.sizes = torch, script, sizes
+        self._torch = torch
+        self._script = script
+        self.sizes = sizes
         with refused(script):
             self._module = module = load(script)
             if "torch._dynamo" in sys.modules:  # else a second size is compiled with dynamic shapes
@@ -176,7 +181,8 @@ class Comparison:
 
     def _check(self, function: Function, compiled: Callable[[], Any]) -> dict[str, Any]:
         """Call a variant until it is warm; whether each result agrees with the reference."""
-        why, difference = None, None
+        why = None
+        difference = None
         for turn in range(WARM_CALLS):
             self._poison()
             result = self._tensors(function(*self._inputs))
@@ -191,7 +197,8 @@ class Comparison:
 
     def _disagreement(self, result: list[Any]) -> tuple[str | None, float | None]:
         """Why a result disagrees, None if it does not, and the greatest absolute difference."""
-        expected, why = self._expected, None
+        expected = self._expected
+        why = None
         if len(result) != len(expected):
             return f"it gives {len(result)} tensors, the reference {len(expected)}", None
         for kind, expected_kind in zip(map(_kind, result), map(_kind, expected), strict=True):
@@ -216,7 +223,8 @@ class Comparison:
 
         Otherwise it may hold the right result of the variant before.
         """
-        device, room = self._expected[0].device, MAX_POISON_BYTES
+        device = self._expected[0].device
+        room = MAX_POISON_BYTES
         if device.type == "cuda":
             self._torch.cuda.empty_cache()  # little is free then, and that is filled first
         blocks: list[Any] = []

@@ -58,14 +58,16 @@ _MADE = (
 )
 _DEVICE = re.compile(r"torch\.cuda\._DeviceGuard\((\d+)\)")
 MAX_CALLS = 2000
-WRAPPER_CALLS, WRAPPER_SECONDS = 60, 0.5
+WRAPPER_CALLS = 60
+WRAPPER_SECONDS = 0.5
 LEADS = 4
 
 
 def repeated(torch: Any, call: dict[str, Any], memory: Memory) -> Launch:
     """A recorded call that can be made any number of times, with inputs in ``memory``."""
     if call["kind"] == "graph":
-        code, inputs = _code(torch, call), memory.flat(call["arguments"])
+        code = _code(torch, call)
+        inputs = memory.flat(call["arguments"])
         return lambda: code(list(inputs))
     function, (args, kwargs) = _function(call), memory.arguments(call["arguments"])
     return lambda: function(*args, **kwargs)
@@ -94,9 +96,13 @@ def _constant(torch: Any, name: str, text: str) -> Any:
     match = re.search(_MADE.format(re.escape(name)), text, re.MULTILINE)
     if match is None:
         raise NotRebuilt(f"the graph holds {name}, a value of the program that was not recorded")
-    shape, strides = ([int(n) for n in match[group].split(",") if n.strip()] for group in (1, 2))
-    layout = {"shape": shape, "strides": strides, "dtype": match[4], "alignment": None}
+    layout = {"dtype": match[4], "alignment": None}
+    layout |= {"shape": _integers(match[1]), "strides": _integers(match[2])}
     return tensor(torch, {"name": name, **layout}, match[3], 0, [])[0]
+
+
+def _integers(text: str) -> list[int]:
+    return [int(part) for part in text.split(",") if part.strip()]
 
 
 def _function(call: dict[str, Any]) -> Callable[..., Any]:
@@ -115,8 +121,11 @@ def parts(events: list[Event], count: int, lead: list[str]) -> list[list[Event]]
     """
     per_call, remainder = divmod(len(events), count)
     calls = [events[n * per_call : (n + 1) * per_call] for n in range(count)]
-    if remainder or any([event.name for event in call[: len(lead)]] != lead for call in calls):
+    if remainder:
         return []
+    for call in calls:
+        if [event.name for event in call[: len(lead)]] != lead:
+            return []
     return [call[len(lead) :] for call in calls]
 
 
@@ -244,7 +253,9 @@ class Session:
     """One process on one device: its torch, its driver and its job."""
 
     def __init__(self, torch: Any, job: dict[str, Any], out: Any) -> None:
-        self.torch, self.job, self._out = torch, job, out
+        self.torch = torch
+        self.job = job
+        self._out = out
         self.driver = Driver()
         self.device = torch.cuda.current_device()
         self.clocks = Clocks(self.driver.bus_id(self.device))
@@ -294,7 +305,8 @@ class Session:
     @cached_property
     def extra(self) -> float | None:
         """µs that a pair of events reads beyond a kernel's own time; None if unknown."""
-        torch, prepare = self.torch, self.preparing("cold")
+        torch = self.torch
+        prepare = self.preparing("cold")
         try:
             function = self.function(EMPTY_PTX.encode(), EMPTY)
             empty = {"grid": (1, 1, 1), "block": (1, 1, 1)}
@@ -375,7 +387,8 @@ def copy(session: Session) -> None:
 
 def repeatable(session: Session, recorded: dict[str, Any]) -> tuple[Any, Memory]:
     """A launch or call that can be repeated, and the memory behind it."""
-    torch, driver = session.torch, session.driver
+    torch = session.torch
+    driver = session.driver
     memory = Memory(torch, "cuda", session.job["alignment"])
     kind = recorded.get("kind", "triton")
     if kind == "variant":
@@ -404,7 +417,8 @@ def repeatable(session: Session, recorded: dict[str, Any]) -> tuple[Any, Memory]
 
 def replay(session: Session, recorded: dict[str, Any]) -> None:
     """Launch once, so that everything is compiled, then time the launch by each stopwatch."""
-    torch, n = session.torch, recorded["n"]
+    torch = session.torch
+    n = recorded["n"]
     launch, memory = repeatable(session, recorded)
     memory.changed_by(launch)
     torch.cuda.synchronize()

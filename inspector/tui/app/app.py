@@ -66,7 +66,9 @@ class PtxviewApp(App[None]):
         super().__init__(ansi_color=True if "NO_COLOR" in os.environ else None)
         # An error is printed like everything else once the interface is gone.
         self.error_console = printing.err()
-        self.reads, self.live, self.memory = reads, live, memory
+        self.reads = reads
+        self.live = live
+        self.memory = memory
         self.config = config or Config()
         self.keys = self.config.keys
         self._last_told = ""
@@ -95,7 +97,8 @@ class PtxviewApp(App[None]):
             self.set_interval(LOOK_SECONDS, self._look)
 
     def _glance(self) -> None:
-        live, main = self.live, self.main
+        live = self.live
+        main = self.main
         assert live is not None
         if live.choice is Choice.TERMINAL:
             self.leave()
@@ -123,7 +126,9 @@ class PtxviewApp(App[None]):
     async def _grown(self, reads: Reader | None) -> None:
         if reads is None:
             return
-        main, live, recording = self.main, self.live, reads.recording
+        main = self.main
+        live = self.live
+        recording = reads.recording
         if live is not None and live.send is None and not live.idle_text:
             status = recording.exit_status
             live.idle_text = "" if status is None else ending(status, recording.seconds)
@@ -158,7 +163,8 @@ class PtxviewApp(App[None]):
             self.leave()
 
     def action_output(self) -> None:
-        main, view = self.main, self.main.output
+        main = self.main
+        view = self.main.output
         if view is None:
             self.notify("Only a program that `ptxview run` has started has output to show.")
             return
@@ -214,7 +220,8 @@ class PtxviewApp(App[None]):
         timeout: float | None = None,
         markup: bool = False,
     ) -> None:
-        text, head = lines_shown(message), shown(title)
+        text = lines_shown(message)
+        head = shown(title)
         super().notify(text, title=head, severity=severity, timeout=timeout, markup=False)
 
     def panic(self, *renderables: RenderableType) -> None:
@@ -223,7 +230,10 @@ class PtxviewApp(App[None]):
             f"ptxview: the interface failed ({cause}). The recording is untouched; "
             "PTXVIEW_TRACEBACK=1 shows where it happened, for a report."
         )
-        super().panic(*(renderables if os.environ.get("PTXVIEW_TRACEBACK") else (text,)))
+        if os.environ.get("PTXVIEW_TRACEBACK"):
+            super().panic(*renderables)
+        else:
+            super().panic(text)
 
 
 def run_tui(opener: Opener, name: str, live: Live | None = None) -> None:

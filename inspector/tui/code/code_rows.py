@@ -75,10 +75,12 @@ def _section(text: str) -> str:
 
 
 def _ptx(texts: Sequence[str]) -> Iterator[bool]:
-    depth, inside = 0, False
+    depth = 0
+    inside = False
     for text in texts:
         if name := _section(text):
-            inside, depth = name.startswith(_DEBUG), 0
+            inside = name.startswith(_DEBUG)
+            depth = 0
         yield inside or text.lstrip().startswith(".file")
         depth += text.count("{") - text.count("}")
         inside = inside and not ("}" in text and depth <= 0)
@@ -220,7 +222,8 @@ class Folding:
         return frozenset() if self.as_it_is else LEVELS[self.level % len(LEVELS)]
 
     def set_regions(self, regions: Mapping[Fold, tuple[Region, ...]]) -> None:
-        self.regions, self._flipped = regions, set()
+        self.regions = regions
+        self._flipped = set()
 
     def flip(self, region: Region) -> None:
         self._flipped ^= {region}
@@ -240,11 +243,8 @@ class Folding:
         return "For reading: marks and debug sections are folded, names are short."
 
     def region_at_line(self, n: int) -> Region | None:
-        around = [
-            region
-            for kind_regions in self.regions.values()
-            if (region := region_at(kind_regions, n))
-        ]
+        by_kind = (region_at(kind_regions, n) for kind_regions in self.regions.values())
+        around = [region for region in by_kind if region is not None]
         return min(around, key=lambda region: region.last - region.first, default=None)
 
     def rows(self, lines: int) -> RowMap:
@@ -287,7 +287,9 @@ CELLS_PER_LANE = 18
 _THIN = {"top": "╭", "bottom": "╰", "join": "├", "pass": "│", "across": "─", "cross": "┼"}
 _HEAVY = {"top": "┏", "bottom": "┗", "join": "┣", "pass": "┃", "across": "━", "cross": "╋"}
 
-LOOP, BRANCH, OWN = "loop", "branch", "own"
+LOOP = "loop"
+BRANCH = "branch"
+OWN = "own"
 
 
 FlowCell = tuple[str, str]
@@ -372,7 +374,9 @@ LIVE, STALL, NOTES, SAMPLES, CYCLES = "live", "stall", "notes", "samples", "cycl
 """Columns by name; ``live:pred`` counts the live registers of one class, ``samples`` are a
 profiler's and ``cycles`` simulated ones, both in percent of the kernel's."""
 
-VALUE, WARPS, LANES = "value", "warps", "lanes"
+VALUE = "value"
+WARPS = "warps"
+LANES = "lanes"
 DIVERGES, SECTORS, CONFLICTS = "diverges", "sectors", "conflicts"
 """Columns of a listing whose kernel was run: what the line gave the chosen lane, and what happened
 at it; see ``inspector/report/trace.py``."""
@@ -587,7 +591,8 @@ def mark_matches(strip: Strip, text: str, pattern: re.Pattern[str], style: Style
 
 
 def styled(strip: Strip, cells: Iterable[tuple[int, int]], style: Style) -> Strip:
-    cell, parts = 0, []
+    cell = 0
+    parts = []
     for start, end in cells:
         loud = [Segment(s.text, (s.style or Style()) + style) for s in strip.crop(start, end)]
         parts += [strip.crop(cell, start), Strip(loud)]
@@ -614,7 +619,8 @@ def breaks(text: str, room: int) -> tuple[int, ...]:
         return (0,)
     if text.isascii():
         return tuple(range(0, max(1, len(text)), room))[:MAX_ROWS_PER_LINE]
-    out, cell = [0], 0
+    out = [0]
+    cell = 0
     for char in text:
         wide = cell_len(char)
         if cell + wide - out[-1] > room:
@@ -698,7 +704,8 @@ class CodeRows:
         self.flow_width = 0
         self.lettered = False
         """Whether letters represent the colours of source lines, where there are no colours."""
-        self._view, self._part = view, view.part
+        self._view = view
+        self._part = view.part
 
     @property
     def digits(self) -> int:
@@ -813,12 +820,14 @@ class CodeRows:
 
     def _code(self, n: int) -> Strip:
         assert self.source is not None
-        text, spans = self.source.text(n), self.source.spans(n)
+        text = self.source.text(n)
+        spans = self.source.spans(n)
         if self.pattern is not None and not self.pattern.search(text):
             own_text = self.source.own_text(n)
             if own_text != text and self.pattern.search(own_text):
                 # The match is in a part that reading mode hides.
-                text, spans = own_text, self.source.tokens(own_text)
+                text = own_text
+                spans = self.source.tokens(own_text)
         strip = code_strip(text, spans, self._view.app.current_theme.dark)
         if self.register is not None:
             strip = mark_matches(strip, text, self.register, self._part("register"))

@@ -117,7 +117,8 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
         self.matches: tuple[int, ...] = ()
         self.current: tuple[int, ...] = ()
         self.groups: SourceGroups | None = None
-        self.lit, self.rows.lettered = 0, False
+        self.lit = 0
+        self.rows.lettered = False
         self.flow: FlowLanes | None = None
         self.rows.flow_width = 0
         self.folding.set_regions({})
@@ -158,13 +159,15 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
     def look(
         self, level: int, gutter: tuple[str, ...] | None, verbatim: bool, wrapped: bool
     ) -> None:
-        self.folding.level, self.folding.as_it_is = level, verbatim
+        self.folding.level = level
+        self.folding.as_it_is = verbatim
         if gutter is not None:
             self.rows.gutter = replace(self.rows.gutter, selected=gutter)
         self.wrapped = wrapped
 
     def action_columns(self) -> None:
-        gutter, choice_count = self.rows.gutter, len(self.choices)
+        gutter = self.rows.gutter
+        choice_count = len(self.choices)
         index = self.choices.index(gutter.selected) if gutter.selected in self.choices else -1
         for n in range(index + 1, index + 1 + choice_count):
             self.columns(selected=self.choices[n % choice_count])
@@ -183,7 +186,8 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
         self.jump_among(self.rows.gutter.annotations.noted, step, "No line has a note here.")
 
     def action_largest(self, column: str) -> None:
-        gutter, lines = self.rows.gutter, self.lines
+        gutter = self.rows.gutter
+        lines = self.lines
 
         def ranked(ranked_lines: tuple[int, ...]) -> None:
             if gutter is not self.rows.gutter:
@@ -313,7 +317,8 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
         laid = self.laid() if self.source is not None else []
         if offset is None or not 0 <= offset.y < len(laid):
             return
-        n, cell = laid[offset.y][0], offset.x - (self.rows.margin - self.rows.flow_width)
+        n = laid[offset.y][0]
+        cell = offset.x - (self.rows.margin - self.rows.flow_width)
         flow = self.flow if 0 <= cell < self.rows.flow_width else None
         if flow and (arrow := arrow_at(flow, self.rows.flow_width - 1, n, cell)):
             self.jump(along(arrow, n))
@@ -367,7 +372,8 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
         ]
 
     def laid(self) -> list[tuple[int, Part]]:
-        top, height = self.scroll_offset.y, max(1, self.size.height)
+        top = self.scroll_offset.y
+        height = max(1, self.size.height)
         key = (top, self.scroll_offset.x, self.size, self.wrapped, self.map, self.rows.margin)
         if self._laid[0] != key:
             out: list[tuple[int, Part]] = []
@@ -386,7 +392,8 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
         height = max(1, self.size.height)
         if not self.wrapped:
             return row - height + 1
-        top, used = row, len(self._parts(row))
+        top = row
+        used = len(self._parts(row))
         while top > 0:
             used += len(self._parts(top - 1))
             if used > height:
@@ -413,7 +420,8 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
     def nearest(self, lines: tuple[int, ...]) -> int:
         """The first of ``lines`` in view, else the one that the least scrolling brings there."""
         first, last = self.span()
-        top, bottom = self.map.line(first), self.map.line(last)
+        top = self.map.line(first)
+        bottom = self.map.line(last)
         index = bisect_left(lines, top)
         near = lines[max(0, index - 1) : index + 1]
         return min(near, key=lambda n: top - n if n < top else max(0, n - bottom))
@@ -421,7 +429,8 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
     def render_line(self, y: int) -> Strip:
         width = self.scrollable_content_region.width
         if self.source is None:
-            loud, quiet = self.part("notice"), self.part("hint")
+            loud = self.part("notice")
+            quiet = self.part("hint")
             return notice_row(self.notice, y, width, self.rich_style, loud, quiet)
         laid = self.laid()
         if y >= len(laid):
@@ -466,7 +475,8 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
         return -hue if group == self.lit else hue
 
     def tint(self, groups: SourceGroups | None) -> None:
-        self.groups, self.lit = groups, 0
+        self.groups = groups
+        self.lit = 0
         self.rows.lettered = groups is not None and self.app.no_color
         self.measure()
 
@@ -501,7 +511,8 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
     def marks(self, height: int) -> Marks:
         if not self.lines or not height:
             return {}
-        annotations, row_count = self.rows.gutter.annotations, max(self.map.rows, height)
+        annotations = self.rows.gutter.annotations
+        row_count = max(self.map.rows, height)
         # The most wanted last: one row has room for one.
         mark_groups: tuple[tuple[str, str, Collection[int]], ...] = (
             ("▴", "peak", annotations.peaks),
@@ -524,7 +535,8 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
 
     def show(self, source: Highlighter, width: int, top: int, line_number: int) -> None:
         """Put the cursor on line ``at``; the kernel's first, ``top``, stays in view if it can."""
-        self.rows.source, self.notice = source, None
+        self.rows.source = source
+        self.notice = None
         source.as_it_is(self.folding.as_it_is)
         self._begin(width)
         self.columns(annotations=NOTHING, run=None)
@@ -549,7 +561,8 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
 
     def show_notice(self, notice: Notice | None) -> None:
         """Show a notice instead of a listing, or nothing at all."""
-        self.rows.source, self.notice = None, notice
+        self.rows.source = None
+        self.notice = notice
         self._begin(0)
         self.columns(annotations=NOTHING, run=None)
         self.post_message(self.Moved(self))
@@ -571,7 +584,8 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
             self._led = False
 
     def find(self, pattern: re.Pattern[str] | None, matches: tuple[int, ...]) -> None:
-        self.rows.pattern, self.matches = pattern, matches
+        self.rows.pattern = pattern
+        self.matches = matches
         self.refresh_marks()
 
     def stand(self, lines: tuple[int, ...]) -> None:
@@ -592,11 +606,14 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
 
     def named(self, names: Mapping[str, str], kernel: range) -> None:
         if self.source is not None and names != self.source.names:
-            self.source.names, self.source.kernel = names, kernel
+            self.source.names = names
+            self.source.kernel = kernel
             self.refresh_marks()
 
     def light_up(self, register: Register | None) -> None:
-        self.register, self.signs, self.rows.register = register, {}, None
+        self.register = register
+        self.signs = {}
+        self.rows.register = None
         if register is not None:
             signs = (dict.fromkeys(register.used, "○"), dict.fromkeys(register.defined, "●"))
             self.signs = signs[0] | signs[1]

@@ -55,7 +55,8 @@ _LLVM_PLACE = re.compile(r",? !dbg !\d+")
 
 def _unless_it_names(match: re.Match[str]) -> str:
     """Nothing, for a location of MLIR; itself, where it calls an argument what it is not called."""
-    text, name = match.string, match[1]
+    text = match.string
+    name = match[1]
     if name is None or text.startswith(f"%{name}:", text.rfind("%", 0, match.start())):
         return ""
     return match[0]
@@ -102,7 +103,8 @@ class Highlighter:
     def text(self, n: int) -> str:
         if not self.abridged:
             return self.own_text(n)
-        raw, language = self.texts[n - 1], self.listing.language
+        raw = self.texts[n - 1]
+        language = self.listing.language
         if language in IR:
             return visible(without_place(raw, language))
         if language == Stage.SASS.value:
@@ -131,7 +133,8 @@ class Highlighter:
         return match[0] if name is None else f"c[…{label(name)}]"
 
     def as_it_is(self, verbatim: bool) -> None:
-        self.verbatim, self.abridged = verbatim, not verbatim
+        self.verbatim = verbatim
+        self.abridged = not verbatim
         self.tokens.cache_clear()
 
     def is_silent(self, n: int) -> bool:

@@ -57,7 +57,8 @@ def shared_stages(a: TreeSubject, b: TreeSubject) -> tuple[Stage, ...]:
 
 
 def load(reads: Reader, request: DiffRequest) -> DiffOutcome:
-    (_, a), (_, b) = request.a.pair, request.b.pair
+    (_, a) = request.a.pair
+    (_, b) = request.b.pair
     stage = compare.stage_of(a, b, request.stage)
     comparison = compare.compare((reads, reads), (a, b), stage, exact=request.exact)
     sources = tuple(
@@ -136,7 +137,8 @@ class DiffHeads(Widget):
     side_by_side = True
 
     def show(self, a: TreeSubject, b: TreeSubject, side_by_side: bool) -> None:
-        self.pair, self.side_by_side = (a, b), side_by_side
+        self.pair = (a, b)
+        self.side_by_side = side_by_side
         self.styles.height = 1 if side_by_side else 2
         self.refresh()
 
@@ -185,7 +187,8 @@ class DiffSummary(Widget):
                 yield (head if not n else " " * len(head)) + part, style
 
     def render(self) -> Content:
-        lines, max_lines = list(self._lines(self.size.width - 2)), max(1, self.size.height)
+        lines = list(self._lines(self.size.width - 2))
+        max_lines = max(1, self.size.height)
         if len(lines) > max_lines:
             over = f"… {len(lines) - max_lines + 1} more lines: i shows all"
             lines[max_lines - 1 :] = [(over, "$quiet")]
@@ -194,7 +197,8 @@ class DiffSummary(Widget):
 
 
 def location_parts(view: DiffView) -> Iterator[str]:
-    comparison, row = view.comparison, view.row
+    comparison = view.comparison
+    row = view.row
     if comparison is None or row is None:
         return
     for mark, n, listing in zip("ab", (row.a, row.b), comparison.listings, strict=True):
@@ -231,12 +235,12 @@ class DiffSearching(SearchScreen[None]):
         return had
 
     def follow(self) -> None:
-        view, change_number, change_count = (
-            self.view,
-            self.view.change(),
-            len(self.view.shown.changes),
-        )
-        location, match_text, matches = "  ".join(location_parts(view)), "", view.matches
+        view = self.view
+        change_number = self.view.change()
+        change_count = len(self.view.shown.changes)
+        location = "  ".join(location_parts(view))
+        match_text = ""
+        matches = view.matches
         if view.pattern is not None and view.cursor in matches:
             match_text = f"match {matches.index(view.cursor) + 1} of {len(matches)}"
         elif view.pattern is not None:
@@ -328,15 +332,16 @@ class DiffScreen(DiffSearching):
         return self.request.stage or (None if comparison is None else comparison.stage)
 
     def _tell(self) -> None:
-        request, change_count = self.request, len(self.view.shown.changes)
-        state_text = (
-            ""
-            if self.view.place is None
-            else plural(change_count, "change")
-            if change_count
-            else "identical"
-        )
-        state_text = state_text if self.settled else "◔"
+        request = self.request
+        change_count = len(self.view.shown.changes)
+        if not self.settled:
+            state_text = "◔"
+        elif self.view.place is None:
+            state_text = ""
+        elif change_count:
+            state_text = plural(change_count, "change")
+        else:
+            state_text = "identical"
         parts = " · ".join(part for part in ("exact" * request.exact, state_text) if part)
         stages = shared_stages(request.a, request.b)
         self.bar.tell(stages=stages, stage=self.stage, names_text=parts)
@@ -357,7 +362,8 @@ class DiffScreen(DiffSearching):
             self.action_stage(following(stages, self.stage, step).value)
 
     def action_exchange(self) -> None:
-        request, current = self.request, self.view.place
+        request = self.request
+        current = self.view.place
         place = None if current is None else DiffPlace(current.stage, current.b, current.a)
         self._ask(a=request.b, b=request.a, stage=self.stage, place=place)
 

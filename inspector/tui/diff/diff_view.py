@@ -83,7 +83,9 @@ class Layout(Struct, frozen=True):
     @classmethod
     def from_rows(cls, rows: Iterable[BesideRow]) -> Layout:
         all_rows = tuple(rows)
-        folds, changes, first = [], [], 0
+        folds = []
+        changes = []
+        first = 0
         for equal, run in groupby(all_rows, lambda row: row.sign is Sign.EQUAL):
             last = first + len(tuple(run))
             begin = first + CONTEXT_ROWS * (first > 0)
@@ -184,7 +186,8 @@ class DiffView(ScrollView, can_focus=True, inherit_bindings=False):
 
     @property
     def place(self) -> DiffPlace | None:
-        row, comparison = self.row, self.comparison
+        row = self.row
+        comparison = self.comparison
         if row is None or comparison is None:
             return None
         return DiffPlace(comparison.stage, row.a, row.b)
@@ -202,7 +205,8 @@ class DiffView(ScrollView, can_focus=True, inherit_bindings=False):
         self.post_message(self.Moved())
 
     def show_notice(self, notice: Notice) -> None:
-        self.shown, self.notice = Layout(), notice
+        self.shown = Layout()
+        self.notice = notice
         self._close(())
 
     def find(self, pattern: re.Pattern[str] | None) -> None:
@@ -212,7 +216,8 @@ class DiffView(ScrollView, can_focus=True, inherit_bindings=False):
     def _match(self) -> None:
         """In one column only b's line of two equal ones is shown."""
         self.refresh()
-        pattern, self.matches = self.pattern, ()
+        pattern = self.pattern
+        self.matches = ()
         if pattern is not None and self.outcome is not None:
             a, b = (
                 {n for n in range(1, len(source.texts) + 1) if pattern.search(source.text(n))}
@@ -254,7 +259,8 @@ class DiffView(ScrollView, can_focus=True, inherit_bindings=False):
             self._close(tuple(span for span in self._shut if span != fold))
 
     def _measure(self) -> None:
-        width, over = self.scrollable_content_region.width, 0
+        width = self.scrollable_content_region.width
+        over = 0
         if self.outcome is not None and self._visible:
             over = max(0, self.outcome.width - self._room())
         # A scrollbar may come or go: some cells more than it takes.
@@ -270,7 +276,9 @@ class DiffView(ScrollView, can_focus=True, inherit_bindings=False):
         self.scroll_to(self.scroll_offset.x, top, animate=False, force=True)
 
     def _reveal(self) -> None:
-        index, top, height = self.visible_index(), self.scroll_offset.y, max(1, self.size.height)
+        index = self.visible_index()
+        top = self.scroll_offset.y
+        height = max(1, self.size.height)
         margin = min(MARGIN_ROWS, max(0, (height - 1) // 3))
         if index - margin < top:
             self.scroll_to(y=max(0, index - margin), animate=False, force=True)
@@ -368,7 +376,8 @@ class DiffView(ScrollView, can_focus=True, inherit_bindings=False):
         width = self.scrollable_content_region.width
         base = self.rich_style
         if not self._visible:
-            loud, quiet = self._part("notice"), self._part("hint")
+            loud = self._part("notice")
+            quiet = self._part("hint")
             return notice_row(self.notice, y, width, base, loud, quiet)
         visible_row = self.scroll_offset.y + y
         if visible_row >= len(self._visible):
@@ -387,7 +396,8 @@ class DiffView(ScrollView, can_focus=True, inherit_bindings=False):
             side = int(row.a is None or (row.sign is Sign.EQUAL and row.b is not None))
             numbers = " ".join(self._number(n) for n in (row.a, row.b))
             return self._drawn(row, side, numbers, ONE_COLUMN[row.sign][side], at_cursor, width)
-        half, (a, b) = (width - 1) // 2, SIGNS[row.sign]
+        half = (width - 1) // 2
+        (a, b) = SIGNS[row.sign]
         left_half = self._drawn(row, 0, self._number(row.a), a, at_cursor, half)
         right_half = self._drawn(row, 1, self._number(row.b), b, at_cursor, width - 1 - half, " ")
         rule = Strip([Segment("│", base + self._part("gutter"))], 1)
@@ -419,7 +429,8 @@ class DiffView(ScrollView, can_focus=True, inherit_bindings=False):
         room = max(0, width - len(numbers) - len(sign) - 3 - len(tail))
         code = Strip.blank(room, line)
         if n is not None:
-            offset, full_code = self.scroll_offset.x, self._code(row, side)
+            offset = self.scroll_offset.x
+            full_code = self._code(row, side)
             code = full_code.crop(offset, offset + room).extend_cell_length(room).apply_style(line)
             code = with_ends(code, full_code, offset, room, quiet)
         end = Segment(tail, line + self._part("moved"))
@@ -435,11 +446,14 @@ class DiffView(ScrollView, can_focus=True, inherit_bindings=False):
 
     def _room(self) -> int:
         width = self.scrollable_content_region.width
-        half, one_column = (width - 1) // 2 - self._digits - 4, width - 2 * self._digits - 6
+        half = (width - 1) // 2 - self._digits - 4
+        one_column = width - 2 * self._digits - 6
         return max(0, half if self.side_by_side else one_column)
 
     def _spans(self, row: BesideRow, side: int) -> list[Span]:
-        outcome, n, other = self.outcome, (row.a, row.b)[side], (row.b, row.a)[side]
+        outcome = self.outcome
+        n = (row.a, row.b)[side]
+        other = (row.b, row.a)[side]
         partner = row.other if other is None else other
         if row.sign is not Sign.CHANGED or n is None or partner is None:
             return []
@@ -451,7 +465,8 @@ class DiffView(ScrollView, can_focus=True, inherit_bindings=False):
         return [(cell_len(text[:first]), cell_len(text[:last])) for first, last in shown]
 
     def _code(self, row: BesideRow, side: int) -> Strip:
-        outcome, n = self.outcome, (row.a, row.b)[side]
+        outcome = self.outcome
+        n = (row.a, row.b)[side]
         assert outcome is not None and n is not None
         source = outcome.sources[side]
         text = source.text(n)

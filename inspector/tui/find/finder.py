@@ -229,11 +229,17 @@ class Finder(ModalScreen[Entry | None]):
         With ``reads`` the query may name properties of variants.
         """
         super().__init__()
-        self.entries, self.later, self.stages = [*entries], later, stages
-        self.lead, self.closes, self.nearest, self.does = lead, closes, nearest, "goes there"
+        self.entries = [*entries]
+        self.later = later
+        self.stages = stages
+        self.lead = lead
+        self.closes = closes
+        self.nearest = nearest
+        self.does = "goes there"
         self.opened = [entry for entry in entries if entry.beneath][:1]
         self.matches: list[Match] = []
-        self.words, self.matching_ids = "", cast(MatchingIds, None)
+        self.words = ""
+        self.matching_ids = cast(MatchingIds, None)
         self.selection = None if reads is None else Selection(self, reads, self._select, self._say)
         suggester = None if reads is None else Completion()
         self.field = Input(placeholder=hint, compact=True, suggester=suggester)
@@ -316,7 +322,8 @@ class Finder(ModalScreen[Entry | None]):
             self._select(event.value, event.value, None)
 
     def _select(self, query: str, words: str, matching_ids: MatchingIds) -> None:
-        self.words, self.matching_ids = words, matching_ids
+        self.words = words
+        self.matching_ids = matching_ids
         self.show()
 
     def _say(self, text: str) -> None:
@@ -355,7 +362,8 @@ class Finder(ModalScreen[Entry | None]):
     async def action_move(self, how: str) -> None:
         completion = completed(self.field.value) if how == "tab" and self.selection else None
         if completion is not None:
-            self.field.value, self.field.cursor_position = completion, len(completion)
+            self.field.value = completion
+            self.field.cursor_position = len(completion)
             return
         how = "cursor_down" if how == "tab" else how
         await self.options.run_action(how)
@@ -409,7 +417,8 @@ def _row_note(screen: MainScreen, row: TreeRow) -> str:
 
 
 def _at_stage(screen: MainScreen, row: TreeRow, stage: str) -> Entry | None:
-    target, variant = Stage(stage), row.subject.variant
+    target = Stage(stage)
+    variant = row.subject.variant
     if not row.subject.has(target):
         return None
     return Entry(

@@ -50,7 +50,9 @@ class VariantCard(LineWidget):
         """Show known resources at once, and the rest when it is read; what was read stays."""
         if subject != self.subject:
             self.resources = self.card = self.hints = None
-        self.subject, variant, reads = subject, subject.variant, self.reads
+        self.subject = subject
+        variant = subject.variant
+        reads = self.reads
         self.refresh()
         if variant is None:
             return

@@ -126,7 +126,8 @@ def whole_path(recorded: str) -> Path | None:
 
 def editor(path: Path, n: int, waits: bool = False) -> list[str]:
     """Return the command that opens line ``n``. Raises ``UsageError`` without an editor."""
-    named, words = os.environ.get("VISUAL") or os.environ.get("EDITOR") or "", []
+    named = os.environ.get("VISUAL") or os.environ.get("EDITOR") or ""
+    words = []
     with contextlib.suppress(ValueError):
         words = shlex.split(named)
     words = words or [program for program in ("vi", "nano") if find_program(program)][:1]
@@ -146,7 +147,8 @@ HEIGHTS = [(0, "-low"), (8, "-short"), (14, "-tall"), (30, "-high"), (40, "-ampl
 
 NARROW_CELLS = 80
 
-MIN_TREE_CELLS, MIN_PANES_CELLS = 16, 30
+MIN_TREE_CELLS = 16
+MIN_PANES_CELLS = 30
 
 TREE = "tree"
 """What a line of the overview leads to where it is about all kernels."""
@@ -239,7 +241,8 @@ class MainScreen(PaneScreen[None]):
 
     def renew(self, reads: Reader) -> None:
         self.reads = reads
-        recording, old_subject = reads.recording, self.panes.subject
+        recording = reads.recording
+        old_subject = self.panes.subject
         self.title_bar.renew(recording)
         if self.empty:
             self.query_one(EmptyState).tell(recording, self.live if self.output else None)
@@ -247,7 +250,8 @@ class MainScreen(PaneScreen[None]):
         # It may have been packed into a file when it was complete.
         self.times.path = Path(recording.path)
         self.panes.renew(reads)
-        now, self.card.reads = self.panes.subject, reads
+        now = self.panes.subject
+        self.card.reads = reads
         if now != old_subject or not same_but_launches(old_subject.variant, now.variant):
             self.card.show(now)
         self.kernels.renew(reads)
@@ -271,8 +275,10 @@ class MainScreen(PaneScreen[None]):
         )
 
     def restore(self, view: View) -> None:
-        self.tree_wanted, self.tree_width = view.tree, view.tree_width
-        self.panes.beside, self.panes.mapped = view.beside, view.mapped
+        self.tree_wanted = view.tree
+        self.tree_width = view.tree_width
+        self.panes.beside = view.beside
+        self.panes.mapped = view.mapped
         self.panes.count = min(len(view.panes), MAX_PANES) or self.panes.count
         for pane, pane_view in zip(self.panes.panes, view.panes, strict=False):
             pane.preferred = next((s for s in Stage if s.value == pane_view.stage), None)
@@ -284,7 +290,8 @@ class MainScreen(PaneScreen[None]):
         if self.empty:
             return
         width = self.size.width
-        narrow, in_tree = width < NARROW_CELLS, self.focused is self.kernels
+        narrow = width < NARROW_CELLS
+        in_tree = self.focused is self.kernels
         self.kernels.display = in_tree or (self.tree_wanted and not narrow)
         self.panes.display = not (narrow and in_tree)
         tree_cells = self.tree_width or max(24, min(46, width // 5 + 6))
@@ -313,7 +320,8 @@ class MainScreen(PaneScreen[None]):
     @property
     def about(self) -> str:
         """Which variant is taken of several, while one chooses among them."""
-        subject, choosing = self.panes.subject, self.focused is self.kernels
+        subject = self.panes.subject
+        choosing = self.focused is self.kernels
         return (
             label(subject.description) if choosing and subject.description != subject.key[1] else ""
         )
@@ -351,8 +359,10 @@ class MainScreen(PaneScreen[None]):
 
     @on(KernelTree.Ordered)
     def _ordered(self) -> None:
-        order, (read, total) = self.kernels.order, self.kernels.read_so_far
-        compiled, word = order is Order.COMPILED, order.value
+        order = self.kernels.order
+        (read, total) = self.kernels.read_so_far
+        compiled = order is Order.COMPILED
+        word = order.value
         self.footer.tell(words={"tree.order": "order" if compiled else f"by {word}"})
         sentence = "In the order of compilation" if compiled else f"Sorted by {word}"
         unread = order in (Order.REGISTERS, Order.SPILLS) and read < total
@@ -365,7 +375,8 @@ class MainScreen(PaneScreen[None]):
 
     def action_filter(self) -> None:
         self.tree_wanted = self.kernels.display = True
-        row, top = self.kernels.row, self.kernels.scroll_offset.y
+        row = self.kernels.row
+        top = self.kernels.scroll_offset.y
 
         def filtered(text: str | None) -> None:
             if text is None:
@@ -399,7 +410,9 @@ class MainScreen(PaneScreen[None]):
         self.fit()
 
     def action_stage(self, stage: str) -> None:
-        panes, place, target = self.panes, self.panes.current_place(), Stage(stage)
+        panes = self.panes
+        place = self.panes.current_place()
+        target = Stage(stage)
         moved = not self.view.untouched or place.path
         if place.stage is not target:
             panes.choose(target)
@@ -417,7 +430,8 @@ class MainScreen(PaneScreen[None]):
                 panes.carry(pane, panes.current_place())
 
     def action_graph_stage(self) -> None:
-        subject, current = self.panes.subject, self.panes.active.stage
+        subject = self.panes.subject
+        current = self.panes.active.stage
         available = [stage for stage in GRAPH_STAGES if subject.has(stage)]
         # The operations are shown first, and come last in the order of lowering.
         order = [*available[-1:], *available[:-1]] or [Stage.OPERATIONS]
@@ -429,9 +443,8 @@ class MainScreen(PaneScreen[None]):
 
     def action_next_pane(self, step: int) -> None:
         focused = self.kernels if self.focused is self.kernels else self.panes.active
-        stop = following(
-            [*([self.kernels] if self.tree_wanted else []), *self.panes.panes], focused, step
-        )
+        stops = [self.kernels, *self.panes.panes] if self.tree_wanted else self.panes.panes
+        stop = following(stops, focused, step)
         if isinstance(stop, Pane):
             self.focus_pane(stop)
         else:
@@ -466,13 +479,17 @@ class MainScreen(PaneScreen[None]):
         )
 
     def action_follow(self) -> None:
-        line, view = self.line, self.view
-        graph, stage = self.panes.subject.graph, self.panes.active.stage
+        line = self.line
+        view = self.view
+        graph = self.panes.subject.graph
+        stage = self.panes.active.stage
         if graph is not None and stage in GRAPH_STAGES and view.lines:
             work = partial(self.reads.kernel_at, graph, stage, view.cursor)
             in_thread(self, work, self._to_kernel, "kernel", failed=self.fail)
         elif line is not None and line.targets and view.source is not None:
-            listing, n, target = view.source.listing, line.n, line.targets[0]
+            listing = view.source.listing
+            n = line.n
+            target = line.targets[0]
 
             def go(to: int | None) -> None:
                 if view.source is not None and view.source.listing is listing:
@@ -500,7 +517,8 @@ class MainScreen(PaneScreen[None]):
             self.panes.to(Stage.SOURCE, source_line.line, source_line.file)
 
     def action_label(self, step: int) -> None:
-        view, source = self.view, self.view.source
+        view = self.view
+        source = self.view.source
 
         def go(lines: tuple[int, ...]) -> None:
             if source is view.source:
@@ -515,7 +533,8 @@ class MainScreen(PaneScreen[None]):
             self.warn("There is nothing to go back to." if step < 0 else "This is the last place.")
             return
         if place.subject != self.panes.subject:
-            in_tree, row = self.kernels.find(place.subject.key), self.kernels.row
+            in_tree = self.kernels.find(place.subject.key)
+            row = self.kernels.row
             subject = (
                 row.subject if in_tree and row else resolve(self.reads.recording, place.subject)
             )
@@ -558,7 +577,8 @@ class MainScreen(PaneScreen[None]):
             self._compare(*self.marked)
 
     def action_edited(self) -> None:
-        kernel, variant = self.panes.subject.kernel, self.panes.subject.variant
+        kernel = self.panes.subject.kernel
+        variant = self.panes.subject.variant
 
         def settings(candidate: Variant) -> dict[str, object]:
             return {name: value for name, value in candidate.config.items() if name != EDIT}
@@ -738,7 +758,8 @@ class MainScreen(PaneScreen[None]):
     def _show_file(self, place: UserFrame) -> None:
         from inspector.tui.work.compiles_screen import file_overlay
 
-        text, push = self.reads.recording.user_files.get(place.file), self.app.push_screen
+        text = self.reads.recording.user_files.get(place.file)
+        push = self.app.push_screen
         if text is None:
             self.warn(f"{place.file} was not recorded, which line {place.line} is in.")
         else:
@@ -749,7 +770,9 @@ class MainScreen(PaneScreen[None]):
 
     def action_edit(self) -> None:
         """Open the user's own source where it is, anything else as a copy; IR and PTX are tried."""
-        view, stage, request = self.view, self.panes.active.stage, self.panes.active.request
+        view = self.view
+        stage = self.panes.active.stage
+        request = self.panes.active.request
         if view.source is None or stage is None or request is None:
             return
         subject = request.subject
@@ -804,7 +827,8 @@ class MainScreen(PaneScreen[None]):
         self._save("ptxview.svg", lambda: picture, "A picture of the screen")
 
     def action_export(self) -> None:
-        stage, request = self.panes.active.stage, self.panes.active.request
+        stage = self.panes.active.stage
+        request = self.panes.active.request
         subject = TreeSubject() if request is None else request.subject
         variant = subject.variant
         if stage is None or variant is None or self.view.source is None:

@@ -69,7 +69,8 @@ def parse_config(settings: Mapping[str, object]) -> Config:
     problems = [
         f"there is no setting {shown(name)}" for name in settings if name not in ("keys", "theme")
     ]
-    theme, keys = settings.get("theme", "auto"), settings.get("keys", {})
+    theme = settings.get("theme", "auto")
+    keys = settings.get("keys", {})
     if theme not in THEMES:
         problems.append(f"theme is {shown(str(theme))}; it can be {', '.join(THEMES)}")
         theme = "auto"

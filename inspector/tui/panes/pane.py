@@ -48,7 +48,8 @@ the one for the cursor: its first instruction, or where it did not compile."""
 
 
 def _start(reads: Reader, request: ListingRequest) -> int:
-    variant, stage = request.subject.variant, request.stage
+    variant = request.subject.variant
+    stage = request.stage
     if variant is None:
         return 1
     if (lines := variant.lines_in(stage)) is not None:
@@ -62,7 +63,8 @@ def _start(reads: Reader, request: ListingRequest) -> int:
 def _failed_at(reads: Reader, subject: TreeSubject, stage: Stage) -> int | None:
     variant = subject.variant
     if subject.of_graph(stage):
-        graph, file = subject.graph, subject.file(stage)
+        graph = subject.graph
+        file = subject.file(stage)
         error = None if graph is None or graph.error is None else graph.error.first
         return error.line if error and file and error.file == file.origin_path else None
     place = None if variant is None or variant.error is None else reads.failed_at(variant)
@@ -73,8 +75,11 @@ def _failed_at(reads: Reader, subject: TreeSubject, stage: Stage) -> int | None:
 
 
 def load(reads: Reader, request: ListingRequest) -> LoadedListing | Notice:
-    subject, stage = request.subject, request.stage
-    variant, graph, file = subject.variant, subject.graph, subject.file(request.stage)
+    subject = request.subject
+    stage = request.stage
+    variant = subject.variant
+    graph = subject.graph
+    file = subject.file(request.stage)
     if graph is not None and subject.of_graph(stage):
         listing = reads.graph_listing(graph, stage)
     elif variant is not None and subject.has(stage):
@@ -222,7 +227,8 @@ class Pane(Vertical):
     def show(self, subject: TreeSubject, stage: Stage, path: str = "") -> None:
         request = self._asking(subject, stage, path)
         if request != self.request:
-            self.request, self._shown = request, None
+            self.request = request
+            self._shown = None
             self.title_line.show(request)
             # What is beneath the title is of what it names, or nothing.
             self.view.show_notice(None)
@@ -231,7 +237,8 @@ class Pane(Vertical):
 
     def _asking(self, subject: TreeSubject, stage: Stage, path: str = "") -> ListingRequest:
         """A request; without a path for the file that is shown, where it is the subject's."""
-        now, variant = self.request, subject.variant
+        now = self.request
+        variant = subject.variant
         files = {} if variant is None or stage is not Stage.SOURCE else self.reads.sources(variant)
         if not path and now is not None and now.subject == subject:
             path = now.path
@@ -243,7 +250,9 @@ class Pane(Vertical):
         self.reads = reads
         if self.request is None:
             return
-        settled, old_subject, stage = self.settled, self.request.subject, self.request.stage
+        settled = self.settled
+        old_subject = self.request.subject
+        stage = self.request.stage
         request = self.request = self._asking(subject, stage)
         if not settled:
             return  # a thread is reading what there was: if that is nothing, this is read next
@@ -257,7 +266,8 @@ class Pane(Vertical):
                 self._annotate(request)
         else:
             # It may have come, or been compiled again; if not, the reason may be another.
-            self._shown, self._goal = None, (request, self.view.cursor) if has_listing else None
+            self._shown = None
+            self._goal = (request, self.view.cursor) if has_listing else None
             self._start(request)
 
     def _start(self, request: ListingRequest) -> None:
@@ -268,7 +278,8 @@ class Pane(Vertical):
 
     def _wait(self, request: ListingRequest) -> None:
         if self._reading == request and self.request is not None and not self.settled:
-            subject, stage = self.request.subject, self.request.stage
+            subject = self.request.subject
+            stage = self.request.stage
             self.title_line.show(self.request, busy=True)
             file = None if subject.variant is None else subject.variant.stages.get(stage)
             costly = file is not None and file.costly
@@ -276,7 +287,8 @@ class Pane(Vertical):
             self.view.show_notice(Notice("◔", text))
 
     def _loaded(self, loaded: LoadedListing | Notice) -> None:
-        finished, request = self._reading, self.request
+        finished = self._reading
+        request = self.request
         self._reading = None
         assert finished is not None and request is not None
         if finished != request or (isinstance(loaded, Notice) and finished is not request):
@@ -312,7 +324,9 @@ class Pane(Vertical):
         self.heads.set_class(bool(rows.gutter.columns and self.view.lines), "-there")
 
     def _annotate(self, request: ListingRequest) -> None:
-        variant, stage, reads = request.subject.variant, request.stage, self.reads
+        variant = request.subject.variant
+        stage = request.stage
+        reads = self.reads
         if variant is None or request.subject.of_graph(stage):
             return
 
@@ -339,8 +353,11 @@ class Pane(Vertical):
         """Simulate the recorded call, and go to the line that most cycles are spent on."""
         from inspector.estimate.rows import by_line
 
-        request, reads, view = self.request, self.reads, self.view
-        kernel, variant = self.title_line.subject.kernel, self.title_line.subject.variant
+        request = self.request
+        reads = self.reads
+        view = self.view
+        kernel = self.title_line.subject.kernel
+        variant = self.title_line.subject.variant
         if request is None or kernel is None or variant is None:
             return
 

@@ -181,7 +181,8 @@ class ColumnList(ChoiceList[tuple[str, ...]]):
         self.offered = gutter
 
     def action_done(self) -> None:
-        available, selected = self.offered.available, self.offered.selected
+        available = self.offered.available
+        selected = self.offered.selected
         # What this listing has nothing for stays as it was wanted.
         unavailable = sorted(set(selected) - set(available))
         self.dismiss((*(c for c in available if c in self.columns.selected), *unavailable))
@@ -256,7 +257,8 @@ class ReadingLine(Widget):
         if self._view is not None and self._view is not view:
             self._view.light_up(None)
         self._view = view
-        n, gutter = view.cursor, view.rows.gutter
+        n = view.cursor
+        gutter = view.rows.gutter
 
         def read() -> LineTexts:
             annotations = gutter.annotations
@@ -315,12 +317,13 @@ class ReadingLine(Widget):
         return [(label(text), style) for text, style in out]
 
     def render(self) -> Content:
-        width, height = self.size.width - 2, max(1, self.size.height)
+        width = self.size.width - 2
+        height = max(1, self.size.height)
         parts = self.parts()
         roomy = height >= MIN_ROOMY_ROWS and len(parts) <= height
-        rows = [
-            Content.styled(*part) for part in (stacked(parts, width, height) if roomy else parts)
-        ]
+        if roomy:
+            parts = stacked(parts, width, height)
+        rows = [Content.styled(*part) for part in parts]
         if not roomy:
             wrapped = Content("   ").join(rows).wrap(width)
             last_row = (
@@ -368,7 +371,9 @@ class PaneScreen(SearchScreen[ResultType]):
 
     def __init__(self, reads: Reader, panes: Panes, times: RecordingTimes) -> None:
         super().__init__()
-        self.reads, self.panes, self.times = reads, panes, times
+        self.reads = reads
+        self.panes = panes
+        self.times = times
         self.reading = ReadingLine()
         self._pattern: re.Pattern[str] | None = None
 
@@ -393,7 +398,9 @@ class PaneScreen(SearchScreen[ResultType]):
     @on(Panes.Changed)
     def changed(self) -> None:
         view = self.view
-        stage, location, right = self.panes.active.stage, "", []
+        stage = self.panes.active.stage
+        location = ""
+        right = []
         if view.source is not None and view.lines:
             has_own_lines = stage in OWN_LINES
             place_ = "" if has_own_lines else place(location_of(view.source.listing, view.cursor))
@@ -438,7 +445,8 @@ class PaneScreen(SearchScreen[ResultType]):
 
     def _reach(self, typing: bool) -> None:
         """Go to the first match from where the search began, if it has not ended."""
-        view, lines = self.view, self.view.matches
+        view = self.view
+        lines = self.view.matches
         start = view.cursor
         if self.origin is not None:
             start = self.origin[1] if self.origin[0] is view else start
@@ -485,7 +493,8 @@ class PaneScreen(SearchScreen[ResultType]):
         self.panes.fit()
 
     def action_turn(self) -> None:
-        self.panes.beside, self.panes.zoomed = not self.panes.has_class("-beside"), False
+        self.panes.beside = not self.panes.has_class("-beside")
+        self.panes.zoomed = False
         self.panes.fit()
 
     def action_choose_columns(self) -> None:
@@ -526,10 +535,12 @@ class PaneScreen(SearchScreen[ResultType]):
     def action_understand(self, kind: str) -> None:
         from inspector.tui.panes.pane_screen import answer
 
-        subject, width = self.panes.subject, self.app.size.width - FRAME_CELLS
+        subject = self.panes.subject
+        width = self.app.size.width - FRAME_CELLS
         device = str((self.reads.recording.device or {}).get("name") or "")
         times = self.times.lines(*subject.pair, device) if subject.variant else []
-        stage, n = self.panes.active.stage, self.view.cursor
+        stage = self.panes.active.stage
+        n = self.view.cursor
         work = partial(answer, self.reads, kind, subject, stage, n, times, width)
         then = partial(self._answered, kind, subject)
         in_thread(self, work, then, "understand", failed=then)

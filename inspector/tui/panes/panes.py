@@ -171,7 +171,8 @@ class Panes(Container):
         else:
             self.count += 1
             self.panes[-1].view.rows.pattern = self.active.view.pattern
-            self.active, self.zoomed = self.panes[-1], False
+            self.active = self.panes[-1]
+            self.zoomed = False
         self._rearranged()
 
     def _to_front(self, pane: Pane) -> None:
@@ -191,7 +192,8 @@ class Panes(Container):
 
     def renew(self, reads: Reader) -> None:
         self.reads = reads
-        old_subject, subject = self.subject, resolve(reads.recording, self.subject)
+        old_subject = self.subject
+        subject = resolve(reads.recording, self.subject)
         self.subject = subject
         # What was missing may exist now.
         self._links = {pair: links for pair, links in self._links.items() if links}
@@ -243,7 +245,9 @@ class Panes(Container):
 
     def carry(self, pane: Pane, place: VisitedPlace | None) -> None:
         """Go in a pane to the line that a place in another stage of its subject belongs to."""
-        request, variant, graph = pane.request, self.subject.variant, self.subject.graph
+        request = pane.request
+        variant = self.subject.variant
+        graph = self.subject.graph
         if request is None or place is None or place.stage is None:
             return
         if place.path and variant is not None:
@@ -268,7 +272,8 @@ class Panes(Container):
     def lay_out(self, layout: Layout) -> None:
         if not layout.stages:
             self._to_front(self.active)
-        self.arrangement, self.zoomed = layout, False
+        self.arrangement = layout
+        self.zoomed = False
         self.count = len(layout.stages) or 1
         for pane, choices in zip(self.panes, layout.stages or ((self.active.stage,),), strict=True):
             pane.preferred = choices[0]
@@ -339,7 +344,8 @@ class Panes(Container):
 
     def widen(self, cells: int) -> bool:
         """Give the active pane more of the room, and its neighbour less; False if it has none."""
-        index, visible_count = self._all.index(self.active), sum(pane.display for pane in self._all)
+        index = self._all.index(self.active)
+        visible_count = sum(pane.display for pane in self._all)
         if visible_count < 2:
             return False
         other = index - 1 if index + 1 == visible_count else index + 1
@@ -372,7 +378,8 @@ class Panes(Container):
     def _link(self, a: ListingRequest | None, b: ListingRequest | None) -> None:
         if a is None or b is None or a.stage is b.stage:
             return
-        variant, graph = (b if b.stage is Stage.SOURCE else a).subject.variant, a.subject.graph
+        variant = (b if b.stage is Stage.SOURCE else a).subject.variant
+        graph = a.subject.graph
 
         def linked(links: Links) -> None:
             self._links[a, b] = links
@@ -442,7 +449,8 @@ class Panes(Container):
         request = pane.request
         if request is None or request.subject.variant is None or not pane.settled:
             return
-        variant, stage = request.subject.variant, request.stage
+        variant = request.subject.variant
+        stage = request.stage
 
         def grouped(groups: SourceGroups) -> None:
             if self.mapped:
@@ -467,13 +475,15 @@ class Panes(Container):
 
     def align(self, view: CodeView) -> None:
         """Bring the lines of the other panes beside the linked ones of a view."""
-        leader, (first, last) = self._pane_of(view), view.span()
+        leader = self._pane_of(view)
+        (first, last) = view.span()
         cursor_row = view.map.row(view.cursor)
         target_row = cursor_row if first <= cursor_row <= last else (first + last) // 2
         for pane in self.panes:
             if pane is leader or not pane.settled:
                 continue
-            same, links = leader.request == pane.request, self._links_to(pane, leader) or {}
+            same = leader.request == pane.request
+            links = self._links_to(pane, leader) or {}
             for row in sorted(range(first, last + 1), key=lambda r: abs(r - target_row)):
                 n = view.map.line(row)
                 lines = (n,) if same else links.get(n)

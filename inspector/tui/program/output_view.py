@@ -46,9 +46,11 @@ class OutputView(ScrollView, can_focus=True, inherit_bindings=False):
     on_mount = look
 
     def on_resize(self) -> None:
-        follows, y = self.follows, self.scroll_offset.y
+        follows = self.follows
+        y = self.scroll_offset.y
         top = self._rows[y][0] if y < len(self._rows) else 0
-        text, width = self.live.text, self.scrollable_content_region.width
+        text = self.live.text
+        width = self.scrollable_content_region.width
         if width <= 0:
             return  # it has no place yet
         self._version = text.version
@@ -67,7 +69,8 @@ class OutputView(ScrollView, can_focus=True, inherit_bindings=False):
         self.follows = self.scroll_offset.y >= self.max_scroll_y
 
     def render_line(self, y: int) -> Strip:
-        base, width = self.rich_style, self.scrollable_content_region.width
+        base = self.rich_style
+        width = self.scrollable_content_region.width
         nothing = "nothing written yet" if self.live.running else "nothing was written"
         rows = [row for _, row in self._rows] or [nothing]
         text = "".join(rows[self.scroll_offset.y + y :][:1])

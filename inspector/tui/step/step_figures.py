@@ -102,7 +102,8 @@ class StageFigures(Struct, dict=True):
             return ""
         if column == LANES:
             return "" if line.lanes_per_warp is None else f"{line.lanes_per_warp:.3g}"
-        of_global, shared = line.use(GLOBAL), line.use(SHARED)
+        of_global = line.use(GLOBAL)
+        shared = line.use(SHARED)
         counts = {
             WARPS: line.executed,
             DIVERGES: line.divergent if line.branches else None,
@@ -126,7 +127,8 @@ class StageFigures(Struct, dict=True):
         """The lines that warps executed most, of those the ones that asked most of memory first."""
 
         def heat(line: ExecutedLine) -> tuple[int, ...]:
-            of_global, shared = line.use(GLOBAL), line.use(SHARED)
+            of_global = line.use(GLOBAL)
+            shared = line.use(SHARED)
             memory_requests = (of_global.sectors if of_global else 0) + (
                 shared.wavefronts if shared else 0
             )
@@ -192,7 +194,8 @@ class SteppedKernel(Struct):
             links = self.links.get(stage) if stage is not Stage.PTX else None
             tied = {} if links is None else _reversed(links)
             lines = {line.n: line for line in facts.lines(None if links is None else tied)}
-            texts, total = self.texts.get(stage, ()), facts.totals().instructions
+            texts = self.texts.get(stage, ())
+            total = facts.totals().instructions
             self._figures[stage] = StageFigures(self.stepper, links, tied, lines, texts, total)
         return self._figures[stage]
 
@@ -273,7 +276,8 @@ class StepLine(LineWidget):
     place: StepPlace | None = None
 
     def render(self) -> Content:
-        place, width = self.place, self.size.width - 2
+        place = self.place
+        width = self.size.width - 2
         if place is None:
             return Content("")
         values = "  ".join(map(report.value_line, place.values))
@@ -331,7 +335,9 @@ def _rows(
 
 def lanes_text(strip: LaneStrip, lane: int, width: int, height: int = 99) -> list[tuple[str, str]]:
     """The chosen lane's warp in numbers, then the block as levels, as many warps as have room."""
-    cells, signs, first = report.lane_cells(strip), report.levels(strip), lane // WARP * WARP
+    cells = report.lane_cells(strip)
+    signs = report.levels(strip)
+    first = lane // WARP * WARP
     head = [*_head(strip, lane)]
     if strip.values is not None:
         size = max(map(len, cells[first : first + WARP]), default=1)
@@ -376,7 +382,8 @@ def _range(strip: LaneStrip) -> str:
     numbers = [(v, n) for v, n in ran if not math.isnan(v)]
     if not numbers:
         return "no number" if ran else "no lane ran it"
-    (low, a), (high, b) = min(numbers), max(numbers, key=lambda value: (value[0], -value[1]))
+    (low, a) = min(numbers)
+    (high, b) = max(numbers, key=lambda value: (value[0], -value[1]))
     least, greatest = (report.number(v, strip.kind) for v in (low, high))
     text = f"least {least} at {a}, greatest {greatest} at {b}"
     text = text if low < high else "one value in all that ran it"
@@ -400,9 +407,12 @@ class LaneGrid(ModalScreen[int | None]):
 
     def __init__(self, heading: str, strips: tuple[LaneStrip, ...], lane: int) -> None:
         super().__init__()
-        self.heading, self.strips, self.lane = heading, strips, lane
+        self.heading = heading
+        self.strips = strips
+        self.lane = lane
         self.threads = len(strips[0].active)
-        self.strip_index, self.typed = 0, ""
+        self.strip_index = 0
+        self.typed = ""
         self.text = Static(markup=False)
         self.frame = VerticalScroll(self.text)
         self.frame.border_title = Content(heading)
@@ -414,7 +424,8 @@ class LaneGrid(ModalScreen[int | None]):
         yield self.frame
 
     def _show(self) -> None:
-        width, height = self.size.width - 6, self.size.height - 3
+        width = self.size.width - 6
+        height = self.size.height - 3
         parts = lanes_text(self.strips[self.strip_index], self.lane, width, height)
         text = Content.assemble(*parts)
         self.text.update(text)
@@ -429,7 +440,8 @@ class LaneGrid(ModalScreen[int | None]):
         event.stop()
         for typed in (self.typed + event.character, event.character):
             if int(typed) < self.threads:
-                self.typed, self.lane = typed, int(typed)
+                self.typed = typed
+                self.lane = int(typed)
                 self._show()
                 return
 

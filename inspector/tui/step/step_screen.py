@@ -155,17 +155,21 @@ class StepScreen(PaneScreen[None]):
             self.say(f"◔ Running block {coordinates(running.block)}{far} · {end}")
 
     def _was_run(self, run: BlockRun) -> None:
-        self.running, old_kernel = None, self._kernel
+        self.running = None
+        old_kernel = self._kernel
         launch_choice, traced, stepper, unnamed = run
-        facts, ended = traced.facts, traced.ended
+        facts = traced.facts
+        ended = traced.ended
         if not traced.trace.steps and old_kernel is None:
             self._not_run(Notice("∅", ended or "The block ended before its first step."))
             return
         assert facts is not None
-        self.block, self._cut = traced.block, ended is not None and traced.fault is None
+        self.block = traced.block
+        self._cut = ended is not None and traced.fault is None
         self._kernel = kernel = SteppedKernel(stepper, facts, launch_choice.launch.blocks)
         if old_kernel is not None:
-            kernel.links, kernel.texts = old_kernel.links, old_kernel.texts
+            kernel.links = old_kernel.links
+            kernel.texts = old_kernel.texts
             stepper.lane = old_kernel.stepper.lane
         if old_kernel is not None and old_kernel.launched is not None:
             kernel.count(old_kernel.launched)
@@ -257,7 +261,8 @@ class StepScreen(PaneScreen[None]):
             self.warn(cut(label(answer.note), self.size.width))
 
     def _tell(self) -> None:
-        kernel, place = self.kernel, self.stepper.place()
+        kernel = self.kernel
+        place = self.stepper.place()
         self.step_line.tell(place=place)
         block_count = f" of {kernel.blocks:,}" if kernel.blocks > 1 else ""
         kept_note = " kept" if self._cut else ""
@@ -290,7 +295,8 @@ class StepScreen(PaneScreen[None]):
         self.fail(notice)
 
     def _went(self, answer: StepAnswer) -> None:
-        self.looking, self._news = False, None
+        self.looking = False
+        self._news = None
         if answer.understood and answer.shows_place:
             self._stepped(answer)
         elif answer.note:
@@ -310,7 +316,8 @@ class StepScreen(PaneScreen[None]):
 
     def _ptx_lines(self) -> tuple[Stage | None, int, tuple[int, ...]]:
         """The cursor's line, and the lines of the PTX that it is tied to; warns of none."""
-        stage, n = self.panes.active.stage, self.view.cursor
+        stage = self.panes.active.stage
+        n = self.view.cursor
         lines = self.kernel.ptx_lines(stage, n)
         if not lines:
             self.warn(f"No line of the PTX is tied to line {n} of the {stage}.")
@@ -332,7 +339,8 @@ class StepScreen(PaneScreen[None]):
 
     def action_lanes(self) -> None:
         stage, n, lines = self._ptx_lines()
-        stepper, names = self.stepper, self.view.rows.text(n) if lines else ""
+        stepper = self.stepper
+        names = self.view.rows.text(n) if lines else ""
         line_strips = [(line, strip) for line in lines for strip in stepper.strips(line)]
         if stage is not Stage.PTX:  # what is named on the line comes first, and the last one first
             line_strips.sort(
@@ -366,7 +374,8 @@ class StepScreen(PaneScreen[None]):
             self.warn("Nothing was counted on these lines.")
             return
         index = (self._hot[1] + 1 if self._hot[0] is stage else 0) % len(hottest)
-        self._hot, line = (stage, index), hottest[index]
+        self._hot = (stage, index)
+        line = hottest[index]
         self.view.jump(line.n)
         next_hint = "" if index + 1 == len(hottest) else "; H goes to the next"
         share = percent(line.executed / figures.total)
@@ -408,7 +417,8 @@ class StepScreen(PaneScreen[None]):
             super().searched(text)
 
     def action_escape(self) -> None:
-        running, view = self.running, self.view
+        running = self.running
+        view = self.view
         if running is not None and not running.stop.is_set():
             running.stop.set()
             self._glance()

@@ -94,7 +94,8 @@ class KernelTree(RowList[TreeRow], can_focus=True, inherit_bindings=False):
     ) -> None:
         """``told`` is given how a filter fares, or what is wrong with it."""
         super().__init__()
-        self.reads, self.times = reads, times
+        self.reads = reads
+        self.times = times
         self.order = Order.COMPILED
         self.query_text = self.words = ""
         self.matching_ids: MatchingIds = None
@@ -146,7 +147,8 @@ class KernelTree(RowList[TreeRow], can_focus=True, inherit_bindings=False):
         group_rows = (entry.row for entry in walk_entries(self._tree) if entry.row.count)
         self._folds = {row.key: row.open for row in group_rows} | self._folds
         self._plant()
-        old_cursor, selected = self.cursor, self.row
+        old_cursor = self.cursor
+        selected = self.row
         self._rebuild()
         if selected is None:
             self.on_mount()
@@ -159,7 +161,9 @@ class KernelTree(RowList[TreeRow], can_focus=True, inherit_bindings=False):
         self.selection.look(text)
 
     def _select(self, query: str, words: str, matching_ids: MatchingIds) -> None:
-        self.query_text, self.words, self.matching_ids = query, words, matching_ids
+        self.query_text = query
+        self.words = words
+        self.matching_ids = matching_ids
         last_row = self._last
         self._rebuild()
         self.post_message(self.Filtered())
@@ -191,7 +195,8 @@ class KernelTree(RowList[TreeRow], can_focus=True, inherit_bindings=False):
 
     def find(self, key: tuple[str, ...]) -> bool:
         """Go to the first row of a subject; without the graph's id, of a variant."""
-        all_rows, key_length = self._all_rows(), len(key)
+        all_rows = self._all_rows()
+        key_length = len(key)
         return self._show(
             r for r in all_rows if r.subject.key[:key_length] == key and (key_length > 2 or r.leaf)
         )
@@ -215,7 +220,8 @@ class KernelTree(RowList[TreeRow], can_focus=True, inherit_bindings=False):
         return True
 
     def step(self, direction: int) -> None:
-        shown, cursor_row = self._all_rows(), self.row
+        shown = self._all_rows()
+        cursor_row = self.row
         index = next(
             (i for i, row in enumerate(shown) if cursor_row and row.key == cursor_row.key), 0
         )
@@ -250,7 +256,8 @@ class KernelTree(RowList[TreeRow], can_focus=True, inherit_bindings=False):
         return resources
 
     def read_all(self) -> None:
-        both, reads = self.reads.recording.variants(), self.reads
+        both = self.reads.recording.variants()
+        reads = self.reads
 
         def read() -> Read:
             attempt(
@@ -296,14 +303,16 @@ class KernelTree(RowList[TreeRow], can_focus=True, inherit_bindings=False):
     def render_line(self, y: int) -> Strip:
         if not self.query_text or y == 0 or y != self.size.height - 1:
             return super().render_line(y)
-        width, base = self.scrollable_content_region.width, self.rich_style
+        width = self.scrollable_content_region.width
+        base = self.rich_style
         shown_kernels = {r.subject.kernel.id for r in self.rows if r.subject.kernel is not None}
         kernel_count = f"{len(shown_kernels)} of {len(self.reads.recording.kernels)}"
         text = shorten(f" {kernel_count}  Esc  /{label(self.query_text)}", width)
         return Strip([Segment(text, base + self.part("warning"))]).extend_cell_length(width, base)
 
     def draw_row(self, index: int, width: int, base: Style) -> Strip:
-        row, at_cursor = self.rows[index], index == self.cursor
+        row = self.rows[index]
+        at_cursor = index == self.cursor
         if at_cursor:
             base += self.part("cursor" if self.has_focus else "cursor-blurred")
         warps, figures, warned = self._figures_of(row)
@@ -372,7 +381,8 @@ class KernelTree(RowList[TreeRow], can_focus=True, inherit_bindings=False):
         if self.order is Order.TIME:
             time = self.times.launch(row.subject.kernel, variant)
             return f"{UNKNOWN} " if time is None else f"{time.text} "
-        by_spills, warning = self.order is Order.SPILLS, "⚠" if spilled(resources) else " "
+        by_spills = self.order is Order.SPILLS
+        warning = "⚠" if spilled(resources) else " "
         text = spills(resources).removesuffix(" ⚠") if by_spills else figure(resources.registers)
         if text == UNKNOWN and row.subject.key[:2] not in self._resources:
             return f"{UNREAD:>3} {warning}"

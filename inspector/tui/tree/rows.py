@@ -106,7 +106,8 @@ def _named(
     # Rows that would look the same have the beginning of an id.
     text_counts = Counter(entry.row.text for entry in entries)
     for n, entry in enumerate(entries):
-        text, (kernel_id, variant_id, _) = entry.row.text, entry.row.subject.key
+        text = entry.row.text
+        (kernel_id, variant_id, _) = entry.row.subject.key
         if text_counts[text] > 1:
             text = f"{text} {label((variant_id or kernel_id)[:8])}"
             entries[n] = replace(entry, row=replace(entry.row, text=text))
@@ -345,7 +346,8 @@ def entry_of(tree: Iterable[TreeEntry], key: Key) -> TreeEntry | None:
 
 def fitness(row: TreeRow, query: str) -> int:
     """How well a row fits a filter: an exact id or part of a name says more than one within."""
-    kernel, variant = row.subject.kernel, row.subject.variant
+    kernel = row.subject.kernel
+    variant = row.subject.variant
     if kernel is None or row.kind is TreeKind.OPERATORS:
         return 0
     name = kernel.name.casefold()
@@ -414,7 +416,8 @@ def _ordered(
     entry: TreeEntry, order: Order, figure: Callable[[TreeSubject], float | None]
 ) -> tuple[TreeEntry, float | None]:
     def place(pair: tuple[TreeEntry, float | None]) -> tuple[object, ...]:
-        (below, value), kind = pair, pair[0].row.kind
+        (below, value) = pair
+        kind = pair[0].row.kind
         sort_value = (
             below.row.text.casefold() if order is Order.NAME else (value is None, -(value or 0))
         )

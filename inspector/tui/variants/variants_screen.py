@@ -108,8 +108,11 @@ def _time(us: float | None) -> str:
 
 
 def _sign(row: VariantRow) -> str:
-    failed = (row.reason or "").partition(":")[0] == "failed"
-    mark = tunings.STAR if row.winner else "✗" if failed else " "
+    mark = " "
+    if row.winner:
+        mark = tunings.STAR
+    elif (row.reason or "").partition(":")[0] == "failed":
+        mark = "✗"
     return mark + tunings.BEST_BY_GPU * row.gpu_best
 
 
@@ -293,9 +296,9 @@ def _size(column: VariantColumn, rows: Iterable[VariantRow]) -> int:
 def ordered(
     rows: Sequence[VariantRow], column: VariantColumn, worst_first: bool
 ) -> list[VariantRow]:
-    pairs = [(value, row) for row in rows if (value := column.value(row)) is not None]
+    pairs = [(column.value(row), row) for row in rows]
     # Numbers come before words in both directions.
-    numbers = [pair for pair in pairs if not isinstance(pair[0], str)]
+    numbers = [pair for pair in pairs if isinstance(pair[0], int | float)]
     words = [pair for pair in pairs if isinstance(pair[0], str)]
     for group in (numbers, words):
         group.sort(key=itemgetter(0), reverse=worst_first == column.least)
@@ -332,14 +335,16 @@ class VariantTable(Table[VariantRow], can_focus=True, inherit_bindings=False):
         self.all_rows = self.rows = rows
         self.marked = marked
         self.sorted: str | None = None
-        self.words, self.matching_ids = "", cast(MatchingIds, None)
+        self.words = ""
+        self.matching_ids = cast(MatchingIds, None)
         self.selection = Selection(self, reads, self._select, notify)
         self.reversed = False
         self.columns: list[tuple[VariantColumn, int]] = []
         self._names: dict[str, str] = {}
 
     def renew(self, rows: tuple[VariantRow, ...]) -> None:
-        old_cursor, top = self.cursor, self.scroll_offset.y
+        old_cursor = self.cursor
+        top = self.scroll_offset.y
         self.all_rows = rows
         self.lay()
         if self.cursor != old_cursor:
@@ -385,7 +390,9 @@ class VariantTable(Table[VariantRow], can_focus=True, inherit_bindings=False):
         self.selection.look(text)
 
     def _select(self, query: str, words: str, matching_ids: MatchingIds) -> None:
-        self.query_text, self.words, self.matching_ids = query, words, matching_ids
+        self.query_text = query
+        self.words = words
+        self.matching_ids = matching_ids
         self.lay()
 
     def sort(self, name: str) -> None:
@@ -452,20 +459,22 @@ class VariantTable(Table[VariantRow], can_focus=True, inherit_bindings=False):
             style = head_style
             if column.name == self.sorted:
                 # The sign says which end of the numbers is above: ▲ the least.
-                text += "▲" if self.reversed != column.least else "▼"
+                sign = "▲" if self.reversed != column.least else "▼"
+                text += sign
                 style = sorted_style
             parts.append(Segment(f"{padded(text, size, column.right)}  ", style))
         return Strip(parts).adjust_cell_length(width, head_style)
 
 
 def _fits(row: VariantRow, terms: list[str]) -> bool:
-    kernel, variant = row.kernel, row.variant
+    kernel = row.kernel
+    variant = row.variant
     words = [kernel.name, kernel.demangled, kernel.origin.value, settings_of(row.config)]
-    words += (
-        [] if variant is None else [variant.id, variant.target or "", *specializations(variant)]
-    )
+    digest = ""
+    if variant is not None:
+        words += [variant.id, variant.target or "", *specializations(variant)]
+        digest = variant.hash
     text = " ".join(words).casefold()
-    digest = "" if variant is None else variant.hash
     return all(word in text or digest.startswith(word) for word in terms)
 
 
@@ -529,10 +538,12 @@ def recorded(reads: Reader, scope: Scope) -> tuple[VariantRow, ...]:
 def _with_round_facts(row: VariantRow, facts: TunerFacts) -> VariantRow:
     """A row with what is known of the only round of its kernel."""
     row = replace(row, overhead_us=facts.overheads_us.get(variants.stopwatch(row)))
-    for tuning in row.kernel.autotune if len(row.kernel.autotune) == 1 else ():
-        for candidate in tuning.configurations:
-            if row.variant is not None and candidate.variant == row.variant.id:
-                return _with_gpu_time(row, tuning, candidate, facts)
+    if row.variant is None or len(row.kernel.autotune) != 1:
+        return row
+    tuning = row.kernel.autotune[0]
+    for candidate in tuning.configurations:
+        if candidate.variant == row.variant.id:
+            return _with_gpu_time(row, tuning, candidate, facts)
     return row
 
 
@@ -644,7 +655,9 @@ class VariantsScreen(ToolScreen[ScreenResult]):
     ) -> None:
         """``again`` returns the scope, which may grow."""
         super().__init__()
-        self.reads, self.times, self.current_scope = reads, times, current_scope
+        self.reads = reads
+        self.times = times
+        self.current_scope = current_scope
         self.scope = current_scope()
         self.bar = SubjectBar("variants", self.scope.name)
         self._reading = False
@@ -666,10 +679,12 @@ class VariantsScreen(ToolScreen[ScreenResult]):
         if self._reading or self.settled:
             return
         self._reading = True
-        reads, pending = self.reads, [variant for _, variant in self.scope.variants]
+        reads = self.reads
+        pending = [variant for _, variant in self.scope.variants]
 
         def read() -> None:
-            worker, last = get_current_worker(), monotonic()
+            worker = get_current_worker()
+            last = monotonic()
             for _ in reads.summaries.read(
                 pending, lambda: self.is_attached and not worker.is_cancelled
             ):
@@ -701,7 +716,8 @@ class VariantsScreen(ToolScreen[ScreenResult]):
         self._show_scope(self.current_scope(), old_reader)
 
     def _show_scope(self, scope: Scope, old_reader: Reader) -> None:
-        self.scope, self.bar.name_text = scope, scope.name
+        self.scope = scope
+        self.bar.name_text = scope.name
         self._copy_summaries(old_reader)
         self._show()
         self._read()

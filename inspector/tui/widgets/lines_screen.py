@@ -64,14 +64,16 @@ class LinesScreen(ChoiceList[Target]):
 
     def __init__(self, title: str, make: Callable[[int], Iterable[compiles.CompileLine]]) -> None:
         super().__init__(title, OptionList())  # rows are made when the width is known
-        self.make, self.heading = make, title
+        self.make = make
+        self.heading = title
         self.opened = False
         self.rows: list[compiles.CompileLine] = []
 
     def fill(self) -> None:
         """Make the lines anew, for the width that there is."""
         width = max(self.size.width - FRAME_CELLS, 20)
-        highlighted, old_rows = self.options.highlighted, self.rows
+        highlighted = self.options.highlighted
+        old_rows = self.rows
         self.rows = list(self.make(width))
         if highlighted is not None:
             highlighted = same_row(old_rows, highlighted, self.rows)

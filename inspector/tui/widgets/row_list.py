@@ -58,7 +58,8 @@ class RowList(ScrollView, Generic[RowType], can_focus=True, inherit_bindings=Fal
         self.moved()
 
     def reveal(self) -> None:
-        top, height = self.scroll_offset.y, self.rows_in_view
+        top = self.scroll_offset.y
+        height = self.rows_in_view
         y = max(min(top, self.cursor), self.cursor - height + 1)
         if height and y != top:
             self.scroll_to(y=y, animate=False, force=True)
@@ -82,7 +83,8 @@ class RowList(ScrollView, Generic[RowType], can_focus=True, inherit_bindings=Fal
         return self.get_component_rich_style(f"row--{name}", partial=True)
 
     def render_line(self, y: int) -> Strip:
-        width, base = self.scrollable_content_region.width, self.rich_style
+        width = self.scrollable_content_region.width
+        base = self.rich_style
         if self.notice is not None:
             return notice_row(self.notice, y, width, base, self.part("notice"), self.part("quiet"))
         if y < self.HEAD_LINES:

@@ -30,7 +30,10 @@ class Selection:
         say: Callable[[str], object],
     ) -> None:
         """``show`` takes the query, its plain words and what is chosen, ``say`` progress."""
-        self.node, self.reads, self.show, self.say = node, reads, show, say
+        self.node = node
+        self.reads = reads
+        self.show = show
+        self.say = say
         self._last_result: tuple[Reader, tuple[Term, ...], MatchingIds] | None = None
 
     def look(self, query: str) -> None:
@@ -66,7 +69,9 @@ class Selection:
             )
 
     def _matching_ids(self, reads: Reader, terms: Sequence[Term]) -> MatchingIds:
-        variants, checked_count, last = reads.recording.variants(), 0, monotonic()
+        variants = reads.recording.variants()
+        checked_count = 0
+        last = monotonic()
 
         def report_progress() -> None:
             nonlocal checked_count, last

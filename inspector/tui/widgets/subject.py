@@ -107,7 +107,8 @@ class TreeSubject(Struct, frozen=True):
     @property
     def description(self) -> str:
         """Which of its kernel's variants it is: ``78b5d5e4 launched ×3, 1 of 15``."""
-        kernel, variant = self.kernel, self.variant
+        kernel = self.kernel
+        variant = self.variant
         if kernel is None or variant is None or len(kernel.variants) < 2:
             return self.key[1]
         ordinal = f"1 of {len(kernel.variants)}"
@@ -116,7 +117,8 @@ class TreeSubject(Struct, frozen=True):
         if variant.launches is None:
             launches = "★" if winner(variant) else ""
         elif variant.launches:
-            launches, tried = f"launched ×{variant.launches}", ""
+            launches = f"launched ×{variant.launches}"
+            tried = ""
         return f"{variant.id} {', '.join(filter(None, (launches, tried, ordinal)))}"
 
     def _has_own(self, stage: Stage) -> bool:

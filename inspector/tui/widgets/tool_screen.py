@@ -59,7 +59,8 @@ class Prompt(Vertical):
         yield from (self.offers, Horizontal(self.sign, self.input, self.note))
 
     def ask(self, kind: str, value: str, closed: Closed, typing: Typing | None) -> None:
-        self._then, self._typing = closed, typing
+        self._then = closed
+        self._typing = typing
         sign, self.input.placeholder = PROMPTS[kind]
         self.sign.update(f" {sign} ")
         self.note.update("")
@@ -98,7 +99,8 @@ class Prompt(Vertical):
                 completed(self.input.value) if self.completes and event.key == "tab" else None
             )
             if completion is not None:
-                self.input.value, self.input.cursor_position = completion, len(completion)
+                self.input.value = completion
+                self.input.cursor_position = len(completion)
                 return
             self._close(accepted=event.key != "escape")
 
@@ -342,11 +344,15 @@ class SubjectBar(LineWidget):
 
     def __init__(self, head: str, name: str, ident: str = "", right: str = "") -> None:
         super().__init__()
-        self.head, self.name_text, self.ident, self.right = head, name, ident, right
+        self.head = head
+        self.name_text = name
+        self.ident = ident
+        self.right = right
         self.part = ""
 
     def render(self) -> Content:
-        width, head = self.size.width, f" {self.head}  "
+        width = self.size.width
+        head = f" {self.head}  "
         part = f"  {self.part}" if self.part else ""
         ident = f" {self.ident}" if self.ident else ""
         used = len(head) + len(ident) + len(part)

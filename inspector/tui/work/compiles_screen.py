@@ -59,13 +59,16 @@ class CostScreen(LinesScreen[UserFrame | str | None]):
         estimates: LaunchEstimates,
     ) -> None:
         recording = self.recording = reads.recording
-        self.reads, self.costs, self.evidence = reads, initial_costs, evidence
+        self.reads = reads
+        self.costs = initial_costs
+        self.evidence = evidence
         self.estimates = estimates
         self.order = costs.Order.TOTAL
         self.progress = ""
         self.hints: dict[int, str | None] = {}
         """The worst hint of each variant that was looked at, by its identity."""
-        self.profiled, codes = evidence.profile, tuned_codes(recording.kernels)
+        self.profiled = evidence.profile
+        codes = tuned_codes(recording.kernels)
 
         def make(width: int) -> Iterator[compiles.CompileLine]:
             initial_costs = self.shown
@@ -108,7 +111,7 @@ class CostScreen(LinesScreen[UserFrame | str | None]):
         batch = [variant for variant in variants if id(variant) not in self.hints][:AT_ONCE]
 
         def look() -> dict[int, str | None]:
-            return {id(variant): costs.worst(self.reads.hints(variant)) for variant in batch}
+            return {id(variant): costs.worst_rule(self.reads.hints(variant)) for variant in batch}
 
         def counted(hints: dict[int, str | None]) -> None:
             self.hints.update(hints)

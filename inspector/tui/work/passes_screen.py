@@ -55,7 +55,9 @@ class PassTable(Table[PassRun], can_focus=True, inherit_bindings=False):
         """The number of the pass that was last gone to, which a filter may hide for a while."""
 
     def say(self, notice: Notice) -> None:
-        self.all_passes, self.rows, self.notice = (), (), notice
+        self.all_passes = ()
+        self.rows = ()
+        self.notice = notice
         self.refresh()
 
     def lay(self) -> None:
@@ -86,7 +88,8 @@ class PassTable(Table[PassRun], can_focus=True, inherit_bindings=False):
         return self._line((" ", " #   stage  pass", "lines +", "−", "ms"), (head,) * 5, width)
 
     def draw_row(self, index: int, width: int, base: Style) -> Strip:
-        run, at_cursor = self.rows[index], index == self.cursor
+        run = self.rows[index]
+        at_cursor = index == self.cursor
         line = base + self.part("cursor") if at_cursor else base
         added, removed = (str(count or "") for count in run.lines or (0, 0))
         name = f"{run.number:>3}  {run.stage:<6} {label(pass_title(run))}"
@@ -145,7 +148,8 @@ class PassesScreen(DiffSearching):
         return not self._reading and self.shown is self.table.row
 
     def _list(self) -> None:
-        variant, graph = self.subject.variant, self.subject.graph
+        variant = self.subject.variant
+        graph = self.subject.graph
 
         def say(text: str) -> None:
             self.call_later(self.table.say, Notice("◔", f"{text} …", "Esc ends it."))
@@ -170,7 +174,8 @@ class PassesScreen(DiffSearching):
         self.table.say(notice)
 
     def _listed(self, answer: PassList) -> None:
-        self._reading, self.pass_list = False, answer
+        self._reading = False
+        self.pass_list = answer
         self.table.all_passes = answer.passes
         self.table.lay()
         if not answer.passes:
@@ -207,15 +212,20 @@ class PassesScreen(DiffSearching):
             self.follow()
 
     def _tell(self) -> None:
-        run, table = self.table.row, self.table
+        run = self.table.row
+        table = self.table
         if self.focused is self.view:
             self.follow()
             return
-        parts = [f"/{label(table.query_text)}"] if table.query_text else []
-        parts += [f"{table.stage} alone"] if table.stage else []
+        parts = []
+        if table.query_text:
+            parts.append(f"/{label(table.query_text)}")
+        if table.stage:
+            parts.append(f"{table.stage} alone")
         if run is not None:
             parts.append(label(pass_operations(run, None)) or "no other operations")
-            parts += [f"runs {', '.join(dict.fromkeys(run.inside))}"] if run.inside else []
+            if run.inside:
+                parts.append(f"runs {', '.join(dict.fromkeys(run.inside))}")
         self.status.say("   ".join(parts))
 
     def action_find(self) -> None:

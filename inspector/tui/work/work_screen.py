@@ -131,14 +131,16 @@ class WorkScreen(ToolScreen[None]):
 
     def __init__(self, head: str, subject: TreeSubject, right: str = "") -> None:
         super().__init__()
-        self.subject, (self.kernel, self.variant) = subject, subject.pair
+        self.subject = subject
+        (self.kernel, self.variant) = subject.pair
         self.bar = SubjectBar(head, subject.name, subject.description, right)
         self.text = Static(markup=False)
         self.scroller = VerticalScroll(self.text, can_focus=False)
         self.notice: Notice | None = None
         self.working = False
         self._stop = threading.Event()
-        self._progress, self._began = "", 0.0
+        self._progress = ""
+        self._began = 0.0
 
     def compose(self) -> ComposeResult:
         yield from (self.bar, self.scroller, *self.below)
@@ -179,7 +181,9 @@ class WorkScreen(ToolScreen[None]):
 
     def starts(self, action: str = "") -> threading.Event:
         self.working = True
-        self._stop, self._progress, self._began = threading.Event(), action, monotonic()
+        self._stop = threading.Event()
+        self._progress = action
+        self._began = monotonic()
         return self._stop
 
     def progress(self, text: str) -> None:
@@ -226,7 +230,8 @@ class TimingScreen(WorkScreen):
 
     def __init__(self, reads: Reader, subject: TreeSubject, times: RecordingTimes) -> None:
         super().__init__("time", subject)
-        self.reads, self.times = reads, times
+        self.reads = reads
+        self.times = times
         self.wish = BenchmarkOptions()
         self.state = TimingState.LOOKING
         self.plan: Plan | None = None
@@ -246,9 +251,11 @@ class TimingScreen(WorkScreen):
         return tuple(sessions)
 
     def begin(self) -> None:
-        self.state, self.notice = TimingState.LOOKING, None
+        self.state = TimingState.LOOKING
+        self.notice = None
         self._tell()
-        variants, wish = ((self.kernel, self.variant),), self.wish
+        variants = ((self.kernel, self.variant),)
+        wish = self.wish
 
         def look() -> tuple[Plan | Notice, PreparedTiming | Notice, bool]:
             launch_plan = attempt(lambda: plan(variants, wish.calls))
@@ -263,9 +270,11 @@ class TimingScreen(WorkScreen):
         if isinstance(launch_plan, Plan):
             self.plan = replace(launch_plan, left_out=())
         if isinstance(ready, Notice):
-            self.notice, self.state = ready, TimingState.IDLE
+            self.notice = ready
+            self.state = TimingState.IDLE
         else:
-            self._ready, self.plan = ready, ready.plan
+            self._ready = ready
+            self.plan = ready.plan
             if is_own or self.times.trusted:
                 self._run()
                 return
@@ -277,7 +286,9 @@ class TimingScreen(WorkScreen):
         self.state = TimingState.RUNNING
         stop = self.starts()
         self._tell()
-        ready, wish, path = self._ready, self.wish, self.times.path
+        ready = self._ready
+        wish = self.wish
+        path = self.times.path
 
         def measure() -> tuple[Session, str]:
             session = take.take(self.reads, path, ready, wish, self.progress, stop)
@@ -291,7 +302,9 @@ class TimingScreen(WorkScreen):
         in_thread(self, measure, self._measured, "timing", failed=self._failed)
 
     def _failed(self, notice: Notice) -> None:
-        self.state, self.working, self.notice = TimingState.IDLE, False, notice
+        self.state = TimingState.IDLE
+        self.working = False
+        self.notice = notice
         self._tell()
 
     def _measured(self, answer: tuple[Session, str]) -> None:
@@ -340,7 +353,8 @@ class TimingScreen(WorkScreen):
             self.times.trusted = True
             self._run()
         else:
-            self.state, self.notice = TimingState.IDLE, Notice("∅", "Not trusted, so not run.")
+            self.state = TimingState.IDLE
+            self.notice = Notice("∅", "Not trusted, so not run.")
             self._tell()
 
 
@@ -358,8 +372,10 @@ class TryScreen(WorkScreen):
         self, reads: Reader, subject: TreeSubject, stage: Stage, text: bytes, edit: Edit
     ) -> None:
         super().__init__("try", subject, f"edited {stage.value}")
-        self.reads, self.stage = reads, stage
-        self.edited, self.edit = text, edit
+        self.reads = reads
+        self.stage = stage
+        self.edited = text
+        self.edit = edit
         self.file = f"{subject.key[1]}.{stage.value}"
         self.trial: Experiment | None = None
 
@@ -367,7 +383,8 @@ class TryScreen(WorkScreen):
         self.trial = self.notice = None
         stop = self.starts("compiling")
         self._tell()
-        recording, stage = self.reads.recording, self.stage
+        recording = self.reads.recording
+        stage = self.stage
         request = TryRequest(recording, self.kernel, self.variant, stage, self.edited, self.file)
 
         def compile_it() -> Experiment:
@@ -375,7 +392,9 @@ class TryScreen(WorkScreen):
             return experiment_of(outcome, user_derived_cache())
 
         def tried(trial: Experiment | None, notice: Notice | None = None) -> None:
-            self.working, self.trial, self.notice = False, trial, notice
+            self.working = False
+            self.trial = trial
+            self.notice = notice
             self._tell()
 
         in_thread(self, compile_it, tried, "trying", failed=lambda notice: tried(None, notice))
