@@ -144,7 +144,9 @@ def _only_of_graphs(reader: Reader, kernel: Kernel, stage: Stage) -> UsageError:
             command = f"ptxview show {graph.id} --stage {stage.value}"
             hint = f"Show it of a graph: {command}"
             break
-    return UsageError(f"{kernel.called} is a kernel, and {stage.value} is of a whole graph", hint)
+    return UsageError(
+        f"{kernel.display_name} is a kernel, and {stage.value} is of a whole graph", hint
+    )
 
 
 def _brief_lines(request: ShowRequest) -> int:

@@ -151,7 +151,7 @@ def _variant_costs(rec: Recording, evidence: Evidence, steps: int) -> list[Cost]
         rows.append(
             replace(
                 _cost(kernel, variant, evidence),
-                name=titles_by_id.get(kernel.id, kernel.called),
+                name=titles_by_id.get(kernel.id, kernel.display_name),
                 at_most=has_tuned_operations and may_hold_benchmarks,
                 per_step=work.calls / steps if work is not None and steps else None,
             )
@@ -236,7 +236,7 @@ def _cost(kernel: Kernel, variant: Variant, evidence: Evidence) -> Cost:
     counters = evidence.measured(variant)
     busiest = None if counters is None else counters.busiest
     return Cost(
-        kernel.called,
+        kernel.display_name,
         kernel,
         variant,
         variant.launches,

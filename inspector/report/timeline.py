@@ -118,7 +118,7 @@ def named_timeline(streams: Streams, rec: Recording) -> NamedTimeline:
 
 def kernel_names(rec: Recording) -> Mapping[str, str]:
     """What kernels are called, by their ids."""
-    return {kernel.id: shown(kernel.called) for kernel in rec.kernels} | titles(rec)
+    return {kernel.id: shown(kernel.display_name) for kernel in rec.kernels} | titles(rec)
 
 
 def work_name(work: Work, namer: Mapping[str, str]) -> str:

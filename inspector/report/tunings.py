@@ -47,7 +47,7 @@ def lines(rec: Recording, width: int, codes: Codes) -> Iterator[CompileLine]:
     for kernel in rec.kernels:
         hashes = {variant.id: variant.hash for variant in kernel.variants}
         for number, tuning in enumerate(kernel.autotune):
-            name = titles_by_id.get(kernel.id, shown(kernel.called))
+            name = titles_by_id.get(kernel.id, shown(kernel.display_name))
             heading = " · ".join(filter(None, (name, about(kernel, number))))
             yield CompileLine(Text(heading, "bold cyan"))
             rows = _rows(kernel, number, titles_by_id, facts)
