@@ -15,7 +15,7 @@ from typing import TypeVar
 
 from msgspec import Struct
 
-from inspector.base.text import by_key, words
+from inspector.base.text import words
 from inspector.listing import ptx_statement, sass_operands
 from inspector.listing.line import Function, Kind, Line, Listing
 
@@ -186,7 +186,12 @@ def products(code: OpcodeLines) -> tuple[Product, ...]:
 def _grouped(code: OpcodeLines, read: Callable[[Line], T | None] | None) -> dict[T, list[Line]]:
     """The instructions of which ``read`` says the same, in order; nothing without it."""
     lines = sorted(chain(*code.without_padding().values()), key=attrgetter("n")) if read else ()
-    return by_key((fields, line) for line in lines if read and (fields := read(line)) is not None)
+    grouped: dict[T, list[Line]] = {}
+    for line in lines:
+        fields = read(line) if read else None
+        if fields is not None:
+            grouped.setdefault(fields, []).append(line)
+    return grouped
 
 
 def _dot(line: Line) -> Key | None:
@@ -350,7 +355,7 @@ def _ptx_copy(opcode: str, text: str) -> tuple[str, str, int | None] | None:
     parts = opcode.split(".")
     if parts[1:2] != ["async"] or len(parts) < 3:
         return None
-    spaces = [space for p in parts if (space := p.partition("::")[0]) in _SPACES]
+    spaces = _spaces(parts)
     if "prefetch" in parts or len(spaces) < 2:
         return None
     size = _SIZE.search(text) if "bulk" not in parts else None

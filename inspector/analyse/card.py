@@ -77,8 +77,8 @@ def tensor_bytes(call: Call, ttir: Placed | None = None) -> Estimate | None:
     that is read and written, or read by many programs, adds to this depends on the caches. None
     without tensors, or if one has no known size.
     """
-    tensors = [a for a in call.arguments if a.shape is not None]
-    sizes = [size for a in tensors if (size := _bytes(a)) is not None]
+    tensors = [argument for argument in call.arguments if argument.shape is not None]
+    sizes = [size for size in map(_bytes, tensors) if size is not None]
     if not sizes or len(sizes) < len(tensors):
         return None
     accessed = {} if ttir is None else _bytes_by_index(call, *ttir)

@@ -310,12 +310,13 @@ class Schedule(Struct, frozen=True, dict=True):
     def cycles(self, lines: Iterable[int]) -> int | None:
         """The stall counts of lines along the way on which they are the most: of two branches that
         exclude each other one counts, of a loop one turn. None if none is known."""
-        stalls = {n: stall for n in lines if (stall := self.stall(n)) is not None}
-        if not stalls:
-            return None
         by_block: Counter[int | None] = Counter()
-        for n, stall in stalls.items():
-            by_block[self._flow.block_at(n)] += stall
+        for n in dict.fromkeys(lines):
+            stall = self.stall(n)
+            if stall is not None:
+                by_block[self._flow.block_at(n)] += stall
+        if not by_block:
+            return None
         if len(by_block) == 1:
             return by_block.total()
         longest: dict[int, int] = {}
@@ -449,7 +450,8 @@ def _use_in_block(
                 return Consumer(line.n, distance, cycles, line.address, line.opcode)
             if not _GUARD.search(line.text):
                 unchanged = unchanged.difference(line.defs)
-        cycles += line.control.stall if line.control else 0
+        if line.control:
+            cycles += line.control.stall
         distance += 1
     return search._replace(cycles=cycles, distance=distance, unchanged=unchanged)
 

@@ -65,7 +65,8 @@ def candidates(tuning: Tuning) -> str:
     failed = sum(
         (configuration.reason or "").startswith("failed") for configuration in tuning.configurations
     )
-    parts += [f"{failed} failed"] if failed else []
+    if failed:
+        parts.append(f"{failed} failed")
     if tuning.from_cache:
         parts.append("times from torch's cache")
     elif tuning.seconds is not None:

@@ -73,7 +73,8 @@ class Operations:
         names = self._names[language]
         parts = opcode.partition(" ")[0].split(".")
         words = [".".join(parts[:end]) for end in range(len(parts), 0, -1)]
-        words += [f"{parts[0]}/{_kind(parts)}"] if language == "ptx" else []
+        if language == "ptx":
+            words.append(f"{parts[0]}/{_kind(parts)}")
         return next((frozenset(names[word]) for word in words if word in names), NOTHING)
 
     def _call(self, text: str) -> Does:

@@ -110,11 +110,11 @@ def _reading(path: str | None, device: str | None) -> check.Reading:
 
 def _rules(args: argparse.Namespace) -> Rules:
     """Limits of the options over those of the file."""
-    settings: dict[str, object] = {
-        name: value
-        for name in (*OPTIONS, *SWITCHES, "forbid")
-        if (value := getattr(args, name.replace("-", "_"))) is not None and value is not False
-    }
+    settings: dict[str, object] = {}
+    for name in (*OPTIONS, *SWITCHES, "forbid"):
+        value = getattr(args, name.replace("-", "_"))
+        if value is not None and value is not False:
+            settings[name] = value
     words = [word.partition("=") for word in args.allow]
     settings["allow"] = {name.strip(): worse for name, _, worse in words}
     option_limits = check.limits_of(settings, "--", RULES)

@@ -285,8 +285,9 @@ def _kernels(
         if is_recording(recording_path) or recording_path.suffix in TEXT_STAGES:
             for kernel in open_path(recording_path).kernels:
                 words[f"{path}{mark}{base_name(kernel.name)}"] = kernel.origin.value
-                ids = {f"{path}{mark}{variant.id}": kernel.name for variant in kernel.variants}
-                words |= ids if begun else {}
+                if begun:
+                    for variant in kernel.variants:
+                        words[f"{path}{mark}{variant.id}"] = kernel.name
     return words
 
 

@@ -285,7 +285,9 @@ def _diff(args: argparse.Namespace, outcome: CompileOutcome, reader: Reader) -> 
             continue
         parser = argparse.ArgumentParser(prog="ptxview diff")
         diff.arguments(parser)
-        words = [str(outcome.path), a_cell.label, b_cell.label, *(["--json"] if args.json else [])]
+        words = [str(outcome.path), a_cell.label, b_cell.label]
+        if args.json:
+            words.append("--json")
         status = max(status, diff.run(parser, words))
     return status
 
@@ -399,7 +401,8 @@ class Compiles:
         read = dict.fromkeys(self._given)
         for event in read_events(self.outcome.path).events:
             listed = event.get("read")
-            read |= {Path(str(name)): None for name in (listed if isinstance(listed, list) else ())}
+            if isinstance(listed, list):
+                read |= {Path(str(name)): None for name in listed}
         self._stamps = stamps(read) | {p: s for p, s in self._stamps.items() if p in read}
         if self._out is not None:
             pack(self.outcome.path, self._out)

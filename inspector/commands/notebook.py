@@ -160,11 +160,16 @@ class Recorder:
         """Print one stage of a kernel, or two side by side, as ``ptxview show`` does."""
         options = {"": kernel, "--stage": stage, "--beside": beside}
         words = [w for name, value in options.items() if value for w in (name, value) if w]
-        command(["show", str(self.path), *words, *(["-a"] if annotate else [])])
+        if annotate:
+            words.append("-a")
+        command(["show", str(self.path), *words])
 
     def table(self, *, calls: bool = False) -> None:
         """Print the table of kernels, or their calls, as ``ptxview list`` does."""
-        command(["list", str(self.path), *(["--calls"] if calls else [])])
+        words = ["list", str(self.path)]
+        if calls:
+            words.append("--calls")
+        command(words)
 
     def __repr__(self) -> str:
         if self._path is None:
@@ -252,10 +257,11 @@ def framed(reader: Reader) -> str:
 
     variants = list(reader.recording.variants())
     text = ""
-    for piece in page(reader, variants) if 0 < len(variants) <= MAX_VARIANTS else ():
-        text += piece
-        if len(text) > MAX_CHARS:
-            break
+    if 0 < len(variants) <= MAX_VARIANTS:
+        for piece in page(reader, variants):
+            text += piece
+            if len(text) > MAX_CHARS:
+                break
     if not 0 < len(text) <= MAX_CHARS:
         from inspector.report import tables
 

@@ -236,7 +236,11 @@ def _parts(hunk: Hunk, lines: tuple[Sequence[Line], Sequence[Line]]) -> Iterator
 
 def _apart(x: int, x1: int, y: int, y1: int) -> Iterator[Hunk]:
     if x < x1 or y < y1:
-        op = Op.REPLACE if x < x1 and y < y1 else Op.DELETE if x < x1 else Op.INSERT
+        op = Op.REPLACE
+        if x >= x1:
+            op = Op.INSERT
+        elif y >= y1:
+            op = Op.DELETE
         yield Hunk(op, (x, x1), (y, y1))
 
 

@@ -176,7 +176,8 @@ def limits_of(settings: Mapping[str, object], prefix: str, rules: Sequence[str])
         elif name in SWITCHES:
             if not isinstance(value, bool):
                 raise UsageError(f"{option} is neither true nor false")
-            bounds |= {SWITCHES[name]: 0.0} if value else {}
+            if value:
+                bounds[SWITCHES[name]] = 0.0
         elif name == "forbid":
             forbidden = list(value) if isinstance(value, list) else [value]
             for rule in forbidden:

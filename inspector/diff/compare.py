@@ -377,7 +377,9 @@ def tuned_codes(kernels: Iterable[Kernel]) -> Codes:
     """Machine code and shared memory of what tuners tried, by variants' ids."""
     out: dict[str, object] = {}
     for kernel in kernels:
-        for variant in kernel.variants if kernel.autotune else ():
+        if not kernel.autotune:
+            continue
+        for variant in kernel.variants:
             file = variant.stages.get(Stage.SASS)
             with suppress(PtxviewError):
                 if file is not None and not file.costly and (code := code_of(variant)):

@@ -169,7 +169,8 @@ def summarise(
 def _machine_of_both(a: VariantSide, b: VariantSide, stage: Stage) -> Stage | None:
     """The stage whose instructions are compared: ``stage`` if it can be, else the first of PTX
     and SASS that both sides have."""
-    for machine in (stage, *MACHINE) if stage in MACHINE else MACHINE:
+    stages = (stage, *MACHINE) if stage in MACHINE else MACHINE
+    for machine in stages:
         if a.card.stage_content(machine) and b.card.stage_content(machine):
             return machine
     return None

@@ -406,9 +406,10 @@ def live_ranges(listing: Listing, function: Function, steps: Steps, graph: FlowG
             extra = Counter([steps.classes[r] for r in {*step.defs, *step.uses} - live])
             counts[step.line] = {name: now[name] + extra[name] for name in classes}
     peak: dict[str, tuple[int, int]] = {}
-    for name in classes if counts else ():
-        first = min(counts, key=lambda n: (-counts[n][name], n))
-        peak[name] = (counts[first][name], first)
+    if counts:
+        for name in classes:
+            first = min(counts, key=lambda n: (-counts[n][name], n))
+            peak[name] = (counts[first][name], first)
     return Liveness(classes, peak, counts)
 
 
@@ -420,7 +421,7 @@ def ranges_of(
     if sass:
         steps = _Rewriting(listing, function, steps).steps(graph)
     # Regions begin at labels, and where control comes from elsewhere than above.
-    labelled = {row for line in steps.labelled if (row := steps.row(line)) is not None}
+    labelled = {row for row in map(steps.row, steps.labelled) if row is not None}
     entered = {
         graph.starts[block]
         for block, predecessors in enumerate(graph.predecessors())

@@ -91,8 +91,9 @@ def context_of(
     if listing is not None and function is None:
         function = next((f for f in listing.functions if f.name == variant.symbol), None)
     header = read_header(listing, function) if listing is not None and function else Header()
-    triton = kernel.origin in (Origin.TRITON, Origin.INDUCTOR)
-    if triton:
+    language = "cuda" if kernel.origin is Origin.NVCC else None
+    if kernel.origin in (Origin.TRITON, Origin.INDUCTOR):
+        language = "triton"
         named = triton_parameters(header.parameters, variant.signature, variant.specialization)
     else:
         named = cuda_parameters(header.parameters, kernel.demangled)
@@ -105,7 +106,7 @@ def context_of(
         cluster=header.cluster,
         target=variant.target,
         shared_bytes=_common([c.shared_bytes for c in calls]),
-        language="triton" if triton else "cuda" if kernel.origin is Origin.NVCC else None,
+        language=language,
     )
 
 

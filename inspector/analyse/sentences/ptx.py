@@ -76,10 +76,8 @@ class PtxReader:
             statements = self.statements.instructions_on(n)
             if not statements:
                 return self._continuation(n)
-            instruction_texts = [
-                text for instruction in statements if (text := self._instruction(instruction, line))
-            ]
-            return "; then ".join(instruction_texts) or None
+            texts = [self._instruction(instruction, line) for instruction in statements]
+            return "; then ".join(filter(None, texts)) or None
         if line.kind is Kind.LABEL and line.label is not None:
             return self._label(line, line.label)
         if line.kind is Kind.DIRECTIVE:

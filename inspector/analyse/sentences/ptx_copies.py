@@ -127,7 +127,11 @@ def policy(pieces: Pieces) -> str:
 
 def texture_rest(pieces: Pieces) -> list[int]:
     """The places of ``tex``'s and ``tld4``'s arguments after the level or the gradients."""
-    first = 2 if "level" in pieces.parts else 3 if "grad" in pieces.parts else 1
+    first = 1
+    if "level" in pieces.parts:
+        first = 2
+    elif "grad" in pieces.parts:
+        first = 3
     return list(range(first, len(pieces.args)))
 
 

@@ -520,7 +520,9 @@ class Pieces:
 
     def _flag(self) -> str:
         value = self.number(0)
-        return self.argument(0) if value is None else "true" if value else "false"
+        if value is None:
+            return self.argument(0)
+        return "true" if value else "false"
 
     # -- threads ----------------------------------------------------------------------------
 

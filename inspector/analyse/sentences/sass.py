@@ -177,7 +177,8 @@ def wait(i: SassInstruction) -> Pieces | None:
             return {"form": "arrive"}
         listed = sorted(o.core.strip("{} ") for o in i.operands)
         return {"form": "all", "bar": ", ".join(listed)} if listed else None
-    count = next((n for o in i.operands if (n := integer(o)) is not None), 0)
+    counts = (integer(operand) for operand in i.operands)
+    count = next((count for count in counts if count is not None), 0)
     condition = "until all its operations are done"
     if count:
         condition = f"until no more than {count} of its operations are unfinished"
@@ -343,7 +344,8 @@ class SassReader:
         summary = entry.summary.rstrip(".")
         text = summary[:1].lower() + summary[1:]
         operands = [o.text.replace(".reuse", "") for o in i.operands]
-        operands += [i.label] if i.label else []
+        if i.label:
+            operands.append(i.label)
         return f"{text}: {', '.join(operands)}" if operands else text
 
     def _entry(self, base: str) -> Mapping[str, Any]:

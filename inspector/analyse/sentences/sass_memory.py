@@ -294,8 +294,8 @@ def tensor_memory_copy(i: SassInstruction) -> Pieces | None:
     """UTCCP.T.S: shared memory to tensor memory."""
     if len(i.operands) < 2:
         return None
-    shapes = (match for q in i.qualifiers if (match := _COPIED.match(q)))
-    lanes, bits = next((match.groups() for match in shapes), ("128", "256"))
+    shape = next(filter(None, map(_COPIED.match, i.qualifiers)), None)
+    lanes, bits = ("128", "256") if shape is None else shape.groups()
     return {
         "a": i.operands[0].core,
         "b": i.operands[1].core,

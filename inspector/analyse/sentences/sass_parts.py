@@ -332,7 +332,7 @@ class SassInstruction(Struct, frozen=True):
     @property
     def packed(self) -> str:
         """``2 × bf16``: the type of packed values; "" without one."""
-        match = next((m for q in self.qualifiers if (m := _PACKED_TYPE.match(q))), None)
+        match = next(filter(None, map(_PACKED_TYPE.match, self.qualifiers)), None)
         return f"{match[2]} × {self.table['types'][match[1]]}" if match else ""
 
     @property

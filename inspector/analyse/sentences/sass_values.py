@@ -98,7 +98,8 @@ def _sum_of(terms: Sequence[_Term]) -> str:
     first, *others = sorted(terms, key=lambda term: term.minus)
     text = f"-{first.text}" if first.minus else first.text
     for term in others:
-        text += f" − {term.text}" if term.minus else f" + {term.text}"
+        sign = "−" if term.minus else "+"
+        text += f" {sign} {term.text}"
     return text
 
 
@@ -192,9 +193,9 @@ def _relation(i: SassInstruction, a: str, b: str) -> str | None:
     kind = i.first(_COMPARISONS)
     if kind is not None:
         text = f"{a} {_COMPARISONS[kind]} {b}"
-        if kind in _UNORDERED:
-            text += ", or it is NaN" if a == b else ", or either is NaN"
-        return text
+        if kind not in _UNORDERED:
+            return text
+        return f"{text}, or it is NaN" if a == b else f"{text}, or either is NaN"
     test = next((name for name in _TESTS if i.has(name)), None)
     if test is None:
         return None
@@ -260,7 +261,7 @@ def logic(i: SassInstruction) -> Pieces | None:
     # An inverted input is one whose column of the table is read backwards.
     input_texts = (i.words.signed(o, bits=True) for o in inputs)
     names = [f"({text})" if " " in text else text for text in input_texts]
-    constants = [(1 if o.inverted else 0) if o.zero else None for o in inputs]
+    constants = [int(o.inverted) if o.zero else None for o in inputs]
     text = named(formula(restrict(table, constants)), names)
     return {
         "d": destination(i, i.o["d"]),
@@ -337,7 +338,7 @@ def _types(i: SassInstruction) -> tuple[str, str]:
 
 
 def _shape(i: SassInstruction, pattern: re.Pattern[str]) -> tuple[int, int, int] | None:
-    shape = next((match for q in i.qualifiers if (match := pattern.match(q))), None)
+    shape = next(filter(None, map(pattern.match, i.qualifiers)), None)
     return (int(shape[1]), int(shape[2]), int(shape[3])) if shape else None
 
 
@@ -392,9 +393,8 @@ def _sparsity(i: SassInstruction) -> list[str]:
     if not metadata:
         return ["A sparse"]
     behind = i.operands[i.operands.index(metadata[0]) + 1 :]
-    selector = next(
-        (n for o in reversed(behind) if (n := integer(o)) is not None and not o.file), 0
-    )
+    numbers = (integer(operand) for operand in reversed(behind) if not operand.file)
+    selector = next((number for number in numbers if number is not None), 0)
     selector_note = f", selector {selector}" if selector else ""
     return [f"A sparse, metadata in {metadata[0].core}{selector_note}"]
 
@@ -573,7 +573,8 @@ def lea(i: SassInstruction) -> Pieces | None:
     base = i.words.signed(i.o["b"])
     text = _scaled_index(i, operands[0], count)
     if not i.o["b"].zero:
-        text += f" − {base[1:]}" if base.startswith("-") else f" + {base}"
+        sign = "−" if base.startswith("-") else "+"
+        text += f" {sign} {base.removeprefix('-')}"
     last = i.operands[-1]
     if i.has("HI") and i.has("X") and last.predicate and last.always is None:
         text += f" + the carry in {i.words.predicate(last)}"
@@ -685,5 +686,6 @@ def special(i: SassInstruction) -> Pieces | None:
     size = {"TID": i.context.block, "CTAID": i.context.grid}.get(base)
     if size is not None and axis in ("X", "Y", "Z"):
         largest = size["XYZ".index(axis)] - 1
-        text += f" (0…{largest})" if largest > 0 else " (always 0)"
+        extent = f"0…{largest}" if largest > 0 else "always 0"
+        text += f" ({extent})"
     return {"d": d, "a": text}

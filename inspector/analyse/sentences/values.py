@@ -147,8 +147,9 @@ class Statements:
                 uses.append(n)
         if line.label is not None:
             self.labels[line.label] = n
-        for target in line.targets if line.kind is Kind.INSTRUCTION else ():
-            self.jumps.setdefault(target, []).append(n)
+        if line.kind is Kind.INSTRUCTION:
+            for target in line.targets:
+                self.jumps.setdefault(target, []).append(n)
 
 
 # -- special registers ----------------------------------------------------------------------------
@@ -194,7 +195,13 @@ def kind_of(part: str) -> tuple[int, bool] | None:
 
 
 def types_of(instruction: PtxInstruction) -> tuple[tuple[int, bool], ...]:
-    return tuple(kind for part in instruction.parts[1:] if (kind := kind_of(part)))
+    return tuple(filter(None, map(kind_of, instruction.parts[1:])))
+
+
+def _defines(instruction: PtxInstruction, name: str) -> bool:
+    if not instruction.operands:
+        return False
+    return any(register.name == name for register in registers_of(instruction.operands[0]))
 
 
 def integer(operand: Operand) -> int | None:
@@ -433,18 +440,22 @@ class Values:
     def _defining(self, name: str) -> PtxInstruction | None:
         """The instruction that alone defines a register, without a guard."""
         line = self.statements.definition(name)
+        if line is None:
+            return None
         instructions = [
             instruction
-            for instruction in (() if line is None else self.statements.instructions_on(line))
-            if instruction.operands
-            and any(name == r.name for r in registers_of(instruction.operands[0]))
+            for instruction in self.statements.instructions_on(line)
+            if _defines(instruction, name)
         ]
-        return instructions[0] if len(instructions) == 1 and instructions[0].guard is None else None
+        if len(instructions) != 1 or instructions[0].guard is not None:
+            return None
+        return instructions[0]
 
     def _needs(self, name: str) -> Iterator[str]:
         instruction = self._defining(name)
-        for operand in () if instruction is None else instruction.operands[1:]:
-            yield from (register.name for register in registers_of(operand))
+        if instruction is not None:
+            for operand in instruction.operands[1:]:
+                yield from (register.name for register in registers_of(operand))
 
     def _own_name(self, name: str, line: int | None) -> LinearForm:
         return forms.leaf("register", name, 0, (1 << self.statements.bits(name)) - 1, line=line)
@@ -553,8 +564,12 @@ class Values:
         if instruction.base == "not":
             return denied(parts[0])
         truths = [p.always for p in parts]
-        ends = instruction.base == "or"
-        always = ends if ends in truths else None if None in truths else not ends
+        decisive = instruction.base == "or"
+        always: bool | None = not decisive
+        if decisive in truths:
+            always = decisive
+        elif None in truths:
+            always = None
         size = sum(p.size for p in parts)
         return Condition(instruction.base, parts=tuple(parts), always=always, size=size)
 
@@ -575,8 +590,9 @@ def _decided(op: str, a: LinearForm, b: LinearForm) -> bool | None:
     if op in ("gt", "le"):
         op, a, b = {"gt": "lt", "le": "ge"}[op], b, a
     if op in ("lt", "ge"):
-        below = True if a.high < b.low else False if a.low >= b.high else None
-        return below if op == "lt" or below is None else not below
+        if a.high < b.low:
+            return op == "lt"
+        return op == "ge" if a.low >= b.high else None
     same = a == b or (a.low == a.high == b.low == b.high)
     if op in ("eq", "ne") and (same or a.high < b.low or a.low > b.high):
         return same == (op == "eq")

@@ -224,7 +224,10 @@ class PtxviewApp(App[None]):
             f"ptxview: the interface failed ({cause}). The recording is untouched; "
             "PTXVIEW_TRACEBACK=1 shows where it happened, for a report."
         )
-        super().panic(*(renderables if os.environ.get("PTXVIEW_TRACEBACK") else (text,)))
+        if os.environ.get("PTXVIEW_TRACEBACK"):
+            super().panic(*renderables)
+        else:
+            super().panic(text)
 
 
 def run_tui(opener: Opener, name: str, live: Live | None = None) -> None:

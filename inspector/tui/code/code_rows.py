@@ -243,11 +243,8 @@ class Folding:
         return "For reading: marks and debug sections are folded, names are short."
 
     def region_at_line(self, n: int) -> Region | None:
-        around = [
-            region
-            for kind_regions in self.regions.values()
-            if (region := region_at(kind_regions, n))
-        ]
+        by_kind = (region_at(kind_regions, n) for kind_regions in self.regions.values())
+        around = [region for region in by_kind if region is not None]
         return min(around, key=lambda region: region.last - region.first, default=None)
 
     def rows(self, lines: int) -> RowMap:

@@ -334,14 +334,14 @@ class DiffScreen(DiffSearching):
     def _tell(self) -> None:
         request = self.request
         change_count = len(self.view.shown.changes)
-        state_text = (
-            ""
-            if self.view.place is None
-            else plural(change_count, "change")
-            if change_count
-            else "identical"
-        )
-        state_text = state_text if self.settled else "◔"
+        if not self.settled:
+            state_text = "◔"
+        elif self.view.place is None:
+            state_text = ""
+        elif change_count:
+            state_text = plural(change_count, "change")
+        else:
+            state_text = "identical"
         parts = " · ".join(part for part in ("exact" * request.exact, state_text) if part)
         stages = shared_stages(request.a, request.b)
         self.bar.tell(stages=stages, stage=self.stage, names_text=parts)

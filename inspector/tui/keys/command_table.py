@@ -184,10 +184,11 @@ def footer(
         commands.sort(key=lambda c: (c.id != "help", c.context is not context))
     if context is KeyContext.TREE:
         commands = [c for c in commands if c.id != "filter"]  # "/" says it already
-    out = [(key, c.footer, c.id) for c in commands if (key := shown(c))]
+    keys = [(shown(c), c.footer, c.id) for c in commands]
+    keys = [row for row in keys if row[0]]
     if ALSO.get(context) is not BARE:
-        out.insert(2, ("1-7", "stage", "stage.next"))
-    return tuple(out)
+        keys.insert(2, ("1-7", "stage", "stage.next"))
+    return tuple(keys)
 
 
 def command(name: str) -> Command:

@@ -422,9 +422,8 @@ class MainScreen(PaneScreen[None]):
 
     def action_next_pane(self, step: int) -> None:
         focused = self.kernels if self.focused is self.kernels else self.panes.active
-        stop = following(
-            [*([self.kernels] if self.tree_wanted else []), *self.panes.panes], focused, step
-        )
+        stops = [self.kernels, *self.panes.panes] if self.tree_wanted else self.panes.panes
+        stop = following(stops, focused, step)
         if isinstance(stop, Pane):
             self.focus_pane(stop)
         else:

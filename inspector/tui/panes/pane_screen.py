@@ -321,9 +321,9 @@ class ReadingLine(Widget):
         height = max(1, self.size.height)
         parts = self.parts()
         roomy = height >= MIN_ROOMY_ROWS and len(parts) <= height
-        rows = [
-            Content.styled(*part) for part in (stacked(parts, width, height) if roomy else parts)
-        ]
+        if roomy:
+            parts = stacked(parts, width, height)
+        rows = [Content.styled(*part) for part in parts]
         if not roomy:
             wrapped = Content("   ").join(rows).wrap(width)
             last_row = (

@@ -108,8 +108,11 @@ def _time(us: float | None) -> str:
 
 
 def _sign(row: VariantRow) -> str:
-    failed = (row.reason or "").partition(":")[0] == "failed"
-    mark = tunings.STAR if row.winner else "✗" if failed else " "
+    mark = " "
+    if row.winner:
+        mark = tunings.STAR
+    elif (row.reason or "").partition(":")[0] == "failed":
+        mark = "✗"
     return mark + tunings.BEST_BY_GPU * row.gpu_best
 
 
@@ -293,9 +296,9 @@ def _size(column: VariantColumn, rows: Iterable[VariantRow]) -> int:
 def ordered(
     rows: Sequence[VariantRow], column: VariantColumn, worst_first: bool
 ) -> list[VariantRow]:
-    pairs = [(value, row) for row in rows if (value := column.value(row)) is not None]
+    pairs = [(column.value(row), row) for row in rows]
     # Numbers come before words in both directions.
-    numbers = [pair for pair in pairs if not isinstance(pair[0], str)]
+    numbers = [pair for pair in pairs if isinstance(pair[0], int | float)]
     words = [pair for pair in pairs if isinstance(pair[0], str)]
     for group in (numbers, words):
         group.sort(key=itemgetter(0), reverse=worst_first == column.least)
@@ -456,7 +459,8 @@ class VariantTable(Table[VariantRow], can_focus=True, inherit_bindings=False):
             style = head_style
             if column.name == self.sorted:
                 # The sign says which end of the numbers is above: ▲ the least.
-                text += "▲" if self.reversed != column.least else "▼"
+                sign = "▲" if self.reversed != column.least else "▼"
+                text += sign
                 style = sorted_style
             parts.append(Segment(f"{padded(text, size, column.right)}  ", style))
         return Strip(parts).adjust_cell_length(width, head_style)
@@ -466,11 +470,11 @@ def _fits(row: VariantRow, terms: list[str]) -> bool:
     kernel = row.kernel
     variant = row.variant
     words = [kernel.name, kernel.demangled, kernel.origin.value, settings_of(row.config)]
-    words += (
-        [] if variant is None else [variant.id, variant.target or "", *specializations(variant)]
-    )
+    digest = ""
+    if variant is not None:
+        words += [variant.id, variant.target or "", *specializations(variant)]
+        digest = variant.hash
     text = " ".join(words).casefold()
-    digest = "" if variant is None else variant.hash
     return all(word in text or digest.startswith(word) for word in terms)
 
 
@@ -534,10 +538,12 @@ def recorded(reads: Reader, scope: Scope) -> tuple[VariantRow, ...]:
 def _with_round_facts(row: VariantRow, facts: TunerFacts) -> VariantRow:
     """A row with what is known of the only round of its kernel."""
     row = replace(row, overhead_us=facts.overheads_us.get(variants.stopwatch(row)))
-    for tuning in row.kernel.autotune if len(row.kernel.autotune) == 1 else ():
-        for candidate in tuning.configurations:
-            if row.variant is not None and candidate.variant == row.variant.id:
-                return _with_gpu_time(row, tuning, candidate, facts)
+    if row.variant is None or len(row.kernel.autotune) != 1:
+        return row
+    tuning = row.kernel.autotune[0]
+    for candidate in tuning.configurations:
+        if candidate.variant == row.variant.id:
+            return _with_gpu_time(row, tuning, candidate, facts)
     return row
 
 

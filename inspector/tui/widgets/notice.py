@@ -35,7 +35,8 @@ def notice_row(
     rows: list[Segment] = []
     if notice is not None:
         texts = [(f"{notice.sign} {notice.message}".strip(), message)]
-        texts += [("", hint), (notice.hint, hint)] if notice.hint else []
+        if notice.hint:
+            texts += [("", hint), (notice.hint, hint)]
         rows = [
             Segment(f" {line.plain.rstrip()}", base + style)
             for text, style in texts

@@ -110,8 +110,13 @@ class LinesScreen(ChoiceList[UserFrame | str | None]):
     @on(OptionList.OptionHighlighted)
     def _line_highlighted(self, message: OptionList.OptionHighlighted) -> None:
         row = self.rows[message.option_index]
-        target = "line" if row.place is not None else "kernel" if row.kernel is not None else ""
-        enter = "Enter opens · " if row.opens else f"Enter: its {target} · " if target else ""
+        enter = ""
+        if row.opens:
+            enter = "Enter opens · "
+        elif row.place is not None:
+            enter = "Enter: its line · "
+        elif row.kernel is not None:
+            enter = "Enter: its kernel · "
         self.options.border_subtitle = Content(f"{enter}{self.KEYS} · Esc closes")
         self.options.border_title = Content(" · ".join(filter(None, (self.heading, row.about))))
 

@@ -217,11 +217,15 @@ class PassesScreen(DiffSearching):
         if self.focused is self.view:
             self.follow()
             return
-        parts = [f"/{label(table.query_text)}"] if table.query_text else []
-        parts += [f"{table.stage} alone"] if table.stage else []
+        parts = []
+        if table.query_text:
+            parts.append(f"/{label(table.query_text)}")
+        if table.stage:
+            parts.append(f"{table.stage} alone")
         if run is not None:
             parts.append(label(pass_operations(run, None)) or "no other operations")
-            parts += [f"runs {', '.join(dict.fromkeys(run.inside))}"] if run.inside else []
+            if run.inside:
+                parts.append(f"runs {', '.join(dict.fromkeys(run.inside))}")
         self.status.say("   ".join(parts))
 
     def action_find(self) -> None:
