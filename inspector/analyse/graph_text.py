@@ -239,12 +239,17 @@ def of_calls(lines: Mapping[int, tuple[int, ...]], view: GraphView) -> Known:
     nodes: Keys = {}
     places: Keys = {}
     for n, numbers in lines.items():
-        line_calls = [view.calls[number - 1] for number in numbers if 0 < number <= len(view.calls)]
-        node_names = {node.name for call in line_calls for node in call.nodes}
-        operations[n] = {name for call in line_calls for name in call.operations}
-        calls[n] = {str(call.number) for call in line_calls}
-        nodes[n] = node_names & view.nodes.keys()
-        places[n] = {_location(place) for call in line_calls for place in call.places}
+        operations[n] = set()
+        calls[n] = set()
+        nodes[n] = set()
+        places[n] = set()
+        for number in numbers:
+            if 0 < number <= len(view.calls):
+                call = view.calls[number - 1]
+                operations[n].update(call.operations)
+                calls[n].add(str(call.number))
+                nodes[n].update(node.name for node in call.nodes if node.name in view.nodes)
+                places[n].update(map(_location, call.places))
     keys = {"calls": calls, "nodes": nodes, "places": places}
     return {"operations": operations, **keys} if view.recorded else keys
 

@@ -298,24 +298,16 @@ def graph_view(
     calls = []
     for index, (call, scheduled) in enumerate(zip(wrapper.calls, placed, strict=True)):
         operations = _operations(scheduled)
-        computed = _nodes_in_order(operations, nodes, order)
-        if not computed:
-            named = (comment_nodes.get(name) for name in call.comment.names)
-            computed = [node for node in named if node is not None]
-        operators = dict.fromkeys(node.aten or node.target for node in computed)
+        computed = _nodes_in_order(operations, nodes, order) or _named_nodes(call, comment_nodes)
         kernel = kernels.get(call.n)
-        size = _total([node.bytes for node in scheduled])
-        bytes_from = None if size is None else "inductor"
-        if size is None and kernel is not None and kernel in launched_with:
-            size = launched_with[kernel]
-            bytes_from = "tensors"
+        size, bytes_from = _call_bytes(scheduled, kernel, launched_with)
         graph_call = GraphCall(
             index + 1,
             call.n,
             call.name,
             bool(call.library),
             kernel,
-            call.comment.ops or tuple(filter(None, operators)),
+            call.comment.ops or _operators(computed),
             tuple(computed),
             tuple(operation.name for operation in operations),
             size,
@@ -339,6 +331,27 @@ def graph_view(
         launched,
         origins,
     )
+
+
+def _named_nodes(call: WrapperCall, nodes: Mapping[str, FxNode]) -> list[FxNode]:
+    """The nodes that Inductor's comment on a call names."""
+    return [nodes[name] for name in call.comment.names if name in nodes]
+
+
+def _operators(nodes: Iterable[FxNode]) -> tuple[str, ...]:
+    return tuple(filter(None, dict.fromkeys(node.aten or node.target for node in nodes)))
+
+
+def _call_bytes(
+    scheduled: Sequence[_Scheduled], kernel: str | None, launched_with: Mapping[str, int]
+) -> tuple[int | None, str | None]:
+    """Inductor's estimate of what a call moves, else the bytes of its tensors; and which it is."""
+    size = _total([node.bytes for node in scheduled])
+    if size is not None:
+        return size, "inductor"
+    if kernel is not None and kernel in launched_with:
+        return launched_with[kernel], "tensors"
+    return None, None
 
 
 def _operations(scheduled: Iterable[_Scheduled]) -> list[_Operation]:

@@ -479,20 +479,32 @@ class PassFilter(Struct, frozen=True):
 def searched(passes: Sequence[PassRun], text: str) -> Iterator[PassRun]:
     """The passes that all words fit: of ``+tt.dot`` there are more after them, of ``-tt.dot``
     fewer; another word is an operation of which there are more or fewer, or a part of a name."""
-    words = [(w[:1] if w[:1] in "+-" and w[1:] else "", w.lstrip("+-") or w) for w in text.split()]
+    words = []
+    for word in text.split():
+        sign = word[0] if word[0] in "+-" and len(word) > 1 else ""
+        words.append((sign, word.lstrip("+-") or word))
     return _fitting(passes, words)
 
 
 def _fitting(passes: Sequence[PassRun], words: Sequence[tuple[str, str]]) -> Iterator[PassRun]:
-    changes = {p.number: p.operations for p in passes if p.changed}
+    changes = {run.number: run.operations for run in passes if run.changed}
     all_names = frozenset(chain(*changes.values()))
     named_words = [(sign, word.lower(), named(word, all_names)) for sign, word in words]
     for run in passes:
-        grown = {name: b - a for name, (a, b) in changes.get(run.number, {}).items()}
+        operations = changes.get(run.number, {})
+        grown = {name: count - previous for name, (previous, count) in operations.items()}
         about = f"{run.name} {run.argument} {run.stage}".lower()
-        if all(
-            any(not sign or (grown[n] > 0) == (sign == "+") for n in names if n in grown)
-            or (not sign and word in about)
-            for sign, word, names in named_words
-        ):
+        for sign, word, names in named_words:
+            in_name = not sign and word in about
+            if not in_name and not _changed_any(grown, names, sign):
+                break
+        else:
             yield run
+
+
+def _changed_any(grown: Mapping[str, int], names: Iterable[str], sign: str) -> bool:
+    """Whether there are more (``+``) or fewer of an operation; without a sign, either."""
+    changes = [grown[name] for name in names if name in grown]
+    if not sign:
+        return bool(changes)
+    return any((change > 0) == (sign == "+") for change in changes)

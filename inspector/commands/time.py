@@ -13,6 +13,7 @@ import argparse
 import datetime
 import importlib.util
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -204,6 +205,17 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
         return _estimated(args, reader, words)
     if args.stored:
         return _stored(path, (selected, calls) if words else None, args.json)
+    return _taken(args, reader, path, selected, calls)
+
+
+def _taken(
+    args: argparse.Namespace,
+    reader: Reader,
+    path: Path,
+    selected: Sequence[KernelVariant],
+    calls: Sequence[Call],
+) -> int:
+    """Take the times of recorded launches, store and print them."""
     wish = BenchmarkOptions(
         args.stopwatch, args.cache, args.seconds, args.limit, args.calls, args.python
     )
@@ -225,9 +237,9 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
         print_times(session, printing.out())
         for sentence in prepared.plan.left_out:
             printing.narrate(f"left out: {sentence}")
-    if args.roofline and not args.json:
-        peaks = device_peaks(session.device.get("name"))
-        draw(races.session_roofline(session, path.name, peaks), NO_ROOFLINE)
+        if args.roofline:
+            peaks = device_peaks(session.device.get("name"))
+            draw(races.session_roofline(session, path.name, peaks), NO_ROOFLINE)
     return Exit.DIFFERENT if any(t.error for t in session.rows) else Exit.OK
 
 

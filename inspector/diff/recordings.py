@@ -15,7 +15,7 @@ from typing import TypeVar
 from msgspec import Struct
 
 from inspector.base.model import Kernel, Variant
-from inspector.base.text import base_name, by_key
+from inspector.base.text import base_name
 
 T = TypeVar("T")
 _NUMBER = re.compile(r"_\d+$")
@@ -78,14 +78,12 @@ def pair(a: Iterable[RecordedVariant], b: Iterable[RecordedVariant]) -> tuple[Pa
     a_entries = list(a)
     b_entries = list(b)
     matches = partners(a_entries, b_entries, KEYS, _settings_alike)
+    pairs: list[Pair] = []
+    for n, entry in enumerate(a_entries):
+        pairs.append((entry, b_entries[matches[n]] if n in matches else None))
     used = set(matches.values())
-    return (
-        *(
-            (entry, b_entries[matches[n]] if n in matches else None)
-            for n, entry in enumerate(a_entries)
-        ),
-        *((None, entry) for n, entry in enumerate(b_entries) if n not in used),
-    )
+    pairs += [(None, entry) for n, entry in enumerate(b_entries) if n not in used]
+    return tuple(pairs)
 
 
 def partners(
@@ -98,19 +96,22 @@ def partners(
 
     Of several candidates the one of most ``likeness`` wins, then the first.
     """
-    out: dict[int, int] = {}
+    matches: dict[int, int] = {}
     for key in keys:
-        used = set(out.values())
-        waiting = by_key(
-            (value, n)
-            for n, entry in enumerate(b)
-            if n not in used and (value := key(entry)) is not None
-        )
-        for n, entry in enumerate(a if waiting else ()):
-            if n not in out and (candidates := waiting.get(key(entry))):
-                out[n] = max(candidates, key=lambda m, a_entry=entry: (likeness(a_entry, b[m]), -m))  # type: ignore[misc]
-                candidates.remove(out[n])
-    return out
+        used = set(matches.values())
+        waiting: dict[Hashable, list[int]] = {}
+        for n, entry in enumerate(b):
+            value = None if n in used else key(entry)
+            if value is not None:
+                waiting.setdefault(value, []).append(n)
+        if not waiting:
+            continue
+        for n, entry in enumerate(a):
+            candidates = [] if n in matches else waiting.get(key(entry), [])
+            if candidates:
+                scores = [likeness(entry, b[m]) for m in candidates]
+                matches[n] = candidates.pop(scores.index(max(scores)))
+    return matches
 
 
 def _settings_alike(a: RecordedVariant, b: RecordedVariant) -> int:

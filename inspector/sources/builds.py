@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from inspector.base.model import Content, Resources
 from inspector.base.text import PtxviewError, Unreadable
@@ -123,9 +123,10 @@ SOURCES = (".cu",)
 _REFERENCE = re.compile(r"\$(?:([$ :])|\{([^{}]*)\}|([A-Za-z0-9_-]+)|)")
 _EDGE = re.compile(r"((?:[^$:]|\$.)*+): *(\S+)(.*)")
 _WORD = re.compile(r"(?:[^ $]|\$.|\$$)+")
-# The text that is expanded may be TIMES as long as the file, or LEAST characters if that is more. A
-# hundred commands with one long list of flags are 20 times as long as the file.
-TIMES, LEAST = 64, 1 << 16
+MAX_EXPANSION = 64
+"""Times the length of a file that its expanded text may have, or ``MIN_EXPANDED_CHARS`` if that is
+more. A hundred commands with one long list of flags are 20 times as long as the file."""
+MIN_EXPANDED_CHARS = 1 << 16
 
 
 class Build(Struct, frozen=True):
@@ -140,53 +141,80 @@ class Build(Struct, frozen=True):
         return next((name for name in self.inputs if name.endswith(SOURCES)), None)
 
 
-def parse_ninja(text: str) -> tuple[Build, ...]:
-    """The builds of a file, with their commands expanded. What cannot be read is left out."""
-    remaining_chars = LEAST + TIMES * len(text)
+class _Expander:
+    """Replaces references to variables, until the texts would have too many characters: a small
+    file may refer to itself many times."""
 
-    def expand(text: str, values: Mapping[str, str]) -> str:
+    def __init__(self, max_chars: int) -> None:
+        self._remaining = max_chars
+
+    def expand(self, text: str, values: Mapping[str, str]) -> str:
+        """``text`` with the values of its variables; "" once there is too much."""
+
         def replacement(reference: re.Match[str]) -> str:
-            nonlocal remaining_chars
-            text_of_name = reference[1] or values.get(reference[2] or reference[3] or "", "")
-            remaining_chars -= len(text_of_name)
-            return text_of_name if remaining_chars >= 0 else ""
+            value = reference[1] or values.get(reference[2] or reference[3] or "", "")
+            return self._counted(value)
 
-        nonlocal remaining_chars
-        remaining_chars -= len(text)
-        return _REFERENCE.sub(replacement, text) if remaining_chars >= 0 else ""
+        return _REFERENCE.sub(replacement, self._counted(text))
 
-    variables: dict[str, str] = {}
-    rules: dict[str, dict[str, str]] = {}
-    edges: list[tuple[str, dict[str, str]]] = []
+    def _counted(self, text: str) -> str:
+        self._remaining -= len(text)
+        return text if self._remaining >= 0 else ""
+
+
+class _NinjaFile(Struct):
+    """The variables of a file, those of each rule, and each ``build`` line with its variables."""
+
+    variables: dict[str, str] = field(default_factory=dict)
+    rules: dict[str, dict[str, str]] = field(default_factory=dict)
+    edges: list[tuple[str, dict[str, str]]] = field(default_factory=list)
+
+
+def _ninja_file(text: str, expander: _Expander) -> _NinjaFile:
+    """Read a build file; what cannot be read is left out."""
+    out = _NinjaFile()
     rule: dict[str, str] | None = None
-    block = variables
+    block = out.variables
     for line in re.sub(r"\$\n *", "", text.replace("\r\n", "\n")).split("\n"):
         name, equals, value = line.partition("=")
         if line.startswith("rule "):
-            block = rule = rules.setdefault(line[5:].strip(), {})
+            block = rule = out.rules.setdefault(line[5:].strip(), {})
         elif line.startswith("build "):
             block = {}
-            edges.append((line[6:], block))
+            out.edges.append((line[6:], block))
         elif equals and not line.lstrip().startswith("#"):
-            block = block if line.startswith((" ", "\t")) else variables
+            if not line.startswith((" ", "\t")):
+                block = out.variables
             value = value.lstrip()
-            # A rule's command is expanded for each build.
-            block[name.strip()] = value if block is rule else expand(value, variables)
+            if block is not rule:  # a rule's command is expanded for each build
+                value = expander.expand(value, out.variables)
+            block[name.strip()] = value
+    return out
+
+
+def parse_ninja(text: str) -> tuple[Build, ...]:
+    """The builds of a file, with their commands expanded. What cannot be read is left out."""
+    expander = _Expander(MIN_EXPANDED_CHARS + MAX_EXPANSION * len(text))
+    file = _ninja_file(text, expander)
+
+    def words(names: str) -> tuple[str, ...]:
+        """The explicit names: those after a bar only order the build."""
+        explicit = _WORD.findall(names.partition("|")[0])
+        return tuple(expander.expand(word, file.variables) for word in explicit)
+
     builds = []
-    for edge_match, edge_variables in (
-        (_EDGE.match(text), edge_variables) for text, edge_variables in edges
-    ):
-        if edge_match is not None:
-            # Names after a bar are implicit: they order the build and are not part of the command.
-            outputs, inputs = (
-                tuple(expand(word, variables) for word in _WORD.findall(names.partition("|")[0]))
-                for names in (edge_match[1], edge_match[3])
-            )
-            files_of = {"in": shlex.join(inputs), "out": shlex.join(outputs)}
-            command = rules.get(edge_match[2], {}).get("command", "")
-            with suppress(ValueError):
-                argv = shlex.split(expand(command, ChainMap(files_of, edge_variables, variables)))
-                builds.append(Build("".join(outputs[:1]), inputs, tuple(argv)))
+    for edge, edge_variables in file.edges:
+        match = _EDGE.match(edge)
+        if match is None:
+            continue
+        outputs = words(match[1])
+        inputs = words(match[3])
+        own_names = {"in": shlex.join(inputs), "out": shlex.join(outputs)}
+        command = file.rules.get(match[2], {}).get("command", "")
+        values = ChainMap(own_names, edge_variables, file.variables)
+        with suppress(ValueError):
+            argv = shlex.split(expander.expand(command, values))
+            builds.append(Build("".join(outputs[:1]), inputs, tuple(argv)))
     return tuple(builds)
 
 

@@ -11,6 +11,7 @@ A file of Triton's IR goes through the stages that follow it, each time in a chi
 import ast
 import datetime
 import hashlib
+import itertools
 import json
 import os
 import re
@@ -399,36 +400,10 @@ def compile_files(request: CompileRequest, say: Say, go_on: GoOn = lambda: True)
         raise UsageError(error.message, error.hint) from None
     writer = Writer(folder)
     try:
-        targets = dict.fromkeys(t for s in request.inputs for t in targets_of(s, request.targets))
-        writer.event(
-            event="recording",
-            schema=SCHEMA,
-            time=time.time(),
-            ptxview=__version__,
-            command=list(request.command),
-            cwd=str(Path.cwd()),
-            mode="target",
-            started=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-            target=", ".join(targets),
-        )
+        writer.event(**_first_event(request))
         for event in _compiled_alone(request, writer, say, go_on):
             writer.event(**event)
-        for source in (s for s in request.inputs if s.language == "triton"):
-            python = toolchain.interpreter(request.python)
-            say(
-                f"running {source.name} for its calls"
-                if request.kernel_options.signature is None
-                else f"{source.name} through Triton"
-            )
-            columns = tuple(
-                (target, options)
-                for target in targets_of(source, request.targets)
-                for options in request.options
-            )
-            job = AheadJob(source, columns, request.kernel_options, python, request.limit)
-            if (problem := compile_by_triton(job, writer, go_on)) is not None:
-                say(problem)
-                writer.event(event="problem", time=time.time(), where=source.name, text=problem)
+        _compile_triton(request, writer, say, go_on)
         recording = open_path(folder)
         failed = sum(compilation.failed is not None for compilation in recording.compilations)
         writer.event(event="end", time=time.time(), exit_status=int(failed > 0))
@@ -446,6 +421,43 @@ def compile_files(request: CompileRequest, say: Say, go_on: GoOn = lambda: True)
         writer.close()
         remove(folder)
         raise
+
+
+def _first_event(request: CompileRequest) -> dict[str, object]:
+    """The event of the run: the command, and the targets of all files."""
+    targets: dict[str, None] = {}
+    for source in request.inputs:
+        targets |= dict.fromkeys(targets_of(source, request.targets))
+    return {
+        "event": "recording",
+        "schema": SCHEMA,
+        "time": time.time(),
+        "ptxview": __version__,
+        "command": list(request.command),
+        "cwd": str(Path.cwd()),
+        "mode": "target",
+        "started": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        "target": ", ".join(targets),
+    }
+
+
+def _compile_triton(request: CompileRequest, writer: Writer, say: Say, go_on: GoOn) -> None:
+    """Run the Python files with Triton kernels, which are compiled for every target."""
+    for source in request.inputs:
+        if source.language != "triton":
+            continue
+        if request.kernel_options.signature is None:
+            say(f"running {source.name} for its calls")
+        else:
+            say(f"{source.name} through Triton")
+        targets = targets_of(source, request.targets)
+        columns = tuple(itertools.product(targets, request.options))
+        python = toolchain.interpreter(request.python)
+        job = AheadJob(source, columns, request.kernel_options, python, request.limit)
+        problem = compile_by_triton(job, writer, go_on)
+        if problem is not None:
+            say(problem)
+            writer.event(event="problem", time=time.time(), where=source.name, text=problem)
 
 
 def with_before(current: Recording, previous: Recording) -> Recording:

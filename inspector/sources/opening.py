@@ -29,7 +29,7 @@ from inspector.recording.layout import (
     user_derived_cache,
 )
 from inspector.recording.layout import problems as kept_problems
-from inspector.sources import caches, traces
+from inspector.sources import caches, traces, tritonparse
 from inspector.sources.builds import BuiltCubin, event_of, read_folder, read_object
 from inspector.sources.caches import scan
 from inspector.sources.disassembly import FATBIN_MAGIC, arch_of, carries_device_code, images
@@ -281,7 +281,7 @@ def _folder(path: Path, allowance: files.Allowance) -> Iterable[dict[str, object
     if not any_event:
         for entry in files.names(path)[0]:  # the scan has said if there are more
             file = path / entry.name
-            is_readable = entry.name.endswith((*TEXT_STAGES, ".cubin", *traces.ENDINGS))
+            is_readable = entry.name.endswith((*TEXT_STAGES, ".cubin", *tritonparse.ENDINGS))
             if is_readable and not (entry.is_symlink() and files.leads_out(file, path)):
                 try:
                     yield from _file(file, path)
@@ -304,8 +304,8 @@ def _file(path: Path, inside: Path | None = None) -> Iterable[dict[str, object]]
         if is_elf(head) or FATBIN_MAGIC in head[:64]:
             yield from _binary(file, head)
             return
-        if traces.is_tritonparse(unpacking.head(path, traces.HEAD, inside=inside)):
-            yield from traces.from_tritonparse(path, inside)
+        if tritonparse.is_tritonparse(unpacking.head(path, tritonparse.HEAD, inside=inside)):
+            yield from tritonparse.from_tritonparse(path, inside)
             return
         yield from _text(file, head, inside)
 

@@ -1,10 +1,4 @@
-"""Reads traces: TORCH_LOGS text, TORCH_TRACE folders, traces of tritonparse.
-
-tritonparse writes one JSON event a line, plain or through gzip (structured_logging.py of 0.6):
-``compilation`` events carry the texts of all stages but SASS, Triton's metadata and the kernel's
-Python; ``launch`` events the grid and every argument. Events that it adds when it parses a trace
-(``launch_diff``, mappings) follow from those, and are ignored.
-"""
+"""Reads what torch logs of its compiles: TORCH_LOGS text and TORCH_TRACE folders."""
 
 import fnmatch
 import json
@@ -13,18 +7,17 @@ import tomllib
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from functools import cache
-from itertools import chain, count
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from msgspec import Struct, field
 
-from inspector.base.model import Content, Stage
+from inspector.base.model import Content
 from inspector.base.text import Unreadable, plural
 from inspector.recording.decoding import as_int, as_map, as_text
 from inspector.recording.layout import BytesContent
 from inspector.system import files
-from inspector.system.files import unpacking
 
 Event = dict[str, object]
 _PREFIX = re.compile(
@@ -442,214 +435,3 @@ def _parsed(text: bytes) -> dict[str, Any]:
         return as_map(files.parsed(text, label="a payload"))
     except (ValueError, files.TooLarge):
         return {}
-
-
-ENDINGS = (".ndjson", ".ndjson.gz")
-HEAD = 1 << 12
-"""Bytes at the beginning of a trace, in which its first event says what it is."""
-
-DISTINCT = 64
-"""Calls of one variant that are listed, as in a recording; the rest are counted."""
-
-MAX_PROBLEMS = 20
-PADDING = 1 << 20
-"""Lines before a kernel in its file, at most: where it begins is what the trace says."""
-
-ALIGNED = 512
-STAGES = {
-    f".{stage.value}": stage.value for stage in (Stage.TTIR, Stage.TTGIR, Stage.LLIR, Stage.PTX)
-}
-
-
-def is_tritonparse(head: bytes) -> bool:
-    return re.match(rb'\s*\{\s*"event_type"\s*:\s*"\w+"', head) is not None
-
-
-class _Launches(Struct):
-    """Calls of one variant that differ, how often each was made, and its arguments' names."""
-
-    pid: int
-    calls: dict[str, Event] = field(default_factory=dict)
-    counts: Counter[str] = field(default_factory=Counter)
-    names: tuple[str, ...] = ()
-
-
-def from_tritonparse(path: Path, inside: Path | None = None) -> Iterator[Event]:
-    """Events of a trace. A malformed line becomes a problem, and the others are read. Raises
-    ``Unreadable`` where there is nothing that can be read."""
-    compiled: list[Event] = []
-    launches: dict[str, _Launches] = {}
-    problems: list[str] = []
-    first = 0
-    try:
-        for number, line in enumerate(unpacking.packed_lines(path, inside=inside), 1):
-            try:
-                entry = as_map(files.parsed(line, label=f"{path}: line {number}"))
-            except files.TooLarge as error:
-                problems.append(error.message)
-                continue
-            except ValueError:
-                if len(problems) < MAX_PROBLEMS and line.strip():
-                    problems.append(f"line {number} is no JSON, or was cut short")
-                continue
-            if entry.get("event_type") == "compilation":
-                event = _compiled(entry, problems)
-                compiled += [event] if event is not None else []
-            elif entry.get("event_type") == "launch":
-                _launched(entry, launches, first)
-                first += 1
-    except Unreadable as error:
-        if not compiled:
-            raise
-        problems.append(f"{error.message}; all before that is kept")
-    _name_constants(compiled, launches)
-    yield from compiled
-    yield from _counted(launches)
-    for text in problems:
-        yield {"event": "problem", "where": str(path), "text": text.removeprefix(f"{path} ")}
-
-
-def _compiled(entry: Mapping[str, object], problems: list[str]) -> Event | None:
-    payload = as_map(entry.get("payload"))
-    metadata, paths = as_map(payload.get("metadata")), as_map(payload.get("file_path"))
-    name, digest = as_text(metadata.get("name")), as_text(metadata.get("hash"))
-    if name is None or digest is None:
-        problems.append("a compilation has no name or no hash: it was left out")
-        return None
-    contents: dict[str, object] = {}
-    places: dict[str, str] = {}
-    for file, text in as_map(payload.get("file_content")).items():
-        stage = STAGES.get(Path(file).suffix)
-        if stage is None or not isinstance(text, str):
-            continue
-        if text.startswith("<") and text.endswith(">") and "\n" not in text:
-            problems.append(f"{file[:200]}: tritonparse says {text[:200]}")
-            continue
-        contents[stage] = BytesContent(text.encode("utf-8", "surrogatepass"))
-        places[stage] = str(paths.get(file) or file)
-    return {
-        "event": "triton",
-        "name": name,
-        "hash": digest,
-        "cache_hit": metadata.get("cache_hit"),
-        "metadata": metadata,
-        "files": contents,
-        "paths": places,
-        "source": _source(as_map(payload.get("python_source"))),
-        "lacks": "a trace of tritonparse holds no machine code",
-        "pid": as_int(entry.get("pid")) or 0,
-    }
-
-
-def _source(source: Mapping[str, object]) -> Event:
-    """The kernel's Python, each line at its place in the file: lines before it are blank,
-    as a trace has the function alone."""
-    code, file = source.get("code"), as_text(source.get("file_path"))
-    first = as_int(source.get("start_line")) or 1
-    if not isinstance(code, str) or file is None or not 1 <= first <= PADDING:
-        return {}
-    begin = as_int(source.get("function_start_line")) or first
-    end = as_int(source.get("function_end_line")) or first + code.rstrip("\n").count("\n")
-    data = BytesContent(("\n" * (first - 1) + code).encode("utf-8", "surrogatepass"))
-    return {"file": file, "blob": data, "first": begin, "last": end}
-
-
-def _launched(entry: Mapping[str, object], launches: dict[str, _Launches], first: int) -> None:
-    """Count a launch, and keep its call where it is unlike all before it."""
-    metadata = as_map(entry.get("compilation_metadata"))
-    if (digest := as_text(metadata.get("hash"))) is None:
-        return
-    kernel_launches = launches.setdefault(digest, _Launches(as_int(entry.get("pid")) or 0))
-    arguments = as_map(entry.get("extracted_args"))
-    kernel_launches.names = kernel_launches.names or tuple(arguments)
-    described = [_argument(name, as_map(value)) for name, value in arguments.items()]
-    grid = entry.get("grid")
-    blocks = [n for n in grid if as_int(n) is not None] if isinstance(grid, list) else []
-    identity = json.dumps((blocks, described))
-    kernel_launches.counts[identity] += as_int(as_map(entry.get("ptxview")).get("count")) or 1
-    if identity in kernel_launches.calls or len(kernel_launches.calls) >= DISTINCT:
-        return
-    warps, warp = as_int(metadata.get("num_warps")), as_int(metadata.get("warp_size")) or 32
-    kernel_launches.calls[identity] = {
-        "event": "call",
-        "pid": kernel_launches.pid,
-        "kind": "triton",
-        "subject": digest,
-        "name": as_text(entry.get("name")) or "",
-        "hash": digest,
-        "first": first,
-        "grid": [*blocks, 1, 1, 1][:3] if blocks else None,
-        "block": [warps * warp, 1, 1] if warps else None,
-        "shared_bytes": as_int(metadata.get("shared")),
-        "arguments": described,
-    }
-
-
-def _argument(name: str, value: Mapping[str, object]) -> Event:
-    if value.get("type") != "tensor":
-        return {"name": name, "value": value.get("value")}
-    device = as_text(value.get("device"))
-    return {
-        "name": name,
-        "dtype": str(value.get("dtype")).removeprefix("torch."),
-        "shape": value.get("shape"),
-        "strides": value.get("stride"),
-        "alignment": _alignment(value.get("data_ptr")),
-        "device": None if device is None else device.partition(":")[0],
-    }
-
-
-def _alignment(address: object) -> int | None:
-    """The largest power of two, 512 at most, that an address is a multiple of."""
-    try:
-        number = int(str(address), 16)
-    except ValueError:
-        return None
-    return min(number & -number, ALIGNED) or None
-
-
-def _counted(launches: Mapping[str, _Launches]) -> Iterator[Event]:
-    numbers = count()
-    for digest, kernel_launches in launches.items():
-        counts: dict[str, int] = {}
-        for (identity, call), number in zip(kernel_launches.calls.items(), numbers, strict=False):
-            counts[str(number)] = kernel_launches.counts[identity]
-            yield call | {"id": number}
-        uncounted = kernel_launches.counts.total() - sum(counts.values())
-        subject = {"kind": "triton", "subject": digest, "others": uncounted, "benchmarks": 0}
-        yield {
-            "event": "calls",
-            "pid": kernel_launches.pid,
-            "counts": counts,
-            "subjects": [subject],
-        }
-
-
-def _name_constants(compiled: list[Event], launches: Mapping[str, _Launches]) -> None:
-    """Constants by name: a compilation has their places among the arguments, a launch the names."""
-    # Of what was compiled and never launched, as a tuner does: as another variant's launch says.
-    of_name = {
-        str(c["name"]): kernel_launches
-        for kernel_launches in launches.values()
-        for c in kernel_launches.calls.values()
-    }
-    none = _Launches(0)
-    for event in compiled:
-        event_launches = launches.get(str(event["hash"]), none)
-        names = (
-            event_launches.names
-            if event_launches is not none
-            else of_name.get(str(event["name"]), none).names
-        )
-        named: Event = {}
-        for place, value in as_map(as_map(event["metadata"]).get("src_constants")).items():
-            index = re.fullmatch(r"\((\d+),\)", place)
-            if index is not None and int(index[1]) < len(names):
-                named[names[int(index[1])]] = value
-        if named:
-            event["constexprs"] = named
-        for call in event_launches.calls.values():
-            arguments = call["arguments"]
-            for argument in arguments if isinstance(arguments, list) else []:
-                if argument["name"] in named:
-                    argument["type"] = "constexpr"

@@ -151,6 +151,12 @@ _PARTS = (
 """Names of the parts that have styles of their own."""
 
 
+def _matching_lines(source: Highlighter, pattern: re.Pattern[str]) -> set[int]:
+    """The lines of a listing that have a match, from 1."""
+    lines = range(1, len(source.texts) + 1)
+    return {n for n in lines if pattern.search(source.text(n))}
+
+
 class DiffView(ScrollView, can_focus=True, inherit_bindings=False):
     """Rows of two listings with a cursor, folds and matches; or a notice instead of them."""
 
@@ -216,18 +222,18 @@ class DiffView(ScrollView, can_focus=True, inherit_bindings=False):
     def _match(self) -> None:
         """In one column only b's line of two equal ones is shown."""
         self.refresh()
-        pattern = self.pattern
         self.matches = ()
-        if pattern is not None and self.outcome is not None:
-            a, b = (
-                {n for n in range(1, len(source.texts) + 1) if pattern.search(source.text(n))}
-                for source in self.outcome.sources
-            )
-            self.matches = tuple(
-                index
-                for index, row in enumerate(self.shown.rows)
-                if row.b in b or (row.a in a and (self.side_by_side or row.sign is not Sign.EQUAL))
-            )
+        if self.pattern is None or self.outcome is None:
+            return
+        a_source, b_source = self.outcome.sources
+        a_lines = _matching_lines(a_source, self.pattern)
+        b_lines = _matching_lines(b_source, self.pattern)
+        matches = []
+        for index, row in enumerate(self.shown.rows):
+            a_shown = self.side_by_side or row.sign is not Sign.EQUAL
+            if row.b in b_lines or (a_shown and row.a in a_lines):
+                matches.append(index)
+        self.matches = tuple(matches)
 
     def _fits(self) -> bool:
         return (

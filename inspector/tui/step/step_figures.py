@@ -377,17 +377,26 @@ def _head(strip: LaneStrip, lane: int) -> Parts:
 
 
 def _range(strip: LaneStrip) -> str:
-    values = [(v[0] if isinstance(v, tuple) else v) for v in strip.values or ()]
-    ran = [(v, n) for n, (v, on) in enumerate(zip(values, strip.active, strict=True)) if on]
-    numbers = [(v, n) for v, n in ran if not math.isnan(v)]
+    numbers = []
+    lanes_run = 0
+    for lane, (value, active) in enumerate(zip(strip.values or (), strip.active, strict=False)):
+        if active:
+            lanes_run += 1
+            number = value[0] if isinstance(value, tuple) else value
+            if not math.isnan(number):
+                numbers.append((number, lane))
     if not numbers:
-        return "no number" if ran else "no lane ran it"
-    (low, a) = min(numbers)
-    (high, b) = max(numbers, key=lambda value: (value[0], -value[1]))
-    least, greatest = (report.number(v, strip.kind) for v in (low, high))
-    text = f"least {least} at {a}, greatest {greatest} at {b}"
-    text = text if low < high else "one value in all that ran it"
-    return text + (f", NaN in {len(ran) - len(numbers)}" if len(ran) > len(numbers) else "")
+        return "no number" if lanes_run else "no lane ran it"
+    low, low_lane = min(numbers)
+    high, high_lane = max(numbers, key=lambda value: (value[0], -value[1]))
+    text = "one value in all that ran it"
+    if low < high:
+        least = report.number(low, strip.kind)
+        greatest = report.number(high, strip.kind)
+        text = f"least {least} at {low_lane}, greatest {greatest} at {high_lane}"
+    if lanes_run > len(numbers):
+        text += f", NaN in {lanes_run - len(numbers)}"
+    return text
 
 
 class LaneGrid(ModalScreen[int | None]):
