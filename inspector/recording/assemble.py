@@ -136,8 +136,8 @@ class Assembly:
         self.problems.extend(self._graphs.problems)
         for key in self._graphs.kernel_keys():
             self._kernels.setdefault(key, _Kernel(Origin(key[0]), key[1]))
-        for variant in variants.at_home(list(self._compiled(events))):
-            self._add(self._tunings.candidate(variant))
+        for variant in variants.under_one_kernel(list(self._compiled(events))):
+            self._add(self._tunings.under_operation(variant))
         for event in events:
             self._take(event)
         for device_code, error in self._builds.failed_sources(self.problems):
@@ -271,9 +271,9 @@ class Assembly:
         recorded = [v for k in self._kernels.values() for v in k.variants.values()]
         for extern in list(self._extern.kernels(recorded)):
             self._add(extern)
-        for key, origin, name in list(self._tunings.strangers(self._kernels)):
+        for key, origin, name in list(self._tunings.tuned_kernels(self._kernels)):
             self._kernels.setdefault(key, _Kernel(origin, name))
-        self._failures.attempts(self._compilations)
+        self._failures.take_attempts(self._compilations)
         kernels = self._finished_kernels()
         tried = self._tune(kernels)
         graphs = self._graphs.finished(kernels, tried)
@@ -410,9 +410,11 @@ class Assembly:
             tunings = autotune.with_gpu_times(
                 key_tunings, kernel.variants, self._driver.times_by_grid
             )
-            tuned = [replace(v, autotune=autotune.of_variant(v, tunings)) for v in kernel.variants]
+            tuned = [
+                replace(v, autotune=autotune.variant_result(v, tunings)) for v in kernel.variants
+            ]
             kernels[key] = replace(kernel, autotune=tunings, variants=tuple(tuned))
-        settings = autotune.generated(kernels.values())
+        settings = autotune.configs_by_kernel(kernels.values())
         for key, kernel in kernels.items():
             # Of a template only warps and stages are options of the compiler.
             config = settings.get(kernel.id)
@@ -421,7 +423,7 @@ class Assembly:
                 kernels[key] = replace(kernel, variants=tuple(configured))
         tried: dict[str, list[TriedFusion]] = {}
         ids = {ref: graph_id for ref, (graph_id, _) in refs.items()}
-        for graph, key, fusion in self._tunings.tried(kernels, ids):
+        for graph, key, fusion in self._tunings.compared_for(kernels, ids):
             if kernels[key].tried_for is None:
                 kernels[key] = replace(kernels[key], tried_for=graph)
             if fusion is not None:
@@ -455,7 +457,7 @@ class Assembly:
             environment=run.environment,
             seconds=end.seconds,
             frame_compiles=self._compiles.frames(),
-            kernel_compiles=tuple(_at_home(self._compiles.kernels, kernels)),
+            kernel_compiles=tuple(_in_original_files(self._compiles.kernels, kernels)),
             processes=tuple(self._processes.values()),
             timelines=tuple(self._timelines(kernels)),
             user_files={} if self._without_source() else self._origins.files,
@@ -525,7 +527,7 @@ def _columns(compilations: Sequence[Compilation]) -> dict[tuple[str, str], dict[
     return out
 
 
-def _at_home(
+def _in_original_files(
     compiles: Iterable[KernelCompile], kernels: Iterable[Kernel]
 ) -> Iterator[KernelCompile]:
     """Compiles that failed in a copy of the user's kernel, with the line that was copied."""
