@@ -208,7 +208,7 @@ def _tunings(rec: Recording, as_json: bool) -> int:
 
     codes = tuned_codes(rec.kernels)
     if as_json:
-        return print_json({"schema": jsons.SCHEMA, "tunings": tunings.document(rec, codes)})
+        return print_json({"schema": jsons.SCHEMA, "tunings": tunings.round_rows(rec, codes)})
     printed = [line.text for line in tunings.lines(rec, printing.out().width, codes)]
     printing.rows(printed[:-1])
     if not printed:
@@ -255,8 +255,8 @@ def _json(profiled: ProfiledRecording, with_operations: bool) -> int:
             made_by=reader.producing_tools(variant),
             ncu=profile.measured_json(profiled.measured(variant)),
             hints=reader.hint_count(variant),
-            timing=timings.timing(evidence.times.representative(kernel, variant)),
-            launch_time=timings.launch_json(evidence.launch_time(kernel, variant)),
+            timing=timings.stored_time_row(evidence.times.representative(kernel, variant)),
+            launch_time=timings.launch_time_row(evidence.launch_time(kernel, variant)),
         )
 
     value = recording_document(rec, reader.resources, measures_of, jsons.Rows)

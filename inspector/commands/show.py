@@ -566,10 +566,10 @@ def _function(
         variant,
         reader.resources(variant),
         notes,
-        card=card.as_json(reader.card(variant)),
+        card=card.card_row(reader.card(variant)),
         ncu=profile.measured_json(profiled.measured(variant)),
-        timing=timings.timing(evidence.times.representative(kernel, variant)),
-        launch_time=timings.launch_json(evidence.launch_time(kernel, variant)),
+        timing=timings.stored_time_row(evidence.times.representative(kernel, variant)),
+        launch_time=timings.launch_time_row(evidence.launch_time(kernel, variant)),
     )
 
 
