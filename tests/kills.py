@@ -109,7 +109,7 @@ def judged(folder: Path, status: int) -> str:
     events: set[int] = set()
     for problem in (p for p in recording.problems if p.startswith("noted: ")):
         number, digest = problem.removeprefix("noted: ").split()
-        blob = Path(recording.real) / "blobs" / digest
+        blob = Path(recording.resolved_path) / "blobs" / digest
         assert not blob.parent.exists() or blob.stat().st_size == 20_000, "a file is not whole"
         events.add(int(number))
     assert not set(written) - events, f"{len(set(written) - events)} events are missing"

@@ -368,10 +368,10 @@ class Variant(Struct, frozen=True):
     time.
 
     ``options`` are Triton's others than those of ``config``, with the ``triton_version`` that
-    compiled it, if recorded; ``unpassed`` is Triton's IR as it was before the
+    compiled it, if recorded; ``initial_ir`` is Triton's IR as it was before the
     first pass.
 
-    ``made_by`` are the programs that made it with their versions, as they were recorded with it;
+    ``producers`` are the programs that made it with their versions, as they were recorded with it;
     what its stages say of them besides is the reader's to find. ``tile`` is that of a matrix
     product by its TTGIR, ``64·32·128``, where nothing recorded its configuration.
 
@@ -410,8 +410,8 @@ class Variant(Struct, frozen=True):
     maker: str | None = None
     library: str | None = None
     options: Mapping[str, object] = field(default_factory=dict)
-    unpassed: Content | None = None
-    made_by: Mapping[str, str] = field(default_factory=dict)
+    initial_ir: Content | None = None
+    producers: Mapping[str, str] = field(default_factory=dict)
     tile: str | None = None
     gpu_time: GpuTime | None = None
     tuning_gpu_time: GpuTime | None = None
@@ -458,7 +458,7 @@ class Kernel(Struct, frozen=True):
     tried_for: str | None = None
 
     @property
-    def called(self) -> str:
+    def display_name(self) -> str:
         """Its name without its parameters; of a library's template, with what it computes."""
         extern = self.origin is Origin.EXTERN
         return short_name(self.demangled or self.name) if extern else base_name(self.name)
@@ -790,7 +790,7 @@ class Recording(Struct, frozen=True):
     """What was taken out before it was handed on: ``source``, ``paths``, ``args``."""
     environment: Mapping[str, str] = field(default_factory=dict)
     """Of the program's environment what shapes compiling and caching, by an allow-list."""
-    real: str = ""
+    resolved_path: str = ""
     """Where it lay when it was opened, without links: what they lead to may change since."""
     seconds: float | None = None  # how long the program ran, None if that is not known
     frame_compiles: tuple[FrameCompile, ...] = ()  # what torch.compile compiled, in order

@@ -91,7 +91,7 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
 def _script(reader: Reader, selector: str | None, args: argparse.Namespace) -> dict[str, Any]:
     """The JSON of a script: its text, and what it is of; an extension's function has no variant."""
     recording = reader.recording
-    place = Path(recording.real or recording.path)
+    place = Path(recording.resolved_path or recording.path)
     events = read_events(place) if is_recording(place) else Events(place, (), ())
     if selector is not None and not select(recording, selector):
         functions = [c for c in select_calls(recording, selector) if c.kind == "extension"]

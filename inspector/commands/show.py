@@ -144,7 +144,9 @@ def _only_of_graphs(reader: Reader, kernel: Kernel, stage: Stage) -> UsageError:
             command = f"ptxview show {graph.id} --stage {stage.value}"
             hint = f"Show it of a graph: {command}"
             break
-    return UsageError(f"{kernel.called} is a kernel, and {stage.value} is of a whole graph", hint)
+    return UsageError(
+        f"{kernel.display_name} is a kernel, and {stage.value} is of a whole graph", hint
+    )
 
 
 def _brief_lines(request: ShowRequest) -> int:
@@ -564,10 +566,10 @@ def _function(
         variant,
         reader.resources(variant),
         notes,
-        card=card.as_json(reader.card(variant)),
+        card=card.card_row(reader.card(variant)),
         ncu=profile.measured_json(profiled.measured(variant)),
-        timing=timings.timing(evidence.times.representative(kernel, variant)),
-        launch_time=timings.launch_json(evidence.launch_time(kernel, variant)),
+        timing=timings.stored_time_row(evidence.times.representative(kernel, variant)),
+        launch_time=timings.launch_time_row(evidence.launch_time(kernel, variant)),
     )
 
 

@@ -96,7 +96,7 @@ class LaunchEstimates:
         for count, (kernel, variant) in enumerate(missing):
             if time.monotonic() > until:
                 return len(missing) - count
-            say(f"estimating times: {count} of {len(missing)}, {kernel.called}")
+            say(f"estimating times: {count} of {len(missing)}, {kernel.display_name}")
             self.simulate(kernel, variant)
         return 0
 

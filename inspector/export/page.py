@@ -187,7 +187,7 @@ class PageBuilder(Struct):
         return {
             "id": kernel.id,
             "name": base_name(kernel.name),
-            "title": self.titles.get(kernel.id, kernel.called),
+            "title": self.titles.get(kernel.id, kernel.display_name),
             "demangled": kernel.demangled,
             "origin": kernel.origin.value,
             "ops": fusion.ops,

@@ -134,6 +134,18 @@ class _GraphLexer(RegexLexer):
     }
 
 
+def _is_program(text: str) -> bool:
+    """Whether a string's text is a program of several lines."""
+    return "\n" in text and any(word in text for word in _CODE)
+
+
+def _program_tokens(text: str) -> Iterator[tuple[int, _TokenType, str]]:
+    """The tokens of a program in a string, C++ or Python."""
+    is_cpp = any(word in text for word in _CPP)
+    lexer = (CudaLexer if is_cpp else PythonLexer)(stripnl=False, ensurenl=False)
+    return iter(lexer.get_tokens_unprocessed(text))
+
+
 class OutputCodeLexer(Lexer):
     """What Inductor writes: Python, with kernels in strings and the graph in comments.
 
@@ -165,12 +177,10 @@ class OutputCodeLexer(Lexer):
                 continue
             end = text.find(opened[1], start + len(value))
             within = text[start + len(value) : end] if end >= 0 else ""
-            if quotes or "\n" not in within or not any(word in within for word in _CODE):
+            if quotes or not _is_program(within):
                 quotes = quotes or opened[1]
                 continue
-            cpp = any(word in within for word in _CPP)
-            lexer = (CudaLexer if cpp else PythonLexer)(stripnl=False, ensurenl=False)
-            for inner, kind, part in lexer.get_tokens_unprocessed(within):
+            for inner, kind, part in _program_tokens(within):
                 yield start + len(value) + inner, kind, part
             ends = end
             quotes = opened[1]

@@ -168,7 +168,7 @@ def _argument_names(reader: Reader, variant: Variant, program: Program) -> tuple
 
 def _scratch_bytes(reader: Reader, variant: Variant, launch: TraceLaunch) -> tuple[int, ...]:
     """Bytes behind the pointers that Triton appends, for all programs of the launch."""
-    path = Path(reader.recording.real or reader.recording.path)
+    path = Path(reader.recording.resolved_path or reader.recording.path)
     needs = LaunchNeeds()
     if is_recording(path):
         needs = launch_needs(read_events(path).events).get(variant.hash, needs)

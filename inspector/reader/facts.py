@@ -185,7 +185,10 @@ def producing_tools(tools: Mapping[str, str], origin: Origin, variant: Variant) 
 
 def _python_tools(tools: Mapping[str, str], origin: Origin, variant: Variant) -> dict[str, str]:
     """Versions of torch and Triton, of a kernel that they made."""
-    versions = {**tools, **{name: version for name, version in variant.made_by.items() if version}}
+    versions = {
+        **tools,
+        **{name: version for name, version in variant.producers.items() if version},
+    }
     triton = variant.options.get("triton_version")
     if triton is not None:
         versions["triton"] = str(triton) or tools.get("triton", "")

@@ -133,7 +133,7 @@ def _job(variant: Variant) -> tuple[StageJob, tuple[str, ...]]:
     begins = next(
         s
         for s in BEGINNINGS
-        if (variant.unpassed is not None if s == "source" else Stage(s) in variant.stages)
+        if (variant.initial_ir is not None if s == "source" else Stage(s) in variant.stages)
     )
     job = replace(job_of(variant, begins, "ptx"), watch=True)
     remarks: list[str] = []

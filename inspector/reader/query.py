@@ -261,7 +261,7 @@ def names(kernel: Kernel) -> tuple[str, ...]:
         kernel.id,
         kernel.name,
         kernel.demangled,
-        kernel.called,
+        kernel.display_name,
         *short_names,
         base_name(kernel.name),
     )
@@ -330,12 +330,12 @@ def choice(pair: KernelVariant, candidates: tuple[KernelVariant, ...] = ()) -> s
         f"{k}={v}" for k, v in variant.config.items() if k != "flags" and v is not None
     )
     same = [f for f in candidates if f[1].hash == variant.hash]
-    handle = variant.id if len(same) < 2 else kernel.called
+    handle = variant.id if len(same) < 2 else kernel.display_name
     arguments, failed = (
         " ".join(_distinguishing_arguments(pair, candidates)),
         "" if variant.error is None else "(failed)",
     )
-    parts = (f"{handle:<12} {kernel.called}", variant.target or "", config)
+    parts = (f"{handle:<12} {kernel.display_name}", variant.target or "", config)
     return shown("  ".join((*parts, *filter(None, (arguments, failed)))).rstrip())
 
 

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from inspector.base.model import (
     Compilation,
     Failure,
+    Fusion,
     Graph,
     Kernel,
     KernelCompile,
@@ -136,8 +137,8 @@ class Assembly:
         self.problems.extend(self._graphs.problems)
         for key in self._graphs.kernel_keys():
             self._kernels.setdefault(key, _Kernel(Origin(key[0]), key[1]))
-        for variant in variants.at_home(list(self._compiled(events))):
-            self._add(self._tunings.candidate(variant))
+        for variant in variants.under_one_kernel(list(self._compiled(events))):
+            self._add(self._tunings.under_operation(variant))
         for event in events:
             self._take(event)
         for device_code, error in self._builds.failed_sources(self.problems):
@@ -271,9 +272,9 @@ class Assembly:
         recorded = [v for k in self._kernels.values() for v in k.variants.values()]
         for extern in list(self._extern.kernels(recorded)):
             self._add(extern)
-        for key, origin, name in list(self._tunings.strangers(self._kernels)):
+        for key, origin, name in list(self._tunings.tuned_kernels(self._kernels)):
             self._kernels.setdefault(key, _Kernel(origin, name))
-        self._failures.attempts(self._compilations)
+        self._failures.take_attempts(self._compilations)
         kernels = self._finished_kernels()
         tried = self._tune(kernels)
         graphs = self._graphs.finished(kernels, tried)
@@ -290,11 +291,8 @@ class Assembly:
         """The kernels with unique ids and with their finished variants."""
         ids = shortest_ids(v.hash for k in self._kernels.values() for v in k.variants.values())
         readable = demangle([k.name for k in self._kernels.values()])
-        nvcc_names: Counter[str] = Counter()
-        for kernel in self._kernels.values():
-            if kernel.origin is Origin.NVCC:
-                nvcc_names.update(base_name(v.symbol) for v in kernel.variants.values())
         columns = _columns(self._compilations)
+        only_of_name = self._only_of_name()
         kernels: dict[Key, Kernel] = {}
         names: Counter[str] = Counter()
         for (key, kernel), tagged in zip(self._kernels.items(), readable, strict=True):
@@ -302,41 +300,51 @@ class Assembly:
             names[kernel.name] += 1
             number = names[kernel.name]
             fusion = joined(self._graphs.fusions.get(key, ()))
-            model = self._origins.source(fusion) if fusion is not None else None
-            finished = []
+            variants = []
             for variant in kernel.variants.values():
-                alone = kernel.origin is Origin.NVCC and nvcc_names[base_name(variant.symbol)] == 1
+                alone = kernel.origin is Origin.NVCC and base_name(variant.symbol) in only_of_name
                 launched = self._driver.launched(self._calls.launched(variant, alone), demangled)
-                # Kernels that the program launches itself were not made by the graph.
-                generated = (
-                    kernel.origin is not Origin.TRITON or Stage.OUTPUT_CODE in variant.stages
-                )
-                stages = (
-                    variant.stages if model is None else {**variant.stages, Stage.SOURCE: model}
-                )
                 column = columns.get((variant.hash, variant.symbol), {})
-                finished.append(
-                    replace(
-                        launched,
-                        id=ids[variant.hash],
-                        config={**column, **variant.config},
-                        recorded_resources=self._resources(variant),
-                        missing=self._missing(variant),
-                        stages=stages,
-                        fusion=fusion if generated else None,
-                        error=self._failures.failure_of(launched),
-                    )
-                )
+                config = {**column, **variant.config}
+                launched = replace(launched, id=ids[variant.hash], config=config)
+                variants.append(self._finished_variant(kernel, launched, fusion))
             kernel.variants.clear()
             kernels[key] = Kernel(
                 id=kernel.name if number == 1 else f"{kernel.name}@{number}",
                 name=kernel.name,
                 demangled=demangled,
                 origin=kernel.origin,
-                variants=tuple(finished),
+                variants=tuple(variants),
                 fusion=fusion,
             )
         return kernels
+
+    def _only_of_name(self) -> set[str]:
+        """The base names that one variant of all extensions has."""
+        counts: Counter[str] = Counter()
+        for kernel in self._kernels.values():
+            if kernel.origin is Origin.NVCC:
+                counts.update(base_name(v.symbol) for v in kernel.variants.values())
+        return {name for name, count in counts.items() if count == 1}
+
+    def _finished_variant(
+        self, kernel: _Kernel, variant: Variant, fusion: Fusion | None
+    ) -> Variant:
+        """A variant with what is known of its kernel, its figures and its failure."""
+        model = self._origins.source(fusion) if fusion is not None else None
+        stages = variant.stages
+        if model is not None:
+            stages = {**stages, Stage.SOURCE: model}
+        # Kernels that the program launches itself were not made by the graph.
+        generated = kernel.origin is not Origin.TRITON or Stage.OUTPUT_CODE in variant.stages
+        return replace(
+            variant,
+            recorded_resources=self._resources(variant),
+            missing=self._missing(variant),
+            stages=stages,
+            fusion=fusion if generated else None,
+            error=self._failures.failure_of(variant),
+        )
 
     def _resources(self, variant: Variant) -> Resources:
         """A variant's figures, with those of ptxas on its kernel and of its loaded binary."""
@@ -410,9 +418,11 @@ class Assembly:
             tunings = autotune.with_gpu_times(
                 key_tunings, kernel.variants, self._driver.times_by_grid
             )
-            tuned = [replace(v, autotune=autotune.of_variant(v, tunings)) for v in kernel.variants]
+            tuned = [
+                replace(v, autotune=autotune.variant_result(v, tunings)) for v in kernel.variants
+            ]
             kernels[key] = replace(kernel, autotune=tunings, variants=tuple(tuned))
-        settings = autotune.generated(kernels.values())
+        settings = autotune.configs_by_kernel(kernels.values())
         for key, kernel in kernels.items():
             # Of a template only warps and stages are options of the compiler.
             config = settings.get(kernel.id)
@@ -421,7 +431,7 @@ class Assembly:
                 kernels[key] = replace(kernel, variants=tuple(configured))
         tried: dict[str, list[TriedFusion]] = {}
         ids = {ref: graph_id for ref, (graph_id, _) in refs.items()}
-        for graph, key, fusion in self._tunings.tried(kernels, ids):
+        for graph, key, fusion in self._tunings.compared_for(kernels, ids):
             if kernels[key].tried_for is None:
                 kernels[key] = replace(kernels[key], tried_for=graph)
             if fusion is not None:
@@ -455,7 +465,7 @@ class Assembly:
             environment=run.environment,
             seconds=end.seconds,
             frame_compiles=self._compiles.frames(),
-            kernel_compiles=tuple(_at_home(self._compiles.kernels, kernels)),
+            kernel_compiles=tuple(_in_original_files(self._compiles.kernels, kernels)),
             processes=tuple(self._processes.values()),
             timelines=tuple(self._timelines(kernels)),
             user_files={} if self._without_source() else self._origins.files,
@@ -525,7 +535,7 @@ def _columns(compilations: Sequence[Compilation]) -> dict[tuple[str, str], dict[
     return out
 
 
-def _at_home(
+def _in_original_files(
     compiles: Iterable[KernelCompile], kernels: Iterable[Kernel]
 ) -> Iterator[KernelCompile]:
     """Compiles that failed in a copy of the user's kernel, with the line that was copied."""

@@ -148,7 +148,7 @@ class Tunings:
             return None
         return process, event.tuning
 
-    def candidate(self, compiled: VariantOfKernel) -> VariantOfKernel:
+    def under_operation(self, compiled: VariantOfKernel) -> VariantOfKernel:
         """A compile, under its operation if it was a candidate for one of max-autotune's.
 
         Inductor writes each candidate into a separate file, which the event names, and also each
@@ -187,7 +187,7 @@ class Tunings:
         configurations = recorded.tuning.configurations
         return configurations[candidate].config if 0 <= candidate < len(configurations) else {}
 
-    def tried(
+    def compared_for(
         self, kernels: Mapping[Key, Kernel], graphs: Mapping[GraphRef, str]
     ) -> Iterator[tuple[str, Key, TriedFusion | None]]:
         """Graphs, and the kernels that were compared for each; of a fusion how long it took."""
@@ -213,7 +213,7 @@ class Tunings:
             out.setdefault(trial.key, []).append(measured)
         return out
 
-    def strangers(self, keys: Collection[Key]) -> Iterator[tuple[Key, Origin, str]]:
+    def tuned_kernels(self, keys: Collection[Key]) -> Iterator[tuple[Key, Origin, str]]:
         """Kernels that are known only because they were tuned: Triton's, and operations."""
         names = {(key[0], key[1]) for key in keys}
         for recorded in self._tunings.values():
@@ -359,7 +359,7 @@ def graph_ref(event: TuningRecorded | FusionTried | GraphCode, name: str | None)
     return event.frame, name or event.aot
 
 
-def generated(kernels: Iterable[Kernel]) -> dict[str, Mapping[str, object]]:
+def configs_by_kernel(kernels: Iterable[Kernel]) -> dict[str, Mapping[str, object]]:
     return {
         use.kernel: tuning.configurations[use.configuration].config
         for kernel in kernels
@@ -369,7 +369,7 @@ def generated(kernels: Iterable[Kernel]) -> dict[str, Mapping[str, object]]:
     }
 
 
-def of_variant(variant: Variant, tunings: Iterable[Tuning]) -> Mapping[str, object] | None:
+def variant_result(variant: Variant, tunings: Iterable[Tuning]) -> Mapping[str, object] | None:
     """The result of tuning for one variant: of the tuning that it won, else of the last one."""
     out: dict[str, object] | None = None
     for tuning in tunings:

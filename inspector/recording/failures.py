@@ -240,7 +240,7 @@ class Failures:
                     if event.ran:
                         self._launched.add(key)
 
-    def attempts(self, compilations: Iterable[Compilation]) -> None:
+    def take_attempts(self, compilations: Iterable[Compilation]) -> None:
         """Take in the failed compilations of ``ptxview compile``."""
         for compilation in compilations:
             if compilation.failed is not None and compilation.hash is not None:

@@ -134,8 +134,8 @@ def from_triton(
         missing=_missing(event, stages, owner.missing, error),
         cache_hit=event.cache_hit,
         options=options_of(event),
-        unpassed=blob(event.files.get("source")),
-        made_by=event.made_by,
+        initial_ir=blob(event.files.get("source")),
+        producers=event.made_by,
         error=error,
     )
     return VariantOfKernel(owner.key, owner.origin, owner.name, variant)
@@ -291,7 +291,7 @@ def of_language(compiled: VariantOfKernel, event: Generated, blob: Blob) -> Vari
     return VariantOfKernel(key, Origin.TRITON, compiled.name, variant)
 
 
-def at_home(compiled: Sequence[VariantOfKernel]) -> Iterator[VariantOfKernel]:
+def under_one_kernel(compiled: Sequence[VariantOfKernel]) -> Iterator[VariantOfKernel]:
     """Each compile under one kernel, however many files its text was generated into.
 
     Inductor writes the same kernel into several files, with other comments in each (one for the

@@ -35,7 +35,7 @@ def lines(rec: Recording) -> Iterator[Text]:
         variant_calls = [(v.id, c) for v in kernel.variants for c in v.calls]
         variant_calls.sort(key=lambda pair: (pair[1].first is None, pair[1].first or 0))
         launch_counts = [v.launches for v in kernel.variants if v.launches is not None]
-        yield from _call_lines(kernel.called, variant_calls, sum(launch_counts))
+        yield from _call_lines(kernel.display_name, variant_calls, sum(launch_counts))
     for kind, name in dict.fromkeys((c.kind, c.name) for c in rec.calls):
         calls = [("", c) for c in rec.calls if (c.kind, c.name) == (kind, name)]
         yield from _call_lines(f"{kind} {name}".rstrip(), calls, sum(c.count for _, c in calls))

@@ -1,19 +1,21 @@
 """The card of a variant and its annotated listing, as text and as JSON."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Annotated
 
+from msgspec import Meta, Struct
 from rich.text import Text
 
-from inspector.analyse.accesses import Access, Mix
+from inspector.analyse.accesses import Access, Mix, Product
 from inspector.analyse.card import Card, Estimate, StageContent
 from inspector.analyse.hints.rules import pages
 from inspector.analyse.hints.subject import Finding
 from inspector.analyse.line_annotations import LineAnnotations, Samples, Told
+from inspector.analyse.occupancy import Occupancy, OccupancyStep
 from inspector.base.model import Note, Stage
 from inspector.base.text import by_key, plural, shown
 from inspector.listing.line import Line
 from inspector.measure.ncu.report import waits_for
-from inspector.report.jsons import pick_fields
 from inspector.report.tables import UNKNOWN, clean, figure, spills, wrapped
 
 WIDTH = 80
@@ -157,38 +159,137 @@ def intensity(card: Card) -> float | None:
     return card.operations.value / card.tensor_bytes.value
 
 
-def as_json(card: Card) -> dict[str, object]:
-    occupancy = card.occupancy
-    return {
-        **pick_fields(
-            card.resources, "registers spill_store_bytes spill_load_bytes stack_bytes barriers"
+class DeviceRow(Struct, frozen=True):
+    """The device whose limits a card is of."""
+
+    arch: str
+    name: str
+    sms: int | None
+
+
+class OccupancyRow(Struct, frozen=True, kw_only=True):
+    """The theoretical occupancy: blocks and warps of an SM, and what limits them."""
+
+    blocks: int
+    warps: int
+    percent: float
+    limiters: tuple[str, ...]
+    limits: Mapping[str, int]
+    registers_a_warp: int
+    shared_a_block: int
+    next_steps: tuple[OccupancyStep, ...]
+
+
+class StageContentRow(Struct, frozen=True, kw_only=True):
+    """Static counts of one stage of the kernel."""
+
+    instructions: int | None
+    by_cost: Mapping[str, int] | None
+    by_opcode: Mapping[str, int] | None
+    unclassed: int | None
+    accesses: tuple[Access, ...]
+    products: tuple[Product, ...]
+    branches: int | None
+    loops: int | None
+    deepest: int | None
+    declared: Mapping[str, int]
+
+
+class EstimatesRow(Struct, frozen=True, kw_only=True):
+    """Estimates of one launch."""
+
+    tensor_bytes: Estimate | None
+    accessed_bytes: Estimate | None
+    operations: Estimate | None
+    operations_a_byte: float | None
+
+
+class CardRow(Struct, frozen=True, kw_only=True):
+    """A variant at a glance; bytes of stack and spills are a thread's, shared ones a block's.
+
+    ``waves`` is how often the blocks of the launch fill the device.
+    """
+
+    registers: int | None
+    spill_store_bytes: int | None
+    spill_load_bytes: int | None
+    stack_bytes: int | None
+    barriers: int | None
+    static_shared_bytes: int | None
+    dynamic_shared_bytes: int | None
+    made_by: Annotated[
+        Mapping[str, str],
+        Meta(description="versions of the programs that made it, as far as they are known"),
+    ]
+    threads: int | None
+    grid: tuple[int, int, int] | None
+    blocks: int | None
+    waves: float | None
+    device: DeviceRow | None
+    occupancy: OccupancyRow | None
+    occupancy_unknown: str | None
+    made: Annotated[Mapping[str, StageContentRow], Meta(description="static counts by stage")]
+    estimates: EstimatesRow
+
+
+def card_row(card: Card) -> CardRow:
+    resources = card.resources
+    device = card.device
+    return CardRow(
+        registers=resources.registers,
+        spill_store_bytes=resources.spill_store_bytes,
+        spill_load_bytes=resources.spill_load_bytes,
+        stack_bytes=resources.stack_bytes,
+        barriers=resources.barriers,
+        static_shared_bytes=card.static_shared_bytes,
+        dynamic_shared_bytes=card.dynamic_shared_bytes,
+        made_by=card.made_by,
+        threads=card.threads,
+        grid=None if card.launch is None else card.launch.grid,
+        blocks=card.blocks,
+        waves=card.waves,
+        device=None if device is None else DeviceRow(device.arch, device.name, device.sms),
+        occupancy=_occupancy_row(card.occupancy),
+        occupancy_unknown=unknown_occupancy(card),
+        made={content.stage.value: _stage_content_row(content) for content in card.stages},
+        estimates=EstimatesRow(
+            tensor_bytes=card.tensor_bytes,
+            accessed_bytes=card.accessed_bytes,
+            operations=card.operations,
+            operations_a_byte=intensity(card),
         ),
-        **pick_fields(card, "static_shared_bytes dynamic_shared_bytes made_by threads"),
-        "grid": list(card.launch.grid) if card.launch and card.launch.grid else None,
-        **pick_fields(card, "blocks waves"),
-        "device": None if card.device is None else pick_fields(card.device, "arch name sms"),
-        "occupancy": None if occupancy is None else pick_fields(occupancy, OCCUPANCY),
-        "occupancy_unknown": unknown_occupancy(card),
-        "made": {content.stage.value: _stage_json(content) for content in card.stages},
-        "estimates": {
-            **pick_fields(card, "tensor_bytes accessed_bytes operations"),
-            "operations_a_byte": intensity(card),
-        },
-    }
+    )
 
 
-OCCUPANCY = "blocks warps percent limiters limits registers_a_warp shared_a_block next_steps"
+def _occupancy_row(occupancy: Occupancy | None) -> OccupancyRow | None:
+    if occupancy is None:
+        return None
+    return OccupancyRow(
+        blocks=occupancy.blocks,
+        warps=occupancy.warps,
+        percent=occupancy.percent,
+        limiters=occupancy.limiters,
+        limits=occupancy.limits,
+        registers_a_warp=occupancy.registers_a_warp,
+        shared_a_block=occupancy.shared_a_block,
+        next_steps=occupancy.next_steps,
+    )
 
 
-def _stage_json(content: StageContent) -> dict[str, object]:
+def _stage_content_row(content: StageContent) -> StageContentRow:
     mix = content.mix
-    return {
-        "instructions": None if mix is None else mix.total,
-        "by_cost": None if mix is None else dict(mix.by_cost),
-        "by_opcode": None if mix is None else dict(mix.by_opcode),
-        "unclassed": None if mix is None else mix.unclassed,
-        **pick_fields(content, "accesses products branches loops deepest declared"),
-    }
+    return StageContentRow(
+        instructions=None if mix is None else mix.total,
+        by_cost=None if mix is None else dict(mix.by_cost),
+        by_opcode=None if mix is None else dict(mix.by_opcode),
+        unclassed=None if mix is None else mix.unclassed,
+        accesses=content.accesses,
+        products=content.products,
+        branches=content.branches,
+        loops=content.loops,
+        deepest=content.deepest,
+        declared=content.declared,
+    )
 
 
 WIDE = 150

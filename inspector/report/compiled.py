@@ -266,7 +266,7 @@ def trial_title(trial: Experiment) -> Text:
         else f"with the {request.stage.value} of {request.name}, which was edited"
     )
     return Text.assemble(
-        (shown(request.kernel.called), "bold cyan"), f"  {variant_text}\n", shown(origin_text)
+        (shown(request.kernel.display_name), "bold cyan"), f"  {variant_text}\n", shown(origin_text)
     )
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from enum import Enum
 from itertools import chain
+from typing import Literal
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -11,7 +12,7 @@ from inspector.analyse.hints.subject import Finding
 from inspector.base.model import Kernel, Recording, Variant
 from inspector.base.text import microseconds, plural, shown, time_span
 from inspector.measure.evidence import Evidence
-from inspector.measure.gpu_window import GpuWindow, Steps
+from inspector.measure.gpu_window import GpuWindow
 from inspector.measure.launch_time import BOUND, MEANINGS, PROFILED, RUN, LaunchTime
 from inspector.measure.profile.trace import GpuWork
 from inspector.measure.time.results import ESTIMATE
@@ -150,7 +151,7 @@ def _variant_costs(rec: Recording, evidence: Evidence, steps: int) -> list[Cost]
         rows.append(
             replace(
                 _cost(kernel, variant, evidence),
-                name=titles_by_id.get(kernel.id, kernel.called),
+                name=titles_by_id.get(kernel.id, kernel.display_name),
                 at_most=has_tuned_operations and may_hold_benchmarks,
                 per_step=work.calls / steps if work is not None and steps else None,
             )
@@ -235,7 +236,7 @@ def _cost(kernel: Kernel, variant: Variant, evidence: Evidence) -> Cost:
     counters = evidence.measured(variant)
     busiest = None if counters is None else counters.busiest
     return Cost(
-        kernel.called,
+        kernel.display_name,
         kernel,
         variant,
         variant.launches,
@@ -411,52 +412,88 @@ def document(run_costs: Costs) -> dict[str, object]:
     return {
         "schema": SCHEMA,
         "steps": run_costs.steps,
-        "window": window_json(run_costs.window),
-        "costs": Rows(_cost_json(row) for row in run_costs.rows),
-        "not_launched": Rows(_cost_json(row) for row in run_costs.idle),
+        "window": window_row(run_costs.window),
+        "costs": Rows(map(cost_row, run_costs.rows)),
+        "not_launched": Rows(map(cost_row, run_costs.idle)),
     }
 
 
-def window_json(window: GpuWindow | None) -> dict[str, object] | None:
-    """What the GPU did in a part of the run, as JSON."""
+class WindowRow(Struct, frozen=True, kw_only=True):
+    """What the GPU did in ``seconds`` of the run; ``timed`` are launches, ``gaps`` are in µs.
+
+    ``step_us`` is the length of a step, which an optimizer or a graph ended.
+    """
+
+    seconds: float
+    busy_percent: float | None
+    launches: int
+    timed: int
+    steps: int
+    step_us: float | None
+    step_kind: Literal["graph", "optimizer"] | None
+    step_name: str | None
+    gaps: list[float]
+
+
+def window_row(window: GpuWindow | None) -> WindowRow | None:
     if window is None:
         return None
-    return {
-        "seconds": window.seconds,
-        "busy_percent": window.busy_percent,
-        "launches": window.launches,
-        "timed": window.attributed,
-        **_steps_json(window.steps),
-        "gaps": [gap.us for gap in window.gaps],
-    }
+    steps = window.steps
+    step_kind: Literal["graph", "optimizer"] | None = None
+    if steps is not None:
+        step_kind = "optimizer" if steps.is_optimizers else "graph"
+    return WindowRow(
+        seconds=window.seconds,
+        busy_percent=window.busy_percent,
+        launches=window.launches,
+        timed=window.attributed,
+        steps=0 if steps is None else steps.count,
+        step_us=None if steps is None else steps.us,
+        step_kind=step_kind,
+        step_name=None if steps is None else steps.name,
+        gaps=[gap.us for gap in window.gaps],
+    )
 
 
-def _steps_json(steps: Steps | None) -> dict[str, object]:
-    if steps is None:
-        return {"steps": 0, "step_us": None, "step_kind": None, "step_name": None}
-    return {
-        "steps": steps.count,
-        "step_us": steps.us,
-        "step_kind": "optimizer" if steps.is_optimizers else "graph",
-        "step_name": steps.name,
-    }
+class CostRow(Struct, frozen=True, kw_only=True):
+    """What one variant, or a kernel that only a profile names, took of the run.
+
+    ``timed`` are the launches of which ``us`` is the median. Shares are of all known totals, and
+    of a step of the profile.
+    """
+
+    kernel: str
+    title: str
+    variant: str | None
+    launches: int | None
+    launches_exact: bool
+    launches_at_most: bool
+    timed: int | None
+    launches_per_step: float | None
+    us: float | None
+    source: str | None
+    total_us: float | None
+    share_percent: float | None
+    step_share_percent: float | None
+    bound: str | None
+    hint: str | None
 
 
-def _cost_json(row: Cost) -> dict[str, object]:
-    return {
-        "kernel": row.name if row.kernel is None else row.kernel.id,
-        "title": row.name,
-        "variant": None if row.variant is None else row.variant.id,
-        "launches": row.launches,
-        "launches_exact": row.exact and not row.at_most,
-        "launches_at_most": row.at_most,
-        "timed": row.timed,
-        "launches_per_step": row.per_step,
-        "us": row.us,
-        "source": row.source,
-        "total_us": row.total_us,
-        "share_percent": row.share,
-        "step_share_percent": row.step_share,
-        "bound": row.bound,
-        "hint": row.hint,
-    }
+def cost_row(cost: Cost) -> CostRow:
+    return CostRow(
+        kernel=cost.name if cost.kernel is None else cost.kernel.id,
+        title=cost.name,
+        variant=None if cost.variant is None else cost.variant.id,
+        launches=cost.launches,
+        launches_exact=cost.exact and not cost.at_most,
+        launches_at_most=cost.at_most,
+        timed=cost.timed,
+        launches_per_step=cost.per_step,
+        us=cost.us,
+        source=cost.source,
+        total_us=cost.total_us,
+        share_percent=cost.share,
+        step_share_percent=cost.step_share,
+        bound=cost.bound,
+        hint=cost.hint,
+    )

@@ -575,7 +575,7 @@ def recordings(pairs: Iterable[Paired], width: int) -> Table:
 
 
 def kernel_names(a: RecordedVariant | None, b: RecordedVariant | None) -> str:
-    return shown(" → ".join(dict.fromkeys(e.kernel.called for e in (a, b) if e is not None)))
+    return shown(" → ".join(dict.fromkeys(e.kernel.display_name for e in (a, b) if e is not None)))
 
 
 def deltas(figures: Iterable[FigureChange]) -> str:
@@ -646,7 +646,9 @@ def variants_markdown(comparison: Compared, context: int) -> Iterator[str]:
     summary = comparison.summary
     a = comparison.a
     b = comparison.b
-    names = " → ".join(map(code_span, dict.fromkeys((a.kernel.called, b.kernel.called))))
+    names = " → ".join(
+        map(code_span, dict.fromkeys((a.kernel.display_name, b.kernel.display_name)))
+    )
     yield f"### {names}: the {stage} {'is the same' if comparison.diff.identical else 'differs'}"
     yield ""
     for mark, side, other in (("a", a, b), ("b", b, a)):

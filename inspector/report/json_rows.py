@@ -37,7 +37,9 @@ from inspector.base.model import (
 from inspector.base.stage import Location
 from inspector.base.text import PtxviewError
 from inspector.listing.line import Control, Function, Kind, Line
+from inspector.report.card import CardRow
 from inspector.report.jsons import ordered, pick_fields
+from inspector.report.timings import LaunchTimeRow, TimingRow
 
 Extent3 = tuple[int, int, int]
 """x, y and z of a grid in blocks, or of a block in threads."""
@@ -211,14 +213,14 @@ class VariantMeasures(Struct, frozen=True):
     """What is read or measured of a variant, beside what was recorded of it.
 
     ``hints`` is their number, None where they are not counted yet; ``made_by`` the versions of the
-    programs that made it. ``ncu``, ``timing`` and ``launch_time`` are rows of their own.
+    programs that made it. ``ncu`` is a row of its own.
     """
 
     made_by: Mapping[str, str] | None = None
     ncu: object = None
     hints: int | None = None
-    timing: object = None
-    launch_time: object = None
+    timing: TimingRow | None = None
+    launch_time: LaunchTimeRow | None = None
 
 
 class VariantRow(Struct, frozen=True, kw_only=True):
@@ -253,8 +255,8 @@ class VariantRow(Struct, frozen=True, kw_only=True):
     made_by: Mapping[str, str] | None
     ncu: object
     hints: int | None
-    timing: object
-    launch_time: object
+    timing: TimingRow | None
+    launch_time: LaunchTimeRow | None
 
 
 class KernelRow(Struct, frozen=True, kw_only=True):
@@ -394,19 +396,19 @@ class LineRow(Struct, frozen=True, kw_only=True):
 class FunctionRow(Struct, frozen=True, kw_only=True):
     """A function of a listing, lines ``first`` to ``last``; of a recorded kernel with its facts.
 
-    ``card``, ``ncu``, ``timing`` and ``launch_time`` are rows of their own.
+    ``ncu`` is a row of its own.
     """
 
     kernel: str
     variant: str | None
     resources: Resources | None
     notes: list[NoteRow]
-    card: object
+    card: CardRow | None
     ncu: object
     first: int
     last: int
-    timing: object | UnsetType = UNSET
-    launch_time: object | UnsetType = UNSET
+    timing: TimingRow | UnsetType | None = UNSET
+    launch_time: LaunchTimeRow | UnsetType | None = UNSET
 
 
 def note_row(note: Note) -> NoteRow:
@@ -470,10 +472,10 @@ def function_row(
     variant: Variant | None = None,
     resources: Resources | None = None,
     notes: Sequence[Note] = (),
-    card: object = None,
+    card: CardRow | None = None,
     ncu: object = None,
-    timing: object = UNSET,
-    launch_time: object = UNSET,
+    timing: TimingRow | UnsetType | None = UNSET,
+    launch_time: LaunchTimeRow | UnsetType | None = UNSET,
 ) -> FunctionRow:
     return FunctionRow(
         kernel=name,

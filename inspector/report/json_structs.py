@@ -6,7 +6,7 @@ from inspector.analyse.accesses import Access, Product
 from inspector.analyse.card import Estimate
 from inspector.analyse.function_facts import Consumer, Wait
 from inspector.analyse.line_annotations import Rolled, Samples
-from inspector.analyse.occupancy import Device, Occupancy, OccupancyStep
+from inspector.analyse.occupancy import OccupancyStep
 from inspector.analyse.tuner_times import RoundTimes
 from inspector.base.model import (
     Argument,
@@ -15,20 +15,16 @@ from inspector.base.model import (
     Compilation,
     CompilePhase,
     CompilerMessage,
-    GuardFailure,
     MadeFrom,
     Note,
     Resources,
-    ShapeFact,
     Stage,
     TriedFusion,
     Unwatched,
-    UserFrame,
 )
 from inspector.base.stage import Location
 from inspector.diff.matching import Hunk
 from inspector.diff.summary import AccessChange, FigureChange
-from inspector.measure.launch_time import LaunchTime
 from inspector.measure.profile.trace import (
     Chain,
     Compiling,
@@ -40,8 +36,27 @@ from inspector.measure.profile.trace import (
     Window,
 )
 from inspector.measure.time.results import KernelTime, Timing
-from inspector.report.card import OCCUPANCY
-from inspector.report.compiles import Guard
+from inspector.report.card import (
+    CardRow,
+    DeviceRow,
+    EstimatesRow,
+    OccupancyRow,
+    StageContentRow,
+)
+from inspector.report.compile_rows import (
+    BreakRow,
+    CompileGuardsRow,
+    CompilesRow,
+    FailedRow,
+    FrameCompileRow,
+    FrameRow,
+    GuardFailureRow,
+    GuardRow,
+    KernelCompileRow,
+    ShapeRow,
+    StepRow,
+)
+from inspector.report.costs import CostRow, WindowRow
 from inspector.report.graph_rows import (
     BufferRow,
     GraphCallRow,
@@ -68,6 +83,8 @@ from inspector.report.json_rows import (
 )
 from inspector.report.json_schema import JsonReference, StructTable, Tables
 from inspector.report.recording_rows import RecordingRow, UncapturedRow
+from inspector.report.timings import LaunchTimeRow, TimingRow
+from inspector.report.tunings import CandidateRow, RoundRow
 from inspector.report.variant_figures import VariantFigures
 
 STRUCTS: Mapping[str, StructTable] = {
@@ -85,15 +102,23 @@ STRUCTS: Mapping[str, StructTable] = {
     "KernelMadeFrom": StructTable(MadeFrom),
     "Argument": StructTable(Argument),
     "Samples": StructTable(Samples),
-    "LaunchTime": StructTable(LaunchTime, ("us", "source", "timed", "measured")),
+    "LaunchTime": StructTable(LaunchTimeRow),
+    "Timing": StructTable(TimingRow),
     "TuningUse": StructTable(ChoiceUse),
     "TuningConfiguration": StructTable(ConfigurationRow),
+    "Compiles": StructTable(CompilesRow),
+    "CompilesFailed": StructTable(FailedRow),
+    "CompilesKernel": StructTable(KernelCompileRow),
+    "CompilesKernelStep": StructTable(StepRow),
+    "Break": StructTable(BreakRow),
+    "FrameCompile": StructTable(FrameCompileRow),
+    "GuardsAloneGuard": StructTable(CompileGuardsRow),
     "FrameCompilePhase": StructTable(CompilePhase),
-    "UserFrame": StructTable(UserFrame),
-    "FrameCompileFailure": StructTable(GuardFailure),
+    "UserFrame": StructTable(FrameRow),
+    "FrameCompileFailure": StructTable(GuardFailureRow),
     "FrameCompileCache": StructTable(CacheLookup),
-    "FrameCompileShape": StructTable(ShapeFact),
-    "GuardsAloneGuardGuard": StructTable(Guard),
+    "FrameCompileShape": StructTable(ShapeRow),
+    "GuardsAloneGuardGuard": StructTable(GuardRow),
     "Window": StructTable(Window, without=("pid",)),
     "ProfileOperator": StructTable(Operator),
     "ProfileKernel": StructTable(GpuWork),
@@ -121,13 +146,20 @@ STRUCTS: Mapping[str, StructTable] = {
     "Tuning": StructTable(TuningRow),
     "Row": StructTable(VariantFigures),
     "Figures": StructTable(VariantFigures),
+    "Cost": StructTable(CostRow),
+    "GpuWindow": StructTable(WindowRow),
+    "TuningRound": StructTable(RoundRow),
+    "TuningCandidate": StructTable(CandidateRow),
     "Function": StructTable(FunctionRow),
     "Line": StructTable(LineRow),
     "LineControl": StructTable(ControlRow),
     "Note": StructTable(NoteRow),
     "NoteBlocks": StructTable(BlocksRow),
-    "CardDevice": StructTable(Device, ("arch", "name", "sms")),
-    "Occupancy": StructTable(Occupancy, tuple(OCCUPANCY.split())),
+    "Card": StructTable(CardRow),
+    "CardDevice": StructTable(DeviceRow),
+    "Made": StructTable(StageContentRow),
+    "CardEstimates": StructTable(EstimatesRow),
+    "Occupancy": StructTable(OccupancyRow),
     "OccupancyNextStep": StructTable(OccupancyStep),
     "MadeAccesse": StructTable(Access),
     "MadeProduct": StructTable(Product),

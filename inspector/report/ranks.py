@@ -132,7 +132,9 @@ def _kernel_differences(
             kind = "kernel"
             failing = {rank for c in compiles_by_id.values() for rank in c.failed}
             text = _kernel_text(compiled, failing)
-        yield RankDifference(kind, f"{shown(kernel.called)}: {text}", by_rank, kernel=kernel.id)
+        yield RankDifference(
+            kind, f"{shown(kernel.display_name)}: {text}", by_rank, kernel=kernel.id
+        )
 
 
 def _kernel_text(compiled: VariantsByRank, failing: Collection[Rank]) -> str:
@@ -227,7 +229,7 @@ def _triton_cache_differences(
         by_rank = lookups.get(variant.hash, {})
         if {"hit", "miss"} <= {*by_rank.values()}:
             outcomes_of_all = tuple(by_rank.get(rank, "") for rank in all_ranks)
-            name = shown(f"{kernel.called} {variant.id[:4]}")
+            name = shown(f"{kernel.display_name} {variant.id[:4]}")
             names_by_outcome.setdefault(outcomes_of_all, []).append(name)
     for outcomes_of_all, names in names_by_outcome.items():
         by_rank = dict(zip(all_ranks, outcomes_of_all, strict=True))

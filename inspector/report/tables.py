@@ -80,7 +80,7 @@ def title(kernel: Kernel) -> str:
     """One kernel's title: number, kind, operators, shape and dtype, tile, source line, launches.
     Of a kernel that was not generated, its name."""
     if kernel.origin is not Origin.INDUCTOR or kernel.fusion is None or not kernel.variants:
-        return shown(kernel.called)
+        return shown(kernel.display_name)
     variant = representative(kernel.variants)
     name_match = _INDUCTORS.match(kernel.name)
     parts = [
@@ -588,7 +588,7 @@ def kernels(
         time: µs of its launch with their mark; "" if unknown.
         hints: the number of its hints; "" if not counted.
     """
-    names_by_id = {kernel.id: f"  {shown(kernel.called)}" for kernel in rec.kernels}
+    names_by_id = {kernel.id: f"  {shown(kernel.display_name)}" for kernel in rec.kernels}
     names_by_id |= {name: f"  {text}" for name, text in titles(rec).items()}
     rows: list[tuple[str, ...]] = []
     for heading, members in by_key((heading_of(k), k) for k in rec.kernels).items():
@@ -658,7 +658,7 @@ def missing_code(rec: Recording) -> list[str]:
             why = variant.missing.get(stage)
             if why and stage not in variant.stages:
                 reason = f"no {stage.value}: {why}"
-                kernels_by_reason.setdefault(reason, {})[kernel.called] = None
+                kernels_by_reason.setdefault(reason, {})[kernel.display_name] = None
     return [f"{', '.join(names)}: {reason}" for reason, names in kernels_by_reason.items()]
 
 
@@ -669,7 +669,7 @@ def failure_sentences(rec: Recording) -> list[str]:
         if variant.error is not None:
             outcome = "did not compile" if variant.uncompiled else "never ran"
             sentence = f"{variant.id} {outcome}: {variant.failed}"
-            kernels_by_failure.setdefault(sentence, []).append(kernel.called)
+            kernels_by_failure.setdefault(sentence, []).append(kernel.display_name)
     sentences = [f"{', '.join(names)} {text}" for text, names in kernels_by_failure.items()]
     return sentences + [
         f"graph {graph.id} did not compile: {graph.error.summary}"
@@ -760,7 +760,7 @@ def exceeded_resource(error: Failure) -> str:
 def failure_sentence(kernel: Kernel, variant: Variant) -> str | None:
     """``square did not compile: square.py:5:28: …``; None of one that was compiled."""
     failure = failure_text(variant)
-    return None if failure is None else f"{shown(kernel.called)} {variant.id} {failure}"
+    return None if failure is None else f"{shown(kernel.display_name)} {variant.id} {failure}"
 
 
 def require_compiled(kernel: Kernel, variant: Variant) -> None:

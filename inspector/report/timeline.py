@@ -20,7 +20,7 @@ from inspector.base.text import counted, plural, shown
 from inspector.measure.gpu_window import Gap, GpuWindow, optimizer_of
 from inspector.measure.streams import Lane, Streams, Work, launch_work
 from inspector.report.compiles import CompileLine
-from inspector.report.costs import window_json
+from inspector.report.costs import window_row
 from inspector.report.jsons import SCHEMA, Rows
 from inspector.report.profile import time
 from inspector.report.tables import grid, padded, titles
@@ -118,7 +118,7 @@ def named_timeline(streams: Streams, rec: Recording) -> NamedTimeline:
 
 def kernel_names(rec: Recording) -> Mapping[str, str]:
     """What kernels are called, by their ids."""
-    return {kernel.id: shown(kernel.called) for kernel in rec.kernels} | titles(rec)
+    return {kernel.id: shown(kernel.display_name) for kernel in rec.kernels} | titles(rec)
 
 
 def work_name(work: Work, namer: Mapping[str, str]) -> str:
@@ -389,7 +389,7 @@ def document(
     return {
         "schema": SCHEMA,
         "recording": rec.path,
-        "window": window_json(window),
+        "window": window_row(window),
         "spans": Rows(() if window is None else _spans_json(window)),
         "problems": list(problems),
     }

@@ -2,7 +2,9 @@
 
 import datetime
 from collections.abc import Iterator, Sequence
+from typing import Annotated
 
+from msgspec import Meta, Struct
 from rich.console import Group
 
 from inspector.base.text import base_name, microseconds, plural, shown, some
@@ -15,7 +17,7 @@ from inspector.measure.time.results import (
     Timing,
     timing_row,
 )
-from inspector.report.jsons import SCHEMA, pick_fields
+from inspector.report.jsons import SCHEMA
 from inspector.report.tables import UNKNOWN, grid
 
 LESSONS = {
@@ -273,9 +275,19 @@ def age(timestamp: str, now: datetime.datetime) -> str:
     return "just now" if seconds >= 0 else shown(timestamp)
 
 
-def launch_json(time: LaunchTime | None) -> dict[str, object] | None:
-    """The time of a launch with its source: µs, whose, and how many launches were timed."""
-    return None if time is None else pick_fields(time, "us source timed measured")
+class LaunchTimeRow(Struct, frozen=True, kw_only=True):
+    """The time of one launch: µs, whose they are, and how many launches were timed."""
+
+    us: Annotated[float, Meta(description="the median; of a profile the mean")]
+    source: str
+    timed: Annotated[int | None, Meta(description="launches that were timed")]
+    measured: Annotated[bool, Meta(description="false of an estimate and of a lower bound")]
+
+
+def launch_time_row(time: LaunchTime | None) -> LaunchTimeRow | None:
+    if time is None:
+        return None
+    return LaunchTimeRow(us=time.us, source=time.source, timed=time.timed, measured=time.measured)
 
 
 def measurement_text(time: StoredTime, age_text: str) -> str:
@@ -287,8 +299,30 @@ def measurement_text(time: StoredTime, age_text: str) -> str:
     )
 
 
-def timing(time: StoredTime | None) -> dict[str, object] | None:
-    if time is None:
+class TimingRow(Struct, frozen=True, kw_only=True):
+    """A stored time: µs of the median and its interval, and what it was taken with."""
+
+    median_us: float | None
+    low_us: float | None
+    high_us: float | None
+    stopwatch: str | None
+    cache: str | None
+    taken: str
+    device: str | None
+    inputs: str
+
+
+def stored_time_row(stored: StoredTime | None) -> TimingRow | None:
+    if stored is None:
         return None
-    fields = pick_fields(time.timing, "median_us low_us high_us stopwatch cache")
-    return fields | pick_fields(time, "taken device inputs")
+    timing = stored.timing
+    return TimingRow(
+        median_us=timing.median_us,
+        low_us=timing.low_us,
+        high_us=timing.high_us,
+        stopwatch=timing.stopwatch,
+        cache=timing.cache,
+        taken=stored.taken,
+        device=stored.device,
+        inputs=stored.inputs,
+    )

@@ -7,6 +7,7 @@ between them by more than most candidates of one round differ.
 import math
 from collections.abc import Iterator, Mapping, Sequence
 
+from msgspec import Struct
 from rich.text import Text
 
 from inspector.analyse.tuner_times import (
@@ -46,7 +47,7 @@ def lines(rec: Recording, width: int, codes: Codes) -> Iterator[CompileLine]:
     for kernel in rec.kernels:
         hashes = {variant.id: variant.hash for variant in kernel.variants}
         for number, tuning in enumerate(kernel.autotune):
-            name = titles_by_id.get(kernel.id, shown(kernel.called))
+            name = titles_by_id.get(kernel.id, shown(kernel.display_name))
             heading = " · ".join(filter(None, (name, about(kernel, number))))
             yield CompileLine(Text(heading, "bold cyan"))
             rows = _rows(kernel, number, titles_by_id, facts)
@@ -217,53 +218,94 @@ def at_most(configuration: Configuration, overhead_us: float | None) -> bool:
     )
 
 
-def document(rec: Recording, codes: Codes) -> Sequence[dict[str, object]]:
+class CandidateRow(Struct, frozen=True, kw_only=True):
+    """A candidate of a round: µs by the tuner, and by the GPU with its quartiles.
+
+    ``became`` are the kernels that were generated from it.
+    """
+
+    config: Mapping[str, object]
+    maker: str | None
+    variant: str | None
+    us: float | None
+    gpu_us: float | None
+    gpu_low_us: float | None
+    gpu_high_us: float | None
+    gpu_timed: int | None
+    gpu_tied: bool
+    other_rounds_us: Sequence[float]
+    same_code_as: str | None
+    tied: bool
+    reason: str | None
+    became: list[str]
+
+
+class RoundRow(Struct, frozen=True, kw_only=True):
+    """A round of tuning; ``best`` and ``best_by_gpu`` are places among its candidates.
+
+    ``noise`` is the spread of the tuner's times of one code, as a share of them.
+    """
+
+    kernel: str
+    round: int
+    nodes: list[str | None]
+    best: int | None
+    best_by_gpu: int | None
+    cost_of_choice_us: float | None
+    noise: float | None
+    overhead_us: float | None
+    from_cache: bool
+    candidates: list[CandidateRow]
+
+
+def round_rows(rec: Recording, codes: Codes) -> list[RoundRow]:
     """``list --tunings``' JSON: a row for each round."""
     facts = tuner_facts(rec, codes)
     return [
-        _round(kernel, number, facts)
+        _round_row(kernel, number, facts)
         for kernel in rec.kernels
         for number in range(len(kernel.autotune))
     ]
 
 
-def _round(kernel: Kernel, number: int, facts: TunerFacts) -> dict[str, object]:
+def _round_row(kernel: Kernel, number: int, facts: TunerFacts) -> RoundRow:
     tuning = kernel.autotune[number]
     best = best_by_gpu(tuning)
     cost = facts.cost_of_choice(kernel, tuning)
-    return {
-        "kernel": kernel.id,
-        "round": number + 1,
-        "nodes": [use.node for use in tuning.uses],
-        "best": tuning.best,
-        "best_by_gpu": None if best is None else tuning.configurations.index(best),
-        "cost_of_choice_us": None if cost is None else cost.us,
-        "noise": facts.noise(tuning),
-        "overhead_us": facts.overhead_us(tuning),
-        "from_cache": tuning.from_cache,
-        "candidates": [
-            _candidate(kernel, tuning, place, facts) for place in range(len(tuning.configurations))
+    return RoundRow(
+        kernel=kernel.id,
+        round=number + 1,
+        nodes=[use.node for use in tuning.uses],
+        best=tuning.best,
+        best_by_gpu=None if best is None else tuning.configurations.index(best),
+        cost_of_choice_us=None if cost is None else cost.us,
+        noise=facts.noise(tuning),
+        overhead_us=facts.overhead_us(tuning),
+        from_cache=tuning.from_cache,
+        candidates=[
+            _candidate_row(kernel, tuning, place, facts)
+            for place in range(len(tuning.configurations))
         ],
-    }
+    )
 
 
-def _candidate(kernel: Kernel, tuning: Tuning, place: int, facts: TunerFacts) -> dict[str, object]:
+def _candidate_row(kernel: Kernel, tuning: Tuning, place: int, facts: TunerFacts) -> CandidateRow:
     configuration = tuning.configurations[place]
     gpu = configuration.gpu_time
     kernels = {u.kernel for u in tuning.uses if u.kernel and u.configuration == place}
-    return {
-        "config": dict(configuration.config),
-        "maker": configuration.maker,
-        "variant": configuration.variant,
-        "us": configuration.time_us,
-        "gpu_us": None if gpu is None else gpu.median_us,
-        "gpu_low_us": None if gpu is None else gpu.quartiles_us[0],
-        "gpu_high_us": None if gpu is None else gpu.quartiles_us[2],
-        "gpu_timed": None if gpu is None else gpu.timed,
-        "gpu_tied": configuration in facts.tied_by_gpu(tuning),
-        "other_rounds_us": elsewhere(kernel, tuning, configuration),
-        "same_code_as": fastest_same_code(tuning, configuration, facts.codes),
-        "tied": configuration in facts.tied(tuning),
-        "reason": configuration.reason,
-        "became": sorted(kernels),
-    }
+    return CandidateRow(
+        config=configuration.config,
+        maker=configuration.maker,
+        variant=configuration.variant,
+        us=configuration.time_us,
+        gpu_us=None if gpu is None else gpu.median_us,
+        gpu_low_us=None if gpu is None else gpu.quartiles_us[0],
+        gpu_high_us=None if gpu is None else gpu.quartiles_us[2],
+        gpu_timed=None if gpu is None else gpu.timed,
+        gpu_tied=configuration in facts.tied_by_gpu(tuning),
+        other_rounds_us=elsewhere(kernel, tuning, configuration),
+        same_code_as=fastest_same_code(tuning, configuration, facts.codes),
+        tied=configuration in facts.tied(tuning),
+        reason=configuration.reason,
+        became=sorted(kernels),
+    )

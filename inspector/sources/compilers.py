@@ -710,7 +710,7 @@ def job_of(variant: Variant, stage: str, until: str = "cubin") -> StageJob:
     if (why := not_tritons(variant)) is not None:
         raise Unreadable(why)
     if stage == "source":
-        content = variant.unpassed
+        content = variant.initial_ir
         why = "its recording does not hold Triton's IR as it was before the first pass"
     else:
         file = variant.stages.get(Stage(stage))

@@ -126,7 +126,7 @@ def _recompile(
     """The stage that failed, once more; None where it cannot be had."""
     last = until or (variant.error.stage if variant.error is not None else None)
     begin: str | None = next((s.value for s in BEGINNINGS if s in variant.stages), None)
-    if begin is None and variant.unpassed is not None:
+    if begin is None and variant.initial_ir is not None:
         begin = "source"
     if begin is None or last is None:
         return None

@@ -112,7 +112,7 @@ def _open(path: Path) -> Recording:
         # A link may be changed later, so its target is opened; other paths are shown as given.
         events = read_events(path if path.absolute() == real else real)
         events = replace(events, problems=(*events.problems, *kept_problems(path)))
-        return replace(_assembled(str(path), events), real=str(real))
+        return replace(_assembled(str(path), events), resolved_path=str(real))
     inner, archive_problems = _inside(path)
     if inner != path and is_recording(inner):
         recording = _open(inner)
@@ -125,7 +125,7 @@ def _open(path: Path) -> Recording:
     if inner == path:
         return recording
     problems = (*archive_problems, *recording.problems)
-    return replace(recording, path=str(path), real=str(path.resolve()), problems=problems)
+    return replace(recording, path=str(path), resolved_path=str(path.resolve()), problems=problems)
 
 
 def _inside(path: Path) -> tuple[Path, Sequence[str]]:

@@ -231,7 +231,7 @@ def try_stage(
 
 
 def _recorded_metadata(request: TryRequest) -> dict[str, object]:
-    path = Path(request.recording.real or request.recording.path)
+    path = Path(request.recording.resolved_path or request.recording.path)
     if request.kernel.origin not in TRITON or not path.exists():
         return {}
     for event in raw_events(path)[0]:

@@ -288,7 +288,7 @@ def test_each_round_has_its_table_its_star_and_the_noise_between_rounds() -> Non
     ]
     stars = [line.split() for line in lines if line.startswith("★")]
     assert [("10.0" in star, "12.0" in star) for star in stars] == [(True, False), (False, True)]
-    noise = [row["noise"] for row in tunings.document(rec, {})]
+    noise = [row.noise for row in tunings.round_rows(rec, {})]
     assert noise == [pytest.approx(0.3), pytest.approx(0.3)]
 
 
@@ -305,10 +305,10 @@ def test_a_cache_has_the_tile_of_a_product_by_its_dot(tmp_path: Path) -> None:
 def test_candidates_of_one_code_are_one_fact_and_their_spread_is_noise() -> None:
     kernel = replace(MM, autotune=(round_of("mm", 10, 11),))
     rec = Recording("x", (kernel,))
-    assert tunings.document(rec, {})[0]["noise"] is None
-    found: Any = tunings.document(rec, {"f": b"code", "s": b"code"})[0]
-    assert found["noise"] == pytest.approx(0.1)
-    assert [(row["same_code_as"], row["tied"]) for row in found["candidates"]] == [
+    assert tunings.round_rows(rec, {})[0].noise is None
+    found = tunings.round_rows(rec, {"f": b"code", "s": b"code"})[0]
+    assert found.noise == pytest.approx(0.1)
+    assert [(row.same_code_as, row.tied) for row in found.candidates] == [
         (None, False),
         ("f", True),
     ]

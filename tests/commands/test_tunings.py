@@ -231,10 +231,10 @@ def test_a_round_alone_is_tied_within_the_noise_of_other_kernels_rounds() -> Non
     """The same code differs more from round to round than twice in one round."""
     alone = replace(MM, id="alone", autotune=(round_of("mm", 10, 10.2),))
     code = {"f": b"1", "s": b"1"}
-    assert tunings.document(Recording("x", (alone,)), code)[0]["noise"] == pytest.approx(0.02)
+    assert tunings.round_rows(Recording("x", (alone,)), code)[0].noise == pytest.approx(0.02)
     twice = replace(MM, autotune=(round_of("mm_1", 10, 11), round_of("mm_2", 11.6, 11.8)))
-    found = tunings.document(Recording("x", (alone, twice)), code)
-    assert [row["noise"] for row in found] == [pytest.approx(0.18, abs=0.03)] * 3
+    found = tunings.round_rows(Recording("x", (alone, twice)), code)
+    assert [row.noise for row in found] == [pytest.approx(0.18, abs=0.03)] * 3
 
 
 def test_candidates_that_the_gpu_tells_apart_are_not_tied_by_the_tuners_times(
@@ -337,8 +337,8 @@ def test_a_product_costs_what_the_kernel_made_from_the_choice_is_launched_for(
     product = replace(MM, autotune=(replace(tuning, configurations=rows),))
     launched = Variant("v", "v", "made", launches=10, gpu_time=gpu_time(program_us))
     made = replace(MM, id="made", variants=(launched,))
-    (found,) = tunings.document(Recording("x", (product, made)), {})
-    assert found["cost_of_choice_us"] == (None if cost_us is None else pytest.approx(cost_us))
+    (found,) = tunings.round_rows(Recording("x", (product, made)), {})
+    assert found.cost_of_choice_us == (None if cost_us is None else pytest.approx(cost_us))
     again = replace(product, id="other")
-    for shared in tunings.document(Recording("x", (product, again, made)), {}):
-        assert shared["cost_of_choice_us"] is None
+    for shared in tunings.round_rows(Recording("x", (product, again, made)), {}):
+        assert shared.cost_of_choice_us is None

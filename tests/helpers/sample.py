@@ -254,7 +254,7 @@ class FakeReader(Reader):
         device = tables.devices()["sm_90"]
         return card(held, device, {}, lambda language, opcode: None, threads=held.max_threads)
 
-    def findings(self, variant: Variant, counted: bool = True) -> tuple[Finding, ...]:
+    def findings(self, variant: Variant, use_execution_counts: bool = True) -> tuple[Finding, ...]:
         if variant.id != "3f2a91c0":
             return ()
         return (Finding(NOTE.rule, NOTE.severity, NOTE.text, {Stage.PTX: (14,)}),)

@@ -204,9 +204,14 @@ def _fitting(variants: Sequence[Variant], shapes: Sequence[Shape]) -> list[str]:
     out: list[str] = []
     for shape in shapes:
         possible = [v for v in variants if _may_be(v, shape)]
-        sure = [v for v in possible if shape.grid in {call.grid for call in v.calls}]
-        out += [v.id for v in sure or possible]
+        launched = [v for v in possible if _was_launched(v, shape)]
+        out += [v.id for v in launched or possible]
     return out
+
+
+def _was_launched(variant: Variant, shape: Shape) -> bool:
+    """Whether a launch of the variant with the grid was recorded."""
+    return any(call.grid == shape.grid for call in variant.calls)
 
 
 def _may_be(variant: Variant, shape: Shape) -> bool:

@@ -326,7 +326,7 @@ def prepare(
 
 def _events(reader: Reader, path: Path) -> Sequence[Record]:
     """The events of the recording that the reader has opened; a link may have changed since."""
-    return read_events(Path(reader.recording.real or path)).events
+    return read_events(Path(reader.recording.resolved_path or path)).events
 
 
 def is_own(recording: Recording) -> bool:
@@ -334,7 +334,7 @@ def is_own(recording: Recording) -> bool:
 
     The recording's own content proves nothing; the place from which it was opened does.
     """
-    real = Path(recording.real)
+    real = Path(recording.resolved_path)
     with suppress(OSError):
         inside = real.is_relative_to(recordings_folder().resolve())
         return inside and real.lstat().st_uid == os.getuid()

@@ -112,11 +112,10 @@ def _layout(description: ArgumentRecord, value: Any, tensor: Any) -> None:
     if any(k.__name__ in ("FakeTensor", "FunctionalTensor") for k in type(tensor).__mro__):
         raise CompilerTracing
     description["dtype"] = str(getattr(tensor, "dtype", "")).removeprefix("torch.") or None
-    strides = getattr(value, "stride", None)
     max_alignment = ALIGNMENT if getattr(tensor, "is_cuda", True) else HOST_ALIGNMENT
     for field, read in (
         ("shape", lambda: [int(n) for n in value.shape]),
-        ("strides", lambda: [int(n) for n in (strides() if callable(strides) else value.strides)]),
+        ("strides", lambda: _strides(value)),
         ("alignment", lambda: aligned(int(tensor.data_ptr()), max_alignment)),
         ("device", lambda: str(tensor.device.type)),
     ):
@@ -124,6 +123,13 @@ def _layout(description: ArgumentRecord, value: Any, tensor: Any) -> None:
             description[field] = read()
         except Exception:  # a tensor that has no storage, or a shape that is not of numbers
             description[field] = None
+
+
+def _strides(value: Any) -> list[int]:
+    """The steps of a tensor of torch's, or of an object with ``strides``."""
+    stride = getattr(value, "stride", None)
+    steps = stride() if callable(stride) else value.strides
+    return [int(step) for step in steps]
 
 
 def aligned(address: int, max_alignment: int = ALIGNMENT) -> int | None:

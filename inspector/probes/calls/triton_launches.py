@@ -110,8 +110,9 @@ class LaunchCounter:
             for n, kind in enumerate(kinds)
             if kind != "constexpr" and isinstance(kind, str) and kind[:1] in "iufb"
         ]
-        fits = len(kinds) == arity - self.leading
-        self._key = itemgetter(0, 1, 2, *(places if fits else ()))
+        if len(kinds) != arity - self.leading:
+            places = []
+        self._key = itemgetter(0, 1, 2, *places)
         self._arity = arity
 
 

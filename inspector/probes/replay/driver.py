@@ -555,7 +555,8 @@ def queued(torch: Any, launch: Launch, prepare: Launch, count: int = SAMPLES) ->
     """``count`` readings, in µs, of a pair of events around a launch in a full queue."""
     readings: list[float] = []
     batch = min(BATCH, count)
-    pairs = [[torch.cuda.Event(enable_timing=True) for _ in range(2)] for _ in range(batch)]
+    event = partial(torch.cuda.Event, enable_timing=True)
+    pairs = [(event(), event()) for _ in range(batch)]
     while len(readings) < count:
         torch.cuda.synchronize()
         torch.cuda._sleep(AHEAD_CYCLES)

@@ -55,8 +55,12 @@ class PtxviewApp(App[None]):
         config: Config | None = None,
         memory: Memory | None = None,
         live: Live | None = None,
+        begins_with_overview: bool = False,
     ) -> None:
-        """``memory`` is what was looked at before; ``live`` makes the recording grow."""
+        """``memory`` is what was looked at before; ``live`` makes the recording grow.
+
+        With ``begins_with_overview`` the first screen is what the recording holds at a glance.
+        """
         # With NO_COLOR Textual turns colours to greys; with the terminal's own colours it leaves
         # them out altogether, which is what the user asked for.
         super().__init__(ansi_color=True if "NO_COLOR" in os.environ else None)
@@ -68,7 +72,7 @@ class PtxviewApp(App[None]):
         self.config = config or Config()
         self.keys = self.config.keys
         self._last_told = ""
-        self.main = MainScreen(reads, live)
+        self.main = MainScreen(reads, live, begins_with_overview)
         self.register_theme(DARK)
         self.register_theme(LIGHT)
         self.theme = (LIGHT if self._light() else DARK).name
@@ -132,6 +136,8 @@ class PtxviewApp(App[None]):
         if main.empty and (recording.kernels or recording.graphs):
             await main.fill(reads)
             return
+        if recording.complete and self.screen is main:
+            main.show_overview_once()
         for screen in self.screen_stack:
             if (renew := getattr(screen, "renew", None)) is not None:
                 renew(reads)
@@ -239,5 +245,6 @@ def run_tui(opener: Opener, name: str, live: Live | None = None) -> None:
         reads, grows = opener()
     finally:
         waiting.cancel()
-    app = PtxviewApp(reads, read_config(config_path()), Memory(memory_path()), live or grows)
+    config, memory = read_config(config_path()), Memory(memory_path())
+    app = PtxviewApp(reads, config, memory, live or grows, begins_with_overview=True)
     app.run()

@@ -481,7 +481,7 @@ def _fusion_entries(screen: MainScreen, recording: Recording) -> list[Entry]:
             entry = Entry(
                 "line",
                 label(f"{place} {'.'.join(scope)}"),
-                label(f"of {kernel_titles.get(kernel.id, kernel.called)}"),
+                label(f"of {kernel_titles.get(kernel.id, kernel.display_name)}"),
                 words=f"{' '.join(scope)} {source_line.code} {kernel.name}".casefold(),
                 near=0 if kernel is active_kernel else 3,
                 run=partial(screen.to_fusion_source, kernel, source_line),

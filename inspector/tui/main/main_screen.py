@@ -56,6 +56,7 @@ from inspector.tui.widgets.notice import following, in_thread, label
 from inspector.tui.widgets.subject import RecordingTimes, TreeSubject, resolve, same_but_launches
 
 if TYPE_CHECKING:
+    from inspector.report.overview import OverviewLine
     from inspector.tui.variants.variants_screen import Scope, ScreenResult
 
 
@@ -149,6 +150,9 @@ NARROW_CELLS = 80
 MIN_TREE_CELLS = 16
 MIN_PANES_CELLS = 30
 
+TREE = "tree"
+"""What a line of the overview leads to where it is about all kernels."""
+
 
 def frames(location: Location | None) -> Content:
     if location is None:
@@ -172,11 +176,14 @@ class MainScreen(PaneScreen[None]):
     VERTICAL_BREAKPOINTS = HEIGHTS
     contexts: ClassVar = (KeyContext.SCREEN, KeyContext.PANE, KeyContext.TREE)
 
-    def __init__(self, reads: Reader, live: Live | None = None) -> None:
+    def __init__(
+        self, reads: Reader, live: Live | None = None, begins_with_overview: bool = False
+    ) -> None:
         times = RecordingTimes(reads.recording.path)
         super().__init__(reads, Panes(reads), times)
         self.marked: tuple[TreeSubject, ...] = ()
         self.live = live
+        self.begins_with_overview = begins_with_overview
         self.tree_wanted = True
         self.tree_width: int | None = None
         self.kernels = KernelTree(reads, times, self.note)
@@ -201,6 +208,16 @@ class MainScreen(PaneScreen[None]):
 
     def on_mount(self) -> None:
         self.begin()
+        if self.live is None:
+            self.show_overview_once()
+
+    def show_overview_once(self) -> None:
+        """Begin with the overview, unless one looks at something already."""
+        output = self.output
+        looking = output is not None and output.has_focus and not output.follows
+        if self.begins_with_overview and not self.empty and not looking:
+            self.begins_with_overview = False
+            self.action_overview()
 
     def begin(self, focus: bool = True) -> None:
         app: Any = self.app
@@ -371,7 +388,11 @@ class MainScreen(PaneScreen[None]):
         self.ask("filter", self.kernels.query_text, filtered, self.kernels.filter)
 
     def action_clear_filter(self) -> None:
-        self.kernels.filter("")
+        """Forget the filter; without one, go back to the overview."""
+        if self.kernels.query_text:
+            self.kernels.filter("")
+        else:
+            self.action_overview()
 
     @on(KernelTree.Filtered)
     def _show_modes(self) -> None:
@@ -683,6 +704,28 @@ class MainScreen(PaneScreen[None]):
         in_thread(
             self, screen, lambda cost_screen: push(cost_screen, back), "cost", failed=self.fail
         )
+
+    def action_overview(self) -> None:
+        from inspector.tui.work.overview_screen import OverviewScreen
+
+        if self.empty:
+            self.warn("There is nothing here yet to give an overview of.")
+        else:
+            self.app.push_screen(OverviewScreen(self.reads), self._overview_closed)
+
+    async def _overview_closed(self, chosen: OverviewLine | str | None) -> None:
+        """Do what a line of the overview, or a key there, leads to."""
+        self.read_times()
+        name = chosen if isinstance(chosen, str) else "" if chosen is None else chosen.command
+        if name and name != TREE:
+            await self.action_run(name)
+        elif chosen is not None and not isinstance(chosen, str) and chosen.kernel is not None:
+            self._to_line(chosen.kernel)
+            row = self.kernels.row
+            if row is not None and chosen.stage is not None and chosen.line is not None:
+                self.panes.show(row.subject)
+                self.panes.display = True
+                self.panes.to(chosen.stage, chosen.line)
 
     def action_compiles(self) -> None:
         from inspector.report.compiles import why_empty

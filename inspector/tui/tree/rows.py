@@ -216,14 +216,16 @@ TitledKernel = tuple[Kernel, str]
 
 def _titled_kernels(recording: Recording) -> dict[str, TitledKernel]:
     """Kernels by id; a CUDA kernel has parameters after its name if another has the same name."""
-    name_counts = Counter({kernel.name: kernel.called for kernel in recording.kernels}.values())
+    name_counts = Counter(
+        {kernel.name: kernel.display_name for kernel in recording.kernels}.values()
+    )
     distinguishing = titles(recording)
     titled = {}
     for kernel in recording.kernels:
         title = distinguishing.get(kernel.id)
         if not title:
-            unique = name_counts[kernel.called] == 1
-            title = kernel.called if unique else kernel.demangled or kernel.name
+            unique = name_counts[kernel.display_name] == 1
+            title = kernel.display_name if unique else kernel.demangled or kernel.name
         titled[kernel.id] = (kernel, title)
     return titled
 

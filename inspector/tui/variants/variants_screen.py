@@ -156,7 +156,10 @@ SPECIALISED = VariantColumn(
     right=False,
 )
 KERNEL = VariantColumn(
-    "kernel", lambda r: r.kernel.called.casefold(), lambda r: label(r.kernel.called), right=False
+    "kernel",
+    lambda r: r.kernel.display_name.casefold(),
+    lambda r: label(r.kernel.display_name),
+    right=False,
 )
 REASON = VariantColumn(
     "reason", lambda r: r.reason, lambda r: label(r.reason or ""), "why not", right=False
@@ -608,7 +611,7 @@ def _row(reads: Reader, kernel: Kernel, variant: Variant, code: bool) -> Variant
 
 
 def generated_from(recording: Recording, row: VariantRow) -> str:
-    called = {kernel.id: kernel.called for kernel in recording.kernels}
+    called = {kernel.id: kernel.display_name for kernel in recording.kernels}
     names: dict[str, None] = {}
     for tuning in row.kernel.autotune:
         for use in tuning.uses:

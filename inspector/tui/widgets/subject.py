@@ -100,7 +100,7 @@ class TreeSubject(Struct, frozen=True):
     def name(self) -> str:
         if self.kernel is not None:
             if self.kernel.origin is Origin.EXTERN:
-                return self.kernel.called  # a library's templates fill a screen
+                return self.kernel.display_name  # a library's templates fill a screen
             return self.kernel.demangled or self.kernel.name
         return "" if self.graph is None else f"graph {self.graph.id}"
 

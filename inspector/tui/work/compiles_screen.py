@@ -1,17 +1,13 @@
 """What torch.compile compiled and why, over the screen: a row that is about a line leads there."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
-from textwrap import wrap
 from typing import ClassVar
 
 from msgspec.structs import replace
 from rich.text import Text
-from textual import on
 from textual.binding import Binding
-from textual.content import Content, Span
-from textual.widgets import OptionList
-from textual.widgets.option_list import Option
+from textual.content import Content
 
 from inspector.base.model import Content as FileText
 from inspector.base.model import Recording, UserFrame
@@ -22,11 +18,10 @@ from inspector.measure.evidence import Evidence
 from inspector.reader.reader import Reader
 from inspector.reader.tables import table
 from inspector.report import compiles, costs, tables, tunings
+from inspector.tui.widgets.lines_screen import LinesScreen
 from inspector.tui.widgets.notice import following, in_thread, label, visible
-from inspector.tui.widgets.tool_screen import ChoiceList, Overlay
+from inspector.tui.widgets.tool_screen import Overlay
 
-FRAME_CELLS = 6
-"""Columns of the frame, the padding and the scrollbar."""
 COST_HEADS = 2
 """Lines above the rows of costs: what they are of, and the heads of the columns."""
 AT_ONCE = 8
@@ -35,119 +30,7 @@ CONTEXT_LINES = 2000
 """Lines of a file before and after the chosen one."""
 
 
-LINES = {"bold cyan": "bold $accent", "bold red": "bold $error", "yellow": "$warning"}
-"""What the colours of a line are in a theme, whose grounds each can be read on."""
-GROUNDS = {
-    "blue": "cursor-line",
-    "cyan": "lit-7",
-    "green": "lit-2",
-    "magenta": "lit-5",
-    "red": "lit-1",
-    "yellow": "lit-8",
-}
-"""The background of a phase's letter, by the colour that a terminal gives it."""
-
-
-def themed(text: Text) -> Content:
-    line = str(text.style)
-    spans = [Span(0, len(text.plain), LINES.get(line, line))] if line else []
-    for span in text.spans:
-        style = str(span.style)
-        ground = GROUNDS.get(style.removeprefix("bold ").removesuffix(" reverse"))
-        span_style = style if ground is None else f"$foreground on ${ground}"
-        spans.append(Span(span.start, span.end, span_style))
-    return Content(text.plain, spans=spans)
-
-
-class LinesScreen(ChoiceList[UserFrame | str | None]):
-    """Lines of a report; Enter goes to the line of the program that one is about, or to the
-    kernel: its id or the hash of its variant. ``make`` is given the width."""
-
-    BINDINGS: ClassVar = [
-        Binding("escape,q,K,dollar_sign", "dismiss", "Close", show=False),
-        Binding("n", "section(1)", show=False),
-        Binding("N", "section(-1)", show=False),
-    ]
-
-    KEYS: ClassVar = "n next part"
-
-    def __init__(self, title: str, make: Callable[[int], Iterable[compiles.CompileLine]]) -> None:
-        super().__init__(title, OptionList())  # rows are made when the width is known
-        self.make = make
-        self.heading = title
-        self.opened = False
-        self.rows: list[compiles.CompileLine] = []
-
-    def fill(self) -> None:
-        """Make the lines anew, for the width that there is."""
-        width = max(self.size.width - FRAME_CELLS, 20)
-        highlighted = self.options.highlighted
-        old_rows = self.rows
-        self.rows = list(self.make(width))
-        if highlighted is not None:
-            highlighted = same_row(old_rows, highlighted, self.rows)
-        self.options.set_options(
-            Option(themed(_hanging(row.text, width)), disabled=not row.text.plain)
-            for row in self.rows
-        )
-        targets = (n for n, row in enumerate(self.rows) if row.place or row.kernel)
-        self.options.highlighted = (
-            highlighted if highlighted is not None else next(targets, 0 if self.rows else None)
-        )
-
-    on_resize = fill
-
-    @on(OptionList.OptionSelected)
-    def _line_selected(self, message: OptionList.OptionSelected) -> None:
-        row = self.rows[message.option_index]
-        if row.opens:
-            self.opened = not self.opened
-            self.fill()
-            self.call_after_refresh(self.options.scroll_to_highlight, top=True)
-        elif row.place is not None or row.kernel is not None:
-            self.dismiss(row.place or row.kernel)
-
-    @on(OptionList.OptionHighlighted)
-    def _line_highlighted(self, message: OptionList.OptionHighlighted) -> None:
-        row = self.rows[message.option_index]
-        enter = ""
-        if row.opens:
-            enter = "Enter opens · "
-        elif row.place is not None:
-            enter = "Enter: its line · "
-        elif row.kernel is not None:
-            enter = "Enter: its kernel · "
-        self.options.border_subtitle = Content(f"{enter}{self.KEYS} · Esc closes")
-        self.options.border_title = Content(" · ".join(filter(None, (self.heading, row.about))))
-
-    def action_section(self, step: int) -> None:
-        heads = [0, *(n + 1 for n, row in enumerate(self.rows) if not row.text.plain)]
-        current = self.options.highlighted or 0
-        headings = [n for n in heads if (n > current if step > 0 else n < current)]
-        if headings:
-            self.options.highlighted = headings[0] if step > 0 else headings[-1]
-            self.options.scroll_to_highlight(top=True)
-
-
-def _is_of_round(row: compiles.CompileLine, name: str) -> bool:
-    """Whether a row is of a tuner's candidate for a kernel, or of the kernel's own round."""
-    return name in row.about.split(", ") or row.text.plain.startswith(f"{name} · ")
-
-
-def same_row(
-    old_rows: Sequence[compiles.CompileLine], index: int, rows: Sequence[compiles.CompileLine]
-) -> int:
-    """Where a row about a kernel is after rows have moved; the same place for any other row."""
-    kernel = old_rows[index].kernel if index < len(old_rows) else None
-    if kernel is not None:
-        ordinal = sum(row.kernel == kernel for row in old_rows[:index])
-        places = [n for n, row in enumerate(rows) if row.kernel == kernel]
-        if ordinal < len(places):
-            return places[ordinal]
-    return min(index, len(rows) - 1)
-
-
-class CompilesScreen(LinesScreen):
+class CompilesScreen(LinesScreen[UserFrame | str | None]):
     """The timeline, caches, graph breaks, recompiles and dynamic shapes."""
 
     def __init__(self, recording: Recording) -> None:
@@ -155,7 +38,12 @@ class CompilesScreen(LinesScreen):
         super().__init__("Compiles", partial(compiles.lines, recording, *tables))
 
 
-class CostScreen(LinesScreen):
+def _is_of_round(about: str, text: str, name: str) -> bool:
+    """Whether a row is of a tuner's candidate for a kernel, or of the kernel's own round."""
+    return name in about.split(", ") or text.startswith(f"{name} · ")
+
+
+class CostScreen(LinesScreen[UserFrame | str | None]):
     """Kernels by what they cost, and what tuning compared, one table for each round.
 
     Launches without a measured time are simulated in the background, the most frequent first.
@@ -274,7 +162,7 @@ class CostScreen(LinesScreen):
         name = cost_rows[row_index].name if row_index < len(cost_rows) else ""
         first_round = len(cost_rows) + COST_HEADS
         for n in range(first_round, len(self.rows)):
-            if name and _is_of_round(self.rows[n], name):
+            if name and _is_of_round(self.rows[n].about, self.rows[n].text.plain, name):
                 self.options.highlighted = n
                 self.options.scroll_to_highlight(top=True)
                 return
@@ -297,13 +185,6 @@ class CostScreen(LinesScreen):
                 self.app.push_screen(screen, closed)
 
         in_thread(self, partial(timeline_of, self.recording, self.profiled), opened, "timeline")
-
-
-def _hanging(text: Text, width: int) -> Text:
-    if text.cell_len <= width:
-        return text
-    indent = " " * (len(text.plain) - len(text.plain.lstrip(" ")) + 2)
-    return Text("\n".join(wrap(text.plain, width, subsequent_indent=indent)), text.style)
 
 
 def file_overlay(place: UserFrame, text: FileText) -> Overlay:

@@ -22,7 +22,7 @@ from inspector.measure.time.results import (
 )
 from inspector.reader.reader import Reader
 from inspector.recording.layout import store_record, user_derived_cache
-from inspector.report.timings import timing
+from inspector.report.timings import stored_time_row
 from inspector.sources.opening import open_path
 from inspector.tui.widgets.subject import RecordingTimes as Shown
 from tests.helpers.ptxview import SAMPLE, call
@@ -49,9 +49,10 @@ def test_the_newest_time_stands_and_of_it_the_most_frequent_call() -> None:
     )
     assert found is not None
     assert (found.median_us, found.inputs, found.taken[:10]) == (3.0, "float32 16", "2026-01-02")
-    said = timing(found) or {}
-    assert (said["median_us"], said["stopwatch"], said["cache"]) == (3.0, "cupti", "cold")
-    assert (said["device"], said["inputs"]) == ("H", "float32 16")
+    printed = stored_time_row(found)
+    assert printed is not None
+    assert (printed.median_us, printed.stopwatch, printed.cache) == (3.0, "cupti", "cold")
+    assert (printed.device, printed.inputs) == ("H", "float32 16")
 
 
 @pytest.mark.parametrize(

@@ -80,7 +80,7 @@ def test_sources_of_every_form_launch_their_ptx(run: Run, tmp_path: Path) -> Non
     refused = asked["heavy", "cudaErrorLaunchOutOfResources"]
     assert (refused["required"], refused["limit"]) == (required, 65536)
     recording = read(done, blobs)
-    kernels = {k.called: k.variants[0] for k in recording.kernels}
+    kernels = {k.display_name: k.variants[0] for k in recording.kernels}
     error = kernels["heavy"].error
     assert error is not None and error.at_load and error.resource == "registers"
     assert error.message.startswith("cudaErrorLaunchOutOfResources: too many resources requested")

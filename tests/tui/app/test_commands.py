@@ -214,6 +214,10 @@ JOURNEYS: dict[str, list[Step]] = {
     "palette": [("tab ctrl+p 'to line'", {"text": "Go to line"}), ("enter", {"prompt": "goto"})],
     "quit": [("q", {"running": False})],
     "quit by ctrl+c": [("ctrl+c", {"running": False})],
+    "overview": [
+        ("0", {"screen": "OverviewScreen", "text": "3 kernels · "}),
+        ("escape", {"screen": "MainScreen"}), ("escape", {"screen": "OverviewScreen"}),
+        ("tab", {"screen": "MainScreen"})],
     "cost": [("$", {"screen": "CostScreen", "text": "share || square_kernel"}),
              ("s", {"screen": "CostScreen", "text": "Cost by µs || square_kernel"}),
              ("escape", {"screen": "MainScreen"})],
@@ -326,7 +330,7 @@ MOVES = [
      ("ctrl+u", {"line": 1}), ("G", {"last": True})],
     [("j", {"row": 2}), ("k k", {"row": 0}), ("G", {"row": 8}), ("pageup", {"row": 0}),
      ("pagedown", {"row": 8}), ("g", {"row": 0})],
-    [("tab tab 3 l", {"left": 8}), ("l h", {"left": 8}), ("l 0", {"left": 0}),
+    [("tab tab 3 l", {"left": 8}), ("l h", {"left": 8}), ("l ^", {"left": 0}),
      ("W", {"text": "↪", "no text": "‹"}), ("W", {"no text": "↪"})],
 ]  # fmt: skip
 

@@ -204,6 +204,7 @@ async def test_a_page_runs_nothing_from_the_folder_that_it_was_started_in(tmp_pa
                 message = await asyncio.wait_for(socket.receive(), 60)
                 assert message.type in (aiohttp.WSMsgType.TEXT, aiohttp.WSMsgType.BINARY), drawn
                 drawn += message.data if isinstance(message.data, bytes) else b""
+                await socket.send_json(["stdin", "\t"])  # from the overview to the kernels
     server.send_signal(signal.SIGINT)
     assert server.wait(120) == 0
     assert not mark.exists()

@@ -9,7 +9,7 @@ from inspector.base.text import time_span
 from inspector.measure.launch_time import RUN, LaunchTime
 from inspector.report.compiles import CompileLine
 from inspector.report.costs import Cost, Order, ordered
-from inspector.tui.work.compiles_screen import same_row
+from inspector.tui.widgets.lines_screen import same_row
 
 
 def lines(*kernels: str | None) -> list[CompileLine]:
