@@ -17,7 +17,7 @@ from inspector.base.model import Recording, Stage
 from inspector.base.text import plural, shown
 from inspector.report import costs
 from inspector.report.compiles import CompileLine, failed_compiles, recompiles
-from inspector.report.tables import grid, user_line
+from inspector.report.tables import grid, short_title
 
 MAX_COSTS = 5
 MAX_FINDINGS = 5
@@ -212,7 +212,7 @@ def _of_kernel(row: costs.Cost, finding: Finding) -> Action:
         f"{sentence} ({finding.rule})",
         SEVERITY_WEIGHTS.get(finding.severity, 0.1) * (row.share or 0.0),
         row.share,
-        f"{short_name(row)}{place}",
+        f"{row.name if row.kernel is None else short_title(row.kernel)}{place}",
         row.variant.hash,
         stage,
         line,
@@ -264,20 +264,6 @@ def _idle(run_costs: costs.Costs) -> Action | None:
         '(mode="reduce-overhead") or more work a step'
     )
     return Action(text, idle, idle, command="timeline")
-
-
-def short_name(row: costs.Cost) -> str:
-    """``#6 pointwise · sdpa_attention.py:158``: what tells a kernel from the others, in short."""
-    numbered = _NUMBERED.match(row.name)
-    if numbered is None or row.kernel is None:
-        return row.name
-    kind = KINDS.get(numbered["kind"], numbered["kind"])
-    return " · ".join(filter(None, (f"{numbered['number']} {kind}", user_line(row.kernel))))
-
-
-KINDS = {"poi": "pointwise", "red": "reduction", "per": "persistent reduction"}
-"""Inductor's kinds of kernels, in words."""
-_NUMBERED = re.compile(r"(?P<number>#\d+) (?P<kind>[\w·]+)")
 
 
 def empty_lines(recording: Recording, width: int) -> Iterator[OverviewLine]:
