@@ -48,6 +48,7 @@ from inspector.report import jsons, ranks, tables, timings
 from inspector.report.compile_rows import compiles_row, guards_row
 from inspector.report.graph_rows import graph_row
 from inspector.report.json_rows import VariantMeasures
+from inspector.report.ncu_rows import ncu_row, ncu_variant_row
 from inspector.report.recording_rows import recording_document
 from inspector.system import printing
 
@@ -242,7 +243,6 @@ def _timeline(rec: Recording, as_json: bool) -> int:
 
 
 def _json(profiled: ProfiledRecording, with_operations: bool) -> int:
-    from inspector.report import profile
 
     reader = profiled.reader
     from inspector.estimate.launches import launch_evidence
@@ -254,7 +254,7 @@ def _json(profiled: ProfiledRecording, with_operations: bool) -> int:
     def measures_of(kernel: Kernel, variant: Variant) -> VariantMeasures:
         return VariantMeasures(
             made_by=reader.producing_tools(variant),
-            ncu=profile.measured_json(profiled.measured(variant)),
+            ncu=ncu_variant_row(profiled.measured(variant)),
             hints=reader.hint_count(variant),
             timing=timings.stored_time_row(evidence.times.representative(kernel, variant)),
             launch_time=timings.launch_time_row(evidence.launch_time(kernel, variant)),
@@ -264,10 +264,8 @@ def _json(profiled: ProfiledRecording, with_operations: bool) -> int:
     if with_operations:
         value["graphs"] = [graph_row(graph, view) for graph, view in _graph_views(reader)]
     value["compiles"] = compiles_row(rec, table("compile_phases"))
-    value["ranks"] = ranks.document(rec)
-    value["ncu"] = profile.launches_json(
-        profiled.matched_launches(), profiled.report, _names(reader)
-    )
+    value["ranks"] = ranks.ranks_row(rec)
+    value["ncu"] = ncu_row(profiled.matched_launches(), profiled.report, _names(reader))
     return print_json(value)
 
 

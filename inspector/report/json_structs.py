@@ -82,6 +82,8 @@ from inspector.report.json_rows import (
     VariantRow,
 )
 from inspector.report.json_schema import JsonReference, StructTable, Tables
+from inspector.report.ncu_rows import NcuLaunchRow, NcuRow, NcuRuleRow, NcuVariantRow
+from inspector.report.ranks import RankDifferenceRow, RankRow, RanksRow
 from inspector.report.recording_rows import RecordingRow, UncapturedRow
 from inspector.report.timings import LaunchTimeRow, TimingRow
 from inspector.report.tunings import CandidateRow, RoundRow
@@ -150,6 +152,13 @@ STRUCTS: Mapping[str, StructTable] = {
     "GpuWindow": StructTable(WindowRow),
     "TuningRound": StructTable(RoundRow),
     "TuningCandidate": StructTable(CandidateRow),
+    "NcuVariant": StructTable(NcuVariantRow),
+    "NcuLaunch": StructTable(NcuLaunchRow),
+    "NcuLaunchRule": StructTable(NcuRuleRow),
+    "ListNcu": StructTable(NcuRow),
+    "ListRanks": StructTable(RanksRow),
+    "ListRanksRank": StructTable(RankRow),
+    "ListRanksDifference": StructTable(RankDifferenceRow),
     "Function": StructTable(FunctionRow),
     "Line": StructTable(LineRow),
     "LineControl": StructTable(ControlRow),
