@@ -124,9 +124,9 @@ def time_lines(run_costs: costs.Costs, width: int) -> Iterator[OverviewLine]:
     for text, row in zip(table, rows, strict=False):
         variant = None if row.variant is None else row.variant.hash
         yield OverviewLine(text, kernel=variant, about=costs.about(row))
-    others = len(run_costs.rows) - len(rows)
-    if others > 0:
-        yield OverviewLine(Text(f"{plural(others, 'kernel')} more", QUIET), command="cost")
+    remaining = len(run_costs.rows) - len(rows)
+    if remaining > 0:
+        yield OverviewLine(Text(f"{plural(remaining, 'kernel')} more", QUIET), command="cost")
 
 
 def action_lines(actions: Sequence[Action], width: int) -> Iterator[OverviewLine]:
@@ -150,13 +150,13 @@ def action_lines(actions: Sequence[Action], width: int) -> Iterator[OverviewLine
 def trouble_lines(recording: Recording, width: int) -> Iterator[OverviewLine]:
     """What did not compile, was compiled again or broke a graph, in counts that open."""
     failed = len(failed_compiles(recording))
-    again = len(recompiles(recording))
+    recompile_count = len(recompiles(recording))
     breaks = sum(len(frame.breaks) for frame in recording.frame_compiles)
     problems = len(recording.problems)
     counts = (
         (failed, "compile", "failed", "compiles"),
         (breaks, "graph break", "", "compiles"),
-        (again, "recompile", "", "compiles"),
+        (recompile_count, "recompile", "", "compiles"),
         (problems, "problem", "of recording or reading", "problems"),
     )
     for count, noun, suffix, command in counts:
@@ -179,31 +179,36 @@ def actions(
     that speaks of most of these kernels is one finding of the recording.
     """
     rows = [row for row in to_look_at(run_costs) if id(row.variant) in findings]
-    rules = Counter(
-        rule for row in rows for rule in {finding.rule for finding in findings[id(row.variant)]}
-    )
-    common = {
-        rule
-        for rule, count in rules.items()
-        if count >= MIN_COMMON and count > COMMON_SHARE * len(rows)
-    }
-    found = [
-        _of_kernel(row, finding)
-        for row in rows
-        for finding in findings[id(row.variant)]
-        if finding.rule not in common and finding.severity != "info"
-    ]
-    found += [_of_many(rule, rows, findings) for rule in common]
+    common = _common_rules([findings[id(row.variant)] for row in rows])
+    candidates: list[Action] = []
+    for row in rows:
+        candidates += (
+            _kernel_action(row, finding)
+            for finding in findings[id(row.variant)]
+            if finding.rule not in common and finding.severity != "info"
+        )
+    candidates += (_common_action(rule, rows, findings) for rule in common)
     idle = _idle(run_costs)
     if idle is not None:
-        found.append(idle)
-    if any(action.weight for action in found):
-        found = [action for action in found if action.weight]
-    found.sort(key=lambda action: -action.weight)
-    return tuple(found[:MAX_FINDINGS])
+        candidates.append(idle)
+    weighty = [action for action in candidates if action.weight]
+    ordered = sorted(weighty or candidates, key=lambda action: -action.weight)
+    return tuple(ordered[:MAX_FINDINGS])
 
 
-def _of_kernel(row: costs.Cost, finding: Finding) -> Action:
+def _common_rules(findings: Sequence[Sequence[Finding]]) -> set[str]:
+    """Rules that speak of most of several kernels; ``findings`` are those of each."""
+    counts: Counter[str] = Counter()
+    for kernel_findings in findings:
+        counts.update({finding.rule for finding in kernel_findings})
+    return {
+        rule
+        for rule, count in counts.items()
+        if count >= MIN_COMMON and count > COMMON_SHARE * len(findings)
+    }
+
+
+def _kernel_action(row: costs.Cost, finding: Finding) -> Action:
     assert row.variant is not None
     stage, line = _place(finding)
     place = "" if stage is None or line is None else f", {stage.value} line {line}"
@@ -228,7 +233,7 @@ def _place(finding: Finding) -> tuple[Stage | None, int | None]:
     return None, None
 
 
-def _of_many(
+def _common_action(
     rule: str, rows: Sequence[costs.Cost], findings: Mapping[int, Sequence[Finding]]
 ) -> Action:
     """One finding for all kernels that a rule speaks of."""
@@ -283,7 +288,7 @@ def empty_lines(recording: Recording, width: int) -> Iterator[OverviewLine]:
 def lines(
     recording: Recording,
     run_costs: costs.Costs | None,
-    found: Sequence[Action],
+    shown_actions: Sequence[Action],
     progress: str,
     width: int,
     key_of: Callable[[str], str] = lambda command: "",
@@ -299,7 +304,7 @@ def lines(
         yield from _part("Where the time goes", "", [OverviewLine(Text("◔ reading times", QUIET))])
     elif has_costs:
         yield from _part("Where the time goes", key_of("cost"), time_lines(run_costs, width))
-    to_do = [*action_lines(found, width)]
+    to_do = [*action_lines(shown_actions, width)]
     if progress:
         to_do.append(OverviewLine(Text(progress, QUIET)))
     elif not to_do and has_costs and is_run:

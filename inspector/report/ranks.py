@@ -113,7 +113,10 @@ def _kernel_differences(
     by_hash: dict[str, _RankCompiles] = {}
     for rank, kernel_compile in kernels:
         compiles = by_hash.setdefault(kernel_compile.hash or "", _RankCompiles())
-        (compiles.compiled if kernel_compile.failed is None else compiles.failed).add(rank)
+        if kernel_compile.failed is None:
+            compiles.compiled.add(rank)
+        else:
+            compiles.failed.add(rank)
     for kernel in rec.kernels:
         compiles_by_id = {v.id: by_hash[v.hash] for v in kernel.variants if v.hash in by_hash}
         compiled = {
