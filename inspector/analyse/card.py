@@ -404,17 +404,18 @@ def card(
         shared = static + dynamic
         barriers = resources.barriers
         full = occupancy(device, threads, resources.registers, shared, barriers=barriers)
-    facts_by_stage = {}
-    for stage in MACHINE:
-        if stage in listings:
-            stage_facts = (facts or {}).get(stage)
-            facts_by_stage[stage] = stage_facts or FunctionFacts(*listings[stage])
+    machine_facts = _machine_facts(listings, facts or {})
     contents = tuple(
-        _content_of_stage(stage, *listings[stage], cost, facts_by_stage.get(stage))
+        _content_of_stage(stage, *listings[stage], cost, machine_facts.get(stage))
         for stage in (Stage.TTGIR, Stage.PTX, Stage.SASS)
         if stage in listings
     )
-    ttir = listings.get(Stage.TTIR)
+    moved = accessed = computed = None
+    if launch is not None:
+        ttir = listings.get(Stage.TTIR)
+        moved = tensor_bytes(launch, ttir)
+        accessed = _accessed(launch, contents, machine_facts)
+        computed = None if ttir is None else operations(*ttir, launch)
     base_card = Card(
         resources,
         device,
@@ -426,11 +427,22 @@ def card(
         None,
         None,
         contents,
-        None if launch is None else tensor_bytes(launch, ttir),
-        None if launch is None else _accessed(launch, contents, facts_by_stage),
-        None if launch is None or ttir is None else operations(*ttir, launch),
+        moved,
+        accessed,
+        computed,
     )
     return with_grid(base_card, blocks)
+
+
+def _machine_facts(
+    listings: Mapping[Stage, Placed], facts: Mapping[Stage, FunctionFacts]
+) -> dict[Stage, FunctionFacts]:
+    """The analyses of PTX and SASS, those at hand and the rest."""
+    machine_facts = {}
+    for stage in MACHINE:
+        if stage in listings:
+            machine_facts[stage] = facts.get(stage) or FunctionFacts(*listings[stage])
+    return machine_facts
 
 
 def _accessed(
@@ -470,13 +482,14 @@ def _content_of_stage(
         return StageContent(stage, products=products(OpcodeLines(listing, function)))
     code = facts.code
     flow = facts.flow
+    branches = sum(len(block.successors) > 1 for block in flow.blocks)
+    branches += sum(count for opcode, count in code.guarded.items() if base_of(opcode) in _EXITS)
     return StageContent(
         stage,
         mix(code, lambda opcode: cost(listing.language, opcode)),
         accesses(code),
         products(code),
-        sum(len(block.successors) > 1 for block in flow.blocks)
-        + sum(count for opcode, count in code.guarded.items() if base_of(opcode) in _EXITS),
+        branches,
         len(flow.loops),
         max((loop.depth for loop in flow.loops), default=0),
         declared(listing, function),

@@ -80,7 +80,7 @@ def split(opcode: str) -> tuple[str, ...]:
 
 
 def joined(parts: Sequence[str]) -> str:
-    return "".join(p if p.startswith("::") or not n else f".{p}" for n, p in enumerate(parts))
+    return ".".join(parts).replace(".::", "::")
 
 
 def qualifiers_of(word: str, opcode: str) -> list[str]:

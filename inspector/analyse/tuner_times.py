@@ -61,15 +61,15 @@ def _least_work_us(tuning: Tuning) -> float | None:
 
 def elsewhere(kernel: Kernel, tuning: Tuning, candidate: Configuration) -> list[float]:
     """Times of the same candidate in the kernel's other rounds for the same key."""
-    return [
-        other.time_us
-        for round_ in kernel.autotune
-        if round_ is not tuning and round_.key == tuning.key
-        for other in round_.configurations
-        if other.config == candidate.config
-        and other.maker == candidate.maker
-        and other.time_us is not None
-    ]
+    times = []
+    for other_round in kernel.autotune:
+        if other_round is tuning or other_round.key != tuning.key:
+            continue
+        for other in other_round.configurations:
+            same = other.config == candidate.config and other.maker == candidate.maker
+            if same and other.time_us is not None:
+                times.append(other.time_us)
+    return times
 
 
 def same_code(tuning: Tuning, candidate: Configuration, codes: Codes) -> list[Configuration]:
@@ -136,16 +136,14 @@ class TunerFacts(Struct, frozen=True):
             return []
         most_us = winner.time_us * (1 + share)
         winner_code = same_code(tuning, winner, self.codes)
-        return [
-            candidate
-            for candidate in tuning.configurations
-            if candidate is not winner
-            and candidate.time_us is not None
-            and (
-                candidate in winner_code
-                or (candidate.time_us <= most_us and _alike_on_gpu(candidate, winner))
-            )
-        ]
+        tied = []
+        for candidate in tuning.configurations:
+            if candidate is winner or candidate.time_us is None:
+                continue
+            alike = candidate.time_us <= most_us and _alike_on_gpu(candidate, winner)
+            if alike or candidate in winner_code:
+                tied.append(candidate)
+        return tied
 
     def tied_by_gpu(self, tuning: Tuning) -> list[Configuration]:
         """The candidates that the GPU ran as fast as ``best_by_gpu``, itself among them."""
@@ -153,12 +151,12 @@ class TunerFacts(Struct, frozen=True):
         if best is None or best.gpu_time is None:
             return []
         best_code = same_code(tuning, best, self.codes)
-        return [
-            candidate
-            for candidate in tuning.configurations
-            if candidate.gpu_time is not None
-            and (candidate in best_code or overlap(candidate.gpu_time, best.gpu_time))
-        ]
+        tied = []
+        for candidate in tuning.configurations:
+            time = candidate.gpu_time
+            if time is not None and (candidate in best_code or overlap(time, best.gpu_time)):
+                tied.append(candidate)
+        return tied
 
     def cost_of_choice(self, kernel: Kernel, tuning: Tuning) -> ChoiceCost | None:
         """How much longer the program's launches take than with the candidate best by GPU time.

@@ -174,11 +174,9 @@ def _checked(
     verdicts: list[Verdict] = []
     for kernel, variant in used:
         limits = limits_of(variant)
-        figures = current.figures(kernel, variant, limits)
         other = partners.get(_key(variant))
-        base = None
-        if baseline is not None and other is not None:
-            base = baseline.figures(baseline.reader.kernel(other), other, limits)
+        base = _figures(baseline, other, limits) if baseline is not None and other else None
+        figures = current.figures(kernel, variant, limits)
         verdicts += check.judge(check.Subject(kernel, variant), figures, limits, base)
     if not args.kernel:
         for graph in recording.graphs:
@@ -190,16 +188,24 @@ def _checked(
         )
     if not recording.complete:
         printing.narrate("! the recording was not finished: kernels may be missing in it")
-    new = [variant for _, variant in used if _key(variant) not in partners]
+    baseline_path = None
+    new_count = 0
+    if baseline is not None:
+        baseline_path = str(baseline.reader.recording.path)
+        new_count = sum(_key(variant) not in partners for _, variant in used)
     return report.CheckResult(
         str(recording.path),
-        None if baseline is None else str(baseline.reader.recording.path),
+        baseline_path,
         tuple(verdicts),
         len({kernel.id for kernel, _ in used}),
         len(used),
         len(selected) - len(used),
-        0 if baseline is None else len(new),
+        new_count,
     )
+
+
+def _figures(reading: check.Reading, variant: Variant, limits: Limits) -> check.Figures:
+    return reading.figures(reading.reader.kernel(variant), variant, limits)
 
 
 def _limits_by_variant(rules: Rules, recording: Recording) -> Callable[[Variant], Limits]:

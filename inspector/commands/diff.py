@@ -208,11 +208,12 @@ def _between(compared: Compared, lines: tuple[int, int]) -> list[BesideRow]:
     line_numbers = range(first, last + 1)
     rows = [row for row in compared.rows() if row.a in line_numbers or row.b in line_numbers]
     if not rows:
-        sides = zip("ab", compared.functions, compared.listings, strict=True)
-        spans = [
-            f"{mark} has {f.first if f else 1} to {f.last if f else len(listing.lines)}"
-            for mark, f, listing in sides
-        ]
+        spans = []
+        for mark, function, listing in zip(
+            "ab", compared.functions, compared.listings, strict=True
+        ):
+            span = (function.first, function.last) if function else (1, len(listing.lines))
+            spans.append(f"{mark} has {span[0]} to {span[1]}")
         stage = compared.stage.value
         raise UsageError(f"none of these lines of {stage} was compared: {' and '.join(spans)}")
     return rows

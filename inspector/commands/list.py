@@ -45,8 +45,10 @@ from inspector.reader.reader import Reader
 from inspector.reader.tables import table
 from inspector.recording.layout import user_derived_cache
 from inspector.report import jsons, ranks, tables, timings
+from inspector.report.compile_rows import compiles_row, guards_row
 from inspector.report.graph_rows import graph_row
 from inspector.report.json_rows import VariantMeasures
+from inspector.report.ncu_rows import ncu_row, ncu_variant_row
 from inspector.report.recording_rows import recording_document
 from inspector.system import printing
 
@@ -241,7 +243,6 @@ def _timeline(rec: Recording, as_json: bool) -> int:
 
 
 def _json(profiled: ProfiledRecording, with_operations: bool) -> int:
-    from inspector.report import compiles, profile
 
     reader = profiled.reader
     from inspector.estimate.launches import launch_evidence
@@ -253,7 +254,7 @@ def _json(profiled: ProfiledRecording, with_operations: bool) -> int:
     def measures_of(kernel: Kernel, variant: Variant) -> VariantMeasures:
         return VariantMeasures(
             made_by=reader.producing_tools(variant),
-            ncu=profile.measured_json(profiled.measured(variant)),
+            ncu=ncu_variant_row(profiled.measured(variant)),
             hints=reader.hint_count(variant),
             timing=timings.stored_time_row(evidence.times.representative(kernel, variant)),
             launch_time=timings.launch_time_row(evidence.launch_time(kernel, variant)),
@@ -262,11 +263,9 @@ def _json(profiled: ProfiledRecording, with_operations: bool) -> int:
     value = recording_document(rec, reader.resources, measures_of, jsons.Rows)
     if with_operations:
         value["graphs"] = [graph_row(graph, view) for graph, view in _graph_views(reader)]
-    value["compiles"] = compiles.document(rec, table("compile_phases"))
-    value["ranks"] = ranks.document(rec)
-    value["ncu"] = profile.launches_json(
-        profiled.matched_launches(), profiled.report, _names(reader)
-    )
+    value["compiles"] = compiles_row(rec, table("compile_phases"))
+    value["ranks"] = ranks.ranks_row(rec)
+    value["ncu"] = ncu_row(profiled.matched_launches(), profiled.report, _names(reader))
     return print_json(value)
 
 
@@ -395,7 +394,7 @@ def _compiles(args: argparse.Namespace, rec: Recording) -> int:
         return _guards(args, rec)
     phases = table("compile_phases")
     if args.json:
-        print_json({"schema": jsons.SCHEMA, "compiles": compiles.document(rec, phases)})
+        print_json({"schema": jsons.SCHEMA, "compiles": compiles_row(rec, phases)})
         return Exit.OK
     why = compiles.why_empty(rec)
     if why is not None:
@@ -425,7 +424,7 @@ def _guards(args: argparse.Namespace, rec: Recording) -> int:
         if frame.guards is not None
     )
     if args.json:
-        rows = jsons.Rows(compiles.guards_json(*frame_guards) for frame_guards in guards)
+        rows = jsons.Rows(guards_row(*frame_guards) for frame_guards in guards)
         print_json({"schema": jsons.SCHEMA, "guards": rows})
     elif any(frame.guards is not None for frame in rec.frame_compiles):
         printing.rows(compiles.guard_lines(guards))

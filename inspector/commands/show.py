@@ -32,7 +32,7 @@ from inspector.listing.line import Function, Line, Listing
 from inspector.measure.ncu.attach import ProfiledRecording
 from inspector.reader.query import select_graph, select_one
 from inspector.reader.reader import Reader
-from inspector.report import card, jsons, profile, tables, timings
+from inspector.report import card, jsons, tables, timings
 from inspector.report.graph_rows import graph_view_row
 from inspector.report.json_rows import (
     FunctionRow,
@@ -41,6 +41,7 @@ from inspector.report.json_rows import (
     function_row,
     line_row,
 )
+from inspector.report.ncu_rows import ncu_variant_row
 from inspector.system import printing
 
 CHEAP_INSTRUCTIONS, MAX_INSTRUCTIONS = 10_000_000, 200_000_000
@@ -567,7 +568,7 @@ def _function(
         reader.resources(variant),
         notes,
         card=card.card_row(reader.card(variant)),
-        ncu=profile.measured_json(profiled.measured(variant)),
+        ncu=ncu_variant_row(profiled.measured(variant)),
         timing=timings.stored_time_row(evidence.times.representative(kernel, variant)),
         launch_time=timings.launch_time_row(evidence.launch_time(kernel, variant)),
     )

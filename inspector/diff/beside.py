@@ -86,11 +86,13 @@ def _changed(a_texts: list[str], b_texts: list[str]) -> tuple[list[int], list[in
 
 
 def _tokens(text: str) -> list[Token]:
-    skip = [match.span() for match in (*_ADDRESS.finditer(text), *_LOCATION.finditer(text))]
+    skipped: set[int] = set()
+    for match in (*_ADDRESS.finditer(text), *_LOCATION.finditer(text)):
+        skipped.update(range(*match.span()))
     return [
         (match.start(), match[0])
         for match in _TOKEN.finditer(text)
-        if not match[0].isspace() and not any(s <= match.start() < e for s, e in skip)
+        if match.start() not in skipped and not match[0].isspace()
     ]
 
 

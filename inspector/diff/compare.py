@@ -98,35 +98,52 @@ def compare(
 
     Raises ``PtxviewError`` where the stage cannot be read.
     """
-    (x, y) = readers
-    (v, w) = pair
-    listings = x.listing(v, stage), y.listing(w, stage)
-    a = side(x, v, stage)
-    b = side(y, w, stage)
-    recorded_times = (
-        times(reader.recording.path).by_inputs(variant_side.kernel, variant_side.variant)
-        for reader, variant_side in ((x, a), (y, b))
-    )
-    if alike_times := comparable_times(*recorded_times):
-        a, b = (
-            replace(variant_side, time_us=time.median_us)
-            for variant_side, time in zip((a, b), alike_times, strict=True)
-        )
-    compared: Functions = x.function(v, stage), y.function(w, stage)
+    a_reader, b_reader = readers
+    a_variant, b_variant = pair
+    listings = a_reader.listing(a_variant, stage), b_reader.listing(b_variant, stage)
+    a = side(a_reader, a_variant, stage)
+    b = side(b_reader, b_variant, stage)
+    a_times = times(a_reader.recording.path).by_inputs(a.kernel, a.variant)
+    b_times = times(b_reader.recording.path).by_inputs(b.kernel, b.variant)
+    alike_times = comparable_times(a_times, b_times)
+    if alike_times:
+        a = replace(a, time_us=alike_times[0].median_us)
+        b = replace(b, time_us=alike_times[1].median_us)
+    compared: Functions = a_reader.function(a_variant, stage), b_reader.function(b_variant, stage)
     if whole_files or None in compared or stage in _MODULES:
         compared = None, None
     functions = None if compared == (None, None) else (compared,)
     diff = diff_listings(*listings, exact=exact, functions=functions)
-    same = {s: same_form(readers, pair, s) for s in shared_stages(pair) if s is not stage}
+    same = _same_stages(readers, pair, stage)
     same[stage] = diff.identical
-    known_same = {s: v for s, v in same.items() if v is not None}
     rounds: tuple[RoundTimes, ...] = ()
-    if x is y and a.kernel.id == b.kernel.id and a.kernel.autotune:
-        codes = x.memo.memoize(("codes", a.kernel.id), lambda: tuned_codes((a.kernel,)))
-        rounds = tuple(rounds_of(x.recording, a.kernel, v.id, w.id, codes))
-    summary = summarise(a, b, stage, known_same, rounds)
+    if a_reader is b_reader and a.kernel.id == b.kernel.id:
+        rounds = _rounds(a_reader, a.kernel, pair)
+    summary = summarise(a, b, stage, same, rounds)
     sentences = explain(a, b, summary, diff.identical)
     return Compared(listings, diff, a, b, stage, compared, summary, sentences)
+
+
+def _same_stages(
+    readers: tuple[Reader, Reader], pair: tuple[Variant, Variant], stage: Stage
+) -> dict[Stage, bool]:
+    """Whether the other stages that both have are the same, where they can be read."""
+    same = {}
+    for other in shared_stages(pair):
+        identical = None if other is stage else same_form(readers, pair, other)
+        if identical is not None:
+            same[other] = identical
+    return same
+
+
+def _rounds(
+    reader: Reader, kernel: Kernel, pair: tuple[Variant, Variant]
+) -> tuple[RoundTimes, ...]:
+    """The rounds of a tuner that timed both variants of a kernel."""
+    if not kernel.autotune:
+        return ()
+    codes = reader.memo.memoize(("codes", kernel.id), lambda: tuned_codes((kernel,)))
+    return tuple(rounds_of(reader.recording, kernel, pair[0].id, pair[1].id, codes))
 
 
 def side(reader: Reader, variant: Variant, stage: Stage) -> VariantSide:
@@ -142,22 +159,27 @@ def side(reader: Reader, variant: Variant, stage: Stage) -> VariantSide:
     tiles = tiles_of(reader.recording.kernels, kernel, variant, card.threads, read)
     if tiles is not None and card.blocks is None:
         card = with_grid(card, tiles.blocks)
-    schedule, cycles = (sass := read(Stage.SASS)) and sass[1].schedule, None
-    if sass is not None and schedule is not None:
-        cycles = schedule.cycles(range(sass[1].function.first, sass[1].function.last + 1))
+    sass = read(Stage.SASS)
     return VariantSide(
         kernel=kernel,
         variant=variant,
         card=card,
         findings=reader.findings(variant, use_execution_counts=False),
         opcodes=of_stage(reader, variant, stage, opcodes) or {},
-        stalls=cycles,
+        stalls=None if sass is None else _stall_cycles(sass[1]),
         source=own_source(reader, variant),
         tile=of_stage(reader, variant, Stage.TTIR, tile),
         parameters=of_stage(reader, variant, Stage.TTIR, parameters),
         made_by=reader.producing_tools(variant),
         tiles=tiles,
     )
+
+
+def _stall_cycles(facts: FunctionFacts) -> int | None:
+    """The stall counts on a function's longest path, None without control words."""
+    if facts.schedule is None:
+        return None
+    return facts.schedule.cycles(range(facts.function.first, facts.function.last + 1))
 
 
 def of_stage(
@@ -289,14 +311,19 @@ def compare_files(
 
     Raises ``PtxviewError`` where they have no such stage, or it cannot be read.
     """
-    a_variants, b_variants = ({v.symbol: v for _, v in r.recording.variants()} for r in (a, b))
-    first = next(iter(a_variants.values())), next(iter(b_variants.values()))
-    stage = stage_of(*first, requested)
-    listings = a.listing(first[0], stage), b.listing(first[1], stage)
+    a_variants = {variant.symbol: variant for _, variant in a.recording.variants()}
+    b_variants = {variant.symbol: variant for _, variant in b.recording.variants()}
+    a_first = next(iter(a_variants.values()))
+    b_first = next(iter(b_variants.values()))
+    stage = stage_of(a_first, b_first, requested)
+    listings = a.listing(a_first, stage), b.listing(b_first, stage)
     difference = diff_listings(*listings, exact=exact)
-    names = ((f.a.name if f.a else "", f.b.name if f.b else "") for f in difference.functions)
-    figures = tuple(tuple(_deltas(a, b, a_variants.get(x), b_variants.get(y))) for x, y in names)
-    return Files(listings, difference, stage, figures)
+    figures = []
+    for functions in difference.functions:
+        a_variant = a_variants.get(functions.a.name) if functions.a else None
+        b_variant = b_variants.get(functions.b.name) if functions.b else None
+        figures.append(tuple(_deltas(a, b, a_variant, b_variant)))
+    return Files(listings, difference, stage, tuple(figures))
 
 
 # -- two recordings --------------------------------------------------------------------------------
@@ -313,16 +340,21 @@ def compare_recordings(
 
     ``stage``: compare that one instead (SASS is disassembled only so); ``exact``: its text.
     """
-    out = []
+    compared: list[Paired] = []
     for a_entry, b_entry in recordings.pair(entries(a), entries(b)):
-        x, y = (None if e is None else e.variant for e in (a_entry, b_entry))
-        if x is None or y is None:
-            state = ChangeKind.ADDED if x is None else ChangeKind.REMOVED
+        a_variant = None if a_entry is None else a_entry.variant
+        b_variant = None if b_entry is None else b_entry.variant
+        if a_variant is None:
+            kind = ChangeKind.ADDED
+        elif b_variant is None:
+            kind = ChangeKind.REMOVED
+        elif _same((a, b), (a_variant, b_variant), stage, exact):
+            kind = ChangeKind.SAME
         else:
-            state = ChangeKind.SAME if _same((a, b), (x, y), stage, exact) else ChangeKind.CHANGED
-        figures = () if state is ChangeKind.SAME else tuple(_deltas(a, b, x, y))
-        out.append((a_entry, b_entry, state, figures))
-    return tuple(out)
+            kind = ChangeKind.CHANGED
+        figures = () if kind is ChangeKind.SAME else tuple(_deltas(a, b, a_variant, b_variant))
+        compared.append((a_entry, b_entry, kind, figures))
+    return tuple(compared)
 
 
 def entries(reader: Reader) -> Iterator[RecordedVariant]:

@@ -7,7 +7,6 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from inspector.base.model import Configuration, Kernel, Resources, Variant
-from inspector.base.text import by_key
 
 
 class VariantRow(Struct, frozen=True):
@@ -99,18 +98,18 @@ def without_variant(kernel: Kernel) -> Iterator[VariantRow]:
 
     Of several tunings the one with a time counts.
     """
-    configurations = [
-        (repr(sorted(configuration.config.items(), key=repr)), configuration, index == tuning.best)
-        for tuning in kernel.autotune
-        for index, configuration in enumerate(tuning.configurations)
-    ]
-    compiled = {key for key, configuration, _ in configurations if configuration.variant}
-    rows_by_key = by_key(
-        (key, candidate(kernel, configuration, best))
-        for key, configuration, best in configurations
-        if key not in compiled
-    )
-    for rows in rows_by_key.values():
+    compiled: set[str] = set()
+    rows_by_key: dict[str, list[VariantRow]] = {}
+    for tuning in kernel.autotune:
+        for index, configuration in enumerate(tuning.configurations):
+            key = repr(sorted(configuration.config.items(), key=repr))
+            if configuration.variant:
+                compiled.add(key)
+            row = candidate(kernel, configuration, index == tuning.best)
+            rows_by_key.setdefault(key, []).append(row)
+    for key, rows in rows_by_key.items():
+        if key in compiled:
+            continue
         timed = next((row for row in rows if row.time_us is not None), rows[0])
         sure = all(row.compiled is False for row in rows)
         won = any(row.winner for row in rows)
@@ -126,15 +125,16 @@ def candidate(kernel: Kernel, configuration: Configuration, best: bool) -> Varia
         time_us=configuration.time_us,
         reason=configuration.reason,
         winner=best or None,
-        # Certainly not compiled, or not known.
-        compiled=None
-        if best
-        or configuration.time_us is not None
-        or not configuration.reason
-        or _RAN.match(configuration.reason)
-        else False,
+        compiled=None if best else _compiled(configuration),
         maker=configuration.maker,
     )
+
+
+def _compiled(configuration: Configuration) -> bool | None:
+    """False if a configuration was certainly not compiled, None if that is not known."""
+    if configuration.time_us is not None or not configuration.reason:
+        return None
+    return None if _RAN.match(configuration.reason) else False
 
 
 # What a tuner says of a configuration that it did compile, and then did not keep.

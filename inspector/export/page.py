@@ -21,6 +21,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from inspector import __version__
+from inspector.analyse.accesses import Mix
 from inspector.analyse.hints.subject import Finding
 from inspector.analyse.line_annotations import virtual
 from inspector.base.model import Content, Fusion, Graph, Kernel, Origin, Recording, Stage, Variant
@@ -266,42 +267,20 @@ class PageBuilder(Struct):
 
     def _analysis(self, variant: Variant) -> dict[str, object]:
         """What is said of a variant as a whole; of equal digests ``diff`` finds no change."""
-        reader, variant_card = self.reader, self.reader.card(variant)
+        reader = self.reader
+        variant_card = reader.card(variant)
+        mixes = [(content.stage, content.mix) for content in variant_card.stages]
+        digests = {stage: of_stage(reader, variant, stage, digest) for stage in MACHINE}
         return {
             # The card's rows, as ``show -a`` prints them.
             "card": [
                 [row[: card.LABEL].rstrip(), row[card.LABEL :]]
                 for row in card.lines(variant_card, 100_000)
             ],
-            "mix": [
-                {
-                    "stage": stage_content.stage.value,
-                    "total": stage_content.mix.total,
-                    "costs": list(stage_content.mix.by_cost),
-                    "unclassed": stage_content.mix.unclassed,
-                    "opcodes": list(stage_content.mix.by_opcode)[:MAX_OPCODES],
-                    "opcodes_in_all": len(stage_content.mix.by_opcode),
-                }
-                for stage_content in variant_card.stages
-                if stage_content.mix is not None
-            ],
-            "hints": [
-                {
-                    "rule": finding.rule,
-                    "severity": finding.severity,
-                    "text": finding.text,
-                    "estimated": finding.estimated,
-                    "blocks": finding.blocks,
-                    "lines": {s.value: list(lines) for s, lines in finding.lines.items() if lines},
-                }
-                for finding in reader.findings(variant)
-            ],
+            "mix": [_mix_values(stage, mix) for stage, mix in mixes if mix is not None],
+            "hints": list(map(_hint_values, reader.findings(variant))),
             "lacking": reader.lacking(variant),
-            "same": {
-                stage.value: stage_digest.hex()
-                for stage in MACHINE
-                if (stage_digest := of_stage(reader, variant, stage, digest)) is not None
-            },
+            "same": {s.value: value.hex() for s, value in digests.items() if value is not None},
         }
 
     def _stages(
@@ -423,6 +402,30 @@ class PageBuilder(Struct):
             )
             self._previous_links = links, block
         return block
+
+
+def _mix_values(stage: Stage, mix: Mix) -> dict[str, object]:
+    """The instructions of a stage by cost class, and the most frequent opcodes."""
+    return {
+        "stage": stage.value,
+        "total": mix.total,
+        "costs": list(mix.by_cost),
+        "unclassed": mix.unclassed,
+        "opcodes": list(mix.by_opcode)[:MAX_OPCODES],
+        "opcodes_in_all": len(mix.by_opcode),
+    }
+
+
+def _hint_values(finding: Finding) -> dict[str, object]:
+    lines = {stage.value: list(numbers) for stage, numbers in finding.lines.items() if numbers}
+    return {
+        "rule": finding.rule,
+        "severity": finding.severity,
+        "text": finding.text,
+        "estimated": finding.estimated,
+        "blocks": finding.blocks,
+        "lines": lines,
+    }
 
 
 # -- values ---------------------------------------------------------------------------------------

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from inspector.base.model import (
     Compilation,
     Failure,
+    Fusion,
     Graph,
     Kernel,
     KernelCompile,
@@ -290,11 +291,8 @@ class Assembly:
         """The kernels with unique ids and with their finished variants."""
         ids = shortest_ids(v.hash for k in self._kernels.values() for v in k.variants.values())
         readable = demangle([k.name for k in self._kernels.values()])
-        nvcc_names: Counter[str] = Counter()
-        for kernel in self._kernels.values():
-            if kernel.origin is Origin.NVCC:
-                nvcc_names.update(base_name(v.symbol) for v in kernel.variants.values())
         columns = _columns(self._compilations)
+        only_of_name = self._only_of_name()
         kernels: dict[Key, Kernel] = {}
         names: Counter[str] = Counter()
         for (key, kernel), tagged in zip(self._kernels.items(), readable, strict=True):
@@ -302,41 +300,51 @@ class Assembly:
             names[kernel.name] += 1
             number = names[kernel.name]
             fusion = joined(self._graphs.fusions.get(key, ()))
-            model = self._origins.source(fusion) if fusion is not None else None
-            finished = []
+            variants = []
             for variant in kernel.variants.values():
-                alone = kernel.origin is Origin.NVCC and nvcc_names[base_name(variant.symbol)] == 1
+                alone = kernel.origin is Origin.NVCC and base_name(variant.symbol) in only_of_name
                 launched = self._driver.launched(self._calls.launched(variant, alone), demangled)
-                # Kernels that the program launches itself were not made by the graph.
-                generated = (
-                    kernel.origin is not Origin.TRITON or Stage.OUTPUT_CODE in variant.stages
-                )
-                stages = (
-                    variant.stages if model is None else {**variant.stages, Stage.SOURCE: model}
-                )
                 column = columns.get((variant.hash, variant.symbol), {})
-                finished.append(
-                    replace(
-                        launched,
-                        id=ids[variant.hash],
-                        config={**column, **variant.config},
-                        recorded_resources=self._resources(variant),
-                        missing=self._missing(variant),
-                        stages=stages,
-                        fusion=fusion if generated else None,
-                        error=self._failures.failure_of(launched),
-                    )
-                )
+                config = {**column, **variant.config}
+                launched = replace(launched, id=ids[variant.hash], config=config)
+                variants.append(self._finished_variant(kernel, launched, fusion))
             kernel.variants.clear()
             kernels[key] = Kernel(
                 id=kernel.name if number == 1 else f"{kernel.name}@{number}",
                 name=kernel.name,
                 demangled=demangled,
                 origin=kernel.origin,
-                variants=tuple(finished),
+                variants=tuple(variants),
                 fusion=fusion,
             )
         return kernels
+
+    def _only_of_name(self) -> set[str]:
+        """The base names that one variant of all extensions has."""
+        counts: Counter[str] = Counter()
+        for kernel in self._kernels.values():
+            if kernel.origin is Origin.NVCC:
+                counts.update(base_name(v.symbol) for v in kernel.variants.values())
+        return {name for name, count in counts.items() if count == 1}
+
+    def _finished_variant(
+        self, kernel: _Kernel, variant: Variant, fusion: Fusion | None
+    ) -> Variant:
+        """A variant with what is known of its kernel, its figures and its failure."""
+        model = self._origins.source(fusion) if fusion is not None else None
+        stages = variant.stages
+        if model is not None:
+            stages = {**stages, Stage.SOURCE: model}
+        # Kernels that the program launches itself were not made by the graph.
+        generated = kernel.origin is not Origin.TRITON or Stage.OUTPUT_CODE in variant.stages
+        return replace(
+            variant,
+            recorded_resources=self._resources(variant),
+            missing=self._missing(variant),
+            stages=stages,
+            fusion=fusion if generated else None,
+            error=self._failures.failure_of(variant),
+        )
 
     def _resources(self, variant: Variant) -> Resources:
         """A variant's figures, with those of ptxas on its kernel and of its loaded binary."""

@@ -1,6 +1,6 @@
-"""What torch.compile did and why, for people and as JSON: phases, breaks, recompiles, guards.
+"""What torch.compile did and why, for people: phases, breaks, recompiles, guards.
 
-One module because the timeline, the sentences and the JSON tell the same compiles.
+One module because the timeline and the sentences are of the same compiles.
 """
 
 import re
@@ -39,7 +39,6 @@ from inspector.base.text import (
 )
 from inspector.report import compile_metrics, ranks
 from inspector.report.compile_metrics import Words
-from inspector.report.jsons import pick_fields, to_builtins
 from inspector.report.tables import FAILED, UNKNOWN, padded
 
 Table = Mapping[str, Sequence[str]]
@@ -754,86 +753,6 @@ def failure_lines(rec: Recording) -> Iterator[CompileLine]:
         yield CompileLine(Text(f"  {name} failed{duration}: {first}"), _first_line(compilation))
 
 
-# -- JSON -----------------------------------------------------------------------------------------
-
-
-def document(rec: Recording, phases: Table) -> dict[str, object]:
-    rows = timeline_rows(rec, phases)
-    stretches = {id(row.compilation): row.stretches for row in rows}
-    everything = all_stretches(rows)
-    failed = failed_compiles(rec)
-    return {
-        "seconds": length((s.began, s.ended) for s in everything) if everything else None,
-        "phases": by_part(everything),
-        "compiles": [_compile_json(f, stretches.get(id(f), ())) for f in rec.frame_compiles],
-        "breaks": [_break_json(place) for place in break_places(rec)],
-        "recompiles": [frame.id for frame in recompiles(rec)],
-        "caches": {cache: dict(counts) for cache, counts in lookups(rec).items()},
-        "kernels": [_kernel_compile_json(kernel) for kernel in rec.kernel_compiles],
-        "failed": {"count": len(failed), "seconds": failed_seconds(failed)},
-    }
-
-
-def _compile_json(frame: FrameCompile, stretches: Iterable[Stretch]) -> dict[str, object]:
-    return {
-        **pick_fields(frame, "id direction process function"),
-        "file": frame.file or None,
-        **pick_fields(frame, "line began seconds"),
-        "parts": by_part(stretches),
-        "phases": to_builtins(frame.phases),
-        "stack": _stack_json(frame.stack),
-        "breaks": len(frame.breaks),
-        "failures": [
-            pick_fields(failure)
-            | {"code": failure.code or None, "place": failure.place or None}
-            | {"stack": _stack_json(failure.stack)}
-            for failure in frame.failures
-        ],
-        "guards": frame.guard_count,
-        "caches": to_builtins(frame.caches),
-        "shapes": [
-            pick_fields(shape) | {"stack": _stack_json(shape.stack)} for shape in frame.shapes
-        ],
-        **pick_fields(frame, "failed figures"),
-    }
-
-
-def _break_json(place: BreakPlace) -> dict[str, object]:
-    first = place.first
-    return {
-        "place": _frame_json(first.place),
-        "reason": first.reason,
-        "explanation": first.explanation or None,
-        "hints": list(first.hints),
-        **pick_fields(place, "count compiles"),
-        "stack": _stack_json(first.stack),
-        **pick_fields(place, "resumed lost_seconds resumed_seconds"),
-        "text": first.text,
-    }
-
-
-def _kernel_compile_json(kernel: KernelCompile) -> dict[str, object]:
-    return {
-        "name": kernel.name,
-        "by": kernel.compiler,
-        **pick_fields(kernel, "began seconds"),
-        "steps": [{"name": name, "seconds": duration} for name, duration in kernel.steps],
-        "cache_hit": kernel.hit,
-        **pick_fields(kernel, "hash process failed"),
-        "place": _frame_json(kernel.place),
-    }
-
-
-def _stack_json(frames: Iterable[UserFrame]) -> list[dict[str, object] | None]:
-    return [_frame_json(frame) for frame in frames]
-
-
-def _frame_json(frame: UserFrame | None) -> dict[str, object] | None:
-    if frame is None:
-        return None
-    return pick_fields(frame) | {"function": frame.function or None, "code": frame.code or None}
-
-
 MAX_GUARDS = 10_000
 """Guards shown of one compile."""
 # A row of torch's tree of guards: `| | +- EQUALS_MATCH: L['n'] == 3`.
@@ -868,18 +787,3 @@ def guard_lines(guards_by_compile: Iterable[tuple[FrameCompile, list[Guard]]]) -
             made_by = "".join(f"  {shown(part)}" for part in (guard.code, guard.place) if part)
             yield Text.assemble(f"  {guard.kind:<16} {shown(guard.expression)}", (made_by, "dim"))
             yield from (Text(f"    hint: {shown(hint)}", "dim") for hint in guard.hints)
-
-
-def guards_json(frame: FrameCompile, guards: list[Guard]) -> dict[str, object]:
-    """The guards of a compile as ``list --guards --json`` has them."""
-    return {
-        "compile": frame.id,
-        **pick_fields(frame, "direction process function"),
-        "file": frame.file or None,
-        "line": frame.line,
-        "guards": [
-            pick_fields(g, "kind expression hints")
-            | {"code": g.code or None, "place": g.place or None}
-            for g in guards
-        ],
-    }

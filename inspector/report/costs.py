@@ -140,7 +140,7 @@ def costs(rec: Recording, evidence: Evidence) -> Costs:
 
 def _variant_costs(rec: Recording, evidence: Evidence, steps: int) -> list[Cost]:
     """A row for each variant; shares and hints are not set yet."""
-    titles_by_id = titles(rec)
+    titles_by_id = titles(rec, with_launches=False)
     # Older recordings do not tell an autotuner's launches of a library's kernels from others.
     tunings = chain.from_iterable(kernel.autotune for kernel in rec.kernels)
     has_tuned_operations = any(tuning.operation for tuning in tunings)

@@ -39,6 +39,7 @@ from inspector.base.text import PtxviewError
 from inspector.listing.line import Control, Function, Kind, Line
 from inspector.report.card import CardRow
 from inspector.report.jsons import ordered, pick_fields
+from inspector.report.ncu_rows import NcuVariantRow
 from inspector.report.timings import LaunchTimeRow, TimingRow
 
 Extent3 = tuple[int, int, int]
@@ -213,11 +214,11 @@ class VariantMeasures(Struct, frozen=True):
     """What is read or measured of a variant, beside what was recorded of it.
 
     ``hints`` is their number, None where they are not counted yet; ``made_by`` the versions of the
-    programs that made it. ``ncu`` is a row of its own.
+    programs that made it.
     """
 
     made_by: Mapping[str, str] | None = None
-    ncu: object = None
+    ncu: NcuVariantRow | None = None
     hints: int | None = None
     timing: TimingRow | None = None
     launch_time: LaunchTimeRow | None = None
@@ -253,7 +254,7 @@ class VariantRow(Struct, frozen=True, kw_only=True):
     error: FailureRow | None
     calls: list[CallRow]
     made_by: Mapping[str, str] | None
-    ncu: object
+    ncu: NcuVariantRow | None
     hints: int | None
     timing: TimingRow | None
     launch_time: LaunchTimeRow | None
@@ -394,17 +395,14 @@ class LineRow(Struct, frozen=True, kw_only=True):
 
 
 class FunctionRow(Struct, frozen=True, kw_only=True):
-    """A function of a listing, lines ``first`` to ``last``; of a recorded kernel with its facts.
-
-    ``ncu`` is a row of its own.
-    """
+    """A function of a listing, lines ``first`` to ``last``; of a recorded kernel with its facts."""
 
     kernel: str
     variant: str | None
     resources: Resources | None
     notes: list[NoteRow]
     card: CardRow | None
-    ncu: object
+    ncu: NcuVariantRow | None
     first: int
     last: int
     timing: TimingRow | UnsetType | None = UNSET
@@ -473,7 +471,7 @@ def function_row(
     resources: Resources | None = None,
     notes: Sequence[Note] = (),
     card: CardRow | None = None,
-    ncu: object = None,
+    ncu: NcuVariantRow | None = None,
     timing: TimingRow | UnsetType | None = UNSET,
     launch_time: LaunchTimeRow | UnsetType | None = UNSET,
 ) -> FunctionRow:

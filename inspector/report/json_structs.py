@@ -15,15 +15,12 @@ from inspector.base.model import (
     Compilation,
     CompilePhase,
     CompilerMessage,
-    GuardFailure,
     MadeFrom,
     Note,
     Resources,
-    ShapeFact,
     Stage,
     TriedFusion,
     Unwatched,
-    UserFrame,
 )
 from inspector.base.stage import Location
 from inspector.diff.matching import Hunk
@@ -46,7 +43,19 @@ from inspector.report.card import (
     OccupancyRow,
     StageContentRow,
 )
-from inspector.report.compiles import Guard
+from inspector.report.compile_rows import (
+    BreakRow,
+    CompileGuardsRow,
+    CompilesRow,
+    FailedRow,
+    FrameCompileRow,
+    FrameRow,
+    GuardFailureRow,
+    GuardRow,
+    KernelCompileRow,
+    ShapeRow,
+    StepRow,
+)
 from inspector.report.costs import CostRow, WindowRow
 from inspector.report.graph_rows import (
     BufferRow,
@@ -73,6 +82,8 @@ from inspector.report.json_rows import (
     VariantRow,
 )
 from inspector.report.json_schema import JsonReference, StructTable, Tables
+from inspector.report.ncu_rows import NcuLaunchRow, NcuRow, NcuRuleRow, NcuVariantRow
+from inspector.report.ranks import RankDifferenceRow, RankRow, RanksRow
 from inspector.report.recording_rows import RecordingRow, UncapturedRow
 from inspector.report.timings import LaunchTimeRow, TimingRow
 from inspector.report.tunings import CandidateRow, RoundRow
@@ -97,12 +108,19 @@ STRUCTS: Mapping[str, StructTable] = {
     "Timing": StructTable(TimingRow),
     "TuningUse": StructTable(ChoiceUse),
     "TuningConfiguration": StructTable(ConfigurationRow),
+    "Compiles": StructTable(CompilesRow),
+    "CompilesFailed": StructTable(FailedRow),
+    "CompilesKernel": StructTable(KernelCompileRow),
+    "CompilesKernelStep": StructTable(StepRow),
+    "Break": StructTable(BreakRow),
+    "FrameCompile": StructTable(FrameCompileRow),
+    "GuardsAloneGuard": StructTable(CompileGuardsRow),
     "FrameCompilePhase": StructTable(CompilePhase),
-    "UserFrame": StructTable(UserFrame),
-    "FrameCompileFailure": StructTable(GuardFailure),
+    "UserFrame": StructTable(FrameRow),
+    "FrameCompileFailure": StructTable(GuardFailureRow),
     "FrameCompileCache": StructTable(CacheLookup),
-    "FrameCompileShape": StructTable(ShapeFact),
-    "GuardsAloneGuardGuard": StructTable(Guard),
+    "FrameCompileShape": StructTable(ShapeRow),
+    "GuardsAloneGuardGuard": StructTable(GuardRow),
     "Window": StructTable(Window, without=("pid",)),
     "ProfileOperator": StructTable(Operator),
     "ProfileKernel": StructTable(GpuWork),
@@ -134,6 +152,13 @@ STRUCTS: Mapping[str, StructTable] = {
     "GpuWindow": StructTable(WindowRow),
     "TuningRound": StructTable(RoundRow),
     "TuningCandidate": StructTable(CandidateRow),
+    "NcuVariant": StructTable(NcuVariantRow),
+    "NcuLaunch": StructTable(NcuLaunchRow),
+    "NcuLaunchRule": StructTable(NcuRuleRow),
+    "ListNcu": StructTable(NcuRow),
+    "ListRanks": StructTable(RanksRow),
+    "ListRanksRank": StructTable(RankRow),
+    "ListRanksDifference": StructTable(RankDifferenceRow),
     "Function": StructTable(FunctionRow),
     "Line": StructTable(LineRow),
     "LineControl": StructTable(ControlRow),

@@ -17,7 +17,7 @@ from inspector.base.model import Recording, Stage
 from inspector.base.text import plural, shown
 from inspector.report import costs
 from inspector.report.compiles import CompileLine, failed_compiles, recompiles
-from inspector.report.tables import grid, user_line
+from inspector.report.tables import grid, short_title
 
 MAX_COSTS = 5
 MAX_FINDINGS = 5
@@ -124,9 +124,9 @@ def time_lines(run_costs: costs.Costs, width: int) -> Iterator[OverviewLine]:
     for text, row in zip(table, rows, strict=False):
         variant = None if row.variant is None else row.variant.hash
         yield OverviewLine(text, kernel=variant, about=costs.about(row))
-    others = len(run_costs.rows) - len(rows)
-    if others > 0:
-        yield OverviewLine(Text(f"{plural(others, 'kernel')} more", QUIET), command="cost")
+    remaining = len(run_costs.rows) - len(rows)
+    if remaining > 0:
+        yield OverviewLine(Text(f"{plural(remaining, 'kernel')} more", QUIET), command="cost")
 
 
 def action_lines(actions: Sequence[Action], width: int) -> Iterator[OverviewLine]:
@@ -150,13 +150,13 @@ def action_lines(actions: Sequence[Action], width: int) -> Iterator[OverviewLine
 def trouble_lines(recording: Recording, width: int) -> Iterator[OverviewLine]:
     """What did not compile, was compiled again or broke a graph, in counts that open."""
     failed = len(failed_compiles(recording))
-    again = len(recompiles(recording))
+    recompile_count = len(recompiles(recording))
     breaks = sum(len(frame.breaks) for frame in recording.frame_compiles)
     problems = len(recording.problems)
     counts = (
         (failed, "compile", "failed", "compiles"),
         (breaks, "graph break", "", "compiles"),
-        (again, "recompile", "", "compiles"),
+        (recompile_count, "recompile", "", "compiles"),
         (problems, "problem", "of recording or reading", "problems"),
     )
     for count, noun, suffix, command in counts:
@@ -179,31 +179,36 @@ def actions(
     that speaks of most of these kernels is one finding of the recording.
     """
     rows = [row for row in to_look_at(run_costs) if id(row.variant) in findings]
-    rules = Counter(
-        rule for row in rows for rule in {finding.rule for finding in findings[id(row.variant)]}
-    )
-    common = {
-        rule
-        for rule, count in rules.items()
-        if count >= MIN_COMMON and count > COMMON_SHARE * len(rows)
-    }
-    found = [
-        _of_kernel(row, finding)
-        for row in rows
-        for finding in findings[id(row.variant)]
-        if finding.rule not in common and finding.severity != "info"
-    ]
-    found += [_of_many(rule, rows, findings) for rule in common]
+    common = _common_rules([findings[id(row.variant)] for row in rows])
+    candidates: list[Action] = []
+    for row in rows:
+        candidates += (
+            _kernel_action(row, finding)
+            for finding in findings[id(row.variant)]
+            if finding.rule not in common and finding.severity != "info"
+        )
+    candidates += (_common_action(rule, rows, findings) for rule in common)
     idle = _idle(run_costs)
     if idle is not None:
-        found.append(idle)
-    if any(action.weight for action in found):
-        found = [action for action in found if action.weight]
-    found.sort(key=lambda action: -action.weight)
-    return tuple(found[:MAX_FINDINGS])
+        candidates.append(idle)
+    weighty = [action for action in candidates if action.weight]
+    ordered = sorted(weighty or candidates, key=lambda action: -action.weight)
+    return tuple(ordered[:MAX_FINDINGS])
 
 
-def _of_kernel(row: costs.Cost, finding: Finding) -> Action:
+def _common_rules(findings: Sequence[Sequence[Finding]]) -> set[str]:
+    """Rules that speak of most of several kernels; ``findings`` are those of each."""
+    counts: Counter[str] = Counter()
+    for kernel_findings in findings:
+        counts.update({finding.rule for finding in kernel_findings})
+    return {
+        rule
+        for rule, count in counts.items()
+        if count >= MIN_COMMON and count > COMMON_SHARE * len(findings)
+    }
+
+
+def _kernel_action(row: costs.Cost, finding: Finding) -> Action:
     assert row.variant is not None
     stage, line = _place(finding)
     place = "" if stage is None or line is None else f", {stage.value} line {line}"
@@ -212,7 +217,7 @@ def _of_kernel(row: costs.Cost, finding: Finding) -> Action:
         f"{sentence} ({finding.rule})",
         SEVERITY_WEIGHTS.get(finding.severity, 0.1) * (row.share or 0.0),
         row.share,
-        f"{short_name(row)}{place}",
+        f"{row.name if row.kernel is None else short_title(row.kernel)}{place}",
         row.variant.hash,
         stage,
         line,
@@ -228,7 +233,7 @@ def _place(finding: Finding) -> tuple[Stage | None, int | None]:
     return None, None
 
 
-def _of_many(
+def _common_action(
     rule: str, rows: Sequence[costs.Cost], findings: Mapping[int, Sequence[Finding]]
 ) -> Action:
     """One finding for all kernels that a rule speaks of."""
@@ -266,20 +271,6 @@ def _idle(run_costs: costs.Costs) -> Action | None:
     return Action(text, idle, idle, command="timeline")
 
 
-def short_name(row: costs.Cost) -> str:
-    """``#6 pointwise · sdpa_attention.py:158``: what tells a kernel from the others, in short."""
-    numbered = _NUMBERED.match(row.name)
-    if numbered is None or row.kernel is None:
-        return row.name
-    kind = KINDS.get(numbered["kind"], numbered["kind"])
-    return " · ".join(filter(None, (f"{numbered['number']} {kind}", user_line(row.kernel))))
-
-
-KINDS = {"poi": "pointwise", "red": "reduction", "per": "persistent reduction"}
-"""Inductor's kinds of kernels, in words."""
-_NUMBERED = re.compile(r"(?P<number>#\d+) (?P<kind>[\w·]+)")
-
-
 def empty_lines(recording: Recording, width: int) -> Iterator[OverviewLine]:
     """What can be asked of a cache or a file, of which no launch is known."""
     yield OverviewLine(
@@ -297,7 +288,7 @@ def empty_lines(recording: Recording, width: int) -> Iterator[OverviewLine]:
 def lines(
     recording: Recording,
     run_costs: costs.Costs | None,
-    found: Sequence[Action],
+    shown_actions: Sequence[Action],
     progress: str,
     width: int,
     key_of: Callable[[str], str] = lambda command: "",
@@ -313,7 +304,7 @@ def lines(
         yield from _part("Where the time goes", "", [OverviewLine(Text("◔ reading times", QUIET))])
     elif has_costs:
         yield from _part("Where the time goes", key_of("cost"), time_lines(run_costs, width))
-    to_do = [*action_lines(found, width)]
+    to_do = [*action_lines(shown_actions, width)]
     if progress:
         to_do.append(OverviewLine(Text(progress, QUIET)))
     elif not to_do and has_costs and is_run:

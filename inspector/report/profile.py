@@ -5,9 +5,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from rich.console import Group
 from rich.text import Text
 
-from inspector.analyse.line_annotations import total
 from inspector.base.text import by_key, counted, short_name, shown, some
-from inspector.measure.ncu.attach import UNRECORDED, Key, MatchedLaunch, NcuMeasured
+from inspector.measure.ncu.attach import UNRECORDED, Key, MatchedLaunch
 from inspector.measure.ncu.report import Dim3, NcuLaunch, Report
 from inspector.measure.profile.trace import GpuWork, Overhead, Profile, Window
 from inspector.report.jsons import SCHEMA, pick_fields
@@ -263,55 +262,3 @@ def launch_footnotes(attached: Sequence[MatchedLaunch], report: Report) -> list[
     if not any(matched.launch.rules for matched in attached):
         sentences.append("estimated speed-ups are on the details page, which the report lacks")
     return sentences
-
-
-def measured_json(measured: NcuMeasured | None) -> dict[str, object] | None:
-    """``ncu`` of a variant: its launches, their samples in sum, why some are not shown."""
-    if measured is None:
-        return None
-    return {
-        "launches": [launch_json(launch) for launch in measured.launches],
-        "samples": total(measured.samples.values()) if measured.samples else None,
-        "samples_missing": measured.unplaced or None,
-    }
-
-
-def launches_json(
-    attached: Sequence[MatchedLaunch], report: Report, name: Name
-) -> dict[str, object] | None:
-    """``ncu`` of a recording: every launch in order, and the variant that it was of."""
-    if not attached and not report.problems:
-        return None
-    rows = []
-    for matched in attached:
-        kernel, variant = (None, None) if matched.key is None else name(matched.key)
-        ids = {"kernel": kernel, "variant": variant, "unattached": matched.why or None}
-        rows.append({**ids, **launch_json(matched.launch, rules=False)})
-    return {"pages": list(report.pages), "launches": rows, "problems": list(report.problems)}
-
-
-def launch_json(launch: NcuLaunch, rules: bool = True) -> dict[str, object]:
-    """Return one launch; percentages are of the peak, speed-up and improvement ncu's estimates."""
-    out: dict[str, object] = {
-        "id": launch.number,
-        **pick_fields(launch, "function demangled grid block duration_us"),
-        "estimated_speedup_percent": launch.speedup,
-        "runtime_improvement_us": launch.improvement_us,
-        **pick_fields(launch, "compute_percent memory_percent registers"),
-        "achieved_occupancy_percent": launch.achieved_occupancy,
-        "theoretical_occupancy_percent": launch.theoretical_occupancy,
-        **pick_fields(launch, "sm_ghz cycles"),
-    }
-    if rules:
-        out["rules"] = [
-            {
-                "rule": r.name,
-                "type": r.kind,
-                **pick_fields(r, "section text"),
-                "speedup_type": r.scope,
-                "estimated_speedup_percent": r.speedup,
-            }
-            for r in launch.rules
-        ]
-        out["samples"] = launch.samples
-    return out

@@ -213,12 +213,14 @@ def sweep_figure(race: Race, peaks: Mapping[str, float]) -> Figure | None:
             lines.append(PlotLine(name, points, remark=remark))
     if not lines:
         return None
-    copy = next((p.gb_per_s for p in race.session.peaks if p.stopwatch == stopwatch), None)
+    copies = (p.gb_per_s for p in race.session.peaks if p.stopwatch == stopwatch)
+    copy = next(copies, None)
     if unit == "gb_per_s" and copy is not None:
-        points = [(x, copy) for x in sorted({x for line in lines for x, _ in line.points})]
+        sizes = {x for x, _ in chain.from_iterable(line.points for line in lines)}
+        points = [(x, copy) for x in sorted(sizes)]
         lines.append(PlotLine("copy, measured", points, True, f"{copy:,.0f} GB/s"))
-    sizes = {**race.defaults, **race.rows[0].sizes, race.swept: None}
-    fixed_sizes = ", ".join(f"{n}={v}" for n, v in sizes.items() if v is not None)
+    parameters = {**race.defaults, **race.rows[0].sizes, race.swept: None}
+    fixed_sizes = ", ".join(f"{n}={v}" for n, v in parameters.items() if v is not None)
     title = " · ".join(filter(None, (PurePath(race.script).stem, fixed_sizes)))
     return Figure(title, race.swept, FIGURE_UNITS[unit], lines)
 

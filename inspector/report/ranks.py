@@ -14,7 +14,6 @@ from rich.text import Text
 
 from inspector.base.model import FrameCompile, Kernel, KernelCompile, Recording, UserFrame
 from inspector.base.text import by_key, plural, shown, some
-from inspector.report.jsons import pick_fields, to_builtins
 from inspector.report.tables import labels
 
 CACHES = {"fx_graph": "FX graph", "fx_graph_bundled": "FX graph", "aotautograd": "AOTAutograd"}
@@ -114,7 +113,10 @@ def _kernel_differences(
     by_hash: dict[str, _RankCompiles] = {}
     for rank, kernel_compile in kernels:
         compiles = by_hash.setdefault(kernel_compile.hash or "", _RankCompiles())
-        (compiles.compiled if kernel_compile.failed is None else compiles.failed).add(rank)
+        if kernel_compile.failed is None:
+            compiles.compiled.add(rank)
+        else:
+            compiles.failed.add(rank)
     for kernel in rec.kernels:
         compiles_by_id = {v.id: by_hash[v.hash] for v in kernel.variants if v.hash in by_hash}
         compiled = {
@@ -302,22 +304,57 @@ def lines(rec: Recording) -> Iterator[tuple[Text, RankDifference | None]]:
         yield Text(f"  ≠ {difference.text}", "yellow"), difference
 
 
-def document(rec: Recording) -> dict[str, object]:
-    return {
-        "ranks": [
-            pick_fields(rank, "name machine")
-            | {"rank": rank.number, "processes": sorted(rank.processes)}
+class RankRow(Struct, frozen=True, kw_only=True):
+    """A rank: all processes with its number on one machine."""
+
+    name: str
+    machine: str | None
+    rank: int | None
+    processes: list[int]
+
+
+class RankDifferenceRow(Struct, frozen=True, kw_only=True):
+    """One difference; ``by_rank`` has each rank's variants, number of compiles or lookups."""
+
+    kind: str
+    text: str
+    kernel: str | None
+    function: str | None
+    file: str | None
+    line: int | None
+    by_rank: Mapping[str, tuple[object, ...]]
+
+
+class RanksRow(Struct, frozen=True):
+    """The ranks of a program, and what they compiled differently."""
+
+    ranks: list[RankRow]
+    differences: list[RankDifferenceRow]
+
+
+def ranks_row(rec: Recording) -> RanksRow:
+    return RanksRow(
+        [
+            RankRow(
+                name=rank.name,
+                machine=rank.machine,
+                rank=rank.number,
+                processes=sorted(rank.processes),
+            )
             for rank in ranks(rec)
         ],
-        "differences": [_difference_json(difference) for difference in differences(rec)],
-    }
+        list(map(_difference_row, differences(rec))),
+    )
 
 
-def _difference_json(difference: RankDifference) -> dict[str, object]:
+def _difference_row(difference: RankDifference) -> RankDifferenceRow:
     place = difference.place
-    return {
-        **pick_fields(difference, "kind text kernel function"),
-        "file": place.file if place else None,
-        "line": place.line if place else None,
-        "by_rank": to_builtins(difference.by_rank),
-    }
+    return RankDifferenceRow(
+        kind=difference.kind,
+        text=difference.text,
+        kernel=difference.kernel,
+        function=difference.function,
+        file=place.file if place else None,
+        line=place.line if place else None,
+        by_rank=difference.by_rank,
+    )

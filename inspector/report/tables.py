@@ -1,6 +1,6 @@
 """Tables and listings for people: cells, columns fit into a width, labels of variants, failures.
 
-Generated kernels have titles from facts, ``#11 poi silu·mul 4×128×1376 bf16 · act.py:66``:
+Generated kernels have titles from facts, ``#11 silu·mul 4×128×1376 bf16 · act.py:66 · pointwise``:
 Inductor's own names list every operator, view and cast, and differ in their last letters.
 
 One module because a row of any table is named, sized and laid out in the same way.
@@ -48,6 +48,14 @@ from inspector.report.jsons import ordered
 
 _INDUCTORS = re.compile(r"triton_(?P<kind>[a-z]+)_fused_.*?(?P<number>_\d+)?$")
 """Inductor's kernel names (``torch/_inductor/codegen/triton.py``): kind, operators, number."""
+TEMPLATE = "tem"
+KINDS = {
+    "poi": "pointwise",
+    "red": "reduction",
+    "per": "persistent reduction",
+    TEMPLATE: "",  # its tile says so
+}
+"""Inductor's kinds of kernels, in words."""
 LAYOUT = frozenset(
     words(
         "_to_copy _unsafe_view alias arange as_strided clone convert_element_type detach expand "
@@ -62,12 +70,10 @@ TILE = ("BLOCK_M", "BLOCK_N", "BLOCK_K")
 DTYPES = {"bfloat16": "bf16", "float16": "fp16", "float32": "fp32", "float64": "fp64"}
 
 
-def titles(rec: Recording) -> dict[str, str]:
+def titles(rec: Recording, with_launches: bool = True) -> dict[str, str]:
     """The title of each generated kernel by its id; no two are alike."""
     titles_by_id = {
-        kernel.id: title(kernel)
-        for kernel in rec.kernels
-        if kernel.origin is Origin.INDUCTOR and kernel.fusion is not None and kernel.variants
+        kernel.id: title(kernel, with_launches) for kernel in rec.kernels if is_generated(kernel)
     }
     counts = Counter(titles_by_id.values())
     return {
@@ -76,25 +82,47 @@ def titles(rec: Recording) -> dict[str, str]:
     }
 
 
-def title(kernel: Kernel) -> str:
-    """One kernel's title: number, kind, operators, shape and dtype, tile, source line, launches.
-    Of a kernel that was not generated, its name."""
-    if kernel.origin is not Origin.INDUCTOR or kernel.fusion is None or not kernel.variants:
+def is_generated(kernel: Kernel) -> bool:
+    """Whether Inductor made the kernel, of which it is known from what."""
+    return bool(kernel.origin is Origin.INDUCTOR and kernel.fusion is not None and kernel.variants)
+
+
+def title(kernel: Kernel, with_launches: bool = True) -> str:
+    """One kernel's title: number, operators, shape and dtype, tile, source line, kind, launches.
+
+    What tells kernels apart comes first, since a narrow place cuts the end. Of a kernel that was
+    not generated, its name.
+    """
+    if not is_generated(kernel):
         return shown(kernel.display_name)
     variant = representative(kernel.variants)
-    name_match = _INDUCTORS.match(kernel.name)
-    parts = [
-        f"#{name_match['number'][1:]}" if name_match is not None and name_match["number"] else ""
-    ]
-    template = name_match is not None and name_match["kind"] == "tem"
-    if name_match is not None and not template:
-        parts.append(name_match["kind"])
-    parts += [_operators(kernel, template), _shape(variant)]
-    head = " ".join(filter(None, parts))
+    kind = _kind(kernel)
+    template = kind == TEMPLATE
+    head = " ".join(filter(None, (_number(kernel), _operators(kernel, template), _shape(variant))))
     warps, stages = (variant.config.get(name) for name in ("num_warps", "num_stages"))
     sizes = f"{tile(variant.config, variant.tile)} w{warps} s{stages}" if template else ""
-    launches = f"×{variant.launches}" if variant.launches else ""
-    return shown(" · ".join(filter(None, (head, sizes.strip(), user_line(kernel), launches))))
+    launches = plural(variant.launches, "launch") if variant.launches and with_launches else ""
+    parts = (head, sizes.strip(), user_line(kernel), KINDS.get(kind, kind), launches)
+    return shown(" · ".join(filter(None, parts)))
+
+
+def short_title(kernel: Kernel) -> str:
+    """Number, operators and source line; the name of a kernel that was not generated."""
+    if not is_generated(kernel):
+        return shown(kernel.display_name)
+    head = f"{_number(kernel)} {_operators(kernel, _kind(kernel) == TEMPLATE)}".strip()
+    return shown(" · ".join(filter(None, (head, user_line(kernel)))))
+
+
+def _number(kernel: Kernel) -> str:
+    """``#13``: the number that Inductor gave the kernel in its graph; "" without one."""
+    match = _INDUCTORS.match(kernel.name)
+    return f"#{match['number'][1:]}" if match is not None and match["number"] else ""
+
+
+def _kind(kernel: Kernel) -> str:
+    match = _INDUCTORS.match(kernel.name)
+    return "" if match is None else match["kind"]
 
 
 def representative(variants: Sequence[Variant]) -> Variant:

@@ -216,39 +216,36 @@ def environment(folder: Path, request: RunRequest, target: str | None) -> dict[s
     return env
 
 
+def _has_other_tool(request: RunRequest) -> bool:
+    """Whether another is at the driver: torch.profiler, or a tool of NVIDIA's."""
+    if request.kind == "command" and Path(request.words[0]).name in NVIDIA_TOOLS:
+        return True
+    return any(name == "PTXVIEW_PROFILE" for name, _ in request.environment)
+
+
 class Run:
     """A run whose recording has begun; the caller starts its program, ``argv`` in ``env``."""
 
     def __init__(self, request: RunRequest, this_argv: Sequence[str] | None = None) -> None:
         """Begin the recording, of a program to be started or of this one: ``this_argv``.
         Raises ``RunFailed`` if that is not possible."""
-        self.argv, self._python = (
-            command_of(request) if this_argv is None else (list(this_argv), sys.executable)
-        )
+        is_child = this_argv is None
+        if this_argv is None:
+            self.argv, self._python = command_of(request)
+        else:
+            self.argv, self._python = list(this_argv), sys.executable
         folder, self._pack_to = prepare(request)
         self._asked_for = request.out is not None
         target = request.target
-        if target is None and this_argv is None and not toolchain.gpu_present():
+        if target is None and is_child and not toolchain.gpu_present():
             target = DEFAULT_TARGET
         self._mode = "gpu" if target is None else "target"
         self._hurries = False
-        self._watches = this_argv is not None
+        self._watches = not is_child
         self._began = time.monotonic()
-        recorded = {n: os.environ.get(n, "")[:MAX_VARIABLE_CHARS] for n in ENVIRONMENT}
         try:
             self._writer = Writer(folder)
-            self._writer.event(
-                event="recording",
-                schema=SCHEMA,
-                time=time.time(),
-                ptxview=__version__,
-                command=without_secrets(self.argv),
-                environment={n: value for n, value in recorded.items() if n in os.environ},
-                cwd=str(Path.cwd()),
-                started=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-                mode=self._mode,
-                target=target,
-            )
+            self._writer.event(**self._first_event(target))
         except OSError as error:
             if self._pack_to is not None:
                 remove(folder)
@@ -257,16 +254,34 @@ class Run:
                 "Give another place with -o.",
             ) from None
         self.env = environment(folder, request, target)
-        # Another may be at the driver: torch.profiler, or a tool of NVIDIA's.
-        tool = request.kind == "command" and Path(request.words[0]).name in NVIDIA_TOOLS
-        profiled = tool or any(name == "PTXVIEW_PROFILE" for name, _ in request.environment)
-        if target is None and request.driver and this_argv is None and not profiled:
-            if (library := toolchain.driver_library()) is None:
-                self._writer.event(event="problem", where="driver", text=NO_DRIVER)
-            else:
-                self.env["PTXVIEW_DRIVER"] = str(library)
-                # Another tool's is left alone: the probes then report it.
-                self.env.setdefault(INJECTION, str(library))
+        if target is None and request.driver and is_child and not _has_other_tool(request):
+            self._watch_driver()
+
+    def _first_event(self, target: str | None) -> dict[str, object]:
+        """The event of the run: the command without secrets, and where it runs."""
+        variables = {n: os.environ[n][:MAX_VARIABLE_CHARS] for n in ENVIRONMENT if n in os.environ}
+        return {
+            "event": "recording",
+            "schema": SCHEMA,
+            "time": time.time(),
+            "ptxview": __version__,
+            "command": without_secrets(self.argv),
+            "environment": variables,
+            "cwd": str(Path.cwd()),
+            "started": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+            "mode": self._mode,
+            "target": target,
+        }
+
+    def _watch_driver(self) -> None:
+        """Have the CUDA driver load the library that sees launches."""
+        library = toolchain.driver_library()
+        if library is None:
+            self._writer.event(event="problem", where="driver", text=NO_DRIVER)
+            return
+        self.env["PTXVIEW_DRIVER"] = str(library)
+        # Another tool's is left alone: the probes then report it.
+        self.env.setdefault(INJECTION, str(library))
 
     @property
     def folder(self) -> Path:

@@ -18,6 +18,7 @@ from inspector.reader.tables import table
 from inspector.recording.assemble import Assembly
 from inspector.recording.layout import BytesContent, DerivedCache
 from inspector.report import compiles, jsons, tables
+from inspector.report.compile_rows import compiles_row
 from inspector.report.recording_rows import recording_document
 from inspector.system import printing
 from tests.helpers import hostile
@@ -96,7 +97,7 @@ def look_at(recording: Recording) -> None:
     phases = table("compile_phases")
     for line in compiles.lines(recording, phases, table("compile_metrics"), 80):
         out.print(line.text, soft_wrap=True)
-    json.loads(jsons.dumps(compiles.document(recording, phases)), parse_constant=refuse)
+    json.loads(jsons.dumps(compiles_row(recording, phases)), parse_constant=refuse)
     printed = written()
     assert "\x1b" not in printed and "\0" not in printed
     printed.encode("utf-8")

@@ -163,10 +163,11 @@ def _between_blocks(rows: Iterable[Row], lines: Sequence[Line]) -> Iterator[Jump
     going_on = {starts[bisect_right(starts, n) - 1] for n, _, _ in branches}
     for n, scope, name in branches:
         target = labels.get((scope, name))
-        if target is not None and (
-            target <= n or any(line.kind not in quiet for line in lines[n : target - 1])
-        ):
-            yield n, target, target <= n and target not in going_on
+        if target is None:
+            continue
+        backwards = target <= n
+        if backwards or any(line.kind not in quiet for line in lines[n : target - 1]):
+            yield n, target, backwards and target not in going_on
 
 
 class _OpenRegion(NamedTuple):

@@ -316,17 +316,16 @@ def idle_lanes(subject: HintSubject, thresholds: Thresholds) -> Iterator[Finding
     if largest >= threads:
         return
     generated = subject.kernel.origin is Origin.INDUCTOR
+    warps = max(largest // WARP, 1)
+    cure = f"Launch with num_warps={warps}, or give a block more elements."
+    if generated:
+        cure = advice(subject, thresholds, IDLE)
     yield Finding(
         IDLE,
         "info" if generated else "hint",
         f"{counted(threads, 'thread')} ({counted(subject.warps, 'warp')}) for blocks of {largest} "
         f"elements at most: {threads - largest} threads repeat what others do, in registers and "
-        "slots that other blocks could have. "
-        + (
-            advice(subject, thresholds, IDLE)
-            if generated
-            else f"Launch with num_warps={max(largest // WARP, 1)}, or give a block more elements."
-        ),
+        f"slots that other blocks could have. {cure}",
         {Stage.TTGIR: numbers([line for _, line in sizes])},
     )
 

@@ -219,33 +219,40 @@ def uninlined_call(subject: HintSubject, thresholds: Thresholds) -> Iterator[Fin
     A failing assertion and the assembler's own subroutines (divisions) are left alone, and so are
     calls in PTX that the assembler inlined after all, and OptiX's own functions.
     """
-    sass_calls = [
-        line for line in subject.instructions(Stage.SASS, "CALL") if "__internal_" not in line.text
-    ]
+    calls = subject.instructions(Stage.SASS, "CALL")
+    sass_calls = [line for line in calls if "__internal_" not in line.text]
     if subject.sass and not sass_calls:
         return
     ptx_calls = subject.instructions(Stage.PTX, "call")
     if subject.ptx:
-        names = [line.targets[0] if line.targets else "" for line in ptx_calls]
+        ptx_calls = tuple(line for line in ptx_calls if _inlinable(_target(line)))
+        names = [_target(line) for line in ptx_calls]
     else:
-        names = [_callee(line) for line in sass_calls]
-    names = [name for name in names if _inlinable(name)]
+        names = [name for name in map(_callee, sass_calls) if _inlinable(name)]
     if not names:
         return
     heavy = all(name in _HEAVY for name in names)
     cure = "Leave it out of kernels that are measured."
     if not heavy:
         cure = advice(subject, thresholds, CALL)
-    called = [base_name(name) if name else "a function chosen at run time" for name in names]
-    shown = some(list(dict.fromkeys(called)))
-    shown_calls = [line for line in ptx_calls if not line.targets or _inlinable(line.targets[0])]
+    called = dict.fromkeys(_called_name(name) for name in names)
     yield Finding(
         CALL,
         "info" if heavy else "hint",
-        f"{counted(len(names), 'call')} of {shown}, not inlined: registers are saved around it and "
-        f"arguments handed over by convention, and nothing is optimised across it. {cure}",
-        {Stage.PTX: numbers(shown_calls), Stage.SASS: numbers(sass_calls)},
+        f"{counted(len(names), 'call')} of {some(list(called))}, not inlined: registers are saved "
+        "around it and arguments handed over by convention, and nothing is optimised across it. "
+        f"{cure}",
+        {Stage.PTX: numbers(ptx_calls), Stage.SASS: numbers(sass_calls)},
     )
+
+
+def _called_name(name: str) -> str:
+    return base_name(name) if name else "a function chosen at run time"
+
+
+def _target(line: Line) -> str:
+    """The function that a call in PTX names, "" if it names none."""
+    return line.targets[0] if line.targets else ""
 
 
 def _callee(line: Line) -> str:

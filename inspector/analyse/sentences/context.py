@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -142,46 +142,70 @@ def triton_parameters(
     in the specialisation. Where that does not fit what PTX declares no names are given. Without
     ``declared`` (no PTX at hand) the names come without offsets and scratch.
     """
-    arguments: list[tuple[str, str, int | None]] = []
-    for name, type_ in signature.items():
-        facts = _facts((specialization or {}).get(name))
-        if type_ != "constexpr" and "constant" not in facts:
-            multiple = facts.get("tt.divisibility")
-            arguments += _expanded(name, type_, multiple if isinstance(multiple, int) else None)
+    arguments = _arguments(signature, specialization or {})
     if not declared:
         return tuple(
-            Parameter(i, name, type_, multiple=multiple)
-            for i, (name, type_, multiple) in enumerate(arguments)
+            Parameter(index, argument.name, argument.type, multiple=argument.multiple)
+            for index, argument in enumerate(arguments)
         )
     argument_count = len(arguments)
-    arguments += [(name, "*i8", None) for name in SCRATCH[: max(0, len(declared) - argument_count)]]
-    pairs = zip(arguments, declared, strict=False)
-    fits = bool(signature) and len(declared) == len(arguments)
-    if not fits or not all(_agrees(type_, d) for (_, type_, _), d in pairs):
+    scratch_count = max(0, len(declared) - argument_count)
+    arguments += [_Argument(name, "*i8") for name in SCRATCH[:scratch_count]]
+    if not signature or len(declared) != len(arguments):
         return _unnamed(declared)
-    return tuple(
-        replace(
-            p,
-            name=name,
-            type=type_,
-            multiple=multiple,
-            hidden=p.index >= argument_count,
-            pointer=type_.startswith("*"),
+    parameters = []
+    for parameter, argument, variable in zip(_unnamed(declared), arguments, declared, strict=True):
+        if not _agrees(argument.type, variable):
+            return _unnamed(declared)
+        named = replace(
+            parameter,
+            name=argument.name,
+            type=argument.type,
+            multiple=argument.multiple,
+            hidden=parameter.index >= argument_count,
+            pointer=argument.type.startswith("*"),
         )
-        for p, (name, type_, multiple) in zip(_unnamed(declared), arguments, strict=True)
-    )
+        parameters.append(named)
+    return tuple(parameters)
+
+
+class _Argument(NamedTuple):
+    """An argument of a Triton kernel; ``multiple`` is what its value is known to be one of."""
+
+    name: str
+    type: str
+    multiple: int | None = None
+
+
+def _arguments(
+    signature: Mapping[str, str], specialization: Mapping[str, object]
+) -> list[_Argument]:
+    """The arguments that are no constants."""
+    arguments: list[_Argument] = []
+    for name, type_ in signature.items():
+        facts = _facts(specialization.get(name))
+        if type_ == "constexpr" or "constant" in facts:
+            continue
+        multiple = facts.get("tt.divisibility")
+        known_multiple = multiple if isinstance(multiple, int) else None
+        arguments += _expanded(_Argument(name, type_, known_multiple))
+    return arguments
 
 
 def cuda_parameters(declared: Sequence[PtxVariable], demangled: str) -> tuple[Parameter, ...]:
     """The parameters of a C++ kernel, with the types of ``f(float const*, int)`` where they fit."""
     types = argument_types(demangled)
     if not declared:
-        return tuple(Parameter(i, type=t) for i, t in enumerate(types))
-    typed = list(zip(_unnamed(declared), types, strict=False))
-    fits = all(p.size == 8 for p, t in typed if t.endswith(("*", "&")))
-    if len(types) != len(declared) or not fits:
+        return tuple(Parameter(index, type=type_) for index, type_ in enumerate(types))
+    if len(types) != len(declared):
         return _unnamed(declared)
-    return tuple(replace(p, type=t, pointer=t.endswith(("*", "&"))) for p, t in typed)
+    parameters = []
+    for parameter, type_ in zip(_unnamed(declared), types, strict=True):
+        is_pointer = type_.endswith(("*", "&"))
+        if is_pointer and parameter.size != 8:
+            return _unnamed(declared)
+        parameters.append(replace(parameter, type=type_, pointer=is_pointer))
+    return tuple(parameters)
 
 
 def _unnamed(declared: Sequence[PtxVariable]) -> tuple[Parameter, ...]:
@@ -202,17 +226,15 @@ def _facts(value: object) -> dict[str, object]:
     }
 
 
-def _expanded(name: str, type_: str, multiple: int | None) -> list[tuple[str, str, int | None]]:
+def _expanded(argument: _Argument) -> list[_Argument]:
     """A tensor descriptor is passed with its shape and its strides."""
-    shaped = _SHAPED.match(type_)
+    shaped = _SHAPED.match(argument.type)
     if shaped is None:
-        return [(name, type_, multiple)]
-    rank = len(shaped[1].split(","))
-    return [
-        (name, type_, multiple),
-        *((f"{name}.shape[{i}]", "i32", None) for i in range(rank)),
-        *((f"{name}.strides[{i}]", "i64", None) for i in range(rank)),
-    ]
+        return [argument]
+    axes = range(len(shaped[1].split(",")))
+    shape = [_Argument(f"{argument.name}.shape[{axis}]", "i32") for axis in axes]
+    strides = [_Argument(f"{argument.name}.strides[{axis}]", "i64") for axis in axes]
+    return [argument, *shape, *strides]
 
 
 def _agrees(type_: str, declared: PtxVariable) -> bool:
@@ -231,13 +253,18 @@ def _common(values: Sequence[T | None]) -> T | None:
     return values[0] if values and all(v == values[0] for v in values) else None
 
 
+def _argument_values(call: Call) -> dict[str, object]:
+    return {argument.name: argument.value for argument in call.arguments}
+
+
 def _with_values(parameters: tuple[Parameter, ...], calls: Sequence[Call]) -> tuple[Parameter, ...]:
     """The values that scalars had in every call, found by their names."""
-    values_by_name = [{a.name: a.value for a in call.arguments} for call in calls]
-    out: list[Parameter] = []
-    for p in parameters:
-        value = (
-            _common([s.get(p.name) for s in values_by_name]) if p.name and not p.hidden else None
-        )
-        out.append(replace(p, value=value) if isinstance(value, int | float) else p)
-    return tuple(out)
+    values_of_calls = [_argument_values(call) for call in calls]
+    with_values: list[Parameter] = []
+    for parameter in parameters:
+        if parameter.name and not parameter.hidden:
+            value = _common([values.get(parameter.name) for values in values_of_calls])
+            if isinstance(value, int | float):
+                parameter = replace(parameter, value=value)
+        with_values.append(parameter)
+    return tuple(with_values)

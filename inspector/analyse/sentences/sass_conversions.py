@@ -57,39 +57,42 @@ def pack(i: SassInstruction) -> Pieces:
     puts the last operand above what it packs. Where values are converted to or from scaled types
     the last operand has the scale factors; rounding by ``RS`` takes its random bits.
     """
-    types = i.table["types"]
     to, source = _types(i)
-    names = {"from": types.get(source, source), "to": types.get(to, to)}
-    how = "each from {from} to {to}".format_map(names)
-    merged = any("MERGE_C" in q for q in i.qualifiers)
     last = i.operands[-1]
     bits = _element_bits(to)
+    value = _packed_value(i, to, source)
     scaled = to == "S2_6" or (i.has("UNPACK_B") and len(i.operands) > 2)
-    a = i.words.signed(i.o["a"])
-    if i.has("UNPACK_B"):
-        value = f"the lowest two numbers of {a}, {how}"
-    elif i.has("UNPACK_B_MERGE_C"):
-        value = f"the halves of {a}, {how}, in the lowest {2 * bits} bits"
-    elif i.has("PACK_B", "MERGE_C") or "b" not in i.o:
-        value = f"{a}, from {names['from']} to {names['to']}"
-    elif bits < 16:
-        places = f"bits {bits} to {2 * bits - 1}", f"bits 0 to {bits - 1}"
-        value = f"{a} ({places[0]}) and {i.words.signed(i.o['b'])} ({places[1]}), {how}"
-    else:
-        value = f"{a} (upper half) and {i.words.signed(i.o['b'])} (lower half), {how}"
+    merged = any("MERGE_C" in qualifier for qualifier in i.qualifiers)
     if scaled:
         value += _scales(i, last, upper=to == "S2_6" or last.core.endswith(".H1"))
     elif merged and not last.zero:
         upper_bits = 32 - (bits if i.has("MERGE_C") else 2 * bits)
         value += f", below the lowest {upper_bits} bits of {i.words.unsigned(last)}"
-    random = (
-        f"rounded stochastically by the bits of {i.words.unsigned(last)}" if i.has("RS") else ""
-    )
-    return {
-        "d": destination(i, i.o["d"]),
-        "value": value,
-        "notes": joined([*i.among("notes"), random]),
-    }
+    remarks = i.among("notes")
+    if i.has("RS"):
+        remarks = [*remarks, f"rounded stochastically by the bits of {i.words.unsigned(last)}"]
+    return {"d": destination(i, i.o["d"]), "value": value, "notes": joined(remarks)}
+
+
+def _packed_value(i: SassInstruction, to: str, source: str) -> str:
+    """What is converted, and where it is in the registers."""
+    types = i.table["types"]
+    conversion = f"from {types.get(source, source)} to {types.get(to, to)}"
+    bits = _element_bits(to)
+    a = i.words.signed(i.o["a"])
+    if i.has("UNPACK_B"):
+        return f"the lowest two numbers of {a}, each {conversion}"
+    if i.has("UNPACK_B_MERGE_C"):
+        return f"the halves of {a}, each {conversion}, in the lowest {2 * bits} bits"
+    if i.has("PACK_B", "MERGE_C") or "b" not in i.o:
+        return f"{a}, {conversion}"
+    upper_place = "upper half"
+    lower_place = "lower half"
+    if bits < 16:
+        upper_place = f"bits {bits} to {2 * bits - 1}"
+        lower_place = f"bits 0 to {bits - 1}"
+    b = i.words.signed(i.o["b"])
+    return f"{a} ({upper_place}) and {b} ({lower_place}), each {conversion}"
 
 
 def _element_bits(kind: str) -> int:
@@ -117,17 +120,13 @@ def pack_integers(i: SassInstruction) -> Pieces | None:
     if not to[1:].isdecimal() or to not in types or source not in types:
         return None
     bits = int(to[1:])
+    a = f"{i.words.signed(i.o['a'])} (bits {bits} to {2 * bits - 1})"
+    b = f"{i.words.signed(i.o['b'])} (bits 0 to {bits - 1})"
+    value = f"{a} and {b}, each from {types[source]} to {types[to]}, clamped to its range"
     c = i.o["c"]
-    upper_bits = 32 - 2 * bits
-    name = f"{c.file}{c.number}" if c.number is not None else i.words.unsigned(c)
-    below = "" if c.zero else f", below the lowest {upper_bits} bits of {name}"
-    a, b = (i.words.signed(i.o[name]) for name in "ab")
-    return {
-        "d": destination(i, i.o["d"]),
-        "value": f"{a} (bits {bits} to {2 * bits - 1}) and {b} (bits 0 to {bits - 1}), each from "
-        f"{types[source]} to {types[to]}, clamped to its range{below}",
-        "notes": joined(
-            [note for note in i.among("notes") if "clamped" not in note]
-            + i.among("integers_of_nan")
-        ),
-    }
+    if not c.zero:
+        name = i.words.unsigned(c) if c.number is None else f"{c.file}{c.number}"
+        value += f", below the lowest {32 - 2 * bits} bits of {name}"
+    remarks = [remark for remark in i.among("notes") if "clamped" not in remark]
+    remarks += i.among("integers_of_nan")
+    return {"d": destination(i, i.o["d"]), "value": value, "notes": joined(remarks)}

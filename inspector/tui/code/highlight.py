@@ -74,12 +74,18 @@ _NAMED = re.compile(r"…[\w$.\[\]]+(?=[],+\s]|\Z)")
 
 
 def _with_names(text: str, spans: Iterable[Span]) -> Spans:
-    names = [
-        (m.start(), m.end() - (m.group().count("]") > m.group().count("[")), Name.Variable)
-        for m in _NAMED.finditer(text)
-    ]
-    free = (s for s in spans if not any(a < s[1] and s[0] < b for a, b, _ in names))
-    return tuple(sorted((*free, *names), key=itemgetter(0)))
+    named_spans: list[Span] = []
+    for match in _NAMED.finditer(text):
+        # A bracket that was opened before the name is not of it.
+        unopened = match[0].count("]") > match[0].count("[")
+        named_spans.append((match.start(), match.end() - unopened, Name.Variable))
+    free = [span for span in spans if not _overlaps(span, named_spans)]
+    return tuple(sorted((*free, *named_spans), key=itemgetter(0)))
+
+
+def _overlaps(span: Span, others: Iterable[Span]) -> bool:
+    start, end, _ = span
+    return any(other_start < end and start < other_end for other_start, other_end, _ in others)
 
 
 class Highlighter:

@@ -88,9 +88,9 @@ class StageFigures(Struct, dict=True):
     def value(self, n: int, width: int) -> tuple[str, bool]:
         if self.links is None:
             result = self.stepper.result(n)
-            return (
-                ("", True) if result is None else (report.result_text(result, width), result.runs)
-            )
+            if result is None:
+                return "", True
+            return report.result_text(result, width), result.runs
         results = (self.stepper.result(line) for line in self.links.get(n, ()))
         names = _NAME.findall(self.texts[n - 1]) if n <= len(self.texts) else ()
         return report.last_result_text((r for r in results if r is not None), width, names)

@@ -612,20 +612,20 @@ def _row(reads: Reader, kernel: Kernel, variant: Variant, code: bool) -> Variant
 
 def generated_from(recording: Recording, row: VariantRow) -> str:
     called = {kernel.id: kernel.display_name for kernel in recording.kernels}
-    variant_id = None if row.variant is None else row.variant.id
-    uses = (
-        (use.kernel, tuning.configurations[use.configuration])
-        for tuning in row.kernel.autotune
-        for use in tuning.uses
-        if use.configuration is not None and use.kernel in called
-    )
-    names = [
-        called[kernel]
-        for kernel, candidate in uses
-        if candidate.variant == variant_id
-        and (variant_id is not None or candidate.config == row.config)
-    ]
-    return ", ".join(dict.fromkeys(names))
+    names: dict[str, None] = {}
+    for tuning in row.kernel.autotune:
+        for use in tuning.uses:
+            if use.configuration is None or use.kernel not in called:
+                continue
+            if _is_of_row(tuning.configurations[use.configuration], row):
+                names[called[use.kernel]] = None
+    return ", ".join(names)
+
+
+def _is_of_row(candidate: Configuration, row: VariantRow) -> bool:
+    if row.variant is not None:
+        return candidate.variant == row.variant.id
+    return candidate.variant is None and candidate.config == row.config
 
 
 def _why_not(row: VariantRow) -> str:

@@ -38,6 +38,11 @@ class CompilesScreen(LinesScreen[UserFrame | str | None]):
         super().__init__("Compiles", partial(compiles.lines, recording, *tables))
 
 
+def _is_of_round(about: str, text: str, name: str) -> bool:
+    """Whether a row is of a tuner's candidate for a kernel, or of the kernel's own round."""
+    return name in about.split(", ") or text.startswith(f"{name} · ")
+
+
 class CostScreen(LinesScreen[UserFrame | str | None]):
     """Kernels by what they cost, and what tuning compared, one table for each round.
 
@@ -155,17 +160,13 @@ class CostScreen(LinesScreen[UserFrame | str | None]):
         cost_rows = self.shown.rows
         row_index = max((self.options.highlighted or 0) - COST_HEADS, 0)
         name = cost_rows[row_index].name if row_index < len(cost_rows) else ""
-        rounds = list(enumerate(self.rows))[len(cost_rows) + COST_HEADS :]
-        targets = [
-            n
-            for n, row in rounds
-            if name and (name in row.about.split(", ") or row.text.plain.startswith(f"{name} · "))
-        ]
-        if targets:
-            self.options.highlighted = targets[0]
-            self.options.scroll_to_highlight(top=True)
-        else:
-            self.notify("No tuning of this kernel was recorded.")
+        first_round = len(cost_rows) + COST_HEADS
+        for n in range(first_round, len(self.rows)):
+            if name and _is_of_round(self.rows[n].about, self.rows[n].text.plain, name):
+                self.options.highlighted = n
+                self.options.scroll_to_highlight(top=True)
+                return
+        self.notify("No tuning of this kernel was recorded.")
 
     def action_timeline(self) -> None:
         """Show when the GPU did what; a kernel that is chosen there is shown as one chosen here."""

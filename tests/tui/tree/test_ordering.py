@@ -59,7 +59,7 @@ def test_operators_stand_under_their_kernel_and_are_found_by_the_filter() -> Non
     tree = recording_tree(of)
     found = rows(tree, "aten.tanh", {})
     assert [(row.kind, row.text) for row in found[2:]] == [
-        (TreeKind.KERNEL, "#0 poi mul·tanh"),
+        (TreeKind.KERNEL, "#0 mul·tanh · pointwise"),
         (TreeKind.OPERATORS, "mul, tanh, prims.convert_element_type"),
     ]
     assert found[-1].subject == found[-2].subject
