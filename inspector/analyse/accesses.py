@@ -47,12 +47,10 @@ class OpcodeLines:
 
     def lines(self, matches: Callable[[str], object] = lambda _: True) -> Sequence[Line]:
         """The lines of the opcodes that are wanted, in order."""
-        lines = [
-            n
-            for opcode, opcode_lines in self.by_opcode.items()
-            if matches(opcode)
-            for n in opcode_lines
-        ]
+        lines: list[Line] = []
+        for opcode, opcode_lines in self.by_opcode.items():
+            if matches(opcode):
+                lines += opcode_lines
         return sorted(lines, key=lambda line: line.n)
 
     def with_bases(self, *bases: str) -> Sequence[Line]:

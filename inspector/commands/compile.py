@@ -164,15 +164,15 @@ def _kernel_options(args: argparse.Namespace, inputs: Sequence[CompilerInput]) -
 
 def targets(texts: Sequence[str]) -> tuple[str, ...]:
     """The targets as the tools call them. Raises ``UsageError`` for an invalid one."""
-    out: dict[str, None] = {}
-    for word in (w.strip() for text in texts for w in text.split(",")):
-        match = _TARGET.fullmatch(word)
-        if match is None:
-            raise UsageError(
-                f"{word or 'an empty word'} is not a target", "A target is written like sm_90."
-            )
-        out[f"sm_{match[1]}"] = None
-    return tuple(out)
+    names: dict[str, None] = {}
+    for text in texts:
+        for word in map(str.strip, text.split(",")):
+            match = _TARGET.fullmatch(word)
+            if match is None:
+                wrong = word or "an empty word"
+                raise UsageError(f"{wrong} is not a target", "A target is written like sm_90.")
+            names[f"sm_{match[1]}"] = None
+    return tuple(names)
 
 
 def _standard_input(language_option: str | None, folder: Path) -> CompilerInput:

@@ -158,11 +158,16 @@ class Recorder:
         annotate: bool = False,
     ) -> None:
         """Print one stage of a kernel, or two side by side, as ``ptxview show`` does."""
-        options = {"": kernel, "--stage": stage, "--beside": beside}
-        words = [w for name, value in options.items() if value for w in (name, value) if w]
+        words = ["show", str(self.path)]
+        if kernel:
+            words.append(kernel)
+        if stage:
+            words += ["--stage", stage]
+        if beside:
+            words += ["--beside", beside]
         if annotate:
             words.append("-a")
-        command(["show", str(self.path), *words])
+        command(words)
 
     def table(self, *, calls: bool = False) -> None:
         """Print the table of kernels, or their calls, as ``ptxview list`` does."""

@@ -133,7 +133,8 @@ def _serve(args: argparse.Namespace) -> int:
     # -P: the current folder is not on the interpreter's path.
     command = [sys.executable, "-P", "-c", f"import sys; sys.path.insert(0, {root!r}); {start}"]
     command += ["open", *(str(path.absolute()) for path in paths)]
-    command += [w for r in args.ncu for w in ("--ncu", str(Path(r).absolute()))]
+    for report in args.ncu:
+        command += ["--ncu", str(Path(report).absolute())]
     try:
         title = f"ptxview {', '.join(path.name for path in paths)}"
         WebServer(command, args.host, args.port, title).serve()

@@ -328,12 +328,13 @@ def _settings(args: argparse.Namespace) -> tuple[TrySetting, ...]:
 
 
 def _numbers(option: str, texts: Sequence[str]) -> tuple[int, ...]:
-    out: dict[int, None] = {}
-    for word in (w.strip() for text in texts for w in text.split(",")):
-        if not word.isascii() or not word.isdecimal() or not 0 < int(word[:9]) <= 1024:
-            raise UsageError(f"{option} {word or '(nothing)'} is not a number from 1 to 1024")
-        out[int(word)] = None
-    return tuple(out)
+    numbers: dict[int, None] = {}
+    for text in texts:
+        for word in map(str.strip, text.split(",")):
+            if not word.isascii() or not word.isdecimal() or not 0 < int(word[:9]) <= 1024:
+                raise UsageError(f"{option} {word or '(nothing)'} is not a number from 1 to 1024")
+            numbers[int(word)] = None
+    return tuple(numbers)
 
 
 def _differences(experiment: Experiment, diff_option: str | None) -> Iterator[Difference]:

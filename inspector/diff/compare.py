@@ -5,7 +5,7 @@ Nothing is run but the disassembler.
 
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from typing import TypeVar
 
@@ -37,7 +37,7 @@ from inspector.diff.tiles import tiles_of
 from inspector.diff.variants import VariantRow
 from inspector.listing.cubin import read_cubin
 from inspector.listing.line import Function, Listing
-from inspector.measure.time.results import comparable_times, times
+from inspector.measure.time.results import StoredTime, comparable_times, times
 from inspector.reader.reader import Reader
 
 T = TypeVar("T")
@@ -246,16 +246,16 @@ def variant_rows(
             yield replace(row, time_by=stopwatch, overhead_us=overhead_us)
         return
     recorded = times(reader.recording.path)
-    times_by_input = [
-        recorded.by_inputs(r.kernel, r.variant) if r.variant is not None else {} for r in rows
-    ]
-    kinds = Counter(
-        (i, t.device, t.cache) for by_input in times_by_input for i, t in by_input.items()
-    )
-    inputs, *how = kinds.most_common(1)[0][0] if kinds else ("",)
-    for row, by_input in zip(rows, times_by_input, strict=True):
-        time = by_input.get(inputs)
-        if time is not None and [time.device, time.cache] == how:
+    times_of_rows: list[Mapping[str, StoredTime]] = []
+    conditions: Counter[tuple[str, str | None, str]] = Counter()
+    for row in rows:
+        by_inputs = {} if row.variant is None else recorded.by_inputs(row.kernel, row.variant)
+        times_of_rows.append(by_inputs)
+        conditions.update((key, time.device, time.cache) for key, time in by_inputs.items())
+    inputs, device, cache = conditions.most_common(1)[0][0] if conditions else ("", "", "")
+    for row, by_inputs in zip(rows, times_of_rows, strict=True):
+        time = by_inputs.get(inputs)
+        if time is not None and (time.device, time.cache) == (device, cache):
             row = replace(row, time_us=time.median_us, time_by=time.timing.stopwatch)
         yield row
 

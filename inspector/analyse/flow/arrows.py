@@ -127,12 +127,11 @@ def _machine(listing: Listing) -> Iterator[Jump]:
     for line in listing.lines:
         if line.opcode is None or (listing.language == "sass" and line.base not in branching):
             continue
-        for name in (
-            label_name for entry in line.targets for label_name in tables.get(entry, (entry,))
-        ):
-            target = _nearest(labels.get(name, ()), line.n, listing.functions)
-            if target is not None:
-                yield line.n, target, False
+        for entry in line.targets:
+            for name in tables.get(entry, (entry,)):
+                target = _nearest(labels.get(name, ()), line.n, listing.functions)
+                if target is not None:
+                    yield line.n, target, False
 
 
 def _nearest(places: Sequence[int], n: int, functions: Sequence[Function]) -> int | None:

@@ -208,18 +208,18 @@ class PtxReader:
 
     def _is_offset(self, register: str) -> bool:
         """Whether a register is added to an address."""
-        lines = self.statements.uses.get(register, ())[:4]
-        for instruction in (
-            instruction
-            for n in lines
-            for instruction in self.statements.instructions_on(n)
-            if instruction.base == "add"
-        ):
-            names = [o.name for o in instruction.operands[1:] if isinstance(o, RegisterOperand)]
-            addends = [self.values.register(x, instruction.line) for x in names if x != register]
-            if register in names and any(map(self.wording.is_address, addends)):
-                return True
+        for n in self.statements.uses.get(register, ())[:4]:
+            for instruction in self.statements.instructions_on(n):
+                if instruction.base == "add" and self._adds_to_address(instruction, register):
+                    return True
         return False
+
+    def _adds_to_address(self, instruction: PtxInstruction, register: str) -> bool:
+        names = [o.name for o in instruction.operands[1:] if isinstance(o, RegisterOperand)]
+        if register not in names:
+            return False
+        addends = [self.values.register(x, instruction.line) for x in names if x != register]
+        return any(map(self.wording.is_address, addends))
 
 
 def _is_register(value: LinearForm, name: str) -> bool:

@@ -432,7 +432,7 @@ class _Pieces:
         self.text = text
         self.templates = templates
         self.context = context
-        self.items = [w for part in split(body) for w in part.split()]
+        self.items = " ".join(split(body)).split()
 
     def get(self, name: str) -> str:
         if name.isdigit():
