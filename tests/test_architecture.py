@@ -566,3 +566,118 @@ def test_a_wrapper_that_calls_the_original_itself_is_found(tmp_path: Path) -> No
         "probe:7 calls there",
         "probe:10 calls self._inner",
     ]
+
+
+# -- assertions in loops --------------------------------------------------------------------------
+
+TEST_MODULES = [
+    Module(path.relative_to(ROOT).with_suffix("").as_posix().replace("/", "."), path)
+    for path in sorted((ROOT / "tests").rglob("*.py"))
+]
+METHODS_OF_ALL = words("items keys values split splitlines")
+"""Methods whose result has an element if their object has one."""
+FUNCTIONS_OF_ALL = words("enumerate zip sorted reversed list tuple set product words")
+"""Functions whose result has an element if each of their arguments has one."""
+
+
+def called_name(node: ast.AST) -> str:
+    """``f`` of ``f(x)``, ``await f(x)`` and ``a.f(x)``; "" of anything else."""
+    if isinstance(node, ast.Await):
+        return called_name(node.value)
+    if not isinstance(node, ast.Call):
+        return ""
+    return ast.unparse(node.func).rpartition(".")[2]
+
+
+def never_empty(node: ast.AST | None, literals: frozenset[str]) -> bool:
+    """Whether an iterable evidently has an element: a literal, a constant, or made of such."""
+    if isinstance(node, ast.Tuple | ast.List | ast.Set):
+        starred = [x.value for x in node.elts if isinstance(x, ast.Starred)]
+        return len(starred) < len(node.elts) or any(never_empty(x, literals) for x in starred)
+    if isinstance(node, ast.Dict):
+        return bool(node.keys)
+    if isinstance(node, ast.Constant):
+        return bool(node.value)
+    if isinstance(node, ast.Name):
+        return node.id.isupper() or node.id in literals
+    if not isinstance(node, ast.Call):
+        return False
+    name = called_name(node)
+    if name == "range":
+        return all(isinstance(bound, ast.Constant) for bound in node.args)
+    if name in FUNCTIONS_OF_ALL:
+        return bool(node.args) and all(never_empty(x, literals) for x in node.args)
+    if isinstance(node.func, ast.Attribute) and name in METHODS_OF_ALL:
+        return never_empty(node.func.value, literals)
+    return False
+
+
+def literal_names(function: ast.AST) -> frozenset[str]:
+    """Names to which a function gives a literal that is not empty."""
+    names: set[str] = set()
+    for node in ast.walk(function):
+        if isinstance(node, ast.Assign | ast.AnnAssign) and never_empty(node.value, frozenset()):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            names.update(target.id for target in targets if isinstance(target, ast.Name))
+    return frozenset(names)
+
+
+def assertions(
+    node: ast.AST, helpers: frozenset[str], literals: frozenset[str], in_loop: bool = False
+) -> Iterator[bool]:
+    """Of each assertion below a node, whether it is in a loop that may be empty."""
+    if isinstance(node, ast.For | ast.AsyncFor):
+        in_loop = in_loop or not never_empty(node.iter, literals)
+    is_statement = isinstance(node, ast.Expr) and called_name(node.value) in helpers
+    if isinstance(node, ast.Assert) or is_statement or called_name(node) in ("raises", "fail"):
+        yield in_loop
+    for child in ast.iter_child_nodes(node):
+        yield from assertions(child, helpers, literals, in_loop)
+
+
+def asserting_functions(modules: Iterable[Module]) -> frozenset[str]:
+    """Names of functions that assert something, whatever they are called with."""
+    return frozenset(
+        node.name
+        for module in modules
+        for node in module.nodes
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        and not all(assertions(node, frozenset(), literal_names(node)))
+    )
+
+
+def vacuous_tests(modules: list[Module]) -> Iterator[str]:
+    """Tests all of whose assertions are in loops that may be empty."""
+    helpers = asserting_functions(modules)
+    for module in modules:
+        for node in module.nodes:
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                is_in_loop = list(assertions(node, helpers, literal_names(node)))
+                if node.name.startswith("test_") and is_in_loop and all(is_in_loop):
+                    yield f"{module.name}:{node.lineno} {node.name}"
+
+
+def test_no_assertion_is_only_in_a_loop_that_may_be_empty() -> None:
+    assert len(TEST_MODULES) > 100
+    faults = list(vacuous_tests(TEST_MODULES))
+    assert not faults, "assert that the loop has elements:\n" + "\n".join(faults)
+
+
+def test_an_assertion_in_a_loop_that_may_be_empty_is_found(tmp_path: Path) -> None:
+    file = tmp_path / "test_loops.py"
+    file.write_text(
+        "def check(x):\n    assert x\n"
+        "def check_all(xs):\n    for x in xs:\n        assert x\n"
+        "def test_a():\n    for x in f():\n        assert x\n"
+        "def test_b():\n    for x in (1, 2):\n        for y in f(x):\n            check(y)\n"
+        "async def test_c():\n    async for x in f():\n        with raises(E):\n            x()\n"
+        "def test_d():\n    for n in range(len(XS)):\n        assert n\n"
+        "def test_literals():\n    for n, x in enumerate(sorted((1, *f()))):\n        assert x\n"
+        "def test_local():\n    xs: T = {1: 2}\n    for x in xs.items():\n        assert x\n"
+        "def test_constants():\n    for n, x in XS.items():\n        assert x\n"
+        "def test_before():\n    xs = f()\n    assert xs\n    for x in xs:\n        assert x\n"
+        "def test_helper():\n    for x in f():\n        assert x\n    check(x)\n"
+        "def test_helper_that_loops():\n    for x in f():\n        assert x\n    check_all(x)\n"
+    )
+    faults = [fault.split()[1] for fault in vacuous_tests([Module("m", file)])]
+    assert faults == ["test_a", "test_b", "test_c", "test_d", "test_helper_that_loops"]

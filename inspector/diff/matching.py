@@ -77,7 +77,8 @@ def changes(
     a_rest = list(a_keys)
     b_rest = list(b_keys)
     for i, j in moved.items():
-        a_rest[i], b_rest[j] = _GONE, _COME
+        a_rest[i] = _GONE
+        b_rest[j] = _COME
     x = y = 0
     for i, j, size in [*blocks, (len(a_rest), len(b_rest), 0)]:
         yield (i, j, size), list(_gap(x, y, a_rest[x:i], b_rest[y:j]))
@@ -123,7 +124,9 @@ class Builder:
         self.b = b
         self.a_texts = a_texts
         self.b_texts = b_texts
-        self.x, self.y = a.first, b.first  # the first lines that are in no hunk yet
+        # the first lines that are in no hunk yet
+        self.x = a.first
+        self.y = b.first
         self.out: list[Hunk] = []
         self.gone: dict[int, tuple[int, int]] = {}  # lines of moved forms of ``b``
 

@@ -231,7 +231,9 @@ def test_without_nvcc_the_reason_is_said(monkeypatch: pytest.MonkeyPatch, tmp_pa
     find.cache_clear()
     try:
         value = call("list", folder, "--json").json
-        for _, variant in variants_of(value):
+        variants = list(variants_of(value))
+        assert variants
+        for _, variant in variants:
             assert "/nowhere/nvcc" in variant["missing"]["ptx"]
     finally:
         find.cache_clear()

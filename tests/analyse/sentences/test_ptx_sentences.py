@@ -196,7 +196,9 @@ def test_parameter_offsets_match_the_cubin(name: str) -> None:
 
 def test_every_instruction_of_the_files() -> None:
     listings = [parse(Stage.PTX, path.read_text()) for path in FILES]
-    for listing, function in [(one, function) for one in listings for function in one.functions]:
+    functions = [(listing, function) for listing in listings for function in listing.functions]
+    assert len(functions) >= len(FILES) > 1
+    for listing, function in functions:
         said = PtxReader(listing, function, tables.isa(), TEMPLATES)
         for n in range(function.first, function.last + 1):
             if listing.lines[n - 1].kind not in (Kind.INSTRUCTION, Kind.LABEL):
