@@ -158,6 +158,7 @@ def test_commands_that_print_load_no_torch_triton_or_textual() -> None:
 
 def test_probes_import_no_room() -> None:
     allowed = {*sys.stdlib_module_names, "torch", "triton", "numpy", "ptxview_probes"}
+    assert len(PROBES) > 10
     assert not [
         f"{m.name}:{line} imports {name}"
         for m in PROBES
@@ -288,18 +289,22 @@ def _printing(node: ast.AST) -> bool:
 
 def test_only_the_printer_prints() -> None:
     """What strangers wrote reaches a terminal through one module, which makes it harmless."""
+    modules = outside("inspector.system.printing")
+    assert len(modules) > 100
     assert not [
         f"{module.name}:{getattr(node, 'lineno', 0)}"
-        for module in outside("inspector.system.printing")
+        for module in modules
         for node in module.nodes
         if _printing(node)
     ]
 
 
 def test_only_the_layout_knows_the_layout() -> None:
+    modules = outside("inspector.recording.layout")
+    assert len(modules) > 100
     assert not [
         f"{module.name}:{node.lineno} names {node.value}"
-        for module in outside("inspector.recording.layout")
+        for module in modules
         for node in module.nodes
         if isinstance(node, ast.Constant) and node.value in ("events.jsonl", "blobs")
     ]
@@ -309,9 +314,11 @@ def test_only_listing_reads_declarations_of_ptx() -> None:
     """Only ``listing`` reads declarations, so that no two answers differ."""
     # ``ld.param`` is an instruction, ``tt.func`` is Triton's
     directive = re.compile(r"(?<![a-z)])\\\.(?:\(\?:)?(?:reg|entry|func|param|reqntid|maxntid)\b")
+    modules = outside("inspector.listing")
+    assert len(modules) > 100
     assert not [
         f"{module.name}:{node.lineno} reads {node.value!r}"
-        for module in outside("inspector.listing")
+        for module in modules
         for node in module.nodes
         if isinstance(node, ast.Constant)
         if isinstance(node.value, str) and directive.search(node.value)
@@ -622,14 +629,37 @@ def literal_names(function: ast.AST) -> frozenset[str]:
     return frozenset(names)
 
 
+def holds_of_nothing(test: ast.AST, literals: frozenset[str]) -> bool:
+    """Whether a condition is ``not […]``, ``[…] == []``, ``not any(…)`` or ``all(…)`` of what may
+    be empty."""
+    loops: ast.AST | None = None
+    if called_name(test) == "all":
+        loops = argument(test)
+    elif isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+        is_any = called_name(test.operand) == "any"
+        loops = argument(test.operand) if is_any else test.operand
+    elif isinstance(test, ast.Compare) and ast.unparse(test.comparators[0]) == "[]":
+        loops = test.left
+    if not isinstance(loops, ast.ListComp | ast.GeneratorExp):
+        return False
+    return not all(never_empty(loop.iter, literals) for loop in loops.generators)
+
+
+def argument(node: ast.AST) -> ast.AST | None:
+    """The first argument of a call."""
+    return node.args[0] if isinstance(node, ast.Call) and node.args else None
+
+
 def assertions(
     node: ast.AST, helpers: frozenset[str], literals: frozenset[str], in_loop: bool = False
 ) -> Iterator[bool]:
-    """Of each assertion below a node, whether it is in a loop that may be empty."""
+    """Of each assertion below a node, whether it may be about nothing, as a loop may be empty."""
     if isinstance(node, ast.For | ast.AsyncFor):
         in_loop = in_loop or not never_empty(node.iter, literals)
     is_statement = isinstance(node, ast.Expr) and called_name(node.value) in helpers
-    if isinstance(node, ast.Assert) or is_statement or called_name(node) in ("raises", "fail"):
+    if isinstance(node, ast.Assert):
+        yield in_loop or holds_of_nothing(node.test, literals)
+    elif is_statement or called_name(node) in ("raises", "fail"):
         yield in_loop
     for child in ast.iter_child_nodes(node):
         yield from assertions(child, helpers, literals, in_loop)
@@ -647,7 +677,7 @@ def asserting_functions(modules: Iterable[Module]) -> frozenset[str]:
 
 
 def vacuous_tests(modules: list[Module]) -> Iterator[str]:
-    """Tests all of whose assertions are in loops that may be empty."""
+    """Tests all of whose assertions may be about nothing."""
     helpers = asserting_functions(modules)
     for module in modules:
         for node in module.nodes:
@@ -672,6 +702,12 @@ def test_an_assertion_in_a_loop_that_may_be_empty_is_found(tmp_path: Path) -> No
         "def test_b():\n    for x in (1, 2):\n        for y in f(x):\n            check(y)\n"
         "async def test_c():\n    async for x in f():\n        with raises(E):\n            x()\n"
         "def test_d():\n    for n in range(len(XS)):\n        assert n\n"
+        "def test_e():\n    assert not any(x for x in f())\n"
+        "def test_f():\n    assert all(x for x in f())\n"
+        "def test_g():\n    assert [x for x in f() if not x] == []\n"
+        "def test_list():\n    assert [x for x in f() if x]\n"
+        "def test_some():\n    assert any(x for x in f())\n"
+        "def test_not_all():\n    assert not all(x for x in f())\n"
         "def test_literals():\n    for n, x in enumerate(sorted((1, *f()))):\n        assert x\n"
         "def test_local():\n    xs: T = {1: 2}\n    for x in xs.items():\n        assert x\n"
         "def test_constants():\n    for n, x in XS.items():\n        assert x\n"
@@ -680,4 +716,5 @@ def test_an_assertion_in_a_loop_that_may_be_empty_is_found(tmp_path: Path) -> No
         "def test_helper_that_loops():\n    for x in f():\n        assert x\n    check_all(x)\n"
     )
     faults = [fault.split()[1] for fault in vacuous_tests([Module("m", file)])]
-    assert faults == ["test_a", "test_b", "test_c", "test_d", "test_helper_that_loops"]
+    letters = [f"test_{letter}" for letter in "abcdefg"]
+    assert faults == [*letters, "test_helper_that_loops"]
