@@ -158,6 +158,7 @@ def test_commands_that_print_load_no_torch_triton_or_textual() -> None:
 
 def test_probes_import_no_room() -> None:
     allowed = {*sys.stdlib_module_names, "torch", "triton", "numpy", "ptxview_probes"}
+    assert len(PROBES) > 10
     assert not [
         f"{m.name}:{line} imports {name}"
         for m in PROBES
@@ -288,18 +289,22 @@ def _printing(node: ast.AST) -> bool:
 
 def test_only_the_printer_prints() -> None:
     """What strangers wrote reaches a terminal through one module, which makes it harmless."""
+    modules = outside("inspector.system.printing")
+    assert len(modules) > 100
     assert not [
         f"{module.name}:{getattr(node, 'lineno', 0)}"
-        for module in outside("inspector.system.printing")
+        for module in modules
         for node in module.nodes
         if _printing(node)
     ]
 
 
 def test_only_the_layout_knows_the_layout() -> None:
+    modules = outside("inspector.recording.layout")
+    assert len(modules) > 100
     assert not [
         f"{module.name}:{node.lineno} names {node.value}"
-        for module in outside("inspector.recording.layout")
+        for module in modules
         for node in module.nodes
         if isinstance(node, ast.Constant) and node.value in ("events.jsonl", "blobs")
     ]
@@ -309,9 +314,11 @@ def test_only_listing_reads_declarations_of_ptx() -> None:
     """Only ``listing`` reads declarations, so that no two answers differ."""
     # ``ld.param`` is an instruction, ``tt.func`` is Triton's
     directive = re.compile(r"(?<![a-z)])\\\.(?:\(\?:)?(?:reg|entry|func|param|reqntid|maxntid)\b")
+    modules = outside("inspector.listing")
+    assert len(modules) > 100
     assert not [
         f"{module.name}:{node.lineno} reads {node.value!r}"
-        for module in outside("inspector.listing")
+        for module in modules
         for node in module.nodes
         if isinstance(node, ast.Constant)
         if isinstance(node.value, str) and directive.search(node.value)
@@ -566,3 +573,148 @@ def test_a_wrapper_that_calls_the_original_itself_is_found(tmp_path: Path) -> No
         "probe:7 calls there",
         "probe:10 calls self._inner",
     ]
+
+
+# -- assertions in loops --------------------------------------------------------------------------
+
+TEST_MODULES = [
+    Module(path.relative_to(ROOT).with_suffix("").as_posix().replace("/", "."), path)
+    for path in sorted((ROOT / "tests").rglob("*.py"))
+]
+METHODS_OF_ALL = words("items keys values split splitlines")
+"""Methods whose result has an element if their object has one."""
+FUNCTIONS_OF_ALL = words("enumerate zip sorted reversed list tuple set product words")
+"""Functions whose result has an element if each of their arguments has one."""
+
+
+def called_name(node: ast.AST) -> str:
+    """``f`` of ``f(x)``, ``await f(x)`` and ``a.f(x)``; "" of anything else."""
+    if isinstance(node, ast.Await):
+        return called_name(node.value)
+    if not isinstance(node, ast.Call):
+        return ""
+    return ast.unparse(node.func).rpartition(".")[2]
+
+
+def never_empty(node: ast.AST | None, literals: frozenset[str]) -> bool:
+    """Whether an iterable evidently has an element: a literal, a constant, or made of such."""
+    if isinstance(node, ast.Tuple | ast.List | ast.Set):
+        starred = [x.value for x in node.elts if isinstance(x, ast.Starred)]
+        return len(starred) < len(node.elts) or any(never_empty(x, literals) for x in starred)
+    if isinstance(node, ast.Dict):
+        return bool(node.keys)
+    if isinstance(node, ast.Constant):
+        return bool(node.value)
+    if isinstance(node, ast.Name):
+        return node.id.isupper() or node.id in literals
+    if not isinstance(node, ast.Call):
+        return False
+    name = called_name(node)
+    if name == "range":
+        return all(isinstance(bound, ast.Constant) for bound in node.args)
+    if name in FUNCTIONS_OF_ALL:
+        return bool(node.args) and all(never_empty(x, literals) for x in node.args)
+    if isinstance(node.func, ast.Attribute) and name in METHODS_OF_ALL:
+        return never_empty(node.func.value, literals)
+    return False
+
+
+def literal_names(function: ast.AST) -> frozenset[str]:
+    """Names to which a function gives a literal that is not empty."""
+    names: set[str] = set()
+    for node in ast.walk(function):
+        if isinstance(node, ast.Assign | ast.AnnAssign) and never_empty(node.value, frozenset()):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            names.update(target.id for target in targets if isinstance(target, ast.Name))
+    return frozenset(names)
+
+
+def holds_of_nothing(test: ast.AST, literals: frozenset[str]) -> bool:
+    """Whether a condition is ``not […]``, ``[…] == []``, ``not any(…)`` or ``all(…)`` of what may
+    be empty."""
+    loops: ast.AST | None = None
+    if called_name(test) == "all":
+        loops = argument(test)
+    elif isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+        is_any = called_name(test.operand) == "any"
+        loops = argument(test.operand) if is_any else test.operand
+    elif isinstance(test, ast.Compare) and ast.unparse(test.comparators[0]) == "[]":
+        loops = test.left
+    if not isinstance(loops, ast.ListComp | ast.GeneratorExp):
+        return False
+    return not all(never_empty(loop.iter, literals) for loop in loops.generators)
+
+
+def argument(node: ast.AST) -> ast.AST | None:
+    """The first argument of a call."""
+    return node.args[0] if isinstance(node, ast.Call) and node.args else None
+
+
+def assertions(
+    node: ast.AST, helpers: frozenset[str], literals: frozenset[str], in_loop: bool = False
+) -> Iterator[bool]:
+    """Of each assertion below a node, whether it may be about nothing, as a loop may be empty."""
+    if isinstance(node, ast.For | ast.AsyncFor):
+        in_loop = in_loop or not never_empty(node.iter, literals)
+    is_statement = isinstance(node, ast.Expr) and called_name(node.value) in helpers
+    if isinstance(node, ast.Assert):
+        yield in_loop or holds_of_nothing(node.test, literals)
+    elif is_statement or called_name(node) in ("raises", "fail"):
+        yield in_loop
+    for child in ast.iter_child_nodes(node):
+        yield from assertions(child, helpers, literals, in_loop)
+
+
+def asserting_functions(modules: Iterable[Module]) -> frozenset[str]:
+    """Names of functions that assert something, whatever they are called with."""
+    return frozenset(
+        node.name
+        for module in modules
+        for node in module.nodes
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        and not all(assertions(node, frozenset(), literal_names(node)))
+    )
+
+
+def vacuous_tests(modules: list[Module]) -> Iterator[str]:
+    """Tests all of whose assertions may be about nothing."""
+    helpers = asserting_functions(modules)
+    for module in modules:
+        for node in module.nodes:
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                is_in_loop = list(assertions(node, helpers, literal_names(node)))
+                if node.name.startswith("test_") and is_in_loop and all(is_in_loop):
+                    yield f"{module.name}:{node.lineno} {node.name}"
+
+
+def test_no_assertion_is_only_in_a_loop_that_may_be_empty() -> None:
+    assert len(TEST_MODULES) > 100
+    faults = list(vacuous_tests(TEST_MODULES))
+    assert not faults, "assert that the loop has elements:\n" + "\n".join(faults)
+
+
+def test_an_assertion_in_a_loop_that_may_be_empty_is_found(tmp_path: Path) -> None:
+    file = tmp_path / "test_loops.py"
+    file.write_text(
+        "def check(x):\n    assert x\n"
+        "def check_all(xs):\n    for x in xs:\n        assert x\n"
+        "def test_a():\n    for x in f():\n        assert x\n"
+        "def test_b():\n    for x in (1, 2):\n        for y in f(x):\n            check(y)\n"
+        "async def test_c():\n    async for x in f():\n        with raises(E):\n            x()\n"
+        "def test_d():\n    for n in range(len(XS)):\n        assert n\n"
+        "def test_e():\n    assert not any(x for x in f())\n"
+        "def test_f():\n    assert all(x for x in f())\n"
+        "def test_g():\n    assert [x for x in f() if not x] == []\n"
+        "def test_list():\n    assert [x for x in f() if x]\n"
+        "def test_some():\n    assert any(x for x in f())\n"
+        "def test_not_all():\n    assert not all(x for x in f())\n"
+        "def test_literals():\n    for n, x in enumerate(sorted((1, *f()))):\n        assert x\n"
+        "def test_local():\n    xs: T = {1: 2}\n    for x in xs.items():\n        assert x\n"
+        "def test_constants():\n    for n, x in XS.items():\n        assert x\n"
+        "def test_before():\n    xs = f()\n    assert xs\n    for x in xs:\n        assert x\n"
+        "def test_helper():\n    for x in f():\n        assert x\n    check(x)\n"
+        "def test_helper_that_loops():\n    for x in f():\n        assert x\n    check_all(x)\n"
+    )
+    faults = [fault.split()[1] for fault in vacuous_tests([Module("m", file)])]
+    letters = [f"test_{letter}" for letter in "abcdefg"]
+    assert faults == [*letters, "test_helper_that_loops"]

@@ -307,7 +307,9 @@ def _trips(scalars: Tensors, body: str) -> int | None:
     match = _FOR.search(body)
     if match is None:
         return None
-    first, last, step = (scalars.elements(match[i])[0] for i in (2, 3, 4))
+    first = scalars.elements(match[2])[0]
+    last = scalars.elements(match[3])[0]
+    step = scalars.elements(match[4])[0]
     if first is None or last is None or step is None or step <= 0:
         return None
     return max(0, -(-(last - first) // step))

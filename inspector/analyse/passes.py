@@ -64,7 +64,8 @@ class PassRun(Struct, frozen=True):
         """Operations of which there are more or fewer after it: how many before and after."""
         if self.before is None or self.after is None:
             return {}
-        a, b = (operations(text, self.language) for text in (self.before, self.after))
+        a = operations(self.before, self.language)
+        b = operations(self.after, self.language)
         return {name: (a[name], b[name]) for name in sorted(a | b) if a[name] != b[name]}
 
 

@@ -58,8 +58,10 @@ def _blocked(text: str) -> Blocked | None:
     parts: dict[str, tuple[int, ...]] = {}
     for name, numbers in _LIST.findall(text):
         parts[name] = tuple(int(n) for n in re.findall(r"\d{1,9}+", numbers))
-    names = ("sizePerThread", "threadsPerWarp", "warpsPerCTA", "order")
-    size, threads, warps, order = (parts.get(name, ()) for name in names)
+    size = parts.get("sizePerThread", ())
+    threads = parts.get("threadsPerWarp", ())
+    warps = parts.get("warpsPerCTA", ())
+    order = parts.get("order", ())
     same_rank = 0 < len(order) == len(size) == len(threads) == len(warps)
     if not same_rank or max(order) >= len(order) or 0 in (*size, *threads, *warps):
         return None
@@ -210,7 +212,8 @@ class Tensors:
         function = _function(base, line.text) if len(operands) == 2 else None
         if function is None:
             return [None] * len(places)
-        left, right = (self.elements(name, places) for name in operands)
+        left = self.elements(operands[0], places)
+        right = self.elements(operands[1], places)
         return [_paired(function, base, a, b) for a, b in zip(left, right, strict=True)]
 
     def _constant(self, line: Line, operands: list[str], places: tuple[At, ...]) -> Elements:
@@ -256,7 +259,9 @@ class Tensors:
     def _select(self, line: Line, operands: list[str], places: tuple[At, ...]) -> Elements:
         if len(operands) != 3:
             return [None] * len(places)
-        conditions, if_true, if_false = (self.elements(name, places) for name in operands)
+        conditions = self.elements(operands[0], places)
+        if_true = self.elements(operands[1], places)
+        if_false = self.elements(operands[2], places)
         elements: Elements = []
         for condition, a, b in zip(conditions, if_true, if_false, strict=True):
             if condition is None:

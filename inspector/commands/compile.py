@@ -275,7 +275,9 @@ def _diff(args: argparse.Namespace, outcome: CompileOutcome, reader: Reader) -> 
     from inspector.commands import diff
 
     table = table_of(reader)
-    a, b = (_column(table, word) for word in args.diff)
+    a_word, b_word = args.diff
+    a = _column(table, a_word)
+    b = _column(table, b_word)
     status = 0
     for row in table.rows:
         a_cell = row.cells[a]
@@ -449,8 +451,9 @@ def _print_changes(compiles: Compiles, clock: str, threads: int | None) -> None:
     head = Text(f"{clock}  {sentence}", "bold")
     printing.rows([head, *report.change_lines(changes), *report.messages(tried)])
     shown_symbols: set[str] = set()
-    for title, *cells in changes:
-        a, b = (cell.variant if cell else None for cell in cells)
+    for title, a_cell, b_cell in changes:
+        a = a_cell.variant if a_cell else None
+        b = b_cell.variant if b_cell else None
         if a is not None and b is not None and a.symbol not in shown_symbols:
             shown_symbols.add(a.symbol)
             _print_change((old_reader, new_reader), (a, b), title)

@@ -71,7 +71,8 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
             break
     if len(places) == 1:
         return _table(readers[places[0].path], places[0].selector, args)
-    a, b = (readers[selection.path] for selection in places)
+    a = readers[places[0].path]
+    b = readers[places[1].path]
     counts = [len(reader.recording.variants()) for reader in (a, b)]
     if any(selection.selector is not None for selection in places) or counts == [1, 1]:
         return _variants((a, b), places, args)

@@ -240,7 +240,8 @@ def command(words: list[str]) -> None:
 
 
 HEIGHT_PIXELS = 760
-MAX_CHARS, MAX_VARIANTS = 8_000_000, 200
+MAX_CHARS = 8_000_000
+MAX_VARIANTS = 200
 """Bounds of a whole page: a notebook keeps what it shows."""
 TABLE_COLUMNS = 160
 

@@ -44,7 +44,8 @@ from inspector.report.json_rows import (
 from inspector.report.ncu_rows import ncu_variant_row
 from inspector.system import printing
 
-CHEAP_INSTRUCTIONS, MAX_INSTRUCTIONS = 10_000_000, 200_000_000
+CHEAP_INSTRUCTIONS = 10_000_000
+MAX_INSTRUCTIONS = 200_000_000
 """Lane-instructions that ``--execute`` spends, and after which it gives up: about a second, and
 about ten."""
 STAGES = tuple(s.value for s in Stage)

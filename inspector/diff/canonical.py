@@ -17,7 +17,8 @@ from msgspec import Struct, field
 from inspector.listing.line import Function, Kind, Line, Listing
 from inspector.listing.ptx_statement import LABEL, REGISTERS, SPECIAL, register_declarations, strip
 
-HOLE, SELF = "\x00", "\x01"
+HOLE = "\x00"
+SELF = "\x01"
 """Replace a name, and the function's own name, in a key."""
 Aliases = Mapping[str, str]
 """Names of definitions elsewhere, with their definitions."""

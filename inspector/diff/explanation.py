@@ -50,7 +50,8 @@ class Delta(Struct, frozen=True):
 
 
 def _changed(change: FigureChange) -> str:
-    a, b = ("unset" if value is None else value for value in (change.a, change.b))
+    a = "unset" if change.a is None else change.a
+    b = "unset" if change.b is None else change.b
     return f"{change.name} {a} → {b}"
 
 

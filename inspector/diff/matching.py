@@ -19,13 +19,12 @@ from bisect import bisect_left
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Sequence
 from enum import StrEnum
-from itertools import accumulate, groupby, islice, takewhile, zip_longest
+from itertools import accumulate, groupby, zip_longest
 from typing import NamedTuple
 
 from msgspec import Struct
 from rapidfuzz.distance import LCSseq
 
-from inspector.base.text import by_key
 from inspector.diff.canonical import Aliases, Forms, class_of
 from inspector.listing.line import Kind, Line
 
@@ -78,7 +77,8 @@ def changes(
     a_rest = list(a_keys)
     b_rest = list(b_keys)
     for i, j in moved.items():
-        a_rest[i], b_rest[j] = _GONE, _COME
+        a_rest[i] = _GONE
+        b_rest[j] = _COME
     x = y = 0
     for i, j, size in [*blocks, (len(a_rest), len(b_rest), 0)]:
         yield (i, j, size), list(_gap(x, y, a_rest[x:i], b_rest[y:j]))
@@ -124,46 +124,61 @@ class Builder:
         self.b = b
         self.a_texts = a_texts
         self.b_texts = b_texts
-        self.x, self.y = a.first, b.first  # the first lines that are in no hunk yet
+        # the first lines that are in no hunk yet
+        self.x = a.first
+        self.y = b.first
         self.out: list[Hunk] = []
         self.gone: dict[int, tuple[int, int]] = {}  # lines of moved forms of ``b``
 
     def build(
         self, stretches: Iterable[tuple[tuple[int, int, int], list[Change]]], moved: dict[int, int]
     ) -> list[Hunk]:
-        a = self.a.forms
-        b = self.b.forms
-        places: list[tuple[int, int]] = []
+        moved_hunks: dict[int, int] = {}  # forms of ``a`` by their hunks
         for (i, j, size), changed in stretches:
             if changed:
-                i0 = next((c.a0 for c in changed if c.a0 < c.a1), i)
-                j0 = next((c.b0 for c in changed if c.b0 < c.b1), j)
-                x = a[i0].n if i0 < len(a) else self.a.last + 1
-                self._common(x, b[j0].n if j0 < len(b) else self.b.last + 1)
+                self._up_to_changes(changed, i, j)
             for change in changed:
-                if change.op is Op.REPLACE:
-                    self._common(a[change.a0].n, b[change.b0].n, _MANY)
-                x = a[change.a1 - 1].n + 1 if change.a0 < change.a1 else self.x
-                y = b[change.b1 - 1].n + 1 if change.b0 < change.b1 else self.y
-                if change.op is Op.MOVED:
-                    if change.a0 < change.a1:
-                        places.append((len(self.out), change.a0))
-                        self.out.append(Hunk(Op.MOVED, (self.x, x), (0, 0)))
-                    else:
-                        self.gone[change.b0] = (self.y, y)
-                    self.x = x
-                    self.y = y
-                else:
-                    self._add(change.op, x, y)
+                if change.op is Op.MOVED and change.a0 < change.a1:
+                    moved_hunks[len(self.out)] = change.a0
+                self._change(change)
             if size:
                 self._equal(i, j, size)
-        for index, form in places:
+        for index, form in moved_hunks.items():
             self.out[index] = Hunk(Op.MOVED, self.out[index].a, self.gone[moved[form]])
         x = self.a.last + 1
         y = self.b.last + 1
         self._lead(x, y)
         self._add(Op.EQUAL, x, y)
         return merged(self.out)
+
+    def _up_to_changes(self, changed: Sequence[Change], i: int, j: int) -> None:
+        """Add what is common before the first changed form of either side."""
+        a_forms = self.a.forms
+        b_forms = self.b.forms
+        a_first = next((change.a0 for change in changed if change.a0 < change.a1), i)
+        b_first = next((change.b0 for change in changed if change.b0 < change.b1), j)
+        x = a_forms[a_first].n if a_first < len(a_forms) else self.a.last + 1
+        y = b_forms[b_first].n if b_first < len(b_forms) else self.b.last + 1
+        self._common(x, y)
+
+    def _change(self, change: Change) -> None:
+        """Add the lines of changed forms; those that moved here are kept for the hunk that they
+        came from."""
+        a = self.a.forms
+        b = self.b.forms
+        if change.op is Op.REPLACE:
+            self._common(a[change.a0].n, b[change.b0].n, _MANY)
+        x = a[change.a1 - 1].n + 1 if change.a0 < change.a1 else self.x
+        y = b[change.b1 - 1].n + 1 if change.b0 < change.b1 else self.y
+        if change.op is not Op.MOVED:
+            self._add(change.op, x, y)
+            return
+        if change.a0 < change.a1:
+            self.out.append(Hunk(Op.MOVED, (self.x, x), (0, 0)))
+        else:
+            self.gone[change.b0] = (self.y, y)
+        self.x = x
+        self.y = y
 
     def _add(self, op: Op, x: int, y: int, quiet: bool = False) -> None:
         if self.x < x or self.y < y:
@@ -226,21 +241,25 @@ class Builder:
 
 def merged(hunks: Iterable[Hunk]) -> list[Hunk]:
     """Neighbours of one kind as one; what stands on both sides only where line is beside line."""
-    out: list[Hunk] = []
+    merged_hunks: list[Hunk] = []
     for hunk in hunks:
-        last = out[-1] if out else None
-        if (
-            last is not None
-            and last.op is hunk.op
-            and last.quiet == hunk.quiet
-            and last.a[1] == hunk.a[0]
-            and last.b[1] == hunk.b[0]
-            and (hunk.op in (Op.DELETE, Op.INSERT) or (_even(last) and _even(hunk)))
-        ):
-            out[-1] = Hunk(hunk.op, (last.a[0], hunk.a[1]), (last.b[0], hunk.b[1]), hunk.quiet)
+        last = merged_hunks[-1] if merged_hunks else None
+        if last is not None and _continues(last, hunk):
+            a = (last.a[0], hunk.a[1])
+            b = (last.b[0], hunk.b[1])
+            merged_hunks[-1] = Hunk(hunk.op, a, b, hunk.quiet)
         else:
-            out.append(hunk)
-    return out
+            merged_hunks.append(hunk)
+    return merged_hunks
+
+
+def _continues(hunk: Hunk, following: Hunk) -> bool:
+    """Whether two hunks are one: of one kind, with nothing between them."""
+    if hunk.op is not following.op or hunk.quiet != following.quiet:
+        return False
+    if hunk.a[1] != following.a[0] or hunk.b[1] != following.b[0]:
+        return False
+    return hunk.op in (Op.DELETE, Op.INSERT) or (_even(hunk) and _even(following))
 
 
 def _even(hunk: Hunk) -> bool:
@@ -370,10 +389,10 @@ def joined(blocks: Iterable[tuple[int, int, int]]) -> Blocks:
 
 
 def refine(blocks: Blocks, a: Sequence[int], b: Sequence[int]) -> Blocks:
-    gap_blocks = [
-        block for gap in gaps(blocks, len(a), len(b)) for block in _aligned(a, b, gap, True)
-    ]
-    return joined([*blocks, *gap_blocks])
+    refined = list(blocks)
+    for gap in gaps(blocks, len(a), len(b)):
+        refined += _aligned(a, b, gap, True)
+    return joined(refined)
 
 
 Renaming = dict[str, str]
@@ -577,11 +596,13 @@ def moved(lines: Sequence[Line], match: Match) -> dict[int, int]:
     """The places of equal forms outside the blocks of ``match``: those that moved. ``lines`` are
     those of the forms of ``a``."""
     outside = list(gaps(match.blocks, len(match.a), len(match.b)))
-    places = by_key((match.b[j], j) for _, _, j0, j1 in outside for j in range(j0, j1))
-    waiting = {key: deque(indices) for key, indices in places.items()}
+    waiting: dict[int, deque[int]] = {}
+    for _, _, b_first, b_end in outside:
+        for j in range(b_first, b_end):
+            waiting.setdefault(match.b[j], deque()).append(j)
     candidates: dict[int, int] = {}
-    for i0, i1, _, _ in outside:
-        for i in range(i0, i1):
+    for a_first, a_end, _, _ in outside:
+        for i in range(a_first, a_end):
             queue = waiting.get(match.a[i])
             if queue and lines[i].kind is Kind.INSTRUCTION:
                 candidates[i] = queue.popleft()
@@ -591,6 +612,7 @@ def moved(lines: Sequence[Line], match: Match) -> dict[int, int]:
 def _independent(
     lines: Sequence[Line], blocks: Blocks, candidates: dict[int, int]
 ) -> dict[int, int]:
+    """The candidates that depend on none of the lines that they passed."""
     partner = [-1] * len(lines)
     for i, j, size in blocks:
         partner[i : i + size] = range(j, j + size)
@@ -601,18 +623,31 @@ def _independent(
     ends = (p if p >= 0 else _NOWHERE for p in reversed(partner))
     first = list(accumulate(ends, min))[::-1]
     effort = MAX_LINES_SEEN
-    out: dict[int, int] = {}
+    independent: dict[int, int] = {}
     for i, j in candidates.items():
-        following = takewhile(lambda k, j=j: first[k] < j, range(i + 1, len(partner)))  # type: ignore[misc]
-        preceding = takewhile(lambda k, j=j: last[k] > j, range(i - 1, -1, -1))  # type: ignore[misc]
-        passed = [*islice(following, MAX_PASSED), *islice(preceding, MAX_PASSED)]
+        passed = _passed(i, j, first, last)
         effort -= len(passed)
         if effort < 0:
             break
         crossed = (k for k in passed if partner[k] >= 0 and (k > i) == (partner[k] < j))
         if len(passed) < MAX_PASSED and all(_may_pass(lines[i], lines[k]) for k in crossed):
-            out[i] = j
-    return out
+            independent[i] = j
+    return independent
+
+
+def _passed(i: int, j: int, first: Sequence[int], last: Sequence[int]) -> list[int]:
+    """The lines around line ``i`` of ``a`` that it may have passed on its way to ``j``: those
+    behind it up to the last that is above there, and those before it."""
+    passed = []
+    for k in range(i + 1, min(len(first), i + 1 + MAX_PASSED)):
+        if first[k] >= j:
+            break
+        passed.append(k)
+    for k in range(i - 1, max(-1, i - 1 - MAX_PASSED), -1):
+        if last[k] <= j:
+            break
+        passed.append(k)
+    return passed
 
 
 def _may_pass(moving: Line, passed: Line) -> bool:

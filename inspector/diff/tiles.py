@@ -42,8 +42,12 @@ def tiles_of(
     kernels: Iterable[Kernel], kernel: Kernel, variant: Variant, threads: int | None, read: Read
 ) -> Tiles | None:
     """The tiles of a variant by its configuration, None if it has none."""
-    m, n, k = (variant.config.get(name) for name in NAMES)
-    if not (isinstance(m, int) and isinstance(n, int) and isinstance(k, int) and min(m, n, k) > 0):
+    m = variant.config.get(NAMES[0])
+    n = variant.config.get(NAMES[1])
+    k = variant.config.get(NAMES[2])
+    if not isinstance(m, int) or not isinstance(n, int) or not isinstance(k, int):
+        return None
+    if min(m, n, k) <= 0:
         return None
     product = None
     if variant.config.get("choice") in TEMPLATES:

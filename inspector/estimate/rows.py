@@ -197,7 +197,9 @@ def estimate(reader: Reader, planned: PlannedLaunch, device_constants: Constants
         us, _ = simulated(reader, planned, device_constants)
     except PtxviewError as error:
         return replace(untimed_row, warnings=(error.message,))
-    low, high = (us * float(str((device_constants or {})[bound])) for bound in ("low", "high"))
+    bounds = device_constants or {}
+    low = us * float(str(bounds["low"]))
+    high = us * float(str(bounds["high"]))
     return replace(untimed_row, median_us=us, low_us=low, high_us=high)
 
 

@@ -176,12 +176,13 @@ class InductorGraphs:
         self, kernels: Mapping[Key, Kernel], tried: Mapping[str, list[TriedFusion]]
     ) -> tuple[Graph, ...]:
         """The graphs with the ids of their kernels, and the fusions that were tried for each."""
-        return tuple(
-            replace(
+        out = []
+        for draft in self._graphs.values():
+            graph = replace(
                 draft.graph,
                 kernels=tuple(kernels[key].id for key in draft.kernels),
                 calls={kernels[key].id: lines for key, lines in draft.calls.items()},
                 tried=tuple(tried.get(draft.graph.id, ())),
             )
-            for draft in self._graphs.values()
-        )
+            out.append(graph)
+        return tuple(out)

@@ -215,11 +215,17 @@ def _by_kernel(mapping: object) -> dict[str, list[str]]:
 
 def _tracked(fusion: Fusion, placed: Lines, nodes: Iterable[str], stacks: Iterable[str]) -> Fusion:
     """A fusion with the lines of nodes that torch tracked, or else of their stacks."""
-    lines = [place for node in nodes if (place := placed.get(node)) is not None]
-    if not lines:
-        innermost = [frames[-1] for stack in stacks if (frames := stack_in(stack))]
-        lines = [(frame.file, frame.line, frame.code) for frame in innermost]
-    return replace(fusion, made_from=tuple(MadeFrom(*place, ()) for place in dict.fromkeys(lines)))
+    places: dict[Place, None] = {}
+    for node in nodes:
+        place = placed.get(node)
+        if place is not None:
+            places[place] = None
+    if not places:
+        for stack in stacks:
+            for frame in stack_in(stack)[-1:]:
+                places[frame.file, frame.line, frame.code] = None
+    made_from = [MadeFrom(file, line, code) for file, line, code in places]
+    return replace(fusion, made_from=tuple(made_from))
 
 
 def joined(fusions: Iterable[Fusion]) -> Fusion | None:

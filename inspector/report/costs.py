@@ -93,7 +93,7 @@ class Costs(Struct, frozen=True):
     ``idle`` are variants that were compiled and never launched, ``untimed`` how many rows have no
     time: shares are then of what is timed. ``busy_percent`` is the share of the profiled time in
     which the GPU worked, ``window`` what the GPU did in a part of the run. ``unestimated`` rows
-    have neither a measured time nor an estimate, which there may be.
+    have neither a measured time nor an estimate, which there may be. ``emulated``: no GPU ran it.
     """
 
     rows: tuple[Cost, ...]
@@ -102,6 +102,7 @@ class Costs(Struct, frozen=True):
     busy_percent: float | None = None
     window: GpuWindow | None = None
     unestimated: int = 0
+    emulated: bool = False
 
     @property
     def untimed(self) -> int:
@@ -135,7 +136,14 @@ def costs(rec: Recording, evidence: Evidence) -> Costs:
     # In this order, for there may be time for the hints of the costliest rows only.
     launched = [_with_hint(row, evidence) for row in launched]
     busy_percent = None if profile is None else busy(profile.overhead)
-    return Costs(tuple(launched), tuple(idle), steps or None, busy_percent, evidence.window)
+    return Costs(
+        tuple(launched),
+        tuple(idle),
+        steps or None,
+        busy_percent,
+        evidence.window,
+        emulated=rec.mode == "target",
+    )
 
 
 def _variant_costs(rec: Recording, evidence: Evidence, steps: int) -> list[Cost]:
@@ -352,6 +360,8 @@ def title(run_costs: Costs) -> str:
     timed = sum(row.time is not None and row.time.measured for row in run_costs.rows)
     if not row_count:
         return "no launch was recorded"
+    if not timed and run_costs.emulated:
+        return f"{plural(row_count, 'launched kernel')}, not run on a GPU: no time is measured"
     if not timed:
         return f"no GPU time of {plural(row_count, 'kernel')} was recorded: {HOW_TO_TIME}"
     launched = any(row.launches is not None for row in run_costs.rows)

@@ -99,19 +99,15 @@ def _best(scripts: Sequence[str], stored: Mapping[str, object]) -> dict[str, obj
 
 
 def _timings(path: Path, stored: Mapping[str, object]) -> dict[str, object] | None:
+    """The fields of a tuning from Triton's own cache; None of a file that is none."""
     pairs = stored.get("configs_timings")
     configurations: list[dict[str, object]] = []
     for pair in pairs if isinstance(pairs, list) else []:
-        if not isinstance(pair, list) or len(pair) != 2 or not isinstance(pair[0], dict):
-            return None
-        constants = as_map(pair[0].get("kwargs"))
-        tuned = {*constants, *CONFIG, "ir_override"}
-        config = {**constants, **pair[0]}
-        config = {k: v for k, v in config.items() if v is not None and k in tuned}
-        times = pair[1] if isinstance(pair[1], list) else [pair[1]]
-        failed = bool(times) and all(t == math.inf for t in times)
-        reason = "failed when it was measured, in another run" if failed else None
-        configurations.append({"config": config, "times_ms": times, "reason": reason})
+        match pair:
+            case [dict(config), times]:
+                configurations.append(_timed_configuration(config, times))
+            case _:
+                return None
     if not configurations:
         return None
     medians = [configuration(c, "triton").time_us for c in configurations]
@@ -122,6 +118,20 @@ def _timings(path: Path, stored: Mapping[str, object]) -> dict[str, object] | No
         "key": stored.get("key"),
         "configurations": configurations,
         "winner": medians.index(min(measured)) if measured else None,
+    }
+
+
+def _timed_configuration(stored: Mapping[str, object], times: object) -> dict[str, object]:
+    """One configuration with its times: a list of quantiles in ms, or the median alone."""
+    constants = as_map(stored.get("kwargs"))
+    names = {*constants, *CONFIG, "ir_override"}
+    config = {**constants, **stored}
+    times_ms = times if isinstance(times, list) else [times]
+    failed = bool(times_ms) and all(time == math.inf for time in times_ms)
+    return {
+        "config": {k: v for k, v in config.items() if v is not None and k in names},
+        "times_ms": times_ms,
+        "reason": "failed when it was measured, in another run" if failed else None,
     }
 
 

@@ -59,6 +59,7 @@ def test_every_two_stages_both_ways(name: str, nvdisasm: Disassembler) -> None:
         s: link(stages[Stage.PTX], stages[s], (Stage.PTX, s), {}, KNOWN)
         for s in (Stage.TTIR, Stage.TTGIR, Stage.LLIR)
     }
+    assert len(stages) >= 5
     for a, b in combinations(sorted(stages, key=lambda s: s.rank), 2):
         extra = through.get(a) if b is Stage.SASS else None
         down = link(stages[a], stages[b], (a, b), {}, KNOWN, extra)

@@ -185,9 +185,9 @@ def grouped(key: Any) -> list[tuple[Any, list[Form]]]:
 
 @pytest.mark.parametrize("today", [True, pytest.param(False, marks=pytest.mark.nightly)])
 def test_ptxas_takes_every_form_from_its_version_on(today: bool) -> None:
-    for (version, target), group in grouped(
-        lambda f: (f.until or newest() if today else f.since, f.target)
-    ):
+    groups = grouped(lambda f: (f.until or newest() if today else f.since, f.target))
+    assert groups
+    for (version, target), group in groups:
         found = errors(version, target, [f.code for f in group])
         assert not any(found), [(f.code, e) for f, e in zip(group, found, strict=True) if e]
 

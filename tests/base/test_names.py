@@ -75,6 +75,7 @@ def test_ids_are_the_shortest_that_tell_apart(digests: list[str]) -> None:
 
 @given(st.text())
 def test_shown_text_has_no_control_character_but_tabs(text: str) -> None:
+    assert bool(shown(text)) is bool(text)
     for char in shown(text):
         # Cc: controls; Cs: surrogates; B, and the marks that turn the direction of writing.
         assert char == "\t" or unicodedata.category(char) not in ("Cc", "Cs")

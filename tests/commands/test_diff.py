@@ -121,14 +121,19 @@ def test_a_renumbered_file_is_identical_and_a_changed_one_is_not(
 
 @pytest.mark.parametrize("width", [80, 160])
 def test_no_line_is_wider_than_the_terminal(width: int) -> None:
-    for pair, stages in (
-        ((WIDE, EIGHT), ("ptx", "sass", "ttgir", "source")),
-        (("ff3a7da2", "290e47d8"), ("sass", "source")),
+    for first, second, stage in (
+        (WIDE, EIGHT, "ptx"),
+        (WIDE, EIGHT, "sass"),
+        (WIDE, EIGHT, "ttgir"),
+        (WIDE, EIGHT, "source"),
+        ("ff3a7da2", "290e47d8", "sass"),
+        ("ff3a7da2", "290e47d8", "source"),
     ):
-        for stage in stages:
-            text = diff(SAMPLE, *pair, "--width", str(width), "--stage", stage).text
-            wide = [line for line in text.splitlines()[2:] if len(line) > width]
-            assert not wide, wide[0]
+        text = diff(SAMPLE, first, second, "--width", str(width), "--stage", stage).text
+        lines = text.splitlines()[2:]
+        assert lines, (first, second, stage)
+        wide = [line for line in lines if len(line) > width]
+        assert not wide, wide[0]
 
 
 def test_markdown_is_a_table_and_a_folded_diff() -> None:

@@ -165,6 +165,7 @@ def test_the_documented_fields_are_those_of_the_schemas() -> None:
 def test_the_reference_repeats_no_type_of_a_printed_class(name: str) -> None:
     """``json.toml`` has descriptions, narrower types and added fields of a class, and no others."""
     of_class = JsonReference({}, STRUCTS).fields(name)
+    assert of_class
     for key, value in table("json").get(name, {}).items():
         text = value if isinstance(value, str) else value[0]
         assert key == "_" or key not in of_class or text != of_class[key].type, key

@@ -51,7 +51,9 @@ def test_a_quoted_line_that_is_not_printed_is_missing() -> None:
 
 def test_the_readme_prints_what_it_quotes() -> None:
     blocks = [block for language, block in BLOCK.findall(README) if language == "console"]
-    for command, quoted in steps(blocks[0]):
+    quotations = steps(blocks[0])
+    assert quotations
+    for command, quoted in quotations:
         done = ptxview(*shlex.split(command)[1:], cwd=REPOSITORY, env=environment(COLUMNS="100"))
         assert not missing(quoted, done.text.splitlines()), done.text
 

@@ -28,7 +28,7 @@ from tests.probes.conftest import caches, parents, warm_python
 
 __all__ = ["caches", "parents", "warm_python"]  # fixtures
 ROOT = Path(__file__).resolve().parents[2]
-NAMES = ("out.html", "out.md", "out", "out.ptxview")
+NAMES = ("out.html", "out.md", "out.ptxview")
 SCRIPT = '''
 """The docstring of a module that nobody else may read."""
 import torch, triton
@@ -97,7 +97,7 @@ def paths(recording: Path) -> set[str]:
 
 @pytest.mark.parametrize(
     "name",
-    ["out.ptxview", *(pytest.param(name, marks=pytest.mark.nightly) for name in NAMES[:3])],
+    ["out.ptxview", *(pytest.param(name, marks=pytest.mark.nightly) for name in NAMES[:2])],
 )
 def test_no_line_of_the_source_and_no_path_is_left(
     name: str, tmp_path: Path, request: pytest.FixtureRequest

@@ -51,6 +51,7 @@ def test_a_gap_is_a_time_in_which_a_device_did_nothing(seed: int) -> None:
     spans = sorted(random_spans(seed), key=lambda span: span[:2])
     columns = read_timeline(timeline_file(spans)).spans.columns
     idle, previous = idle_before(columns["start"], columns["end"], columns["device"])
+    assert len(idle) == len(previous) == len(spans) > 0
     for index, (start, *_) in enumerate(spans):
         device = int(columns["device"][index])
         ends = [int(s["end"]) for s in columns[:index] if s["device"] == device]

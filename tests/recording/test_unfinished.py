@@ -46,6 +46,7 @@ def test_events_are_read_up_to_any_byte_at_which_they_end(tmp_path: Path) -> Non
     lines = [json.dumps(note(n)).encode() + b"\n" for n in range(3)]
     file = folder / "events-7-1.jsonl"
     whole = b"".join(lines)
+    assert len(whole) > 100
     for size in range(len(whole) + 1):
         said = [f"noted: {n}" for n in range(3) if len(b"".join(lines[: n + 1])) <= size]
         for rest in (b"", bytes(len(whole) - size)):

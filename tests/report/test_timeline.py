@@ -45,6 +45,7 @@ def test_the_height_of_a_column_is_the_time_in_which_the_stream_worked(seed: int
     view = View(100, 3100, 30)
     worked = {ns for start, end, *_ in spans for ns in range(start, end)}
     text = drawn(timeline_of(spans), view)
+    assert len(text) == 30
     for column, character in enumerate(text):
         begin = 100 + column * 100
         share = len(worked.intersection(range(begin, begin + 100))) / 100

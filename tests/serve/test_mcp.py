@@ -265,7 +265,9 @@ async def test_what_a_stranger_wrote_is_harmless(connected: Connect, root: Path)
             (evil, {evil: evil}),
         ):
             result = await client.call_tool(name, given)
-            for said in texts_of([result.structured_content, text(result)]):
+            texts = list(texts_of([result.structured_content, text(result)]))
+            assert any(texts), name
+            for said in texts:
                 assert all(line == shown(line) for line in said.split("\n")), said
 
 

@@ -186,6 +186,7 @@ def test_lines_are_not_carried_over_where_the_source_has_changed(
     folder = copy_of(built, tmp_path / "changed")
     (folder / "cuda.cu").write_text(CODE.replace("a * x[i] + y[i]", "a - x[i] * y[i]"))
     shown = call("show", folder, "axpy", "--stage", "sass", "--json").json
+    assert shown["lines"]
     assert not any(line["source"] for line in shown["lines"])
 
 
@@ -231,7 +232,9 @@ def test_without_nvcc_the_reason_is_said(monkeypatch: pytest.MonkeyPatch, tmp_pa
     find.cache_clear()
     try:
         value = call("list", folder, "--json").json
-        for _, variant in variants_of(value):
+        variants = list(variants_of(value))
+        assert variants
+        for _, variant in variants:
             assert "/nowhere/nvcc" in variant["missing"]["ptx"]
     finally:
         find.cache_clear()

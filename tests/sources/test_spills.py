@@ -120,10 +120,11 @@ def test_a_spill_to_shared_memory_is_on_record(tmp_path: Path) -> None:
 
 def test_a_kernel_that_spills_has_the_bytes_that_ptxas_says(tmp_path: Path) -> None:
     """Local memory is there: the assembler is asked, and a variant's figures are its."""
-    if not assemblers(()):
-        pytest.skip("needs ptxas: pip install triton")
+    tool("ptxas")
     ptx = saved(tmp_path / "many.ptx", many(90, "sm_90"))
-    for number, assembler in enumerate(assemblers(())):
+    paths = assemblers(())
+    assert paths
+    for number, assembler in enumerate(paths):
         done = assembled(ptx, assembler, ("-lineinfo",), tmp_path / "many.cubin")
         assert done is not None
         cubin, said = done

@@ -48,11 +48,11 @@ class Chains:
     def _sources(self, number: int) -> Mapping[int, list[int]]:
         """For each row that reads a register, the rows that may have written it."""
         if number not in self._known:
-            self._known[number] = by_key(
-                (read, write)
-                for write in self._writes.get(number, ())
-                for read in self._readers(number, write)
-            )
+            writers: dict[int, list[int]] = {}
+            for write in self._writes.get(number, ()):
+                for read in self._readers(number, write):
+                    writers.setdefault(read, []).append(write)
+            self._known[number] = writers
         return self._known[number]
 
     def _as_lines(self, rows: Iterable[int]) -> tuple[int, ...]:

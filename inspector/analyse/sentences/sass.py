@@ -145,10 +145,11 @@ def reduction(i: SassInstruction) -> Pieces:
 def byte_differences(i: SassInstruction) -> Pieces:
     """VABSDIFF4: of each byte, or their sum (``ACC``)."""
     sign = "signed" if i.has("S8") else "unsigned"
-    a, b, c = (i.words.signed(i.o[name]) for name in "abc")
+    a = i.words.signed(i.o["a"])
+    b = i.words.signed(i.o["b"])
     text = f"the absolute differences of the {sign} bytes of {a} and {b}"
     if i.has("ACC"):
-        text = f"the sum of {text}" + ("" if i.o["c"].zero else f" + {c}")
+        text = f"the sum of {text}{_plus_c(i)}"
     return {"d": destination(i, i.o["d"]), "value": text, "notes": ""}
 
 
@@ -214,12 +215,15 @@ def dot_product(i: SassInstruction) -> Pieces | None:
     b_parts = f"{signs[1]} bytes"
     if halves:
         b_parts = f"{'upper' if i.has('HI') else 'lower'} two {b_parts}"
-    a, b, c = (i.words.signed(i.o[name]) for name in "abc")
-    plus = "" if i.o["c"].zero else f" + {c}"
-    return {
-        "d": destination(i, i.o["d"]),
-        "value": f"the sum of the products of the {a_parts} of {a} and the {b_parts} of {b}{plus}",
-    }
+    a = i.words.signed(i.o["a"])
+    b = i.words.signed(i.o["b"])
+    products = f"the products of the {a_parts} of {a} and the {b_parts} of {b}"
+    return {"d": destination(i, i.o["d"]), "value": f"the sum of {products}{_plus_c(i)}"}
+
+
+def _plus_c(i: SassInstruction) -> str:
+    """The accumulator that a sum is added to."""
+    return "" if i.o["c"].zero else f" + {i.words.signed(i.o['c'])}"
 
 
 # What the driver and the compiler put there.

@@ -651,8 +651,10 @@ def _byte(i: SassInstruction, picked: int, a: str, c: str) -> str:
 def select(i: SassInstruction) -> Pieces:
     """``a if P0 else b``."""
     condition = i.o["r"]
-    a, b = (i.words.signed(i.o[n], width_of(i, n)) for n in "ab")
-    a, b = (b, a) if condition.inverted else (a, b)
+    a = i.words.signed(i.o["a"], width_of(i, "a"))
+    b = i.words.signed(i.o["b"], width_of(i, "b"))
+    if condition.inverted:
+        a, b = b, a
     text = a if condition.always is not None else f"{a} if {condition.core}, else {b}"
     return {"d": destination(i, i.o["d"], width_of(i, "d")), "value": text, "notes": notes(i)}
 

@@ -185,7 +185,10 @@ _POINTEE = re.compile(
 )
 _SIZES = {"float": 4, "double": 8, "int": 4, "half": 2, "long long": 8, "char": 1}
 _SIGNS = {"lt": "<", "le": "≤", "gt": ">", "ge": "≥", "eq": "=", "ne": "≠"}
-ATOM, PRODUCT, SUM, LOOSE = 0, 1, 2, 3
+ATOM = 0
+PRODUCT = 1
+SUM = 2
+LOOSE = 3
 """How tightly a text holds together."""
 
 
@@ -287,8 +290,8 @@ class Wording:
             return self._divided(atom, line)
         inner = [self._sum(argument, line) for argument in atom.args]
         if atom.op == "product":
-            left_text, right_text = (_tight(text, level, PRODUCT) for text, level in inner)
-            return f"{left_text} × {right_text}", PRODUCT
+            left, right = inner
+            return f"{_tight(*left, PRODUCT)} × {_tight(*right, PRODUCT)}", PRODUCT
         if atom.op == "wrap":
             # Left out where only values too large for the program are changed.
             inner_form = atom.args[0]
@@ -344,18 +347,20 @@ class Wording:
     def condition(self, condition: Condition, line: int | None = None) -> str:
         """``4 × thread < n_cols``."""
         if condition.op in _SIGNS:
-            left_text, right_text = (self._sum(f, line)[0] for f in condition.forms)
+            left, right = condition.forms
+            left_text, _ = self._sum(left, line)
+            right_text, _ = self._sum(right, line)
             return f"{left_text} {_SIGNS[condition.op]} {right_text}"
-        inner = [self.condition(p, line) for p in condition.parts]
         if condition.op == "number":
             return "true" if condition.always else "false"
         if condition.op == "not":
-            return f"not ({inner[0]})"
-        mixed = [
-            f"({t})" if p.op in ("and", "or") and p.op != condition.op else t
-            for t, p in zip(inner, condition.parts, strict=True)
-        ]
-        return f" {condition.op} ".join(mixed)
+            return f"not ({self.condition(condition.parts[0], line)})"
+        texts = []
+        for part in condition.parts:
+            text = self.condition(part, line)
+            mixed = part.op in ("and", "or") and part.op != condition.op
+            texts.append(f"({text})" if mixed else text)
+        return f" {condition.op} ".join(texts)
 
     def condition_text(self, condition: Condition) -> str:
         """A condition where it says more than its registers do: of the launch and parameters."""

@@ -245,6 +245,7 @@ def run_tui(opener: Opener, name: str, live: Live | None = None) -> None:
         reads, grows = opener()
     finally:
         waiting.cancel()
-    config, memory = read_config(config_path()), Memory(memory_path())
+    config = read_config(config_path())
+    memory = Memory(memory_path())
     app = PtxviewApp(reads, config, memory, live or grows, begins_with_overview=True)
     app.run()

@@ -370,14 +370,20 @@ def along(arrow: Arrow, n: int) -> int:
     return next((source for source in arrow.sources if source > n), arrow.sources[0])
 
 
-LIVE, STALL, NOTES, SAMPLES, CYCLES = "live", "stall", "notes", "samples", "cycles"
+LIVE = "live"
+STALL = "stall"
+NOTES = "notes"
+SAMPLES = "samples"
+CYCLES = "cycles"
 """Columns by name; ``live:pred`` counts the live registers of one class, ``samples`` are a
 profiler's and ``cycles`` simulated ones, both in percent of the kernel's."""
 
 VALUE = "value"
 WARPS = "warps"
 LANES = "lanes"
-DIVERGES, SECTORS, CONFLICTS = "diverges", "sectors", "conflicts"
+DIVERGES = "diverges"
+SECTORS = "sectors"
+CONFLICTS = "conflicts"
 """Columns of a listing whose kernel was run: what the line gave the chosen lane, and what happened
 at it; see ``inspector/report/trace.py``."""
 RUN = (WARPS, LANES, DIVERGES, SECTORS, CONFLICTS, VALUE)

@@ -123,7 +123,8 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
         self.rows.flow_width = 0
         self.folding.set_regions({})
         self.selection_start: int | None = None
-        self._width, self.map = width, RowMap(self.lines)
+        self._width = width
+        self.map = RowMap(self.lines)
         self.register: Register | None = None
         self.signs: dict[int, str] = {}
         self.rows.register = None

@@ -146,10 +146,8 @@ class DiffHeads(Widget):
         width = self.size.width
         half = (width - 2) // 2 if self.side_by_side else width
         a, b = self.pair
-        first, second = (
-            padded(cut(text, half - 4), half - 3)
-            for text in (compared_names(a, b), compared_names(b, a))
-        )
+        first = padded(cut(compared_names(a, b), half - 4), half - 3)
+        second = padded(cut(compared_names(b, a), half - 4), half - 3)
         rule = ("│", "$quiet") if self.side_by_side else "\n"
         style = "bold $accent"
         return Content.assemble((" a ", style), first, rule, (" b ", style), second)
@@ -303,7 +301,8 @@ class DiffScreen(DiffSearching):
         if self.fixed:
             return
         self.reads = reads
-        a, b = (resolve(reads.recording, subject) for subject in (self.request.a, self.request.b))
+        a = resolve(reads.recording, self.request.a)
+        b = resolve(reads.recording, self.request.b)
         self.request = replace(self.request, a=a, b=b)
 
     def _ask(self, **changes: Any) -> None:

@@ -57,7 +57,9 @@ HEX_PREFIX = re.compile(r"[0-9a-f]{2,}\Z")
 _FORMS = (r"\A{}\Z", r"\A{}", r"(?<![^\W_]){}(?![^\W_])", r"(?<![^\W_]){}", "{}")
 """A word is the whole text, its beginning, a part of it, the beginning of a part, or within."""
 
-EXACT, BEGINNING, ELSEWHERE = 0, 1, len(_FORMS)
+EXACT = 0
+BEGINNING = 1
+ELSEWHERE = len(_FORMS)
 """Scores, the lowest is best. Elsewhere: settings, operators, origin."""
 
 MIN_TEXT_CELLS = 18

@@ -132,7 +132,9 @@ TASKS: dict[str, str] = {
 MARKS: tuple[tuple[str, str], ...] = tuple(map(tuple, _DATA["marks"]))
 TITLES: dict[str, str] = _DATA["stages"]
 """Names of stages in the palette."""
-SHARED, BARE, BESIDE = (tuple[str, ...](_DATA[name]) for name in ("shared", "bare", "beside"))
+SHARED: tuple[str, ...] = tuple(_DATA["shared"])
+BARE: tuple[str, ...] = tuple(_DATA["bare"])
+BESIDE: tuple[str, ...] = tuple(_DATA["beside"])
 
 ALSO = {
     KeyContext.DIFF: SHARED,

@@ -58,7 +58,8 @@ def next_layout(now: Layout | None) -> Layout:
 
 MAX_PANES = 3
 
-MIN_SHARE, EVEN_SHARE = 16, 45
+MIN_SHARE = 16
+EVEN_SHARE = 45
 """Shares of the room that a pane has at least, and at first; half of them in rows is enough."""
 
 MIN_COLUMNS_BESIDE = 88

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 else:
     Opener = Callable
 
-SHOWN_BYTES, KEPT_BYTES = 1 << 18, 1 << 20
+SHOWN_BYTES = 1 << 18
+KEPT_BYTES = 1 << 20
 """Bytes of output that are kept to be shown, and to be printed on the terminal later."""
 
 MAX_LINE_CHARS = 2_000

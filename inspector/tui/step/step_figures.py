@@ -183,7 +183,8 @@ class SteppedKernel(Struct):
         self._figures.clear()
 
     def link(self, stage: Stage, links: Links, texts: Sequence[str] = ()) -> None:
-        self.links[stage], self.texts[stage] = links, texts
+        self.links[stage] = links
+        self.texts[stage] = texts
         self._figures.pop(stage, None)
 
     def figures(self, stage: Stage | None) -> StageFigures | None:
@@ -214,7 +215,8 @@ def _reversed(links: Links) -> dict[int, tuple[int, ...]]:
     return out
 
 
-MAX_STEPS, MAX_BYTES = 500_000, 256 << 20
+MAX_STEPS = 500_000
+MAX_BYTES = 256 << 20
 """What is kept of a block's steps: as much as a laptop has to spare."""
 
 
@@ -266,7 +268,8 @@ NUMBERS = 6
 LEAST = 64
 """Cells of the frame at least: what its keys are called must fit beneath it."""
 WIDTH = 38
-NAME, REGISTER = 14, 6
+NAME = 14
+REGISTER = 6
 """Cells of names of the source and of PTX's, where they are not longer."""
 
 

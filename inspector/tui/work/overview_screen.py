@@ -84,10 +84,24 @@ class OverviewScreen(LinesScreen[Any]):
     on_resize = fill
 
     def on_mount(self) -> None:
-        reads = self.reads
-
         def load() -> None:
             import inspector.report.overview  # noqa: F401
+
+        def show(_: None) -> None:
+            self.loaded = True
+            self._read_times()
+
+        in_thread(self, load, show, "overview")
+
+    def renew(self, reads: Reader) -> None:
+        """Look again, where the recording has grown since all was looked for."""
+        self.reads = reads
+        self.heading = f"Overview · {recording_name(reads.recording)}"
+        if self.settled:
+            self._read_times()
+
+    def _read_times(self) -> None:
+        reads = self.reads
 
         def look() -> tuple[LaunchEstimates, Evidence, list[Launched]]:
             from inspector.estimate.launches import LaunchEstimates, launch_evidence
@@ -96,13 +110,9 @@ class OverviewScreen(LinesScreen[Any]):
             evidence = launch_evidence(reads, estimates, with_window=True)
             return estimates, evidence, estimates.missing(evidence, reads.recording.variants())
 
-        def show(_: None) -> None:
-            self.loaded = True
-            self.progress = "◔ reading times"
-            self.fill()
-            in_thread(self, look, self._with_times, "costs", failed=lambda _: self._finish())
-
-        in_thread(self, load, show, "overview")
+        self.progress = "◔ reading times"
+        self.fill()
+        in_thread(self, look, self._with_times, "costs", failed=lambda _: self._finish())
 
     def _with_times(self, answer: tuple[LaunchEstimates, Evidence, list[Launched]]) -> None:
         self._until = monotonic() + ESTIMATING_SECONDS

@@ -91,7 +91,9 @@ class PassTable(Table[PassRun], can_focus=True, inherit_bindings=False):
         run = self.rows[index]
         at_cursor = index == self.cursor
         line = base + self.part("cursor") if at_cursor else base
-        added, removed = (str(count or "") for count in run.lines or (0, 0))
+        added_count, removed_count = run.lines or (0, 0)
+        added = str(added_count or "")
+        removed = str(removed_count or "")
         name = f"{run.number:>3}  {run.stage:<6} {label(pass_title(run))}"
         parts = ("mark", "head" if run.changed else "quiet", "plus", "minus", "quiet")
         styles = [line + self.part(part) if part != "head" else line for part in parts]

@@ -308,7 +308,9 @@ class TimingScreen(WorkScreen):
         self._tell()
 
     def _measured(self, answer: tuple[Session, str]) -> None:
-        self.state, self.working, self.past = TimingState.IDLE, False, self._past()
+        self.state = TimingState.IDLE
+        self.working = False
+        self.past = self._past()
         self.session, problem = answer
         self.times.stored.add(self.session)
         self._tell()
@@ -432,7 +434,8 @@ class TryScreen(WorkScreen):
         if trial is None or tried is None:
             self.status.say("There is nothing to compare: it has not compiled.")
             return
-        a, b = (TreeSubject(trial.kernel, variant) for variant in (trial.base.variant, tried))
+        a = TreeSubject(trial.kernel, trial.base.variant)
+        b = TreeSubject(trial.kernel, tried)
         stage = Stage.SASS if self.stage is Stage.PTX else Stage.PTX
         self.app.push_screen(DiffScreen(trial.reader, a, b, stage, fixed=True))
 

@@ -15,6 +15,7 @@ from tests.helpers.ptx_programs import Program, programs
 def test_definitions_and_uses_are_those_of_paths(program: Program) -> None:
     listing = parse(Stage.PTX, program.text)
     found = FunctionFacts(listing, listing.functions[0]).chains
+    assert program.code
     for i, (one, line) in enumerate(zip(program.code, program.lines, strict=True)):
         for register in program.registers():
             writers = {program.lines[j] for j in program.writers(i, register)}

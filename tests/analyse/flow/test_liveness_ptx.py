@@ -109,6 +109,7 @@ def test_what_a_function_returns_in_registers_is_live_at_its_return() -> None:
 def test_real_kernels_have_live_registers_within_what_they_declare() -> None:
     for name in ("matmul_sm90.ptx", "gelu_sm90.ptx", "nested.ptx"):
         listing = ptx(read_sample(name))
+        assert listing.functions, name
         for function in listing.functions:
             live = FunctionFacts(listing, function).live
             assert "undeclared" not in live.classes

@@ -196,7 +196,9 @@ def test_parameter_offsets_match_the_cubin(name: str) -> None:
 
 def test_every_instruction_of_the_files() -> None:
     listings = [parse(Stage.PTX, path.read_text()) for path in FILES]
-    for listing, function in [(one, function) for one in listings for function in one.functions]:
+    functions = [(listing, function) for listing in listings for function in listing.functions]
+    assert len(functions) >= len(FILES) > 1
+    for listing, function in functions:
         said = PtxReader(listing, function, tables.isa(), TEMPLATES)
         for n in range(function.first, function.last + 1):
             if listing.lines[n - 1].kind not in (Kind.INSTRUCTION, Kind.LABEL):
@@ -216,6 +218,7 @@ def test_every_form_that_the_assembler_was_asked_about() -> None:
 def test_every_template_belongs_to_an_instruction() -> None:
     isa = tables.isa()
     say = TEMPLATES.section("say")
+    assert len(say) > 100
     assert [key for key in say if isa.ptx(key) is None and not isa.members(key.split(".")[0])] == []
 
 

@@ -307,6 +307,7 @@ def test_a_formula_reads_as_its_value(program: list[Op], seed: int, triton: bool
     context = replace(CONTEXT, language="triton" if triton else None)
     wording = Wording(context, NAMES, {})
     rng = random.Random(seed)
+    assert program
     for _, d, _ in program:
         form = known.register(d, 999)
         text = wording.form(form, 999)

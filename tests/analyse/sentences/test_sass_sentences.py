@@ -36,7 +36,9 @@ def say(text: str, target: str = "sm_90", context: Context | None = None) -> str
 def test_every_construct_that_nvdisasm_prints_has_its_sentence(target: str) -> None:
     listing = constructs(target)
     reader = SassReader(listing, None, ISA, TEMPLATES)
-    for opcode, pattern in SENTENCES["constructs"][target].items():
+    patterns = SENTENCES["constructs"][target]
+    assert patterns
+    for opcode, pattern in patterns.items():
         said = [reader.sentence(x.n) or "" for x in listing.lines if x.opcode == opcode]
         bare = [re.sub(r"^(if|unless) \w+: ", "", sentence) for sentence in said]
         assert any(re.fullmatch(pattern, sentence) for sentence in bare), (opcode, bare)

@@ -119,7 +119,9 @@ def test_compile_has_its_stages_configuration_and_python(compiled: tuple[Path, l
 
 def test_texts_are_the_caches_files(compiled: tuple[Path, list[Done]]) -> None:
     folder, _ = compiled
-    for _, variant in variants_of(call("list", folder / "warm", "--json").json):
+    variants = list(variants_of(call("list", folder / "warm", "--json").json))
+    assert len(variants) == 3
+    for _, variant in variants:
         for stage in ("ttir", "ttgir", "llir", "ptx"):
             file = folder / "triton" / variant["cache_key"] / f"double.{stage}"
             done = call("show", folder / "warm", variant["id"], "--stage", stage)
@@ -139,7 +141,9 @@ def test_spills_are_those_that_the_same_assembler_prints(
     compiled: tuple[Path, list[Done]], tmp_path: Path
 ) -> None:
     folder, _ = compiled
-    for n, (_, variant) in enumerate(variants_of(call("list", folder / "cold", "--json").json)):
+    variants = list(variants_of(call("list", folder / "cold", "--json").json))
+    assert len(variants) == 3
+    for n, (_, variant) in enumerate(variants):
         here = folder / "triton" / variant["cache_key"]
         wanted = printed(tool("nvdisasm"), "-c", here / "double.cubin")
         said = assembled(here / "double.ptx", wanted, tmp_path / "x.cubin")

@@ -174,6 +174,7 @@ def test_a_recording_that_nobody_has_touched_answers_everything(tmp_path: Path) 
     path = written(tmp_path / "r", lambda name, value: value, TIMED)
     good = [words for words in commands(path) if call(*words).status == 0]
     asked = [w for w in commands(path) if not {"*nowhere*", "output_code"} & set(w)]
+    assert len(asked) > 20
     assert [(w, call(*w).said) for w in asked if w not in good] == []
 
 
@@ -186,7 +187,9 @@ def test_no_field_of_a_recording_is_obeyed(tmp_path: Path, batch: int) -> None:
         return poisoned(value, before=batch % 2 == 1) if name in chosen else value
 
     path = written(tmp_path / "r", change, evil_times(batch))
-    for words in commands(path):
+    asked = list(commands(path))
+    assert chosen and len(asked) > 20
+    for words in asked:
         assert_harmless(words)
 
 
@@ -222,7 +225,9 @@ def test_no_word_of_a_listing_is_obeyed(tmp_path: Path, suffix: str) -> None:
     given |= {f"square_kernel_param_{n}": np.zeros(4096, np.float32) for n in range(2)}
     np.savez(tmp_path / "given.npz", **given)
     launch = ["--grid", "1", "--threads", "128", "--inputs", str(tmp_path / "given.npz")]
-    for n, evil in enumerate(evil_texts(text)):
+    texts = list(evil_texts(text))
+    assert len(texts) == 2
+    for n, evil in enumerate(texts):
         path = tmp_path / f"x{n}\x1b[2J.{'ttir' if suffix == 'source' else suffix}"
         data = (
             evil.replace("\ud800", "\udcff").replace("\x00", "").encode("utf-8", "surrogateescape")
@@ -267,7 +272,9 @@ def test_no_field_of_a_trace_of_torch_is_obeyed(tmp_path: Path) -> None:
         data = "\n".join(out).replace("\ud800", "").encode("utf-8", "surrogateescape")
         (folder / log.name).write_bytes(data)
         (folder / f"dedicated_log_torch_trace_{FILE}.log").write_bytes(data)
-        for words in commands(folder, kernel="", recording=False):
+        asked = list(commands(folder, kernel="", recording=False))
+        assert len(asked) > 15
+        for words in asked:
             assert_harmless(words)
 
 

@@ -51,7 +51,9 @@ def test_ptx_folds_its_debug_sections_as_one_and_comments_of_several_lines() -> 
        st.sampled_from(["ptx", "sass", "ttir", "llvm", "source", "unheard of"]))  # fmt: skip
 def test_regions_of_anything_are_apart_and_within(text: str, language: str) -> None:
     many = len(text.split("\n"))
-    for kind, each in regions(listing(language, text)).items():
+    found = regions(listing(language, text))
+    assert set(found) == set(Fold)
+    for kind, each in found.items():
         ends = 0
         for region in each:
             assert ends < region.first <= region.last - (kind is not Fold.MARKS)

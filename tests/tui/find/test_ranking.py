@@ -62,5 +62,7 @@ def test_a_stage_beside_other_words_is_that_stage_of_what_fits_them() -> None:
 
 @given(st.lists(st.text(max_size=12), max_size=6), st.text(max_size=8))
 def test_spans_are_within_the_text_for_any_query(names: list[str], query: str) -> None:
-    for match in rank([entry(name) for name in names], query, ("ptx",)):
+    matches = rank([entry(name) for name in [*names, query]], query, ("ptx",))
+    assert matches
+    for match in matches:
         assert all(0 <= a < b <= len(match.entry.text.casefold()) for a, b in match.spans)

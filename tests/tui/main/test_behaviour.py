@@ -180,7 +180,9 @@ async def test_no_color_leaves_colours_out(monkeypatch: pytest.MonkeyPatch) -> N
     app = PtxviewApp(reader())
     async with started(size=(120, 40), app=app) as _:
         ground = app.background_colors[0]
-        for strip in app.screen._compositor.render_strips():
+        strips = app.screen._compositor.render_strips()
+        assert len(strips) == 40 and all(strips)
+        for strip in strips:
             for segment in strip:
                 filtered = [segment]
                 for one in app._filters:
