@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from msgspec import Struct
 from rich.text import Text
 
+from inspector.base.stage import Location, Stage
 from inspector.base.text import by_key, plural, short_name, shown
 from inspector.diff.check import FIGURES, Outcome, Place, Verdict, counts
 from inspector.report import jsons, tables
@@ -117,26 +118,55 @@ def document(checked: CheckResult, passed: bool) -> dict[str, object]:
         "passed": passed,
         **jsons.pick_fields(checked, "baseline kernels variants left_out new"),
         "counts": {outcome.value: n[outcome] for outcome in Outcome},
-        "checks": [_as_json(verdict) for verdict in checked.verdicts],
+        "checks": list(map(verdict_row, checked.verdicts)),
     }
 
 
-def _as_json(verdict: Verdict) -> dict[str, object]:
-    kernel, variant = verdict.subject.kernel, verdict.subject.variant
-    figure, place = FIGURES.get(verdict.what), verdict.place
-    return {
-        "kernel": kernel.name if kernel else None,
-        "variant": variant.id if variant else None,
-        "graph": verdict.subject.graph,
-        **jsons.pick_fields(verdict, "what outcome value limit by"),
-        "unit": figure.unit if figure else None,
-        "baseline": verdict.base,
-        "allowed": str(verdict.allowed) if verdict.allowed is not None else None,
-        "text": sentence(verdict) if verdict.outcome is not Outcome.KEPT else None,
-        "stage": place.stage,
-        "line": place.line,
-        "source": jsons.to_builtins(place.source),
-    }
+class VerdictRow(Struct, frozen=True, kw_only=True):
+    """One limit of one variant or graph, in the figure's own ``unit``.
+
+    ``baseline`` is the baseline's figure, ``allowed`` how much worse it may be.
+    """
+
+    kernel: str | None
+    variant: str | None
+    graph: str | None
+    what: str
+    outcome: Outcome
+    value: float | None
+    limit: float | None
+    by: float | None
+    unit: str | None
+    baseline: float | None
+    allowed: str | None
+    text: str | None
+    stage: Stage | None
+    line: int | None
+    source: Location | None
+
+
+def verdict_row(verdict: Verdict) -> VerdictRow:
+    kernel = verdict.subject.kernel
+    variant = verdict.subject.variant
+    figure = FIGURES.get(verdict.what)
+    place = verdict.place
+    return VerdictRow(
+        kernel=kernel.name if kernel else None,
+        variant=variant.id if variant else None,
+        graph=verdict.subject.graph,
+        what=verdict.what,
+        outcome=verdict.outcome,
+        value=verdict.value,
+        limit=verdict.limit,
+        by=verdict.by,
+        unit=figure.unit if figure else None,
+        baseline=verdict.base,
+        allowed=None if verdict.allowed is None else str(verdict.allowed),
+        text=None if verdict.outcome is Outcome.KEPT else sentence(verdict),
+        stage=place.stage,
+        line=place.line,
+        source=place.source,
+    )
 
 
 def workflow_commands(checked: CheckResult, root: str) -> Iterator[str]:

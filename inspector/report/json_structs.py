@@ -43,6 +43,7 @@ from inspector.report.card import (
     OccupancyRow,
     StageContentRow,
 )
+from inspector.report.check import VerdictRow
 from inspector.report.compile_rows import (
     BreakRow,
     CompileGuardsRow,
@@ -159,6 +160,7 @@ STRUCTS: Mapping[str, StructTable] = {
     "ListRanks": StructTable(RanksRow),
     "ListRanksRank": StructTable(RankRow),
     "ListRanksDifference": StructTable(RankDifferenceRow),
+    "CheckCheck": StructTable(VerdictRow),
     "Function": StructTable(FunctionRow),
     "Line": StructTable(LineRow),
     "LineControl": StructTable(ControlRow),
