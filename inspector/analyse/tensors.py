@@ -212,9 +212,10 @@ class Tensors:
         function = _function(base, line.text) if len(operands) == 2 else None
         if function is None:
             return [None] * len(places)
-        left = self.elements(operands[0], places)
-        right = self.elements(operands[1], places)
-        return [_paired(function, base, a, b) for a, b in zip(left, right, strict=True)]
+        a_elements = self.elements(operands[0], places)
+        b_elements = self.elements(operands[1], places)
+        pairs = zip(a_elements, b_elements, strict=True)
+        return [_paired(function, base, a, b) for a, b in pairs]
 
     def _constant(self, line: Line, operands: list[str], places: tuple[At, ...]) -> Elements:
         match = _CONSTANT.search(line.text)

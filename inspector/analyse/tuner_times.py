@@ -140,8 +140,8 @@ class TunerFacts(Struct, frozen=True):
         for candidate in tuning.configurations:
             if candidate is winner or candidate.time_us is None:
                 continue
-            alike = candidate.time_us <= most_us and _alike_on_gpu(candidate, winner)
-            if alike or candidate in winner_code:
+            same_time = candidate.time_us <= most_us and _alike_on_gpu(candidate, winner)
+            if same_time or candidate in winner_code:
                 tied.append(candidate)
         return tied
 

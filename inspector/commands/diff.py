@@ -299,8 +299,8 @@ def _tabulated(
     selected = select(reader.recording, selector)
     failed = []
     for kernel in reader.recording.kernels:
-        meant = selector is None or selector in names(kernel)
-        if meant and kernel.autotune and not kernel.variants:
+        is_selected = selector is None or selector in names(kernel)
+        if is_selected and kernel.autotune and not kernel.variants:
             failed.append(kernel)
     named = {kernel.id for kernel, _ in selected if selector in names(kernel)}
     nothing = not selected and not failed

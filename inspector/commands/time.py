@@ -205,10 +205,10 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
         return _estimated(args, reader, words)
     if args.stored:
         return _stored(path, (selected, calls) if words else None, args.json)
-    return _taken(args, reader, path, selected, calls)
+    return _time_launches(args, reader, path, selected, calls)
 
 
-def _taken(
+def _time_launches(
     args: argparse.Namespace,
     reader: Reader,
     path: Path,

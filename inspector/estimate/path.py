@@ -320,8 +320,8 @@ class Path:
         copies = [self._copies_in(loop) for loop in self.flow.loops]
         trips = []
         for counted in copies:
-            others = [other for other in copies if other is not counted]
-            trip_counts = [self._trips_by(key, n, others) for key, n in counted.items()]
+            other_loops = [other for other in copies if other is not counted]
+            trip_counts = [self._trips_by(key, n, other_loops) for key, n in counted.items()]
             trips.append(median(trip_counts) if trip_counts else 1.0)
         return trips
 
@@ -335,11 +335,11 @@ class Path:
         return copies
 
     def _trips_by(
-        self, key: CopiedLine, copies: int, others: Sequence[Counter[CopiedLine]]
+        self, key: CopiedLine, copies: int, other_loops: Sequence[Counter[CopiedLine]]
     ) -> float:
         """Trips by one line of PTX; of an unrolled loop's remainder, what the loop has left."""
         times = self.count.get(key[0], 0.0)
-        unrolled = max((other[key] for other in others), default=0)
+        unrolled = max((loop[key] for loop in other_loops), default=0)
         if unrolled > copies:
             times %= unrolled
         return times / copies

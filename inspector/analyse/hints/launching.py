@@ -93,8 +93,8 @@ def _reads_array(subject: HintSubject, machine: Sequence[Line], accesses: Sequen
         # Without PTX only "no spills" shows that it is an array.
         return False
     # The uses of constant tables are addresses taken by ``mov``.
-    taken = subject.instructions(Stage.PTX, "mov", "ld")
-    return not any(_REDUCTION_TABLE in line.text for line in taken)
+    table_uses = subject.instructions(Stage.PTX, "mov", "ld")
+    return not any(_REDUCTION_TABLE in line.text for line in table_uses)
 
 
 def _array_bytes(subject: HintSubject) -> int | None:

@@ -95,9 +95,9 @@ def _terms(i: SassInstruction) -> list[_Term]:
 
 def _sum_of(terms: Sequence[_Term]) -> str:
     """The terms with their signs; what is taken away stands last."""
-    first, *others = sorted(terms, key=lambda term: term.minus)
+    first, *further_terms = sorted(terms, key=lambda term: term.minus)
     text = f"-{first.text}" if first.minus else first.text
-    for term in others:
+    for term in further_terms:
         sign = "−" if term.minus else "+"
         text += f" {sign} {term.text}"
     return text

@@ -541,9 +541,9 @@ class Values:
         simple = len(instruction.parts) == 3 and len(instruction.operands) == 3
         if kind is None or not simple or not isinstance(instruction.operands[0], RegisterOperand):
             return None
-        _, left, right = instruction.operands
-        a = self.operand(left, instruction.line)
-        b = self.operand(right, instruction.line)
+        _, a_operand, b_operand = instruction.operands
+        a = self.operand(a_operand, instruction.line)
+        b = self.operand(b_operand, instruction.line)
         if a is None or b is None:
             return None
         op = instruction.parts[1]

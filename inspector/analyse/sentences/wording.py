@@ -290,8 +290,9 @@ class Wording:
             return self._divided(atom, line)
         inner = [self._sum(argument, line) for argument in atom.args]
         if atom.op == "product":
-            left, right = inner
-            return f"{_tight(*left, PRODUCT)} × {_tight(*right, PRODUCT)}", PRODUCT
+            multiplicand, multiplier = inner
+            text = f"{_tight(*multiplicand, PRODUCT)} × {_tight(*multiplier, PRODUCT)}"
+            return text, PRODUCT
         if atom.op == "wrap":
             # Left out where only values too large for the program are changed.
             inner_form = atom.args[0]
@@ -347,9 +348,9 @@ class Wording:
     def condition(self, condition: Condition, line: int | None = None) -> str:
         """``4 × thread < n_cols``."""
         if condition.op in _SIGNS:
-            left, right = condition.forms
-            left_text, _ = self._sum(left, line)
-            right_text, _ = self._sum(right, line)
+            left_form, right_form = condition.forms
+            left_text, _ = self._sum(left_form, line)
+            right_text, _ = self._sum(right_form, line)
             return f"{left_text} {_SIGNS[condition.op]} {right_text}"
         if condition.op == "number":
             return "true" if condition.always else "false"

@@ -83,9 +83,9 @@ def _with_names(text: str, spans: Iterable[Span]) -> Spans:
     return tuple(sorted((*free, *named_spans), key=itemgetter(0)))
 
 
-def _overlaps(span: Span, others: Iterable[Span]) -> bool:
+def _overlaps(span: Span, named_spans: Iterable[Span]) -> bool:
     start, end, _ = span
-    return any(other_start < end and start < other_end for other_start, other_end, _ in others)
+    return any(first < end and start < last for first, last, _ in named_spans)
 
 
 class Highlighter:

@@ -240,8 +240,8 @@ class TitleBar(LineWidget):
             for shown_facts in (facts, facts[:2], [banner_text or name]):
                 text = " · ".join(part for part in shown_facts if part)
                 if len("ptxview  ") + len(text) + right_width <= width:
-                    left = Content.assemble(" ", ("ptxview", "bold"), f"  {text}")
-                    return ends(left, right, width + 1)
+                    title = Content.assemble(" ", ("ptxview", "bold"), f"  {text}")
+                    return ends(title, right, width + 1)
         if len(banner_text) > width:
             banner_text = f"{label(self.recording.target or '')}, no GPU"
         return Content.assemble(" ", (shorten(banner_text or name, width), "bold"))

@@ -716,7 +716,11 @@ class MainScreen(PaneScreen[None]):
     async def _overview_closed(self, chosen: OverviewLine | str | None) -> None:
         """Do what a line of the overview, or a key there, leads to."""
         self.read_times()
-        name = chosen if isinstance(chosen, str) else "" if chosen is None else chosen.command
+        name = ""
+        if isinstance(chosen, str):
+            name = chosen
+        elif chosen is not None:
+            name = chosen.command
         if name and name != TREE:
             await self.action_run(name)
         elif chosen is not None and not isinstance(chosen, str) and chosen.kernel is not None:
