@@ -50,13 +50,13 @@ for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP, signal.SIGUSR1, sig
         signal.signal(number, ends)
 
 TESTS = Path(__file__).parent
-FAST = ("analyse", "base", "diff", "execute", "listing", "report")
+FAST = ("analysis", "base", "diff", "execute", "parsers", "render")
 """Rooms that are pure: every test in their folders has the marker ``fast``, but for these files,
 which try thousands of programs or every cubin that there is, or have Triton compile."""
 SLOW = (
-    "analyse/flow",
-    "analyse/test_reference_sass.py",
-    "analyse/test_scheduling.py",
+    "analysis/flow",
+    "analysis/test_reference_sass.py",
+    "analysis/test_scheduling.py",
     "diff/test_adversarial.py",
     "execute/test_integers.py",
     "execute/test_values.py",

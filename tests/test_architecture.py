@@ -1,6 +1,6 @@
 """The house's rules as failing tests: who imports what, who starts processes, who does I/O.
 
-A rule is of rooms (``inspector.listing``), so that a module that is added is under it. Each file is
+A rule is of rooms (``inspector.parsers``), so that a module that is added is under it. Each file is
 read and parsed once; each test holds all modules against one rule and tells every fault at once.
 """
 
@@ -28,11 +28,11 @@ READS = words(
 )
 PURE = (
     "inspector.base",
-    "inspector.listing",
+    "inspector.parsers",
     "inspector.semantics",
-    "inspector.analyse",
+    "inspector.analysis",
     "inspector.execute",
-    "inspector.report",
+    "inspector.render",
     "inspector.diff",
 )
 # They ask readers for what is compared.
@@ -80,7 +80,7 @@ class Module:
 
     @property
     def room(self) -> str:
-        """``listing`` of ``inspector.listing.ptx``; "" of the package itself."""
+        """``listing`` of ``inspector.parsers.ptx``; "" of the package itself."""
         return self.name.partition(".")[2].partition(".")[0]
 
 
@@ -129,7 +129,7 @@ def test_importing_the_command_line_loads_no_torch_triton_or_textual() -> None:
 def test_a_program_that_is_run_waits_for_no_listing_and_no_analysis() -> None:
     """What the end of a run needs is imported while the program runs."""
     loaded = loaded_by("inspector.commands.run")
-    rooms = ("listing", "analyse", "reader", "report", "measure", "diff", "sources.opening")
+    rooms = ("parsers", "analysis", "reader", "render", "measure", "diff", "sources.opening")
     later = [f"inspector.{room}" for room in rooms]
     assert "inspector.sources.running" in loaded
     assert not [name for name in loaded if within(name, *later)]
@@ -310,11 +310,11 @@ def test_only_the_layout_knows_the_layout() -> None:
     ]
 
 
-def test_only_listing_reads_declarations_of_ptx() -> None:
-    """Only ``listing`` reads declarations, so that no two answers differ."""
+def test_only_parsers_read_declarations_of_ptx() -> None:
+    """Only ``parsers`` read declarations, so that no two answers differ."""
     # ``ld.param`` is an instruction, ``tt.func`` is Triton's
     directive = re.compile(r"(?<![a-z)])\\\.(?:\(\?:)?(?:reg|entry|func|param|reqntid|maxntid)\b")
-    modules = outside("inspector.listing")
+    modules = outside("inspector.parsers")
     assert len(modules) > 100
     assert not [
         f"{module.name}:{node.lineno} reads {node.value!r}"
@@ -493,7 +493,7 @@ def test_tests_mirror_the_house() -> None:
     """Each folder of tests has its room, or a folder of programs that the project brings."""
     tests = ROOT / "tests"
     folders = {path.parent.relative_to(tests) for path in tests.rglob("test_*.py")} - {Path()}
-    assert {Path("listing"), Path("probes/emulator"), Path("tui/app")} <= folders
+    assert {Path("parsers"), Path("probes/emulator"), Path("tui/app")} <= folders
     assert not [
         f"tests/{folder}"
         for folder in sorted(folders)
@@ -508,7 +508,7 @@ def test_tests_mirror_the_house() -> None:
 # -- the boundary ---------------------------------------------------------------------------------
 
 # Our own processes, and the device that takes the place of torch's own functions.
-BEYOND_THE_BOUNDARY = ("replay", "ahead", "emulator")
+BEYOND_THE_BOUNDARY = ("replay", "cross_compile", "emulator")
 # The boundary itself, and what it stands on, which guards its own fork handlers.
 BOUNDARY = ("inspector.probes.hooks", "inspector.probes.writer")
 HELD = re.compile(r"_?(original|inner|wrapped|genuine)")

@@ -14,7 +14,7 @@ from pathlib import Path
 from msgspec.structs import replace
 from rich.text import Text
 
-from inspector.analyse.hints.rules import RULES
+from inspector.analysis.hints.rules import RULES
 from inspector.base.model import Recording, Variant
 from inspector.base.text import Exit, Unreadable, UsageError, plural, shown
 from inspector.commands import common
@@ -32,7 +32,7 @@ from inspector.diff.check import (
 )
 from inspector.measure.time.results import times
 from inspector.reader.query import select
-from inspector.report import check as report
+from inspector.render import check as report
 from inspector.system import files, printing
 
 HELP = {

@@ -126,8 +126,8 @@ def _dispatch(words: list[str]) -> int:
         if schema_name is None:
             return Exit.USAGE
         from inspector.reader.tables import table
-        from inspector.report.json_structs import json_reference
-        from inspector.report.jsons import dumps
+        from inspector.render.json_structs import json_reference
+        from inspector.render.jsons import dumps
 
         reference = json_reference(table("json"))
         value = reference.schema(schema_name)
@@ -302,7 +302,7 @@ def _devices(prefix: str, **_: object) -> Words:
 
 
 def _rules(**_: object) -> Words:
-    from inspector.analyse.hints.rules import RULES
+    from inspector.analysis.hints.rules import RULES
 
     return dict.fromkeys(RULES, "")
 

@@ -305,7 +305,7 @@ def say(text: str) -> None:
 
 def print_json(value: object) -> int:
     """One JSON document on one line of standard output, written while its ``Rows`` are made."""
-    from inspector.report import jsons
+    from inspector.render import jsons
 
     printing.json_pieces(jsons.pieces(value))
     return Exit.OK
@@ -315,7 +315,7 @@ def beside_texts(
     comparison: Compared | Files | PassChange, rows: Iterable[BesideRow], width: int | None = None
 ) -> Iterator[Text]:
     """Rows of two listings as standard output shows them."""
-    from inspector.report import diff_text
+    from inspector.render import diff_text
 
     out = printing.out()
     colour = out.color_system is not None and not out.no_color
@@ -345,7 +345,7 @@ def takes_small(parser: argparse.ArgumentParser, subject: str, lines: str | None
 
 def print_brief(value: dict[str, object], as_json: bool) -> int:
     """Print a summary as JSON or as text."""
-    from inspector.report import brief
+    from inspector.render import brief
 
     if as_json:
         return print_json(value)

@@ -28,8 +28,8 @@ from inspector.diff import compare
 from inspector.measure.experiment import ExperimentColumn, column
 from inspector.reader.reader import Reader
 from inspector.recording.layout import SUFFIX, pack, read_events, remove
-from inspector.report import compiled as report
-from inspector.report.compiled import CompiledRow, CompiledTable
+from inspector.render import compiled as report
+from inspector.render.compiled import CompiledRow, CompiledTable
 from inspector.sources import compiling
 from inspector.sources.compilers import CompilerInput, check_options
 from inspector.sources.compiling import (

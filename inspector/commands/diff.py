@@ -25,7 +25,7 @@ from inspector.diff.recordings import ChangeKind
 from inspector.diff.summary import changed_versions
 from inspector.reader.query import Selection, names, place, select, select_one
 from inspector.reader.reader import Reader
-from inspector.report import brief, diff_text
+from inspector.render import brief, diff_text
 from inspector.sources.opening import is_there
 from inspector.system import printing
 

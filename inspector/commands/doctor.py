@@ -13,7 +13,7 @@ from rich.text import Text
 from inspector.base.text import Exit, UsageError
 from inspector.commands.common import JSON, option, print_json, takes
 from inspector.recording.layout import recordings_folder, user_cache
-from inspector.report.jsons import SCHEMA
+from inspector.render.jsons import SCHEMA
 from inspector.system import printing, toolchain
 from inspector.system.toolchain import PURPOSE, installed_copies
 

@@ -7,14 +7,14 @@ import argparse
 import re
 from operator import itemgetter
 
-from inspector.analyse.isa import KINDS, PTX, SASS, Isa
+from inspector.analysis.isa import KINDS, PTX, SASS, Isa
 from inspector.base.model import Stage
 from inspector.base.text import Exit, UsageError
 from inspector.commands.common import flag, option, print_json, takes
-from inspector.listing import parse
+from inspector.parsers import parse
 from inspector.reader import tables
-from inspector.report import words as shown_words
-from inspector.report.words import GlossaryEntry
+from inspector.render import words as shown_words
+from inspector.render.words import GlossaryEntry
 from inspector.system import printing
 
 # nvdisasm's address in a comment before an instruction of SASS.

@@ -24,7 +24,7 @@ from inspector.export.page import page
 from inspector.measure.evidence import Evidence
 from inspector.measure.time.results import times
 from inspector.reader.reader import Reader
-from inspector.report import jsons
+from inspector.render import jsons
 from inspector.sources.opening import is_there, newest, path_or_unfinished
 from inspector.system import printing
 

@@ -44,19 +44,19 @@ from inspector.reader.query import Term, matching, needs_measures, parse
 from inspector.reader.reader import Reader
 from inspector.reader.tables import table
 from inspector.recording.layout import user_derived_cache
-from inspector.report import jsons, ranks, tables, timings
-from inspector.report.compile_rows import compiles_row, guards_row
-from inspector.report.graph_rows import graph_row
-from inspector.report.json_rows import VariantMeasures
-from inspector.report.ncu_rows import ncu_row, ncu_variant_row
-from inspector.report.recording_rows import recording_document
+from inspector.render import jsons, ranks, tables, timings
+from inspector.render.compile_rows import compiles_row, guards_row
+from inspector.render.graph_rows import graph_row
+from inspector.render.json_rows import VariantMeasures
+from inspector.render.ncu_rows import ncu_row, ncu_variant_row
+from inspector.render.recording_rows import recording_document
 from inspector.system import printing
 
 if TYPE_CHECKING:
-    from inspector.analyse.graph_view import GraphView
-    from inspector.analyse.hints.subject import Finding
-    from inspector.report.costs import Costs
-    from inspector.report.profile import Name
+    from inspector.analysis.graph_view import GraphView
+    from inspector.analysis.hints.subject import Finding
+    from inspector.render.costs import Costs
+    from inspector.render.profile import Name
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -156,7 +156,7 @@ def _selected(profiled: ProfiledRecording, terms: Sequence[Term]) -> ProfiledRec
 def _known_costs(profiled: ProfiledRecording) -> Costs:
     """Kernels by what they cost, without hints; nothing is simulated."""
     from inspector.estimate.launches import launch_evidence
-    from inspector.report.costs import costs
+    from inspector.render.costs import costs
 
     return costs(profiled.reader.recording, launch_evidence(profiled.reader))
 
@@ -170,7 +170,7 @@ def _estimated_costs(
 ) -> Costs:
     """Kernels by what they cost, with hints; launches without a time are simulated."""
     from inspector.estimate.launches import ESTIMATE_SECONDS, LaunchEstimates, launch_evidence
-    from inspector.report.costs import costs
+    from inspector.render.costs import costs
 
     reader = profiled.reader
     estimates = LaunchEstimates(reader)
@@ -189,7 +189,7 @@ def _estimated_costs(
 
 
 def _costs(profiled: ProfiledRecording, as_json: bool, wait: bool) -> int:
-    from inspector.report import costs
+    from inspector.render import costs
 
     with printing.progress("reading times") as say:
         estimated = _estimated_costs(profiled, wait, say)
@@ -206,7 +206,7 @@ def _costs(profiled: ProfiledRecording, as_json: bool, wait: bool) -> int:
 
 def _tunings(rec: Recording, as_json: bool) -> int:
     from inspector.diff.compare import tuned_codes
-    from inspector.report import tunings
+    from inspector.render import tunings
 
     codes = tuned_codes(rec.kernels)
     if as_json:
@@ -222,7 +222,7 @@ def _timeline(rec: Recording, as_json: bool) -> int:
     """What the GPU did in a part of the run."""
     from inspector.measure.gpu_window import read_windows
     from inspector.measure.streams import window_streams
-    from inspector.report import timeline
+    from inspector.render import timeline
 
     window, problems = read_windows(rec)
     if as_json:
@@ -271,7 +271,7 @@ def _json(profiled: ProfiledRecording, with_operations: bool) -> int:
 
 def _calls(reader: Reader, of_graphs: bool) -> int:
     """Distinct calls of kernels, or what the calls of graphs compute."""
-    from inspector.report import calls
+    from inspector.render import calls
 
     why = calls.why_empty(reader.recording)
     if of_graphs:
@@ -289,8 +289,8 @@ def _calls(reader: Reader, of_graphs: bool) -> int:
 def _brief(reader: Reader, as_json: bool) -> int:
     """The recording in short."""
     from inspector.estimate.launches import launch_evidence
-    from inspector.report import brief
-    from inspector.report.variant_figures import quick_figures
+    from inspector.render import brief
+    from inspector.render.variant_figures import quick_figures
 
     rec = reader.recording
     pairs = rec.variants()
@@ -388,7 +388,7 @@ def _graph_views(reader: Reader) -> Iterator[tuple[Graph, GraphView | None]]:
 
 def _compiles(args: argparse.Namespace, rec: Recording) -> int:
     """What torch.compile did: all of it, or its breaks, recompiles or guards alone."""
-    from inspector.report import compiles
+    from inspector.render import compiles
 
     if args.guards:
         return _guards(args, rec)
@@ -416,7 +416,7 @@ def _compiles(args: argparse.Namespace, rec: Recording) -> int:
 
 def _guards(args: argparse.Namespace, rec: Recording) -> int:
     """The guards of each compilation of a frame, read one after the other."""
-    from inspector.report import compiles
+    from inspector.render import compiles
 
     guards = (
         (frame, compiles.guards_in(frame.guards.read().decode("utf-8", "surrogateescape")))
@@ -438,7 +438,7 @@ def print_launches(profiled: ProfiledRecording, out: Console, alone: bool = Fals
 
     ``alone``: there is no recording whose variants could be named.
     """
-    from inspector.report import profile
+    from inspector.render import profile
 
     launches = profiled.matched_launches()
     if launches:

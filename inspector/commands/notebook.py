@@ -269,7 +269,7 @@ def framed(reader: Reader) -> str:
             if len(text) > MAX_CHARS:
                 break
     if not 0 < len(text) <= MAX_CHARS:
-        from inspector.report import tables
+        from inspector.render import tables
 
         rec = reader.recording
         table = tables.kernels(

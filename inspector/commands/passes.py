@@ -13,7 +13,7 @@ from pathlib import Path
 
 from rich.text import Text
 
-from inspector.analyse.passes import PassFilter, PassRun
+from inspector.analysis.passes import PassFilter, PassRun
 from inspector.base.model import Stage
 from inspector.base.text import Exit, PtxviewError, UsageError, counted, plural, shown
 from inspector.commands import common
@@ -27,10 +27,10 @@ from inspector.reader.passes import STAGES, PassList, graph_passes, variant_pass
 from inspector.reader.query import select_graph, select_one
 from inspector.reader.reader import Reader
 from inspector.recording.layout import user_derived_cache
-from inspector.report import compiled as report
-from inspector.report import diff_text, tables
-from inspector.report.compiled import Difference
-from inspector.report.jsons import SCHEMA
+from inspector.render import compiled as report
+from inspector.render import diff_text, tables
+from inspector.render.compiled import Difference
+from inspector.render.jsons import SCHEMA
 from inspector.sources.compilers import check_options
 from inspector.sources.opening import is_there, newest, open_path
 from inspector.sources.trying import (

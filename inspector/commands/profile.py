@@ -41,8 +41,8 @@ from inspector.measure.ncu.report import Report, read
 from inspector.measure.profile.read import profiles, trace_of, why_none
 from inspector.measure.profile.trace import Profile, stacks
 from inspector.recording.layout import is_recording, user_derived_cache
-from inspector.report import profile as profile_report
-from inspector.report import timings
+from inspector.render import profile as profile_report
+from inspector.render import timings
 from inspector.sources.opening import newest, open_path
 from inspector.sources.running import Run, RunOutcome
 from inspector.sources.running import run as record
@@ -252,7 +252,7 @@ def _print(
 def _timeline(profile: Profile, rec: Recording, width: int) -> list[Text]:
     """The GPU's work of the last step; nothing where there was none."""
     from inspector.measure.streams import profile_streams
-    from inspector.report import timeline
+    from inspector.render import timeline
 
     if not profile.timeline:
         return []

@@ -40,7 +40,7 @@ from inspector.reader.tables import table
 from inspector.recording.contents import text_of
 from inspector.recording.decoding import as_map, as_text
 from inspector.recording.layout import Events, is_recording, read_events
-from inspector.report.tables import require_compiled
+from inspector.render.tables import require_compiled
 from inspector.system import files, printing
 
 MAX_ARRAY_BYTES = 4 << 20

@@ -171,7 +171,7 @@ def _print(reader: Reader) -> None:
     # Imported here: until then the program would wait for it, and many make no kernels.
     from inspector.commands.list import print_kernels
     from inspector.reader.reader import COUNTING_SECONDS
-    from inspector.report import tables
+    from inspector.render import tables
 
     rec = reader.recording
     err = printing.err()
@@ -254,7 +254,7 @@ def summary(outcome: RunOutcome) -> str:
     rec = outcome.recording
     text = "nothing"
     if rec is not None and (rec.kernels or rec.graphs):
-        from inspector.report import tables
+        from inspector.render import tables
 
         text = tables.heading(rec)
     elif rec is not None:

@@ -28,20 +28,20 @@ from inspector.commands import common
 from inspector.commands.common import JSON, KERNEL, NCU, flag, option, say, takes, takes_small
 from inspector.commands.show_input import LANGUAGES, open_input
 from inspector.estimate.launches import launch_evidence
-from inspector.listing.line import Function, Line, Listing
 from inspector.measure.ncu.attach import ProfiledRecording
+from inspector.parsers.line import Function, Line, Listing
 from inspector.reader.query import select_graph, select_one
 from inspector.reader.reader import Reader
-from inspector.report import card, jsons, tables, timings
-from inspector.report.graph_rows import graph_view_row
-from inspector.report.json_rows import (
+from inspector.render import card, jsons, tables, timings
+from inspector.render.graph_rows import graph_view_row
+from inspector.render.json_rows import (
     FunctionRow,
     LineRow,
     failure_row,
     function_row,
     line_row,
 )
-from inspector.report.ncu_rows import ncu_variant_row
+from inspector.render.ncu_rows import ncu_variant_row
 from inspector.system import printing
 
 CHEAP_INSTRUCTIONS = 10_000_000
@@ -317,7 +317,7 @@ def _graph(reader: Reader, graph: Graph, args: argparse.Namespace) -> int:
 
 
 def _brief_graph(reader: Reader, graph: Graph, available: Sequence[Stage], as_json: bool) -> int:
-    from inspector.report import brief
+    from inspector.render import brief
 
     sizes = {stage: len(reader.graph_listing(graph, stage).lines) for stage in available}
     return common.print_brief(brief.graph_summary(reader.recording.path, graph, sizes), as_json)
@@ -396,7 +396,7 @@ def _print(text: str, stage: Stage, path: str | None, first: int = 1) -> int:
         return Exit.OK
     from rich.syntax import Syntax
 
-    from inspector.listing.lexers import lexer_for
+    from inspector.parsers.lexers import lexer_for
 
     safe = "\n".join(shown(line.rstrip("\r")) for line in text.split("\n"))
     lexer = lexer_for(stage, path)
@@ -590,8 +590,8 @@ def _within(lines: tuple[int, int], listing: Listing, stage: Stage) -> tuple[int
 def _brief_kernel(request: ShowRequest) -> int:
     """Print one kernel in short. Raises ``PtxviewError`` where its stage cannot be read."""
     # Imported here: summaries read differences too, whose modules are many.
-    from inspector.report import brief
-    from inspector.report.variant_figures import all_figures, quick_figures
+    from inspector.render import brief
+    from inspector.render.variant_figures import all_figures, quick_figures
 
     reader = request.reader
     kernel = request.kernel

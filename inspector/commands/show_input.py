@@ -7,8 +7,8 @@ from inspector.base.model import Recording, Stage
 from inspector.base.text import Unreadable, UsageError, plural
 from inspector.commands import common
 from inspector.commands.common import say
-from inspector.listing.language import language_of
 from inspector.measure.ncu.attach import ProfiledRecording
+from inspector.parsers.language import language_of
 from inspector.reader.listings import decode
 from inspector.recording.layout import user_derived_cache
 from inspector.sources.opening import open_path, open_text

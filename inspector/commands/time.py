@@ -49,13 +49,13 @@ from inspector.measure.time.take import (
 from inspector.reader.query import KernelVariant, select, select_calls, select_one
 from inspector.reader.reader import Reader
 from inspector.recording.layout import is_recording, record_file
-from inspector.report import jsons, races, timings
-from inspector.report.tables import require_compiled
+from inspector.render import jsons, races, timings
+from inspector.render.tables import require_compiled
 from inspector.sources.opening import is_there, newest, path_or_unfinished
 from inspector.system import printing
 
 if TYPE_CHECKING:
-    from inspector.report.races import Figure
+    from inspector.render.races import Figure
 
 
 PLOT_ROWS = 22

@@ -33,9 +33,9 @@ from inspector.execute.calls.tracing import (
 )
 from inspector.measure.recorded_launch import ChosenLaunch, LaunchOverrides, choose_launch
 from inspector.reader import tables as reference
-from inspector.report import card, step, tables
-from inspector.report import trace as report
-from inspector.report.tables import require_compiled
+from inspector.render import card, step, tables
+from inspector.render import trace as report
+from inspector.render.tables import require_compiled
 from inspector.system import files, printing
 
 ROLLED = tuple(s.value for s in KERNEL_STAGES if s is not Stage.PTX)

@@ -10,14 +10,14 @@ from msgspec import Struct
 from msgspec.structs import replace
 from rapidfuzz.distance import LCSseq, Levenshtein
 
-from inspector.analyse.passes import FX, LLVM, MACHINE, MLIR, PassRun
+from inspector.analysis.passes import FX, LLVM, MACHINE, MLIR, PassRun
 from inspector.base.model import Stage
 from inspector.diff import matching
 from inspector.diff.canonical import without_locations
 from inspector.diff.listings import ListingDiff, diff_listings, likeness
 from inspector.diff.matching import Hunk, Op
-from inspector.listing import parse
-from inspector.listing.line import Line, Listing
+from inspector.parsers import parse
+from inspector.parsers.line import Line, Listing
 
 Spans = tuple[tuple[int, int], ...]
 """Half-open ranges of characters, in order, apart from one another."""

@@ -14,8 +14,8 @@ from typing import NamedTuple
 
 from msgspec import Struct, field
 
-from inspector.listing.line import Function, Kind, Line, Listing
-from inspector.listing.ptx_statement import LABEL, REGISTERS, SPECIAL, register_declarations, strip
+from inspector.parsers.line import Function, Kind, Line, Listing
+from inspector.parsers.ptx_statement import LABEL, REGISTERS, SPECIAL, register_declarations, strip
 
 HOLE = "\x00"
 SELF = "\x01"

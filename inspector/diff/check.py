@@ -15,14 +15,14 @@ from typing import cast
 
 from msgspec import Struct, field
 
-from inspector.analyse.card import Card
-from inspector.analyse.hints.subject import Finding
+from inspector.analysis.card import Card
+from inspector.analysis.hints.subject import Finding
 from inspector.base.model import Kernel, Location, Resources, Stage, Variant
 from inspector.base.text import PtxviewError, UsageError
 from inspector.diff import recordings
 from inspector.diff.compare import entries
-from inspector.listing.line import Line
 from inspector.measure.time.results import StoredTimes
+from inspector.parsers.line import Line
 from inspector.reader.reader import Reader
 
 

@@ -11,10 +11,10 @@ from typing import TypeVar
 
 from msgspec.structs import replace
 
-from inspector.analyse.accesses import instructions
-from inspector.analyse.card import with_grid
-from inspector.analyse.function_facts import FunctionFacts
-from inspector.analyse.tuner_times import Codes, RoundTimes, overheads, rounds_of
+from inspector.analysis.accesses import instructions
+from inspector.analysis.card import with_grid
+from inspector.analysis.function_facts import FunctionFacts
+from inspector.analysis.tuner_times import Codes, RoundTimes, overheads, rounds_of
 from inspector.base.model import Kernel, Resources, Stage, Variant
 from inspector.base.text import PtxviewError, UsageError, base_name
 from inspector.diff import recordings, variants
@@ -35,9 +35,9 @@ from inspector.diff.summary import (
 )
 from inspector.diff.tiles import tiles_of
 from inspector.diff.variants import VariantRow
-from inspector.listing.cubin import read_cubin
-from inspector.listing.line import Function, Listing
 from inspector.measure.time.results import StoredTime, comparable_times, times
+from inspector.parsers.cubin import read_cubin
+from inspector.parsers.line import Function, Listing
 from inspector.reader.reader import Reader
 
 T = TypeVar("T")

@@ -10,9 +10,9 @@ from math import prod
 
 from msgspec import Struct
 
-from inspector.analyse.accesses import COPY, LOAD, STORE, Access
-from inspector.analyse.card import GRID, Card, StageContent
-from inspector.analyse.occupancy import REGISTERS, SHARED, THREADS, Occupancy
+from inspector.analysis.accesses import COPY, LOAD, STORE, Access
+from inspector.analysis.card import GRID, Card, StageContent
+from inspector.analysis.occupancy import REGISTERS, SHARED, THREADS, Occupancy
 from inspector.base.model import Stage
 from inspector.base.text import microseconds, plural, some
 from inspector.diff.summary import FigureChange, Summary, VariantSide

@@ -25,7 +25,7 @@ from inspector.diff.matching import (
     moved,
 )
 from inspector.diff.recordings import partners
-from inspector.listing.line import Function, Listing
+from inspector.parsers.line import Function, Listing
 
 ENOUGH = 0.5
 """Of two functions' opcodes, the share that they must have in common to be paired by it."""

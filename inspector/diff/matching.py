@@ -26,7 +26,7 @@ from msgspec import Struct
 from rapidfuzz.distance import LCSseq
 
 from inspector.diff.canonical import Aliases, Forms, class_of
-from inspector.listing.line import Kind, Line
+from inspector.parsers.line import Kind, Line
 
 
 class Op(StrEnum):

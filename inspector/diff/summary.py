@@ -12,14 +12,14 @@ from textwrap import dedent
 from msgspec import Struct, field
 from rapidfuzz.distance import LCSseq
 
-from inspector.analyse.accesses import Access, instructions
-from inspector.analyse.card import Card, StageContent
-from inspector.analyse.hints.launching import LAUNCHED
-from inspector.analyse.hints.subject import Finding
-from inspector.analyse.tuner_times import RoundTimes
+from inspector.analysis.accesses import Access, instructions
+from inspector.analysis.card import Card, StageContent
+from inspector.analysis.hints.launching import LAUNCHED
+from inspector.analysis.hints.subject import Finding
+from inspector.analysis.tuner_times import RoundTimes
 from inspector.base.model import EDIT, Kernel, Stage, Variant
 from inspector.diff.tiles import PER_TILE, Tiles
-from inspector.listing.line import Function, Listing
+from inspector.parsers.line import Function, Listing
 
 WARP = 32
 TUNER = "tuner"

@@ -6,11 +6,11 @@ from math import prod
 
 from msgspec import Struct
 
-from inspector.analyse.accesses import Product, instructions, products
-from inspector.analyse.card import element_bytes
-from inspector.analyse.function_facts import FunctionFacts
+from inspector.analysis.accesses import Product, instructions, products
+from inspector.analysis.card import element_bytes
+from inspector.analysis.function_facts import FunctionFacts
 from inspector.base.model import Kernel, Stage, Variant
-from inspector.listing.line import Listing
+from inspector.parsers.line import Listing
 
 WARP = 32
 NAMES = ("BLOCK_M", "BLOCK_N", "BLOCK_K")

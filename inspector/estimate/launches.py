@@ -10,13 +10,13 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from inspector import __version__
-from inspector.analyse.card import needed_bytes, operations
+from inspector.analysis.card import needed_bytes, operations
 from inspector.base.model import Kernel, Stage, Variant
 from inspector.base.text import PtxviewError
 from inspector.estimate.rows import Constants, constants, frequent, simulated
-from inspector.listing.line import Line
 from inspector.measure.evidence import Evidence, evidence
 from inspector.measure.time.take import device_peaks
+from inspector.parsers.line import Line
 from inspector.reader.facts import is_available
 from inspector.reader.reader import Reader
 

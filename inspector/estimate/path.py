@@ -13,15 +13,15 @@ import numpy as np
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from inspector.analyse.flow.graph import Flow, Loop
+from inspector.analysis.flow.graph import Flow, Loop
 from inspector.base.text import words
 from inspector.execute import ExecutedLine, Memory, Observer, Program
 from inspector.execute.facts import GLOBAL, kind_of
 from inspector.execute.kinds import Array, u64
 from inspector.execute.lanes import Lanes
 from inspector.execute.memory import Access
-from inspector.listing.line import Line
-from inspector.listing.sass_operands import access_bytes
+from inspector.parsers.line import Line
+from inspector.parsers.sass_operands import access_bytes
 
 SECTOR = 32
 

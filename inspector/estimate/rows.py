@@ -10,7 +10,7 @@ from functools import partial
 from msgspec import convert
 from msgspec.structs import replace
 
-from inspector.analyse.occupancy import occupancy
+from inspector.analysis.occupancy import occupancy
 from inspector.base.model import Kernel, Stage, Variant
 from inspector.base.text import PtxviewError, ToolMissing, UsageError, some, words
 from inspector.estimate.model import Machine, Simulation, Spent, Work

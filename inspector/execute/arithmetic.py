@@ -12,7 +12,7 @@ from inspector.execute.blocks import CARRIES
 from inspector.execute.kinds import DTYPES, WIDTHS, constant, is_float
 from inspector.execute.memory import WINDOWS
 from inspector.execute.translate import Handler, Translator, Untranslatable
-from inspector.listing.ptx_statement import (
+from inspector.parsers.ptx_statement import (
     ImmediateOperand,
     PtxInstruction,
     RegisterOperand,

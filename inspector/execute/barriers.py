@@ -11,7 +11,7 @@ import numpy as np
 from inspector.execute.kinds import Array, Mask, i64, u32, u64
 from inspector.execute.lanes import Lanes
 from inspector.execute.memory import ChunkMemory
-from inspector.listing.ptx_statement import PtxInstruction, RegisterOperand
+from inspector.parsers.ptx_statement import PtxInstruction, RegisterOperand
 
 CLUSTER = -1
 """The number of the cluster's barrier here. Its ``wait`` waits for the ``arrive`` of the same phase

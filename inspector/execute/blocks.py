@@ -10,12 +10,12 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from inspector.analyse.flow.graph import Step, find_loops
-from inspector.analyse.flow.liveness import Ranges, RegionExit
+from inspector.analysis.flow.graph import Step, find_loops
+from inspector.analysis.flow.liveness import Ranges, RegionExit
 from inspector.execute.kinds import WIDTHS, is_float
 from inspector.execute.lanes import CLOCKS
-from inspector.listing.ptx_code import PtxFunction, PtxModule
-from inspector.listing.ptx_statement import (
+from inspector.parsers.ptx_code import PtxFunction, PtxModule
+from inspector.parsers.ptx_statement import (
     AddressOperand,
     Operand,
     PairOperand,

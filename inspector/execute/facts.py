@@ -22,7 +22,7 @@ from inspector.execute.kinds import DTYPES, Array, Mask, f16, i64, u16, u64
 from inspector.execute.lanes import Lanes
 from inspector.execute.memory import Access, Observer
 from inspector.execute.program import Program
-from inspector.listing.ptx_statement import PtxInstruction
+from inspector.parsers.ptx_statement import PtxInstruction
 
 SECTOR = 32
 LINE = 128

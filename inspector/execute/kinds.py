@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from inspector.listing.ptx_statement import number, real
+from inspector.parsers.ptx_statement import number, real
 from inspector.semantics import instructions
 
 Array = NDArray[Any]

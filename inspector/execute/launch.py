@@ -30,7 +30,7 @@ from inspector.execute.kinds import Array, Mask, i64, u32, u64
 from inspector.execute.lanes import Lanes, Triple, coordinates
 from inspector.execute.memory import ChunkMemory, Memory, Observer
 from inspector.execute.program import Argument, Program
-from inspector.listing.ptx_statement import PtxInstruction
+from inspector.parsers.ptx_statement import PtxInstruction
 
 MAX_TEXT_CHARS = 4096
 """Characters of a string that are read, and of a field that is printed."""

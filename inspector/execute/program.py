@@ -20,10 +20,10 @@ from inspector.execute.translate import (
     Translator,
     Untranslatable,
 )
-from inspector.listing.line import Listing
-from inspector.listing.ptx import parse_ptx
-from inspector.listing.ptx_code import PtxModule, read_module
-from inspector.listing.ptx_statement import PtxInstruction, PtxVariable
+from inspector.parsers.line import Listing
+from inspector.parsers.ptx import parse_ptx
+from inspector.parsers.ptx_code import PtxModule, read_module
+from inspector.parsers.ptx_statement import PtxInstruction, PtxVariable
 
 HANDLERS: Mapping[str, Handler] = {**arithmetic.HANDLERS, **transfer.HANDLERS}
 

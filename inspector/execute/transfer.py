@@ -8,7 +8,7 @@ from inspector.execute.bulk import FIELDS
 from inspector.execute.kinds import DTYPES, WIDTHS, constant, is_float
 from inspector.execute.lanes import MMA_KINDS, MMA_SHAPES
 from inspector.execute.translate import Handler, Translator, Untranslatable
-from inspector.listing.ptx_statement import (
+from inspector.parsers.ptx_statement import (
     AddressOperand,
     ImmediateOperand,
     Operand,

@@ -20,8 +20,8 @@ from inspector.execute.kinds import DTYPES, WIDTHS, Array, Mask, constant, dtype
 from inspector.execute.lanes import SPECIALS, WIDE
 from inspector.execute.memory import both
 from inspector.execute.words import unknown_word
-from inspector.listing.ptx_code import PtxFunction
-from inspector.listing.ptx_statement import (
+from inspector.parsers.ptx_code import PtxFunction
+from inspector.parsers.ptx_statement import (
     AddressOperand,
     ImmediateOperand,
     Operand,

@@ -22,7 +22,7 @@ from msgspec import Struct, field
 
 from inspector.base.model import Content, Kernel, Recording, Variant
 from inspector.base.text import PtxviewError, words
-from inspector.listing.cubin import debug_spans, is_elf
+from inspector.parsers.cubin import debug_spans, is_elf
 from inspector.recording.assemble import REMOVED, Assembly
 from inspector.recording.contents import Blob
 from inspector.recording.layout import SCHEMA, TIMINGS, BytesContent, Writer, pack, stored_records

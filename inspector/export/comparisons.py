@@ -10,7 +10,7 @@ from inspector.diff.beside import BesideRow, Sign
 from inspector.diff.compare import Compared, compare
 from inspector.reader.facts import is_available
 from inspector.reader.reader import Reader
-from inspector.report import diff_text
+from inspector.render import diff_text
 
 KernelVariant = tuple[Kernel, Variant]
 

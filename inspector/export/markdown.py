@@ -4,18 +4,18 @@ import re
 from collections.abc import Iterator, Sequence
 
 from inspector import __version__
-from inspector.analyse.card import Card
+from inspector.analysis.card import Card
 from inspector.base.model import Stage
 from inspector.base.text import PtxviewError, base_name, plural, shown
 from inspector.export.comparisons import KernelVariant
 from inspector.export.page import counts_text
-from inspector.listing.source_code import is_cuda
 from inspector.measure.evidence import Evidence
 from inspector.measure.gpu_window import gpu_window
+from inspector.parsers.source_code import is_cuda
 from inspector.reader.reader import Reader
-from inspector.report import card, tables, timeline
-from inspector.report.diff_text import code_span, details, escaped, markdown_table
-from inspector.report.variant_figures import machine_code
+from inspector.render import card, tables, timeline
+from inspector.render.diff_text import code_span, details, escaped, markdown_table
+from inspector.render.variant_figures import machine_code
 
 MAX_FULL_KERNELS = 4  # kernels shown in full; more get the table only
 MAX_EXCERPT_LINES = {Stage.SOURCE: 150, Stage.OUTPUT_CODE: 150, Stage.PTX: 250}

@@ -21,9 +21,9 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from inspector import __version__
-from inspector.analyse.accesses import Mix
-from inspector.analyse.hints.subject import Finding
-from inspector.analyse.line_annotations import virtual
+from inspector.analysis.accesses import Mix
+from inspector.analysis.hints.subject import Finding
+from inspector.analysis.line_annotations import virtual
 from inspector.base.model import Content, Fusion, Graph, Kernel, Origin, Recording, Stage, Variant
 from inspector.base.text import PtxviewError, base_name, by_key, plural, shown, visible
 from inspector.diff.canonical import digest
@@ -35,9 +35,9 @@ from inspector.measure.gpu_window import GpuWindow
 from inspector.measure.streams import window_streams
 from inspector.reader.facts import MACHINE
 from inspector.reader.reader import Reader
-from inspector.report import calls, card, costs, jsons, tables, timeline, timings
-from inspector.report.tables import titles
-from inspector.report.variant_figures import machine_code
+from inspector.render import calls, card, costs, jsons, tables, timeline, timings
+from inspector.render.tables import titles
+from inspector.render.variant_figures import machine_code
 from inspector.system import files
 from inspector.system.process import side_by_side
 

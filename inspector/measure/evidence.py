@@ -6,8 +6,8 @@ from pathlib import Path
 
 from msgspec import Struct, field
 
-from inspector.analyse.hints.subject import Finding
-from inspector.analyse.occupancy import Device
+from inspector.analysis.hints.subject import Finding
+from inspector.analysis.occupancy import Device
 from inspector.base.model import Kernel, Recording, Variant
 from inspector.base.text import PtxviewError
 from inspector.measure.gpu_window import GpuWindow, gpu_window

@@ -5,9 +5,9 @@ import hashlib
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from inspector.analyse.occupancy import occupancy
+from inspector.analysis.occupancy import occupancy
 from inspector.base.model import Call, Compilation, Kernel, Resources, Stage, Variant
-from inspector.listing.cubin import read_cubin
+from inspector.parsers.cubin import read_cubin
 from inspector.reader.reader import Reader
 from inspector.recording.layout import DerivedCache
 from inspector.sources.trying import TriedColumn, TryOutcome, block_of, shared_of

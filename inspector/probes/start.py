@@ -87,7 +87,7 @@ def start() -> None:
     for module, probe, function in PROBES:
         hooks.when_imported(module, _lazily(probe, function))
     if os.environ.get("PTXVIEW_COMPILE"):
-        hooks.when_imported(TRITON, _lazily("ahead.compile_job", "attach"))
+        hooks.when_imported(TRITON, _lazily("cross_compile.compile_job", "attach"))
     hooks.guarded(_emulate, "target")()
     hooks.guarded(_profile, "profile")()
     for module, probe, function in LAST:

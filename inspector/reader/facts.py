@@ -16,9 +16,9 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from inspector import __version__
-from inspector.analyse.hints.subject import ExecutedFacts, Finding, HintSubject
-from inspector.analyse.line_annotations import Samples
-from inspector.analyse.occupancy import Device, base_arch
+from inspector.analysis.hints.subject import ExecutedFacts, Finding, HintSubject
+from inspector.analysis.line_annotations import Samples
+from inspector.analysis.occupancy import Device, base_arch
 from inspector.base.model import (
     Compilation,
     CompilerMessage,
@@ -30,8 +30,8 @@ from inspector.base.model import (
     Variant,
 )
 from inspector.base.text import PtxviewError, UsageError
-from inspector.listing.cubin import Cubin, kernel_parameters, read_cubin
-from inspector.listing.line import Function, Listing
+from inspector.parsers.cubin import Cubin, kernel_parameters, read_cubin
+from inspector.parsers.line import Function, Listing
 from inspector.reader import tables
 from inspector.reader.listings import Listings, decode, functions_of
 from inspector.recording.layout import DerivedCache, content_digest
@@ -41,9 +41,9 @@ from inspector.sources.disassembly import usage_text
 from inspector.system.process import side_by_side
 
 if TYPE_CHECKING:
-    from inspector.analyse.card import Card
-    from inspector.analyse.function_facts import FunctionFacts
-    from inspector.analyse.sentences.context import Context
+    from inspector.analysis.card import Card
+    from inspector.analysis.function_facts import FunctionFacts
+    from inspector.analysis.sentences.context import Context
 
 TOOLS = ("nvcc", "ptxas", "triton")
 IR = ("ptx", "ttir", "ttgir", "llir")
@@ -355,7 +355,7 @@ class VariantFacts(Listings):
         return self.memo.memoize(("context", id(variant)), lambda: self._context(variant))
 
     def _context(self, variant: Variant) -> Context:
-        from inspector.analyse.sentences.context import context_of
+        from inspector.analysis.sentences.context import context_of
 
         listing, function = None, None
         if is_available(variant, Stage.PTX):
@@ -409,7 +409,7 @@ class VariantFacts(Listings):
         )
 
     def _card(self, variant: Variant) -> Card:
-        from inspector.analyse.card import card  # modules of the analysis delay the first row
+        from inspector.analysis.card import card  # modules of the analysis delay the first row
 
         listings: dict[Stage, tuple[Listing, Function]] = {}
         analyses: dict[Stage, FunctionFacts] = {}
@@ -470,7 +470,7 @@ class VariantFacts(Listings):
         return None
 
     def hints(self, variant: Variant, use_execution_counts: bool = True) -> tuple[Finding, ...]:
-        from inspector.analyse.hints.rules import hints
+        from inspector.analysis.hints.rules import hints
 
         return self.memo.memoize(
             ("hints", id(variant), use_execution_counts),
@@ -479,7 +479,7 @@ class VariantFacts(Listings):
 
     def hints_from_counts(self, variant: Variant, facts: ExecutedFacts) -> tuple[Finding, ...]:
         """The hints that these counts of a launch give, and no others."""
-        from inspector.analyse.hints.access import with_executed
+        from inspector.analysis.hints.access import with_executed
 
         subject = replace(self._hint_subject(variant), executed=facts)
         return with_executed(subject, (), tables.table("hints"))
@@ -520,7 +520,7 @@ class VariantFacts(Listings):
 
     def function_facts(self, variant: Variant, stage: Stage, n: int) -> FunctionFacts | None:
         """The analysis of the function of PTX or SASS with line ``n``."""
-        from inspector.analyse.function_facts import FunctionFacts
+        from inspector.analysis.function_facts import FunctionFacts
 
         listing = self.listing(variant, stage)
         functions = functions_of(stage, listing, variant.symbol)

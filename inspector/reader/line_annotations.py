@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from inspector.analyse.hints.subject import Finding
-from inspector.analyse.line_annotations import (
+from inspector.analysis.hints.subject import Finding
+from inspector.analysis.line_annotations import (
     CLASSES,
     NO_WORDS,
     Explained,
@@ -29,16 +29,16 @@ from inspector.analyse.line_annotations import (
 )
 from inspector.base.model import Location, Note, Stage, Variant
 from inspector.base.text import PtxviewError
-from inspector.listing.line import Function, Line, Listing
+from inspector.parsers.line import Function, Line, Listing
 from inspector.reader import tables
 from inspector.reader.facts import MACHINE, VariantFacts
 
 if TYPE_CHECKING:
-    from inspector.analyse.flow.definitions import Chains
-    from inspector.analyse.flow.graph import Flow, Loop
-    from inspector.analyse.function_facts import FunctionFacts
-    from inspector.analyse.sentences.ptx import PtxReader
-    from inspector.analyse.sentences.sass import SassReader
+    from inspector.analysis.flow.definitions import Chains
+    from inspector.analysis.flow.graph import Flow, Loop
+    from inspector.analysis.function_facts import FunctionFacts
+    from inspector.analysis.sentences.ptx import PtxReader
+    from inspector.analysis.sentences.sass import SassReader
 
     _Function = tuple[Listing, FunctionFacts, PtxReader | SassReader]
 
@@ -161,7 +161,7 @@ class AnnotationReader(VariantFacts):
 
     def _touching_memory(self, variant: Variant, stage: Stage, lines: set[int]) -> set[int]:
         """Of the instructions that became of an access, those that are one."""
-        from inspector.analyse.accesses import accesses
+        from inspector.analysis.accesses import accesses
 
         if (analysis := self.kernel_analysis(variant, stage)) is None:
             return set()
@@ -188,8 +188,8 @@ class AnnotationReader(VariantFacts):
     def _sentences(
         self, variant: Variant, stage: Stage, function: Function
     ) -> PtxReader | SassReader:
-        from inspector.analyse.sentences.ptx import PtxReader
-        from inspector.analyse.sentences.sass import SassReader
+        from inspector.analysis.sentences.ptx import PtxReader
+        from inspector.analysis.sentences.sass import SassReader
 
         listing, isa = self.listing(variant, stage), tables.isa()
         # The context is of the variant's own kernel; another function says what it says itself.

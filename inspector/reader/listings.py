@@ -12,8 +12,8 @@ from typing import TypeVar, cast
 
 from msgspec import Struct
 
-from inspector.analyse.line_annotations import SourceGroups, by_links, by_places, places
-from inspector.analyse.links import (
+from inspector.analysis.line_annotations import SourceGroups, by_links, by_places, places
+from inspector.analysis.links import (
     Relation,
     StageNames,
     beginning,
@@ -24,10 +24,10 @@ from inspector.analyse.links import (
 )
 from inspector.base.model import Stage, Variant
 from inspector.base.text import PtxviewError, Unreadable, base_name, shown
-from inspector.listing import parse
-from inspector.listing.cubin import is_elf, read_cubin
-from inspector.listing.line import Function, Listing
-from inspector.listing.ptx import inline_assembly_lines
+from inspector.parsers import parse
+from inspector.parsers.cubin import is_elf, read_cubin
+from inspector.parsers.line import Function, Listing
+from inspector.parsers.ptx import inline_assembly_lines
 from inspector.reader.tables import operations
 from inspector.recording.layout import DerivedCache
 from inspector.sources.disassembly import disassemble

@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Struct, to_builtins
 from msgspec.structs import replace
 
-from inspector.analyse.passes import FX, PassRun, passes_of
+from inspector.analysis.passes import FX, PassRun, passes_of
 from inspector.base.model import Graph, Stage, Variant
 from inspector.base.text import ToolMissing, Unreadable
 from inspector.reader.listings import decode

@@ -14,8 +14,8 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from inspector import __version__
-from inspector.analyse.hints.subject import ExecutedFacts
-from inspector.analyse.links import composed
+from inspector.analysis.hints.subject import ExecutedFacts
+from inspector.analysis.links import composed
 from inspector.base.model import (
     FX_STAGES,
     GRAPH_STAGES,
@@ -27,8 +27,8 @@ from inspector.base.model import (
     Variant,
 )
 from inspector.base.text import PtxviewError, Unreadable
-from inspector.listing import parse
-from inspector.listing.line import Listing
+from inspector.parsers import parse
+from inspector.parsers.line import Listing
 from inspector.reader import tables
 from inspector.reader.facts import MACHINE, Measurements, VariantFacts, by_cubin, is_available
 from inspector.reader.line_annotations import AnnotationReader
@@ -38,8 +38,8 @@ from inspector.system import files
 from inspector.system.process import side_by_side
 
 if TYPE_CHECKING:
-    from inspector.analyse.graph_text import GraphRow, Known
-    from inspector.analyse.graph_view import GraphView
+    from inspector.analysis.graph_text import GraphRow, Known
+    from inspector.analysis.graph_view import GraphView
 
 COUNTING_SECONDS = 2.0  # time that a list gives to hints that nobody has asked for yet
 MAX_COUNTED_VARIANTS = 1000
@@ -255,13 +255,13 @@ class GraphReader(AnnotationReader):
         return self.memo.memoize(("graph view", id(graph)), lambda: self._view(graph))
 
     def _rows(self, graph: Graph) -> list[GraphRow]:
-        from inspector.analyse.graph_text import graph_rows
+        from inspector.analysis.graph_text import graph_rows
 
         return graph_rows(graph.id, self.graph_view(graph))
 
     def _view(self, graph: Graph) -> GraphView:
-        from inspector.analyse import graph_view as views  # its modules delay the first row
-        from inspector.listing.output_code import parse_wrapper
+        from inspector.analysis import graph_view as views  # its modules delay the first row
+        from inspector.parsers.output_code import parse_wrapper
 
         text = self.graph_text(graph, Stage.OUTPUT_CODE)
         backward = Stage.BACKWARD in graph.stages
@@ -289,7 +289,7 @@ class GraphReader(AnnotationReader):
 
     def _tensor_bytes(self, graph: Graph) -> dict[str, int]:
         """Bytes of the tensors of each kernel that was always launched with the same."""
-        from inspector.analyse.card import tensor_bytes
+        from inspector.analysis.card import tensor_bytes
 
         out: dict[str, int] = {}
         for kernel in self.recording.kernels:
@@ -306,7 +306,7 @@ class GraphReader(AnnotationReader):
         if a is b or Stage.OUTPUT_CODE not in graph.stages:
             return {}
 
-        from inspector.analyse.graph_text import linked
+        from inspector.analysis.graph_text import linked
 
         return self.memo.memoize(
             ("graph links", id(graph), a, b),
@@ -315,8 +315,8 @@ class GraphReader(AnnotationReader):
 
     def _line_map(self, graph: Graph, stage: Stage) -> Known:
         """What each line of a stage is of."""
-        from inspector.analyse import graph_text as texts
-        from inspector.listing.output_code import parse_code
+        from inspector.analysis import graph_text as texts
+        from inspector.parsers.output_code import parse_code
 
         view = self.graph_view(graph)
         if stage is Stage.OPERATIONS:

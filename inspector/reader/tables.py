@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from inspector.analyse.isa import (
+from inspector.analysis.isa import (
     DIRECTIVE,
     INSTRUCTION,
     PTX,
@@ -19,12 +19,12 @@ from inspector.analyse.isa import (
     TYPE,
     Isa,
 )
-from inspector.analyse.links import Operations
-from inspector.analyse.occupancy import Device
+from inspector.analysis.links import Operations
+from inspector.analysis.occupancy import Device
 from inspector.system import files
 
 if TYPE_CHECKING:
-    from inspector.analyse.sentences.wording import Templates
+    from inspector.analysis.sentences.wording import Templates
 
 REFERENCE = Path(__file__).parent.parent / "reference"
 WORDS = (
@@ -72,6 +72,6 @@ def operations() -> Operations:
 
 @cache
 def ptx_templates() -> Templates:
-    from inspector.analyse.sentences.wording import Templates
+    from inspector.analysis.sentences.wording import Templates
 
     return Templates(table("ptx_sentences"))

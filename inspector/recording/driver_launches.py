@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from inspector.base.model import Call, Content, GpuTime, Stage, Variant
 from inspector.base.text import Unreadable, argument_types, base_name, counted
-from inspector.listing.cubin import extract_kernel
+from inspector.parsers.cubin import extract_kernel
 from inspector.recording.driver_records import LOST
 from inspector.recording.events import (
     DriverCounts,

@@ -308,7 +308,7 @@ class _Decoder:
 
     def _kernels_of(self, number: int) -> frozenset[str]:
         if number in self._modules and number not in self._kernels:
-            from inspector.listing.cubin import read_cubin  # a program waits for it otherwise
+            from inspector.parsers.cubin import read_cubin  # a program waits for it otherwise
 
             begin, end = self._modules[number]
             cubin = read_cubin(self._data[begin:end])

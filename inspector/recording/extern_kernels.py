@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from inspector.base.model import Failure, Origin, Stage, StageFile, Variant
 from inspector.base.text import PtxviewError, base_name
-from inspector.listing.cubin import architecture
+from inspector.parsers.cubin import architecture
 from inspector.recording import failures
 from inspector.recording.contents import Blob, cuda_span, digest_of, target_of, text_of
 from inspector.recording.decoding import as_text

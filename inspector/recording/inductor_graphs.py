@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from inspector.base.model import Failure, Fusion, Graph, Kernel, Stage, StageFile, TriedFusion
 from inspector.base.text import PtxviewError
-from inspector.listing.output_code import KernelText, parse_code
+from inspector.parsers.output_code import KernelText, parse_code
 from inspector.recording import failures
 from inspector.recording.autotune import GraphRef, graph_ref
 from inspector.recording.contents import Blob

@@ -20,7 +20,7 @@ from inspector.base.model import (
     StageFile,
     principal_lines,
 )
-from inspector.listing.output_code import KernelText, OutputCode, Place, graph_lines
+from inspector.parsers.output_code import KernelText, OutputCode, Place, graph_lines
 from inspector.recording.contents import Blob, text_of
 from inspector.recording.decoding import as_map
 from inspector.recording.events import Event, Frame, GraphText, TritonCompile, UserFile

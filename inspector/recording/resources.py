@@ -7,7 +7,7 @@ from math import prod
 from msgspec.structs import replace
 
 from inspector.base.model import Resources
-from inspector.listing.ptx_statement import entries, thread_bounds
+from inspector.parsers.ptx_statement import entries, thread_bounds
 
 _FUNCTION = re.compile(r"^\s*Function (.+):\s*$")
 _FIGURE = re.compile(r"\b([A-Z]+)(?:\[\d+\])?:(\d{1,9}+)(?!\d)")

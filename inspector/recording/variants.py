@@ -21,9 +21,9 @@ from inspector.base.model import (
     Variant,
 )
 from inspector.base.text import PtxviewError, base_name
-from inspector.listing.cubin import read_cubin
-from inspector.listing.output_code import KernelText
-from inspector.listing.ptx_statement import entries
+from inspector.parsers.cubin import read_cubin
+from inspector.parsers.output_code import KernelText
+from inspector.parsers.ptx_statement import entries
 from inspector.recording import failures
 from inspector.recording.contents import (
     Blob,

@@ -28,8 +28,8 @@ from inspector import __version__
 from inspector.base.text import Exit, PtxviewError, Unreadable, UsageError, lines_shown, visible
 from inspector.reader.tables import table
 from inspector.recording.layout import user_cache
-from inspector.report.json_structs import json_reference
-from inspector.report.jsons import dumps
+from inspector.render.json_structs import json_reference
+from inspector.render.jsons import dumps
 from inspector.serve.tools import TOOLS, Server, ToolCall, check_arguments, input_schema, tool_named
 from inspector.system import printing
 from inspector.system.files import ROOTS

@@ -23,7 +23,7 @@ from msgspec import Struct, field
 
 from inspector.base.model import Content, Resources
 from inspector.base.text import PtxviewError, Unreadable
-from inspector.listing.cubin import read_cubin
+from inspector.parsers.cubin import read_cubin
 from inspector.recording.layout import BytesContent, DerivedCache, FileContent
 from inspector.recording.resources import from_ptxas
 from inspector.sources.caches import objects

@@ -21,8 +21,8 @@ from msgspec.structs import replace
 
 from inspector.base.model import Content
 from inspector.base.text import PtxviewError, Unreadable
-from inspector.listing import output_code
-from inspector.listing.cubin import architecture, embedded_binaries, read_cubin
+from inspector.parsers import output_code
+from inspector.parsers.cubin import architecture, embedded_binaries, read_cubin
 from inspector.recording.autotune import configuration
 from inspector.recording.decoding import as_map, as_seconds
 from inspector.recording.layout import BytesContent, FileContent

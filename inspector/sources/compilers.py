@@ -29,8 +29,8 @@ from inspector.base.model import (
     Variant,
 )
 from inspector.base.text import PtxviewError, ToolMissing, Unreadable, UsageError, base_name
-from inspector.listing.cubin import read_cubin
-from inspector.listing.ptx_statement import entries
+from inspector.parsers.cubin import read_cubin
+from inspector.parsers.ptx_statement import entries
 from inspector.recording.compiler_messages import first_error, messages_from, messages_of, renamed
 from inspector.recording.contents import target_of
 from inspector.recording.layout import BytesContent, DerivedCache
@@ -507,7 +507,7 @@ class StageJob(Struct, frozen=True):
 
 
 class PassesPrinted(Struct, frozen=True):
-    """What compilers printed around their passes, for ``inspector/analyse/passes.py``.
+    """What compilers printed around their passes, for ``inspector/analysis/passes.py``.
 
     ``timed`` are their reports of time; ``arrivals`` say at which byte what was read of ``printed``
     at once ended, and when; ``mark`` is the word that marks begin with. ``cut`` says that there was
@@ -590,7 +590,7 @@ def _by_child(
             "at_source": job.at_source,
         }
         job_file.write_text(json.dumps(fields, default=str), "utf-8")
-        argv = by_probes(python, "ahead.remaining", job_file, results)
+        argv = by_probes(python, "cross_compile.remaining", job_file, results)
         env = {**triton_environment(folder), **job.environment}
         ended = run_tool(argv, env=env, seconds=seconds, go_on=go_on)
         if ended.status == NO_TRITON:

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from inspector.base.model import CompilerMessage, Origin, Recording, Stage, Variant
 from inspector.base.text import PtxviewError, Stopped, Unreadable
-from inspector.listing.cubin import extract_kernel
+from inspector.parsers.cubin import extract_kernel
 from inspector.recording import variants
 from inspector.recording.compiler_messages import message_event
 from inspector.recording.decoding import as_text, tolerant

@@ -20,7 +20,7 @@ from msgspec import Struct
 
 from inspector.base.model import Resources, Stage, Variant
 from inspector.base.text import PtxviewError, Unreadable
-from inspector.listing.cubin import (
+from inspector.parsers.cubin import (
     FATBIN_SECTIONS,
     Cubin,
     function_records,

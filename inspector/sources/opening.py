@@ -10,8 +10,8 @@ from msgspec.structs import replace
 
 from inspector.base.model import Content, Recording, Stage
 from inspector.base.text import PtxviewError, Unreadable, UsageError, words
-from inspector.listing.cubin import debug_ptx, is_cubin, is_elf, read_cubin
-from inspector.listing.ptx_statement import entries
+from inspector.parsers.cubin import debug_ptx, is_cubin, is_elf, read_cubin
+from inspector.parsers.ptx_statement import entries
 from inspector.recording.assemble import Assembly
 from inspector.recording.contents import Blob
 from inspector.recording.decoding import as_map

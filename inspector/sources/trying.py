@@ -28,8 +28,8 @@ from inspector.base.model import (
     Variant,
 )
 from inspector.base.text import PtxviewError, UsageError
-from inspector.listing.cubin import Cubin, read_cubin
-from inspector.listing.ptx_statement import entries, thread_bounds
+from inspector.parsers.cubin import Cubin, read_cubin
+from inspector.parsers.ptx_statement import entries, thread_bounds
 from inspector.recording.decoding import as_int, as_map
 from inspector.recording.layout import BytesContent, user_derived_cache
 from inspector.recording.resources import from_ptxas, merge

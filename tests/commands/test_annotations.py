@@ -10,7 +10,7 @@ import pytest
 
 from tests.helpers.ptxview import DATA, call, printed, tool
 
-LISTINGS = DATA.parent / "listing"
+LISTINGS = DATA.parent / "parsers"
 CUBINS = sorted(LISTINGS.glob("*.cubin"))
 CLASSES = {"gpr", "pred", "ugpr", "upred"}
 
@@ -51,7 +51,7 @@ def occupied(text: str) -> dict[tuple[str, int], dict[str, int]]:
 
 
 # nvdisasm refuses -plr of matmul_sm90, of ABI 7. One file shows that the figures reach
-# the output; tests/analyse/flow compares liveness itself.
+# the output; tests/analysis/flow compares liveness itself.
 @pytest.mark.parametrize(
     "cubin",
     [

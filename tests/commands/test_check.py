@@ -175,7 +175,7 @@ def test_annotations_are_workflow_commands(tmp_path: Path, free: Path) -> None:
         assert re.fullmatch(r"::error title=[^:,]+::[^\n]+", line), line
     from inspector.base.model import Location
     from inspector.diff.check import Outcome, Place, Subject, Verdict
-    from inspector.report.check import CheckResult, workflow_commands
+    from inspector.render.check import CheckResult, workflow_commands
 
     place = Place(source=Location(str(tmp_path / "a, b.py"), 7))
     verdict = Verdict(Subject(graph="0/0"), "kernels", Outcome.BROKEN, 3, 2, place=place)

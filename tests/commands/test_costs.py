@@ -27,9 +27,9 @@ from inspector.measure.time.planning import PlannedLaunch
 from inspector.measure.time.take import store
 from inspector.reader.reader import Reader
 from inspector.recording.layout import user_derived_cache
-from inspector.report import costs as table_of_costs
-from inspector.report import tunings
-from inspector.report.tables import titles
+from inspector.render import costs as table_of_costs
+from inspector.render import tunings
+from inspector.render.tables import titles
 from inspector.sources.opening import open_path
 from tests.helpers import ncu_data
 from tests.helpers.ptxview import REPOSITORY, SAMPLE, call, saved, variants_of
@@ -295,7 +295,7 @@ def test_each_round_has_its_table_its_star_and_the_noise_between_rounds() -> Non
 def test_a_cache_has_the_tile_of_a_product_by_its_dot(tmp_path: Path) -> None:
     entry = tmp_path / "cache" / "A"
     entry.mkdir(parents=True)
-    shutil.copy(REPOSITORY / "tests/data/listing/matmul_sm90.ttgir", entry / "matmul.ttgir")
+    shutil.copy(REPOSITORY / "tests/data/parsers/matmul_sm90.ttgir", entry / "matmul.ttgir")
     (entry / "matmul.json").write_text(json.dumps({"hash": "ab" * 32, "name": "matmul"}))
     ((_, variant),) = variants_of(call("list", tmp_path / "cache", "--json").json)
     assert re.fullmatch(r"\d+·\d+·\d+", variant["tile"])

@@ -14,7 +14,7 @@ from inspector.base.model import Argument, Call, Kernel, Origin, Recording, Shar
 from inspector.commands.cli import main
 from inspector.measure.time.results import Session, Timing, stored_session
 from inspector.recording.layout import store_record
-from inspector.report import calls
+from inspector.render import calls
 
 X = Argument("x", "*fp32", None, "float32", (64, 1024), (1024, 1), 512)
 N = Argument("n", "i32", 1024)

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from inspector.analyse.passes import PassFilter, PassRun
+from inspector.analysis.passes import PassFilter, PassRun
 from inspector.diff.beside import lines_changed
 from inspector.reader.passes import PassList, variant_passes
 from inspector.recording.layout import DerivedCache

@@ -21,9 +21,9 @@ from jsonschema import Draft202012Validator
 
 from inspector.commands.cli import COMMANDS
 from inspector.reader.tables import table
-from inspector.report import profile, timings
-from inspector.report.json_schema import JsonReference
-from inspector.report.json_structs import STRUCTS, json_reference
+from inspector.render import profile, timings
+from inspector.render.json_schema import JsonReference
+from inspector.render.json_structs import STRUCTS, json_reference
 from tests.helpers.pages import DOCS
 from tests.helpers.profile_traces import Made
 from tests.helpers.ptxview import REPOSITORY, SAMPLE, Done, call
@@ -33,7 +33,7 @@ from tests.measure.time import test_results as results
 
 RECORDED = str(SAMPLE)
 LECTURE = str(REPOSITORY / "tests" / "data" / "core" / "lecture")
-LISTING = REPOSITORY / "tests" / "data" / "listing"
+LISTING = REPOSITORY / "tests" / "data" / "parsers"
 NESTED = str(LISTING / "nested.ptx")
 REFERENCE = json_reference(table("json"))
 NEW = "NEW/"

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from inspector.report import brief
+from inspector.render import brief
 from tests.helpers.ptxview import SAMPLE, call, count_hints, variants_of
 
 KERNELS = ["softmax_kernel", "ff3a7da2", "_Z11gelu_kernelPKfPfi", "ba6e6b76", "square_loop_kernel"]

@@ -10,10 +10,10 @@ from msgspec.structs import replace
 
 from inspector.base.model import GpuTime, Recording, Variant
 from inspector.diff.variants import VariantRow
-from inspector.listing.cubin import read_cubin
+from inspector.parsers.cubin import read_cubin
 from inspector.reader.reader import Reader
 from inspector.recording.layout import DerivedCache
-from inspector.report import tunings
+from inspector.render import tunings
 from inspector.tui.variants.variants_screen import columns, recorded, recording_scope
 from tests.commands.test_costs import MM, round_of
 from tests.helpers.ptxview import call

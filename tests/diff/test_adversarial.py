@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from inspector.diff.canonical import digest
 from inspector.diff.listings import ListingDiff, diff_listings
 from inspector.diff.matching import Op, rows
-from inspector.listing import parse
-from inspector.listing.line import Kind, Listing
+from inspector.parsers import parse
+from inspector.parsers.line import Kind, Listing
 from tests.helpers.mutations import mutate, mutations, named, renamed
 from tests.helpers.specimens import SPECIMENS, text_of
 

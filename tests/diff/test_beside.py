@@ -17,9 +17,9 @@ from inspector.diff.beside import BesideRow, Sign, folded, rows_beside
 from inspector.diff.compare import compare
 from inspector.diff.listings import diff_listings
 from inspector.diff.matching import Hunk, Op
-from inspector.listing import parse
-from inspector.listing.line import Line
-from inspector.report.diff_text import side_by_side
+from inspector.parsers import parse
+from inspector.parsers.line import Line
+from inspector.render.diff_text import side_by_side
 from tests.helpers.ptxview import SAMPLE
 
 

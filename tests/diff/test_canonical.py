@@ -9,8 +9,8 @@ from inspector.diff.beside import intra_line
 from inspector.diff.canonical import digest, without_digests
 from inspector.diff.listings import diff_listings, pair
 from inspector.diff.matching import Op
-from inspector.listing import parse
-from inspector.listing.line import Listing
+from inspector.parsers import parse
+from inspector.parsers.line import Listing
 
 
 def ptx(body: str, name: str = "k", header: str = ".reg .b32 %r<9>;\n.reg .pred %p<9>;") -> Listing:

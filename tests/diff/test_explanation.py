@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from inspector.analyse.card import with_grid
-from inspector.analyse.tuner_times import RoundTimes
+from inspector.analysis.card import with_grid
+from inspector.analysis.tuner_times import RoundTimes
 from inspector.base.model import Resources, Stage
 from inspector.diff.explanation import explain
 from inspector.diff.summary import VariantSide, summarise
 from inspector.diff.tiles import Tiles
-from inspector.listing import parse
-from inspector.listing.line import Function, Listing
+from inspector.parsers import parse
+from inspector.parsers.line import Function, Listing
 from tests.helpers.sides import LOAD, STORE, side, tensor, told, using
 
 MMA = "\tmma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%f1}, {%r1}, {%r2}, {%f1};"

@@ -6,7 +6,7 @@ import tomllib
 
 import pytest
 
-from inspector.analyse.hints.rules import RULES
+from inspector.analysis.hints.rules import RULES
 from inspector.base.text import UsageError
 from inspector.diff.check import Allowance, Rules, read
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from inspector.analyse.hints.subject import Finding
+from inspector.analysis.hints.subject import Finding
 from inspector.base.model import Resources, Variant
 from inspector.diff import summary as summaries
 from inspector.diff.summary import FigureChange

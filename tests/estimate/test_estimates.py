@@ -6,7 +6,7 @@ import pytest
 
 from inspector.base.stage import Stage
 from inspector.estimate.launches import peak_of
-from inspector.listing import parse
+from inspector.parsers import parse
 from tests.helpers.ptxview import SAMPLE, call
 
 RECORDED = str(SAMPLE)

@@ -4,7 +4,7 @@ import pytest
 
 from inspector.base.model import Stage
 from inspector.estimate.path import Op, decode
-from inspector.listing import parse
+from inspector.parsers import parse
 
 
 def decoded(code: str) -> Op:

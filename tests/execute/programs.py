@@ -15,7 +15,7 @@ from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
 from inspector.execute import Execution, Memory, Program, execute
-from inspector.listing.ptx_code import PtxModule
+from inspector.parsers.ptx_code import PtxModule
 from kernels.matmul import matmul_kernel
 from kernels.softmax import softmax_kernel
 from kernels.square import square_kernel

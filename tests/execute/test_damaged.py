@@ -10,14 +10,14 @@ import pytest
 
 from inspector.base.text import PtxviewError
 from inspector.execute import Memory, Program, execute
-from inspector.listing.ptx import parse_ptx
-from inspector.listing.ptx_code import read_module
+from inspector.parsers.ptx import parse_ptx
+from inspector.parsers.ptx_code import read_module
 
 DATA = Path(__file__).parent.parent / "data"
 TEXTS = [
     (DATA / "execute" / "control.ptx").read_text("utf-8"),
-    (DATA / "listing" / "matmul_sm90.ptx").read_text("utf-8"),
-    (DATA / "listing" / "gelu_sm90.ptx").read_text("utf-8"),
+    (DATA / "parsers" / "matmul_sm90.ptx").read_text("utf-8"),
+    (DATA / "parsers" / "gelu_sm90.ptx").read_text("utf-8"),
 ]
 WORDS = [*"{};[@!|_-", "%r1", "%p1", "],", "0x", "%tid.x", "9" * 10, ".reg", "bra", "wide"]
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from inspector.execute import Facts, Fault, Program, Trace
-from inspector.listing.ptx import parse_ptx
-from inspector.listing.ptx_code import read_module
+from inspector.parsers.ptx import parse_ptx
+from inspector.parsers.ptx_code import read_module
 from tests.execute import programs
 from tests.execute.programs import Array, launch
 

@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from inspector.listing.ptx import parse_ptx
-from inspector.listing.ptx_code import read_module
+from inspector.parsers.ptx import parse_ptx
+from inspector.parsers.ptx_code import read_module
 from inspector.reader import tables
 from tests.execute import random_programs, random_ptx
 from tests.execute.programs import launch

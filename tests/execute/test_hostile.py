@@ -15,7 +15,7 @@ from inspector.execute import program as program_module
 from inspector.execute.calls.inputs import InputOptions, make_inputs
 from inspector.execute.faults import Malformed
 from inspector.execute.translate import Translator
-from inspector.listing.ptx_statement import PtxInstruction
+from inspector.parsers.ptx_statement import PtxInstruction
 
 ROOT = Path(__file__).parent.parent.parent
 MEMORY_BYTES = 3 << 29

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import numpy as np
 
-from inspector.listing.ptx import parse_ptx
-from inspector.listing.ptx_code import read_module
+from inspector.parsers.ptx import parse_ptx
+from inspector.parsers.ptx_code import read_module
 from tests.execute import random_ptx
 from tests.execute.folding import assembled, folded
 from tests.execute.programs import launch

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 HOUSE = Path(__file__).parents[2] / "inspector"
-ELSEWHERE = ("replay", "ahead", "emulator", "bootstrap")
+ELSEWHERE = ("replay", "cross_compile", "emulator", "bootstrap")
 """Our own processes, the emulated device, and what runs before there is a boundary."""
 BOUNDARY = (
     "hooks.observed.call",

@@ -43,7 +43,7 @@ def load(probes: Path) -> None:
     assert spec is not None and spec.loader is not None
     sys.modules["ptxview_probes"] = package = util.module_from_spec(spec)
     spec.loader.exec_module(package)
-    refused = import_module("ptxview_probes.late").emulate("sm_90")
+    refused = import_module("ptxview_probes.in_process").emulate("sm_90")
     assert refused is None, refused
     for name in MODULES:
         import_module(name)
@@ -56,7 +56,7 @@ def attach() -> None:
     import_module("ptxview_probes._hit").arm()
     if os.environ.get("PTXVIEW_RECORDING"):
         try:
-            import_module("ptxview_probes.late").begin()
+            import_module("ptxview_probes.in_process").begin()
         except (KeyboardInterrupt, SystemExit):
             raise
         except BaseException:

@@ -17,7 +17,7 @@ import pytest
 from tests.faults.instrument import instrument
 from tests.probes.conftest import needs_torch
 
-ELSEWHERE = ("replay", "ahead", "bootstrap")
+ELSEWHERE = ("replay", "cross_compile", "bootstrap")
 PROGRAM = 'import torch; print(torch.zeros(3, device="cuda").device, torch.cuda.is_available())'
 SENTENCE = "ptxview: the emulated CUDA device could not be set up ("
 ANSWERS = "emulator.cuda.attach."

@@ -23,24 +23,24 @@ from inspector.base.text import harmless as draws_itself
 from inspector.commands.explain import meaning
 from inspector.diff.listings import diff_listings
 from inspector.diff.matching import rows
-from inspector.listing import parse
-from inspector.listing.cubin import debug_ptx, kernel_parameters, read_cubin
-from inspector.listing.line import Listing
-from inspector.listing.output_code import graph_lines, parse_code
 from inspector.measure.ncu import report
 from inspector.measure.ncu.report import text_of
 from inspector.measure.profile.read import profiles
 from inspector.measure.profile.trace import Window, stacks, summarise
 from inspector.measure.time import results
+from inspector.parsers import parse
+from inspector.parsers.cubin import debug_ptx, kernel_parameters, read_cubin
+from inspector.parsers.line import Listing
+from inspector.parsers.output_code import graph_lines, parse_code
 from inspector.reader import query as selecting
 from inspector.reader import tables as knowledge
 from inspector.reader.reader import Reader as RecordingReader
 from inspector.recording.assemble import Assembly
 from inspector.recording.layout import NCU_REPORTS, BytesContent, DerivedCache, stored_records
 from inspector.recording.resources import from_ptxas, from_res_usage, max_threads
-from inspector.report import jsons, tables
-from inspector.report.recording_rows import recording_document
-from inspector.report.words import as_json
+from inspector.render import jsons, tables
+from inspector.render.recording_rows import recording_document
+from inspector.render.words import as_json
 from inspector.sources import traces
 from inspector.sources.builds import architectures, harmless, lineinfo_command, parse_ninja
 from inspector.sources.disassembly import plain_of
@@ -427,19 +427,19 @@ def _linked() -> Iterable[bytes]:
             yield a + BETWEEN + b
 
 
-_L = DATA / "listing"
-_PTX = (_L / "gelu_sm90.ptx", _L / "nested.ptx", DATA / "analyse" / "plr" / "atomics_sm90.ptx")
-_SASS = (DATA / "analyse" / "constructs_sm90a.sass", DATA / "analyse" / "constructs_sm75.sass")
+_L = DATA / "parsers"
+_PTX = (_L / "gelu_sm90.ptx", _L / "nested.ptx", DATA / "analysis" / "plr" / "atomics_sm90.ptx")
+_SASS = (DATA / "analysis" / "constructs_sm90a.sass", DATA / "analysis" / "constructs_sm75.sass")
 _TTIR = (_L / "gelu_sm90.ttir", TRITON / "square_kernel.ttir")
 _TTGIR = (_L / "gelu_sm90.ttgir", TRITON / "square_kernel.ttgir")
 _LLIR = (_L / "gelu_sm90.llir", TRITON / "square_kernel.llir")
 _CUDA = (_L / "nested.cu", _L / "extension.cu", _L / "zoo.cu")
-_CODE = DATA / "analyse" / "forward.py"
-_PLR = DATA / "analyse" / "plr"
+_CODE = DATA / "analysis" / "forward.py"
+_PLR = DATA / "analysis" / "plr"
 _CUBINS = (_PLR / "atomics_sm90_abi7.cubin", _PLR / "clock_sm80_abi8.cubin")
 _BEST = next((LECTURE / "inductor" / "m5").glob("*.best_config"))
 _NINJA = LECTURE / "ext" / "square_gelu" / "build.ninja"
-_DYNAMO = DATA / "analyse" / "dynamo.txt"
+_DYNAMO = DATA / "analysis" / "dynamo.txt"
 _META = TRITON / "square_kernel.json"
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from inspector import listing as parsers
+from inspector import parsers as parsers
 from inspector.base.model import Argument, Call, Stage
-from inspector.listing.line import Function, Listing
+from inspector.parsers.line import Function, Listing
 from inspector.recording.layout import DerivedCache
 from inspector.sources.disassembly import disassemble
 

@@ -13,17 +13,17 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from inspector.analyse.function_facts import FunctionFacts
-from inspector.analyse.hints.rules import hints
-from inspector.analyse.hints.subject import Finding, HintSubject
-from inspector.analyse.occupancy import Device
+from inspector.analysis.function_facts import FunctionFacts
+from inspector.analysis.hints.rules import hints
+from inspector.analysis.hints.subject import Finding, HintSubject
+from inspector.analysis.occupancy import Device
 from inspector.base.model import Argument, Call, Kernel, Origin, Resources, Stage, Variant
 from inspector.base.text import base_name
-from inspector.listing import parse
-from inspector.listing.line import Listing
+from inspector.parsers import parse
+from inspector.parsers.line import Listing
 
 ROOT = Path(__file__).resolve().parents[2]
-DATA = ROOT / "tests" / "data" / "analyse" / "hints" / "pairs.json.xz"
+DATA = ROOT / "tests" / "data" / "analysis" / "hints" / "pairs.json.xz"
 REFERENCE = ROOT / "inspector" / "reference"
 
 THRESHOLDS = tomllib.loads((REFERENCE / "hints.toml").read_text("utf-8"))

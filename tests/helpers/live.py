@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from inspector.analyse.flow.graph import make_graph, read_steps
-from inspector.analyse.flow.liveness import ranges_of
-from inspector.listing.line import Function, Listing
+from inspector.analysis.flow.graph import make_graph, read_steps
+from inspector.analysis.flow.liveness import ranges_of
+from inspector.parsers.line import Function, Listing
 
 
 def live_names(listing: Listing, function: Function) -> dict[int, set[str]]:

@@ -14,10 +14,10 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from inspector.analyse.hints.rules import RULES
+from inspector.analysis.hints.rules import RULES
 from inspector.commands.cli import COMMANDS, Subcommand
 from inspector.reader.tables import table
-from inspector.report.json_structs import json_reference
+from inspector.render.json_structs import json_reference
 from inspector.sources.running import ENVIRONMENT
 from inspector.tui.keys.command_table import MARKS, TABLE, KeyContext, shown_key
 from tests.helpers.ptxview import REPOSITORY

@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-DATA = Path(__file__).parent.parent / "data" / "analyse"
+DATA = Path(__file__).parent.parent / "data" / "analysis"
 CLASSES = {"GPR": "gpr", "PRED": "pred", "UGPR": "ugpr", "UPRED": "upred"}
 FILES = {"GPR": "R", "PRED": "P", "UGPR": "UR", "UPRED": "UP"}
 RESERVED = frozenset(("UR79",))

@@ -11,9 +11,9 @@ from msgspec.structs import replace
 from textual.pilot import Pilot
 from textual.worker import WorkerCancelled
 
-from inspector.analyse.card import Card, card
-from inspector.analyse.hints.subject import Finding
-from inspector.analyse.line_annotations import (
+from inspector.analysis.card import Card, card
+from inspector.analysis.hints.subject import Finding
+from inspector.analysis.line_annotations import (
     NOTHING,
     Explained,
     LineAnnotations,
@@ -37,8 +37,8 @@ from inspector.base.model import (
     Variant,
 )
 from inspector.base.text import ToolMissing, Unreadable
-from inspector.listing import parse
-from inspector.listing.line import Function, Kind, Line, Listing
+from inspector.parsers import parse
+from inspector.parsers.line import Function, Kind, Line, Listing
 from inspector.reader import tables
 from inspector.reader.reader import Reader
 from inspector.recording.layout import DerivedCache

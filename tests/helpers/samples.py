@@ -15,7 +15,7 @@ from typing import Any
 
 from inspector.system.process import Finished, run_tool
 
-DATA = Path(__file__).parent.parent / "data" / "listing"
+DATA = Path(__file__).parent.parent / "data" / "parsers"
 
 Disassembler = Callable[..., str]
 

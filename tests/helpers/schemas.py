@@ -8,7 +8,7 @@ from jsonschema import Draft202012Validator
 from jsonschema.exceptions import best_match
 
 from inspector.reader.tables import table
-from inspector.report.json_structs import json_reference
+from inspector.render.json_structs import json_reference
 
 
 @cache

@@ -6,13 +6,13 @@ from collections.abc import Mapping
 
 from msgspec.structs import replace
 
-from inspector.analyse.card import card
-from inspector.analyse.hints.subject import Finding
+from inspector.analysis.card import card
+from inspector.analysis.hints.subject import Finding
 from inspector.base.model import Call, Kernel, Origin, Resources, Stage, Variant
 from inspector.diff import summary as summaries
 from inspector.diff.explanation import explain
 from inspector.diff.summary import Summary, VariantSide, summarise
-from inspector.listing.line import Function, Listing
+from inspector.parsers.line import Function, Listing
 from inspector.reader import tables
 from tests.helpers.cards import ptx, ttir
 

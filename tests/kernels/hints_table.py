@@ -16,9 +16,9 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-from inspector.analyse.hints.rules import hints
-from inspector.analyse.hints.subject import HintSubject
-from inspector.analyse.occupancy import Device
+from inspector.analysis.hints.rules import hints
+from inspector.analysis.hints.subject import HintSubject
+from inspector.analysis.occupancy import Device
 from inspector.base.model import Kernel, Stage, Variant
 from inspector.base.text import PtxviewError, base_name
 from inspector.commands.common import open_reader

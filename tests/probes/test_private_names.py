@@ -19,15 +19,15 @@ __all__ = ["caches", "forked", "parents"]  # fixtures
 TABLES = private_names.tables()
 NAMES = TABLES["names"]
 LIBRARIES = ("torch", "triton", "cupy", "numba", "jax", "cuda", "pycuda", "cupti")
-OUTSIDE = ("emulator", "replay", "ahead")
+OUTSIDE = ("emulator", "replay", "cross_compile")
 """Rooms of parts that are written against a library's insides, and ask for them as a whole."""
 PROGRAM = """
 import torch, triton, triton.language as tl
-import ptxview_probes.late as late
+import ptxview_probes.in_process as in_process
 import ptxview_probes.private_names as private_names
 import ptxview_probes.start as start
 import os, sys
-late.end()
+in_process.end()
 HIDDEN = set(os.environ["HIDDEN"].split())
 reach = private_names._reach
 def hides(module, path):
@@ -35,7 +35,7 @@ def hides(module, path):
     return private_names._ABSENT if hidden else reach(module, path)
 private_names._reach = hides
 start._started.clear()  # attach again
-late.begin()
+in_process.begin()
 torch._inductor.config.fx_graph_cache = False  # what makes a graph's code is to be seen
 
 @triton.autotune([triton.Config({"B": 64}), triton.Config({"B": 128})], key=["n"])
@@ -53,7 +53,7 @@ def run():
     assert torch.allclose(compiled(x, numbers), torch.sin(x) + 4)
 
 run()
-late.end()
+in_process.end()
 print("done")
 """
 

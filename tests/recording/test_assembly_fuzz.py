@@ -17,9 +17,9 @@ from inspector.reader.reader import Reader
 from inspector.reader.tables import table
 from inspector.recording.assemble import Assembly
 from inspector.recording.layout import BytesContent, DerivedCache
-from inspector.report import compiles, jsons, tables
-from inspector.report.compile_rows import compiles_row
-from inspector.report.recording_rows import recording_document
+from inspector.render import compiles, jsons, tables
+from inspector.render.compile_rows import compiles_row
+from inspector.render.recording_rows import recording_document
 from inspector.system import printing
 from tests.helpers import hostile
 from tests.helpers.ptxview import LECTURE, SQUARE, refuse

@@ -13,8 +13,8 @@ from inspector.base.model import Kernel, Recording, Stage
 from inspector.diff import variants
 from inspector.recording.assemble import Assembly
 from inspector.recording.layout import BytesContent
-from inspector.report import jsons
-from inspector.report.recording_rows import recording_document
+from inspector.render import jsons
+from inspector.render.recording_rows import recording_document
 from inspector.sources.opening import open_path
 from tests.helpers.ptxview import SQUARE
 

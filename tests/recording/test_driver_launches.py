@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from inspector.base.model import Kernel, Origin, Recording, Stage
-from inspector.listing.cubin import architecture, extract_kernel, kernel_parameters, read_cubin
+from inspector.parsers.cubin import architecture, extract_kernel, kernel_parameters, read_cubin
 from inspector.recording.extern_kernels import maker_of
-from inspector.report.tables import heading_of
+from inspector.render.tables import heading_of
 from inspector.sources.opening import open_path
 from tests.helpers.ptxview import saved
 from tests.helpers.samples import DATA, find_nvdisasm, said_of

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from inspector.listing.cubin import read_cubin
+from inspector.parsers.cubin import read_cubin
 from inspector.recording.driver_records import keep_records, operator_of
 from inspector.recording.layout import Writer, read_events
 from inspector.sources.opening import open_path

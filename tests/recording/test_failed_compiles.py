@@ -10,8 +10,8 @@ from inspector.base.model import Recording, Resources, Stage
 from inspector.reader.reader import Reader
 from inspector.recording.assemble import Assembly
 from inspector.recording.layout import BytesContent, DerivedCache
-from inspector.report import jsons, tables
-from inspector.report.json_rows import kernel_row
+from inspector.render import jsons, tables
+from inspector.render.json_rows import kernel_row
 from inspector.tui.variants.variants_screen import recorded, recording_scope
 
 

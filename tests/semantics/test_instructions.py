@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from inspector.analyse.hints.warp import compute
+from inspector.analysis.hints.warp import compute
 from inspector.semantics.instructions import ROWS, evaluate, form_of
 from tests.gpu.edge_values import Array, Form, cases, is_immediate, kernel, read_forms, run_here
 from tests.gpu.edge_values import width_of as register_width

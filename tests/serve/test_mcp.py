@@ -309,7 +309,7 @@ async def test_ptx_is_compiled_for_targets_and_what_may_include_or_run_is_not(
     connected: Connect, root: Path
 ) -> None:
     """PTX is read alone; CUDA C++ could include any file."""
-    ptx = REPOSITORY / "tests" / "data" / "listing" / "matmul_sm90.ptx"
+    ptx = REPOSITORY / "tests" / "data" / "parsers" / "matmul_sm90.ptx"
     shutil.copy(ptx, root / "k.ptx")
     (root / "k.cu").write_text('#include "/etc/passwd"\n')
     (root / "k.py").write_text("raise SystemExit(7)\n")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from inspector.listing.cubin import read_cubin
+from inspector.parsers.cubin import read_cubin
 from inspector.recording.layout import user_derived_cache
 from inspector.sources.builds import BuiltCubin, harmless, parse_ninja, read_folder
 from inspector.system.toolchain import find

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from inspector.base.model import Stage
-from inspector.listing.cubin import read_cubin
+from inspector.parsers.cubin import read_cubin
 from inspector.recording.layout import Writer, user_derived_cache
 from inspector.sources import completing
 from inspector.sources.builds import BuiltCubin, read_folder

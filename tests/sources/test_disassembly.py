@@ -11,8 +11,8 @@ import pytest
 
 from inspector.base.model import Stage
 from inspector.base.text import Unreadable
-from inspector.listing import parse
-from inspector.listing.cubin import read_sections
+from inspector.parsers import parse
+from inspector.parsers.cubin import read_sections
 from inspector.recording.layout import DerivedCache
 from inspector.sources import disassembly
 from inspector.sources.disassembly import disassemble, plain_of
@@ -69,7 +69,7 @@ def test_what_no_tool_reads_is_said_and_not_asked_again(
 
 
 def test_what_nvdisasm_refuses_is_printed_by_cuobjdump(tmp_path: Path) -> None:
-    cubin = bytearray((ROOT / "listing" / "gelu_sm90.cubin").read_bytes())
+    cubin = bytearray((ROOT / "parsers" / "gelu_sm90.cubin").read_bytes())
     whole = parse(Stage.SASS, disassemble(bytes(cubin), DerivedCache(tmp_path))[0])
     section = next(s for s in read_sections(bytes(cubin)) if s.name == ".nv.info")
     struct.pack_into("<I", cubin, section.header.offset + 4, 999)  # the symbol of the first entry

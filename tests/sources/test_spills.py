@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 
 from inspector.base.model import Resources, Stage, StageFile, Variant
-from inspector.listing.cubin import function_records, read_cubin
+from inspector.parsers.cubin import function_records, read_cubin
 from inspector.recording.layout import BytesContent, DerivedCache
 from inspector.recording.resources import from_ptxas
 from inspector.sources.disassembly import assemblers, of_variant, on_record
 from tests.helpers.ptxview import LECTURE, REPOSITORY, finished, printed, saved, tool
 
-LISTINGS = REPOSITORY / "tests" / "data" / "listing"
+LISTINGS = REPOSITORY / "tests" / "data" / "parsers"
 TEXTS = (*sorted(LISTINGS.glob("*.ptx")), *sorted((LECTURE / "triton").glob("*/*.ptx")))
 OPTIONS = (
     *((), ("-O1",), ("-O0",), ("-g",), ("-c",), ("-c", "--maxrregcount=16")),

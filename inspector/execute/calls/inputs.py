@@ -15,7 +15,7 @@ import numpy as np
 from msgspec import Struct, field
 from numpy.typing import NDArray
 
-from inspector.analyse.argument_memory import ALIGNED, memory_blocks
+from inspector.analysis.argument_memory import ALIGNED, memory_blocks
 from inspector.base.budget import Budget
 from inspector.base.model import Argument, Share
 from inspector.base.text import UsageError, words
@@ -23,7 +23,7 @@ from inspector.execute import Memory, Program
 from inspector.execute.floats import to_bf16, to_small
 from inspector.execute.memory import MAX_BYTES, Buffer
 from inspector.execute.program import Argument as LaunchArgument
-from inspector.listing.ptx_statement import PtxVariable
+from inspector.parsers.ptx_statement import PtxVariable
 
 Array = NDArray[Any]
 

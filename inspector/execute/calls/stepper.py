@@ -21,8 +21,8 @@ from inspector.execute.blocks import defines
 from inspector.execute.calls.tracing import TracedBlock
 from inspector.execute.facts import TraceStep, as_values
 from inspector.execute.kinds import WIDTHS, Array
-from inspector.listing.line import Listing
-from inspector.listing.ptx_statement import registers_in
+from inspector.parsers.line import Listing
+from inspector.parsers.ptx_statement import registers_in
 
 _SSA = re.compile(r"%([A-Za-z_]\w*?)(?:_\d+)?(?:[:#]\d+)?\Z")
 _CONSTANT = re.compile(r"\s*%(?:c[0-9n]\w*|cst\w*|true\w*|false\w*)\s*=\s*arith\.constant\b")

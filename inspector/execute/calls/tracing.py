@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from msgspec import Struct, field
 
-from inspector.analyse.hints.subject import ExecutedAccess, ExecutedBranch, ExecutedFacts
+from inspector.analysis.hints.subject import ExecutedAccess, ExecutedBranch, ExecutedFacts
 from inspector.base.text import Stopped, UsageError
 from inspector.execute import (
     Facts,

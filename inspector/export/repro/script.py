@@ -7,7 +7,7 @@ from itertools import chain, pairwise
 
 from msgspec import Struct
 
-from inspector.analyse.argument_memory import memory_blocks
+from inspector.analysis.argument_memory import memory_blocks
 from inspector.base.model import Argument, Share
 from inspector.base.text import UsageError, by_key, words
 from inspector.export.repro.python_source import CutSource, is_jitted, python_literal

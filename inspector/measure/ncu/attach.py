@@ -11,12 +11,12 @@ from math import prod
 
 from msgspec import Struct, field
 
-from inspector.analyse.hints.subject import Finding
-from inspector.analyse.line_annotations import Samples, total
+from inspector.analysis.hints.subject import Finding
+from inspector.analysis.line_annotations import Samples, total
 from inspector.base.model import Recording, Stage, Variant
 from inspector.base.text import PtxviewError, plural, shown, word_for
-from inspector.listing.line import Function, Kind, Line, Listing
 from inspector.measure.ncu.report import Dim3, NcuLaunch, Report, with_offsets
+from inspector.parsers.line import Function, Kind, Line, Listing
 from inspector.reader.facts import WARP, Measured
 from inspector.reader.listings import Memo
 from inspector.reader.query import names

@@ -19,7 +19,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from inspector.analyse.line_annotations import Samples, total
+from inspector.analysis.line_annotations import Samples, total
 from inspector.base.model import (
     KERNEL_STAGES,
     Call,

@@ -9,12 +9,12 @@ from typing import Any
 from msgspec import Struct, to_builtins
 from msgspec.structs import replace
 
-from inspector.analyse.argument_memory import memory_blocks
+from inspector.analysis.argument_memory import memory_blocks
 from inspector.base.model import Argument, Call, Content, Kernel, Origin, Recording, Stage, Variant
 from inspector.base.text import PtxviewError, Unreadable, base_name, plural
-from inspector.listing.cubin import kernel_parameters
 from inspector.measure.ncu.report import function_of
 from inspector.measure.time.results import KernelTime, from_json, median
+from inspector.parsers.cubin import kernel_parameters
 from inspector.system import files
 
 KernelVariant = tuple[Kernel, Variant]

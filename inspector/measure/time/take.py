@@ -21,8 +21,8 @@ from typing import Any
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from inspector.analyse.card import operations, tensor_bytes
-from inspector.analyse.occupancy import arch_of
+from inspector.analysis.card import operations, tensor_bytes
+from inspector.analysis.occupancy import arch_of
 from inspector.base.model import Argument, Call, Recording, Stage
 from inspector.base.text import PtxviewError, ToolMissing, Unreadable, UsageError, plural, shown
 from inspector.measure.time.planning import (

@@ -16,10 +16,10 @@ from types import ModuleType
 from typing import Any, NamedTuple
 
 from .. import private_names
-from ..ahead import diagnostics
 from ..autotune import inductor
 from ..autotune.triton_tuner import compiled, failed, first_line
 from ..calls import call_counts, triton_launches
+from ..cross_compile import diagnostics
 from ..hooks import CallHook, argument, observed, per_recording, succeeded
 from ..writer import blob, emit, file_blob, json_value, problem, withdraw, write_provisional
 

@@ -155,7 +155,7 @@ def _resources(text: str, entry: str, threads: int, dynamic: int, figures: Any) 
     binary = kernel.binary
     if binary is None or not binary.registers:
         raise RuntimeError(f"ptxview: the registers of {base_name(entry)} are not known here")
-    occupancy = executor.load("analyse.occupancy")
+    occupancy = executor.load("analysis.occupancy")
     arch = kernel.device.arch
     device = occupancy.Device.of(arch, devices.table()[arch])
     fitting = occupancy.occupancy(device, threads, binary.registers, kernel.static + dynamic)

@@ -65,7 +65,7 @@ class Binary(NamedTuple):
 
 def read_binary(data: bytes, name: str) -> Binary:
     """The resources of the kernel ``name`` in a cubin; zeros if the file is invalid or lacks it."""
-    cubin = executor.load("listing.cubin")
+    cubin = executor.load("parsers.cubin")
     try:
         sections = {section.name: section for section in cubin.read_sections(data)}
         symbols = list(cubin.read_symbols(sections[".symtab"].data))

@@ -283,7 +283,7 @@ def _check_runnable(kernel: Any, listing: Any, call: Launch) -> None:
             + (f", and {further_count} more" if further_count else "")
             + (f"; {place}" if place else "")
         )
-    ptx = executor.load("listing.ptx_statement")
+    ptx = executor.load("parsers.ptx_statement")
     head = next((head for name, head in ptx.entries(call.text) if name == call.entry), "")
     clusters = max(call.clusters, math.prod(ptx.thread_bounds(head).get("reqnctapercluster", ())))
     if clusters > 1:
@@ -296,8 +296,8 @@ def _check_runnable(kernel: Any, listing: Any, call: Launch) -> None:
 @cache
 def _module(text: str) -> tuple[Any, Any]:
     """The lines of a PTX text, and its module."""
-    listing = executor.load("listing.ptx").parse_ptx(text)
-    return listing, executor.load("listing.ptx_code").read_module(listing)
+    listing = executor.load("parsers.ptx").parse_ptx(text)
+    return listing, executor.load("parsers.ptx_code").read_module(listing)
 
 
 @cache

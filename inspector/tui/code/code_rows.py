@@ -22,10 +22,10 @@ from rich.style import Style
 from textual.scrollbar import ScrollBarRender
 from textual.strip import Strip
 
-from inspector.analyse.flow.arrows import MAX_LANES, Arrow, FlowLanes
-from inspector.analyse.line_annotations import NOTHING, LineAnnotations, Told, ranked, virtual
+from inspector.analysis.flow.arrows import MAX_LANES, Arrow, FlowLanes
+from inspector.analysis.line_annotations import NOTHING, LineAnnotations, Told, ranked, virtual
 from inspector.base.model import Location
-from inspector.listing.line import Listing
+from inspector.parsers.line import Listing
 from inspector.tui.code.highlight import Highlighter, Spans, named_frames, texts_of
 from inspector.tui.widgets.theme import token_style
 
@@ -385,7 +385,7 @@ DIVERGES = "diverges"
 SECTORS = "sectors"
 CONFLICTS = "conflicts"
 """Columns of a listing whose kernel was run: what the line gave the chosen lane, and what happened
-at it; see ``inspector/report/trace.py``."""
+at it; see ``inspector/render/trace.py``."""
 RUN = (WARPS, LANES, DIVERGES, SECTORS, CONFLICTS, VALUE)
 
 CHOICES: tuple[tuple[str, ...], ...] = (

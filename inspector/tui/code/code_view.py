@@ -21,8 +21,8 @@ from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from inspector.analyse.flow.arrows import FlowLanes
-from inspector.analyse.line_annotations import (
+from inspector.analysis.flow.arrows import FlowLanes
+from inspector.analysis.line_annotations import (
     HUES,
     NOTHING,
     Register,

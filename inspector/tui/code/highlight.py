@@ -14,7 +14,7 @@ from pygments.lexer import Lexer
 from pygments.token import Name, Token, _TokenType
 
 from inspector.base.model import Location, Stage
-from inspector.listing.line import Kind, Listing
+from inspector.parsers.line import Kind, Listing
 from inspector.tui.widgets.notice import TAB_CELLS, label, squeezed, visible
 
 Span = tuple[int, int, _TokenType]
@@ -216,7 +216,7 @@ def width_of(texts: Sequence[str]) -> int:
 def highlighter_for(listing: Listing, stage: Stage, path: str | None) -> Highlighter:
     try:
         # Imported in the loading thread: the first frame need not wait for the lexers.
-        from inspector.listing.lexers import lexer_for
+        from inspector.parsers.lexers import lexer_for
 
         lexer = lexer_for(stage, path)
         spans = None

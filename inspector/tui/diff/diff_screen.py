@@ -18,8 +18,8 @@ from inspector.diff import compare
 from inspector.diff.beside import Sign
 from inspector.diff.compare import Compared
 from inspector.reader.reader import Reader
-from inspector.report import diff_text
-from inspector.report.tables import padded
+from inspector.render import diff_text
+from inspector.render.tables import padded
 from inspector.tui.code.highlight import highlighter_for, place
 from inspector.tui.diff.diff_view import (
     DiffOutcome,

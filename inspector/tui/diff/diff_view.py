@@ -21,7 +21,7 @@ from textual.strip import Strip
 from inspector.base.model import Stage
 from inspector.diff.beside import BesideRow, PassChange, Sign
 from inspector.diff.compare import Compared
-from inspector.report.diff_text import SIGNS
+from inspector.render.diff_text import SIGNS
 from inspector.tui.code.code_rows import code_strip, mark_matches, styled, with_ends
 from inspector.tui.code.highlight import Highlighter, width_of
 from inspector.tui.keys.command_table import KeyContext, bindings

@@ -21,10 +21,10 @@ from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
 from inspector.base.model import Recording, Stage, Variant
-from inspector.listing.line import Listing
+from inspector.parsers.line import Listing
 from inspector.reader.query import completions
 from inspector.reader.reader import Reader
-from inspector.report.tables import titles
+from inspector.render.tables import titles
 from inspector.tui.code.code_rows import SEVERITY_SIGNS
 from inspector.tui.code.highlight import labels_of
 from inspector.tui.keys.command_table import (

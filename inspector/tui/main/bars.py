@@ -8,14 +8,14 @@ from textual.containers import VerticalScroll
 from textual.content import Content
 from textual.widgets import Static
 
-from inspector.analyse.card import Card
+from inspector.analysis.card import Card
 from inspector.base.model import LAUNCH, Failure, Recording, Resources, Variant
 from inspector.base.text import ended_by, plural
 from inspector.measure.launch_time import TIMED
 from inspector.measure.time.results import COLD
 from inspector.reader.reader import Reader
-from inspector.report.ranks import differences
-from inspector.report.tables import TRITON_OPTIONS, configuration, exceeded_resource, shared
+from inspector.render.ranks import differences
+from inspector.render.tables import TRITON_OPTIONS, configuration, exceeded_resource, shared
 from inspector.tui.keys.command_table import command, shown
 from inspector.tui.program.live import Live, ProgramState, ending
 from inspector.tui.widgets.notice import cut, in_thread, label, shorten

@@ -37,7 +37,7 @@ from inspector.base.text import PtxviewError, UsageError
 from inspector.measure.launch_time import LaunchTime
 from inspector.measure.time.results import StoredTimes
 from inspector.reader.reader import Reader
-from inspector.report.tables import representative
+from inspector.render.tables import representative
 from inspector.system import files
 from inspector.system.process import run_program
 from inspector.system.toolchain import find_program
@@ -56,7 +56,7 @@ from inspector.tui.widgets.notice import following, in_thread, label
 from inspector.tui.widgets.subject import RecordingTimes, TreeSubject, resolve, same_but_launches
 
 if TYPE_CHECKING:
-    from inspector.report.overview import OverviewLine
+    from inspector.render.overview import OverviewLine
     from inspector.tui.variants.variants_screen import Scope, ScreenResult
 
 
@@ -96,7 +96,7 @@ def save(path: Path, data: bytes) -> Path:
 
 
 def text_of(reads: Reader, subject: TreeSubject, variant: Variant, stage: Stage) -> str:
-    from inspector.report import card
+    from inspector.render import card
 
     listing = reads.listing(variant, stage)
     annotations = reads.line_annotations(variant, stage)
@@ -686,7 +686,7 @@ class MainScreen(PaneScreen[None]):
     def action_cost(self) -> None:
         """Show what kernels cost, once times were looked for."""
         from inspector.estimate.launches import LaunchEstimates, launch_evidence
-        from inspector.report.costs import costs
+        from inspector.render.costs import costs
         from inspector.tui.work.compiles_screen import CostScreen
 
         reads = self.reads
@@ -732,7 +732,7 @@ class MainScreen(PaneScreen[None]):
                 self.panes.to(chosen.stage, chosen.line)
 
     def action_compiles(self) -> None:
-        from inspector.report.compiles import why_empty
+        from inspector.render.compiles import why_empty
         from inspector.tui.work.compiles_screen import CompilesScreen
 
         if (why := why_empty(self.reads.recording)) is not None:

@@ -16,10 +16,10 @@ from textual.content import Content
 from textual.message import Message
 from textual.widgets import Static
 
-from inspector.analyse.flow.arrows import FlowLanes, arrows
-from inspector.analyse.line_annotations import LineAnnotations
+from inspector.analysis.flow.arrows import FlowLanes, arrows
+from inspector.analysis.line_annotations import LineAnnotations
 from inspector.base.model import GRAPH_STAGES, KERNEL_STAGES, Stage
-from inspector.listing.line import Kind
+from inspector.parsers.line import Kind
 from inspector.reader.reader import Reader
 from inspector.tui.code.code_rows import CYCLES, Fold, Region, regions
 from inspector.tui.code.code_view import CodeView

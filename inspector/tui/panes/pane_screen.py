@@ -20,8 +20,8 @@ from textual.dom import DOMNode
 from textual.widget import Widget
 from textual.widgets import OptionList, SelectionList
 
-from inspector.analyse.hints.subject import Finding
-from inspector.analyse.line_annotations import (
+from inspector.analysis.hints.subject import Finding
+from inspector.analysis.line_annotations import (
     NO_WORDS,
     NOTHING_TOLD,
     Explained,
@@ -31,10 +31,10 @@ from inspector.analyse.line_annotations import (
 )
 from inspector.base.model import GRAPH_STAGES, Recording, Stage
 from inspector.base.text import plural, shown
-from inspector.listing.line import Line
+from inspector.parsers.line import Line
 from inspector.reader.reader import Reader
 from inspector.recording.layout import is_recording, user_derived_cache
-from inspector.report import card as card_report
+from inspector.render import card as card_report
 from inspector.system.printing import page
 from inspector.tui.code.code_rows import SEVERITY_SIGNS, Gutter, title
 from inspector.tui.code.code_view import CodeView
@@ -96,7 +96,7 @@ def answer(
 def _profile(recording: Recording, width: int) -> Content | Notice:
     """The tables of a recording's last profile; reading a trace may take seconds."""
     from inspector.measure.profile.read import profiles, why_none
-    from inspector.report import profile as profile_report
+    from inspector.render import profile as profile_report
 
     path = Path(recording.path)
     if not is_recording(path):

@@ -10,7 +10,7 @@ from textual.app import ComposeResult
 from textual.containers import Container
 from textual.message import Message
 
-from inspector.analyse.line_annotations import SourceGroups
+from inspector.analysis.line_annotations import SourceGroups
 from inspector.base.model import Stage
 from inspector.reader.reader import Reader
 from inspector.tui.code.code_view import CodeView

@@ -33,8 +33,8 @@ from inspector.execute.calls.tracing import (
 from inspector.execute.facts import GLOBAL
 from inspector.measure.recorded_launch import ChosenLaunch, LaunchOverrides, choose_launch
 from inspector.reader.reader import Reader
-from inspector.report import step as report
-from inspector.report import trace as trace_report
+from inspector.render import step as report
+from inspector.render import trace as trace_report
 from inspector.tui.code.code_rows import (
     CONFLICTS,
     DIVERGES,

@@ -18,7 +18,7 @@ from inspector.base.model import Stage
 from inspector.execute.calls.stepper import StepAnswer, Stepper
 from inspector.execute.calls.tracing import TracedLaunch, Triple, parse_place, trace_launch
 from inspector.reader.reader import Reader
-from inspector.report.trace import percent
+from inspector.render.trace import percent
 from inspector.tui.code.code_rows import WARPS
 from inspector.tui.keys.command_table import BESIDE, KeyContext, bindings, bindings_of, of_screen
 from inspector.tui.panes.pane import Pane

@@ -15,7 +15,7 @@ from textual.strip import Strip
 
 from inspector.base.model import Resources, Variant
 from inspector.reader.reader import Reader
-from inspector.report.tables import distinct_names
+from inspector.render.tables import distinct_names
 from inspector.tui.keys.command_table import KeyContext, bindings
 from inspector.tui.tree.rows import (
     Key,

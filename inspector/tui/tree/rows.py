@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from inspector.base.model import Graph, Kernel, Origin, Recording, Resources, Variant
 from inspector.diff.variants import winner
-from inspector.report.tables import heading_of, labels, representative, titles
+from inspector.render.tables import heading_of, labels, representative, titles
 from inspector.tui.widgets.notice import label
 from inspector.tui.widgets.selection import MatchingIds
 from inspector.tui.widgets.subject import TreeSubject

@@ -21,16 +21,16 @@ from textual.app import ComposeResult
 from textual.strip import Strip
 from textual.worker import get_current_worker
 
-from inspector.analyse.tuner_times import TunerFacts, tuner_facts
+from inspector.analysis.tuner_times import TunerFacts, tuner_facts
 from inspector.base.model import Configuration, Kernel, Recording, Stage, Tuning, Variant
 from inspector.base.text import plural
 from inspector.diff import variants
 from inspector.diff.variants import VariantRow
 from inspector.measure.launch_time import LaunchTime
 from inspector.reader.reader import Reader
-from inspector.report import diff_text, tunings
-from inspector.report.diff_text import absent_text, settings_of
-from inspector.report.tables import (
+from inspector.render import diff_text, tunings
+from inspector.render.diff_text import absent_text, settings_of
+from inspector.render.tables import (
     TILE,
     distinct_names,
     exceeded_resource,
@@ -40,7 +40,7 @@ from inspector.report.tables import (
     shared,
     specializations,
 )
-from inspector.report.timings import duration
+from inspector.render.timings import duration
 from inspector.tui.diff.diff_screen import DiffScreen
 from inspector.tui.keys.command_table import BARE, KeyContext, bindings, bindings_of
 from inspector.tui.widgets.notice import Notice, cut, following, in_thread, label

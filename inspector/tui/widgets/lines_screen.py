@@ -16,7 +16,7 @@ from textual.widgets.option_list import Option
 from inspector.tui.widgets.tool_screen import ChoiceList
 
 if TYPE_CHECKING:
-    from inspector.report import compiles  # it delays the first frame
+    from inspector.render import compiles  # it delays the first frame
 
 FRAME_CELLS = 6
 """Columns of the frame, the padding and the scrollbar."""

@@ -86,7 +86,7 @@ class Selection:
         if needs_measures(terms):
             # The first frame does not wait for it.
             from inspector.estimate.launches import launch_evidence
-            from inspector.report.costs import costs
+            from inspector.render.costs import costs
 
             measures = costs(reads.recording, launch_evidence(reads)).measure
         pairs = matching(reads, terms, variants, measures, report_progress)

@@ -29,9 +29,9 @@ from inspector.diff.variants import winner
 from inspector.measure.launch_time import LaunchTime, measured_time
 from inspector.measure.time import results
 from inspector.measure.time.results import StoredTime
-from inspector.report import tables, timings
-from inspector.report.tables import UNKNOWN as UNKNOWN
-from inspector.report.tables import figure as figure
+from inspector.render import tables, timings
+from inspector.render.tables import UNKNOWN as UNKNOWN
+from inspector.render.tables import figure as figure
 
 LEFT = (Stage.SOURCE, Stage.OUTPUT_CODE, Stage.IR, Stage.TTIR, Stage.PTX, Stage.LLIR, Stage.SASS)
 """What the first pane shows, the best first: where the code was written."""

@@ -17,7 +17,7 @@ from inspector.estimate.launches import Launched, LaunchEstimates
 from inspector.measure.evidence import Evidence
 from inspector.reader.reader import Reader
 from inspector.reader.tables import table
-from inspector.report import compiles, costs, tables, tunings
+from inspector.render import compiles, costs, tables, tunings
 from inspector.tui.widgets.lines_screen import LinesScreen
 from inspector.tui.widgets.notice import following, in_thread, label, visible
 from inspector.tui.widgets.tool_screen import Overlay

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from rich.text import Text
 from textual.binding import Binding
 
-from inspector.analyse.hints.subject import Finding
+from inspector.analysis.hints.subject import Finding
 from inspector.reader.reader import Reader
 from inspector.tui.keys.command_table import command, shown
 from inspector.tui.main.bars import recording_name
@@ -20,8 +20,8 @@ from inspector.tui.widgets.notice import in_thread
 if TYPE_CHECKING:
     from inspector.estimate.launches import Launched, LaunchEstimates
     from inspector.measure.evidence import Evidence
-    from inspector.report import compiles
-    from inspector.report.costs import Cost, Costs
+    from inspector.render import compiles
+    from inspector.render.costs import Cost, Costs
 
 ESTIMATING_SECONDS = 20.0
 """Time that is given to estimates before hints are looked for."""
@@ -64,7 +64,7 @@ class OverviewScreen(LinesScreen[Any]):
         return self.loaded and not self.progress
 
     def overview(self, width: int) -> Iterable[compiles.CompileLine]:
-        from inspector.report import overview
+        from inspector.render import overview
 
         recording = self.reads.recording
         found = () if self.costs is None else overview.actions(self.costs, self.findings)
@@ -85,7 +85,7 @@ class OverviewScreen(LinesScreen[Any]):
 
     def on_mount(self) -> None:
         def load() -> None:
-            import inspector.report.overview  # noqa: F401
+            import inspector.render.overview  # noqa: F401
 
         def show(_: None) -> None:
             self.loaded = True
@@ -126,8 +126,8 @@ class OverviewScreen(LinesScreen[Any]):
         done_count: int,
     ) -> None:
         """Show the costs; then simulate the launches without a time from ``done_count`` on."""
-        from inspector.report.costs import costs
-        from inspector.report.overview import to_look_at
+        from inspector.render.costs import costs
+        from inspector.render.overview import to_look_at
 
         self.costs = costs(self.reads.recording, evidence)
         if done_count >= len(missing) or monotonic() > self._until:
@@ -190,7 +190,7 @@ class OverviewScreen(LinesScreen[Any]):
 
         def closed(kernel: str | None) -> None:
             if kernel is not None:
-                from inspector.report.overview import OverviewLine
+                from inspector.render.overview import OverviewLine
 
                 self.dismiss(OverviewLine(Text(), kernel=kernel))
 

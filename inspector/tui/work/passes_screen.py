@@ -16,17 +16,17 @@ from textual.dom import DOMNode
 from textual.strip import Strip
 from textual.worker import get_current_worker
 
-from inspector.analyse.passes import PassRun, searched
+from inspector.analysis.passes import PassRun, searched
 from inspector.diff.beside import change_of, lines_changed
 from inspector.reader.passes import PassList, graph_passes, variant_passes
 from inspector.recording.layout import user_derived_cache
-from inspector.report.compiled import (
+from inspector.render.compiled import (
     pass_milliseconds,
     pass_note,
     pass_operations,
     pass_title,
 )
-from inspector.report.tables import padded
+from inspector.render.tables import padded
 from inspector.tui.code.highlight import highlighter_for
 from inspector.tui.diff.diff_screen import DiffSearching
 from inspector.tui.diff.diff_view import DiffOutcome, DiffView, laid_out

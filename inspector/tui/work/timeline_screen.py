@@ -12,9 +12,9 @@ from inspector.base.model import Recording
 from inspector.measure.gpu_window import gpu_window
 from inspector.measure.profile.trace import Profile
 from inspector.measure.streams import profile_streams, window_streams
-from inspector.report import timeline
-from inspector.report.tables import padded
-from inspector.report.timeline import MIN_COLUMN_NS, Bar, NamedTimeline, View
+from inspector.render import timeline
+from inspector.render.tables import padded
+from inspector.render.timeline import MIN_COLUMN_NS, Bar, NamedTimeline, View
 from inspector.tui.widgets.notice import cut
 
 COLOURS = ("$primary", "$accent", "$success", "$error", "$warning")

@@ -29,8 +29,8 @@ from inspector.measure.time.results import CACHES, Session, parts
 from inspector.measure.time.take import BenchmarkOptions, PreparedTiming
 from inspector.reader.reader import Reader
 from inspector.recording.layout import record_file, user_derived_cache
-from inspector.report import compiled as report
-from inspector.report import timings
+from inspector.render import compiled as report
+from inspector.render import timings
 from inspector.sources.trying import TryRequest, try_stage
 from inspector.system.printing import page
 from inspector.tui.keys.command_table import BARE, KeyContext, bindings, bindings_of

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from inspector.analyse.hints.rules import RULES
+from inspector.analysis.hints.rules import RULES
 from inspector.base.model import Stage
 from inspector.commands.cli import COMMANDS
 from inspector.reader import tables

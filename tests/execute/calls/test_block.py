@@ -15,8 +15,8 @@ from inspector.execute import Facts, Memory, Program, Trace
 from inspector.execute.calls.inputs import LaunchInputs
 from inspector.execute.calls.stepper import LineResult, Stepper, register_names
 from inspector.execute.calls.tracing import TracedBlock, TraceLaunch, trace_block, trace_launch
-from inspector.listing import parse
-from inspector.report import step as report
+from inspector.parsers import parse
+from inspector.render import step as report
 from tests.execute.calls.programs import kernel, written
 from tests.helpers.ptxview import call
 

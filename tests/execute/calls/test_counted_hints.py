@@ -10,8 +10,8 @@ import msgspec.structs
 import numpy as np
 import pytest
 
-from inspector.analyse.hints.access import with_executed
-from inspector.analyse.hints.subject import ExecutedFacts, HintSubject
+from inspector.analysis.hints.access import with_executed
+from inspector.analysis.hints.subject import ExecutedFacts, HintSubject
 from inspector.base.model import Stage
 from inspector.execute import Program
 from inspector.execute.calls.inputs import InputOptions, make_inputs

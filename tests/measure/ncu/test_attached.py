@@ -9,10 +9,8 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from inspector.analyse.line_annotations import Samples, total
+from inspector.analysis.line_annotations import Samples, total
 from inspector.base.model import Stage, Variant
-from inspector.listing import parse
-from inspector.listing.line import Function
 from inspector.measure.ncu import report as files
 from inspector.measure.ncu.attach import (
     Candidate,
@@ -22,6 +20,8 @@ from inspector.measure.ncu.attach import (
     place_samples,
 )
 from inspector.measure.ncu.report import MeasuredInstruction, NcuLaunch, Report, read
+from inspector.parsers import parse
+from inspector.parsers.line import Function
 from inspector.reader.reader import Reader
 from inspector.recording.layout import NCU_REPORTS, record_file, user_derived_cache
 from inspector.sources.opening import open_path

@@ -24,8 +24,8 @@ from inspector.measure.profile.read import (
 from inspector.measure.profile.trace import Profile, Window, stacks, summarise
 from inspector.measure.streams import profile_streams
 from inspector.recording.layout import BlobContent, DerivedCache, Writer, read_events
-from inspector.report import profile as report
-from inspector.report import timeline
+from inspector.render import profile as report
+from inspector.render import timeline
 from inspector.sources.opening import open_path
 from tests.helpers.profile_traces import Made
 from tests.helpers.ptxview import SAMPLE

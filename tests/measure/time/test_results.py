@@ -20,8 +20,8 @@ from inspector.measure.time.results import (
     timing_row,
     with_time,
 )
-from inspector.report import timings
-from inspector.report.jsons import dumps
+from inspector.render import timings
+from inspector.render.jsons import dumps
 
 BARE = Timing(
     "square_kernel",

@@ -22,7 +22,7 @@ from inspector.measure.time.results import (
 )
 from inspector.reader.reader import Reader
 from inspector.recording.layout import store_record, user_derived_cache
-from inspector.report.timings import stored_time_row
+from inspector.render.timings import stored_time_row
 from inspector.sources.opening import open_path
 from inspector.tui.widgets.subject import RecordingTimes as Shown
 from tests.helpers.ptxview import SAMPLE, call

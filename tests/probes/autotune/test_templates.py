@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from inspector.base.model import Origin, Recording, Stage, Tuning, Variant
-from inspector.report import compiles
+from inspector.render import compiles
 from tests.probes.compiles.test_user_kernels import read
 from tests.probes.conftest import Run, ok
 

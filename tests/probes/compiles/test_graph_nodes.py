@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from inspector.analyse.graph_view import GraphView
+from inspector.analysis.graph_view import GraphView
 from inspector.base.model import Graph, Recording, Stage
 from inspector.reader.reader import Reader
 from inspector.recording.assemble import Assembly

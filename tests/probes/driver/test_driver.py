@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from inspector.listing.cubin import read_cubin
+from inspector.parsers.cubin import read_cubin
 from inspector.recording.decoding import tolerant
 from inspector.recording.events import NotLaunched
 from inspector.recording.failures import of_launch

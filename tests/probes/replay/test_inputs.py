@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import convert, to_builtins
 
-from inspector.analyse.argument_memory import memory_blocks
+from inspector.analysis.argument_memory import memory_blocks
 from inspector.base.model import Argument, Share
 from inspector.probes.replay.inputs import Memory, NotRebuilt, scalar, tensor
 

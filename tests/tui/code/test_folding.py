@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from inspector.listing.line import Function, Kind, Line, Listing
+from inspector.parsers.line import Function, Kind, Line, Listing
 from inspector.tui.code.code_rows import MAX_ROWS_PER_LINE, Fold, Region, RowMap, breaks, regions
 from inspector.tui.code.highlight import label_of, target_line
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from textual.pilot import Pilot
 
-from inspector.analyse.line_annotations import ranked
+from inspector.analysis.line_annotations import ranked
 from inspector.tui.code.code_rows import BARS
 from inspector.tui.code.code_view import CodeView
 from tests.helpers.ptxview import SAMPLE, call

@@ -15,7 +15,7 @@ from textual.pilot import Pilot
 
 from inspector.base.model import Stage
 from inspector.commands.common import open_reader
-from inspector.listing.line import Listing
+from inspector.parsers.line import Listing
 from inspector.system.toolchain import need
 from inspector.tui.app.app import PtxviewApp
 from inspector.tui.code.code_rows import Fold, RowMap, regions

@@ -27,7 +27,7 @@ from inspector.base.text import Unreadable
 from inspector.commands.common import open_reader
 from inspector.diff.beside import BesideRow, Sign
 from inspector.diff.variants import VariantRow
-from inspector.listing.line import Listing
+from inspector.parsers.line import Listing
 from inspector.reader.reader import Reader
 from inspector.recording.layout import DerivedCache
 from inspector.tui.app.app import PtxviewApp

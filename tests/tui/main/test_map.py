@@ -13,7 +13,7 @@ import pytest
 from textual.color import Color
 from textual.pilot import Pilot
 
-from inspector.analyse.line_annotations import HUES
+from inspector.analysis.line_annotations import HUES
 from inspector.tui.code.code_view import CodeView
 from inspector.tui.widgets.theme import DARK, LIGHT, TINTS
 from tests.helpers.sample import settle

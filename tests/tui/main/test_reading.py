@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from inspector.base.model import Stage
-from inspector.listing.line import Kind, Line, Listing
+from inspector.parsers.line import Kind, Line, Listing
 from inspector.tui.app.app import PtxviewApp
 from tests.helpers.sample import FakeReader, reader, settle, text_of
 from tests.helpers.shared_app import started

@@ -7,8 +7,8 @@ from rich.text import Text
 
 from inspector.base.text import time_span
 from inspector.measure.launch_time import RUN, LaunchTime
-from inspector.report.compiles import CompileLine
-from inspector.report.costs import Cost, Order, ordered
+from inspector.render.compiles import CompileLine
+from inspector.render.costs import Cost, Order, ordered
 from inspector.tui.widgets.lines_screen import same_row
 
 

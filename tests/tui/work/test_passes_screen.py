@@ -12,7 +12,7 @@ import pytest
 from msgspec.structs import replace
 from textual.pilot import Pilot
 
-from inspector.analyse.passes import PassRun
+from inspector.analysis.passes import PassRun
 from inspector.base.model import Graph, Kernel, Origin, Recording, Stage, StageFile, Variant
 from inspector.base.text import Stopped
 from inspector.diff.beside import lines_changed

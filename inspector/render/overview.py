@@ -1,0 +1,332 @@
+"""What a recording holds at a glance: what ran, where the time goes, what to act on, what failed.
+
+Each line leads somewhere: to a kernel, to a line of one of its stages, or to a screen that has the
+whole of what the line counts.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import PurePath
+
+from msgspec import Struct
+from rich.text import Text
+
+from inspector.analysis.hints.subject import Finding
+from inspector.base.model import Recording, Stage
+from inspector.base.text import plural, shown
+from inspector.render import costs
+from inspector.render.compiles import CompileLine, failed_compiles, recompiles
+from inspector.render.tables import grid, short_title
+
+MAX_COSTS = 5
+MAX_FINDINGS = 5
+LOOKED_AT = 10
+"""Kernels whose hints are looked for: the costliest."""
+IDLE_PERCENT = 50.0
+"""GPU idle above which that is the first thing to act on."""
+COMMON_SHARE = 0.5
+"""Share of the kernels from which a hint is one finding of the whole recording."""
+MIN_COMMON = 4
+SEVERITY_WEIGHTS = {"warn": 1.0, "hint": 0.5, "info": 0.1}
+"""How much of a kernel's time a hint may be about: an order, and no measurement."""
+SHOWN_STAGES = (Stage.SOURCE, Stage.TTGIR, Stage.PTX, Stage.SASS)
+"""Stages that a finding leads to, the first that it has lines of."""
+HEAD = "bold cyan"
+QUIET = "dim"
+GAIN_CELLS = 9
+"""Columns of what an action may gain."""
+_SENTENCE_END = re.compile(r"(?<=[.:]) (?=[A-Z])")
+_COLUMNS = ("kernel", "launches", "µs", "share", "")
+_NUMBERS = ("launches", "µs", "share")
+_SHRINK_ORDER = (("kernel", 24), ("launches", 0), ("", 0), ("kernel", 12))
+
+
+class OverviewLine(CompileLine, frozen=True):
+    """A line and what Enter does on it.
+
+    ``command`` is the id of a command of the interface; else ``kernel`` is shown, at ``line`` of
+    ``stage`` where there is one.
+    """
+
+    command: str = ""
+    stage: Stage | None = None
+    line: int | None = None
+
+
+class Action(Struct, frozen=True):
+    """Something to act on, in one sentence, and the kernel and line that it is about.
+
+    ``share`` bounds what it may gain, in percent of the GPU's time or of the window; None
+    where no time is known.
+    """
+
+    text: str
+    weight: float
+    share: float | None = None
+    subject: str = ""
+    kernel: str | None = None
+    stage: Stage | None = None
+    line: int | None = None
+    command: str = ""
+
+
+def what_ran(recording: Recording, width: int) -> Iterator[OverviewLine]:
+    """The program, the machine, and counts of what was compiled."""
+    if not recording.command:
+        yield OverviewLine(Text(_cut(shown(recording.path), width)))
+    else:
+        program, *arguments = recording.command
+        words = (PurePath(program).name, *arguments)
+        yield OverviewLine(Text(_cut(shown(" ".join(words)), width)))
+    machine = [str((recording.device or {}).get("name") or "")]
+    if recording.mode == "target":
+        machine = [f"compiled for {shown(recording.target or 'a target')}, not run on a GPU"]
+    tools = [f"{name} {recording.tools[name]}" for name in _TOOLS if name in recording.tools]
+    facts = " · ".join(filter(None, [*machine, *map(shown, tools)]))
+    if facts:
+        yield OverviewLine(Text(_cut(facts, width)))
+    yield OverviewLine(Text(_cut(" · ".join(_counts(recording)), width)), command="tree")
+
+
+_TOOLS = ("torch", "triton", "nvcc", "ptxas", "driver")
+
+
+def _counts(recording: Recording) -> list[str]:
+    variants = recording.variants()
+    launched = sum(bool(variant.launches) for _, variant in variants)
+    failed = sum(variant.error is not None for _, variant in variants)
+    counts = [
+        plural(len(recording.graphs), "graph") if recording.graphs else "",
+        plural(len(recording.kernels), "kernel"),
+        plural(len(variants), "variant") + (f", {launched:,} launched" if launched else ""),
+        f"{failed:,} failed" if failed else "",
+    ]
+    return [count for count in counts if count]
+
+
+def time_lines(run_costs: costs.Costs, width: int) -> Iterator[OverviewLine]:
+    """How busy the GPU was, and the costliest kernels with a bar each."""
+    yield OverviewLine(Text(_cut(costs.title(run_costs), width)), command="cost")
+    rows = [row for row in run_costs.rows if row.total_us][:MAX_COSTS]
+    if not rows:
+        return
+    largest = max(row.share or 0.0 for row in rows)
+    cells = [costs.cells(row, largest) for row in rows]
+    table = grid(
+        list(_COLUMNS),
+        [[row[head] for head in _COLUMNS] for row in cells],
+        width,
+        _NUMBERS,
+        _SHRINK_ORDER,
+    )
+    yield OverviewLine(next(table).copy())
+    for text, row in zip(table, rows, strict=False):
+        variant = None if row.variant is None else row.variant.hash
+        yield OverviewLine(text, kernel=variant, about=costs.about(row))
+    remaining = len(run_costs.rows) - len(rows)
+    if remaining > 0:
+        yield OverviewLine(Text(f"{plural(remaining, 'kernel')} more", QUIET), command="cost")
+
+
+def action_lines(actions: Sequence[Action], width: int) -> Iterator[OverviewLine]:
+    """The findings, each a sentence with what it may gain at most."""
+    for action in actions:
+        share = "" if action.share is None else f"≤ {action.share:.0f} %"
+        text = Text.assemble((f"{share:>7}  ", "yellow"), _cut(action.text, width - GAIN_CELLS))
+        if action.subject:
+            subject = _cut(action.subject, width - GAIN_CELLS)
+            text.append(f"\n{'':{GAIN_CELLS}}{subject}", QUIET)
+        yield OverviewLine(
+            text,
+            kernel=action.kernel,
+            command=action.command,
+            stage=action.stage,
+            line=action.line,
+            about=action.text,
+        )
+
+
+def trouble_lines(recording: Recording, width: int) -> Iterator[OverviewLine]:
+    """What did not compile, was compiled again or broke a graph, in counts that open."""
+    failed = len(failed_compiles(recording))
+    recompile_count = len(recompiles(recording))
+    breaks = sum(len(frame.breaks) for frame in recording.frame_compiles)
+    problems = len(recording.problems)
+    counts = (
+        (failed, "compile", "failed", "compiles"),
+        (breaks, "graph break", "", "compiles"),
+        (recompile_count, "recompile", "", "compiles"),
+        (problems, "problem", "of recording or reading", "problems"),
+    )
+    for count, noun, suffix, command in counts:
+        if count:
+            text = f"{plural(count, noun)} {suffix}".rstrip()
+            yield OverviewLine(Text(_cut(text, width)), command=command)
+
+
+def to_look_at(run_costs: costs.Costs) -> list[costs.Cost]:
+    """The rows whose hints are worth looking for."""
+    return [row for row in run_costs.rows if row.variant is not None][:LOOKED_AT]
+
+
+def actions(
+    run_costs: costs.Costs, findings: Mapping[int, Sequence[Finding]]
+) -> tuple[Action, ...]:
+    """At most ``MAX_FINDINGS`` things to act on, by what they may gain.
+
+    ``findings`` are those of variants that were looked at, by the identity of the variant. A rule
+    that speaks of most of these kernels is one finding of the recording.
+    """
+    rows = [row for row in to_look_at(run_costs) if id(row.variant) in findings]
+    common = _common_rules([findings[id(row.variant)] for row in rows])
+    candidates: list[Action] = []
+    for row in rows:
+        candidates += (
+            _kernel_action(row, finding)
+            for finding in findings[id(row.variant)]
+            if finding.rule not in common and finding.severity != "info"
+        )
+    candidates += (_common_action(rule, rows, findings) for rule in common)
+    idle = _idle(run_costs)
+    if idle is not None:
+        candidates.append(idle)
+    weighty = [action for action in candidates if action.weight]
+    ordered = sorted(weighty or candidates, key=lambda action: -action.weight)
+    return tuple(ordered[:MAX_FINDINGS])
+
+
+def _common_rules(findings: Sequence[Sequence[Finding]]) -> set[str]:
+    """Rules that speak of most of several kernels; ``findings`` are those of each."""
+    counts: Counter[str] = Counter()
+    for kernel_findings in findings:
+        counts.update({finding.rule for finding in kernel_findings})
+    return {
+        rule
+        for rule, count in counts.items()
+        if count >= MIN_COMMON and count > COMMON_SHARE * len(findings)
+    }
+
+
+def _kernel_action(row: costs.Cost, finding: Finding) -> Action:
+    assert row.variant is not None
+    stage, line = _place(finding)
+    place = "" if stage is None or line is None else f", {stage.value} line {line}"
+    sentence = _SENTENCE_END.split(finding.text, maxsplit=1)[0].rstrip(".:")
+    return Action(
+        f"{sentence} ({finding.rule})",
+        SEVERITY_WEIGHTS.get(finding.severity, 0.1) * (row.share or 0.0),
+        row.share,
+        f"{row.name if row.kernel is None else short_title(row.kernel)}{place}",
+        row.variant.hash,
+        stage,
+        line,
+    )
+
+
+def _place(finding: Finding) -> tuple[Stage | None, int | None]:
+    """The first line of the finding, in the stage nearest to the source that it has lines of."""
+    for stage in SHOWN_STAGES:
+        lines = finding.lines.get(stage)
+        if lines:
+            return stage, lines[0]
+    return None, None
+
+
+def _common_action(
+    rule: str, rows: Sequence[costs.Cost], findings: Mapping[int, Sequence[Finding]]
+) -> Action:
+    """One finding for all kernels that a rule speaks of."""
+    concerned = [row for row in rows if any(f.rule == rule for f in findings[id(row.variant)])]
+    severity = min(
+        (f.severity for row in concerned for f in findings[id(row.variant)] if f.rule == rule),
+        key=list(SEVERITY_WEIGHTS).index,
+    )
+    share = sum(row.share or 0.0 for row in concerned)
+    advice = COMMON_ADVICE.get(rule, "the same hint on each")
+    text = f"{len(concerned)} of the {len(rows)} costliest kernels: {advice} ({rule})"
+    weight = SEVERITY_WEIGHTS[severity] * share
+    return Action(text, weight, share, command="cost")
+
+
+COMMON_ADVICE = {
+    "small-grid": "too few blocks to fill the GPU; fuse them, or launch them as a CUDA graph",
+    "masked-lanes": "lanes that a mask turns off; choose blocks that divide the sizes",
+}
+"""What to do about a hint that most kernels have."""
+
+
+def _idle(run_costs: costs.Costs) -> Action | None:
+    """That the GPU waits for the program, where it does so most of the time."""
+    window = run_costs.window
+    if window is None or window.busy_percent is None:
+        return None
+    idle = 100 - window.busy_percent
+    if idle < IDLE_PERCENT:
+        return None
+    text = (
+        f"The GPU is idle {idle:.0f} % of the time, it waits for the program: CUDA graphs "
+        '(mode="reduce-overhead") or more work a step'
+    )
+    return Action(text, idle, idle, command="timeline")
+
+
+def empty_lines(recording: Recording, width: int) -> Iterator[OverviewLine]:
+    """What can be asked of a cache or a file, of which no launch is known."""
+    yield OverviewLine(
+        Text(_cut("No launch is known: this is what compilers wrote, and not a run.", width), QUIET)
+    )
+    questions = (
+        ("Read a kernel, from its source to SASS", "tree"),
+        ("Compare the variants of a kernel in a table", "tree.variants"),
+        ("Find a kernel, a line or an instruction", "palette"),
+    )
+    for text, command in questions:
+        yield OverviewLine(Text(text), command=command)
+
+
+def lines(
+    recording: Recording,
+    run_costs: costs.Costs | None,
+    shown_actions: Sequence[Action],
+    progress: str,
+    width: int,
+    key_of: Callable[[str], str] = lambda command: "",
+) -> Iterator[OverviewLine]:
+    """The whole overview; ``run_costs`` is None until they are known."""
+    yield from what_ran(recording, width)
+    has_launches = any(variant.launches for _, variant in recording.variants())
+    has_costs = run_costs is not None and bool(run_costs.rows)
+    is_run = recording.mode != "files" or has_launches
+    if not is_run:
+        yield from _part("What you can ask", "", empty_lines(recording, width))
+    elif run_costs is None:
+        yield from _part("Where the time goes", "", [OverviewLine(Text("◔ reading times", QUIET))])
+    elif has_costs:
+        yield from _part("Where the time goes", key_of("cost"), time_lines(run_costs, width))
+    to_do = [*action_lines(shown_actions, width)]
+    if progress:
+        to_do.append(OverviewLine(Text(progress, QUIET)))
+    elif not to_do and has_costs and is_run:
+        to_do.append(OverviewLine(Text("no hint on the costliest kernels", QUIET)))
+    yield from _part("What to act on", "", to_do)
+    yield from _part(
+        "What failed or was compiled again", key_of("compiles"), [*trouble_lines(recording, width)]
+    )
+
+
+def _part(
+    title: str, key: str, part_lines: Sequence[OverviewLine] | Iterator[OverviewLine]
+) -> Iterator[OverviewLine]:
+    """A part with its title, the key that shows all of it, and an empty line before; if any."""
+    rows = list(part_lines)
+    if not rows:
+        return
+    heading = Text.assemble((title, HEAD), (f"   {key} shows all" if key else "", QUIET))
+    yield OverviewLine(Text(""))
+    yield OverviewLine(heading)
+    yield from rows
+
+
+def _cut(text: str, width: int) -> str:
+    return text if len(text) <= width else f"{text[: max(width - 1, 1)]}…"

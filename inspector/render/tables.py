@@ -1,0 +1,834 @@
+"""Tables and listings for people: cells, columns fit into a width, labels of variants, failures.
+
+Generated kernels have titles from facts, ``#11 silu·mul 4×128×1376 bf16 · act.py:66 · pointwise``:
+Inductor's own names list every operator, view and cast, and differ in their last letters.
+
+One module because a row of any table is named, sized and laid out in the same way.
+"""
+
+import re
+import textwrap
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
+from math import prod
+from pathlib import PurePath
+
+from msgspec import Struct
+from rich.cells import cell_len, set_cell_size
+from rich.console import Console, Group
+from rich.table import Table
+from rich.text import Text
+
+from inspector.base.model import (
+    PRODUCTS,
+    Failure,
+    Graph,
+    Kernel,
+    MadeFrom,
+    Origin,
+    Recording,
+    Resources,
+    Stage,
+    Variant,
+    principal_lines,
+)
+from inspector.base.text import (
+    UsageError,
+    by_key,
+    ended_by,
+    granted,
+    kibibytes,
+    plural,
+    shown,
+    words,
+)
+from inspector.parsers.line import Line
+from inspector.render.jsons import ordered
+
+_INDUCTORS = re.compile(r"triton_(?P<kind>[a-z]+)_fused_.*?(?P<number>_\d+)?$")
+"""Inductor's kernel names (``torch/_inductor/codegen/triton.py``): kind, operators, number."""
+TEMPLATE = "tem"
+KINDS = {
+    "poi": "pointwise",
+    "red": "reduction",
+    "per": "persistent reduction",
+    TEMPLATE: "",  # its tile says so
+}
+"""Inductor's kinds of kernels, in words."""
+LAYOUT = frozenset(
+    words(
+        "_to_copy _unsafe_view alias arange as_strided clone convert_element_type detach expand "
+        "full permute reshape scalar_tensor select slice split squeeze t transpose unsqueeze view"
+    )
+)
+"""Operators that compute nothing; named only where a kernel has no others."""
+_MOVE_OPERATORS = LAYOUT | {"iota", "broadcast_in_dim"}
+MAX_OPERATORS = 3
+TILE = ("BLOCK_M", "BLOCK_N", "BLOCK_K")
+"""Constants of templates; the last is read from TTGIR where there are none."""
+DTYPES = {"bfloat16": "bf16", "float16": "fp16", "float32": "fp32", "float64": "fp64"}
+
+
+def titles(rec: Recording, with_launches: bool = True) -> dict[str, str]:
+    """The title of each generated kernel by its id; no two are alike."""
+    titles_by_id = {
+        kernel.id: title(kernel, with_launches) for kernel in rec.kernels if is_generated(kernel)
+    }
+    counts = Counter(titles_by_id.values())
+    return {
+        name: text if counts[text] == 1 else f"{text} · {shown(name[-24:])}"
+        for name, text in titles_by_id.items()
+    }
+
+
+def is_generated(kernel: Kernel) -> bool:
+    """Whether Inductor made the kernel, of which it is known from what."""
+    return bool(kernel.origin is Origin.INDUCTOR and kernel.fusion is not None and kernel.variants)
+
+
+def title(kernel: Kernel, with_launches: bool = True) -> str:
+    """One kernel's title: number, operators, shape and dtype, tile, source line, kind, launches.
+
+    What tells kernels apart comes first, since a narrow place cuts the end. Of a kernel that was
+    not generated, its name.
+    """
+    if not is_generated(kernel):
+        return shown(kernel.display_name)
+    variant = representative(kernel.variants)
+    kind = _kind(kernel)
+    template = kind == TEMPLATE
+    head = " ".join(filter(None, (_number(kernel), _operators(kernel, template), _shape(variant))))
+    warps, stages = (variant.config.get(name) for name in ("num_warps", "num_stages"))
+    sizes = f"{tile(variant.config, variant.tile)} w{warps} s{stages}" if template else ""
+    launches = plural(variant.launches, "launch") if variant.launches and with_launches else ""
+    parts = (head, sizes.strip(), user_line(kernel), KINDS.get(kind, kind), launches)
+    return shown(" · ".join(filter(None, parts)))
+
+
+def short_title(kernel: Kernel) -> str:
+    """Number, operators and source line; the name of a kernel that was not generated."""
+    if not is_generated(kernel):
+        return shown(kernel.display_name)
+    head = f"{_number(kernel)} {_operators(kernel, _kind(kernel) == TEMPLATE)}".strip()
+    return shown(" · ".join(filter(None, (head, user_line(kernel)))))
+
+
+def _number(kernel: Kernel) -> str:
+    """``#13``: the number that Inductor gave the kernel in its graph; "" without one."""
+    match = _INDUCTORS.match(kernel.name)
+    return f"#{match['number'][1:]}" if match is not None and match["number"] else ""
+
+
+def _kind(kernel: Kernel) -> str:
+    match = _INDUCTORS.match(kernel.name)
+    return "" if match is None else match["kind"]
+
+
+def representative(variants: Sequence[Variant]) -> Variant:
+    """Return the variant that was launched most, else the tuner's choice, else the first."""
+    launched = [v for v in variants if v.launches]
+    best = [v for v in variants if (v.autotune or {}).get("winner") is True]
+    return max(launched, key=lambda v: v.launches or 0, default=(best or variants)[0])
+
+
+def _operators(kernel: Kernel, template: bool) -> str:
+    assert kernel.fusion is not None
+    names = list(dict.fromkeys(op.partition(".")[2] or op for op in kernel.fusion.ops))
+    products = [name for name in names if template and name in PRODUCTS]
+    computing = [name for name in names if name not in LAYOUT]
+    chosen_names = products or computing or names
+    count_text = (
+        f"+{len(chosen_names) - MAX_OPERATORS}" if len(chosen_names) > MAX_OPERATORS else ""
+    )
+    return "·".join(chosen_names[-MAX_OPERATORS:]) + count_text
+
+
+def _shape(variant: Variant) -> str:
+    """Shape and dtype of the largest tensor that is written, else of the largest tensor."""
+    arguments = [a for call in variant.calls[:1] for a in call.arguments if a.shape is not None]
+    written = [a for a in arguments if "out_ptr" in a.name]
+    largest = max(written or arguments, key=lambda a: prod(a.shape or ()), default=None)
+    if largest is None:
+        return ""
+    dtype = DTYPES.get(largest.dtype or "", largest.dtype or "")
+    return f"{'×'.join(map(str, largest.shape or ())) or 'scalar'} {dtype}"
+
+
+def tile(config: Mapping[str, object], by_ttgir: str | None = None) -> str:
+    """The tile of a matrix product, ``64·32·128``; "" if unknown."""
+    sizes = [config.get(name) for name in TILE]
+    return by_ttgir or "" if None in sizes else "·".join(map(str, sizes))
+
+
+def user_line(kernel: Kernel) -> str:
+    """The user's line of a template's product, else the one of which most operators are in a
+    kernel, the last of several, or ""."""
+    principal = principal_lines(kernel.fusion.made_from if kernel.fusion is not None else ())
+
+    def weight(part: MadeFrom) -> int:
+        bases = [target.split(".")[1:2] for target in part.targets]
+        return sum(not base or base[0] not in _MOVE_OPERATORS for base in bases)
+
+    heaviest = max(reversed(principal), key=weight, default=None)
+    return "" if heaviest is None else f"{PurePath(heaviest.file).name}:{heaviest.line}"
+
+
+Cell = str | tuple[str, str]
+"""A text, or a text and its style."""
+ShrinkOrder = Sequence[tuple[str, int]]
+"""Columns in the order in which they give room, each with its least width; 0 leaves it out."""
+GAP = "  "
+
+
+def fit(wanted_widths: Mapping[str, int], width: int, shrink_order: ShrinkOrder) -> dict[str, int]:
+    """Return the widths of the columns that fit; columns that were cut too far grow again."""
+    sizes = dict(wanted_widths)
+    spare = width - sum(sizes.values()) - len(GAP) * (len(sizes) - 1)
+    for head, least in shrink_order:
+        if spare >= 0 or head not in sizes:
+            continue
+        if least:
+            released = min(-spare, max(sizes[head] - least, 0))
+            sizes[head] -= released
+        else:
+            released = sizes.pop(head) + len(GAP)
+        spare += released
+    for head in sizes:
+        growth = max(min(spare, wanted_widths[head] - sizes[head]), 0)
+        sizes[head] += growth
+        spare -= growth
+    return sizes
+
+
+def grid(
+    heads: Sequence[str],
+    rows: Sequence[Sequence[Cell]],
+    width: int,
+    numbers: Collection[str] = (),
+    shrink_order: ShrinkOrder = (),
+) -> Iterator[Text]:
+    """Yield the heads and rows as lines; columns in ``numbers`` are aligned right."""
+    full = {head: cell_len(head) for head in heads}
+    for row in rows:
+        for head, cell in zip(heads, row, strict=True):
+            full[head] = max(full[head], cell_len(cell if isinstance(cell, str) else cell[0]))
+    sizes = fit(full, width, shrink_order)
+    for row in ([(head, "bold") for head in heads], *rows):
+        yield row_text(heads, row, sizes, numbers)
+
+
+def row_text(
+    heads: Sequence[str], row: Sequence[Cell], sizes: Mapping[str, int], numbers: Collection[str]
+) -> Text:
+    """Return one row as a line; long cells end in an ellipsis."""
+    out = Text(no_wrap=True, overflow="crop")
+    for head, cell in zip(heads, row, strict=True):
+        if head in sizes:
+            text, style = (cell, "") if isinstance(cell, str) else cell
+            out.append(GAP if out else "")
+            out.append(padded(text, sizes[head], head in numbers), style)
+    out.rstrip()
+    return out
+
+
+def padded(text: str, size: int, right: bool = False) -> str:
+    blanks = size - cell_len(text)
+    if blanks < 0:
+        return set_cell_size(text, size - 1) + "…"
+    return " " * blanks + text if right else text + " " * blanks
+
+
+def cut(text: str, width: int) -> str:
+    return text if len(text) <= width else text[: max(0, width - 1)] + "…"
+
+
+def wrapped(label: str, text: str, width: int) -> Iterator[tuple[str, str]]:
+    """Yield a text in lines of at most ``width`` cells, the label or its blanks before each."""
+    for n, part in enumerate(textwrap.wrap(text, max(width - len(label), 20)) or [""]):
+        yield " " * len(label) if n else label, part
+
+
+def folded(sentence: str, width: int) -> Iterator[Text]:
+    """Yield a text in lines of at most ``width`` cells, which end where it has `` · ``."""
+    line = ""
+    for part in sentence.split(SEPARATOR):
+        longer = f"{line}{SEPARATOR}{part}" if line else part
+        if line and cell_len(longer) > width:
+            yield Text(line)
+            longer = part
+        line = longer
+    yield Text(line)
+
+
+SEPARATOR = " · "
+"""Between the parts of a sentence of figures."""
+
+DIGITS = 4
+"""Hexadecimal digits of a variant's id in a label; more where two share them."""
+
+TRITON_OPTIONS = ("num_warps", "num_stages", "num_ctas", "maxnreg")
+"""Triton's options, listed after the kernel's own constants."""
+
+FORMATTED_SETTINGS = ("flags", "target")
+"""Settings that are not written as a name and a value."""
+
+_SHORT = {"num_warps": "w", "num_stages": "s", "num_ctas": "c", "maxnreg": "maxnreg="}
+_GENERATED = re.compile(r"triton_[a-z]+_fused_")
+"""Prefix of Inductor's kernel names (``torch/_inductor/codegen/triton.py``)."""
+
+MIN_WIDTH = 8
+"""Cells of a name below which it keeps no tail and no number."""
+
+
+# -- kernels ------------------------------------------------------------------------------------
+
+
+def heading_of(kernel: Kernel) -> str:
+    """Return a kernel's heading in lists: its maker if foreign, else its origin."""
+    maker = next((v.maker for v in kernel.variants if v.maker is not None), None)
+    return shown(maker) if maker is not None else kernel.origin.value
+
+
+# -- variants -------------------------------------------------------------------------------------
+
+
+class VariantLabel(Struct, frozen=True):
+    """A variant's differing settings (may be "") and the unique first digits of its id.
+
+    ``short_settings`` shortens the names of constants.
+    """
+
+    settings: str
+    ident: str
+    short_settings: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.settings} {self.ident}".strip()
+
+    @property
+    def short(self) -> str:
+        """The short form: ``M64 N128 w4 ff3a``."""
+        return f"{self.short_settings or self.settings} {self.ident}".strip()
+
+
+def setting(key: str, value: object) -> str:
+    """One entry of a configuration, short: ``w4``, ``s3``, ``BLOCK=1024``."""
+    if isinstance(value, list | tuple):
+        value = " ".join(str(item) for item in value)
+    return f"{_SHORT[key]}{value}" if key in _SHORT else f"{key}={value}"
+
+
+def configuration(config: Mapping[str, object], keys: Iterable[str]) -> str:
+    return " ".join(setting(key, config[key]) for key in keys if config.get(key) is not None)
+
+
+def differing(configurations: Sequence[Mapping[str, object]]) -> tuple[str, ...]:
+    """Return the keys in which configurations differ, the kernel's own constants first."""
+    names = [key for key in _all_keys(configurations) if _differs(key, configurations)]
+    constants = [name for name in names if name not in TRITON_OPTIONS]
+    return (*constants, *(name for name in TRITON_OPTIONS if name in names))
+
+
+def _all_keys(configurations: Iterable[Mapping[str, object]]) -> Iterable[str]:
+    """Every key once, in the order in which it appears first."""
+    return dict.fromkeys(chain.from_iterable(configurations))
+
+
+def _differs(key: str, configurations: Sequence[Mapping[str, object]]) -> bool:
+    """Whether configurations have different values of a key; a missing one counts as a value."""
+    missing = object()
+    return len({repr(config.get(key, missing)) for config in configurations}) > 1
+
+
+def specializations(variant: Variant, names: Iterable[str] | None = None) -> tuple[str, ...]:
+    """Return specializations of arguments (``n:16``, ``n=1``), of ``names`` only if given."""
+    arguments = variant.specialization if names is None else dict.fromkeys(names)
+    tags = ((name, granted(variant.specialization.get(name))) for name in arguments)
+    return tuple(shown(f"{name}{tag}") for name, tag in tags if tag)
+
+
+def labels(variants: Sequence[Variant]) -> list[VariantLabel]:
+    """Return a label for each variant with the settings in which they differ."""
+    distinct = _DistinctSettings.from_variants(variants)
+    digits = _id_digits({variant.id for variant in variants})
+    out = []
+    for variant in variants:
+        config = variant.config
+        keys = [key for key in distinct.keys if config.get(key) is not None]
+        tile_size = [tile(config, variant.tile)] if distinct.has_tiles else []
+        suffix = distinct.other_parts(variant)
+        full = [*tile_size, *(setting(key, config[key]) for key in keys), *suffix]
+        constants = [key for key in distinct.keys if key not in TRITON_OPTIONS]
+        brief = [*tile_size, *(_brief(key, config[key], constants) for key in keys), *suffix]
+        ident = shown(variant.id[:digits])
+        out.append(VariantLabel(shown(" ".join(full)), ident, shown(" ".join(brief))))
+    return out
+
+
+class _DistinctSettings(Struct, frozen=True):
+    """What some variants differ in.
+
+    ``keys`` are of their configurations, without those of the tile where ``has_tiles``;
+    ``typed`` arguments differ in their types, ``specialized`` ones in their specialization.
+    ``common_flags`` are compiler flags of all.
+    """
+
+    keys: Sequence[str]
+    has_tiles: bool
+    typed: Collection[str]
+    specialized: Sequence[str]
+    common_flags: Collection[str]
+    has_targets: bool
+
+    @classmethod
+    def from_variants(cls, variants: Sequence[Variant]) -> "_DistinctSettings":
+        keys = differing([variant.config for variant in variants])
+        tiles = [tile(variant.config, variant.tile) for variant in variants]
+        has_tiles = all(tiles) and len(set(tiles)) > 1
+        excluded = (*FORMATTED_SETTINGS, *(TILE if has_tiles else ()))
+        flags = [set(_flags(variant)) for variant in variants]
+        return cls(
+            [key for key in keys if key not in excluded],
+            has_tiles,
+            differing([_types(variant) for variant in variants]),
+            differing([_specialization_tags(variant) for variant in variants]),
+            set.intersection(*flags) if flags else set(),
+            len({_target(variant) for variant in variants}) > 1,
+        )
+
+    def other_parts(self, variant: Variant) -> list[str]:
+        """Differing types, specializations, compiler flags and the target of a variant."""
+        types = [f"{name}:{kind}" for name, kind in _types(variant).items() if name in self.typed]
+        arguments = [name for name in self.specialized if name not in variant.config]
+        flags = [flag for flag in _flags(variant) if flag not in self.common_flags]
+        parts = [
+            *_first_and_count(types),
+            *_first_and_count(specializations(variant, arguments)),
+            *_first_and_count(flags),
+        ]
+        target = _target(variant)
+        if target and self.has_targets:
+            parts.append(target)
+        return parts
+
+
+def _id_digits(ids: Collection[str]) -> int:
+    """The least number of digits, ``DIGITS`` or more, by which ids are told apart."""
+    digits = DIGITS
+    while len({ident[:digits] for ident in ids}) < len(ids):
+        digits += 1
+    return digits
+
+
+def _flags(variant: Variant) -> list[str]:
+    """The compiler flags of an extension's build."""
+    flags = variant.config.get("flags")
+    return [str(flag) for flag in flags] if isinstance(flags, list | tuple) else []
+
+
+def _target(variant: Variant) -> str:
+    return str(variant.config.get("target") or variant.target or "")
+
+
+def _specialization_tags(variant: Variant) -> Mapping[str, str]:
+    return {name: granted(value) for name, value in variant.specialization.items()}
+
+
+def _brief(key: str, value: object, constants: Sequence[str]) -> str:
+    """``M64`` of ``BLOCK_M=64`` beside ``BLOCK_N``; ``1024`` of the only constant."""
+    if key in TRITON_OPTIONS or not isinstance(value, int | float) or isinstance(value, bool):
+        return setting(key, value)
+    if len(constants) == 1:
+        return str(value)
+    stems = {name.rpartition("_")[0] for name in constants}
+    if len(stems) > 1 or "" in stems:
+        return f"{key}={value}"
+    return f"{key.rpartition('_')[2]}{value}"
+
+
+def _types(variant: Variant) -> Mapping[str, str]:
+    return {name: kind for name, kind in variant.signature.items() if kind != "constexpr"}
+
+
+def _first_and_count(parts: Sequence[str]) -> list[str]:
+    """Return the first part and the number of others."""
+    return list(parts) if len(parts) < 2 else [parts[0], f"+{len(parts) - 1}"]
+
+
+# -- long names -----------------------------------------------------------------------------------
+
+
+def distinct_names(names: Iterable[str], width: int) -> dict[str, str]:
+    """Return each name in at most ``width`` cells; equal results are numbered (``~2``)."""
+    distinct = list(dict.fromkeys(names))
+    out: dict[str, str] = {}
+    counts: Counter[str] = Counter()
+    for name in sorted(distinct, key=lambda name: cell_len(name) > width):
+        short = text = _shortened(name, width)
+        if counts[text] and MIN_WIDTH <= width < 2 * MIN_WIDTH:  # its end may tell it from others
+            short = text = set_cell_size(f"{name[:2]}…{name[3 - width :]}", width).rstrip()
+        while counts[text] and width >= MIN_WIDTH:
+            counts[short] += 1
+            end = f"~{counts[short]}"
+            text = set_cell_size(short, width - len(end)) + end
+        counts[text] += 1
+        out[name] = text
+    return {name: out[name] for name in distinct}
+
+
+def _shortened(name: str, width: int) -> str:
+    """Return a name's head and tail; if narrow, its head, or the last words of Inductor's names."""
+    if cell_len(name) <= width:
+        return name
+    tail = ""
+    if name.lstrip().startswith("#"):  # a title, which begins with what tells it from others
+        return set_cell_size(name, width - 1) + "…"
+    if width >= 2 * MIN_WIDTH:
+        tail = name[-(width // 2) :]
+    elif _GENERATED.match(name):
+        tail = name[max(1, width // 4) - width :]
+        tail = tail[tail.find("_") + 1 :]
+    text = f"{name[: width - 1 - len(tail)]}…{tail}"
+    return text if cell_len(text) <= width else set_cell_size(name, width - 1) + "…"
+
+
+ResourcesOf = Callable[[Variant], Resources]
+CellText = Callable[[Kernel, Variant], str]
+UNKNOWN = "–"
+FAILED = " ✗"
+"""Follows the id of a failed variant."""
+MAX_PROBLEMS = 200
+"""Printed lines of problems."""
+
+
+def figure(value: float | None, form: str = "{}") -> str:
+    """Return a figure in a form (``{:.0f} %``), or a dash if unknown."""
+    return UNKNOWN if value is None else form.format(value)
+
+
+def spills(res: Resources) -> str:
+    if res.spill_store_bytes is None and res.spill_load_bytes is None:
+        return UNKNOWN
+    if not res.spill_store_bytes and not res.spill_load_bytes:
+        return "0"
+    return f"{figure(res.spill_store_bytes)}/{figure(res.spill_load_bytes)}"
+
+
+def shared(res: Resources) -> str:
+    """Return shared memory of a block: ``33 KiB``; ``–+32 KiB`` if the static part is unknown."""
+    static, dynamic = res.static_shared_bytes, res.dynamic_shared_bytes or 0
+    if static is None:
+        return f"{UNKNOWN}+{kibibytes(dynamic)}" if dynamic else UNKNOWN
+    return kibibytes(static + dynamic)
+
+
+def config_text(variant: Variant, first: Sequence[str] = ()) -> str:
+    """Return warps, stages and constexprs, short; ``first`` are listed before other constexprs."""
+    settings = {name: variant.config[name] for name in first if name in variant.config}
+    settings |= variant.config
+    # max-autotune's name of a candidate comes last.
+    return settings_text(settings | {"choice": None}, settings.get("choice"), by_ttgir=variant.tile)
+
+
+def settings_text(
+    config: Mapping[str, object], *suffixes: object, by_ttgir: str | None = None
+) -> str:
+    """Return settings, short: the tile of a product, warps and stages, then all others."""
+    tile_size = tile(config, by_ttgir)
+    names = [*TRITON_OPTIONS]
+    for name in config:
+        is_in_tile = bool(tile_size) and name in TILE
+        if name not in TRITON_OPTIONS and name != "flags" and not is_in_tile:
+            names.append(name)
+    parts = [tile_size] if tile_size else []
+    for name in names:
+        value = config.get(name)
+        if value is not None and (name, value) != ("num_ctas", 1):
+            parts.append(setting(name, value))
+    parts += [f"choice={text}" for text in suffixes if text]
+    return " ".join(parts)
+
+
+def heading(rec: Recording) -> str:
+    """Device or target, counts, what was removed, and how the program ended."""
+    device_name = ""
+    if rec.mode == "gpu":
+        device_name = str((rec.device or {}).get("name") or "")
+    elif rec.mode == "target":
+        device_name = f"compiled for {rec.target}, not run on a GPU"
+    without = f"without {' and '.join(rec.removed)}" if rec.removed else ""
+    ended = ended_by(rec.exit_status) if rec.complete else "unfinished"
+    return " · ".join(filter(None, (device_name, _counts_text(rec), without, ended)))
+
+
+def _counts_text(rec: Recording) -> str:
+    """``3 kernels, 5 variants, 1 failed``."""
+    parts = [plural(len(rec.kernels), "kernel"), plural(len(rec.variants()), "variant")]
+    if rec.graphs:
+        parts.append(plural(len(rec.graphs), "graph"))
+    if rec.uncaptured:
+        parts.append(f"{len(rec.uncaptured)} not captured")
+    failed = failure_count(rec)
+    if failed:
+        parts.append(f"{failed} failed")
+    return ", ".join(parts)
+
+
+def failure_count(rec: Recording) -> int:
+    refused = sum(variant.error is not None for _, variant in rec.variants())
+    return refused + sum(graph.error is not None for graph in rec.graphs)
+
+
+def tuning_mark(variant: Variant) -> str:
+    """Return what autotuning said of a variant: ``★`` chosen, pruned or failed; "" if nothing."""
+    outcome = variant.autotune or {}
+    if outcome.get("winner") is True:
+        return "★"
+    reason = str(outcome.get("reason") or "").partition(":")[0]
+    return reason if reason in ("pruned", "failed") else ""
+
+
+NUMBERS = ("regs", "spill", "stack", "shared", "µs", "hints")
+HEADS = ("kernel", "variant", "configuration", "tuned", *NUMBERS, "stages")
+SPILLS = HEADS.index("spill")
+OPTIONAL_COLUMNS = ("tuned", "µs", "hints")
+"""Columns left out if empty in every row."""
+SHRINK_ORDER = (
+    *(("kernel", 48), ("configuration", 40), ("stages", 0), ("kernel", 28), ("configuration", 32)),
+    *(("configuration", 16), ("kernel", 14), ("configuration", 0), ("stack", 0), ("hints", 0)),
+    *(("shared", 0), ("spill", 0), ("tuned", 0), ("variant", 0), ("µs", 0), ("kernel", 4)),
+)
+"""How columns give room: names stay readable as long as the stages are shown."""
+
+
+def kernels(
+    rec: Recording,
+    figures: ResourcesOf,
+    width: int,
+    time: CellText = lambda kernel, variant: "",
+    hints: CellText = lambda kernel, variant: "",
+) -> Group:
+    """Return the table of kernels and variants, grouped by origin.
+
+    Args:
+        figures: the resources of a variant.
+        time: µs of its launch with their mark; "" if unknown.
+        hints: the number of its hints; "" if not counted.
+    """
+    names_by_id = {kernel.id: f"  {shown(kernel.display_name)}" for kernel in rec.kernels}
+    names_by_id |= {name: f"  {text}" for name, text in titles(rec).items()}
+    rows: list[tuple[str, ...]] = []
+    for heading, members in by_key((heading_of(k), k) for k in rec.kernels).items():
+        rows.append((heading, *[""] * (len(HEADS) - 1)))
+        for kernel in members:
+            rows += _kernel_rows(kernel, names_by_id[kernel.id], figures, time, hints)
+    sizes = fit(_column_widths(rows), width, SHRINK_ORDER)
+    names = distinct_names(names_by_id.values(), sizes["kernel"])
+    lines = [row_text(HEADS, [(head, "bold") for head in HEADS], sizes, NUMBERS)]
+    for row in rows:
+        cells: list[Cell] = [names.get(row[0], row[0]), *row[1:]]
+        if not any(row[1:]):
+            cells[0] = (row[0], "bold cyan")
+        if row[SPILLS] not in (UNKNOWN, "0", ""):
+            cells[SPILLS] = (row[SPILLS], "bold red")
+        lines.append(row_text(HEADS, cells, sizes, NUMBERS))
+    return Group(*lines)
+
+
+def _column_widths(rows: Sequence[Sequence[str]]) -> dict[str, int]:
+    """The cells of each column's longest text, without optional columns that are empty."""
+    widths = {}
+    for place, head in enumerate(HEADS):
+        texts = [row[place] for row in rows]
+        if head not in OPTIONAL_COLUMNS or any(texts):
+            widths[head] = max(map(cell_len, (head, *texts)))
+    return widths
+
+
+def _kernel_rows(
+    kernel: Kernel,
+    name: str,
+    figures: ResourcesOf,
+    time: CellText,
+    hints: CellText,
+) -> Iterator[tuple[str, ...]]:
+    if not kernel.variants:
+        yield (name, "", "no variant here", *[""] * (len(HEADS) - 3))
+    first = differing([variant.config for variant in kernel.variants])
+    for n, variant in enumerate(kernel.variants):
+        res = figures(variant)
+        yield (
+            "" if n else name,
+            shown(variant.id) + (FAILED if variant.error is not None else ""),
+            shown(config_text(variant, first)),
+            tuning_mark(variant),
+            figure(res.registers),
+            spills(res),
+            figure(res.stack_bytes),
+            shared(res),
+            time(kernel, variant),
+            hints(kernel, variant),
+            " ".join(s.value for s in ordered(variant.stages)),
+        )
+
+
+def missing_code(rec: Recording) -> list[str]:
+    """Return each reason for a missing PTX or SASS once."""
+    kernels_by_reason: dict[str, dict[str, None]] = {}
+    for kernel, variant in rec.variants():
+        if variant.uncompiled:
+            continue
+        stages = [Stage.PTX, Stage.SASS]
+        if kernel.origin in (Origin.FILE, Origin.EXTERN):
+            stages = [Stage.SASS]
+        for stage in stages:
+            why = variant.missing.get(stage)
+            if why and stage not in variant.stages:
+                reason = f"no {stage.value}: {why}"
+                kernels_by_reason.setdefault(reason, {})[kernel.display_name] = None
+    return [f"{', '.join(names)}: {reason}" for reason, names in kernels_by_reason.items()]
+
+
+def failure_sentences(rec: Recording) -> list[str]:
+    """Return a sentence for each variant and graph that failed to compile or load."""
+    kernels_by_failure: dict[str, list[str]] = {}
+    for kernel, variant in rec.variants():
+        if variant.error is not None:
+            outcome = "did not compile" if variant.uncompiled else "never ran"
+            sentence = f"{variant.id} {outcome}: {variant.failed}"
+            kernels_by_failure.setdefault(sentence, []).append(kernel.display_name)
+    sentences = [f"{', '.join(names)} {text}" for text, names in kernels_by_failure.items()]
+    return sentences + [
+        f"graph {graph.id} did not compile: {graph.error.summary}"
+        for graph in rec.graphs
+        if graph.error is not None
+    ]
+
+
+def graphs(rec: Recording, console: Console) -> None:
+    for graph in rec.graphs:
+        console.print(
+            Text.assemble(
+                ("graph ", "bold cyan"),
+                shown(graph.id),
+                "  → ",
+                shown(", ".join(graph.kernels) or "no kernels"),
+                FAILED if graph.error is not None else "",
+            ),
+            soft_wrap=True,
+        )
+
+
+def problems(rec: Recording, console: Console) -> None:
+    texts = (*missing_code(rec), *failure_sentences(rec), *rec.problems)
+    for text in texts[:MAX_PROBLEMS]:
+        console.print(Text("! " + shown(text), style="yellow"))
+    remaining = len(texts) - MAX_PROBLEMS
+    if remaining > 0:
+        more_problems = plural(remaining, "more problem")
+        console.print(Text(f"! {more_problems}: ptxview list --json has all", style="yellow"))
+
+
+def side_by_side(
+    upper_lines: Iterable[Line],
+    lower_lines: Mapping[int, Line],
+    links: Mapping[int, tuple[int, ...]],
+    width: int,
+    names: tuple[str, str],
+) -> Table:
+    """Return two stages side by side: left lines with their linked right lines.
+
+    A right line is shown once; later links give its number.
+    """
+    table = Table(box=None, pad_edge=False, show_edge=False, header_style="bold", width=width)
+    for name in names:
+        table.add_column("", justify="right", no_wrap=True, style="dim")
+        table.add_column(name, no_wrap=True, overflow="ellipsis", ratio=1)
+    placed: set[int] = set()
+    for line in upper_lines:
+        linked = [n for n in links.get(line.n, ()) if n in lower_lines]
+        fresh = [n for n in linked if n not in placed]
+        placed.update(fresh)
+        repeated = ", ".join(str(n) for n in linked if n not in fresh)
+        rows = [(str(n), Text(clean(lower_lines[n].text))) for n in fresh]
+        first = (str(line.n), Text(clean(line.text)))
+        for row in rows or [("", Text(f"↑ {repeated}" if repeated else "", style="dim"))]:
+            table.add_row(*first, *row)
+            first = ("", Text())
+    return table
+
+
+def clean(text: str) -> str:
+    """Return a line with tabs as spaces, visible controls and no carriage return."""
+    return shown(text.rstrip("\r").expandtabs(8))
+
+
+RESUMABLE_STAGES = (Stage.PTX, Stage.LLIR, Stage.TTGIR, Stage.TTIR)
+"""Stages from which ``try`` goes on, the last first."""
+MAX_MESSAGES = 12
+"""Messages shown one by one."""
+
+
+def failure_text(variant: Variant) -> str | None:
+    """``did not compile: square.py:5:28: …``; None of one that was compiled and could be loaded."""
+    error = variant.error
+    return None if error is None else shown(f"{error.outcome}: {error.summary}")
+
+
+def exceeded_resource(error: Failure) -> str:
+    """``shared memory 512 KiB > 227 KiB``: what was needed and what the device has; "" where the
+    driver did not say."""
+    if error.resource is None or error.required is None or error.limit is None:
+        return ""
+    formatted = kibibytes if "memory" in error.resource else str
+    return shown(f"{error.resource} {formatted(error.required)} > {formatted(error.limit)}")
+
+
+def failure_sentence(kernel: Kernel, variant: Variant) -> str | None:
+    """``square did not compile: square.py:5:28: …``; None of one that was compiled."""
+    failure = failure_text(variant)
+    return None if failure is None else f"{shown(kernel.display_name)} {variant.id} {failure}"
+
+
+def require_compiled(kernel: Kernel, variant: Variant) -> None:
+    """Raise ``UsageError`` where a compiler refused it: there is nothing that could be run."""
+    failure = failure_sentence(kernel, variant)
+    if failure is not None and variant.uncompiled:
+        last = next((stage.value for stage in RESUMABLE_STAGES if stage in variant.stages), None)
+        try_hint = f"; ptxview try {variant.id} --stage {last} FILE goes on from a mended text"
+        show_hint = f"ptxview show {variant.id} shows what there is of it"
+        raise UsageError(failure, f"{show_hint}{try_hint if last else ''}.")
+
+
+def failure_lines(kernel: Kernel, variant: Variant) -> Iterator[str]:
+    """The sentence, then all that was said with its lines, the command, and what there is."""
+    error, failure = variant.error, failure_sentence(kernel, variant)
+    if error is not None and failure is not None:
+        yield failure
+        yield from failure_details(error)
+        stage_names = ", ".join(stage.value for stage in ordered(variant.stages))
+        if stage_names and not error.at_load:
+            yield f"it came to these stages: {stage_names}"
+
+
+def graph_failure(graph: Graph) -> Iterator[str]:
+    if graph.error is not None:
+        yield shown(f"graph {graph.id} did not compile: {graph.error.summary}")
+        yield from failure_details(graph.error)
+
+
+def failure_details(error: Failure) -> Iterator[str]:
+    """The line of text that was complained of, the other messages, the command that failed."""
+    first = error.first
+    if first is not None and first.text:
+        yield f"  {shown(first.text.strip())}"
+    further = [message for message in error.messages if message is not first]
+    for message in further[:MAX_MESSAGES]:
+        yield shown(f"  {message.severity}: {message.sentence}")
+        if message.text:
+            yield f"    {shown(message.text.strip())}"
+    if len(further) > MAX_MESSAGES:
+        yield f"  … {plural(len(further) - MAX_MESSAGES, 'more message')}"
+    if error.command is not None:
+        yield f"  the command: {shown(error.command)}"

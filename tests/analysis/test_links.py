@@ -1,0 +1,197 @@
+"""Links on small cases made by hand: place, inlining, operation, order, both directions."""
+
+import tomllib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import inspector
+from inspector.analysis.links import UNKNOWN, Links, Operations, StageNames, relate
+from inspector.base.model import Location, Stage
+from inspector.parsers import parse
+from inspector.parsers.line import Kind, Line, Listing
+
+TABLE = Path(inspector.__file__).parent / "reference" / "operations.toml"
+KNOWN = Operations(tomllib.loads(TABLE.read_text()))
+
+
+def link(
+    a: Listing,
+    b: Listing,
+    stages: tuple[Stage, Stage],
+    places: Mapping[Stage, StageNames],
+    operations: Operations = UNKNOWN,
+    through: Mapping[int, tuple[int, ...]] | None = None,
+) -> Links:
+    """Lines of ``a`` to lines of ``b``, whichever is the later stage."""
+    if stages[0].rank > stages[1].rank:
+        swapped = stages[1], stages[0]
+        return relate(b, a, swapped, places, operations, through).backward()
+    return relate(a, b, stages, places, operations, through).forward()
+
+
+def at(line: int, column: int | None = None, outer: Location | None = None) -> Location:
+    """A place in the user's file."""
+    return Location("/home/user/k.py", line, column, outer)
+
+
+def lib(line: int, column: int | None, outer: Location | None = None) -> Location:
+    """A place in a library that is inlined."""
+    return Location("/lib/standard.py", line, column, outer)
+
+
+def listing(*rows: tuple[str, Location | None]) -> Listing:
+    """Instructions by opcode and place; ``a=b,c:op`` defines a and uses b and c."""
+    lines = []
+    for n, (said, source) in enumerate(rows, 1):
+        values, _, opcode = said.rpartition(":")
+        made, _, taken = values.partition("=")
+        lines.append(
+            Line(
+                n,
+                said,
+                Kind.INSTRUCTION,
+                opcode.split(".")[0],
+                opcode,
+                tuple(filter(None, [made])),
+                tuple(filter(None, taken.split(","))),
+                source,
+            )
+        )
+    return Listing("test", lines)
+
+
+def ttir_to_ptx(upper: Listing, lower: Listing) -> Links:
+    """Links, after checking that the other direction has the same pairs."""
+    stages = (Stage.TTIR, Stage.PTX)
+    down = link(upper, lower, stages, {}, KNOWN)
+    up = link(lower, upper, (Stage.PTX, Stage.TTIR), {}, KNOWN)
+    assert pairs(down) == {(a, b) for b, a in pairs(up)}
+    return down
+
+
+def pairs(links: Links) -> set[tuple[int, int]]:
+    """Links as pairs."""
+    return {(a, b) for a, others in links.items() for b in others}
+
+
+def test_lines_link_by_column_before_line() -> None:
+    upper = listing(("tt.addptr", at(7, 24)), ("tt.load", at(7, 16)))
+    lower = listing(("mad.wide.s32", at(7, 24)), ("ld.global.b32", at(7, 16)))
+    assert ttir_to_ptx(upper, lower) == {1: (1,), 2: (2,)}
+
+
+def test_without_columns_the_operation_tells() -> None:
+    upper = listing(("tt.load", at(7, 8)), ("arith.mulf", at(7, 8)), ("arith.addf", at(7, 8)))
+    lower = listing(
+        ("ld.global.b32", at(7)), ("mul.f32", at(7)), ("add.rn.f32", at(7)), ("fma.rn.f32", at(7))
+    )
+    assert ttir_to_ptx(upper, lower) == {1: (1,), 2: (2, 4), 3: (3, 4)}
+
+
+def test_what_has_no_counterpart_goes_to_what_has_none() -> None:
+    upper = listing(("tt.splat", at(7)), ("tt.load", at(7)))
+    lower = listing(("mov.u32", at(7)), ("ld.global.b32", at(7)))
+    assert ttir_to_ptx(upper, lower) == {1: (1,), 2: (2,)}
+    assert ttir_to_ptx(listing(("tt.load", at(7))), lower) == {1: (1, 2)}
+
+
+def test_an_unrolled_loop_goes_in_order() -> None:
+    upper = listing(*[("tt.load", at(7, 16))] * 3)
+    lower = listing(*[("ld.global.b32", at(7, 16))] * 6)
+    assert ttir_to_ptx(upper, lower) == {1: (1, 2), 2: (3, 4), 3: (5, 6)}
+
+
+def test_values_tell_operation_by_operation_from_element_by_element() -> None:
+    upper = listing(("b=a,a:arith.mulf", at(7, 8)), ("c=b,a:arith.mulf", at(7, 8)))
+    by_operation = listing(
+        ("p=x,x:mul.f32", at(7, 8)),
+        ("q=y,y:mul.f32", at(7, 8)),
+        ("r=p,x:mul.f32", at(7, 8)),
+        ("s=q,y:mul.f32", at(7, 8)),
+    )
+    assert ttir_to_ptx(upper, by_operation) == {1: (1, 2), 2: (3, 4)}
+    by_element = listing(
+        ("p=x,x:mul.f32", at(7, 8)),
+        ("r=p,x:mul.f32", at(7, 8)),
+        ("q=y,y:mul.f32", at(7, 8)),
+        ("s=q,y:mul.f32", at(7, 8)),
+    )
+    assert ttir_to_ptx(upper, by_element) == {1: (1, 3), 2: (2, 4)}
+
+
+def test_a_function_inlined_twice_is_named_by_its_call_sites() -> None:
+    first, second = lib(290, 36, at(20, 11)), lib(290, 36, at(21, 11))
+    upper = listing(("tt.reduce", first), ("tt.reduce", second))
+    lower = listing(("shfl.sync.bfly.b32", second), ("shfl.sync.bfly.b32", first))
+    assert ttir_to_ptx(upper, lower) == {1: (2,), 2: (1,)}
+    # Without columns, the chains still tell.
+    lower = listing(("bar.sync", lib(290, None, at(21))), ("bar.sync", lib(290, None, at(20))))
+    assert ttir_to_ptx(upper, lower) == {1: (2,), 2: (1,)}
+
+
+def test_a_side_without_chains_is_met_by_the_innermost_or_the_call() -> None:
+    upper = listing(("tt.reduce", lib(290, 36, at(20, 11))))
+    assert ttir_to_ptx(upper, listing(("shfl.sync.b32", lib(290, 36)))) == {1: (1,)}
+    assert ttir_to_ptx(upper, listing(("shfl.sync.b32", at(20, 11)))) == {1: (1,)}
+    upper = listing(("tt.reduce", at(20, 11)))
+    assert ttir_to_ptx(upper, listing(("shfl.sync.b32", lib(290, 36, at(20, 11))))) == {1: (1,)}
+
+
+def test_a_source_has_the_innermost_frame_and_calls_that_have_nothing_else() -> None:
+    source = parse(Stage.SOURCE, "\n".join(f"x{n} = f({n})" for n in range(1, 31)))
+    lower = listing(
+        ("FMUL", at(3, None, at(10))),
+        ("FADD", at(4, None, at(11))),
+        ("STG", at(11)),
+        ("EXIT", None),
+    )
+    stages = (Stage.SOURCE, Stage.SASS)
+    found = link(source, lower, stages, {Stage.SOURCE: StageNames("/home/user/k.py")}, KNOWN)
+    assert found == {3: (1,), 4: (2,), 10: (1,), 11: (3,)}
+
+
+def test_two_files_of_one_name_stay_apart() -> None:
+    source = parse(Stage.SOURCE, "a = 1\nb = 2\n")
+    lower = listing(("FMUL", Location("/a/k.py", 1)), ("FADD", Location("/b/k.py", 1)))
+    stages = (Stage.SOURCE, Stage.SASS)
+    assert link(source, lower, stages, {Stage.SOURCE: StageNames("/b/k.py")}) == {1: (2,)}
+    assert link(source, lower, stages, {Stage.SOURCE: StageNames("k.py")}) == {1: (1, 2)}
+
+
+def test_embedded_text_is_offset() -> None:
+    code = parse(Stage.OUTPUT_CODE, "\n".join(["# wrapper"] * 4 + ["a = 1", "b = 2"]))
+    lower = listing(("FMUL", at(2)), ("FADD", at(90)))
+    stages = (Stage.OUTPUT_CODE, Stage.SASS)
+    places = {Stage.OUTPUT_CODE: StageNames("/home/user/k.py", 5)}
+    assert link(code, lower, stages, places) == {6: (1,)}
+
+
+PLACES = st.one_of(
+    st.none(),
+    st.builds(at, st.integers(1, 3), st.sampled_from([None, 1, 2])),
+    st.builds(
+        lib, st.integers(1, 2), st.just(3), st.one_of(st.none(), st.builds(at, st.integers(1, 3)))
+    ),
+)
+UPPER = st.sampled_from(["tt.load", "a=b:arith.mulf", "b=a:arith.addf", "tt.splat", "tt.reduce"])
+LOWER = st.sampled_from(["ld.global.b32", "p=q:mul.f32", "q=p:fma.rn.f32", "mov.b32", "bar.sync"])
+
+
+@settings(deadline=None, max_examples=120)
+@given(
+    st.lists(st.tuples(UPPER, PLACES), max_size=12), st.lists(st.tuples(LOWER, PLACES), max_size=24)
+)
+def test_both_directions_hold_the_same_pairs(
+    above: Sequence[tuple[str, Location | None]], below: Sequence[tuple[str, Location | None]]
+) -> None:
+    upper, lower = listing(*above), listing(*below)
+    for a, b in pairs(ttir_to_ptx(upper, lower)):
+        assert upper.lines[a - 1].source is not None
+        assert lower.lines[b - 1].source is not None
+    # Every place below that is known above has its line there.
+    wanted = {line.source for line in upper.lines if line.source is not None}
+    met = {b for _, b in pairs(link(upper, lower, (Stage.TTIR, Stage.PTX), {}, KNOWN))}
+    assert {line.n for line in lower.lines if line.source in wanted} <= met

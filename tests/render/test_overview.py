@@ -1,0 +1,69 @@
+"""What the overview says to act on: its order, what is one finding of many kernels."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from inspector.analysis.hints.subject import Finding
+from inspector.base.model import Kernel, Origin, Stage, Variant
+from inspector.measure.gpu_window import GpuWindow
+from inspector.measure.launch_time import RUN, LaunchTime
+from inspector.render.costs import Cost, Costs
+from inspector.render.overview import MAX_FINDINGS, actions
+
+
+def row(name: str, share: float) -> Cost:
+    variant = Variant(id=name, hash=f"hash of {name}", symbol=name)
+    kernel = Kernel(id=name, name=name, demangled=name, origin=Origin.TRITON, variants=(variant,))
+    time = LaunchTime(share, RUN, share, 1)
+    return Cost(name, kernel, variant, launches=1, time=time, share=share)
+
+
+def window(busy_percent: float) -> Any:
+    class Window(GpuWindow, frozen=True):
+        @property
+        def busy_percent(self) -> float:
+            return busy_percent
+
+    fields: dict[str, Any] = dict.fromkeys(GpuWindow.__struct_fields__)
+    return Window(**fields)
+
+
+def test_a_hint_on_a_costlier_kernel_comes_first_and_the_milder_of_two_later() -> None:
+    rows = (row("big", 60.0), row("small", 40.0))
+    found = {
+        id(rows[0].variant): [Finding("mild", "hint", "One. Two."), Finding("note", "info", "No.")],
+        id(rows[1].variant): [Finding("severe", "warn", "Many loads. Why.", {Stage.PTX: (7, 9)})],
+    }
+    first, second = actions(Costs(rows), found)
+    assert first.text == "Many loads (severe)" and first.share == 40.0
+    assert (first.kernel, first.stage, first.line) == ("hash of small", Stage.PTX, 7)
+    assert second.text == "One (mild)" and second.share == 60.0 and second.line is None
+
+
+def test_what_most_kernels_have_is_one_finding() -> None:
+    rows = tuple(row(f"k{n}", 10.0) for n in range(6))
+    found = {
+        id(r.variant): [Finding("small-grid", "warn", "Few blocks.")] * (n < 5)
+        for n, r in enumerate(rows)
+    }
+    (only,) = actions(Costs(rows), found)
+    assert only.text.startswith("5 of the 6 costliest kernels") and only.share == 50.0
+    assert only.command == "cost" and only.kernel is None
+    few = dict(list(found.items())[:3])
+    assert len(actions(Costs(rows), few)) == 3
+
+
+def test_at_most_five_are_given() -> None:
+    rows = tuple(row(f"k{n}", 10.0) for n in range(9))
+    found = {id(r.variant): [Finding(f"rule{n}", "warn", "Text.")] for n, r in enumerate(rows)}
+    assert len(actions(Costs(rows), found)) == MAX_FINDINGS == 5
+
+
+@pytest.mark.parametrize(("busy", "count"), [(13.0, 1), (90.0, 0)])
+def test_a_gpu_that_waits_is_something_to_act_on(busy: float, count: int) -> None:
+    found = actions(Costs((), window=window(busy)), {})
+    assert len(found) == count
+    assert not found or (found[0].share == 100 - busy and "CUDA graphs" in found[0].text)
