@@ -60,7 +60,7 @@ SLOW = (
     "diff/test_adversarial.py",
     "execute/test_integers.py",
     "execute/test_values.py",
-    "listing/test_lossless.py",
+    "parsers/test_lossless.py",
     "execute/calls/test_counted_hints.py",
     "diff/test_limits.py",
 )

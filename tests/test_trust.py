@@ -361,6 +361,9 @@ async def test_no_key_runs_what_a_recording_names(
                     await ui.pause()
                 assert not stranger.mark.exists(), key
         await ui.press("escape", "escape")
+        while app.screen is not main:  # the overview, where there was nothing else to leave
+            app.pop_screen()
+            await ui.pause()
         kernels = main.kernels  # type: ignore[attr-defined]
         kernels.go(next(i for i, r in enumerate(kernels.rows) if r.subject.key[1] == "a4fe74f3"))
         await ui.press("t")

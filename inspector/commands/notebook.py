@@ -217,7 +217,7 @@ def _probes() -> Any:
         module = importlib.util.module_from_spec(spec)
         sys.modules[PACKAGE] = module
         spec.loader.exec_module(module)
-    return importlib.import_module(f"{PACKAGE}.late")
+    return importlib.import_module(f"{PACKAGE}.in_process")
 
 
 def _begun(out: Path | None) -> running.Run:

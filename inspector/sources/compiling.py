@@ -62,7 +62,7 @@ from inspector.system import files, toolchain
 from inspector.system.process import Finished, run_tool, side_by_side, stop_tools
 from inspector.system.toolchain import PROBES
 
-MAIN = "ptxview_probes.ahead.compile_job"
+MAIN = "ptxview_probes.cross_compile.compile_job"
 DOES_NOT_FIT = 2
 MAX_DEATHS = 20
 """Times that a child is started again because a compilation has ended it."""

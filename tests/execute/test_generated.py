@@ -27,7 +27,7 @@ def few_registers(line: str) -> str:
 
 BODIES = [
     few_registers(line)
-    for name in ("execute/control.ptx", "listing/matmul_sm90.ptx", "listing/gelu_sm90.ptx")
+    for name in ("execute/control.ptx", "parsers/matmul_sm90.ptx", "parsers/gelu_sm90.ptx")
     for line in (DATA / name).read_text("utf-8").split("\n")
     if re.match(r"\s+(@!?%p\d+ )?[a-z][\w.:]+\s[^;]*;\s*$", line)
 ]

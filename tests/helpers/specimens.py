@@ -11,17 +11,17 @@ from tests.helpers.samples import disassemble
 DATA = Path(__file__).parents[1] / "data"
 
 SPECIMENS: dict[str, tuple[Stage, str]] = {
-    "matmul.ptx": (Stage.PTX, "listing/matmul_sm90.ptx"),
-    "gelu.ptx": (Stage.PTX, "listing/gelu_sm90.ptx"),
-    "nested.ptx": (Stage.PTX, "listing/nested.ptx"),
-    "matmul.sass": (Stage.SASS, "listing/matmul_sm90.cubin"),
-    "gelu.sass": (Stage.SASS, "listing/gelu_sm90.cubin"),
-    "zoo.sass": (Stage.SASS, "listing/zoo_sm90.cubin"),
-    "matmul.ttir": (Stage.TTIR, "listing/matmul_sm90.ttir"),
-    "matmul.ttgir": (Stage.TTGIR, "listing/matmul_sm90.ttgir"),
-    "layer_norm.ttgir": (Stage.TTGIR, "listing/layer_norm_sm90.ttgir"),
-    "matmul.llir": (Stage.LLIR, "listing/matmul_sm90.llir"),
-    "gelu.llir": (Stage.LLIR, "listing/gelu_sm90.llir"),
+    "matmul.ptx": (Stage.PTX, "parsers/matmul_sm90.ptx"),
+    "gelu.ptx": (Stage.PTX, "parsers/gelu_sm90.ptx"),
+    "nested.ptx": (Stage.PTX, "parsers/nested.ptx"),
+    "matmul.sass": (Stage.SASS, "parsers/matmul_sm90.cubin"),
+    "gelu.sass": (Stage.SASS, "parsers/gelu_sm90.cubin"),
+    "zoo.sass": (Stage.SASS, "parsers/zoo_sm90.cubin"),
+    "matmul.ttir": (Stage.TTIR, "parsers/matmul_sm90.ttir"),
+    "matmul.ttgir": (Stage.TTGIR, "parsers/matmul_sm90.ttgir"),
+    "layer_norm.ttgir": (Stage.TTGIR, "parsers/layer_norm_sm90.ttgir"),
+    "matmul.llir": (Stage.LLIR, "parsers/matmul_sm90.llir"),
+    "gelu.llir": (Stage.LLIR, "parsers/gelu_sm90.llir"),
 }
 
 

@@ -347,7 +347,7 @@ def attach(module: Any) -> None:
     ``knobs.compilation.listener`` would be the public way; it is absent before Triton 3.4 and is
     a single slot, which stays the user's.
     """
-    if not os.environ.get("PTXVIEW_COMPILE"):  # else ahead/compile_job.py has them recorded
+    if not os.environ.get("PTXVIEW_COMPILE"):  # else cross_compile/compile_job.py has them recorded
         private_names.wrap("triton.compiler.compiler:compile", Compile, Compile.ended)
     private_names.wrap("triton.compiler.compiler:get_cache_manager", _note_cache_key)
 

@@ -178,8 +178,8 @@ def test_parameters_have_the_kernels_own_names() -> None:
 @pytest.mark.parametrize("name", ["matmul_sm90", "gelu_sm90", "nested"])
 def test_parameter_offsets_match_the_cubin(name: str) -> None:
     """EIATTR_KPARAM_INFO of ``cuobjdump -elf``: ordinal, offset and size of each parameter."""
-    listing = parse(Stage.PTX, (DATA / f"listing/{name}.ptx").read_text())
-    argv = [str(need("cuobjdump").path), "-elf", str(DATA / f"listing/{name}.cubin")]
+    listing = parse(Stage.PTX, (DATA / f"parsers/{name}.ptx").read_text())
+    argv = [str(need("cuobjdump").path), "-elf", str(DATA / f"parsers/{name}.cubin")]
     printed = subprocess.run(argv, capture_output=True, text=True, check=True).stdout
     found = re.split(r"\n\.nv\.info\.([\w$]+)\n", printed)
     compared = 0
@@ -222,7 +222,7 @@ def test_every_template_belongs_to_an_instruction() -> None:
     assert [key for key in say if isa.ptx(key) is None and not isa.members(key.split(".")[0])] == []
 
 
-TEXT = (DATA / "listing/matmul_sm90.ptx").read_text().split("\n")[10:120]
+TEXT = (DATA / "parsers/matmul_sm90.ptx").read_text().split("\n")[10:120]
 
 
 @settings(max_examples=60, deadline=None)
