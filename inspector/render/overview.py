@@ -13,7 +13,7 @@ from msgspec import Struct
 from rich.text import Text
 
 from inspector.analysis.hints.subject import Finding
-from inspector.base.model import Recording, Stage
+from inspector.base.model import Recording, Stage, Variant
 from inspector.base.text import plural, shown
 from inspector.render import costs
 from inspector.render.compiles import CompileLine, failed_compiles, recompiles
@@ -34,7 +34,7 @@ SHOWN_STAGES = (Stage.SOURCE, Stage.TTGIR, Stage.PTX, Stage.SASS)
 """Stages that a finding leads to, the first that it has lines of."""
 HEAD = "bold cyan"
 QUIET = "dim"
-GAIN_CELLS = 9
+GAIN_CELLS = 11
 """Columns of what an action may gain."""
 _SENTENCE_END = re.compile(r"(?<=[.:]) (?=[A-Z])")
 _COLUMNS = ("kernel", "launches", "µs", "share", "")
@@ -58,12 +58,13 @@ class Action(Struct, frozen=True):
     """Something to act on, in one sentence, and the kernel and line that it is about.
 
     ``share`` bounds what it may gain, in percent of the GPU's time or of the window; None
-    where no time is known.
+    where no time is known. ``estimated``: of times that were not measured.
     """
 
     text: str
     weight: float
     share: float | None = None
+    estimated: bool = False
     subject: str = ""
     kernel: str | None = None
     stage: Stage | None = None
@@ -132,8 +133,11 @@ def time_lines(run_costs: costs.Costs, width: int) -> Iterator[OverviewLine]:
 def action_lines(actions: Sequence[Action], width: int) -> Iterator[OverviewLine]:
     """The findings, each a sentence with what it may gain at most."""
     for action in actions:
-        share = "" if action.share is None else f"≤ {action.share:.0f} %"
-        text = Text.assemble((f"{share:>7}  ", "yellow"), _cut(action.text, width - GAIN_CELLS))
+        mark = "≈ " if action.estimated else ""
+        share = "" if action.share is None else f"≤ {mark}{action.share:.0f} %"
+        text = Text.assemble(
+            (f"{share:>{GAIN_CELLS - 2}}  ", "yellow"), _cut(action.text, width - GAIN_CELLS)
+        )
         if action.subject:
             subject = _cut(action.subject, width - GAIN_CELLS)
             text.append(f"\n{'':{GAIN_CELLS}}{subject}", QUIET)
@@ -165,29 +169,41 @@ def trouble_lines(recording: Recording, width: int) -> Iterator[OverviewLine]:
             yield OverviewLine(Text(_cut(text, width)), command=command)
 
 
+VariantKey = tuple[str, str]
+"""Hash and symbol: they stay when the recording is read again."""
+
+
+def variant_key(variant: Variant) -> VariantKey:
+    return variant.hash, variant.symbol
+
+
 def to_look_at(run_costs: costs.Costs) -> list[costs.Cost]:
     """The rows whose hints are worth looking for."""
     return [row for row in run_costs.rows if row.variant is not None][:LOOKED_AT]
 
 
 def actions(
-    run_costs: costs.Costs, findings: Mapping[int, Sequence[Finding]]
+    run_costs: costs.Costs, findings: Mapping[VariantKey, Sequence[Finding]]
 ) -> tuple[Action, ...]:
     """At most ``MAX_FINDINGS`` things to act on, by what they may gain.
 
-    ``findings`` are those of variants that were looked at, by the identity of the variant. A rule
-    that speaks of most of these kernels is one finding of the recording.
+    ``findings`` are those of variants that were looked at. A rule that speaks of most of these
+    kernels is one finding of the recording.
     """
-    rows = [row for row in to_look_at(run_costs) if id(row.variant) in findings]
-    common = _common_rules([findings[id(row.variant)] for row in rows])
+    looked_at: list[tuple[costs.Cost, Sequence[Finding]]] = []
+    for row in to_look_at(run_costs):
+        kernel_findings = None if row.variant is None else findings.get(variant_key(row.variant))
+        if kernel_findings is not None:
+            looked_at.append((row, kernel_findings))
+    common = _common_rules([kernel_findings for _, kernel_findings in looked_at])
     candidates: list[Action] = []
-    for row in rows:
+    for row, kernel_findings in looked_at:
         candidates += (
             _kernel_action(row, finding)
-            for finding in findings[id(row.variant)]
+            for finding in kernel_findings
             if finding.rule not in common and finding.severity != "info"
         )
-    candidates += (_common_action(rule, rows, findings) for rule in common)
+    candidates += (_common_action(rule, looked_at) for rule in common)
     idle = _idle(run_costs)
     if idle is not None:
         candidates.append(idle)
@@ -217,6 +233,7 @@ def _kernel_action(row: costs.Cost, finding: Finding) -> Action:
         f"{sentence} ({finding.rule})",
         SEVERITY_WEIGHTS.get(finding.severity, 0.1) * (row.share or 0.0),
         row.share,
+        _is_estimated(row),
         f"{row.name if row.kernel is None else short_title(row.kernel)}{place}",
         row.variant.hash,
         stage,
@@ -233,20 +250,28 @@ def _place(finding: Finding) -> tuple[Stage | None, int | None]:
     return None, None
 
 
-def _common_action(
-    rule: str, rows: Sequence[costs.Cost], findings: Mapping[int, Sequence[Finding]]
-) -> Action:
+def _common_action(rule: str, looked_at: Sequence[tuple[costs.Cost, Sequence[Finding]]]) -> Action:
     """One finding for all kernels that a rule speaks of."""
-    concerned = [row for row in rows if any(f.rule == rule for f in findings[id(row.variant)])]
-    severity = min(
-        (f.severity for row in concerned for f in findings[id(row.variant)] if f.rule == rule),
-        key=list(SEVERITY_WEIGHTS).index,
-    )
-    share = sum(row.share or 0.0 for row in concerned)
+    rows: list[costs.Cost] = []
+    severities: set[str] = set()
+    for row, findings in looked_at:
+        of_rule = {finding.severity for finding in findings if finding.rule == rule}
+        if of_rule:
+            rows.append(row)
+            severities |= of_rule
+    share = sum(row.share or 0.0 for row in rows)
     advice = COMMON_ADVICE.get(rule, "the same hint on each")
-    text = f"{len(concerned)} of the {len(rows)} costliest kernels: {advice} ({rule})"
-    weight = SEVERITY_WEIGHTS[severity] * share
-    return Action(text, weight, share, command="cost")
+    return Action(
+        f"{len(rows)} of the {len(looked_at)} costliest kernels: {advice} ({rule})",
+        max(SEVERITY_WEIGHTS[severity] for severity in severities) * share,
+        share,
+        any(_is_estimated(row) for row in rows),
+        command="cost",
+    )
+
+
+def _is_estimated(row: costs.Cost) -> bool:
+    return row.time is not None and not row.time.measured
 
 
 COMMON_ADVICE = {
@@ -264,14 +289,11 @@ def _idle(run_costs: costs.Costs) -> Action | None:
     idle = 100 - window.busy_percent
     if idle < IDLE_PERCENT:
         return None
-    text = (
-        f"The GPU is idle {idle:.0f} % of the time, it waits for the program: CUDA graphs "
-        '(mode="reduce-overhead") or more work a step'
-    )
+    text = f"The GPU is idle {idle:.0f} % of the time: launch more work at once, or a CUDA graph"
     return Action(text, idle, idle, command="timeline")
 
 
-def empty_lines(recording: Recording, width: int) -> Iterator[OverviewLine]:
+def empty_lines(width: int) -> Iterator[OverviewLine]:
     """What can be asked of a cache or a file, of which no launch is known."""
     yield OverviewLine(
         Text(_cut("No launch is known: this is what compilers wrote, and not a run.", width), QUIET)
@@ -299,7 +321,7 @@ def lines(
     has_costs = run_costs is not None and bool(run_costs.rows)
     is_run = recording.mode != "files" or has_launches
     if not is_run:
-        yield from _part("What you can ask", "", empty_lines(recording, width))
+        yield from _part("What you can ask", "", empty_lines(width))
     elif run_costs is None:
         yield from _part("Where the time goes", "", [OverviewLine(Text("◔ reading times", QUIET))])
     elif has_costs:

@@ -5,13 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from inspector.analysis.hints.subject import Finding
 from inspector.base.model import Kernel, Origin, Stage, Variant
 from inspector.measure.gpu_window import GpuWindow
 from inspector.measure.launch_time import RUN, LaunchTime
+from inspector.measure.time.results import ESTIMATE
 from inspector.render.costs import Cost, Costs
-from inspector.render.overview import MAX_FINDINGS, actions
+from inspector.render.overview import MAX_FINDINGS, VariantKey, action_lines, actions, variant_key
 
 
 def row(name: str, share: float) -> Cost:
@@ -19,6 +21,11 @@ def row(name: str, share: float) -> Cost:
     kernel = Kernel(id=name, name=name, demangled=name, origin=Origin.TRITON, variants=(variant,))
     time = LaunchTime(share, RUN, share, 1)
     return Cost(name, kernel, variant, launches=1, time=time, share=share)
+
+
+def key(of: Cost) -> VariantKey:
+    assert of.variant is not None
+    return variant_key(of.variant)
 
 
 def window(busy_percent: float) -> Any:
@@ -34,8 +41,8 @@ def window(busy_percent: float) -> Any:
 def test_a_hint_on_a_costlier_kernel_comes_first_and_the_milder_of_two_later() -> None:
     rows = (row("big", 60.0), row("small", 40.0))
     found = {
-        id(rows[0].variant): [Finding("mild", "hint", "One. Two."), Finding("note", "info", "No.")],
-        id(rows[1].variant): [Finding("severe", "warn", "Many loads. Why.", {Stage.PTX: (7, 9)})],
+        key(rows[0]): [Finding("mild", "hint", "One. Two."), Finding("note", "info", "No.")],
+        key(rows[1]): [Finding("severe", "warn", "Many loads. Why.", {Stage.PTX: (7, 9)})],
     }
     first, second = actions(Costs(rows), found)
     assert first.text == "Many loads (severe)" and first.share == 40.0
@@ -46,8 +53,7 @@ def test_a_hint_on_a_costlier_kernel_comes_first_and_the_milder_of_two_later() -
 def test_what_most_kernels_have_is_one_finding() -> None:
     rows = tuple(row(f"k{n}", 10.0) for n in range(6))
     found = {
-        id(r.variant): [Finding("small-grid", "warn", "Few blocks.")] * (n < 5)
-        for n, r in enumerate(rows)
+        key(r): [Finding("small-grid", "warn", "Few blocks.")] * (n < 5) for n, r in enumerate(rows)
     }
     (only,) = actions(Costs(rows), found)
     assert only.text.startswith("5 of the 6 costliest kernels") and only.share == 50.0
@@ -58,7 +64,7 @@ def test_what_most_kernels_have_is_one_finding() -> None:
 
 def test_at_most_five_are_given() -> None:
     rows = tuple(row(f"k{n}", 10.0) for n in range(9))
-    found = {id(r.variant): [Finding(f"rule{n}", "warn", "Text.")] for n, r in enumerate(rows)}
+    found = {key(r): [Finding(f"rule{n}", "warn", "Text.")] for n, r in enumerate(rows)}
     assert len(actions(Costs(rows), found)) == MAX_FINDINGS == 5
 
 
@@ -66,4 +72,13 @@ def test_at_most_five_are_given() -> None:
 def test_a_gpu_that_waits_is_something_to_act_on(busy: float, count: int) -> None:
     found = actions(Costs((), window=window(busy)), {})
     assert len(found) == count
-    assert not found or (found[0].share == 100 - busy and "CUDA graphs" in found[0].text)
+    assert not found or (found[0].share == 100 - busy and "CUDA graph" in found[0].text)
+
+
+def test_a_bound_from_an_estimated_time_is_marked() -> None:
+    estimated = replace(row("guessed", 70.0), time=LaunchTime(3.0, ESTIMATE, 3.0, None))
+    rows = (estimated, row("timed", 30.0))
+    found = {key(r): [Finding("rule", "warn", "Text.")] for r in rows}
+    first, second = action_lines(actions(Costs(rows), found), 80)
+    assert "≤ ≈ 70 %" in first.text.plain
+    assert "≤ 30 %" in second.text.plain

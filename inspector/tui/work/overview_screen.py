@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from functools import partial
 from time import monotonic
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from rich.text import Text
 from textual.binding import Binding
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from inspector.measure.evidence import Evidence
     from inspector.render import compiles
     from inspector.render.costs import Cost, Costs
+    from inspector.render.overview import OverviewLine, VariantKey
 
 ESTIMATING_SECONDS = 20.0
 """Time that is given to estimates before hints are looked for."""
@@ -51,8 +52,8 @@ class OverviewScreen(LinesScreen[Any]):
     def __init__(self, reads: Reader) -> None:
         self.reads = reads
         self.costs: Costs | None = None
-        self.findings: dict[int, Sequence[Finding]] = {}
-        """Hints of each variant that was looked at, by its identity."""
+        self.findings: dict[VariantKey, Sequence[Finding]] = {}
+        """Hints of each variant that was looked at."""
         self.progress = ""
         self.loaded = False
         self._until = 0.0
@@ -144,6 +145,8 @@ class OverviewScreen(LinesScreen[Any]):
 
     def _look_for_hints(self, rows: Sequence[Cost], done_count: int) -> None:
         """Look for the hints of the rows from ``done_count`` on, one after the other."""
+        from inspector.render.overview import variant_key
+
         if done_count >= len(rows):
             self._finish()
             return
@@ -153,7 +156,7 @@ class OverviewScreen(LinesScreen[Any]):
         assert variant is not None
 
         def found(findings: Sequence[Finding]) -> None:
-            self.findings[id(variant)] = findings
+            self.findings[variant_key(variant)] = findings
             self._look_for_hints(rows, done_count + 1)
 
         in_thread(
@@ -169,14 +172,14 @@ class OverviewScreen(LinesScreen[Any]):
         self.fill()
 
     def choose(self, row: compiles.CompileLine) -> None:
-        line: Any = row
+        line = cast("OverviewLine", row)
         if line.command == "timeline":
             self.action_timeline()
         elif line.command or line.kernel is not None:
             self.dismiss(line)
 
     def answer_to_enter(self, row: compiles.CompileLine) -> str:
-        line: Any = row
+        line = cast("OverviewLine", row)
         if line.kernel is not None:
             return "Enter: its line" if line.line is not None else "Enter: its kernel"
         return "Enter opens" if line.command else ""
