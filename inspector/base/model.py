@@ -154,6 +154,20 @@ class Resources(Struct, frozen=True):
     barriers: int | None = None
     max_threads: int | None = None
 
+    @property
+    def spill_bytes(self) -> int | None:
+        """Bytes stored and loaded; a part that is unknown does not count."""
+        return _sum(self.spill_store_bytes, self.spill_load_bytes)
+
+    @property
+    def shared_bytes(self) -> int | None:
+        """Static and dynamic bytes; a part that is unknown does not count."""
+        return _sum(self.static_shared_bytes, self.dynamic_shared_bytes)
+
+
+def _sum(a: int | None, b: int | None) -> int | None:
+    return None if a is b is None else (a or 0) + (b or 0)
+
 
 class StageFile(Struct, frozen=True):
     """What a variant has of one stage.

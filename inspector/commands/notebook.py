@@ -269,10 +269,10 @@ def framed(reader: Reader) -> str:
             if len(text) > MAX_CHARS:
                 break
     if not 0 < len(text) <= MAX_CHARS:
-        from inspector.render import tables
+        from inspector.render import kernel_list, tables
 
         rec = reader.recording
-        table = tables.kernels(
+        table = kernel_list.kernels(
             rec,
             reader.resources,
             TABLE_COLUMNS,

@@ -38,7 +38,7 @@ from inspector.reader.reader import Reader as RecordingReader
 from inspector.recording.assemble import Assembly
 from inspector.recording.layout import NCU_REPORTS, BytesContent, DerivedCache, stored_records
 from inspector.recording.resources import from_ptxas, from_res_usage, max_threads
-from inspector.render import jsons, tables
+from inspector.render import jsons, kernel_list, tables
 from inspector.render.recording_rows import recording_document
 from inspector.render.words import as_json
 from inspector.sources import traces
@@ -220,7 +220,7 @@ def _look_at(recording: Recording) -> None:
     text = jsons.dumps(recording_document(recording, lambda variant: variant.recorded_resources))
     json.loads(text, parse_constant=refuse)
     out, written = printing.page(80, colours=False)
-    out.print(tables.kernels(recording, lambda variant: variant.recorded_resources, 80))
+    out.print(kernel_list.kernels(recording, lambda variant: variant.recorded_resources, 80))
     tables.graphs(recording, out)
     tables.problems(recording, out)
     printed = written()
