@@ -13,12 +13,12 @@ from typing import Annotated, Protocol
 
 from msgspec import Meta, Struct, field
 
+from inspector.base.names import base_name, short_name, words
 from inspector.base.stage import FX_STAGES as FX_STAGES
 from inspector.base.stage import GRAPH_STAGES as GRAPH_STAGES
 from inspector.base.stage import KERNEL_STAGES as KERNEL_STAGES
 from inspector.base.stage import Location as Location
 from inspector.base.stage import Stage as Stage
-from inspector.base.text import base_name, short_name, words
 
 EDIT, BEFORE = "edit", "before"
 """What the configuration of a variant says that was compiled before its source was edited."""

@@ -17,8 +17,10 @@ from msgspec.structs import replace
 from rich.console import Console
 from rich.status import Status
 
+from inspector.base.errors import Exit, PtxviewError, UsageError
+from inspector.base.escapes import shown
 from inspector.base.model import Graph, Kernel, Recording, Variant
-from inspector.base.text import Exit, PtxviewError, UsageError, plural, shown
+from inspector.base.units import plural
 from inspector.commands.common import (
     JSON,
     MORE,

@@ -19,8 +19,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, NoReturn, Self
 
+from inspector.base.errors import PtxviewError, RunFailed, UsageError
+from inspector.base.escapes import shown
 from inspector.base.model import Kernel, Recording
-from inspector.base.text import PtxviewError, RunFailed, UsageError, plural, shown
+from inspector.base.units import plural
 from inspector.commands.common import reader_of
 from inspector.reader.reader import Reader
 from inspector.reader.tables import devices

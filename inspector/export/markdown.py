@@ -5,8 +5,11 @@ from collections.abc import Iterator, Sequence
 
 from inspector import __version__
 from inspector.analysis.card import Card
+from inspector.base.errors import PtxviewError
+from inspector.base.escapes import shown
 from inspector.base.model import Stage
-from inspector.base.text import PtxviewError, base_name, plural, shown
+from inspector.base.names import base_name
+from inspector.base.units import plural
 from inspector.export.comparisons import KernelVariant
 from inspector.export.page import counts_text
 from inspector.measure.evidence import Evidence

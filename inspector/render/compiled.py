@@ -10,8 +10,10 @@ from rich.table import Table
 from rich.text import Text
 
 from inspector.analysis.passes import BY_ARRIVAL, PassRun
+from inspector.base.escapes import shown
+from inspector.base.grouping import by_key
 from inspector.base.model import Compilation, CompilerMessage, Stage
-from inspector.base.text import by_key, plural, shown, some
+from inspector.base.units import plural, some
 from inspector.diff.compare import Compared
 from inspector.diff.matching import Hunk
 from inspector.measure.experiment import Experiment, ExperimentColumn

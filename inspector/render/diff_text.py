@@ -14,8 +14,10 @@ from rich.table import Table
 from rich.text import Text
 
 from inspector.analysis.hints.subject import Finding
+from inspector.base.escapes import shown
 from inspector.base.model import Kernel, Stage, Variant
-from inspector.base.text import base_name, microseconds, plural, shown
+from inspector.base.names import base_name
+from inspector.base.units import microseconds, plural
 from inspector.diff.beside import BesideRow, PassChange, Sign, folded, loud
 from inspector.diff.compare import Compared, Files, Paired
 from inspector.diff.listings import FunctionPair, ListingDiff

@@ -5,8 +5,9 @@ from collections.abc import Callable, Iterator, Sequence
 from rich.cells import cell_len
 from rich.console import Group
 
+from inspector.base.escapes import shown
+from inspector.base.grouping import by_key
 from inspector.base.model import Kernel, Recording, Resources, Variant
-from inspector.base.text import by_key, shown
 from inspector.render.columns import COLUMNS, Metrics, cells
 from inspector.render.jsons import ordered
 from inspector.render.tables import (

@@ -20,6 +20,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from inspector.base.errors import UsageError, ended_by
+from inspector.base.escapes import shown
 from inspector.base.model import (
     PRODUCTS,
     Failure,
@@ -33,15 +35,8 @@ from inspector.base.model import (
     Variant,
     principal_lines,
 )
-from inspector.base.text import (
-    UsageError,
-    ended_by,
-    granted,
-    kibibytes,
-    plural,
-    shown,
-    words,
-)
+from inspector.base.names import granted, words
+from inspector.base.units import kibibytes, plural
 from inspector.parsers.line import Line
 from inspector.render.jsons import ordered
 

@@ -17,9 +17,10 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from inspector.base.errors import PtxviewError
+from inspector.base.escapes import harmless as draws_itself
 from inspector.base.model import Recording, Stage, StageFile
-from inspector.base.text import PtxviewError, base_name
-from inspector.base.text import harmless as draws_itself
+from inspector.base.names import base_name
 from inspector.commands.explain import meaning
 from inspector.diff.listings import diff_listings
 from inspector.diff.matching import rows

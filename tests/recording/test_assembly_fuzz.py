@@ -11,8 +11,8 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from inspector.base.errors import PtxviewError
 from inspector.base.model import Recording, Stage
-from inspector.base.text import PtxviewError
 from inspector.reader.reader import Reader
 from inspector.reader.tables import table
 from inspector.recording.assemble import Assembly

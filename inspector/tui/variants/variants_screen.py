@@ -23,7 +23,7 @@ from textual.worker import get_current_worker
 
 from inspector.analysis.tuner_times import TunerFacts, tuner_facts
 from inspector.base.model import Configuration, Kernel, Recording, Stage, Tuning, Variant
-from inspector.base.text import plural
+from inspector.base.units import plural
 from inspector.diff import variants
 from inspector.diff.variants import VariantRow
 from inspector.measure.launch_time import LaunchTime
