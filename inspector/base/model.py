@@ -13,12 +13,12 @@ from typing import Annotated, Protocol
 
 from msgspec import Meta, Struct, field
 
+from inspector.base.names import base_name, short_name, words
 from inspector.base.stage import FX_STAGES as FX_STAGES
 from inspector.base.stage import GRAPH_STAGES as GRAPH_STAGES
 from inspector.base.stage import KERNEL_STAGES as KERNEL_STAGES
 from inspector.base.stage import Location as Location
 from inspector.base.stage import Stage as Stage
-from inspector.base.text import base_name, short_name, words
 
 EDIT, BEFORE = "edit", "before"
 """What the configuration of a variant says that was compiled before its source was edited."""
@@ -153,6 +153,20 @@ class Resources(Struct, frozen=True):
     dynamic_shared_bytes: int | None = None
     barriers: int | None = None
     max_threads: int | None = None
+
+    @property
+    def spill_bytes(self) -> int | None:
+        """Bytes stored and loaded; a part that is unknown does not count."""
+        return _sum(self.spill_store_bytes, self.spill_load_bytes)
+
+    @property
+    def shared_bytes(self) -> int | None:
+        """Static and dynamic bytes; a part that is unknown does not count."""
+        return _sum(self.static_shared_bytes, self.dynamic_shared_bytes)
+
+
+def _sum(a: int | None, b: int | None) -> int | None:
+    return None if a is b is None else (a or 0) + (b or 0)
 
 
 class StageFile(Struct, frozen=True):

@@ -24,8 +24,12 @@ from inspector import __version__
 from inspector.analysis.accesses import Mix
 from inspector.analysis.hints.subject import Finding
 from inspector.analysis.line_annotations import virtual
+from inspector.base.errors import PtxviewError
+from inspector.base.escapes import shown, visible
+from inspector.base.grouping import by_key
 from inspector.base.model import Content, Fusion, Graph, Kernel, Origin, Recording, Stage, Variant
-from inspector.base.text import PtxviewError, base_name, by_key, plural, shown, visible
+from inspector.base.names import base_name
+from inspector.base.units import plural
 from inspector.diff.canonical import digest
 from inspector.diff.compare import of_stage
 from inspector.estimate.launches import launch_evidence

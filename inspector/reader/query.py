@@ -14,8 +14,10 @@ from pathlib import PurePath
 
 from msgspec import Struct
 
+from inspector.base.errors import UsageError
+from inspector.base.escapes import shown
 from inspector.base.model import EDIT, Call, Graph, Kernel, Origin, Recording, Variant
-from inspector.base.text import UsageError, base_name, did_you_mean, granted, shown
+from inspector.base.names import base_name, did_you_mean, granted
 from inspector.reader.reader import Reader
 from inspector.reader.tables import table
 from inspector.recording.layout import SUFFIX

@@ -29,7 +29,8 @@ from inspector.base.model import (
     Unwatched,
     Variant,
 )
-from inspector.base.text import base_name, counted, shortest_ids, untagged
+from inspector.base.names import base_name, shortest_ids, untagged
+from inspector.base.units import counted
 from inspector.recording import autotune, variants
 from inspector.recording.calls import Calls
 from inspector.recording.contents import Blob

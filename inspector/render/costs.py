@@ -9,8 +9,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from inspector.analysis.hints.subject import Finding
+from inspector.base.escapes import shown
 from inspector.base.model import Kernel, Recording, Variant
-from inspector.base.text import microseconds, plural, shown, time_span
+from inspector.base.units import microseconds, plural, time_span
 from inspector.measure.evidence import Evidence
 from inspector.measure.gpu_window import GpuWindow
 from inspector.measure.launch_time import BOUND, MEANINGS, PROFILED, RUN, LaunchTime

@@ -13,8 +13,9 @@ from msgspec import Struct
 from rich.text import Text
 
 from inspector.analysis.hints.subject import Finding
+from inspector.base.escapes import shown
 from inspector.base.model import Recording, Stage, Variant
-from inspector.base.text import plural, shown
+from inspector.base.units import plural
 from inspector.render import costs
 from inspector.render.compiles import CompileLine, failed_compiles, recompiles
 from inspector.render.tables import grid, short_title

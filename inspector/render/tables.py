@@ -9,17 +9,19 @@ One module because a row of any table is named, sized and laid out in the same w
 import re
 import textwrap
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from math import prod
 from pathlib import PurePath
 
 from msgspec import Struct
 from rich.cells import cell_len, set_cell_size
-from rich.console import Console, Group
+from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from inspector.base.errors import UsageError, ended_by
+from inspector.base.escapes import shown
 from inspector.base.model import (
     PRODUCTS,
     Failure,
@@ -33,16 +35,8 @@ from inspector.base.model import (
     Variant,
     principal_lines,
 )
-from inspector.base.text import (
-    UsageError,
-    by_key,
-    ended_by,
-    granted,
-    kibibytes,
-    plural,
-    shown,
-    words,
-)
+from inspector.base.names import granted, words
+from inspector.base.units import kibibytes, plural
 from inspector.parsers.line import Line
 from inspector.render.jsons import ordered
 
@@ -493,8 +487,6 @@ def _shortened(name: str, width: int) -> str:
     return text if cell_len(text) <= width else set_cell_size(name, width - 1) + "…"
 
 
-ResourcesOf = Callable[[Variant], Resources]
-CellText = Callable[[Kernel, Variant], str]
 UNKNOWN = "–"
 FAILED = " ✗"
 """Follows the id of a failed variant."""
@@ -587,90 +579,6 @@ def tuning_mark(variant: Variant) -> str:
         return "★"
     reason = str(outcome.get("reason") or "").partition(":")[0]
     return reason if reason in ("pruned", "failed") else ""
-
-
-NUMBERS = ("regs", "spill", "stack", "shared", "µs", "hints")
-HEADS = ("kernel", "variant", "configuration", "tuned", *NUMBERS, "stages")
-SPILLS = HEADS.index("spill")
-OPTIONAL_COLUMNS = ("tuned", "µs", "hints")
-"""Columns left out if empty in every row."""
-SHRINK_ORDER = (
-    *(("kernel", 48), ("configuration", 40), ("stages", 0), ("kernel", 28), ("configuration", 32)),
-    *(("configuration", 16), ("kernel", 14), ("configuration", 0), ("stack", 0), ("hints", 0)),
-    *(("shared", 0), ("spill", 0), ("tuned", 0), ("variant", 0), ("µs", 0), ("kernel", 4)),
-)
-"""How columns give room: names stay readable as long as the stages are shown."""
-
-
-def kernels(
-    rec: Recording,
-    figures: ResourcesOf,
-    width: int,
-    time: CellText = lambda kernel, variant: "",
-    hints: CellText = lambda kernel, variant: "",
-) -> Group:
-    """Return the table of kernels and variants, grouped by origin.
-
-    Args:
-        figures: the resources of a variant.
-        time: µs of its launch with their mark; "" if unknown.
-        hints: the number of its hints; "" if not counted.
-    """
-    names_by_id = {kernel.id: f"  {shown(kernel.display_name)}" for kernel in rec.kernels}
-    names_by_id |= {name: f"  {text}" for name, text in titles(rec).items()}
-    rows: list[tuple[str, ...]] = []
-    for heading, members in by_key((heading_of(k), k) for k in rec.kernels).items():
-        rows.append((heading, *[""] * (len(HEADS) - 1)))
-        for kernel in members:
-            rows += _kernel_rows(kernel, names_by_id[kernel.id], figures, time, hints)
-    sizes = fit(_column_widths(rows), width, SHRINK_ORDER)
-    names = distinct_names(names_by_id.values(), sizes["kernel"])
-    lines = [row_text(HEADS, [(head, "bold") for head in HEADS], sizes, NUMBERS)]
-    for row in rows:
-        cells: list[Cell] = [names.get(row[0], row[0]), *row[1:]]
-        if not any(row[1:]):
-            cells[0] = (row[0], "bold cyan")
-        if row[SPILLS] not in (UNKNOWN, "0", ""):
-            cells[SPILLS] = (row[SPILLS], "bold red")
-        lines.append(row_text(HEADS, cells, sizes, NUMBERS))
-    return Group(*lines)
-
-
-def _column_widths(rows: Sequence[Sequence[str]]) -> dict[str, int]:
-    """The cells of each column's longest text, without optional columns that are empty."""
-    widths = {}
-    for place, head in enumerate(HEADS):
-        texts = [row[place] for row in rows]
-        if head not in OPTIONAL_COLUMNS or any(texts):
-            widths[head] = max(map(cell_len, (head, *texts)))
-    return widths
-
-
-def _kernel_rows(
-    kernel: Kernel,
-    name: str,
-    figures: ResourcesOf,
-    time: CellText,
-    hints: CellText,
-) -> Iterator[tuple[str, ...]]:
-    if not kernel.variants:
-        yield (name, "", "no variant here", *[""] * (len(HEADS) - 3))
-    first = differing([variant.config for variant in kernel.variants])
-    for n, variant in enumerate(kernel.variants):
-        res = figures(variant)
-        yield (
-            "" if n else name,
-            shown(variant.id) + (FAILED if variant.error is not None else ""),
-            shown(config_text(variant, first)),
-            tuning_mark(variant),
-            figure(res.registers),
-            spills(res),
-            figure(res.stack_bytes),
-            shared(res),
-            time(kernel, variant),
-            hints(kernel, variant),
-            " ".join(s.value for s in ordered(variant.stages)),
-        )
 
 
 def missing_code(rec: Recording) -> list[str]:

@@ -19,8 +19,8 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
+from inspector.base.errors import PtxviewError, Unreadable
 from inspector.base.model import Content
-from inspector.base.text import PtxviewError, Unreadable
 from inspector.parsers import output_code
 from inspector.parsers.cubin import architecture, embedded_binaries, read_cubin
 from inspector.recording.autotune import configuration

@@ -20,7 +20,7 @@ from inspector.base.model import (
     Tuning,
     Variant,
 )
-from inspector.base.text import microseconds
+from inspector.base.units import microseconds
 from inspector.estimate import launches
 from inspector.export.collected import collect
 from inspector.measure.time.planning import PlannedLaunch

@@ -29,7 +29,7 @@ from inspector.analysis.line_annotations import (
     SourceGroups,
 )
 from inspector.base.model import Stage
-from inspector.base.text import plural
+from inspector.base.units import plural
 from inspector.tui.code.code_rows import (
     CHOICES,
     COLUMNS,

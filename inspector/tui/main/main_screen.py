@@ -22,6 +22,7 @@ from textual.containers import Horizontal
 from textual.content import Content
 from textual.dom import DOMNode
 
+from inspector.base.errors import PtxviewError, UsageError
 from inspector.base.model import (
     BEFORE,
     EDIT,
@@ -33,7 +34,6 @@ from inspector.base.model import (
     UserFrame,
     Variant,
 )
-from inspector.base.text import PtxviewError, UsageError
 from inspector.measure.launch_time import LaunchTime
 from inspector.measure.time.results import StoredTimes
 from inspector.reader.reader import Reader

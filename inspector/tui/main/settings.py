@@ -21,7 +21,8 @@ import msgspec
 import platformdirs
 from msgspec import Struct, field
 
-from inspector.base.text import Unreadable, shown
+from inspector.base.errors import Unreadable
+from inspector.base.escapes import shown
 from inspector.system import files
 
 THEMES = ("dark", "light", "auto")

@@ -30,8 +30,9 @@ from inspector.analysis.line_annotations import (
     Told,
     Words,
 )
+from inspector.base.escapes import shown
 from inspector.base.model import GRAPH_STAGES, Recording, Stage
-from inspector.base.text import plural, shown
+from inspector.base.units import plural
 from inspector.parsers.line import Line
 from inspector.reader.reader import Reader
 from inspector.recording.layout import is_recording, user_derived_cache

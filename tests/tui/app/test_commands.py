@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from textual.pilot import Pilot
 
-from inspector.base.text import Unreadable
+from inspector.base.errors import Unreadable
 from inspector.tui.app.app import PtxviewApp
 from inspector.tui.code.code_view import CodeView
 from inspector.tui.diff.diff_screen import DiffScreen
