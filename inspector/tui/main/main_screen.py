@@ -157,6 +157,9 @@ NARROW_CELLS = 80
 DRAWER_CELLS = 140
 """Columns of the screen below which the tree is a drawer over the panes."""
 
+MAP_COLOURS = ("256", "truecolor", "windows")
+"""Rich's names of the colour systems in which the map is on from the start."""
+
 MIN_TREE_CELLS = 16
 MIN_TREE_BESIDE_CELLS = 20
 """Columns that must be left beside the panes, else the tree is a drawer, too."""
@@ -231,8 +234,15 @@ class MainScreen(PaneScreen[None]):
             self.begins_with_overview = False
             self.action_overview()
 
+    def _colours_allow_map(self) -> bool:
+        """Whether the terminal has the colours that tell source lines apart."""
+        app = self.app
+        return app.console.color_system in MAP_COLOURS and not app.no_color
+
     def begin(self, focus: bool = True) -> None:
         app: Any = self.app
+        if self.panes.map_chosen is None:
+            self.panes.mapped = self._colours_allow_map()
         saved_view = app.memory.view(self.reads.recording.path) if app.memory is not None else None
         if saved_view is not None and not self.empty:
             self.restore(saved_view)
@@ -282,7 +292,7 @@ class MainScreen(PaneScreen[None]):
             beside=panes.beside,
             tree=self.tree_wanted,
             tree_width=self.tree_width,
-            mapped=panes.mapped,
+            map_chosen=panes.map_chosen,
             layout="" if panes.arrangement is None else panes.arrangement.name,
             shares=tuple(panes.shares),
         )
@@ -291,7 +301,9 @@ class MainScreen(PaneScreen[None]):
         self.tree_wanted = view.tree
         self.tree_width = view.tree_width
         self.panes.beside = view.beside
-        self.panes.mapped = view.mapped
+        self.panes.map_chosen = view.map_chosen
+        if view.map_chosen is not None:
+            self.panes.mapped = view.map_chosen
         count = len(view.panes) if view.panes_chosen else None
         self.panes.arrange_as(view.layout, count, view.shares)
         for pane, pane_view in zip(self.panes.all_panes, view.panes, strict=False):
@@ -457,7 +469,7 @@ class MainScreen(PaneScreen[None]):
 
     @on(KernelTree.Filtered)
     def _show_modes(self) -> None:
-        modes = [("map", "map")] if self.panes.mapped else []
+        modes = [("map", "map")] if self.panes.mapped and not self._colours_allow_map() else []
         if text := self.kernels.query_text:
             modes.append((f"filter {label(text)}", "tree.clear"))
         self.title_bar.tell(modes=tuple(modes))
@@ -534,9 +546,9 @@ class MainScreen(PaneScreen[None]):
         self.panes.map(not self.panes.mapped)
         self._show_modes()
         self.say(
-            "Each line has the colour of its source line; panes scroll together. m ends it."
+            "Each line has the colour of its source line, and panes scroll together."
             if self.panes.mapped
-            else "The map is off."
+            else "Source lines have no colours. m gives them colours again."
         )
 
     def action_follow(self) -> None:

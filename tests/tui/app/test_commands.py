@@ -262,8 +262,9 @@ JOURNEYS: dict[str, list[Step]] = {
     "verbatim": [("tab tab 7", {"text": " /*0010*/       S2R"}),
                  ("w", {"text": "        /*0010*/                   S2R"}),
                  ("w 6 F w", {"hidden": 0, "text": "The file as it is"}), ("w", {"hidden": 9})],
-    "map": [("tab m", {"mapped": [True, True], "text": "the colour of its source line"}),
-            ("m", {"mapped": [False, False], "text": "The map is off."})],
+    "map": [("tab", {"mapped": [True, True]}),
+            ("m", {"mapped": [False, False], "text": "Source lines have no colours."}),
+            ("m", {"mapped": [True, True], "text": "the colour of its source line"})],
     "largest.live largest.stall largest.samples largest.cycles": [
         ("tab R", {"line": 14, "text": "18 live registers, the most of any line"}),
         ("R", {"line": 14}), ("A", {"line": 14}),
