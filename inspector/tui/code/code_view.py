@@ -62,6 +62,11 @@ MARGIN_LINES = 2
 MAX_MARKS = 2000
 """Matches that are marked in the scrollbar; of more, a share."""
 
+MAX_LIT_LINES = 40
+MAX_LIT_SHARE = 0.4
+"""Lines of one source line, and their share of those that have a colour, that are lit up: where
+almost all lines come from one, bright rows everywhere say nothing."""
+
 MAX_GAP_LINES = 6
 """Lines between linked lines that are shown as one block, where the pane has room."""
 
@@ -119,6 +124,7 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
         self.current: tuple[int, ...] = ()
         self.groups: SourceGroups | None = None
         self.lit = 0
+        self._lightable: dict[int, bool] = {}
         self.rows.lettered = False
         self.flow: FlowLanes | None = None
         self.rows.flow_width = 0
@@ -499,13 +505,27 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
     def tint(self, groups: SourceGroups | None) -> None:
         self.groups = groups
         self.lit = 0
+        self._lightable = {}
         self.rows.lettered = groups is not None and self.app.no_color
         self.measure()
 
     def light(self, group: int) -> None:
-        if group != self.lit:
-            self.lit = group
+        """Light up the lines of one source line, unless they are most of a listing."""
+        lit = group if self._can_be_lit(group) else 0
+        if lit != self.lit:
+            self.lit = lit
             self.refresh()
+
+    def _can_be_lit(self, group: int) -> bool:
+        """Whether so few lines have a group that it helps to see which."""
+        if not group or self.groups is None:
+            return False
+        if group not in self._lightable:
+            lines = self.groups.groups
+            count = lines.count(group)
+            share = count / max(1, len(lines) - lines.count(0))
+            self._lightable[group] = count <= MAX_LIT_LINES or share <= MAX_LIT_SHARE
+        return self._lightable[group]
 
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
         super().watch_scroll_y(old_value, new_value)
