@@ -34,6 +34,9 @@ from inspector.tui.code.code_rows import (
     CHOICES,
     COLUMNS,
     CYCLES,
+    LIVE,
+    SAMPLES,
+    STALL,
     CodeRows,
     Fold,
     Folding,
@@ -228,6 +231,15 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
         else:
             self.say(f"No {title(column)} are known for this listing.", warning=True)
 
+    def action_worst(self) -> None:
+        """Go to the line with the largest of the figures that say most of where time goes."""
+        available = self.rows.gutter.available
+        column = next((c for c in (SAMPLES, CYCLES, STALL, LIVE) if c in available), None)
+        if column is None:
+            self.say("No figures of lines are known here: 6 and 7 have them.", warning=True)
+        else:
+            self.action_largest(column)
+
     def action_cycles(self) -> None:
         if CYCLES in self.rows.gutter.available:
             self.action_largest(CYCLES)
@@ -315,11 +327,17 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
             missing = f"No line is known that {verb} {label(self.register.name)}."
         self.jump_among(lines, step, missing)
 
-    def action_choose(self) -> None:
-        if not self.clear_selection() and self.lines:
+    def action_choose(self, rows: int) -> None:
+        """Choose the lines from the cursor's to the one so many rows on, or as many more."""
+        if not self.lines:
+            self.say("There are no lines here to choose.", warning=True)
+            return
+        if self.selection_start is None:
             self.selection_start = self.cursor
-            self.refresh()
-            self.say("Selecting lines from here: y copies them, Esc cancels.")
+        self.action_move(rows)
+        self.refresh()
+        first, last = self.selected_lines or (self.cursor, self.cursor)
+        self.say(f"Lines {first} to {last} are chosen: y copies them, Esc forgets them.")
 
     def action_verbatim(self) -> None:
         sentence = self.folding.toggle_verbatim()

@@ -42,7 +42,14 @@ from inspector.system import files
 from inspector.system.process import run_program
 from inspector.system.toolchain import find_program
 from inspector.tui.code.highlight import labels, target_line
-from inspector.tui.keys.command_table import KeyContext, bindings, command, shown
+from inspector.tui.keys.command_table import (
+    KeyContext,
+    bindings,
+    command,
+    shown,
+    shown_key,
+    with_key,
+)
 from inspector.tui.main.bars import EmptyState, TitleBar, VariantCard
 from inspector.tui.main.settings import PaneView, View
 from inspector.tui.panes.pane import Pane
@@ -50,6 +57,7 @@ from inspector.tui.panes.pane_screen import PaneScreen
 from inspector.tui.panes.panes import (
     DEFAULT_PANES,
     MAX_PANES,
+    MIN_COLUMNS_OF_TWO,
     MIN_PANE_COLUMNS,
     Panes,
     next_layout,
@@ -334,7 +342,12 @@ class MainScreen(PaneScreen[None]):
         self.panes.styles.margin = (0, 0, 0, beside)
         self.kernels.styles.width = "1fr" if narrow else max(MIN_TREE_CELLS, cells)
         self.kernels.set_class(cells > beside and not narrow, "-drawer")
-        keys = {"tree.toggle": ("close" if in_tree else "kernels") if self.in_drawer else "tree"}
+        word = "tree"
+        if self.in_drawer and in_tree:
+            word = "close"
+        elif self.in_drawer and width >= MIN_COLUMNS_OF_TWO:
+            word = "kernels"
+        keys = {"tree.toggle": word}
         self.footer.tell(words=self.footer.words | keys)
 
     @property
@@ -399,7 +412,33 @@ class MainScreen(PaneScreen[None]):
         self.fit()
 
     def home_of(self, context: KeyContext) -> DOMNode:
-        return self.kernels if context is KeyContext.TREE else super().home_of(context)
+        moves_in_tree = context is KeyContext.MOVE and self.focused is self.kernels
+        if context is KeyContext.TREE or moves_in_tree:
+            return self.kernels
+        return super().home_of(context)
+
+    def legend(self) -> list[tuple[str, str]]:
+        from inspector.tui.find.legend import tree_row_legend
+
+        return tree_row_legend(self.kernels) if self.focused is self.kernels else super().legend()
+
+    def unbound(self, key: str) -> None:
+        """Do what a key does in the pane, where the tree has the focus; else say what it is of."""
+        app: Any = self.app
+        if self.empty:
+            return
+        other = KeyContext.PANE if self.focused is self.kernels else KeyContext.TREE
+        found = with_key(key, (other,), app.keys)
+        if found is None:
+            super().unbound(key)
+        elif other is KeyContext.PANE:
+            self.focus_pane()
+            self.call_later(self.action_run, found.id)
+        else:
+            toggle = shown(command("tree.toggle"), app.keys)
+            sign = shown_key(key)
+            action = found.title.lower()
+            self.warn(f"{sign} works in the list of kernels ({action}): {toggle} goes there.")
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         if self.empty:
@@ -539,8 +578,7 @@ class MainScreen(PaneScreen[None]):
         sentence = f"Layout: {arrangement.title}."
         if lacks := arrangement.lacks(self.panes.subject):
             sentence += f" There is no {' and no '.join(map(str, lacks))} of this."
-        key = shown(command("layout"), getattr(self.app, "keys", {}))
-        self.say(f"{sentence} {key} goes on to {next_layout(arrangement).title}.")
+        self.say(f"{sentence} The next is {next_layout(arrangement).title}.")
 
     def action_map(self) -> None:
         self.panes.map(not self.panes.mapped)
@@ -620,6 +658,13 @@ class MainScreen(PaneScreen[None]):
         if self.line is not None:
             text = frames(self.line.source)
             self.app.push_screen(Overlay(f"Line {self.line.n} comes from", text))
+
+    def action_escape(self) -> None:
+        """Forget the filter of the tree, or the lines and the search of the panes."""
+        if self.focused is self.kernels:
+            self.action_clear_filter()
+        else:
+            self.action_clear()
 
     def action_clear(self) -> None:
         if not self.view.clear_selection():
