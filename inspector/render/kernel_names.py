@@ -133,7 +133,11 @@ def _shortened_names(names: Sequence[str], width: int) -> Iterator[tuple[str, st
         for name in family:
             if cell_len(name) <= width:
                 yield name, name
-            elif _is_title(name) or width < 2 * MIN_WIDTH:
+            elif (
+                _is_title(name)
+                or width < MIN_WIDTH
+                or (width < 2 * MIN_WIDTH and _GENERATED.match(name))
+            ):
                 yield name, _shortened(name, width)
             elif len(family) > 1:
                 yield name, _around(name, prefix, len(name) - suffix, width)
@@ -141,6 +145,11 @@ def _shortened_names(names: Sequence[str], width: int) -> Iterator[tuple[str, st
                 yield name, _around(name, *tile.span(), width)
             else:
                 yield name, _shortened(name, width)
+
+
+def _keeps_an_end(name: str, width: int) -> bool:
+    """Whether a name's beginning or its last words tell it from others."""
+    return _is_title(name) or (width < 2 * MIN_WIDTH and _GENERATED.match(name) is not None)
 
 
 def _is_title(name: str) -> bool:
@@ -185,11 +194,12 @@ def _around(name: str, start: int, end: int, width: int) -> str:
             left = f"{name[:MIN_HEAD]}…"
         room = width - len(left + right)
         return f"{left}{core[: room - room // 2 - 1]}…{core[len(core) - room // 2 :]}{right}"
-    if len(suffix) <= room + len(right):
-        return f"{name[: width - len(core + suffix) - 1]}…{core}{suffix}"
+    head_cells = width - len(core + suffix) - 1
+    if start and head_cells >= (min(start, MIN_HEAD) if suffix else 0):
+        return f"{name[:head_cells]}…{core}{suffix}"
     if start <= room + len(left):
         return f"{name[: width - 1]}…"
-    return f"{name[:room]}…{core}…"
+    return f"{name[:room]}{left}{core}{right}"
 
 
 def _shortened(name: str, width: int) -> str:

@@ -28,8 +28,6 @@ FORMATTED_SETTINGS = ("flags", "target")
 SHAPES = ("dot", "block", "descriptor")
 """Traits that come before the options of the compiler."""
 
-MAX_SIBLINGS = 300
-"""Variants that are compared one with another."""
 MIN_NAME = 4
 """Cells of a setting's name that stay where its value is to be seen."""
 
@@ -38,8 +36,9 @@ class VariantLabel(Struct, frozen=True):
     """A variant's differing settings (may be "") and the unique first digits of its id.
 
     ``short_settings`` shortens the names of constants; ``telling`` and ``short_telling`` have only
-    what tells the variant from each of the others, ``more`` the differences that are no settings:
-    types, specializations, flags, target and traits.
+    what tells the variant from each of the others; ``parts`` are those of ``short_telling``,
+    ``strongest`` the fewest that do. ``more`` are the differences that are no settings: types,
+    specializations, flags, target and traits.
     """
 
     settings: str
@@ -47,6 +46,8 @@ class VariantLabel(Struct, frozen=True):
     short_settings: str = ""
     telling: str = ""
     short_telling: str = ""
+    parts: tuple[str, ...] = ()
+    strongest: tuple[str, ...] = ()
     more: str = ""
 
     def __str__(self) -> str:
@@ -84,20 +85,26 @@ def labels(variants: Sequence[Variant]) -> list[VariantLabel]:
         full_rows.append([*head, *(setting(*item) for item in config.items()), *other])
         brief_rows.append([*head, *(_brief(*item, constants) for item in config.items()), *other])
         more.append([*shapes, *other])
-    texts = zip(
-        map(_joined, full_rows),
-        (variant.id[:digits] for variant in variants),
-        map(_joined, brief_rows),
-        _telling_texts(full_rows),
-        _telling_texts(brief_rows),
-        (_joined(filter(_is_no_count, parts)) for parts in more),
-        strict=True,
-    )
-    return [VariantLabel(*map(shown, row)) for row in texts]
+    telling_rows = _telling_parts(full_rows)
+    brief_telling_rows = _telling_parts(brief_rows)
+    strongest_rows = _telling_parts(brief_rows, strongest=True)
+    return [
+        VariantLabel(
+            settings=_joined(full_rows[index]),
+            ident=shown(variant.id[:digits]),
+            short_settings=_joined(brief_rows[index]),
+            telling=_joined(telling_rows[index]),
+            short_telling=_joined(brief_telling_rows[index]),
+            parts=tuple(map(shown, brief_telling_rows[index])),
+            strongest=tuple(map(shown, strongest_rows[index])),
+            more=_joined(filter(_is_no_count, more[index])),
+        )
+        for index, variant in enumerate(variants)
+    ]
 
 
 def _joined(parts: Iterable[str]) -> str:
-    return " ".join(parts)
+    return shown(" ".join(parts))
 
 
 def _shapes(variant: Variant) -> list[str]:
@@ -165,22 +172,30 @@ def _is_no_count(part: str) -> bool:
     return not part.startswith("+")
 
 
-def _telling_texts(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Return for each row the parts by which it differs from every other."""
-    if len(rows) > MAX_SIBLINGS:
-        return list(map(_joined, rows))
-    sets = list(map(set, rows))
-    texts = []
+def _telling_parts(rows: Sequence[Sequence[str]], strongest: bool = False) -> list[list[str]]:
+    """Return for each row the parts by which it differs from every other.
+
+    ``strongest``: the fewest, those first that differ from most rows; else those that come first.
+    """
+    rows_with: dict[str, int] = {}
+    """The rows that have a part, a bit each."""
     for index, row in enumerate(rows):
-        alike = [other for place, other in enumerate(sets) if place != index]
-        chosen = []
-        for part in filter(_is_no_count, row):
-            remaining = [other for other in alike if part in other]
-            if len(remaining) < len(alike):
-                chosen.append(part)
-                alike = remaining
-        texts.append(_joined(chosen))
-    return texts
+        for part in row:
+            rows_with[part] = rows_with.get(part, 0) | 1 << index
+    telling = []
+    for index, row in enumerate(rows):
+        alike = (1 << len(rows)) - 1 ^ 1 << index
+        parts = list(filter(_is_no_count, row))
+        chosen = set()
+        while alike and parts:
+            if strongest:
+                parts.sort(key=lambda part: (alike & rows_with[part]).bit_count())
+            part = parts.pop(0)
+            if alike & rows_with[part] != alike:
+                chosen.add(part)
+                alike &= rows_with[part]
+        telling.append([part for part in row if part in chosen])
+    return telling
 
 
 def _id_digits(ids: Collection[str]) -> int:
@@ -248,6 +263,7 @@ def settings_in(width: int, variants: Sequence[Variant], first: Sequence[str]) -
         _differences_first(full, variant_labels, width),
         [label.telling for label in variant_labels],
         telling,
+        [_strongest_parts(label, width) for label in variant_labels],
         [shorten_settings(text, width) for text in telling],
     ]
     fitting = next((cells for cells in forms if _fit(cells, width)), None)
@@ -280,6 +296,16 @@ def _differences_first(
         longer = " ".join((*differences, *common))
         cells.append(cut(longer, max(width, cell_len(label.settings))))
     return cells
+
+
+def _strongest_parts(label: VariantLabel, width: int) -> str:
+    """Return what tells a variant apart, of that the strongest parts and as many others as fit."""
+    chosen = list(label.strongest)
+    for part in label.parts:
+        if part not in chosen and cell_len(" ".join((*chosen, part))) <= width:
+            chosen.append(part)
+    ordered = [part for part in label.parts if part in chosen]
+    return " ".join((*ordered, *(part for part in chosen if part not in ordered)))
 
 
 def shorten_settings(text: str, width: int) -> str:
