@@ -2,12 +2,13 @@
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from sys import maxsize
 
 from msgspec import Struct
 from rich.cells import cell_len, set_cell_size
 
 from inspector.base.escapes import shown
-from inspector.base.model import Variant
+from inspector.base.model import Kernel, Variant
 from inspector.base.names import granted
 from inspector.render.tables import (
     TILE,
@@ -15,6 +16,7 @@ from inspector.render.tables import (
     config_text,
     cut,
     differing,
+    heading_of,
     setting,
     tile,
 )
@@ -258,6 +260,29 @@ def _brief(key: str, value: object, constants: Sequence[str]) -> str:
 
 
 # -- in a width -----------------------------------------------------------------------------------
+
+
+def sibling_settings(
+    pairs: Sequence[tuple[Kernel, Variant]], names_by_id: Mapping[str, str], width: int = maxsize
+) -> list[str]:
+    """Return the settings of variants in which those of kernels of one name differ.
+
+    Args:
+        pairs: kernels and their variants.
+        names_by_id: what kernels are called, by their ids.
+        width: cells of a text at most; it is cut by who prints it.
+    """
+    families: dict[object, list[int]] = {}
+    for index, (kernel, _) in enumerate(pairs):
+        family = heading_of(kernel), names_by_id[kernel.id]
+        families.setdefault(family, []).append(index)
+    texts = [""] * len(pairs)
+    for members in families.values():
+        variants = [pairs[index][1] for index in members]
+        first = differing([variant.config for variant in variants])
+        for index, text in zip(members, settings_in(width, variants, first), strict=True):
+            texts[index] = text
+    return texts
 
 
 def settings_in(width: int, variants: Sequence[Variant], first: Sequence[str]) -> list[str]:
