@@ -16,7 +16,7 @@ def record(path: str | os.PathLike[str] | None = None, *, target: str | None = N
     ``path`` is where the recording goes: a folder, or one file (``x.ptxview``); without it, a
     new folder in the user's state folder. ``target`` (``sm_90``) gives the program an
     emulated device, before it has imported torch. At the block's end the program is as it was
-    before. Raises ``inspector.base.text.PtxviewError`` where nothing can be recorded.
+    before. Raises ``inspector.base.errors.PtxviewError`` where nothing can be recorded.
     """
     return _notebook().Recorder(path, target)
 

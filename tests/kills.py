@@ -20,7 +20,7 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from inspector.base.text import Exit, Unreadable
+from inspector.base.errors import Exit, Unreadable
 from inspector.recording.layout import unfinished
 from inspector.sources.opening import open_path
 from tests.helpers.ptxview import MATMUL, call, command, saved

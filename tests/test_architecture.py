@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from inspector.base.text import words
+from inspector.base.names import words
 from tests.helpers.ptxview import finished, printed
 
 ROOT = Path(__file__).resolve().parent.parent

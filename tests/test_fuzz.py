@@ -16,7 +16,7 @@ from typing import Any, NoReturn
 
 import pytest
 
-from inspector.base.text import PtxviewError, ToolMissing
+from inspector.base.errors import PtxviewError, ToolMissing
 from tests.fuzz.mutate import Mutator
 from tests.fuzz.readers import READERS, SEEDS, Reader
 

@@ -18,8 +18,8 @@ from typing import Any
 
 import pytest
 
+from inspector.base.errors import ToolMissing
 from inspector.base.model import Stage
-from inspector.base.text import ToolMissing
 from inspector.commands.common import open_reader
 from inspector.measure.time.take import interpreter, is_own
 from inspector.recording.layout import (

@@ -15,7 +15,7 @@ from typing import TypeVar
 
 from msgspec import Struct
 
-from inspector.base.text import words
+from inspector.base.names import words
 from inspector.parsers import ptx_statement, sass_operands
 from inspector.parsers.line import Function, Kind, Line, Listing
 

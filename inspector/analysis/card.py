@@ -33,7 +33,7 @@ from inspector.analysis.function_facts import FunctionFacts
 from inspector.analysis.occupancy import Device, Occupancy, occupancy
 from inspector.analysis.tensors import Tensors, operand_shape, uses
 from inspector.base.model import Argument, Call, Resources, Stage
-from inspector.base.text import words
+from inspector.base.names import words
 from inspector.parsers.line import Function, Kind, Line, Listing
 
 # Estimates, from shapes, static counts and TTIR.

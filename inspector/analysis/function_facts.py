@@ -27,7 +27,7 @@ from inspector.analysis.flow.graph import (
     read_steps,
 )
 from inspector.analysis.flow.liveness import Liveness, live_ranges
-from inspector.base.text import plural, some, word_for
+from inspector.base.units import plural, some, word_for
 from inspector.parsers.line import Control, Function, Line, Listing
 
 # Which instructions may still be under way at each line of SASS, by the barrier they are to clear.

@@ -18,7 +18,9 @@ from inspector.analysis.graph_view import (
     RefusedFusion,
     buffer_bytes,
 )
-from inspector.base.text import base_name, by_key, counted, kibibytes, microseconds, plural
+from inspector.base.grouping import by_key
+from inspector.base.names import base_name
+from inspector.base.units import counted, kibibytes, microseconds, plural
 
 MAX_COLUMN_CHARS = 48
 """Letters of a column of the table; a longer text is written out and moves the rest of its row."""

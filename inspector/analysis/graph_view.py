@@ -22,7 +22,7 @@ from inspector.base.model import (
     TriedFusion,
     Tuning,
 )
-from inspector.base.text import microseconds, seconds
+from inspector.base.units import microseconds, seconds
 from inspector.parsers.output_code import Wrapper, WrapperBuffer, WrapperCall
 
 TOLD = ("BLOCK_M", "BLOCK_N", "BLOCK_K", "num_warps", "num_stages")

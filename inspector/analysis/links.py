@@ -17,8 +17,8 @@ from pathlib import PurePath
 
 from msgspec import Struct
 
+from inspector.base.grouping import by_key
 from inspector.base.model import Fusion, Location, MadeFrom, Stage
-from inspector.base.text import by_key
 from inspector.parsers.line import Function, Kind, Line, Listing
 
 Table = Mapping[str, Mapping[str, Sequence[str]]]

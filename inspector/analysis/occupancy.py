@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from msgspec import Struct
 from msgspec.structs import fields, replace
 
-from inspector.base.text import plural
+from inspector.base.units import plural
 
 # A device's limits: of an architecture's representative, or of the one that a program ran on.
 

@@ -12,7 +12,7 @@ from itertools import takewhile
 
 from msgspec import Struct
 
-from inspector.base.text import words
+from inspector.base.names import words
 from inspector.parsers.line import Line
 
 # Which elements of a tensor a thread holds.

@@ -13,12 +13,12 @@ from typing import Annotated, Protocol
 
 from msgspec import Meta, Struct, field
 
+from inspector.base.names import base_name, short_name, words
 from inspector.base.stage import FX_STAGES as FX_STAGES
 from inspector.base.stage import GRAPH_STAGES as GRAPH_STAGES
 from inspector.base.stage import KERNEL_STAGES as KERNEL_STAGES
 from inspector.base.stage import Location as Location
 from inspector.base.stage import Stage as Stage
-from inspector.base.text import base_name, short_name, words
 
 EDIT, BEFORE = "edit", "before"
 """What the configuration of a variant says that was compiled before its source was edited."""
@@ -153,6 +153,20 @@ class Resources(Struct, frozen=True):
     dynamic_shared_bytes: int | None = None
     barriers: int | None = None
     max_threads: int | None = None
+
+    @property
+    def spill_bytes(self) -> int | None:
+        """Bytes stored and loaded; a part that is unknown does not count."""
+        return _sum(self.spill_store_bytes, self.spill_load_bytes)
+
+    @property
+    def shared_bytes(self) -> int | None:
+        """Static and dynamic bytes; a part that is unknown does not count."""
+        return _sum(self.static_shared_bytes, self.dynamic_shared_bytes)
+
+
+def _sum(a: int | None, b: int | None) -> int | None:
+    return None if a is b is None else (a or 0) + (b or 0)
 
 
 class StageFile(Struct, frozen=True):
@@ -373,7 +387,8 @@ class Variant(Struct, frozen=True):
 
     ``producers`` are the programs that made it with their versions, as they were recorded with it;
     what its stages say of them besides is the reader's to find. ``tile`` is that of a matrix
-    product by its TTGIR, ``64·32·128``, where nothing recorded its configuration.
+    product by its TTGIR, ``64·32·128``, where nothing recorded its configuration. ``traits`` are
+    short texts on its TTGIR, by which it differs from variants of its settings.
 
     ``autotune`` is what tuning came to for this variant: of several, the tuning that it won, else
     the last; ``Kernel.autotune`` has them all.
@@ -413,6 +428,7 @@ class Variant(Struct, frozen=True):
     initial_ir: Content | None = None
     producers: Mapping[str, str] = field(default_factory=dict)
     tile: str | None = None
+    traits: Mapping[str, str] = field(default_factory=dict)
     gpu_time: GpuTime | None = None
     tuning_gpu_time: GpuTime | None = None
 
@@ -445,7 +461,7 @@ class Kernel(Struct, frozen=True):
 
     ``fusion`` is known of what torch.compile generates or calls. ``autotune`` is every tuning of
     it that was seen, in order. ``tried_for`` is the graph for which Inductor compared it with
-    others; it is no call of that graph.
+    others; it is no call of that graph. ``number`` is of Inductor's, unique in the recording.
     """
 
     id: str
@@ -456,6 +472,7 @@ class Kernel(Struct, frozen=True):
     fusion: Fusion | None = None
     autotune: tuple[Tuning, ...] = ()
     tried_for: str | None = None
+    number: int | None = None
 
     @property
     def display_name(self) -> str:

@@ -15,8 +15,10 @@ from msgspec.structs import replace
 from rich.text import Text
 
 from inspector.analysis.hints.rules import RULES
+from inspector.base.errors import Exit, Unreadable, UsageError
+from inspector.base.escapes import shown
 from inspector.base.model import Recording, Variant
-from inspector.base.text import Exit, Unreadable, UsageError, plural, shown
+from inspector.base.units import plural
 from inspector.commands import common
 from inspector.commands.common import DEVICE, JSON, PATH, flag, open_reader, option, several, takes
 from inspector.diff import check

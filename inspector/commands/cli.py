@@ -17,7 +17,9 @@ from typing import NoReturn, cast
 from msgspec import Struct
 
 from inspector import __version__
-from inspector.base.text import Exit, PtxviewError, UsageError, base_name, did_you_mean, shown
+from inspector.base.errors import Exit, PtxviewError, UsageError
+from inspector.base.escapes import shown
+from inspector.base.names import base_name, did_you_mean
 from inspector.commands.common import split_program
 from inspector.system import faults, files, printing
 

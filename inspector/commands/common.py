@@ -13,7 +13,9 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from inspector.base.text import Exit, Unreadable, UsageError, plural, shown
+from inspector.base.errors import Exit, Unreadable, UsageError
+from inspector.base.escapes import shown
+from inspector.base.units import plural
 from inspector.system import printing
 
 if TYPE_CHECKING:
@@ -355,7 +357,7 @@ def print_brief(value: dict[str, object], as_json: bool) -> int:
 
 def handle(recording: Recording, kernel: Kernel, variant: Variant) -> str:
     """What a command calls a variant by: its id, or its name where a cubin has several kernels."""
-    from inspector.base.text import base_name
+    from inspector.base.names import base_name
 
     if sum(other.hash == variant.hash for _, other in recording.variants()) == 1:
         return variant.id

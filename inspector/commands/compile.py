@@ -19,8 +19,10 @@ from pathlib import Path
 from msgspec.structs import replace
 from rich.text import Text
 
+from inspector.base.errors import Exit, PtxviewError, Stopped, UsageError
+from inspector.base.escapes import shown
 from inspector.base.model import Compilation, Kernel, Stage, Variant
-from inspector.base.text import Exit, PtxviewError, Stopped, UsageError, plural, shown
+from inspector.base.units import plural
 from inspector.commands import common
 from inspector.commands.common import JSON, OUT, flag, option, say, several, takes, takes_compiler
 from inspector.commands.open import browse, on_terminal

@@ -14,8 +14,10 @@ from typing import Any
 from rich.console import RenderableType
 from rich.text import Text
 
+from inspector.base.errors import Exit, UsageError
+from inspector.base.escapes import shown
 from inspector.base.model import KERNEL_STAGES, Kernel, Origin, Stage, Variant
-from inspector.base.text import Exit, UsageError, base_name, shown
+from inspector.base.names import base_name
 from inspector.commands import common
 from inspector.commands.common import DEVICE, JSON, amount, flag, handle, option, takes, takes_small
 from inspector.diff import beside, compare, variants

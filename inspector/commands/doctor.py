@@ -10,7 +10,7 @@ from msgspec.structs import asdict
 from rich.table import Table
 from rich.text import Text
 
-from inspector.base.text import Exit, UsageError
+from inspector.base.errors import Exit, UsageError
 from inspector.commands.common import JSON, option, print_json, takes
 from inspector.recording.layout import recordings_folder, user_cache
 from inspector.render.jsons import SCHEMA

@@ -8,8 +8,8 @@ import re
 from operator import itemgetter
 
 from inspector.analysis.isa import KINDS, PTX, SASS, Isa
+from inspector.base.errors import Exit, UsageError
 from inspector.base.model import Stage
-from inspector.base.text import Exit, UsageError
 from inspector.commands.common import flag, option, print_json, takes
 from inspector.parsers import parse
 from inspector.reader import tables

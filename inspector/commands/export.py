@@ -11,7 +11,8 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from inspector.base.text import Exit, PtxviewError, UsageError, shown
+from inspector.base.errors import Exit, PtxviewError, UsageError
+from inspector.base.escapes import shown
 from inspector.commands import common
 from inspector.commands.common import DEVICE, flag, open_reader, option, say, select_all, takes
 from inspector.estimate.launches import ESTIMATE_SECONDS, LaunchEstimates, launch_evidence

@@ -17,8 +17,10 @@ from msgspec.structs import replace
 from rich.console import Console
 from rich.status import Status
 
+from inspector.base.errors import Exit, PtxviewError, UsageError
+from inspector.base.escapes import shown
 from inspector.base.model import Graph, Kernel, Recording, Variant
-from inspector.base.text import Exit, PtxviewError, UsageError, plural, shown
+from inspector.base.units import plural
 from inspector.commands.common import (
     JSON,
     MORE,
@@ -44,7 +46,7 @@ from inspector.reader.query import Term, matching, needs_measures, parse
 from inspector.reader.reader import Reader
 from inspector.reader.tables import table
 from inspector.recording.layout import user_derived_cache
-from inspector.render import jsons, ranks, tables, timings
+from inspector.render import jsons, kernel_list, ranks, tables, timings
 from inspector.render.compile_rows import compiles_row, guards_row
 from inspector.render.graph_rows import graph_row
 from inspector.render.json_rows import VariantMeasures
@@ -337,7 +339,7 @@ def print_kernels(reader: Reader, out: Console, seconds: float = reader.COUNTING
         time = times.get((kernel.id, variant.id))
         return "" if time is None else time.figure
 
-    table = tables.kernels(
+    table = kernel_list.kernels(
         reader.recording,
         reader.resources,
         out.width,

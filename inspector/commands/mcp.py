@@ -10,7 +10,7 @@ import sys
 from importlib.util import find_spec
 from pathlib import Path
 
-from inspector.base.text import Exit, ToolMissing, UsageError
+from inspector.base.errors import Exit, ToolMissing, UsageError
 from inspector.commands.common import flag, say, several, takes
 from inspector.recording.layout import recordings_folder
 from inspector.serve.tools import Server

@@ -19,8 +19,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, NoReturn, Self
 
+from inspector.base.errors import PtxviewError, RunFailed, UsageError
+from inspector.base.escapes import shown
 from inspector.base.model import Kernel, Recording
-from inspector.base.text import PtxviewError, RunFailed, UsageError, plural, shown
+from inspector.base.units import plural
 from inspector.commands.common import reader_of
 from inspector.reader.reader import Reader
 from inspector.reader.tables import devices
@@ -269,10 +271,10 @@ def framed(reader: Reader) -> str:
             if len(text) > MAX_CHARS:
                 break
     if not 0 < len(text) <= MAX_CHARS:
-        from inspector.render import tables
+        from inspector.render import kernel_list, tables
 
         rec = reader.recording
-        table = tables.kernels(
+        table = kernel_list.kernels(
             rec,
             reader.resources,
             TABLE_COLUMNS,

@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from inspector.base.text import Exit, ToolMissing, UsageError
+from inspector.base.errors import Exit, ToolMissing, UsageError
 from inspector.commands.common import MORE, NCU, PATH, flag, open_profiled, option, profiled, takes
 from inspector.system import printing
 from inspector.tui.main.settings import config_path

@@ -14,8 +14,10 @@ from pathlib import Path
 from rich.text import Text
 
 from inspector.analysis.passes import PassFilter, PassRun
+from inspector.base.errors import Exit, PtxviewError, UsageError
+from inspector.base.escapes import shown
 from inspector.base.model import Stage
-from inspector.base.text import Exit, PtxviewError, UsageError, counted, plural, shown
+from inspector.base.units import counted, plural
 from inspector.commands import common
 from inspector.commands.common import JSON, KERNEL, option, say, several, takes, takes_compiler
 from inspector.commands.compile import targets

@@ -20,18 +20,11 @@ from pathlib import Path
 from msgspec.structs import replace
 from rich.text import Text
 
+from inspector.base.errors import Exit, PtxviewError, RunFailed, ToolMissing, Unreadable, UsageError
+from inspector.base.escapes import shown
 from inspector.base.model import Recording
-from inspector.base.text import (
-    Exit,
-    PtxviewError,
-    RunFailed,
-    ToolMissing,
-    Unreadable,
-    UsageError,
-    counted,
-    shown,
-    words,
-)
+from inspector.base.names import words
+from inspector.base.units import counted
 from inspector.commands import common
 from inspector.commands.common import flag, option, say, split_program, takes, takes_program
 from inspector.commands.list import print_launches

@@ -15,8 +15,9 @@ from typing import Any
 import numpy as np
 from msgspec.structs import replace
 
+from inspector.base.errors import Exit, UsageError
+from inspector.base.escapes import shown
 from inspector.base.model import Argument, Call, Kernel, Origin, Stage, Variant
-from inspector.base.text import Exit, UsageError, shown
 from inspector.commands import common
 from inspector.commands.common import KERNEL, flag, open_reader, option, print_json, say, takes
 from inspector.commands.trace import read_arrays, triple

@@ -25,8 +25,10 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
+from inspector.base.errors import Exit, PtxviewError, RunFailed, ended_by
 from inspector.base.model import Recording
-from inspector.base.text import Exit, PtxviewError, RunFailed, ended_by, plural, words
+from inspector.base.names import words
+from inspector.base.units import plural
 from inspector.commands import common
 from inspector.commands.common import flag, option, reader_of, say, takes, takes_program
 from inspector.commands.open import browse, on_terminal

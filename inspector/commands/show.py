@@ -15,6 +15,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 from rich.text import Text
 
+from inspector.base.errors import Exit, PtxviewError, UsageError
+from inspector.base.escapes import shown
 from inspector.base.model import (
     GRAPH_STAGES,
     KERNEL_STAGES,
@@ -23,7 +25,7 @@ from inspector.base.model import (
     Stage,
     Variant,
 )
-from inspector.base.text import Exit, PtxviewError, UsageError, base_name, shown
+from inspector.base.names import base_name
 from inspector.commands import common
 from inspector.commands.common import JSON, KERNEL, NCU, flag, option, say, takes, takes_small
 from inspector.commands.show_input import LANGUAGES, open_input

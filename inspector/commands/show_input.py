@@ -3,8 +3,9 @@
 import argparse
 from pathlib import Path
 
+from inspector.base.errors import Unreadable, UsageError
 from inspector.base.model import Recording, Stage
-from inspector.base.text import Unreadable, UsageError, plural
+from inspector.base.units import plural
 from inspector.commands import common
 from inspector.commands.common import say
 from inspector.measure.ncu.attach import ProfiledRecording

@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 from rich.console import Console
 
+from inspector.base.errors import Exit, UsageError
 from inspector.base.model import Call
-from inspector.base.text import Exit, UsageError
 from inspector.commands import common
 from inspector.commands.common import JSON, PYTHON, amount, flag, option, print_json, several, takes
 from inspector.estimate.rows import estimates

@@ -14,8 +14,10 @@ from pathlib import Path
 import numpy as np
 from rich.text import Text
 
+from inspector.base.errors import Exit, PtxviewError, Unreadable, UsageError
+from inspector.base.escapes import shown
 from inspector.base.model import KERNEL_STAGES, Stage
-from inspector.base.text import Exit, PtxviewError, Unreadable, UsageError, counted, shown
+from inspector.base.units import counted
 from inspector.commands import common
 from inspector.commands.common import JSON, KERNEL, amount, flag, option, print_json, say, takes
 from inspector.execute import ExecutedLine, LaunchError, OutOfBudget, approximations

@@ -17,8 +17,8 @@ from msgspec import Struct, field
 
 from inspector.analysis.card import Card
 from inspector.analysis.hints.subject import Finding
+from inspector.base.errors import PtxviewError, UsageError
 from inspector.base.model import Kernel, Location, Resources, Stage, Variant
-from inspector.base.text import PtxviewError, UsageError
 from inspector.diff import recordings
 from inspector.diff.compare import entries
 from inspector.measure.time.results import StoredTimes

@@ -15,8 +15,9 @@ from inspector.analysis.accesses import instructions
 from inspector.analysis.card import with_grid
 from inspector.analysis.function_facts import FunctionFacts
 from inspector.analysis.tuner_times import Codes, RoundTimes, overheads, rounds_of
+from inspector.base.errors import PtxviewError, UsageError
 from inspector.base.model import Kernel, Resources, Stage, Variant
-from inspector.base.text import PtxviewError, UsageError, base_name
+from inspector.base.names import base_name
 from inspector.diff import recordings, variants
 from inspector.diff.beside import SideBySide
 from inspector.diff.canonical import digest

@@ -14,7 +14,7 @@ from inspector.analysis.accesses import COPY, LOAD, STORE, Access
 from inspector.analysis.card import GRID, Card, StageContent
 from inspector.analysis.occupancy import REGISTERS, SHARED, THREADS, Occupancy
 from inspector.base.model import Stage
-from inspector.base.text import microseconds, plural, some
+from inspector.base.units import microseconds, plural, some
 from inspector.diff.summary import FigureChange, Summary, VariantSide
 from inspector.diff.tiles import NAMES
 

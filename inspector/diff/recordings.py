@@ -15,7 +15,7 @@ from typing import TypeVar
 from msgspec import Struct
 
 from inspector.base.model import Kernel, Variant
-from inspector.base.text import base_name
+from inspector.base.names import base_name
 
 T = TypeVar("T")
 _NUMBER = re.compile(r"_\d+$")

@@ -53,22 +53,14 @@ class VariantRow(Struct, frozen=True):
         overhead_us = self.overhead_us
         return "≤ " if us is not None and overhead_us is not None and us <= overhead_us else ""
 
-    @property
-    def spills(self) -> int | None:
-        return _sum(self.resources.spill_store_bytes, self.resources.spill_load_bytes)
-
-    @property
-    def shared(self) -> int | None:
-        return _sum(self.resources.static_shared_bytes, self.resources.dynamic_shared_bytes)
-
 
 Measure = Callable[[VariantRow], float | None]
 
 SORTS: Mapping[str, Measure] = {
     "time": lambda row: row.time_us,
     "registers": lambda row: row.resources.registers,
-    "spills": lambda row: row.spills,
-    "shared": lambda row: row.shared,
+    "spills": lambda row: row.resources.spill_bytes,
+    "shared": lambda row: row.resources.shared_bytes,
     "occupancy": lambda row: None if row.occupancy is None else -row.occupancy,
     "instructions": lambda row: row.instructions,
     "winner": lambda row: None if row.winner is None else -float(row.winner),
@@ -175,7 +167,3 @@ def _number(value: object) -> float | None:
     if isinstance(value, int | float) and not isinstance(value, bool):
         return float(value)
     return None
-
-
-def _sum(a: int | None, b: int | None) -> int | None:
-    return None if a is b is None else (a or 0) + (b or 0)

@@ -11,8 +11,8 @@ from msgspec.structs import replace
 
 from inspector import __version__
 from inspector.analysis.card import needed_bytes, operations
+from inspector.base.errors import PtxviewError
 from inspector.base.model import Kernel, Stage, Variant
-from inspector.base.text import PtxviewError
 from inspector.estimate.rows import Constants, constants, frequent, simulated
 from inspector.measure.evidence import Evidence, evidence
 from inspector.measure.time.take import device_peaks

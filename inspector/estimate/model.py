@@ -12,7 +12,8 @@ from math import ceil
 
 from msgspec import Struct
 
-from inspector.base.text import ToolMissing, words
+from inspector.base.errors import ToolMissing
+from inspector.base.names import words
 from inspector.estimate.path import LOADS, SHARED, STORES, Op, Step
 
 QUARTERS = 4

@@ -14,7 +14,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from inspector.analysis.flow.graph import Flow, Loop
-from inspector.base.text import words
+from inspector.base.names import words
 from inspector.execute import ExecutedLine, Memory, Observer, Program
 from inspector.execute.facts import GLOBAL, kind_of
 from inspector.execute.kinds import Array, u64

@@ -11,8 +11,10 @@ from msgspec import convert
 from msgspec.structs import replace
 
 from inspector.analysis.occupancy import occupancy
+from inspector.base.errors import PtxviewError, ToolMissing, UsageError
 from inspector.base.model import Kernel, Stage, Variant
-from inspector.base.text import PtxviewError, ToolMissing, UsageError, some, words
+from inspector.base.names import words
+from inspector.base.units import some
 from inspector.estimate.model import Machine, Simulation, Spent, Work
 from inspector.estimate.path import Op, Path, Traffic, decode
 from inspector.execute import Facts, Fault, Malformed, OutOfBudget, execute

@@ -15,7 +15,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from inspector.base.text import PtxviewError, words
+from inspector.base.errors import PtxviewError
+from inspector.base.names import words
 from inspector.execute import floats
 from inspector.execute.blocks import BasicBlock, register_kinds
 from inspector.execute.kinds import DTYPES, Array, Mask, f16, i64, u16, u64

@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from inspector.base.text import PtxviewError, counted, plural
+from inspector.base.errors import PtxviewError
+from inspector.base.units import counted, plural
 
 
 @dataclass(frozen=True, slots=True)

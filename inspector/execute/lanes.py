@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from inspector.base.text import words
+from inspector.base.names import words
 from inspector.execute import floats
 from inspector.execute.kinds import UNSIGNED, Array, Mask, f16, f32, f64, i64, u8, u16, u32, u64
 

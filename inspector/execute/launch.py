@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from inspector.base.budget import Budget
-from inspector.base.text import PtxviewError
+from inspector.base.errors import PtxviewError
 from inspector.execute import lanes
 from inspector.execute.barriers import Barriers, Phases, Release
 from inspector.execute.blocks import BasicBlock, is_waiting

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from inspector.base.text import plural
+from inspector.base.units import plural
 from inspector.execute import floats, kinds, lanes
 from inspector.execute.barriers import pending_count
 from inspector.execute.blocks import BasicBlock, Blocks, defines, is_waiting

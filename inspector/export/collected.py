@@ -20,8 +20,9 @@ from typing import Any
 
 from msgspec import Struct, field
 
+from inspector.base.errors import PtxviewError
 from inspector.base.model import Content, Kernel, Recording, Variant
-from inspector.base.text import PtxviewError, words
+from inspector.base.names import words
 from inspector.parsers.cubin import debug_spans, is_elf
 from inspector.recording.assemble import REMOVED, Assembly
 from inspector.recording.contents import Blob

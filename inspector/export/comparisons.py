@@ -4,8 +4,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from itertools import combinations, pairwise
 
+from inspector.base.errors import PtxviewError
+from inspector.base.grouping import by_key
 from inspector.base.model import Kernel, Stage, Variant
-from inspector.base.text import PtxviewError, by_key
 from inspector.diff.beside import BesideRow, Sign
 from inspector.diff.compare import Compared, compare
 from inspector.reader.facts import is_available

@@ -5,8 +5,11 @@ from collections.abc import Iterator, Sequence
 
 from inspector import __version__
 from inspector.analysis.card import Card
+from inspector.base.errors import PtxviewError
+from inspector.base.escapes import shown
 from inspector.base.model import Stage
-from inspector.base.text import PtxviewError, base_name, plural, shown
+from inspector.base.names import base_name
+from inspector.base.units import plural
 from inspector.export.comparisons import KernelVariant
 from inspector.export.page import counts_text
 from inspector.measure.evidence import Evidence
@@ -14,6 +17,7 @@ from inspector.measure.gpu_window import gpu_window
 from inspector.parsers.source_code import is_cuda
 from inspector.reader.reader import Reader
 from inspector.render import card, tables, timeline
+from inspector.render.columns import Metrics, cells
 from inspector.render.diff_text import code_span, details, escaped, markdown_table
 from inspector.render.variant_figures import machine_code
 
@@ -22,7 +26,8 @@ MAX_EXCERPT_LINES = {Stage.SOURCE: 150, Stage.OUTPUT_CODE: 150, Stage.PTX: 250}
 """Lines of a stage's excerpt: an issue on GitHub may have 65,536 characters."""
 MAX_CHARS = 60_000
 LANGUAGES = {Stage.PTX: "ptx", Stage.OUTPUT_CODE: "python"}
-HEADS = ("kernel", "registers", "spills", "shared", "occupancy", "instructions", "time", "hints")
+FIGURES = ("registers", "spills", "shared")
+HEADS = ("kernel", *FIGURES, "occupancy", "instructions", "time", "hints")
 _DEBUG_LINE = re.compile(r"\s*(?:\.loc\b.*|//.*|\$L__tmp\d+:)?")
 """Lines of PTX that an issue can do without."""
 
@@ -61,15 +66,12 @@ def markdown(
 
 def _row(reader: Reader, kernel_variant: KernelVariant, evidence: Evidence) -> tuple[str, ...]:
     kernel, variant = kernel_variant
-    resources = reader.resources(variant)
     time = evidence.launch_time(kernel, variant)
     name = f"{code_span(base_name(kernel.name))} {code_span(variant.id)}"
     occupancy, instructions = _card_cells(reader.card(variant))
     return (
         f"{name} {escaped(tables.config_text(variant))}",
-        tables.figure(resources.registers),
-        tables.spills(resources),
-        tables.shared(resources),
+        *cells(FIGURES, Metrics(reader.resources(variant))),
         occupancy,
         instructions,
         tables.UNKNOWN if time is None else time.text,

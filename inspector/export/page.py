@@ -24,8 +24,12 @@ from inspector import __version__
 from inspector.analysis.accesses import Mix
 from inspector.analysis.hints.subject import Finding
 from inspector.analysis.line_annotations import virtual
+from inspector.base.errors import PtxviewError
+from inspector.base.escapes import shown, visible
+from inspector.base.grouping import by_key
 from inspector.base.model import Content, Fusion, Graph, Kernel, Origin, Recording, Stage, Variant
-from inspector.base.text import PtxviewError, base_name, by_key, plural, shown, visible
+from inspector.base.names import base_name
+from inspector.base.units import plural
 from inspector.diff.canonical import digest
 from inspector.diff.compare import of_stage
 from inspector.estimate.launches import launch_evidence
@@ -36,7 +40,7 @@ from inspector.measure.streams import window_streams
 from inspector.reader.facts import MACHINE
 from inspector.reader.reader import Reader
 from inspector.render import calls, card, costs, jsons, tables, timeline, timings
-from inspector.render.tables import titles
+from inspector.render.kernel_names import titles
 from inspector.render.variant_figures import machine_code
 from inspector.system import files
 from inspector.system.process import side_by_side
@@ -308,6 +312,7 @@ class PageBuilder(Struct):
                     "path": file.origin_path,
                     "first": 1 if function is None else max(function.first, 1),
                     "last": text.lines if function is None else function.last,
+                    "names": self._parameter_names(variant, stage),
                     "told": self.add(NO_ANNOTATIONS)
                     if idle
                     else self._line_annotations(variant, stage),
@@ -315,6 +320,10 @@ class PageBuilder(Struct):
             except PtxviewError as error:
                 missing[stage.value] = error.message
         return stages, missing
+
+    def _parameter_names(self, variant: Variant, stage: Stage) -> dict[str, str] | None:
+        """Parameters of PTX by their symbols; None of other stages."""
+        return self.reader.parameter_names(variant, stage) if stage is Stage.PTX else None
 
     def _stage_text(self, variant: Variant, stage: Stage, label: str) -> PageText:
         """The text of a stage. Kernels of one file, which follow each other, share it."""

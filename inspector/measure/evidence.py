@@ -8,8 +8,8 @@ from msgspec import Struct, field
 
 from inspector.analysis.hints.subject import Finding
 from inspector.analysis.occupancy import Device
+from inspector.base.errors import PtxviewError
 from inspector.base.model import Kernel, Recording, Variant
-from inspector.base.text import PtxviewError
 from inspector.measure.gpu_window import GpuWindow, gpu_window
 from inspector.measure.launch_time import (
     BOUND,

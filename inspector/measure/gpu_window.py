@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from inspector.base.errors import PtxviewError
 from inspector.base.model import Recording, Timeline
-from inspector.base.text import PtxviewError
 from inspector.recording.gpu_times import (
     COPY,
     MARK,

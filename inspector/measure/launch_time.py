@@ -3,7 +3,7 @@
 from msgspec import Struct
 
 from inspector.base.model import Variant
-from inspector.base.text import microseconds, plural
+from inspector.base.units import microseconds, plural
 from inspector.measure.time.results import ESTIMATE, StoredTime
 
 RUN = "run"

@@ -5,8 +5,8 @@ from pathlib import Path
 
 from msgspec import Struct, field
 
+from inspector.base.errors import PtxviewError, ToolMissing, Unreadable, UsageError
 from inspector.base.model import Call, Kernel, Location, Stage, Variant
-from inspector.base.text import PtxviewError, ToolMissing, Unreadable, UsageError
 from inspector.execute import CannotRun, Program
 from inspector.execute.calls.inputs import Array, InputOptions, LaunchInputs, make_inputs
 from inspector.execute.calls.stepper import register_names

@@ -3,8 +3,8 @@
 import re
 from functools import cached_property, lru_cache
 
+from inspector.base.names import words
 from inspector.base.stage import Location
-from inspector.base.text import words
 from inspector.parsers.line import Function, Kind, Line, Listing, unescape
 
 # LLVM debug metadata: ``!dbg`` → DILocation → scope → file, with ``inlinedAt``.

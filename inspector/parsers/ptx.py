@@ -14,8 +14,8 @@ from collections.abc import Mapping
 from functools import lru_cache
 from sys import intern
 
+from inspector.base.names import words
 from inspector.base.stage import MAX_FRAMES, Location
-from inspector.base.text import words
 from inspector.parsers.line import Function, Kind, Line, Listing, unescape
 from inspector.parsers.ptx_statement import (
     AHEAD,

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from sys import intern
 from types import MappingProxyType
 
-from inspector.base.text import words
+from inspector.base.names import words
 from inspector.parsers.line import Function, Listing
 from inspector.parsers.ptx_statement import (
     AHEAD,

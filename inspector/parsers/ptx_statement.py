@@ -17,7 +17,7 @@ from math import prod
 from sys import intern
 from typing import NamedTuple
 
-from inspector.base.text import at_commas, words
+from inspector.base.names import at_commas, words
 from inspector.parsers.line import Function, Listing, code_of
 
 # -- names, labels, headers, comments -------------------------------------------------------------

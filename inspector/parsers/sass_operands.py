@@ -10,7 +10,7 @@ things that -plr shows: what a ``CALL`` does inside, and the descriptor in unifo
 import re
 from collections.abc import Callable, Sequence
 
-from inspector.base.text import at_commas, words
+from inspector.base.names import at_commas, words
 
 # Which registers a texture or surface instruction of SASS defines and uses.
 #

@@ -9,8 +9,8 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from inspector.base.names import words
 from inspector.base.stage import Location
-from inspector.base.text import words
 from inspector.parsers.line import Function, Kind, Line, Listing, code_of
 
 _PIECE = re.compile(r"#.*+|(?P<prefix>[A-Za-z]{0,2})(?P<quote>\"\"\"|'''|\"|')", re.DOTALL)

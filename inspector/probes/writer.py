@@ -302,7 +302,7 @@ def _is_secret(name: str) -> bool:
 
 
 def _without_secrets(words: list[str]) -> list[str]:
-    """A command line without what follows ``--api-key`` and its like (inspector/base/text.py)."""
+    """A command line without secrets, as ``inspector/base/redaction.py`` removes them."""
     out: list[str] = []
     hides = False
     for word in words:

@@ -19,6 +19,7 @@ from inspector import __version__
 from inspector.analysis.hints.subject import ExecutedFacts, Finding, HintSubject
 from inspector.analysis.line_annotations import Samples
 from inspector.analysis.occupancy import Device, base_arch
+from inspector.base.errors import PtxviewError, UsageError
 from inspector.base.model import (
     Compilation,
     CompilerMessage,
@@ -29,7 +30,6 @@ from inspector.base.model import (
     Stage,
     Variant,
 )
-from inspector.base.text import PtxviewError, UsageError
 from inspector.parsers.cubin import Cubin, kernel_parameters, read_cubin
 from inspector.parsers.line import Function, Listing
 from inspector.reader import tables

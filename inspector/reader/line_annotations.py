@@ -27,8 +27,8 @@ from inspector.analysis.line_annotations import (
     total,
     virtual,
 )
+from inspector.base.errors import PtxviewError
 from inspector.base.model import Location, Note, Stage, Variant
-from inspector.base.text import PtxviewError
 from inspector.parsers.line import Function, Line, Listing
 from inspector.reader import tables
 from inspector.reader.facts import MACHINE, VariantFacts

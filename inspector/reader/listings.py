@@ -22,8 +22,10 @@ from inspector.analysis.links import (
     model_lines,
     relate,
 )
+from inspector.base.errors import PtxviewError, Unreadable
+from inspector.base.escapes import shown
 from inspector.base.model import Stage, Variant
-from inspector.base.text import PtxviewError, Unreadable, base_name, shown
+from inspector.base.names import base_name
 from inspector.parsers import parse
 from inspector.parsers.cubin import is_elf, read_cubin
 from inspector.parsers.line import Function, Listing

@@ -14,8 +14,8 @@ from msgspec import Struct, to_builtins
 from msgspec.structs import replace
 
 from inspector.analysis.passes import FX, PassRun, passes_of
+from inspector.base.errors import ToolMissing, Unreadable
 from inspector.base.model import Graph, Stage, Variant
-from inspector.base.text import ToolMissing, Unreadable
 from inspector.reader.listings import decode
 from inspector.recording.layout import DerivedCache
 from inspector.sources.compilers import (

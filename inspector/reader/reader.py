@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from inspector import __version__
 from inspector.analysis.hints.subject import ExecutedFacts
 from inspector.analysis.links import composed
+from inspector.base.errors import PtxviewError, Unreadable
 from inspector.base.model import (
     FX_STAGES,
     GRAPH_STAGES,
@@ -26,7 +27,6 @@ from inspector.base.model import (
     Stage,
     Variant,
 )
-from inspector.base.text import PtxviewError, Unreadable
 from inspector.parsers import parse
 from inspector.parsers.line import Listing
 from inspector.reader import tables

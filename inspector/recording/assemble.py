@@ -29,7 +29,8 @@ from inspector.base.model import (
     Unwatched,
     Variant,
 )
-from inspector.base.text import base_name, counted, shortest_ids, untagged
+from inspector.base.names import base_name, shortest_ids, untagged
+from inspector.base.units import counted
 from inspector.recording import autotune, variants
 from inspector.recording.calls import Calls
 from inspector.recording.contents import Blob
@@ -70,6 +71,7 @@ from inspector.recording.malformed_fields import MalformedFields
 from inspector.recording.origins import Origins, joined
 from inspector.recording.processes import Process
 from inspector.recording.resources import merge
+from inspector.recording.siblings import KernelNumbers, with_traits
 from inspector.recording.torch_compiles import TorchCompiles
 from inspector.recording.variants import Key, VariantOfKernel, key_of
 from inspector.system.toolchain import demangle
@@ -280,6 +282,7 @@ class Assembly:
         self._failures.take_attempts(self._compilations)
         kernels = self._finished_kernels()
         tried = self._tune(kernels)
+        kernels = with_traits(kernels)
         graphs = self._graphs.finished(kernels, tried)
         self.problems.extend(self._calls.problems())
         self.problems.extend(self._driver.problems())
@@ -298,6 +301,7 @@ class Assembly:
         only_of_name = self._only_of_name()
         kernels: dict[Key, Kernel] = {}
         names: Counter[str] = Counter()
+        numbers = KernelNumbers()
         for (key, kernel), tagged in zip(self._kernels.items(), readable, strict=True):
             demangled = untagged(tagged)
             names[kernel.name] += 1
@@ -319,6 +323,7 @@ class Assembly:
                 origin=kernel.origin,
                 variants=tuple(variants),
                 fusion=fusion,
+                number=numbers.number_of(kernel.origin, kernel.name),
             )
         return kernels
 

@@ -11,8 +11,10 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from inspector.base.model import Argument, Call, Graph, Stage, Variant
-from inspector.base.text import base_name, counted, plural
+from inspector.base.names import base_name
+from inspector.base.units import counted, plural
 from inspector.recording.contents import text_of
+from inspector.recording.decoding import is_launch_number
 from inspector.recording.events import (
     CallCounts,
     CallRecorded,
@@ -21,7 +23,7 @@ from inspector.recording.events import (
     Problem,
     ProcessStarted,
 )
-from inspector.recording.processes import Process, Processes, is_number
+from inspector.recording.processes import Process, Processes
 
 # Where a graph's code takes its inputs apart: "arg0_1, arg1_1 = args".
 _INPUTS = re.compile(r"^[ \t]+\(?((?:\w+, ?)*\w+,?)\)? = args[ \t]*$", re.MULTILINE)
@@ -101,11 +103,11 @@ class Calls:
 
     def _take_counts(self, event: CallCounts, process: Process) -> None:
         for text, count in event.counts.items():
-            if is_number(text):
+            if is_launch_number(text):
                 key = (process, int(text))
                 self._counts[key] = max(self._counts.get(key, 0), count)
         for text, error in event.failed.items():
-            if is_number(text):
+            if is_launch_number(text):
                 self._failures[process, int(text)] = error
         context = event.lost_context
         if context is not None:

@@ -4,8 +4,8 @@ import hashlib
 import re
 from collections.abc import Callable, Mapping
 
+from inspector.base.errors import PtxviewError
 from inspector.base.model import Content
-from inspector.base.text import PtxviewError
 from inspector.recording.decoding import as_map, as_text
 
 Blob = Callable[[object], Content | None]

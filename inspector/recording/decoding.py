@@ -212,3 +212,8 @@ def as_seconds(value: object, limit: float = 1e9) -> float | None:
     if not isinstance(value, int | float) or isinstance(value, bool):
         return None
     return float(value) if 0 <= value < limit else None
+
+
+def is_launch_number(text: str) -> bool:
+    """Whether a key of a map of counts is the number of a call or launch: at most nine digits."""
+    return text.isdecimal() and len(text) < 10

@@ -11,9 +11,12 @@ from pathlib import PurePath
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from inspector.base.errors import Unreadable
 from inspector.base.model import Call, Content, GpuTime, Stage, Variant
-from inspector.base.text import Unreadable, argument_types, base_name, counted
+from inspector.base.names import argument_types, base_name
+from inspector.base.units import counted
 from inspector.parsers.cubin import extract_kernel
+from inspector.recording.decoding import is_launch_number
 from inspector.recording.driver_records import LOST
 from inspector.recording.events import (
     DriverCounts,
@@ -25,7 +28,7 @@ from inspector.recording.events import (
 )
 from inspector.recording.gpu_times import GpuTimes, LaunchKey
 from inspector.recording.launch_parameters import arguments_of
-from inspector.recording.processes import Process, Processes, is_number
+from inspector.recording.processes import Process, Processes
 
 MAX_WHOLE_CUBIN_BYTES = 256 << 10
 """Bytes of a cubin that is shown whole, with all of its lines."""
@@ -150,7 +153,7 @@ class DriverLaunches:
     def _count_launches(self, event: DriverCounts, process: Process) -> None:
         for text, counts in event.counts.items():
             numbers = [n for n in counts[:4] if n is not None]
-            if is_number(text) and len(numbers) == len(counts[:4]) > 2:
+            if is_launch_number(text) and len(numbers) == len(counts[:4]) > 2:
                 self._counts[process, int(text)] = _LaunchCount(*numbers)
         if not event.exact:
             self._inexact.add(process)

@@ -19,7 +19,7 @@ from pathlib import Path, PurePath
 
 from msgspec import Struct
 
-from inspector.base.text import Unreadable
+from inspector.base.errors import Unreadable
 from inspector.system import files
 
 FORMATS = (1, 2)

@@ -15,8 +15,9 @@ from pathlib import Path, PurePath
 
 from msgspec.structs import replace
 
+from inspector.base.errors import PtxviewError
 from inspector.base.model import Failure, Origin, Stage, StageFile, Variant
-from inspector.base.text import PtxviewError, base_name
+from inspector.base.names import base_name
 from inspector.parsers.cubin import architecture
 from inspector.recording import failures
 from inspector.recording.contents import Blob, cuda_span, digest_of, target_of, text_of

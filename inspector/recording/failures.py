@@ -8,6 +8,7 @@ from pathlib import PurePath
 from msgspec import Struct
 from msgspec.structs import replace
 
+from inspector.base.errors import first_error
 from inspector.base.model import (
     LAUNCH,
     LOAD,
@@ -18,7 +19,8 @@ from inspector.base.model import (
     Stage,
     Variant,
 )
-from inspector.base.text import base_name, counted, first_error
+from inspector.base.names import base_name
+from inspector.base.units import counted
 from inspector.recording.compiler_messages import messages_from, messages_of
 from inspector.recording.contents import Blob, text_of
 from inspector.recording.decoding import tolerant

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
+from inspector.base.errors import Unreadable
 from inspector.base.model import GpuTime
-from inspector.base.text import Unreadable
+from inspector.recording.decoding import is_launch_number
 from inspector.recording.events import (
     DriverStarted,
     DriverTimes,
@@ -21,7 +22,7 @@ from inspector.recording.events import (
     TimelineMark,
     TimelineRecorded,
 )
-from inspector.recording.processes import Process, Processes, is_number
+from inspector.recording.processes import Process, Processes
 
 if TYPE_CHECKING:
     import numpy as np
@@ -169,7 +170,7 @@ class GpuTimes:
                 self._lost[process] = event.lost or 0
                 for number, figures in event.times.items():
                     times = _launch_times(figures)
-                    if times is not None and is_number(number):
+                    if times is not None and is_launch_number(number):
                         self._times[process, int(number)] = times
 
     def time_of(self, counts: Mapping[LaunchKey, int]) -> GpuTime | None:

@@ -8,8 +8,8 @@ from pathlib import PurePath
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from inspector.base.errors import PtxviewError
 from inspector.base.model import Failure, Fusion, Graph, Kernel, Stage, StageFile, TriedFusion
-from inspector.base.text import PtxviewError
 from inspector.parsers.output_code import KernelText, parse_code
 from inspector.recording import failures
 from inspector.recording.autotune import GraphRef, graph_ref

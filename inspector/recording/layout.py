@@ -43,8 +43,9 @@ import platformdirs
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from inspector.base.errors import Unreadable
 from inspector.base.model import Content
-from inspector.base.text import Unreadable, counted
+from inspector.base.units import counted
 from inspector.recording.driver_records import PartContent, is_records, read_records
 from inspector.system import files
 

@@ -11,7 +11,7 @@ from typing import get_args, get_origin
 
 from msgspec import Struct, inspect
 
-from inspector.base.text import counted
+from inspector.base.units import counted
 from inspector.recording.decoding import arms_of, fields_of, fits, has_defaults
 from inspector.recording.events import KINDS
 
@@ -31,7 +31,7 @@ class MalformedFields:
         """
         name = values.get("event")
         is_known = isinstance(name, str) and name in KINDS
-        event = f"the event `{name}`" if is_known else "an event of unknown kind"
+        event = f"the event {name}" if is_known else "an event of unknown kind"
         field_types = dict(_malformed_fields(values, kind, ""))
         for path, field_type in field_types.items():
             self._counts[event, path, _description(inspect.type_info(field_type))] += 1
@@ -40,7 +40,7 @@ class MalformedFields:
         """A sentence for each kind of event and field, with the count if there are several."""
         for (event, path, expected), count in self._counts.items():
             times = f" ({counted(count, 'time')})" if count > 1 else ""
-            yield f"the field `{path}` of {event} is not {expected}{times}"
+            yield f"the field {path} of {event} is not {expected}{times}"
 
 
 def _malformed_fields(

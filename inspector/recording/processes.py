@@ -20,8 +20,3 @@ class Processes:
             return None
         self._begun[event.pid] += event.event == self._kind
         return event.pid, self._begun[event.pid]
-
-
-def is_number(text: str) -> bool:
-    """Whether a name in a map of counts is the number of a call or launch: at most nine digits."""
-    return text.isdecimal() and len(text) < 10

@@ -25,7 +25,7 @@ from inspector.base.model import (
     ShapeFact,
     UserFrame,
 )
-from inspector.base.text import guard_parts
+from inspector.parsers.guards import guard_parts
 from inspector.recording import failures
 from inspector.recording.contents import Blob, text_of
 from inspector.recording.decoding import as_seconds, as_text, tolerant

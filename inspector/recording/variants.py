@@ -9,6 +9,7 @@ from pathlib import PurePath
 from msgspec import Struct
 from msgspec.structs import replace
 
+from inspector.base.errors import PtxviewError
 from inspector.base.model import (
     KERNEL_STAGES,
     Content,
@@ -20,7 +21,7 @@ from inspector.base.model import (
     StageFile,
     Variant,
 )
-from inspector.base.text import PtxviewError, base_name
+from inspector.base.names import base_name
 from inspector.parsers.cubin import read_cubin
 from inspector.parsers.output_code import KernelText
 from inspector.parsers.ptx_statement import entries

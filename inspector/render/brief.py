@@ -12,8 +12,9 @@ from sys import maxsize
 from typing import Any
 
 from inspector.analysis.hints.subject import Finding
+from inspector.base.escapes import shown
 from inspector.base.model import Graph, Kernel, Stage, Variant
-from inspector.base.text import base_name, shown
+from inspector.base.names import base_name
 from inspector.diff.beside import loud
 from inspector.diff.compare import Compared
 from inspector.diff.matching import Op

@@ -9,16 +9,10 @@ from rich.text import Text
 
 from inspector.analysis.graph_text import CALL_HEAD, MAX_COLUMN_CHARS, call_cells, heading
 from inspector.analysis.graph_view import GraphView
+from inspector.base.escapes import shown
 from inspector.base.model import Argument, Call, Graph, Recording, Share
-from inspector.base.text import (
-    counted,
-    kibibytes,
-    microseconds,
-    plural,
-    short_name,
-    shown,
-    word_for,
-)
+from inspector.base.names import short_name
+from inspector.base.units import counted, kibibytes, microseconds, plural, word_for
 from inspector.render.tables import UNKNOWN, grid
 
 _TIMES = "×"

@@ -12,8 +12,10 @@ from inspector.analysis.hints.rules import pages
 from inspector.analysis.hints.subject import Finding
 from inspector.analysis.line_annotations import LineAnnotations, Samples, Told
 from inspector.analysis.occupancy import Occupancy, OccupancyStep
+from inspector.base.escapes import shown
+from inspector.base.grouping import by_key
 from inspector.base.model import Note, Stage
-from inspector.base.text import by_key, plural, shown
+from inspector.base.units import plural
 from inspector.measure.ncu.report import waits_for
 from inspector.parsers.line import Line
 from inspector.render.tables import UNKNOWN, clean, figure, spills, wrapped

@@ -7,8 +7,11 @@ from collections.abc import Iterator
 from msgspec import Struct
 from rich.text import Text
 
+from inspector.base.escapes import shown
+from inspector.base.grouping import by_key
+from inspector.base.names import short_name
 from inspector.base.stage import Location, Stage
-from inspector.base.text import by_key, plural, short_name, shown
+from inspector.base.units import plural
 from inspector.diff.check import FIGURES, Outcome, Place, Verdict, counts
 from inspector.render import jsons, tables
 from inspector.render.diff_text import code_span, escaped, markdown_table

@@ -7,7 +7,8 @@ from collections.abc import Iterator, Mapping
 
 from rich.text import Text
 
-from inspector.base.text import plural, seconds, shown, word_for
+from inspector.base.escapes import shown
+from inspector.base.units import plural, seconds, word_for
 
 Words = Mapping[str, Mapping[str, str]]
 """Words for the fields of each kind: texts, microseconds, lookups and counts."""

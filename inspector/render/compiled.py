@@ -10,12 +10,15 @@ from rich.table import Table
 from rich.text import Text
 
 from inspector.analysis.passes import BY_ARRIVAL, PassRun
+from inspector.base.escapes import shown
+from inspector.base.grouping import by_key
 from inspector.base.model import Compilation, CompilerMessage, Stage
-from inspector.base.text import by_key, plural, shown, some
+from inspector.base.units import plural, some
 from inspector.diff.compare import Compared
 from inspector.diff.matching import Hunk
 from inspector.measure.experiment import Experiment, ExperimentColumn
 from inspector.render import diff_text, tables
+from inspector.render.columns import COLUMNS
 from inspector.render.jsons import SCHEMA, pick_fields, to_builtins
 from inspector.render.recording_rows import compilation_json
 
@@ -58,11 +61,10 @@ def label(column: Column, columns: Sequence[Column]) -> str:
 
 
 FIGURES: Mapping[str, Callable[[ExperimentColumn], str]] = {
-    "registers": lambda c: tables.figure(c.resources.registers),
-    "spills, bytes": lambda c: tables.spills(c.resources),
-    "stack, bytes": lambda c: tables.figure(c.resources.stack_bytes),
-    "shared": lambda c: tables.shared(c.resources),
-    "instructions": lambda c: tables.figure(c.instructions),
+    **{
+        COLUMNS[key].title: COLUMNS[key].cell
+        for key in ("registers", "spills", "stack", "shared", "instructions")
+    },
     "occupancy": lambda c: tables.figure(c.occupancy, "{:.0f} %"),
     "compiled in": lambda c: tables.figure(c.compilation.seconds, "{:.2f} s"),
     "variant": lambda c: c.label,

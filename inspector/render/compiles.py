@@ -18,6 +18,9 @@ from rich.cells import cell_len
 from rich.text import Text
 
 from inspector.analysis import graph_view as choice_words
+from inspector.base.errors import first_error
+from inspector.base.escapes import shown
+from inspector.base.grouping import by_key
 from inspector.base.model import (
     EXPORTED,
     FrameCompile,
@@ -28,15 +31,8 @@ from inspector.base.model import (
     ShapeFact,
     UserFrame,
 )
-from inspector.base.text import (
-    by_key,
-    first_error,
-    guard_parts,
-    plural,
-    seconds,
-    shown,
-    word_for,
-)
+from inspector.base.units import plural, seconds, word_for
+from inspector.parsers.guards import guard_parts
 from inspector.render import compile_metrics, ranks
 from inspector.render.compile_metrics import Words
 from inspector.render.tables import FAILED, UNKNOWN, padded

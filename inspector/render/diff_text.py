@@ -14,8 +14,10 @@ from rich.table import Table
 from rich.text import Text
 
 from inspector.analysis.hints.subject import Finding
+from inspector.base.escapes import shown
 from inspector.base.model import Kernel, Stage, Variant
-from inspector.base.text import base_name, microseconds, plural, shown
+from inspector.base.names import base_name
+from inspector.base.units import microseconds, plural
 from inspector.diff.beside import BesideRow, PassChange, Sign, folded, loud
 from inspector.diff.compare import Compared, Files, Paired
 from inspector.diff.listings import FunctionPair, ListingDiff
@@ -23,6 +25,7 @@ from inspector.diff.recordings import ChangeKind, RecordedVariant
 from inspector.diff.summary import TUNER, FigureChange, Summary
 from inspector.diff.variants import VariantRow
 from inspector.parsers.line import Line
+from inspector.render.columns import COLUMNS
 from inspector.render.jsons import SCHEMA, ordered, pick_fields, to_builtins
 from inspector.render.tables import (
     UNKNOWN,
@@ -31,8 +34,6 @@ from inspector.render.tables import (
     figure,
     grid,
     setting,
-    shared,
-    spills,
     title,
     wrapped,
 )
@@ -492,6 +493,11 @@ def settings_of(config: Mapping[str, object]) -> str:
     )
 
 
+VARIANT_FIGURES = [
+    COLUMNS[key] for key in ("registers", "spills", "shared", "occupancy", "instructions")
+]
+
+
 def variant_cells(row: VariantRow) -> dict[str, str]:
     configuration_text = settings_of(row.config)
     if row.reason and configuration_text:
@@ -502,11 +508,7 @@ def variant_cells(row: VariantRow) -> dict[str, str]:
         "variant": absent_text(row) if row.variant is None else row.variant.id,
         "configuration": configuration_text,
         "time": UNKNOWN if row.time_us is None else f"{row.at_most}{microseconds(row.time_us)} µs",
-        "regs": figure(row.resources.registers),
-        "spill": spills(row.resources),
-        "shared": shared(row.resources),
-        "occup.": figure(row.occupancy, "{:.4g} %"),
-        "instr.": figure(row.instructions),
+        **{column.head: column.cell(row) for column in VARIANT_FIGURES},
     }
 
 
@@ -737,13 +739,14 @@ def markdown_table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> Itera
 
 def table_markdown(rows: Iterable[VariantRow]) -> Iterator[str]:
     all_rows = list(rows)
-    heads = ("variant", "configuration", time_head(all_rows), "registers", "spills", "shared")
+    figure_heads = [column.key for column in VARIANT_FIGURES]
+    heads = ("variant", "configuration", time_head(all_rows), *figure_heads)
     cells = []
     for row in all_rows:
         variant, config, *cell_texts = variant_cells(row).values()
         name = variant if row.variant is None else code_span(variant)
         cells.append((("**winner** " if row.winner else "") + name, escaped(config), *cell_texts))
-    yield from markdown_table((*heads, "occupancy", "instructions"), cells)
+    yield from markdown_table(heads, cells)
 
 
 def recordings_markdown(

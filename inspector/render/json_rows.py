@@ -17,6 +17,7 @@ from inspector.analysis.line_annotations import (
     Told,
     Words,
 )
+from inspector.base.errors import PtxviewError
 from inspector.base.model import (
     Argument,
     Call,
@@ -35,7 +36,6 @@ from inspector.base.model import (
     Variant,
 )
 from inspector.base.stage import Location
-from inspector.base.text import PtxviewError
 from inspector.parsers.line import Control, Function, Kind, Line
 from inspector.render.card import CardRow
 from inspector.render.jsons import ordered, pick_fields

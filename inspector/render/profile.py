@@ -5,7 +5,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from rich.console import Group
 from rich.text import Text
 
-from inspector.base.text import by_key, counted, short_name, shown, some
+from inspector.base.escapes import shown
+from inspector.base.grouping import by_key
+from inspector.base.names import short_name
+from inspector.base.units import counted, some
 from inspector.measure.ncu.attach import UNRECORDED, Key, MatchedLaunch
 from inspector.measure.ncu.report import Dim3, NcuLaunch, Report
 from inspector.measure.profile.trace import GpuWork, Overhead, Profile, Window

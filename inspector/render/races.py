@@ -13,7 +13,8 @@ from msgspec import Struct
 from rich.console import Group
 from rich.text import Text
 
-from inspector.base.text import base_name, short_name, shown
+from inspector.base.escapes import shown
+from inspector.base.names import base_name, short_name
 from inspector.measure.time.results import Session, Timing, timing_row
 from inspector.measure.time.take import GAP, Race, RaceRow
 from inspector.render import timings

@@ -12,9 +12,11 @@ from typing import TypeVar
 from msgspec import Struct, field
 from rich.text import Text
 
+from inspector.base.escapes import shown
+from inspector.base.grouping import by_key
 from inspector.base.model import FrameCompile, Kernel, KernelCompile, Recording, UserFrame
-from inspector.base.text import by_key, plural, shown, some
-from inspector.render.tables import labels
+from inspector.base.units import plural, some
+from inspector.render.labels import labels
 
 CACHES = {"fx_graph": "FX graph", "fx_graph_bundled": "FX graph", "aotautograd": "AOTAutograd"}
 

@@ -5,7 +5,8 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from rich.text import Text
 
-from inspector.base.text import plural, shown
+from inspector.base.escapes import shown
+from inspector.base.units import plural
 from inspector.execute.calls.stepper import (
     LaneStrip,
     LaneValue,

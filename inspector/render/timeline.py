@@ -15,15 +15,17 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from rich.text import Text
 
+from inspector.base.escapes import shown
 from inspector.base.model import Recording
-from inspector.base.text import counted, plural, shown
+from inspector.base.units import counted, plural
 from inspector.measure.gpu_window import Gap, GpuWindow, optimizer_of
 from inspector.measure.streams import Lane, Streams, Work, launch_work
 from inspector.render.compiles import CompileLine
 from inspector.render.costs import window_row
 from inspector.render.jsons import SCHEMA, Rows
+from inspector.render.kernel_names import titles
 from inspector.render.profile import time
-from inspector.render.tables import grid, padded, titles
+from inspector.render.tables import grid, padded
 
 if TYPE_CHECKING:
     import numpy as np

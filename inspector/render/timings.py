@@ -7,7 +7,9 @@ from typing import Annotated
 from msgspec import Meta, Struct
 from rich.console import Group
 
-from inspector.base.text import base_name, microseconds, plural, shown, some
+from inspector.base.escapes import shown
+from inspector.base.names import base_name
+from inspector.base.units import microseconds, plural, some
 from inspector.measure.launch_time import LaunchTime
 from inspector.measure.time.results import (
     ESTIMATE,

@@ -8,8 +8,10 @@ from msgspec import Struct
 from rich.text import Text
 
 from inspector.analysis.hints.subject import Finding
+from inspector.base.escapes import shown
+from inspector.base.grouping import by_key
 from inspector.base.model import Stage
-from inspector.base.text import by_key, counted, kibibytes, plural, shown, word_for
+from inspector.base.units import counted, kibibytes, plural, word_for
 from inspector.execute import Approximation, Buffer, Fault
 from inspector.execute.calls.tracing import SHARED, TracedLaunch
 from inspector.execute.facts import GLOBAL, ExecutedLine, MemoryUse, Totals, ValueFacts, kind_of

@@ -8,7 +8,8 @@ from rich.table import Table
 from rich.text import Text
 
 from inspector.analysis.isa import INSTRUCTION, ReferenceEntry
-from inspector.base.text import plural, shown
+from inspector.base.escapes import shown
+from inspector.base.units import plural
 from inspector.render.jsons import SCHEMA, pick_fields, to_builtins
 
 NAMES = {"ptx": "PTX", "sass": "SASS"}

@@ -25,7 +25,8 @@ from msgspec import Struct
 
 import inspector
 from inspector import __version__
-from inspector.base.text import Exit, PtxviewError, Unreadable, UsageError, lines_shown, visible
+from inspector.base.errors import Exit, PtxviewError, Unreadable, UsageError
+from inspector.base.escapes import lines_shown, visible
 from inspector.reader.tables import table
 from inspector.recording.layout import user_cache
 from inspector.render.json_structs import json_reference

@@ -11,7 +11,8 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from inspector.base.text import UsageError, shown
+from inspector.base.errors import UsageError
+from inspector.base.escapes import shown
 from inspector.reader.tables import table
 from inspector.sources.opening import newest
 

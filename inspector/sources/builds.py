@@ -21,8 +21,8 @@ from pathlib import Path
 
 from msgspec import Struct, field
 
+from inspector.base.errors import PtxviewError, Unreadable
 from inspector.base.model import Content, Resources
-from inspector.base.text import PtxviewError, Unreadable
 from inspector.parsers.cubin import read_cubin
 from inspector.recording.layout import BytesContent, DerivedCache, FileContent
 from inspector.recording.resources import from_ptxas

@@ -19,10 +19,11 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
+from inspector.base.errors import PtxviewError, Unreadable
 from inspector.base.model import Content
-from inspector.base.text import PtxviewError, Unreadable
 from inspector.parsers import output_code
 from inspector.parsers.cubin import architecture, embedded_binaries, read_cubin
+from inspector.parsers.ttgir_traits import dot_shapes
 from inspector.recording.autotune import configuration
 from inspector.recording.decoding import as_map, as_seconds
 from inspector.recording.layout import BytesContent, FileContent
@@ -295,18 +296,10 @@ def _tile(content: FileContent) -> str | None:
     try:
         if content.path.stat().st_size > MAX_TILED_BYTES:
             return None
-        lines = content.read().decode("utf-8", "replace").split("\n")
+        tiles = dot_shapes(content.read().decode("utf-8", "replace"))
     except (OSError, PtxviewError):
         return None
-    tiles = set()
-    for a, times, b in (
-        line.rpartition(" : ")[2].partition(" * ") for line in lines if "dot" in line
-    ):
-        sides = [re.search(r"<(\d+)x(\d+)x[a-z]", side) for side in (a, b) if times]
-        if len(sides) == 2 and None not in sides:
-            (m, k), (_, n) = (side.groups() for side in sides if side is not None)
-            tiles.add(f"{m}·{n}·{k}")
-    return tiles.pop() if len(tiles) == 1 else None
+    return tiles[0] if len(tiles) == 1 else None
 
 
 def _inductor(path: Path, root: Path) -> Iterator[Event]:

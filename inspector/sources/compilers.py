@@ -19,6 +19,7 @@ from pathlib import Path
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from inspector.base.errors import PtxviewError, ToolMissing, Unreadable, UsageError
 from inspector.base.model import (
     Compilation,
     CompilerMessage,
@@ -28,7 +29,7 @@ from inspector.base.model import (
     StageFile,
     Variant,
 )
-from inspector.base.text import PtxviewError, ToolMissing, Unreadable, UsageError, base_name
+from inspector.base.names import base_name
 from inspector.parsers.cubin import read_cubin
 from inspector.parsers.ptx_statement import entries
 from inspector.recording.compiler_messages import first_error, messages_from, messages_of, renamed

@@ -26,15 +26,9 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from inspector import __version__
+from inspector.base.errors import PtxviewError, RunFailed, ToolMissing, Unreadable, UsageError
 from inspector.base.model import BEFORE, EDIT, Kernel, Recording, Stage
-from inspector.base.text import (
-    PtxviewError,
-    RunFailed,
-    ToolMissing,
-    Unreadable,
-    UsageError,
-    at_commas,
-)
+from inspector.base.names import at_commas
 from inspector.recording.compiler_messages import first_error, message_event
 from inspector.recording.layout import SCHEMA, BytesContent, Writer, pack, read_events, remove
 from inspector.recording.resources import from_ptxas

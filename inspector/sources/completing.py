@@ -15,8 +15,8 @@ from pathlib import Path, PurePath
 
 from msgspec.structs import replace
 
+from inspector.base.errors import PtxviewError, Stopped, Unreadable
 from inspector.base.model import CompilerMessage, Origin, Recording, Stage, Variant
-from inspector.base.text import PtxviewError, Stopped, Unreadable
 from inspector.parsers.cubin import extract_kernel
 from inspector.recording import variants
 from inspector.recording.compiler_messages import message_event

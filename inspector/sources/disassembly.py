@@ -18,8 +18,8 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from inspector.base.errors import PtxviewError, Unreadable
 from inspector.base.model import Resources, Stage, Variant
-from inspector.base.text import PtxviewError, Unreadable
 from inspector.parsers.cubin import (
     FATBIN_SECTIONS,
     Cubin,

@@ -8,8 +8,9 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
+from inspector.base.errors import PtxviewError, Unreadable, UsageError
 from inspector.base.model import Content, Recording, Stage
-from inspector.base.text import PtxviewError, Unreadable, UsageError, words
+from inspector.base.names import words
 from inspector.parsers.cubin import debug_ptx, is_cubin, is_elf, read_cubin
 from inspector.parsers.ptx_statement import entries
 from inspector.recording.assemble import Assembly

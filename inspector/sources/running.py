@@ -18,7 +18,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from inspector import __version__
-from inspector.base.text import PtxviewError, RunFailed, Stopped, without_secrets
+from inspector.base.errors import PtxviewError, RunFailed, Stopped
+from inspector.base.redaction import without_secrets
 from inspector.recording.driver_records import keep_records
 from inspector.recording.layout import (
     SCHEMA,

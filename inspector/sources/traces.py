@@ -13,8 +13,9 @@ from typing import Any
 
 from msgspec import Struct, field
 
+from inspector.base.errors import Unreadable
 from inspector.base.model import Content
-from inspector.base.text import Unreadable, plural
+from inspector.base.units import plural
 from inspector.recording.decoding import as_int, as_map, as_text
 from inspector.recording.layout import BytesContent
 from inspector.system import files

@@ -14,8 +14,8 @@ from pathlib import Path
 
 from msgspec import Struct, field
 
+from inspector.base.errors import Unreadable
 from inspector.base.model import Stage
-from inspector.base.text import Unreadable
 from inspector.recording.decoding import Integer, Text, tolerant
 from inspector.recording.layout import BytesContent
 from inspector.system import files

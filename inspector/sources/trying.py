@@ -16,6 +16,7 @@ from pathlib import Path
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from inspector.base.errors import PtxviewError, UsageError
 from inspector.base.model import (
     EDIT,
     Compilation,
@@ -27,7 +28,6 @@ from inspector.base.model import (
     StageFile,
     Variant,
 )
-from inspector.base.text import PtxviewError, UsageError
 from inspector.parsers.cubin import Cubin, read_cubin
 from inspector.parsers.ptx_statement import entries, thread_bounds
 from inspector.recording.decoding import as_int, as_map

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from inspector import __version__
-from inspector.base.text import PtxviewError
+from inspector.base.errors import PtxviewError
 from inspector.system import printing
 
 MAX_MESSAGE_CHARS = 200  # characters printed of an unexpected error

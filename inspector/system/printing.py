@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from typing import TYPE_CHECKING, Any, TextIO, cast
 
-from inspector.base.text import lines_shown
+from inspector.base.escapes import lines_shown
 
 if TYPE_CHECKING:
     from rich.console import Console

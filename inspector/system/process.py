@@ -26,7 +26,7 @@ from typing import TypeVar
 
 from msgspec import Struct
 
-from inspector.base.text import RunFailed, Stopped, ToolMissing, Unreadable
+from inspector.base.errors import RunFailed, Stopped, ToolMissing, Unreadable
 
 
 class Finished(Struct, frozen=True):

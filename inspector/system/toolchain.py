@@ -12,7 +12,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from inspector.base.text import PtxviewError, ToolMissing
+from inspector.base.errors import PtxviewError, ToolMissing
 from inspector.system.process import run_tool
 
 # What each tool is for, and where it comes from when it is missing.

@@ -11,7 +11,7 @@ from inspector import parsers as parsers
 from inspector.analysis.flow.graph import Flow
 from inspector.analysis.function_facts import FunctionFacts, Schedule, schedule
 from inspector.base.model import Stage
-from inspector.base.text import words
+from inspector.base.names import words
 from inspector.parsers.line import Control, Function, Line, Listing
 from inspector.recording.layout import DerivedCache
 from inspector.sources.disassembly import disassemble

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from inspector.base.text import base_name, shortest_ids, shown
+from inspector.base.escapes import shown
+from inspector.base.names import base_name, shortest_ids
 from inspector.system import toolchain
 from tests.helpers.tools import needs, path_of
 

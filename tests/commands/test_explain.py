@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from inspector.base.text import words
+from inspector.base.names import words
 from tests.helpers.ptxview import call
 
 FIELDS = words(

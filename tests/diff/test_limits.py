@@ -7,7 +7,7 @@ import tomllib
 import pytest
 
 from inspector.analysis.hints.rules import RULES
-from inspector.base.text import UsageError
+from inspector.base.errors import UsageError
 from inspector.diff.check import Allowance, Rules, read
 
 

@@ -18,8 +18,8 @@ from statistics import median, quantiles
 from msgspec import Struct, convert
 from msgspec.structs import replace
 
+from inspector.base.errors import PtxviewError
 from inspector.base.model import Stage
-from inspector.base.text import PtxviewError
 from inspector.commands.common import open_reader
 from inspector.estimate.model import Machine, Simulation, Work
 from inspector.estimate.rows import devices, gather

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from inspector.base.text import PtxviewError
+from inspector.base.errors import PtxviewError
 from inspector.execute import Memory, Program, execute
 from inspector.parsers.ptx import parse_ptx
 from inspector.parsers.ptx_code import read_module

@@ -234,7 +234,7 @@ def test_a_bulk_copy_of_no_bytes_copies_nothing() -> None:
 CHILD = """
 import resource, sys
 resource.setrlimit(resource.RLIMIT_AS, (int(sys.argv[1]), int(sys.argv[1])))
-from inspector.base.text import PtxviewError
+from inspector.base.errors import PtxviewError
 from tests.execute.test_hostile import run
 try:
     run(sys.stdin.read())

@@ -17,9 +17,10 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from inspector.base.errors import PtxviewError
+from inspector.base.escapes import harmless as draws_itself
 from inspector.base.model import Recording, Stage, StageFile
-from inspector.base.text import PtxviewError, base_name
-from inspector.base.text import harmless as draws_itself
+from inspector.base.names import base_name
 from inspector.commands.explain import meaning
 from inspector.diff.listings import diff_listings
 from inspector.diff.matching import rows
@@ -38,7 +39,7 @@ from inspector.reader.reader import Reader as RecordingReader
 from inspector.recording.assemble import Assembly
 from inspector.recording.layout import NCU_REPORTS, BytesContent, DerivedCache, stored_records
 from inspector.recording.resources import from_ptxas, from_res_usage, max_threads
-from inspector.render import jsons, tables
+from inspector.render import jsons, kernel_list, tables
 from inspector.render.recording_rows import recording_document
 from inspector.render.words import as_json
 from inspector.sources import traces
@@ -220,7 +221,7 @@ def _look_at(recording: Recording) -> None:
     text = jsons.dumps(recording_document(recording, lambda variant: variant.recorded_resources))
     json.loads(text, parse_constant=refuse)
     out, written = printing.page(80, colours=False)
-    out.print(tables.kernels(recording, lambda variant: variant.recorded_resources, 80))
+    out.print(kernel_list.kernels(recording, lambda variant: variant.recorded_resources, 80))
     tables.graphs(recording, out)
     tables.problems(recording, out)
     printed = written()

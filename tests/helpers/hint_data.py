@@ -18,7 +18,7 @@ from inspector.analysis.hints.rules import hints
 from inspector.analysis.hints.subject import Finding, HintSubject
 from inspector.analysis.occupancy import Device
 from inspector.base.model import Argument, Call, Kernel, Origin, Resources, Stage, Variant
-from inspector.base.text import base_name
+from inspector.base.names import base_name
 from inspector.parsers import parse
 from inspector.parsers.line import Listing
 

@@ -24,6 +24,7 @@ from inspector.analysis.line_annotations import (
     Words,
     by_links,
 )
+from inspector.base.errors import ToolMissing, Unreadable
 from inspector.base.model import (
     Graph,
     Kernel,
@@ -36,7 +37,6 @@ from inspector.base.model import (
     StageFile,
     Variant,
 )
-from inspector.base.text import ToolMissing, Unreadable
 from inspector.parsers import parse
 from inspector.parsers.line import Function, Kind, Line, Listing
 from inspector.reader import tables

@@ -19,8 +19,9 @@ from pathlib import Path
 from inspector.analysis.hints.rules import hints
 from inspector.analysis.hints.subject import HintSubject
 from inspector.analysis.occupancy import Device
+from inspector.base.errors import PtxviewError
 from inspector.base.model import Kernel, Stage, Variant
-from inspector.base.text import PtxviewError, base_name
+from inspector.base.names import base_name
 from inspector.commands.common import open_reader
 from inspector.reader.reader import Reader
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from inspector.base.text import UsageError
+from inspector.base.errors import UsageError
 from inspector.reader.query import parse
 
 

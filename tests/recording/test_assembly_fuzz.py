@@ -11,13 +11,13 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from inspector.base.errors import PtxviewError
 from inspector.base.model import Recording, Stage
-from inspector.base.text import PtxviewError
 from inspector.reader.reader import Reader
 from inspector.reader.tables import table
 from inspector.recording.assemble import Assembly
 from inspector.recording.layout import BytesContent, DerivedCache
-from inspector.render import compiles, jsons, tables
+from inspector.render import compiles, jsons, kernel_list, tables
 from inspector.render.compile_rows import compiles_row
 from inspector.render.recording_rows import recording_document
 from inspector.system import printing
@@ -91,7 +91,7 @@ def look_at(recording: Recording) -> None:
                 reader.graph_listing(graph, stage)
                 reader.graph_links(graph, stage, Stage.OPERATIONS)
     out, written = printing.page(80, colours=False)
-    out.print(tables.kernels(recording, figures, 80))
+    out.print(kernel_list.kernels(recording, figures, 80))
     tables.graphs(recording, out)
     tables.problems(recording, out)
     phases = table("compile_phases")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from inspector.base.text import Unreadable
+from inspector.base.errors import Unreadable
 from inspector.measure.gpu_window import gpu_window, read_windows
 from inspector.recording.gpu_times import MAX_SPANS, read_timeline
 from inspector.sources.opening import open_path

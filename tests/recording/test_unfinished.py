@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from inspector.base.text import Unreadable
+from inspector.base.errors import Unreadable
 from inspector.recording.layout import Writer, unfinished, work_folder
 from inspector.sources.opening import open_path
 from tests.helpers.ptxview import (

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 from mcp import Client, StdioServerParameters, types
 
-from inspector.base.text import shown
+from inspector.base.escapes import shown
 from inspector.commands.cli import COMMANDS
 from tests.helpers.exported import texts_of
 from tests.helpers.ptxview import (

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from inspector.base.errors import Unreadable
 from inspector.base.model import Stage
-from inspector.base.text import Unreadable
 from inspector.parsers import parse
 from inspector.parsers.cubin import read_sections
 from inspector.recording.layout import DerivedCache

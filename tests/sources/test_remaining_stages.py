@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from inspector.base.errors import ToolMissing
 from inspector.base.model import Variant
-from inspector.base.text import ToolMissing
 from inspector.sources.compilers import StagesMade, believed, compile_on, job_of
 from inspector.sources.opening import open_path
 from inspector.system import toolchain

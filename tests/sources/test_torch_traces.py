@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from inspector.base.errors import Unreadable
 from inspector.base.model import Origin, Recording, Stage
-from inspector.base.text import Unreadable
 from inspector.sources import traces
 from inspector.sources.opening import open_path
 from tests.helpers.torch_trace import HEAD, NAME, trace

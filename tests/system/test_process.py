@@ -8,7 +8,7 @@ import threading
 
 import pytest
 
-from inspector.base.text import Stopped
+from inspector.base.errors import Stopped
 from inspector.system.process import cores, run_tool, side_by_side
 
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from inspector.base.text import by_key
+from inspector.base.grouping import by_key
 from inspector.parsers.line import Function, Kind, Line, Listing
 from inspector.parsers.sass_operands import BRANCHES, CALLS
 

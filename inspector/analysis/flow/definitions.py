@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from inspector.analysis.flow.graph import FlowGraph, Step, Steps, Way, reached
 from inspector.analysis.flow.liveness import scratch
-from inspector.base.text import by_key
+from inspector.base.grouping import by_key
 
 
 class Chains:

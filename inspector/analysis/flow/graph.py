@@ -21,7 +21,7 @@ from itertools import groupby, pairwise
 from operator import attrgetter
 from typing import NamedTuple
 
-from inspector.base.text import words
+from inspector.base.names import words
 from inspector.parsers.line import Function, Kind, Line, Listing
 from inspector.parsers.ptx_code import FunctionReading, PtxFunction
 from inspector.parsers.ptx_statement import (

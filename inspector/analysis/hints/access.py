@@ -31,8 +31,9 @@ from inspector.analysis.tensors import (
     pointed,
     uses,
 )
+from inspector.base.grouping import by_key
 from inspector.base.model import Stage
-from inspector.base.text import by_key, counted
+from inspector.base.units import counted
 from inspector.parsers.line import Line
 
 # Rows that begin where nothing is aligned.

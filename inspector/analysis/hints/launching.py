@@ -21,7 +21,8 @@ from inspector.analysis.hints.subject import (
 from inspector.analysis.hints.warp import ttgir_values
 from inspector.analysis.tensors import Tensors, operand_shape, uses
 from inspector.base.model import Call, Origin, Stage
-from inspector.base.text import counted, words
+from inspector.base.names import words
+from inspector.base.units import counted
 from inspector.parsers.line import Line
 from inspector.parsers.ptx_statement import variable_declaration
 

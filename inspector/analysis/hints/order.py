@@ -15,8 +15,10 @@ from inspector.analysis.hints.subject import (
     numbers,
 )
 from inspector.analysis.tensors import blocked, operand_shape, uses
+from inspector.base.grouping import by_key
 from inspector.base.model import Stage
-from inspector.base.text import base_name, by_key, counted, some, words
+from inspector.base.names import base_name, words
+from inspector.base.units import counted, some
 from inspector.parsers.line import Line
 from inspector.parsers.sass_operands import access_bytes
 

@@ -33,7 +33,7 @@ from inspector.analysis.hints.order import (
     uninlined_call,
 )
 from inspector.analysis.hints.subject import Finding, HintSubject, Thresholds
-from inspector.base.text import PtxviewError
+from inspector.base.errors import PtxviewError
 
 HINTS = (
     fp64_promotion,

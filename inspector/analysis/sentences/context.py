@@ -8,7 +8,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from inspector.base.model import Call, Kernel, Origin, Variant
-from inspector.base.text import argument_types
+from inspector.base.names import argument_types
 from inspector.parsers.line import Function, Listing
 from inspector.parsers.ptx_statement import Header, PtxVariable, read_header
 

@@ -25,7 +25,7 @@ from inspector.analysis.sentences.wording import (
     named,
     places,
 )
-from inspector.base.text import plural
+from inspector.base.units import plural
 from inspector.parsers.ptx_statement import (
     SINK,
     AddressOperand,

@@ -15,7 +15,8 @@ from inspector.analysis.sentences import forms
 from inspector.analysis.sentences.context import Context
 from inspector.analysis.sentences.forms import Atom, LinearForm
 from inspector.analysis.sentences.values import Condition
-from inspector.base.text import by_key, plural
+from inspector.base.grouping import by_key
+from inspector.base.units import plural
 from inspector.parsers.ptx_statement import (
     ImmediateOperand,
     register_declarations,

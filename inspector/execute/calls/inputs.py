@@ -17,8 +17,9 @@ from numpy.typing import NDArray
 
 from inspector.analysis.argument_memory import ALIGNED, memory_blocks
 from inspector.base.budget import Budget
+from inspector.base.errors import UsageError
 from inspector.base.model import Argument, Share
-from inspector.base.text import UsageError, words
+from inspector.base.names import words
 from inspector.execute import Memory, Program
 from inspector.execute.floats import to_bf16, to_small
 from inspector.execute.memory import MAX_BYTES, Buffer

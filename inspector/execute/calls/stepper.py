@@ -14,8 +14,8 @@ from functools import partial
 import numpy as np
 from msgspec import Struct
 
+from inspector.base.errors import PtxviewError
 from inspector.base.model import Location
-from inspector.base.text import PtxviewError
 from inspector.execute import Program
 from inspector.execute.blocks import defines
 from inspector.execute.calls.tracing import TracedBlock

@@ -13,7 +13,7 @@ import numpy as np
 from msgspec import Struct, field
 
 from inspector.analysis.hints.subject import ExecutedAccess, ExecutedBranch, ExecutedFacts
-from inspector.base.text import Stopped, UsageError
+from inspector.base.errors import Stopped, UsageError
 from inspector.execute import (
     Facts,
     Fault,

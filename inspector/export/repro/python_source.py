@@ -15,7 +15,8 @@ from pathlib import PurePath
 
 from msgspec import Struct
 
-from inspector.base.text import Unreadable, UsageError, by_key
+from inspector.base.errors import Unreadable, UsageError
+from inspector.base.grouping import by_key
 
 KNOWN_PACKAGES = frozenset(sys.stdlib_module_names) | {"torch", "triton", "numpy"}
 """What a script may import that is to run wherever torch is."""

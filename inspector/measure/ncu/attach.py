@@ -13,8 +13,10 @@ from msgspec import Struct, field
 
 from inspector.analysis.hints.subject import Finding
 from inspector.analysis.line_annotations import Samples, total
+from inspector.base.errors import PtxviewError
+from inspector.base.escapes import shown
 from inspector.base.model import Recording, Stage, Variant
-from inspector.base.text import PtxviewError, plural, shown, word_for
+from inspector.base.units import plural, word_for
 from inspector.measure.ncu.report import Dim3, NcuLaunch, Report, with_offsets
 from inspector.parsers.line import Function, Kind, Line, Listing
 from inspector.reader.facts import WARP, Measured

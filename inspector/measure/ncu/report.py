@@ -20,6 +20,7 @@ from typing import Any
 from msgspec import Struct
 
 from inspector.analysis.line_annotations import Samples, total
+from inspector.base.errors import PtxviewError, ToolMissing, Unreadable
 from inspector.base.model import (
     KERNEL_STAGES,
     Call,
@@ -31,7 +32,7 @@ from inspector.base.model import (
     StageFile,
     Variant,
 )
-from inspector.base.text import PtxviewError, ToolMissing, Unreadable, shortest_ids
+from inspector.base.names import shortest_ids
 from inspector.recording.layout import (
     NCU_REPORTS,
     BytesContent,

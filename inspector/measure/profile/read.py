@@ -12,8 +12,10 @@ from typing import cast
 from msgspec import Struct, to_builtins
 from msgspec.structs import replace
 
+from inspector.base.errors import PtxviewError, Unreadable
 from inspector.base.model import Content, Kernel, Recording, Variant
-from inspector.base.text import PtxviewError, Unreadable, base_name, plural
+from inspector.base.names import base_name
+from inspector.base.units import plural
 from inspector.measure.profile.trace import (
     Compiling,
     Profile,

@@ -21,7 +21,9 @@ from msgspec import Meta, Raw, Struct, field
 from msgspec.json import Decoder
 from msgspec.structs import replace
 
-from inspector.base.text import Unreadable, plural, short_name, words
+from inspector.base.errors import Unreadable
+from inspector.base.names import short_name, words
+from inspector.base.units import plural
 
 Three = tuple[int, int, int]
 

@@ -10,8 +10,10 @@ from msgspec import Struct, to_builtins
 from msgspec.structs import replace
 
 from inspector.analysis.argument_memory import memory_blocks
+from inspector.base.errors import PtxviewError, Unreadable
 from inspector.base.model import Argument, Call, Content, Kernel, Origin, Recording, Stage, Variant
-from inspector.base.text import PtxviewError, Unreadable, base_name, plural
+from inspector.base.names import base_name
+from inspector.base.units import plural
 from inspector.measure.ncu.report import function_of
 from inspector.measure.time.results import KernelTime, from_json, median
 from inspector.parsers.cubin import kernel_parameters

@@ -23,8 +23,10 @@ from msgspec.structs import replace
 
 from inspector.analysis.card import operations, tensor_bytes
 from inspector.analysis.occupancy import arch_of
+from inspector.base.errors import PtxviewError, ToolMissing, Unreadable, UsageError
+from inspector.base.escapes import shown
 from inspector.base.model import Argument, Call, Recording, Stage
-from inspector.base.text import PtxviewError, ToolMissing, Unreadable, UsageError, plural, shown
+from inspector.base.units import plural
 from inspector.measure.time.planning import (
     LaunchNeeds,
     Plan,

@@ -469,4 +469,4 @@ def _publish() -> None:
 
 def base_name(name: str) -> str:
     """``fill`` of ``_ZN1n4fillIfEEvPT_``: without namespaces and arguments."""
-    return str(executor.load("base.text").base_name(name))
+    return str(executor.load("base.names").base_name(name))

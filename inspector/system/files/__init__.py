@@ -24,7 +24,7 @@ from itertools import islice
 from pathlib import Path
 from typing import IO, Any
 
-from inspector.base.text import Unreadable, UsageError
+from inspector.base.errors import Unreadable, UsageError
 
 VARIABLE = "PTXVIEW_MAX_BYTES"
 ROOTS = "PTXVIEW_ROOTS"

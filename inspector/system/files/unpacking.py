@@ -20,7 +20,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from inspector.base.text import Unreadable, counted
+from inspector.base.errors import Unreadable
+from inspector.base.units import counted
 from inspector.system.files import (
     CHUNK,
     DAMAGE,

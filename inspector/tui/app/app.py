@@ -13,7 +13,7 @@ from textual.app import App
 from textual.notifications import SeverityLevel
 from textual.screen import Screen
 
-from inspector.base.text import lines_shown, shown
+from inspector.base.escapes import lines_shown, shown
 from inspector.reader.reader import Reader
 from inspector.system import printing
 from inspector.tui.main.bars import banner

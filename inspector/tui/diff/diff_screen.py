@@ -12,8 +12,9 @@ from textual.app import ComposeResult
 from textual.content import Content
 from textual.widget import Widget
 
+from inspector.base.errors import PtxviewError
 from inspector.base.model import Stage, Variant
-from inspector.base.text import PtxviewError, plural
+from inspector.base.units import plural
 from inspector.diff import compare
 from inspector.diff.beside import Sign
 from inspector.diff.compare import Compared

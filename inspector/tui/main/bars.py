@@ -9,8 +9,9 @@ from textual.content import Content
 from textual.widgets import Static
 
 from inspector.analysis.card import Card
+from inspector.base.errors import ended_by
 from inspector.base.model import LAUNCH, Failure, Recording, Resources, Variant
-from inspector.base.text import ended_by, plural
+from inspector.base.units import plural
 from inspector.measure.launch_time import TIMED
 from inspector.measure.time.results import COLD
 from inspector.reader.reader import Reader

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from inspector.base.text import ended_by
+from inspector.base.errors import ended_by
 
 if TYPE_CHECKING:
     from inspector.reader.reader import Reader

@@ -18,8 +18,8 @@ from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widgets import Static
 
+from inspector.base.errors import UsageError
 from inspector.base.model import Kernel, Stage, Variant
-from inspector.base.text import UsageError
 from inspector.execute import ExecutedLine, Facts, Trace
 from inspector.execute.calls.stepper import WARP, LaneStrip, LaneValue, Stepper, StepPlace
 from inspector.execute.calls.tracing import (

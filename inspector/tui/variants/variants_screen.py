@@ -23,22 +23,22 @@ from textual.worker import get_current_worker
 
 from inspector.analysis.tuner_times import TunerFacts, tuner_facts
 from inspector.base.model import Configuration, Kernel, Recording, Stage, Tuning, Variant
-from inspector.base.text import plural
+from inspector.base.units import plural
 from inspector.diff import variants
 from inspector.diff.variants import VariantRow
 from inspector.measure.launch_time import LaunchTime
 from inspector.reader.reader import Reader
 from inspector.render import diff_text, tunings
+from inspector.render.columns import COLUMNS
 from inspector.render.diff_text import absent_text, settings_of
+from inspector.render.kernel_names import distinct_names
+from inspector.render.labels import specializations
 from inspector.render.tables import (
     TILE,
-    distinct_names,
     exceeded_resource,
     fit,
     padded,
     settings_text,
-    shared,
-    specializations,
 )
 from inspector.render.timings import duration
 from inspector.tui.diff.diff_screen import DiffScreen
@@ -131,20 +131,23 @@ TUNED = VariantColumn("tuner's", lambda r: r.time_us, lambda r: r.at_most + _tim
 """What the program's own tuner measured: by another stopwatch, on its own inputs."""
 TUNED_ON_GPU = VariantColumn("gpu", lambda r: r.gpu_us, lambda r: _time(r.gpu_us), "tuner's GPU")
 """What the GPU took for the launches that the tuner measured."""
+
+
+def _figure_column(key: str, text: Callable[[VariantRow], str] | None = None) -> VariantColumn:
+    column = COLUMNS[key]
+    head = "" if text else column.head
+    return VariantColumn(
+        key, column.value, text or column.cell, head, least=column.least, read=True
+    )
+
+
 FIGURES = (
-    VariantColumn("registers", lambda r: r.resources.registers, head="regs", read=True),
-    VariantColumn("spills", lambda r: r.spills, lambda r: spills(r.resources), read=True),
-    VariantColumn("shared", lambda r: r.shared, lambda r: shared(r.resources), read=True),
-    VariantColumn(
-        "occupancy",
-        lambda r: r.occupancy,
-        lambda r: UNKNOWN if r.occupancy is None else f"{r.occupancy:.4g} %",
-        "occup.",
-        least=False,
-        read=True,
-    ),
+    _figure_column("registers"),
+    _figure_column("spills", lambda r: spills(r.resources)),
+    _figure_column("shared"),
+    _figure_column("occupancy"),
     VariantColumn("hints", lambda r: r.hints, read=True),
-    VariantColumn("instructions", lambda r: r.instructions, head="instr.", read=True),
+    _figure_column("instructions"),
     VariantColumn("live", lambda r: r.live, read=True),
 )
 LAUNCHES = VariantColumn(

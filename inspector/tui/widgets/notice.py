@@ -18,7 +18,8 @@ from textual.dom import DOMNode
 from textual.strip import Strip
 from textual.worker import get_current_worker
 
-from inspector.base.text import PtxviewError, harmless, symbol
+from inspector.base.errors import PtxviewError
+from inspector.base.escapes import harmless, symbol
 
 
 class Notice(Struct, frozen=True):

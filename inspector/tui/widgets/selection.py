@@ -7,7 +7,7 @@ from textual.content import Content
 from textual.dom import DOMNode
 from textual.suggester import Suggester
 
-from inspector.base.text import UsageError
+from inspector.base.errors import UsageError
 from inspector.reader.query import Term, completions, matching, needs_measures, parse
 from inspector.reader.reader import Reader
 from inspector.tui.widgets.notice import cancelled, in_thread

@@ -11,7 +11,7 @@ from textual.content import Content
 
 from inspector.base.model import Content as FileText
 from inspector.base.model import Recording, UserFrame
-from inspector.base.text import plural
+from inspector.base.units import plural
 from inspector.diff.compare import tuned_codes
 from inspector.estimate.launches import Launched, LaunchEstimates
 from inspector.measure.evidence import Evidence

@@ -21,7 +21,7 @@ from textual.dom import DOMNode
 from textual.widgets import Static
 
 from inspector.base.model import Stage
-from inspector.base.text import kibibytes, plural
+from inspector.base.units import kibibytes, plural
 from inspector.measure.experiment import Experiment, experiment_of
 from inspector.measure.time import take
 from inspector.measure.time.planning import Plan, PlannedLaunch, ReplayableCall, inputs, plan

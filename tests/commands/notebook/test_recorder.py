@@ -125,7 +125,7 @@ def test_blocks_record_their_own_launches_alone(tmp_path: Path) -> None:
 
 def test_a_program_that_ptxview_runs_is_recorded_once(tmp_path: Path) -> None:
     (tmp_path / "twice.py").write_text(
-        "import inspector\nfrom inspector.base.text import PtxviewError\n"
+        "import inspector\nfrom inspector.base.errors import PtxviewError\n"
         "try:\n    inspector.record().__enter__()\n"
         "except PtxviewError as error:\n    print(error)\n"
     )

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from inspector.base.text import Unreadable, UsageError
+from inspector.base.errors import Unreadable, UsageError
 from inspector.export.repro.python_source import CutSource, cut_function
 
 FILE = '''

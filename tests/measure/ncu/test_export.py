@@ -8,7 +8,7 @@ import re
 import pytest
 
 from inspector.analysis.line_annotations import Samples
-from inspector.base.text import Unreadable
+from inspector.base.errors import Unreadable
 from inspector.measure.ncu.report import read
 from tests.helpers.ncu_data import PAGES, blocks, column, rows, text
 

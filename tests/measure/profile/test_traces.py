@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from inspector.base.text import Unreadable, short_name
+from inspector.base.errors import Unreadable
+from inspector.base.names import short_name
 from inspector.measure.profile.read import (
     facts,
     linked,

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from inspector.base.errors import PtxviewError
 from inspector.base.model import Kernel, Origin, Recording, Variant
-from inspector.base.text import PtxviewError
 from inspector.measure.time.planning import (
     Library,
     frequent,

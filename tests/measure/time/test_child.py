@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from inspector.base.text import Stopped, ToolMissing, Unreadable
+from inspector.base.errors import Stopped, ToolMissing, Unreadable
 from inspector.measure.time.take import NO_DEVICE, BenchmarkOptions, cancellable_child, measure
 from inspector.sources import compilers
 from inspector.sources.compilers import by_probes

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from inspector.base.text import UsageError
+from inspector.base.errors import UsageError
 from inspector.commands.cli import main
 from inspector.measure.time import take as time_script
 from inspector.measure.time.take import fixed, sweep

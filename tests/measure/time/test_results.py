@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 from rich.console import Console
 
-from inspector.base.text import words
+from inspector.base.names import words
 from inspector.measure.time.results import (
     KernelTime,
     Peak,

@@ -23,7 +23,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from inspector.base.text import UsageError
+from inspector.base.errors import UsageError
 from inspector.system import files
 from tests.helpers.ptxview import (
     EXTENSION,

@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 
-from inspector.base.text import Unreadable
+from inspector.base.errors import Unreadable
 from inspector.system import files
 from inspector.system.files import unpacking
 from tests.helpers.ptxview import (

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from textual.pilot import Pilot
 
-from inspector.base.text import Unreadable
+from inspector.base.errors import Unreadable
 from inspector.tui.app.app import PtxviewApp
 from inspector.tui.code.code_view import CodeView
 from inspector.tui.diff.diff_screen import DiffScreen
@@ -123,7 +123,10 @@ def test_ids_are_unique() -> None:
 
 
 def test_no_key_means_two_things_in_one_place() -> None:
-    keys = {w: [k for c in TABLE if c.context is w for k in c.keys.split(",")] for w in KeyContext}
+    keys = {
+        w: [k for c in TABLE if c.context is w and c.keys for k in c.keys.split(",")]
+        for w in KeyContext
+    }
     assert all(len(set(own)) == len(own) for own in keys.values())
     assert not {*keys[KeyContext.SCREEN]} & {*keys[KeyContext.PANE], *keys[KeyContext.TREE]}
 
@@ -202,11 +205,11 @@ JOURNEYS: dict[str, list[Step]] = {
     "variant.next variant.previous": [
         ("tab ]", {"subject": "3f2a91c0"}), ("]", {"subject": "84d20b7e", "focus": 1}),
         ("[ [", {"subject": "c07711aa"})],
-    "tree.wider tree.narrower": [("", {"tree width": 30}), (">", {"tree width": 34}),
-                                 ("< <", {"tree width": 26})],
+    "tree.wider tree.narrower": [("", {"tree width": 59}), (">", {"tree width": 63}),
+                                 ("< <", {"tree width": 55})],
     "pane.wider pane.narrower": [
-        ("tab", {"widths": [45, 45]}), (">", {"widths": [49, 41]}), ("<", {"widths": [45, 45]}),
-        ("v", {"heights": [15, 15]}), (">", {"heights": [16, 14]})],
+        ("tab", {"widths": [60, 60]}), (">", {"widths": [65, 55]}), ("<", {"widths": [60, 60]}),
+        ("v", {"heights": [17, 18]}), (">", {"heights": [19, 16]})],
     "layout": [("tab L", {"stages": "source ptx sass",
                           "text": "Layout: source · PTX · SASS. L goes on to"}),
                ("L", {"stages": "source output_code ptx",
@@ -217,8 +220,8 @@ JOURNEYS: dict[str, list[Step]] = {
     "quit by ctrl+c": [("ctrl+c", {"running": False})],
     "overview": [
         ("0", {"screen": "OverviewScreen", "text": "3 kernels · "}),
-        ("escape", {"screen": "MainScreen"}), ("escape", {"screen": "OverviewScreen"}),
-        ("tab", {"screen": "MainScreen"})],
+        ("escape", {"screen": "MainScreen", "focus": "tree"}),
+        ("escape", {"screen": "MainScreen", "focus": 1, "tree": False})],
     "cost": [("$", {"screen": "CostScreen", "text": "share || square_kernel"}),
              ("s", {"screen": "CostScreen", "text": "Cost by µs || square_kernel"}),
              ("escape", {"screen": "MainScreen"})],
@@ -238,7 +241,7 @@ JOURNEYS: dict[str, list[Step]] = {
         ("B", {"text": "This variant has not changed"}),
         ("D", {"text": "Mark two variants with d"}),
         ("d j j d", {"marked": ["3f2a91c0", "84d20b7e"],
-                     "text": "A 1024 w4 3f2a || B 4096 w16 84d2"}),
+                     "text": "A BLOCK=1024 w4 3f2a || B BLOCK=4096 w16 84d2"}),
         ("D", {"screen": "DiffScreen"}), ("q", {"screen": "MainScreen"}),
         ("d", {"marked": ["3f2a91c0"],
                "text": "Marked: A square_kernel 3f2a91c0. d marks another"})],
@@ -258,7 +261,7 @@ JOURNEYS: dict[str, list[Step]] = {
         ("enter / ( enter", {"text": "is not a regular expression"})],
     "verbatim": [("tab tab 7", {"text": " /*0010*/       S2R"}),
                  ("w", {"text": "        /*0010*/                   S2R"}),
-                 ("w 6 F w", {"hidden": 0, "text": "The file as it is"}), ("w", {"hidden": 1})],
+                 ("w 6 F w", {"hidden": 0, "text": "The file as it is"}), ("w", {"hidden": 9})],
     "map": [("tab m", {"mapped": [True, True], "text": "the colour of its source line"}),
             ("m", {"mapped": [False, False], "text": "The map is off."})],
     "largest.live largest.stall largest.samples largest.cycles": [
@@ -286,6 +289,11 @@ JOURNEYS: dict[str, list[Step]] = {
         ("tab C", {"text": "live registers: pred"}),
         ("j j space escape", {"columns": ("live", "live:pred")}),
         ("g }", {"line": 14, "text": "4 loads of 4 bytes"}), ("g {", {"line": 14})],
+    "addresses": [
+        ("tab 7", {"text": "/*0010*/"}),
+        ("ctrl+p 'addresses' enter", {"no text": "/*0010*/", "text": "Addresses and encodings"}),
+        ("6 7", {"no text": "/*0010*/", "text": "S2R R0, SR_CTAID.X"}),
+        ("6 ctrl+p 'addresses' enter", {"text": "Only SASS has addresses: 7 shows it."})],
     "back forward": [("tab tab : '14' enter G ,", {"line": 14}), (".", {"last": True}),
                      (", , ,", {"text": "nothing to go back to"})],
     "along": [("tab J", {"text": "No branch on this line, and no loop around it."})],
@@ -294,9 +302,10 @@ JOURNEYS: dict[str, list[Step]] = {
         ("tab tab : '14' enter I", {"text": "/home/ada/square.py:14:4"}),
         ("escape 7 : '1' enter )", {"line": 2}), ("G (", {"line": 2})],
     "fold fold.level": [
-        ("tab tab g -", {"text": "… 2 lines of comments"}), ("j", {"line": 3}),
-        ("k -", {"text": "Generated by LLVM"}), ("G -", {"text": "Nothing to fold here."}),
-        ("F", {"hidden": 1, "text": "Folded: location marks, debug sections"}),
+        ("tab tab", {"text": "[10 folded] .version 8.7, .target sm_90a, .entry", "hidden": 9}),
+        ("g j", {"line": 11}), ("k -", {"text": "Generated by LLVM", "hidden": 0}),
+        ("G -", {"text": "Nothing to fold here."}),
+        ("F", {"hidden": 9, "text": "Folded: location marks, directives, debug sections"}),
         ("F F", {"hidden": 0, "text": "Nothing is folded."})],
     # In the tree
     "tree.open tree.variants": [
@@ -326,12 +335,12 @@ async def test_key(names: str) -> None:
 
 
 MOVES = [
-    [("tab tab g", {"line": 1}), ("j down", {"line": 3}), ("j k k up", {"line": 1}),
-     ("pagedown", {"line": 17}), ("pageup", {"line": 1}), ("ctrl+d", {"line": 9}),
-     ("ctrl+u", {"line": 1}), ("G", {"last": True})],
+    [("tab tab F F F g", {"line": 1, "hidden": 0}), ("j down", {"line": 3}),
+     ("j k k up", {"line": 1}), ("pagedown", {"line": 17}), ("pageup", {"line": 1}),
+     ("ctrl+d", {"line": 9}), ("ctrl+u", {"line": 1}), ("G", {"last": True})],
     [("j", {"row": 2}), ("k k", {"row": 0}), ("G", {"row": 8}), ("pageup", {"row": 0}),
      ("pagedown", {"row": 8}), ("g", {"row": 0})],
-    [("tab tab 3 l", {"left": 8}), ("l h", {"left": 8}), ("l ^", {"left": 0}),
+    [("tab tab v 3 l", {"left": 8}), ("l h", {"left": 8}), ("l ^", {"left": 0}),
      ("W", {"text": "↪", "no text": "‹"}), ("W", {"no text": "↪"})],
 ]  # fmt: skip
 

@@ -12,6 +12,7 @@ import pytest
 from msgspec.structs import replace
 from textual.pilot import Pilot
 
+from inspector.base.errors import Unreadable
 from inspector.base.model import (
     Configuration,
     Kernel,
@@ -23,7 +24,6 @@ from inspector.base.model import (
     Tuning,
     Variant,
 )
-from inspector.base.text import Unreadable
 from inspector.commands.common import open_reader
 from inspector.diff.beside import BesideRow, Sign
 from inspector.diff.variants import VariantRow

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from rich.text import Text
 
-from inspector.base.text import time_span
+from inspector.base.units import time_span
 from inspector.measure.launch_time import RUN, LaunchTime
 from inspector.render.compiles import CompileLine
 from inspector.render.costs import Cost, Order, ordered

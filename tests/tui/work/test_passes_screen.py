@@ -13,8 +13,8 @@ from msgspec.structs import replace
 from textual.pilot import Pilot
 
 from inspector.analysis.passes import PassRun
+from inspector.base.errors import Stopped
 from inspector.base.model import Graph, Kernel, Origin, Recording, Stage, StageFile, Variant
-from inspector.base.text import Stopped
 from inspector.diff.beside import lines_changed
 from inspector.reader.passes import PassList
 from inspector.reader.reader import Reader

@@ -17,7 +17,7 @@ import pytest
 from msgspec.structs import replace
 from textual.pilot import Pilot
 
-from inspector.base.text import Stopped
+from inspector.base.errors import Stopped
 from inspector.commands.common import open_reader
 from inspector.measure.time import take as running
 from inspector.measure.time import take as time_take

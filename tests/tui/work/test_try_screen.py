@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from textual.pilot import Pilot
 
-from inspector.base.text import Stopped
+from inspector.base.errors import Stopped
 from inspector.commands.common import open_reader
 from inspector.sources.trying import TryOutcome, TryRequest
 from inspector.tui.app.app import PtxviewApp
