@@ -42,10 +42,10 @@ def dot_shapes(text: str) -> list[str]:
         if "dot" not in line and "mma" not in line:
             continue
         a, times, b = line.rpartition(" : ")[2].partition(" * ")
-        left = _OPERAND.search(a)
-        right = _OPERAND.search(b)
-        if times and left is not None and right is not None:
-            tiles[f"{left[1]}·{right[2]}·{left[2]}"] = None
+        a_shape = _OPERAND.search(a)
+        b_shape = _OPERAND.search(b)
+        if times and a_shape is not None and b_shape is not None:
+            tiles[f"{a_shape[1]}·{b_shape[2]}·{a_shape[2]}"] = None
     return list(tiles)
 
 
@@ -75,14 +75,14 @@ def distinguishing(rows: Sequence[Mapping[str, str]], groups: Sequence[object]) 
     ``groups`` has what already tells each row from others.
     """
     keys = sorted(dict.fromkeys(key for row in rows for key in row), key=_rank)
-    chosen: list[str] = []
+    telling_keys: list[str] = []
     parts = list(groups)
     for key in keys:
         finer = [(part, row.get(key, "")) for part, row in zip(parts, rows, strict=True)]
         if len(set(finer)) > len(set(parts)):
-            chosen.append(key)
+            telling_keys.append(key)
             parts = list(finer)
-    return chosen
+    return telling_keys
 
 
 def _rank(key: str) -> int:

@@ -38,8 +38,8 @@ def titles(rec: Recording, with_launches: bool = True) -> dict[str, str]:
         name: text if counts[text] == 1 else f"{text} · {shown(name[-24:])}"
         for name, text in titles_by_id.items()
     }
-    others = [kernel for kernel in rec.kernels if kernel.id not in titles_by_id]
-    for siblings in by_key((kernel.display_name, kernel) for kernel in others).values():
+    untitled = [kernel for kernel in rec.kernels if kernel.id not in titles_by_id]
+    for siblings in by_key((kernel.display_name, kernel) for kernel in untitled).values():
         if len({kernel.demangled for kernel in siblings}) > 1 or _is_cut(siblings[0]):
             names = instance_names(siblings)
             names_by_id |= dict(zip((kernel.id for kernel in siblings), names, strict=True))
@@ -54,19 +54,23 @@ def instance_names(kernels: Sequence[Kernel]) -> list[str]:
     """Return the names of instances of one template: ``kernel<FillFunctor<float>>``."""
     if _is_cut(kernels[0]):
         return [shown(kernel.demangled.partition("(")[0]) for kernel in kernels]
-    own_names = [kernel.display_name.partition("<")[0] for kernel in kernels]
-    arguments = [_arguments(kernel) for kernel in kernels]
-    for form in (_head, _without_spaces):
-        rows = [list(map(form, row)) for row in arguments]
-        chosen = _telling_places(rows)
-        if chosen and len({tuple(row[place] for place in chosen) for row in rows}) == len(rows):
-            break
-    if not chosen:
+    arguments = list(map(_arguments, kernels))
+    heads = [list(map(_head, row)) for row in arguments]
+    full = [list(map(_without_spaces, row)) for row in arguments]
+    rows = heads if _are_told_apart(heads) else full
+    places = _telling_places(rows)
+    if not places:
         return [shown(kernel.display_name) for kernel in kernels]
+    names = [kernel.display_name.partition("<")[0] for kernel in kernels]
     return [
-        shown(f"{name}<{','.join(row[place] for place in chosen)}>")
-        for name, row in zip(own_names, rows, strict=True)
+        shown(f"{name}<{','.join(row[place] for place in places)}>")
+        for name, row in zip(names, rows, strict=True)
     ]
+
+
+def _are_told_apart(rows: Sequence[Sequence[str]]) -> bool:
+    places = _telling_places(rows)
+    return len({tuple(row[place] for place in places) for row in rows}) == len(rows)
 
 
 def _arguments(kernel: Kernel) -> list[str]:
@@ -87,20 +91,20 @@ def _without_spaces(argument: str) -> str:
 
 def _telling_places(rows: Sequence[Sequence[str]]) -> list[int]:
     """Return the fewest places at which rows differ, the most telling first, then in order."""
-    chosen: list[int] = []
+    places: list[int] = []
     columns = range(min(map(len, rows)))
     groups = 1
     while groups < len(rows):
         sizes = {
-            place: len({tuple(row[p] for p in (*chosen, place)) for row in rows})
+            place: len({tuple(row[p] for p in (*places, place)) for row in rows})
             for place in columns
         }
         best = max(sizes, key=lambda place: sizes[place], default=None)
         if best is None or sizes[best] <= groups:
             break
-        chosen.append(best)
+        places.append(best)
         groups = sizes[best]
-    return sorted(chosen)
+    return sorted(places)
 
 
 # -- in a width -----------------------------------------------------------------------------------
