@@ -41,6 +41,7 @@ from inspector.reader.facts import MACHINE
 from inspector.reader.reader import Reader
 from inspector.render import calls, card, costs, jsons, tables, timeline, timings
 from inspector.render.kernel_names import titles
+from inspector.render.labels import sibling_settings
 from inspector.render.variant_figures import machine_code
 from inspector.system import files
 from inspector.system.process import side_by_side
@@ -79,12 +80,13 @@ class PageBuilder(Struct):
 
     ``compilers``: whether a compiler may be run for a stage that was not kept. ``idle`` are ids
     of variants that get figures and some texts alone, ``winners`` those of kernels that
-    max-autotune generated from its winner.
+    max-autotune generated from its winner. ``settings`` are by the ids of variants.
     """
 
     reader: Reader
     evidence: Evidence
     titles: Mapping[str, str]
+    settings: Mapping[int, str]
     winners: AbstractSet[str | None]
     idle: AbstractSet[int] = frozenset()
     compilers: bool = False
@@ -134,7 +136,7 @@ class PageBuilder(Struct):
             "kernel": kernel_place,
             "id": variant.id,
             "target": variant.target,
-            "config": tables.config_text(variant),
+            "config": self.settings[id(variant)],
             "tuned": tables.tuning_mark(variant) or None,
             "registers": resources.registers,
             "spills": tables.spills(resources),
@@ -504,7 +506,11 @@ def page(
         idle = _idle_variants(costs.costs(rec, evidence), selected)
     tunings = chain.from_iterable(kernel.autotune for kernel in rec.kernels)
     winners = {use.kernel for tuning in tunings for use in tuning.uses}
-    builder = PageBuilder(reader, evidence, titles(rec), winners, idle, named)
+    titles_by_id = titles(rec)
+    names_by_id = {kernel.id: kernel.display_name for kernel in rec.kernels} | titles_by_id
+    texts = sibling_settings(selected, names_by_id)
+    settings = {id(variant): text for (_, variant), text in zip(selected, texts, strict=True)}
+    builder = PageBuilder(reader, evidence, titles_by_id, settings, winners, idle, named)
     if idle:
         builder.left_out.append(
             f"{plural(len(idle), 'variant')} never launched or a library's without a time: no "

@@ -15,11 +15,13 @@ _LOCATION_NAME = re.compile(r' loc\("(?P<name>[A-Za-z_]\w*)"')
 _DIVISIBILITY = re.compile(r"tt\.divisibility = (\d+)")
 _OPERAND = re.compile(r"<(\d+)x(\d+)x[a-z]")
 """``tensor<64x32xf16`` or ``!ttg.memdesc<64x32xf16``: an operand of a product."""
-_POINTERS = re.compile(r"tensor<(?P<shape>(?:\d+x)+)!tt\.ptr<")
+_POINTERS = re.compile(r"tensor<(?P<shape>(?:\d{1,9}x)+)!tt\.ptr<")
 """``tensor<64x32x!tt.ptr<f16>, #blocked>``: what one load or store moves."""
-_BLOCK = re.compile(r"!tt\.(?:tensordesc|ptr)<(?:tensor<)?(?P<shape>(?:\d+x)+)[a-z]")
+_BLOCK = re.compile(r"!tt\.(?:tensordesc|ptr)<(?:tensor<)?(?P<shape>(?:\d{1,9}x)+)[a-z]")
 """``!tt.tensordesc<64x32xf16, #shared>``: a block that a descriptor or a block pointer moves."""
-_INTEGER = re.compile(r"arith\.constant (?:dense<)?(\d+)>? : (?:tensor<[^>]*x)?(?:i32|i64|index)")
+_INTEGER = re.compile(
+    r"arith\.constant (?:dense<)?(\d{1,18})>? : (?:tensor<[^>]*x)?(?:i32|i64|index)"
+)
 """``arith.constant dense<1376> : tensor<1x128xi32, #blocked>``"""
 _OPERATION = re.compile(r"\s+(?:%[\w:, %]+ = )?\"?(?P<name>[a-z]\w*\.[\w.]+)\"?[ (]")
 """``    %acc = arith.addf %a, %b``"""
@@ -42,10 +44,10 @@ def dot_shapes(text: str) -> list[str]:
         if "dot" not in line and "mma" not in line:
             continue
         a, times, b = line.rpartition(" : ")[2].partition(" * ")
-        left = _OPERAND.search(a)
-        right = _OPERAND.search(b)
-        if times and left is not None and right is not None:
-            tiles[f"{left[1]}·{right[2]}·{left[2]}"] = None
+        a_shape = _OPERAND.search(a)
+        b_shape = _OPERAND.search(b)
+        if times and a_shape is not None and b_shape is not None:
+            tiles[f"{a_shape[1]}·{b_shape[2]}·{a_shape[2]}"] = None
     return list(tiles)
 
 
@@ -55,6 +57,7 @@ def traits(text: str) -> dict[str, str]:
     Products, blocks that are moved, sizes that are compiled in, types of arguments, what was taken
     for granted of them, and how often each operation stands in the text.
     """
+    text = "\n".join(line for line in text.split("\n") if not line.startswith("#"))
     texts = {
         "dot": _some("dot", dot_shapes(text)),
         "block": _some("", _largest(_POINTERS, text)),
@@ -75,14 +78,14 @@ def distinguishing(rows: Sequence[Mapping[str, str]], groups: Sequence[object]) 
     ``groups`` has what already tells each row from others.
     """
     keys = sorted(dict.fromkeys(key for row in rows for key in row), key=_rank)
-    chosen: list[str] = []
+    telling_keys: list[str] = []
     parts = list(groups)
     for key in keys:
         finer = [(part, row.get(key, "")) for part, row in zip(parts, rows, strict=True)]
         if len(set(finer)) > len(set(parts)):
-            chosen.append(key)
+            telling_keys.append(key)
             parts = list(finer)
-    return chosen
+    return telling_keys
 
 
 def _rank(key: str) -> int:

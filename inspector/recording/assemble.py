@@ -67,6 +67,7 @@ from inspector.recording.extern_kernels import ExternKernels
 from inspector.recording.failures import Failures
 from inspector.recording.gpu_times import OPTIMIZER
 from inspector.recording.inductor_graphs import InductorGraphs
+from inspector.recording.malformed_fields import MalformedFields
 from inspector.recording.origins import Origins, joined
 from inspector.recording.processes import Process
 from inspector.recording.resources import merge
@@ -133,7 +134,9 @@ class Assembly:
             path: where they are from.
             raw_events: in the order of time.
         """
-        events = [event_of(raw) for raw in raw_events]
+        malformed_fields = MalformedFields()
+        events = [event_of(raw, malformed_fields.count) for raw in raw_events]
+        self.problems.extend(malformed_fields.problems())
         self._collect(events)
         self._graphs.take_all(events)
         self.problems.extend(self._graphs.problems)

@@ -13,12 +13,11 @@ from inspector.base.model import Kernel, Recording, Resources, Variant
 from inspector.render.columns import COLUMNS, Metrics, cells
 from inspector.render.jsons import ordered
 from inspector.render.kernel_names import distinct_names, titles
-from inspector.render.labels import settings_in
+from inspector.render.labels import sibling_settings
 from inspector.render.tables import (
     FAILED,
     UNKNOWN,
     Cell,
-    differing,
     fit,
     heading_of,
     row_text,
@@ -121,13 +120,12 @@ def _kernel_rows(
 
 def _fill_in_settings(rows: Iterable[_Row], names_by_id: Mapping[str, str], width: int) -> None:
     """Set the configuration of each variant: siblings, of kernels of one name, differ in it."""
-    families: dict[object, list[tuple[_Row, Variant]]] = {}
+    variant_rows: list[_Row] = []
+    pairs: list[tuple[Kernel, Variant]] = []
     for row in rows:
         if row.kernel is not None and row.variant is not None:
-            family = heading_of(row.kernel), names_by_id[row.kernel.id]
-            families.setdefault(family, []).append((row, row.variant))
-    for members in families.values():
-        variants = [variant for _, variant in members]
-        first = differing([variant.config for variant in variants])
-        for (row, _), text in zip(members, settings_in(width, variants, first), strict=True):
-            row.cells["configuration"] = text
+            variant_rows.append(row)
+            pairs.append((row.kernel, row.variant))
+    settings = sibling_settings(pairs, names_by_id, width)
+    for row, text in zip(variant_rows, settings, strict=True):
+        row.cells["configuration"] = text

@@ -19,7 +19,7 @@ MIN_HEAD = 4
 _GENERATED = re.compile(r"triton_[a-z]+_fused_")
 """Prefix of Inductor's kernel names (``torch/_inductor/codegen/triton.py``)."""
 _TOKEN = re.compile(r"[A-Za-z]+|\d+|.")
-_TILE = re.compile(r"\d+x\d+(?:x\d+)*(?:_\d+x\d+)*")
+_TILE = re.compile(r"\d{1,5}x\d{1,5}(?:x\d{1,5}){0,4}(?:_\d{1,5}x\d{1,5}){0,4}")
 """``64x128_64x8`` of a library's product: its tile, and its stages."""
 _QUALIFIER = re.compile(r"\(anonymous namespace\)::|\b[A-Za-z_]\w*::")
 """``at::native::`` before a name."""
@@ -38,8 +38,8 @@ def titles(rec: Recording, with_launches: bool = True) -> dict[str, str]:
         name: text if counts[text] == 1 else f"{text} · {shown(name[-24:])}"
         for name, text in titles_by_id.items()
     }
-    others = [kernel for kernel in rec.kernels if kernel.id not in titles_by_id]
-    for siblings in by_key((kernel.display_name, kernel) for kernel in others).values():
+    untitled = [kernel for kernel in rec.kernels if kernel.id not in titles_by_id]
+    for siblings in by_key((kernel.display_name, kernel) for kernel in untitled).values():
         if len({kernel.demangled for kernel in siblings}) > 1 or _is_cut(siblings[0]):
             names = instance_names(siblings)
             names_by_id |= dict(zip((kernel.id for kernel in siblings), names, strict=True))
@@ -54,19 +54,23 @@ def instance_names(kernels: Sequence[Kernel]) -> list[str]:
     """Return the names of instances of one template: ``kernel<FillFunctor<float>>``."""
     if _is_cut(kernels[0]):
         return [shown(kernel.demangled.partition("(")[0]) for kernel in kernels]
-    own_names = [kernel.display_name.partition("<")[0] for kernel in kernels]
-    arguments = [_arguments(kernel) for kernel in kernels]
-    for form in (_head, _without_spaces):
-        rows = [list(map(form, row)) for row in arguments]
-        chosen = _telling_places(rows)
-        if chosen and len({tuple(row[place] for place in chosen) for row in rows}) == len(rows):
-            break
-    if not chosen:
+    arguments = list(map(_arguments, kernels))
+    heads = [list(map(_head, row)) for row in arguments]
+    full = [list(map(_without_spaces, row)) for row in arguments]
+    rows = heads if _are_told_apart(heads) else full
+    places = _telling_places(rows)
+    if not places:
         return [shown(kernel.display_name) for kernel in kernels]
+    names = [kernel.display_name.partition("<")[0] for kernel in kernels]
     return [
-        shown(f"{name}<{','.join(row[place] for place in chosen)}>")
-        for name, row in zip(own_names, rows, strict=True)
+        shown(f"{name}<{','.join(row[place] for place in places)}>")
+        for name, row in zip(names, rows, strict=True)
     ]
+
+
+def _are_told_apart(rows: Sequence[Sequence[str]]) -> bool:
+    places = _telling_places(rows)
+    return len({tuple(row[place] for place in places) for row in rows}) == len(rows)
 
 
 def _arguments(kernel: Kernel) -> list[str]:
@@ -82,25 +86,25 @@ def _head(argument: str) -> str:
 
 
 def _without_spaces(argument: str) -> str:
-    return re.sub(r"\s*([,<>])\s*", r"\1", argument)
+    return re.sub(r" ?([,<>]) ?", r"\1", argument)
 
 
 def _telling_places(rows: Sequence[Sequence[str]]) -> list[int]:
     """Return the fewest places at which rows differ, the most telling first, then in order."""
-    chosen: list[int] = []
+    places: list[int] = []
     columns = range(min(map(len, rows)))
     groups = 1
     while groups < len(rows):
         sizes = {
-            place: len({tuple(row[p] for p in (*chosen, place)) for row in rows})
+            place: len({tuple(row[p] for p in (*places, place)) for row in rows})
             for place in columns
         }
         best = max(sizes, key=lambda place: sizes[place], default=None)
         if best is None or sizes[best] <= groups:
             break
-        chosen.append(best)
+        places.append(best)
         groups = sizes[best]
-    return sorted(chosen)
+    return sorted(places)
 
 
 # -- in a width -----------------------------------------------------------------------------------
@@ -133,7 +137,11 @@ def _shortened_names(names: Sequence[str], width: int) -> Iterator[tuple[str, st
         for name in family:
             if cell_len(name) <= width:
                 yield name, name
-            elif _is_title(name) or width < 2 * MIN_WIDTH:
+            elif (
+                _is_title(name)
+                or width < MIN_WIDTH
+                or (width < 2 * MIN_WIDTH and _GENERATED.match(name))
+            ):
                 yield name, _shortened(name, width)
             elif len(family) > 1:
                 yield name, _around(name, prefix, len(name) - suffix, width)
@@ -141,6 +149,11 @@ def _shortened_names(names: Sequence[str], width: int) -> Iterator[tuple[str, st
                 yield name, _around(name, *tile.span(), width)
             else:
                 yield name, _shortened(name, width)
+
+
+def _keeps_an_end(name: str, width: int) -> bool:
+    """Whether a name's beginning or its last words tell it from others."""
+    return _is_title(name) or (width < 2 * MIN_WIDTH and _GENERATED.match(name) is not None)
 
 
 def _is_title(name: str) -> bool:
@@ -185,11 +198,12 @@ def _around(name: str, start: int, end: int, width: int) -> str:
             left = f"{name[:MIN_HEAD]}…"
         room = width - len(left + right)
         return f"{left}{core[: room - room // 2 - 1]}…{core[len(core) - room // 2 :]}{right}"
-    if len(suffix) <= room + len(right):
-        return f"{name[: width - len(core + suffix) - 1]}…{core}{suffix}"
+    head_cells = width - len(core + suffix) - 1
+    if start and head_cells >= (min(start, MIN_HEAD) if suffix else 0):
+        return f"{name[:head_cells]}…{core}{suffix}"
     if start <= room + len(left):
         return f"{name[: width - 1]}…"
-    return f"{name[:room]}…{core}…"
+    return f"{name[:room]}{left}{core}{right}"
 
 
 def _shortened(name: str, width: int) -> str:

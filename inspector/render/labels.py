@@ -2,12 +2,13 @@
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from sys import maxsize
 
 from msgspec import Struct
 from rich.cells import cell_len, set_cell_size
 
 from inspector.base.escapes import shown
-from inspector.base.model import Variant
+from inspector.base.model import Kernel, Variant
 from inspector.base.names import granted
 from inspector.render.tables import (
     TILE,
@@ -15,6 +16,7 @@ from inspector.render.tables import (
     config_text,
     cut,
     differing,
+    heading_of,
     setting,
     tile,
 )
@@ -28,9 +30,7 @@ FORMATTED_SETTINGS = ("flags", "target")
 SHAPES = ("dot", "block", "descriptor")
 """Traits that come before the options of the compiler."""
 
-MAX_SIBLINGS = 300
-"""Variants that are compared one with another."""
-MIN_NAME = 4
+MIN_NAME = 2
 """Cells of a setting's name that stay where its value is to be seen."""
 
 
@@ -38,8 +38,9 @@ class VariantLabel(Struct, frozen=True):
     """A variant's differing settings (may be "") and the unique first digits of its id.
 
     ``short_settings`` shortens the names of constants; ``telling`` and ``short_telling`` have only
-    what tells the variant from each of the others, ``more`` the differences that are no settings:
-    types, specializations, flags, target and traits.
+    what tells the variant from each of the others; ``parts`` are those of ``short_telling``,
+    ``strongest`` the fewest that do. ``more`` are the differences that are no settings: types,
+    specializations, flags, target and traits.
     """
 
     settings: str
@@ -47,6 +48,8 @@ class VariantLabel(Struct, frozen=True):
     short_settings: str = ""
     telling: str = ""
     short_telling: str = ""
+    parts: tuple[str, ...] = ()
+    strongest: tuple[str, ...] = ()
     more: str = ""
 
     def __str__(self) -> str:
@@ -73,31 +76,47 @@ def labels(variants: Sequence[Variant]) -> list[VariantLabel]:
     excluded = (*FORMATTED_SETTINGS, *(TILE if has_tiles else ()))
     keys = tuple(key for key in keys if key not in excluded)
     constants = [key for key in keys if key not in TRITON_OPTIONS]
-    digits = _id_digits({variant.id for variant in variants})
     full_rows = []
     brief_rows = []
-    more = []
+    differences = []
     for variant, tile_size, other in zip(variants, tiles, _other_parts(variants), strict=True):
         config = {key: variant.config[key] for key in keys if variant.config.get(key) is not None}
         shapes = _shapes(variant)
         head = [tile_size, *shapes] if has_tiles else shapes
         full_rows.append([*head, *(setting(*item) for item in config.items()), *other])
         brief_rows.append([*head, *(_brief(*item, constants) for item in config.items()), *other])
-        more.append([*shapes, *other])
-    texts = zip(
-        map(_joined, full_rows),
-        (variant.id[:digits] for variant in variants),
-        map(_joined, brief_rows),
-        _telling_texts(full_rows),
-        _telling_texts(brief_rows),
-        (_joined(filter(_is_no_count, parts)) for parts in more),
-        strict=True,
-    )
-    return [VariantLabel(*map(shown, row)) for row in texts]
+        differences.append([*shapes, *other])
+    return _labels_of_rows(variants, full_rows, brief_rows, differences)
+
+
+Rows = Sequence[Sequence[str]]
+"""Parts of a label of each variant."""
+
+
+def _labels_of_rows(
+    variants: Sequence[Variant], full_rows: Rows, brief_rows: Rows, differences: Rows
+) -> list[VariantLabel]:
+    digits = _id_digits({variant.id for variant in variants})
+    telling_rows = _telling_parts(full_rows)
+    brief_telling_rows = _telling_parts(brief_rows)
+    strongest_rows = _telling_parts(brief_rows, strongest=True)
+    return [
+        VariantLabel(
+            settings=_joined(full_rows[index]),
+            ident=shown(variant.id[:digits]),
+            short_settings=_joined(brief_rows[index]),
+            telling=_joined(telling_rows[index]),
+            short_telling=_joined(brief_telling_rows[index]),
+            parts=tuple(map(shown, brief_telling_rows[index])),
+            strongest=tuple(map(shown, strongest_rows[index])),
+            more=_joined(filter(_is_no_count, differences[index])),
+        )
+        for index, variant in enumerate(variants)
+    ]
 
 
 def _joined(parts: Iterable[str]) -> str:
-    return " ".join(parts)
+    return shown(" ".join(parts))
 
 
 def _shapes(variant: Variant) -> list[str]:
@@ -111,53 +130,50 @@ def _other_parts(variants: Sequence[Variant]) -> list[list[str]]:
     Of types, specializations and flags those by which the variants are told apart, and the number
     of the others.
     """
-    flags = [set(_flags(variant)) for variant in variants]
-    common_flags = set.intersection(*flags) if flags else set()
-    kinds: tuple[list[dict[str, str]], ...] = (
-        [_types(variant) for variant in variants],
-        [_specialization_texts(variant) for variant in variants],
-        [{f: f for f in _flags(variant) if f not in common_flags} for variant in variants],
+    kinds = (
+        list(map(_types, variants)),
+        list(map(_specialization_texts, variants)),
+        _flag_texts(variants),
     )
-    settings: list[object] = [
+    groups: list[object] = [
         (repr(sorted(variant.config.items())), _target(variant), *variant.traits.values())
         for variant in variants
     ]
     parts: list[list[str]] = [[] for _ in variants]
     for rows in kinds:
         keys = differing(rows)
-        chosen, settings = _telling(keys, rows, settings)
+        telling_keys, groups = _telling_keys(keys, rows, groups)
         for row, texts in zip(rows, parts, strict=True):
-            texts += _chosen_and_count([row[key] for key in keys if row.get(key)], row, chosen)
+            texts += _telling_and_count(row, keys, telling_keys)
     has_targets = len(set(map(_target, variants))) > 1
     for variant, texts in zip(variants, parts, strict=True):
-        remaining = [text for key, text in variant.traits.items() if key not in SHAPES]
-        texts += filter(None, [_target(variant) if has_targets else "", *remaining])
+        last_traits = [text for key, text in variant.traits.items() if key not in SHAPES]
+        texts += filter(None, [_target(variant) if has_targets else "", *last_traits])
     return parts
 
 
-def _telling(
+def _telling_keys(
     keys: Iterable[str], rows: Sequence[Mapping[str, str]], groups: list[object]
 ) -> tuple[list[str], list[object]]:
     """Return the keys by which rows of one group differ, and the finer groups."""
-    chosen = []
+    telling_keys = []
     for key in sorted(keys, key=len):
         finer: list[object] = [
             (group, row.get(key)) for group, row in zip(groups, rows, strict=True)
         ]
         if len(set(finer)) > len(set(groups)):
-            chosen.append(key)
+            telling_keys.append(key)
             groups = finer
-    return chosen, groups
+    return telling_keys, groups
 
 
-def _chosen_and_count(
-    texts: Sequence[str], row: Mapping[str, str], chosen: Collection[str]
+def _telling_and_count(
+    row: Mapping[str, str], keys: Iterable[str], telling_keys: Iterable[str]
 ) -> list[str]:
-    """Return the texts of chosen keys, else the first, and the number of the others."""
-    first = [row[key] for key in chosen if row.get(key)] or list(texts[:1])
+    """Return a row's texts of the telling keys, else the first of ``keys``; count the others."""
+    texts = [row[key] for key in keys if row.get(key)]
+    first = [row[key] for key in telling_keys if row.get(key)] or texts[:1]
     remaining = len(texts) - len(first)
-    if remaining == 1:
-        return [*first, *(text for text in texts if text not in first)] if chosen else [*texts]
     return [*first, f"+{remaining}"] if remaining else first
 
 
@@ -165,22 +181,30 @@ def _is_no_count(part: str) -> bool:
     return not part.startswith("+")
 
 
-def _telling_texts(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Return for each row the parts by which it differs from every other."""
-    if len(rows) > MAX_SIBLINGS:
-        return list(map(_joined, rows))
-    sets = list(map(set, rows))
-    texts = []
+def _telling_parts(rows: Rows, strongest: bool = False) -> list[list[str]]:
+    """Return for each row the parts by which it differs from every other.
+
+    ``strongest``: the fewest, those first that differ from most rows; else those that come first.
+    """
+    rows_with: dict[str, int] = {}
+    """The rows that have a part, a bit each."""
     for index, row in enumerate(rows):
-        alike = [other for place, other in enumerate(sets) if place != index]
-        chosen = []
-        for part in filter(_is_no_count, row):
-            remaining = [other for other in alike if part in other]
-            if len(remaining) < len(alike):
-                chosen.append(part)
-                alike = remaining
-        texts.append(_joined(chosen))
-    return texts
+        for part in row:
+            rows_with[part] = rows_with.get(part, 0) | 1 << index
+    telling = []
+    for index, row in enumerate(rows):
+        undistinguished = (1 << len(rows)) - 1 ^ 1 << index
+        parts = list(filter(_is_no_count, row))
+        telling_parts = set()
+        while undistinguished and parts:
+            if strongest:
+                parts.sort(key=lambda part: (undistinguished & rows_with[part]).bit_count())
+            part = parts.pop(0)
+            if undistinguished & rows_with[part] != undistinguished:
+                telling_parts.add(part)
+                undistinguished &= rows_with[part]
+        telling.append([part for part in row if part in telling_parts])
+    return telling
 
 
 def _id_digits(ids: Collection[str]) -> int:
@@ -195,6 +219,13 @@ def _flags(variant: Variant) -> list[str]:
     """The compiler flags of an extension's build."""
     flags = variant.config.get("flags")
     return [str(flag) for flag in flags] if isinstance(flags, list | tuple) else []
+
+
+def _flag_texts(variants: Sequence[Variant]) -> list[dict[str, str]]:
+    """The flags of each variant that some others have not, by themselves."""
+    flags = list(map(_flags, variants))
+    common = set.intersection(*map(set, flags)) if flags else set()
+    return [{flag: flag for flag in row if flag not in common} for row in flags]
 
 
 def _target(variant: Variant) -> str:
@@ -231,6 +262,29 @@ def _brief(key: str, value: object, constants: Sequence[str]) -> str:
 # -- in a width -----------------------------------------------------------------------------------
 
 
+def sibling_settings(
+    pairs: Sequence[tuple[Kernel, Variant]], names_by_id: Mapping[str, str], width: int = maxsize
+) -> list[str]:
+    """Return the settings of variants in which those of kernels of one name differ.
+
+    Args:
+        pairs: kernels and their variants.
+        names_by_id: what kernels are called, by their ids.
+        width: cells of a text at most; it is cut by who prints it.
+    """
+    families: dict[object, list[int]] = {}
+    for index, (kernel, _) in enumerate(pairs):
+        family = heading_of(kernel), names_by_id[kernel.id]
+        families.setdefault(family, []).append(index)
+    texts = [""] * len(pairs)
+    for members in families.values():
+        variants = [pairs[index][1] for index in members]
+        first = differing([variant.config for variant in variants])
+        for index, text in zip(members, settings_in(width, variants, first), strict=True):
+            texts[index] = text
+    return texts
+
+
 def settings_in(width: int, variants: Sequence[Variant], first: Sequence[str]) -> list[str]:
     """Return the settings of siblings as a column of a table has them, no two alike.
 
@@ -248,6 +302,7 @@ def settings_in(width: int, variants: Sequence[Variant], first: Sequence[str]) -
         _differences_first(full, variant_labels, width),
         [label.telling for label in variant_labels],
         telling,
+        [_strongest_parts(label, width) for label in variant_labels],
         [shorten_settings(text, width) for text in telling],
     ]
     fitting = next((cells for cells in forms if _fit(cells, width)), None)
@@ -282,6 +337,16 @@ def _differences_first(
     return cells
 
 
+def _strongest_parts(label: VariantLabel, width: int) -> str:
+    """Return what tells a variant apart, of that the strongest parts and as many others as fit."""
+    parts = list(label.strongest)
+    for part in label.parts:
+        if part not in parts and cell_len(" ".join((*parts, part))) <= width:
+            parts.append(part)
+    ordered = [part for part in label.parts if part in parts]
+    return " ".join((*ordered, *(part for part in parts if part not in ordered)))
+
+
 def shorten_settings(text: str, width: int) -> str:
     """Return settings with shorter names where they are too long: ``BACKW…=False``.
 
@@ -293,8 +358,8 @@ def shorten_settings(text: str, width: int) -> str:
         name, equals, value = part.partition("=")
         if excess <= 0 or not equals or len(name) <= MIN_NAME + 1:
             continue
-        kept = max(MIN_NAME, len(name) - excess - 1)
-        parts[index] = f"{name[:kept]}…={value}"
+        name_cells = max(MIN_NAME, len(name) - excess - 1)
+        parts[index] = f"{name[:name_cells]}…={value}"
     text = " ".join(parts)
     if cell_len(text) <= width:
         return text

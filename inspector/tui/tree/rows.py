@@ -71,6 +71,8 @@ class TreeEntry(Struct, frozen=True):
     digest: str = ""
 
     def has(self, word: str) -> bool:
+        if word.startswith("#"):
+            return word in self.words.split()
         return word in self.words or (bool(self.digest) and self.digest.startswith(word))
 
 
@@ -158,7 +160,8 @@ def _kernel_words(kernels: Sequence[Kernel], parent_key: Key) -> str:
     """What a filter looks in: names, origin, operators and places of the program."""
     first = kernels[0]
     operators = dict.fromkeys(chain.from_iterable(map(_operator_names, kernels)))
-    words = _words(*parent_key, first.name, first.demangled, first.origin, *operators)
+    number = "" if first.number is None else f"#{first.number}"
+    words = _words(*parent_key, number, first.name, first.demangled, first.origin, *operators)
     source_lines = [part for kernel in kernels if kernel.fusion for part in kernel.fusion.made_from]
     places = [f"{PurePath(part.file).name}:{part.line}" for part in source_lines]
     return f"{words} {_words(*places)}"
