@@ -933,7 +933,7 @@ class MainScreen(PaneScreen[None]):
                 status = run_program(words, os.environ, is_job=False)
         except SuspendNotSupported:
             self.warn(
-                "An editor needs a terminal, not a browser: y copies the line, X saves the listing."
+                "An editor needs a terminal, not a browser: y copies the line, ^p saves all lines."
                 if self.app.is_web
                 else "An editor cannot be started in this terminal."
             )
