@@ -1,7 +1,7 @@
 """``python -m tests.mutation [ROOM …] [--sample N] [--seed N]``: mutants that the tests kill.
 
 cosmic-ray changes one operator, number or condition at a time in a copy of the committed tree, and
-runs the tests of the room. ``[tool.ptxview.mutation]`` in pyproject.toml names the rooms, their tests
+runs the tests of the room. ``[tool.ptxview.mutation]`` in pyproject.toml has the rooms, their tests
 and the least share of mutants that must be killed. Prints the diff of each mutant that survives;
 exits with 1 if too many do. ``pip install -e '.[test,mutation]'`` installs what it needs.
 """

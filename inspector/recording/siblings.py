@@ -79,7 +79,7 @@ def _distinguishing_traits(
 
 
 def _settings(variant: Variant) -> object:
-    """What is known of a variant without its code."""
+    """The traits of a variant that need no code."""
     return (
         variant.target,
         repr(variant.config),

@@ -100,7 +100,7 @@ def _best(scripts: Sequence[str], stored: Mapping[str, object]) -> dict[str, obj
 
 
 def _timings(path: Path, stored: Mapping[str, object]) -> dict[str, object] | None:
-    """The fields of a tuning from Triton's own cache; None of a file that is none."""
+    """The fields of a tuning from Triton's own cache; None for any other file."""
     pairs = stored.get("configs_timings")
     configurations: list[dict[str, object]] = []
     for pair in pairs if isinstance(pairs, list) else []:
@@ -292,7 +292,7 @@ def _triton(
 
 def _tile(content: FileContent) -> str | None:
     """The tile of a product by the types of its ``dot``: a cache has no constexprs. None where
-    there is none, or several of them."""
+    there is not exactly one."""
     try:
         if content.path.stat().st_size > MAX_TILED_BYTES:
             return None

@@ -25,7 +25,7 @@ def link(
     operations: Operations = UNKNOWN,
     through: Mapping[int, tuple[int, ...]] | None = None,
 ) -> Links:
-    """Lines of ``a`` to lines of ``b``, whichever is the later stage."""
+    """Lines of ``a`` to lines of ``b``, in either order of stages."""
     if stages[0].rank > stages[1].rank:
         swapped = stages[1], stages[0]
         return relate(b, a, swapped, places, operations, through).backward()

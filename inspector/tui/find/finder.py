@@ -74,7 +74,7 @@ class Entry(Struct, frozen=True, eq=False):
     ``words`` are looked in as well, ``digest`` is found by its beginning. ``near`` is how far it is
     from what is in view, 0 is there. ``run`` is what Enter does; if None, ``why`` says why.
     ``also`` returns the same at a stage; ``subject`` has the ids of its kernel and variant.
-    ``beneath`` are what Enter opens, and what is found.
+    ``beneath`` are the lists of openable and of matching rows.
     """
 
     lead: str

@@ -330,7 +330,7 @@ class ReadingLine(Widget):
         return Content("\n").join(Content.assemble(" ", row) for row in rows)
 
     def is_roomy(self, parts: list[tuple[str, str]]) -> bool:
-        """Whether each part begins on a row of its own."""
+        """Whether each part begins on a new row."""
         return self.max_rows >= MIN_ROOMY_ROWS and len(parts) <= self.max_rows
 
     def _wrapped(self, parts: list[tuple[str, str]], width: int, height: int) -> list[Content]:
@@ -342,7 +342,7 @@ class ReadingLine(Widget):
         return rows
 
     def _without_words(self) -> str:
-        """What is said of a line that nothing is known of."""
+        """Status of a line without annotation."""
         view = self._view
         source = None if view is None else view.source
         if view is None or source is None or view.rows.gutter.annotations is NOTHING:
