@@ -15,11 +15,13 @@ _LOCATION_NAME = re.compile(r' loc\("(?P<name>[A-Za-z_]\w*)"')
 _DIVISIBILITY = re.compile(r"tt\.divisibility = (\d+)")
 _OPERAND = re.compile(r"<(\d+)x(\d+)x[a-z]")
 """``tensor<64x32xf16`` or ``!ttg.memdesc<64x32xf16``: an operand of a product."""
-_POINTERS = re.compile(r"tensor<(?P<shape>(?:\d+x)+)!tt\.ptr<")
+_POINTERS = re.compile(r"tensor<(?P<shape>(?:\d{1,9}x)+)!tt\.ptr<")
 """``tensor<64x32x!tt.ptr<f16>, #blocked>``: what one load or store moves."""
-_BLOCK = re.compile(r"!tt\.(?:tensordesc|ptr)<(?:tensor<)?(?P<shape>(?:\d+x)+)[a-z]")
+_BLOCK = re.compile(r"!tt\.(?:tensordesc|ptr)<(?:tensor<)?(?P<shape>(?:\d{1,9}x)+)[a-z]")
 """``!tt.tensordesc<64x32xf16, #shared>``: a block that a descriptor or a block pointer moves."""
-_INTEGER = re.compile(r"arith\.constant (?:dense<)?(\d+)>? : (?:tensor<[^>]*x)?(?:i32|i64|index)")
+_INTEGER = re.compile(
+    r"arith\.constant (?:dense<)?(\d{1,18})>? : (?:tensor<[^>]*x)?(?:i32|i64|index)"
+)
 """``arith.constant dense<1376> : tensor<1x128xi32, #blocked>``"""
 _OPERATION = re.compile(r"\s+(?:%[\w:, %]+ = )?\"?(?P<name>[a-z]\w*\.[\w.]+)\"?[ (]")
 """``    %acc = arith.addf %a, %b``"""
@@ -55,6 +57,7 @@ def traits(text: str) -> dict[str, str]:
     Products, blocks that are moved, sizes that are compiled in, types of arguments, what was taken
     for granted of them, and the count of each operation in the text.
     """
+    text = "\n".join(line for line in text.split("\n") if not line.startswith("#"))
     texts = {
         "dot": _some("dot", dot_shapes(text)),
         "block": _some("", _largest(_POINTERS, text)),

@@ -5,8 +5,9 @@ from collections.abc import Iterable, Mapping
 from msgspec.structs import replace
 
 from inspector.base.errors import PtxviewError
+from inspector.base.grouping import by_key
 from inspector.base.model import Kernel, Origin, Stage, Variant
-from inspector.parsers.ttgir_traits import distinguishing, traits
+from inspector.parsers.ttgir_traits import distinguishing, dot_shapes, traits
 from inspector.recording.variants import Key
 
 MAX_TTGIR_BYTES = 1 << 20
@@ -38,44 +39,58 @@ class KernelNumbers:
 
 
 def with_traits(kernels: Mapping[Key, Kernel]) -> dict[Key, Kernel]:
-    """Return kernels whose variants have traits where their settings are those of another."""
-    by_name: dict[tuple[Origin, str], list[Key]] = {}
+    """Return kernels with what their TTGIR tells.
+
+    A variant has traits where its settings are those of another, and a tile where no signature
+    was recorded with it.
+    """
+    by_name: dict[tuple[Origin, str], list[Variant]] = {}
+    for kernel in kernels.values():
+        variants = [v for v in kernel.variants if Stage.TTGIR in v.stages]
+        by_name.setdefault((kernel.origin, kernel.name), []).extend(variants)
+    described: dict[Place, Variant] = {}
+    for variants in by_name.values():
+        described |= _described(variants)
+    finished = {}
     for key, kernel in kernels.items():
-        by_name.setdefault((kernel.origin, kernel.name), []).append(key)
-    described = dict(kernels)
-    for keys in by_name.values():
-        variants = [variant for key in keys for variant in kernels[key].variants]
-        texts = _distinguishing_traits(variants)
-        for key in keys if any(texts.values()) else ():
-            kernel = kernels[key]
-            traced = [replace(v, traits=texts.get(_place(v), {})) for v in kernel.variants]
-            described[key] = replace(kernel, variants=tuple(traced))
-    return described
+        variants = [described.get(_place(variant), variant) for variant in kernel.variants]
+        finished[key] = replace(kernel, variants=tuple(variants))
+    return finished
 
 
-def _place(variant: Variant) -> tuple[str, str]:
-    """A variant's key: kernels of one cubin share its hash."""
+Place = tuple[str, str]
+"""A variant's hash and symbol: kernels of one cubin share its hash."""
+
+
+def _place(variant: Variant) -> Place:
     return variant.hash, variant.symbol
 
 
-def _distinguishing_traits(
-    variants: Iterable[Variant],
-) -> dict[tuple[str, str], dict[str, str]]:
-    """The traits by which variants of equal settings differ, by ``_place``."""
-    alike: dict[object, list[Variant]] = {}
-    for variant in variants:
-        alike.setdefault(_settings(variant), []).append(variant)
-    groups = [group for group in alike.values() if len(group) > 1]
-    siblings = [variant for group in groups for variant in group]
-    rows = [_traits_of(variant) for variant in siblings]
-    settings = [_settings(variant) for variant in siblings]
-    keys = distinguishing(rows, settings)
-    return {
-        _place(variant): {
-            key: row[key] for key in keys if row.get(key) and row[key] != f"dot {variant.tile}"
-        }
-        for variant, row in zip(siblings, rows, strict=True)
-    }
+def _described(variants: Iterable[Variant]) -> dict[Place, Variant]:
+    """Variants of one name with tiles, and with the traits in which those of equal settings differ.
+
+    Each TTGIR is read once.
+    """
+    alike = by_key((_settings(variant), variant) for variant in variants)
+    described: dict[Place, Variant] = {}
+    siblings = []
+    rows = []
+    for group in alike.values():
+        for variant in group:
+            needs_tile = not variant.signature and variant.tile is None
+            text = _ttgir_of(variant) if needs_tile or len(group) > 1 else ""
+            if needs_tile:
+                described[_place(variant)] = replace(variant, tile=_only_tile(text))
+            if len(group) > 1:
+                siblings.append(described.get(_place(variant), variant))
+                rows.append(traits(text))
+    keys = distinguishing(rows, list(map(_settings, siblings)))
+    for variant, row in zip(siblings, rows, strict=True):
+        texts = {key: row[key] for key in keys if row.get(key)}
+        if texts.get("dot") == f"dot {variant.tile}":
+            del texts["dot"]
+        described[_place(variant)] = replace(variant, traits=texts)
+    return described
 
 
 def _settings(variant: Variant) -> object:
@@ -88,12 +103,19 @@ def _settings(variant: Variant) -> object:
     )
 
 
-def _traits_of(variant: Variant) -> dict[str, str]:
-    file = variant.stages.get(Stage.TTGIR)
-    if file is None or file.costly:
-        return {}
+def _only_tile(text: str) -> str | None:
+    """The tile of products in a TTGIR; None where there is none, or several of them."""
+    tiles = dot_shapes(text)
+    return tiles[0] if len(tiles) == 1 else None
+
+
+def _ttgir_of(variant: Variant) -> str:
+    """The TTGIR of a variant; "" where it cannot be read, or is too large to be read for this."""
+    file = variant.stages[Stage.TTGIR]
+    if file.costly:
+        return ""
     try:
         content = file.content.read()
     except PtxviewError:
-        return {}
-    return traits(content.decode("utf-8", "replace")) if len(content) <= MAX_TTGIR_BYTES else {}
+        return ""
+    return content.decode("utf-8", "replace") if len(content) <= MAX_TTGIR_BYTES else ""

@@ -19,7 +19,7 @@ MIN_HEAD = 4
 _GENERATED = re.compile(r"triton_[a-z]+_fused_")
 """Prefix of Inductor's kernel names (``torch/_inductor/codegen/triton.py``)."""
 _TOKEN = re.compile(r"[A-Za-z]+|\d+|.")
-_TILE = re.compile(r"\d+x\d+(?:x\d+)*(?:_\d+x\d+)*")
+_TILE = re.compile(r"\d{1,5}x\d{1,5}(?:x\d{1,5}){0,4}(?:_\d{1,5}x\d{1,5}){0,4}")
 """``64x128_64x8`` of a library's product: its tile, and its stages."""
 _QUALIFIER = re.compile(r"\(anonymous namespace\)::|\b[A-Za-z_]\w*::")
 """``at::native::`` before a name."""
@@ -86,7 +86,7 @@ def _head(argument: str) -> str:
 
 
 def _without_spaces(argument: str) -> str:
-    return re.sub(r"\s*([,<>])\s*", r"\1", argument)
+    return re.sub(r" ?([,<>]) ?", r"\1", argument)
 
 
 def _telling_places(rows: Sequence[Sequence[str]]) -> list[int]:

@@ -23,7 +23,6 @@ from inspector.base.errors import PtxviewError, Unreadable
 from inspector.base.model import Content
 from inspector.parsers import output_code
 from inspector.parsers.cubin import architecture, embedded_binaries, read_cubin
-from inspector.parsers.ttgir_traits import dot_shapes
 from inspector.recording.autotune import configuration
 from inspector.recording.decoding import as_map, as_seconds
 from inspector.recording.layout import BytesContent, FileContent
@@ -141,8 +140,6 @@ PICKLES = {"fxgraph", "aotautograd"}
 MAX_DEPTH = 6
 MAX_FOLDERS = 200_000
 GROUP = "__grp__"
-MAX_TILED_BYTES = 1 << 20
-"""Bytes of TTGIR in which the tile of a product is looked for on opening."""
 
 
 def scan(root: Path, allowance: files.Allowance | None = None) -> Iterator[Event]:
@@ -286,20 +283,7 @@ def _triton(
             "metadata": metadata,
             "files": contents,
             "paths": {kind: str(content.path) for kind, content in contents.items()},
-            "tile": _tile(contents["ttgir"]) if "ttgir" in contents else None,
         }
-
-
-def _tile(content: FileContent) -> str | None:
-    """The tile of a product by the types of its ``dot``: a cache has no constexprs. None where
-    there is not exactly one."""
-    try:
-        if content.path.stat().st_size > MAX_TILED_BYTES:
-            return None
-        tiles = dot_shapes(content.read().decode("utf-8", "replace"))
-    except (OSError, PtxviewError):
-        return None
-    return tiles[0] if len(tiles) == 1 else None
 
 
 def _inductor(path: Path, root: Path) -> Iterator[Event]:
