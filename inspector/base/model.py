@@ -387,7 +387,8 @@ class Variant(Struct, frozen=True):
 
     ``producers`` are the programs that made it with their versions, as they were recorded with it;
     what its stages say of them besides is the reader's to find. ``tile`` is that of a matrix
-    product by its TTGIR, ``64·32·128``, where nothing recorded its configuration.
+    product by its TTGIR, ``64·32·128``, where nothing recorded its configuration. ``traits`` are
+    short texts on its TTGIR, by which it differs from variants of its settings.
 
     ``autotune`` is what tuning came to for this variant: of several, the tuning that it won, else
     the last; ``Kernel.autotune`` has them all.
@@ -427,6 +428,7 @@ class Variant(Struct, frozen=True):
     initial_ir: Content | None = None
     producers: Mapping[str, str] = field(default_factory=dict)
     tile: str | None = None
+    traits: Mapping[str, str] = field(default_factory=dict)
     gpu_time: GpuTime | None = None
     tuning_gpu_time: GpuTime | None = None
 
@@ -459,7 +461,7 @@ class Kernel(Struct, frozen=True):
 
     ``fusion`` is known of what torch.compile generates or calls. ``autotune`` is every tuning of
     it that was seen, in order. ``tried_for`` is the graph for which Inductor compared it with
-    others; it is no call of that graph.
+    others; it is no call of that graph. ``number`` is of Inductor's, unique in the recording.
     """
 
     id: str
@@ -470,6 +472,7 @@ class Kernel(Struct, frozen=True):
     fusion: Fusion | None = None
     autotune: tuple[Tuning, ...] = ()
     tried_for: str | None = None
+    number: int | None = None
 
     @property
     def display_name(self) -> str:

@@ -164,6 +164,11 @@ def short_name(name: str) -> str:
     return short if len(short) <= MAX_NAME_CHARS else f"{short[: MAX_NAME_CHARS - 1]}…"
 
 
+def template_arguments(demangled: str) -> str:
+    """``8, at::native::FillFunctor<float>`` of the instance of a template; "" of no template."""
+    return _split(_ANONYMOUS.sub("", demangled))[1]
+
+
 def _split(text: str) -> tuple[str, str]:
     """The name before template or function arguments, and the template arguments."""
     opening = next((n for n, c in enumerate(text) if c in "<("), len(text))

@@ -40,7 +40,8 @@ from inspector.measure.streams import window_streams
 from inspector.reader.reader import Reader
 from inspector.reader.variant_facts import MACHINE
 from inspector.render import calls, card, costs, jsons, tables, timeline, timings
-from inspector.render.tables import titles
+from inspector.render.kernel_names import titles
+from inspector.render.labels import sibling_settings
 from inspector.render.variant_figures import machine_code
 from inspector.system import files
 from inspector.system.process import side_by_side
@@ -79,12 +80,13 @@ class PageBuilder(Struct):
 
     ``compilers``: whether a compiler may be run for a stage that was not kept. ``idle`` are ids
     of variants that get figures and some texts alone, ``winners`` those of kernels that
-    max-autotune generated from its winner.
+    max-autotune generated from its winner. ``settings`` are by the ids of variants.
     """
 
     reader: Reader
     evidence: Evidence
     titles: Mapping[str, str]
+    settings: Mapping[int, str]
     winners: AbstractSet[str | None]
     idle: AbstractSet[int] = frozenset()
     compilers: bool = False
@@ -134,7 +136,7 @@ class PageBuilder(Struct):
             "kernel": kernel_place,
             "id": variant.id,
             "target": variant.target,
-            "config": tables.config_text(variant),
+            "config": self.settings[id(variant)],
             "tuned": tables.tuning_mark(variant) or None,
             "registers": resources.registers,
             "spills": tables.spills(resources),
@@ -312,6 +314,7 @@ class PageBuilder(Struct):
                     "path": file.origin_path,
                     "first": 1 if function is None else max(function.first, 1),
                     "last": text.lines if function is None else function.last,
+                    "names": self._parameter_names(variant, stage),
                     "told": self.add(NO_ANNOTATIONS)
                     if idle
                     else self._line_annotations(variant, stage),
@@ -319,6 +322,10 @@ class PageBuilder(Struct):
             except PtxviewError as error:
                 missing[stage.value] = error.message
         return stages, missing
+
+    def _parameter_names(self, variant: Variant, stage: Stage) -> dict[str, str] | None:
+        """Parameters of PTX by their symbols; None of other stages."""
+        return self.reader.parameter_names(variant, stage) if stage is Stage.PTX else None
 
     def _stage_text(self, variant: Variant, stage: Stage, label: str) -> PageText:
         """The text of a stage. Kernels of one file, which follow each other, share it."""
@@ -501,7 +508,11 @@ def page(
         idle = _idle_variants(costs.costs(rec, evidence), selected)
     tunings = chain.from_iterable(kernel.autotune for kernel in rec.kernels)
     winners = {use.kernel for tuning in tunings for use in tuning.uses}
-    builder = PageBuilder(reader, evidence, titles(rec), winners, idle, named)
+    titles_by_id = titles(rec)
+    names_by_id = {kernel.id: kernel.display_name for kernel in rec.kernels} | titles_by_id
+    texts = sibling_settings(selected, names_by_id)
+    settings = {id(variant): text for (_, variant), text in zip(selected, texts, strict=True)}
+    builder = PageBuilder(reader, evidence, titles_by_id, settings, winners, idle, named)
     if idle:
         builder.left_out.append(
             f"{plural(len(idle), 'variant')} never launched or a library's without a time: no "

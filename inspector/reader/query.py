@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from inspector.base.errors import UsageError
 from inspector.base.escapes import shown
-from inspector.base.model import EDIT, Call, Graph, Kernel, Origin, Recording, Variant
+from inspector.base.model import EDIT, Call, Graph, Kernel, Recording, Variant
 from inspector.base.names import base_name, did_you_mean, granted
 from inspector.reader.reader import Reader
 from inspector.reader.tables import table
@@ -294,11 +294,7 @@ def _by_number(
 ) -> tuple[KernelVariant, ...]:
     """The variant of ``NAME#2``; all of ``#13``, as titles of Inductor's kernels begin."""
     if not name:
-        return tuple(
-            (kernel, variant)
-            for kernel, variant in variants
-            if kernel.origin is Origin.INDUCTOR and kernel.name.endswith(f"_{number}")
-        )
+        return tuple(pair for pair in variants if str(pair[0].number) == number)
     named_variants = [pair for pair in variants if name in names(pair[0])]
     position = int(number) if len(number) < 19 else 0
     return tuple(named_variants[position - 1 : position]) if position > 0 else ()

@@ -67,9 +67,11 @@ from inspector.recording.extern_kernels import ExternKernels
 from inspector.recording.failures import Failures
 from inspector.recording.gpu_times import OPTIMIZER
 from inspector.recording.inductor_graphs import InductorGraphs
+from inspector.recording.malformed_fields import MalformedFields
 from inspector.recording.origins import Origins, joined
 from inspector.recording.processes import Process
 from inspector.recording.resources import merge
+from inspector.recording.siblings import KernelNumbers, with_traits
 from inspector.recording.torch_compiles import TorchCompiles
 from inspector.recording.variants import Key, VariantOfKernel, key_of
 from inspector.system.toolchain import demangle
@@ -132,7 +134,9 @@ class Assembly:
             path: where they are from.
             raw_events: in the order of time.
         """
-        events = [event_of(raw) for raw in raw_events]
+        malformed_fields = MalformedFields()
+        events = [event_of(raw, malformed_fields.count) for raw in raw_events]
+        self.problems.extend(malformed_fields.problems())
         self._collect(events)
         self._graphs.take_all(events)
         self.problems.extend(self._graphs.problems)
@@ -278,6 +282,7 @@ class Assembly:
         self._failures.take_attempts(self._compilations)
         kernels = self._finished_kernels()
         tried = self._tune(kernels)
+        kernels = with_traits(kernels)
         graphs = self._graphs.finished(kernels, tried)
         self.problems.extend(self._calls.problems())
         self.problems.extend(self._driver.problems())
@@ -296,6 +301,7 @@ class Assembly:
         only_of_name = self._only_of_name()
         kernels: dict[Key, Kernel] = {}
         names: Counter[str] = Counter()
+        numbers = KernelNumbers()
         for (key, kernel), tagged in zip(self._kernels.items(), readable, strict=True):
             demangled = untagged(tagged)
             names[kernel.name] += 1
@@ -317,6 +323,7 @@ class Assembly:
                 origin=kernel.origin,
                 variants=tuple(variants),
                 fusion=fusion,
+                number=numbers.number_of(kernel.origin, kernel.name),
             )
         return kernels
 

@@ -5,7 +5,7 @@ is converted by itself: a malformed field gets its default, a malformed entry of
 and everything else is kept. Unknown fields are ignored.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from types import NoneType, UnionType
 from typing import Annotated, TypeVar, Union, cast, get_args, get_origin
@@ -32,17 +32,24 @@ _MALFORMED = (ValidationError, UnicodeEncodeError)
 """What msgspec raises; the latter for a field's name with half of a character."""
 
 
-def tolerant(values: Mapping[str, object], kind: type[T]) -> T:
+Report = Callable[[Mapping[str, object], object], None]
+"""Takes the fields that are not null, and the Struct that some of them may not fit."""
+
+
+def tolerant(values: Mapping[str, object], kind: type[T], report: Report | None = None) -> T:
     """Convert a JSON object to a Struct whose fields all have defaults.
 
     Args:
         values: the fields by name; null is as good as missing.
         kind: the Struct.
+        report: called for values that do not fit the Struct as a whole.
     """
     present = _without_nulls(values)
     try:
         return convert(present, kind)
     except _MALFORMED:
+        if report is not None:
+            report(present, kind)
         return _field_by_field(present, kind)
 
 
@@ -54,7 +61,7 @@ def _without_nulls(values: Mapping[str, object]) -> Mapping[str, object]:
 
 def _field_by_field(values: Mapping[str, object], kind: type[T]) -> T:
     converted: dict[str, object] = {}
-    for name, (encoded_name, field_type) in _fields(kind).items():  # type: ignore[arg-type]
+    for name, (encoded_name, field_type) in fields_of(kind).items():  # type: ignore[arg-type]
         value = values.get(encoded_name)
         if value is None:
             continue
@@ -65,7 +72,7 @@ def _field_by_field(values: Mapping[str, object], kind: type[T]) -> T:
 
 
 @cache
-def _fields(kind: object) -> dict[str, tuple[str, object]]:
+def fields_of(kind: object) -> dict[str, tuple[str, object]]:
     """The name in JSON and the type of each field of a Struct."""
     return {f.name: (f.encode_name, f.type) for f in fields(cast(type[Struct], kind))}
 
@@ -77,10 +84,10 @@ def _part(value: object, kind: object) -> object:
         return converted
     except _MALFORMED:
         pass
-    for arm in _arms(kind):
+    for arm in arms_of(kind):
         origin = get_origin(arm)
         if isinstance(value, Mapping):
-            if isinstance(arm, type) and issubclass(arm, Struct) and _has_defaults(arm):
+            if isinstance(arm, type) and issubclass(arm, Struct) and has_defaults(arm):
                 return _field_by_field(value, arm)
             if origin is dict:
                 return dict(_entries(value, get_args(arm)[1]))
@@ -89,12 +96,21 @@ def _part(value: object, kind: object) -> object:
     return UNSET
 
 
-def _has_defaults(kind: type[Struct]) -> bool:
+def fits(value: object, kind: object) -> bool:
+    """Whether msgspec converts a value to a type."""
+    try:
+        convert(value, kind)
+    except _MALFORMED:
+        return False
+    return True
+
+
+def has_defaults(kind: type[Struct]) -> bool:
     """Whether no field of a Struct is required; one with a required field fits whole or not."""
     return len(kind.__struct_defaults__) == len(kind.__struct_fields__)
 
 
-def _arms(kind: object) -> tuple[object, ...]:
+def arms_of(kind: object) -> tuple[object, ...]:
     """The types of a union, else the type itself."""
     return get_args(kind) if get_origin(kind) in (Union, UnionType) else (kind,)
 
@@ -121,9 +137,9 @@ def _item(value: object, kind: object) -> object:
         return part
     if kind is str:
         return str(value)
-    if NoneType in _arms(kind):
+    if NoneType in arms_of(kind):
         return None
-    if isinstance(kind, type) and issubclass(kind, Struct) and _has_defaults(kind):
+    if isinstance(kind, type) and issubclass(kind, Struct) and has_defaults(kind):
         return kind()
     return UNSET
 
@@ -134,7 +150,7 @@ def checked(values: Mapping[str, object], kind: type[T]) -> tuple[T | None, str 
     Null fields take their defaults, unknown fields are ignored.
     """
     try:
-        if not _fits(values):
+        if not _within_64_bits(values):
             raise ValidationError("a number has more than 63 bits")
         return convert(_without_nulls(values), kind), None
     except _MALFORMED as error:
@@ -142,11 +158,11 @@ def checked(values: Mapping[str, object], kind: type[T]) -> tuple[T | None, str 
         return None, sentence
 
 
-def _fits(value: object) -> bool:
+def _within_64_bits(value: object) -> bool:
     if isinstance(value, Mapping):
-        return all(map(_fits, value.values()))
+        return all(map(_within_64_bits, value.values()))
     if isinstance(value, list | tuple):
-        return all(map(_fits, value))
+        return all(map(_within_64_bits, value))
     return not isinstance(value, int) or -INTEGER_BOUND <= value < INTEGER_BOUND
 
 
@@ -161,7 +177,7 @@ def known_values(arguments: object) -> object:
 def _known_value(argument: Mapping[str, object]) -> Mapping[str, object]:
     out = dict(argument)
     for names in (("value",), ("low", "high")):
-        if not all(_fits(out.get(name)) for name in names):
+        if not all(_within_64_bits(out.get(name)) for name in names):
             out |= dict.fromkeys(names)
     return out
 

@@ -18,6 +18,7 @@ from inspector.recording.decoding import (
     Dimensions,
     Integer,
     Moment,
+    Report,
     Seconds,
     Text,
     checked,
@@ -738,11 +739,16 @@ KINDS: Mapping[str, type[Event]] = {
 }
 
 
-def event_of(raw: RawEvent) -> Event:
-    """Decode an event; one of unknown kind has only the fields that all events have."""
+def event_of(raw: RawEvent, report: Report | None = None) -> Event:
+    """Decode an event; one of unknown kind has only the fields that all events have.
+
+    Args:
+        raw: its fields as they were written.
+        report: called for an event that has malformed fields; they are unknown in the value.
+    """
     kind = raw.get("event")
     struct = KINDS.get(kind, Event) if isinstance(kind, str) else Event
-    event = tolerant(raw, struct)
+    event = tolerant(raw, struct, report)
     complete = _COMPLETED.get(event.event)
     return event if complete is None else complete(event, raw)
 

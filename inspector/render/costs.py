@@ -19,8 +19,9 @@ from inspector.measure.profile.trace import GpuWork
 from inspector.measure.time.results import ESTIMATE
 from inspector.render.compiles import CompileLine
 from inspector.render.jsons import SCHEMA, Rows
+from inspector.render.kernel_names import distinct_names, titles
 from inspector.render.profile import busy
-from inspector.render.tables import UNKNOWN, grid, titles, user_line
+from inspector.render.tables import UNKNOWN, grid, user_line
 
 LATENCY_US = 2.5
 """A shorter kernel is bounded by the launch itself and one trip to memory."""
@@ -338,7 +339,12 @@ def lines(run_costs: Costs, width: int) -> Iterator[CompileLine]:
     rows = [cells(row, largest) for row in run_costs.rows] or [cells(Cost(""))]
     heads = [head for head in rows[0] if head != "of step" or run_costs.steps]
     table = grid(
-        heads, [[row[head] for head in heads] for row in rows], width, NUMBERS, SHRINK_ORDER
+        heads,
+        [[row[head] for head in heads] for row in rows],
+        width,
+        NUMBERS,
+        SHRINK_ORDER,
+        {"kernel": distinct_names},
     )
     yield CompileLine(next(table))
     for text, row in zip(table, run_costs.rows, strict=False):

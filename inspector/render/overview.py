@@ -18,6 +18,7 @@ from inspector.base.model import Recording, Stage, Variant
 from inspector.base.units import plural
 from inspector.render import costs
 from inspector.render.compiles import CompileLine, failed_compiles, recompiles
+from inspector.render.kernel_names import distinct_names
 from inspector.render.tables import grid, short_title
 
 MAX_COSTS = 5
@@ -121,6 +122,7 @@ def time_lines(run_costs: costs.Costs, width: int) -> Iterator[OverviewLine]:
         width,
         _NUMBERS,
         _SHRINK_ORDER,
+        {"kernel": distinct_names},
     )
     yield OverviewLine(next(table).copy())
     for text, row in zip(table, rows, strict=False):

@@ -16,7 +16,7 @@ from inspector.base.escapes import shown
 from inspector.base.grouping import by_key
 from inspector.base.model import FrameCompile, Kernel, KernelCompile, Recording, UserFrame
 from inspector.base.units import plural, some
-from inspector.render.tables import labels
+from inspector.render.labels import labels
 
 CACHES = {"fx_graph": "FX graph", "fx_graph_bundled": "FX graph", "aotautograd": "AOTAutograd"}
 

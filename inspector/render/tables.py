@@ -8,13 +8,12 @@ One module because a row of any table is named, sized and laid out in the same w
 
 import re
 import textwrap
-from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from math import prod
 from pathlib import PurePath
+from types import MappingProxyType
 
-from msgspec import Struct
 from rich.cells import cell_len, set_cell_size
 from rich.console import Console
 from rich.table import Table
@@ -24,6 +23,7 @@ from inspector.base.errors import UsageError, ended_by
 from inspector.base.escapes import shown
 from inspector.base.model import (
     PRODUCTS,
+    Argument,
     Failure,
     Graph,
     Kernel,
@@ -35,12 +35,12 @@ from inspector.base.model import (
     Variant,
     principal_lines,
 )
-from inspector.base.names import granted, words
+from inspector.base.names import words
 from inspector.base.units import kibibytes, plural
 from inspector.parsers.line import Line
 from inspector.render.jsons import ordered
 
-_INDUCTORS = re.compile(r"triton_(?P<kind>[a-z]+)_fused_.*?(?P<number>_\d+)?$")
+_INDUCTORS = re.compile(r"triton_(?P<kind>[a-z]+)_fused_")
 """Inductor's kernel names (``torch/_inductor/codegen/triton.py``): kind, operators, number."""
 TEMPLATE = "tem"
 KINDS = {
@@ -62,18 +62,6 @@ MAX_OPERATORS = 3
 TILE = ("BLOCK_M", "BLOCK_N", "BLOCK_K")
 """Constants of templates; the last is read from TTGIR where there are none."""
 DTYPES = {"bfloat16": "bf16", "float16": "fp16", "float32": "fp32", "float64": "fp64"}
-
-
-def titles(rec: Recording, with_launches: bool = True) -> dict[str, str]:
-    """The title of each generated kernel by its id; no two are alike."""
-    titles_by_id = {
-        kernel.id: title(kernel, with_launches) for kernel in rec.kernels if is_generated(kernel)
-    }
-    counts = Counter(titles_by_id.values())
-    return {
-        name: text if counts[text] == 1 else f"{text} · {shown(name[-24:])}"
-        for name, text in titles_by_id.items()
-    }
 
 
 def is_generated(kernel: Kernel) -> bool:
@@ -109,9 +97,8 @@ def short_title(kernel: Kernel) -> str:
 
 
 def _number(kernel: Kernel) -> str:
-    """``#13``: the number that Inductor gave the kernel in its graph; "" without one."""
-    match = _INDUCTORS.match(kernel.name)
-    return f"#{match['number'][1:]}" if match is not None and match["number"] else ""
+    """``#13``; "" of a kernel that Inductor did not number."""
+    return "" if kernel.number is None else f"#{kernel.number}"
 
 
 def _kind(kernel: Kernel) -> str:
@@ -139,14 +126,29 @@ def _operators(kernel: Kernel, template: bool) -> str:
 
 
 def _shape(variant: Variant) -> str:
-    """Shape and dtype of the largest tensor that is written, else of the largest tensor."""
+    """Shape and dtype of the largest tensor that is written, else of the largest tensor.
+
+    Of a product M×N×K, where both factors are arguments.
+    """
     arguments = [a for call in variant.calls[:1] for a in call.arguments if a.shape is not None]
     written = [a for a in arguments if "out_ptr" in a.name]
     largest = max(written or arguments, key=lambda a: prod(a.shape or ()), default=None)
     if largest is None:
         return ""
+    sizes = [*(largest.shape or ()), *_inner_size(largest, arguments)]
     dtype = DTYPES.get(largest.dtype or "", largest.dtype or "")
-    return f"{'×'.join(map(str, largest.shape or ())) or 'scalar'} {dtype}"
+    return f"{'×'.join(map(str, sizes)) or 'scalar'} {dtype}"
+
+
+def _inner_size(product: Argument, arguments: Iterable[Argument]) -> tuple[int, ...]:
+    """K of the product of a template's ``arg_A`` and ``arg_B``; () where it is not known."""
+    elements = {a.name: prod(a.shape or ()) for a in arguments}
+    *batch, rows, columns = (1, 1, *(product.shape or ()))
+    a_elements = elements.get("arg_A", 0)
+    b_elements = elements.get("arg_B", 0)
+    inner = a_elements // max(1, prod(batch) * rows)
+    expected = prod(batch) * rows * inner, prod(batch) * columns * inner
+    return (inner,) if inner and expected == (a_elements, b_elements) else ()
 
 
 def tile(config: Mapping[str, object], by_ttgir: str | None = None) -> str:
@@ -172,6 +174,9 @@ Cell = str | tuple[str, str]
 """A text, or a text and its style."""
 ShrinkOrder = Sequence[tuple[str, int]]
 """Columns in the order in which they give room, each with its least width; 0 leaves it out."""
+Shorten = Callable[[Sequence[str], int], Mapping[str, str]]
+"""Texts of at most a width by the texts of a column."""
+NO_SHORTENING: Mapping[str, Shorten] = MappingProxyType({})
 GAP = "  "
 
 
@@ -201,15 +206,37 @@ def grid(
     width: int,
     numbers: Collection[str] = (),
     shrink_order: ShrinkOrder = (),
+    shorten: Mapping[str, Shorten] = NO_SHORTENING,
 ) -> Iterator[Text]:
-    """Yield the heads and rows as lines; columns in ``numbers`` are aligned right."""
+    """Yield the heads and rows as lines.
+
+    Args:
+        heads: the titles of the columns.
+        rows: the cells, one for each head.
+        width: cells of a line.
+        numbers: columns that are aligned right.
+        shrink_order: how columns give room.
+        shorten: how texts of a column are fitted into it; others end in an ellipsis.
+    """
     full = {head: cell_len(head) for head in heads}
     for row in rows:
         for head, cell in zip(heads, row, strict=True):
             full[head] = max(full[head], cell_len(cell if isinstance(cell, str) else cell[0]))
     sizes = fit(full, width, shrink_order)
-    for row in ([(head, "bold") for head in heads], *rows):
-        yield row_text(heads, row, sizes, numbers)
+    yield row_text(heads, [(head, "bold") for head in heads], sizes, numbers)
+    shorter: dict[str, Mapping[str, str]] = {}
+    for head, shorten_texts in shorten.items():
+        place = heads.index(head)
+        texts = [
+            cell if isinstance(cell, str) else cell[0] for cell in (row[place] for row in rows)
+        ]
+        shorter[head] = shorten_texts(texts, sizes[head]) if head in sizes else {}
+    for row in rows:
+        cells = [
+            shorter[head].get(cell, cell) if head in shorter and isinstance(cell, str) else cell
+            for head, cell in zip(heads, row, strict=True)
+        ]
+        yield row_text(heads, cells, sizes, numbers)
 
 
 def row_text(
@@ -258,22 +285,10 @@ def folded(sentence: str, width: int) -> Iterator[Text]:
 SEPARATOR = " · "
 """Between the parts of a sentence of figures."""
 
-DIGITS = 4
-"""Hexadecimal digits of a variant's id in a label; more where two share them."""
-
 TRITON_OPTIONS = ("num_warps", "num_stages", "num_ctas", "maxnreg")
 """Triton's options, listed after the kernel's own constants."""
 
-FORMATTED_SETTINGS = ("flags", "target")
-"""Settings that are not written as a name and a value."""
-
 _SHORT = {"num_warps": "w", "num_stages": "s", "num_ctas": "c", "maxnreg": "maxnreg="}
-_GENERATED = re.compile(r"triton_[a-z]+_fused_")
-"""Prefix of Inductor's kernel names (``torch/_inductor/codegen/triton.py``)."""
-
-MIN_WIDTH = 8
-"""Cells of a name below which it keeps no tail and no number."""
-
 
 # -- kernels ------------------------------------------------------------------------------------
 
@@ -284,26 +299,7 @@ def heading_of(kernel: Kernel) -> str:
     return shown(maker) if maker is not None else kernel.origin.value
 
 
-# -- variants -------------------------------------------------------------------------------------
-
-
-class VariantLabel(Struct, frozen=True):
-    """A variant's differing settings (may be "") and the unique first digits of its id.
-
-    ``short_settings`` shortens the names of constants.
-    """
-
-    settings: str
-    ident: str
-    short_settings: str = ""
-
-    def __str__(self) -> str:
-        return f"{self.settings} {self.ident}".strip()
-
-    @property
-    def short(self) -> str:
-        """The short form: ``M64 N128 w4 ff3a``."""
-        return f"{self.short_settings or self.settings} {self.ident}".strip()
+# -- settings of variants -----------------------------------------------------------------------
 
 
 def setting(key: str, value: object) -> str:
@@ -333,158 +329,6 @@ def _differs(key: str, configurations: Sequence[Mapping[str, object]]) -> bool:
     """Whether configurations have different values of a key; a missing one counts as a value."""
     missing = object()
     return len({repr(config.get(key, missing)) for config in configurations}) > 1
-
-
-def specializations(variant: Variant, names: Iterable[str] | None = None) -> tuple[str, ...]:
-    """Return specializations of arguments (``n:16``, ``n=1``), of ``names`` only if given."""
-    arguments = variant.specialization if names is None else dict.fromkeys(names)
-    tags = ((name, granted(variant.specialization.get(name))) for name in arguments)
-    return tuple(shown(f"{name}{tag}") for name, tag in tags if tag)
-
-
-def labels(variants: Sequence[Variant]) -> list[VariantLabel]:
-    """Return a label for each variant with the settings in which they differ."""
-    distinct = _DistinctSettings.from_variants(variants)
-    digits = _id_digits({variant.id for variant in variants})
-    out = []
-    for variant in variants:
-        config = variant.config
-        keys = [key for key in distinct.keys if config.get(key) is not None]
-        tile_size = [tile(config, variant.tile)] if distinct.has_tiles else []
-        suffix = distinct.other_parts(variant)
-        full = [*tile_size, *(setting(key, config[key]) for key in keys), *suffix]
-        constants = [key for key in distinct.keys if key not in TRITON_OPTIONS]
-        brief = [*tile_size, *(_brief(key, config[key], constants) for key in keys), *suffix]
-        ident = shown(variant.id[:digits])
-        out.append(VariantLabel(shown(" ".join(full)), ident, shown(" ".join(brief))))
-    return out
-
-
-class _DistinctSettings(Struct, frozen=True):
-    """What some variants differ in.
-
-    ``keys`` are of their configurations, without those of the tile where ``has_tiles``;
-    ``typed`` arguments differ in their types, ``specialized`` ones in their specialization.
-    ``common_flags`` are compiler flags of all.
-    """
-
-    keys: Sequence[str]
-    has_tiles: bool
-    typed: Collection[str]
-    specialized: Sequence[str]
-    common_flags: Collection[str]
-    has_targets: bool
-
-    @classmethod
-    def from_variants(cls, variants: Sequence[Variant]) -> "_DistinctSettings":
-        keys = differing([variant.config for variant in variants])
-        tiles = [tile(variant.config, variant.tile) for variant in variants]
-        has_tiles = all(tiles) and len(set(tiles)) > 1
-        excluded = (*FORMATTED_SETTINGS, *(TILE if has_tiles else ()))
-        flags = [set(_flags(variant)) for variant in variants]
-        return cls(
-            [key for key in keys if key not in excluded],
-            has_tiles,
-            differing([_types(variant) for variant in variants]),
-            differing([_specialization_tags(variant) for variant in variants]),
-            set.intersection(*flags) if flags else set(),
-            len({_target(variant) for variant in variants}) > 1,
-        )
-
-    def other_parts(self, variant: Variant) -> list[str]:
-        """Differing types, specializations, compiler flags and the target of a variant."""
-        types = [f"{name}:{kind}" for name, kind in _types(variant).items() if name in self.typed]
-        arguments = [name for name in self.specialized if name not in variant.config]
-        flags = [flag for flag in _flags(variant) if flag not in self.common_flags]
-        parts = [
-            *_first_and_count(types),
-            *_first_and_count(specializations(variant, arguments)),
-            *_first_and_count(flags),
-        ]
-        target = _target(variant)
-        if target and self.has_targets:
-            parts.append(target)
-        return parts
-
-
-def _id_digits(ids: Collection[str]) -> int:
-    """The least number of digits, ``DIGITS`` or more, by which ids are told apart."""
-    digits = DIGITS
-    while len({ident[:digits] for ident in ids}) < len(ids):
-        digits += 1
-    return digits
-
-
-def _flags(variant: Variant) -> list[str]:
-    """The compiler flags of an extension's build."""
-    flags = variant.config.get("flags")
-    return [str(flag) for flag in flags] if isinstance(flags, list | tuple) else []
-
-
-def _target(variant: Variant) -> str:
-    return str(variant.config.get("target") or variant.target or "")
-
-
-def _specialization_tags(variant: Variant) -> Mapping[str, str]:
-    return {name: granted(value) for name, value in variant.specialization.items()}
-
-
-def _brief(key: str, value: object, constants: Sequence[str]) -> str:
-    """``M64`` of ``BLOCK_M=64`` beside ``BLOCK_N``; ``1024`` of the only constant."""
-    if key in TRITON_OPTIONS or not isinstance(value, int | float) or isinstance(value, bool):
-        return setting(key, value)
-    if len(constants) == 1:
-        return str(value)
-    stems = {name.rpartition("_")[0] for name in constants}
-    if len(stems) > 1 or "" in stems:
-        return f"{key}={value}"
-    return f"{key.rpartition('_')[2]}{value}"
-
-
-def _types(variant: Variant) -> Mapping[str, str]:
-    return {name: kind for name, kind in variant.signature.items() if kind != "constexpr"}
-
-
-def _first_and_count(parts: Sequence[str]) -> list[str]:
-    """Return the first part and the number of others."""
-    return list(parts) if len(parts) < 2 else [parts[0], f"+{len(parts) - 1}"]
-
-
-# -- long names -----------------------------------------------------------------------------------
-
-
-def distinct_names(names: Iterable[str], width: int) -> dict[str, str]:
-    """Return each name in at most ``width`` cells; equal results are numbered (``~2``)."""
-    distinct = list(dict.fromkeys(names))
-    out: dict[str, str] = {}
-    counts: Counter[str] = Counter()
-    for name in sorted(distinct, key=lambda name: cell_len(name) > width):
-        short = text = _shortened(name, width)
-        if counts[text] and MIN_WIDTH <= width < 2 * MIN_WIDTH:  # its end may tell it from others
-            short = text = set_cell_size(f"{name[:2]}…{name[3 - width :]}", width).rstrip()
-        while counts[text] and width >= MIN_WIDTH:
-            counts[short] += 1
-            end = f"~{counts[short]}"
-            text = set_cell_size(short, width - len(end)) + end
-        counts[text] += 1
-        out[name] = text
-    return {name: out[name] for name in distinct}
-
-
-def _shortened(name: str, width: int) -> str:
-    """Return a name's head and tail; if narrow, its head, or the last words of Inductor's names."""
-    if cell_len(name) <= width:
-        return name
-    tail = ""
-    if name.lstrip().startswith("#"):  # a title, which begins with what tells it from others
-        return set_cell_size(name, width - 1) + "…"
-    if width >= 2 * MIN_WIDTH:
-        tail = name[-(width // 2) :]
-    elif _GENERATED.match(name):
-        tail = name[max(1, width // 4) - width :]
-        tail = tail[tail.find("_") + 1 :]
-    text = f"{name[: width - 1 - len(tail)]}…{tail}"
-    return text if cell_len(text) <= width else set_cell_size(name, width - 1) + "…"
 
 
 UNKNOWN = "–"

@@ -23,8 +23,9 @@ from inspector.measure.streams import Lane, Streams, Work, launch_work
 from inspector.render.compiles import CompileLine
 from inspector.render.costs import window_row
 from inspector.render.jsons import SCHEMA, Rows
+from inspector.render.kernel_names import titles
 from inspector.render.profile import time
-from inspector.render.tables import grid, padded, titles
+from inspector.render.tables import grid, padded
 
 if TYPE_CHECKING:
     import numpy as np

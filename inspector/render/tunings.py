@@ -23,7 +23,8 @@ from inspector.base.escapes import shown
 from inspector.base.model import Configuration, Kernel, Recording, Tuning
 from inspector.base.units import counted, microseconds, plural
 from inspector.render.compiles import CompileLine
-from inspector.render.tables import TILE, UNKNOWN, grid, settings_text, titles
+from inspector.render.kernel_names import titles
+from inspector.render.tables import TILE, UNKNOWN, grid, settings_text
 
 HEADS = ("", "candidate", "variant", "µs", "GPU µs", "other rounds", "became")
 SHRINK_ORDER = (

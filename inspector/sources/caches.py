@@ -140,8 +140,6 @@ PICKLES = {"fxgraph", "aotautograd"}
 MAX_DEPTH = 6
 MAX_FOLDERS = 200_000
 GROUP = "__grp__"
-MAX_TILED_BYTES = 1 << 20
-"""Bytes of TTGIR in which the tile of a product is looked for on opening."""
 
 
 def scan(root: Path, allowance: files.Allowance | None = None) -> Iterator[Event]:
@@ -285,28 +283,7 @@ def _triton(
             "metadata": metadata,
             "files": contents,
             "paths": {kind: str(content.path) for kind, content in contents.items()},
-            "tile": _tile(contents["ttgir"]) if "ttgir" in contents else None,
         }
-
-
-def _tile(content: FileContent) -> str | None:
-    """The tile of a product by the types of its ``dot``: a cache has no constexprs. None where
-    there is none, or several of them."""
-    try:
-        if content.path.stat().st_size > MAX_TILED_BYTES:
-            return None
-        lines = content.read().decode("utf-8", "replace").split("\n")
-    except (OSError, PtxviewError):
-        return None
-    tiles = set()
-    for a, times, b in (
-        line.rpartition(" : ")[2].partition(" * ") for line in lines if "dot" in line
-    ):
-        sides = [re.search(r"<(\d+)x(\d+)x[a-z]", side) for side in (a, b) if times]
-        if len(sides) == 2 and None not in sides:
-            (m, k), (_, n) = (side.groups() for side in sides if side is not None)
-            tiles.add(f"{m}·{n}·{k}")
-    return tiles.pop() if len(tiles) == 1 else None
 
 
 def _inductor(path: Path, root: Path) -> Iterator[Event]:

@@ -29,7 +29,7 @@ from inspector.reader.reader import Reader
 from inspector.recording.layout import user_derived_cache
 from inspector.render import costs as table_of_costs
 from inspector.render import tunings
-from inspector.render.tables import titles
+from inspector.render.kernel_names import titles
 from inspector.sources.opening import open_path
 from tests.helpers import ncu_data
 from tests.helpers.ptxview import REPOSITORY, SAMPLE, call, saved, variants_of

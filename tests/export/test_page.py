@@ -100,6 +100,19 @@ async def test_line_annotations_equal_the_command_line(lecture: Path, tmp_path: 
             assert live == ("" if known is None else str(known["gpr"]))
 
 
+async def test_parameters_of_ptx_have_their_names(lecture: Path, tmp_path: Path) -> None:
+    async with shown(lecture, f"{SOFTMAX}/ptx/1/ptx", tmp_path) as tab:
+        await tab.value("dispatchEvent(new Event('beforeprint'))")  # every row is built
+        lines = await tab.come(
+            "(() => { const rows = [...document.querySelectorAll('.pane .l[data-line]')];"
+            " const texts = rows.map((row) => row.lastChild.textContent);"
+            " return texts.some((text) => text.includes('ld.param')) && texts })()"
+        )
+    loads = [line for line in lines if "ld.param" in line]
+    assert any("[…input_ptr]" in line for line in loads), loads
+    assert "_param_" not in "".join(loads)
+
+
 @pytest.mark.nightly
 async def test_search_finds_text_and_its_kernels(lecture: Path, tmp_path: Path) -> None:
     text = call("show", SAMPLE, MATMUL, "--stage", "ptx").text.split("\n")

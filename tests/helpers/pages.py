@@ -96,7 +96,7 @@ def _keys() -> Iterator[str]:
         yield "| keys | command | what it does | id |\n|---|---|---|---|"
         for command in TABLE:
             if command.context is context:
-                keys = " ".join(f"`{shown_key(key)}`" for key in command.keys.split(","))
+                keys = " ".join(f"`{shown_key(key)}`" for key in command.keys.split(",") if key)
                 yield f"| {keys} | {command.title} | {_text(command.help)} | `{command.id}` |"
         yield ""
 

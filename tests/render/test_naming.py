@@ -6,10 +6,22 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 from rich.cells import cell_len
 
-from inspector.base.model import Content, Fusion, Kernel, MadeFrom, Origin, Variant
+from inspector.base.model import (
+    Argument,
+    Call,
+    Content,
+    Fusion,
+    Kernel,
+    MadeFrom,
+    Origin,
+    Recording,
+    Variant,
+)
 from inspector.recording.layout import BytesContent
 from inspector.recording.origins import Origins
-from inspector.render.tables import distinct_names, labels, title, user_line
+from inspector.render.kernel_names import distinct_names, titles
+from inspector.render.labels import labels, settings_in, shorten_settings
+from inspector.render.tables import title, user_line
 
 
 @settings(deadline=None)
@@ -22,6 +34,69 @@ def test_no_two_names_look_the_same_and_none_is_too_wide(names: list[str], width
     assert len(set(short.values())) == len(names)
     assert all(cell_len(text) <= width for text in short.values())
     assert all(short[name] == name for name in names if len(name) <= width)
+
+
+FAMILIES = {
+    ("_rms_norm_forward_kernel", "_rms_norm_backward_kernel"): ("forward", "backward"),
+    (
+        "nvjet_sm90_tst_64x128_64x8_2x1_v_bz_NTN",
+        "nvjet_sm90_tst_128x64_64x8_2x1_v_bz_NTN",
+    ): ("64x128", "128x64"),
+    ("sm80_xmma_gemm_f32f32_f32f32_f32_tn_n_tilesize256x64x8_stage3_warpsize2x2x1_ffma",): (
+        "256x64x8",
+    ),
+}
+
+
+@pytest.mark.parametrize("names", FAMILIES)
+@pytest.mark.parametrize("width", [20, 24])
+def test_names_that_begin_and_end_alike_show_the_part_that_differs(
+    names: tuple[str, ...], width: int
+) -> None:
+    short = distinct_names(names, width)
+    shown_parts = [part for part in FAMILIES[names] if any(part in short[name] for name in names)]
+    assert shown_parts == list(FAMILIES[names])
+    assert max(map(cell_len, short.values())) <= width
+
+
+def extern(demangled: str) -> Kernel:
+    return Kernel(demangled, demangled, demangled, Origin.EXTERN, ())
+
+
+def test_instances_of_one_template_are_named_by_the_arguments_that_differ() -> None:
+    functor = "at::native::(anonymous namespace)::"
+    instances = [
+        f"void at::apply_kernel<{functor}Lists<1>, {functor}Scalar<float>, {operation}, float>(int)"
+        for operation in ("std::multiplies<float>", "std::plus<float>")
+    ]
+    fills = [
+        f"void at::fill_kernel<{size}, at::native::FillFunctor<{kind}> >(int)"
+        for size, kind in ((4, "float"), (4, "int"), (2, "long"))
+    ]
+    kernels = tuple(map(extern, (*instances, *fills)))
+    names = titles(Recording(path="x", kernels=kernels))
+    assert [names[kernel.id] for kernel in kernels] == [
+        "apply_kernel<multiplies>",
+        "apply_kernel<plus>",
+        "fill_kernel<FillFunctor<float>>",
+        "fill_kernel<FillFunctor<int>>",
+        "fill_kernel<FillFunctor<long>>",
+    ]
+
+
+def test_a_product_is_titled_by_its_three_sizes() -> None:
+    shapes = {"arg_A": (4, 128, 1376), "arg_B": (512, 1376), "out_ptr0": (512, 512)}
+    arguments = tuple(
+        Argument(name, "*bf16", dtype="bfloat16", shape=shape) for name, shape in shapes.items()
+    )
+    variant = one("3f2a91c0", calls=(Call("triton", "k", arguments=arguments),))
+    name = "triton_tem_fused_mm_14"
+    kernel = Kernel(
+        name, name, name, Origin.INDUCTOR, (variant,), fusion=Fusion(("aten.mm",)), number=14
+    )
+    assert title(kernel).startswith("#14 mm 512×512×1376 bf16")
+    fused = replace(variant, calls=(Call("triton", "k", arguments=arguments[1:]),))
+    assert title(replace(kernel, variants=(fused,))).startswith("#14 mm 512×512 bf16")
 
 
 def one(ident: str, **more: object) -> Variant:
@@ -84,3 +159,38 @@ def test_the_line_of_a_template_is_that_of_its_product(
     assert source is not None
     expected = "/m/mlp.py" if place == "mlp.py:40" else "/m/activations.py"
     assert source.origin_path == expected
+
+
+def test_settings_of_siblings_differ_in_every_width() -> None:
+    plain = one("a4fe74f3", config={"BLOCK_SIZE": 1024, "num_warps": 4})
+    taken = replace(plain, id="780c582c", specialization={"n_cols": [["tt.divisibility", 16]]})
+    wide = replace(plain, id="812d5e0d", config={"BLOCK_SIZE": 2048, "num_warps": 8})
+    siblings = [plain, taken, wide]
+    assert settings_in(40, siblings, ["BLOCK_SIZE"]) == [
+        "w4 BLOCK_SIZE=1024",
+        "w4 BLOCK_SIZE=1024 n_cols:16",
+        "w8 BLOCK_SIZE=2048",
+    ]
+    assert settings_in(26, siblings, [])[1:] == ["BLOCK_SIZE=1024 n_cols:16", "BLOCK_SIZE=2048"]
+    assert settings_in(20, siblings, [])[1:] == ["1024 n_cols:16", "2048"]
+    assert settings_in(40, [plain, wide], []) == ["w4 BLOCK_SIZE=1024", "w8 BLOCK_SIZE=2048"]
+
+
+def test_a_value_stays_where_the_name_of_its_setting_is_cut() -> None:
+    configs = ({"BACKWARD_PASS": False}, {"BACKWARD_PASS": True})
+    both = [
+        one(ident, config=c) for ident, c in zip(("92fa0000", "faf70000"), configs, strict=True)
+    ]
+    assert settings_in(14, both, []) == ["BACKWAR…=False", "BACKWARD…=True"]
+    assert shorten_settings("BACKWARD_PASS=False", 11) == "BACK…=False"
+
+
+def test_an_id_tells_variants_apart_that_nothing_else_does() -> None:
+    config = {"BLOCK": 64, "num_warps": 4}
+    twins = [one("3f2a91c0", config=config), one("84d20b7e", config=config)]
+    other = one("11112222", config={"BLOCK": 128, "num_warps": 4})
+    assert settings_in(30, [*twins, other], []) == [
+        "w4 BLOCK=64 3f2a",
+        "w4 BLOCK=64 84d2",
+        "w4 BLOCK=128",
+    ]

@@ -318,7 +318,7 @@ class Pane {
     const line = this.held.lines[n - 1];
     const cls = ['l', n === this.line && 'at', this.marked.has(n) && 'linked', (n < this.of.first || n > this.of.last) && 'out'].filter(Boolean).join(' ');
     return make('div', { cls, 'data-line': n }, this.gutter(n, true),
-      make('span', {}, painted(line, coloured(this.held, this.stage, this.of.path)[n - 1], this.found(line), this.stage === 'sass')));
+      make('span', {}, painted(line, coloured(this.held, this.stage, this.of.path)[n - 1], this.found(line), this.stage === 'sass', this.of.names)));
   }
   gutter(n, figures) {
     const { live, stall } = this.told;

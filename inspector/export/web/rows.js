@@ -119,8 +119,17 @@ function coloured(held, stage, path) {
   }
   return held.ranges;
 }
-/** A line's text with its colours, and ranges of it marked by an element: [start, end, tag]. */
-function painted(text, colours, marks = [], squeeze = false) {
+const PARAMETER = /(?<![\w$%.])[\w$%.]+_param_(\d+)(?![\w$%.])/g;
+/** A text of PTX with parameters by their names in the source, or their numbers. */
+function named(text, names) {
+  return text.replace(PARAMETER, (symbol, number) => {
+    const short = `\u2026${names[symbol] ?? number}`;
+    return short.length < symbol.length ? short : symbol;
+  });
+}
+/** A line's text with its colours, and ranges of it marked by an element: [start, end, tag].
+ *  Parameters are named where there are names. */
+function painted(text, colours, marks = [], squeeze = false, names = null) {
   const out = document.createDocumentFragment();
   const edges = marks.flatMap(([from, to]) => [from, to]);
   let at = 0;
@@ -132,6 +141,7 @@ function painted(text, colours, marks = [], squeeze = false) {
       if (squeeze && at === 0 && /^ {3,}$/.test(piece)) piece = '';
       else if (at === 0 && /^[ \t]{32,}$/.test(piece)) piece = '        ';
       else if (at > 0 && kind === '-') piece = piece.replace(/ {8,}/g, '  ');
+      if (names) piece = named(piece, names);
       const mark = marks.find(([from, to]) => from <= at && at < to);
       const node = kind === '-' ? document.createTextNode(piece) : make('span', { cls: `x${kind}` }, piece);
       out.append(mark ? make(mark[2], {}, node) : node);

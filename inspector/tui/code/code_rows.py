@@ -35,9 +35,11 @@ class Fold(Enum):
 
     ``MARKS`` are between instructions and do nothing: ``.loc``, labels of debuggers, the comments
     around inline assembly. They have no row of their own; the line after them describes them.
+    ``PREAMBLE`` is what comes before the first instruction of a function of PTX or SASS.
     """
 
     MARKS = "location marks"
+    PREAMBLE = "directives"
     DEBUG = "debug sections"
     COMMENT = "comments"
     FUNCTION = "the function"
@@ -49,15 +51,17 @@ class Region(NamedTuple):
     first: int
     last: int
     kind: Fold
+    summary: str = ""
+    """What of it is worth knowing while it is folded."""
 
     @property
     def words(self) -> str:
-        return f"… {self.last - self.first + 1} lines of {self.kind.value}"
+        return f"[{self.last - self.first + 1} folded] {self.summary or self.kind.value}"
 
 
 LEVELS: tuple[frozenset[Fold], ...] = (
-    frozenset({Fold.MARKS, Fold.DEBUG}),
-    frozenset({Fold.MARKS, Fold.DEBUG, Fold.COMMENT}),
+    frozenset({Fold.MARKS, Fold.DEBUG, Fold.PREAMBLE}),
+    frozenset({Fold.MARKS, Fold.DEBUG, Fold.PREAMBLE, Fold.COMMENT}),
     frozenset(Fold),
     frozenset(),
 )
@@ -69,36 +73,65 @@ _DEBUG = (".debug_", ".nv_debug", ".debug")
 _SECTION = re.compile(r'\s*\.section\s+"?([^\s",]+)').match
 
 
+_SASS_CODE = re.compile(r"\s*/\*[0-9a-f]{4,}\*/").match
+"""An instruction's address: ``        /*0010*/                   S2R R0, SR_TID.X ;``."""
+
+
 def _section(text: str) -> str:
     match = _SECTION(text) if ".section" in text else None
     return match[1] if match else ""
 
 
-def _ptx(texts: Sequence[str]) -> Iterator[bool]:
+def _ptx(texts: Sequence[str]) -> Iterator[Fold | None]:
+    """Debug sections, and the directives before each function's first instruction."""
     depth = 0
-    inside = False
+    in_debug = False
+    in_code = False
+    had_code = False
     for text in texts:
+        stripped = text.lstrip()
         if name := _section(text):
-            inside = name.startswith(_DEBUG)
+            in_debug = name.startswith(_DEBUG)
             depth = 0
-        yield inside or text.lstrip().startswith(".file")
+        elif depth and not in_code and not in_debug:
+            in_code = stripped[:1].isalpha() or (stripped[:1] in ("@", "$") and not _MARK(text))
+        had_code = had_code or in_code
+        if in_debug or (had_code and stripped.startswith(".file")):
+            yield Fold.DEBUG
+        else:
+            yield None if in_code or (stripped == "}" and depth == 1) else Fold.PREAMBLE
         depth += text.count("{") - text.count("}")
-        inside = inside and not ("}" in text and depth <= 0)
+        ended = "}" in text and depth <= 0
+        in_debug = in_debug and not ended
+        in_code = in_code and not ended
 
 
-def _sass(texts: Sequence[str]) -> Iterator[bool]:
-    inside = False
+def _sass(texts: Sequence[str]) -> Iterator[Fold | None]:
+    """Sections for debuggers and the loader, and the directives before and after code."""
+    in_debug = False
+    in_code = False
     for text in texts:
         if name := _section(text):
-            inside = name.startswith((*_DEBUG, ".nv.info", ".note", ".rel"))
-        yield inside
+            in_debug = name.startswith((*_DEBUG, ".nv.info", ".note", ".rel"))
+            in_code = False
+        elif not in_code:
+            in_code = _SASS_CODE(text) is not None
+        elif text.startswith("//---"):
+            in_code = False
+        if in_debug:
+            yield Fold.DEBUG
+        else:
+            yield None if in_code else Fold.PREAMBLE
 
 
-def _ir(texts: Sequence[str]) -> Iterator[bool]:
-    return (text.startswith("#loc") or (text[:1] == "!" and " = " in text) for text in texts)
+def _ir(texts: Sequence[str]) -> Iterator[Fold | None]:
+    """Tables of locations."""
+    for text in texts:
+        locations = text.startswith("#loc") or (text[:1] == "!" and " = " in text)
+        yield Fold.DEBUG if locations else None
 
 
-_DEBUGS: dict[str, Callable[[Sequence[str]], Iterator[bool]]] = {
+_SECTIONS: dict[str, Callable[[Sequence[str]], Iterator[Fold | None]]] = {
     "ptx": _ptx,
     "sass": _sass,
     **dict.fromkeys(("ttir", "ttgir", "llvm", "llir"), _ir),
@@ -124,18 +157,38 @@ _MARK = re.compile(
 
 
 def _kinds(listing: Listing, texts: Sequence[str]) -> Iterator[Fold | None]:
-    debug = _DEBUGS.get(listing.language)
+    """What each line is folded as, if it is at all."""
+    sections = _SECTIONS.get(listing.language)
     signs = _COMMENTS.get(listing.language, ())
     marked = listing.language == "ptx"
     kind: Fold | None = None
-    for text, debugs in zip(texts, repeat(False) if debug is None else debug(texts), strict=False):
-        if debugs or (kind is Fold.DEBUG and not text.strip()):
+    for text, section in zip(
+        texts, repeat(None) if sections is None else sections(texts), strict=False
+    ):
+        if section is Fold.DEBUG or (kind is Fold.DEBUG and not text.strip()):
             kind = Fold.DEBUG
+        elif section is not None:
+            kind = section
         elif marked and _MARK(text):
             kind = Fold.MARKS
         else:
             kind = Fold.COMMENT if signs and text.lstrip().startswith(signs) else None
         yield kind
+
+
+_SUMMARIZED = re.compile(
+    r"\s*(?:\.\w+\s+)*?(\.(?:version|target|entry)\s+[\w$.]+|\.section\s+\.text\.[\w$.]+)"
+).match
+"""Directives that a folded preamble names: ``.visible .entry square_kernel(``."""
+
+
+def _preamble(texts: Sequence[str], first: int, last: int) -> Region:
+    """The region of lines ``first`` to ``last``, without blank lines at its end."""
+    while last > first and not texts[last - 1].strip():
+        last -= 1
+    matches = (_SUMMARIZED(text) for text in texts[first - 1 : last])
+    named = [" ".join(match[1].split()) for match in matches if match is not None]
+    return Region(first, last, Fold.PREAMBLE, ", ".join(named))
 
 
 def regions(listing: Listing) -> dict[Fold, tuple[Region, ...]]:
@@ -148,15 +201,25 @@ def regions(listing: Listing) -> dict[Fold, tuple[Region, ...]]:
         end = min(last, len(texts) - 1) if kind is Fold.MARKS else last
         while kind is Fold.DEBUG and not texts[end - 1].strip():
             end -= 1
-        if kind is not None and end - first >= (kind is not Fold.MARKS):
-            regions_by_kind[kind].append(Region(first, end, kind))
-    functions = regions_by_kind[Fold.FUNCTION]
-    for function in sorted(listing.functions, key=lambda f: (f.first, -f.last)):
-        if function.last > function.first and not (
-            functions and function.first <= functions[-1].last
-        ):
-            functions.append(Region(function.first, min(function.last, len(texts)), Fold.FUNCTION))
+        if kind is None or end - first < (kind is not Fold.MARKS):
+            continue
+        region = Region(first, end, kind)
+        if kind is Fold.PREAMBLE:
+            region = _preamble(texts, first, end)
+        if region.last - region.first >= (kind is not Fold.MARKS):
+            regions_by_kind[kind].append(region)
+    regions_by_kind[Fold.FUNCTION] = _functions(listing, len(texts))
     return {kind: tuple(kind_regions) for kind, kind_regions in regions_by_kind.items()}
+
+
+def _functions(listing: Listing, line_count: int) -> list[Region]:
+    """The outermost functions of several lines."""
+    functions: list[Region] = []
+    for function in sorted(listing.functions, key=lambda f: (f.first, -f.last)):
+        inner = bool(functions) and function.first <= functions[-1].last
+        if function.last > function.first and not inner:
+            functions.append(Region(function.first, min(function.last, line_count), Fold.FUNCTION))
+    return functions
 
 
 def region_at(regions: Sequence[Region], n: int) -> Region | None:
@@ -240,7 +303,7 @@ class Folding:
         self._flipped = set()
         if self.as_it_is:
             return "The file as it is, line by line; w again folds it for reading."
-        return "For reading: marks and debug sections are folded, names are short."
+        return "For reading: directives, marks and debug sections are folded, names are short."
 
     def region_at_line(self, n: int) -> Region | None:
         by_kind = (region_at(kind_regions, n) for kind_regions in self.regions.values())

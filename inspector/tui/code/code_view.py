@@ -102,6 +102,7 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
         self.notice: Notice | None = None
         self.cursor = 1
         self.wrapped = False
+        self.with_addresses = True
         self._laid: tuple[object, list[tuple[int, Part]]] = (None, [])
         self.untouched = True
         self._modes: tuple[tuple[str, str], ...] = ()
@@ -141,6 +142,7 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
             "gutter": None if selected == CHOICES[0] else selected,
             "verbatim": self.folding.as_it_is,
             "wrapped": self.wrapped,
+            "addresses": self.with_addresses,
         }
 
     @property
@@ -152,14 +154,21 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
             return (*out, ("as it is", "verbatim"))
         hidden = self.lines - self.map.rows
         if hidden:
-            out.append((f"…{hidden}", "verbatim"))
+            out.append((f"{hidden} folded", "verbatim"))
         elif self.folding.level:
             out.append(("unfolded", "fold.level"))
         return tuple(out)
 
     def look(
-        self, level: int, gutter: tuple[str, ...] | None, verbatim: bool, wrapped: bool
+        self,
+        level: int,
+        gutter: tuple[str, ...] | None,
+        verbatim: bool,
+        wrapped: bool,
+        addresses: bool = True,
     ) -> None:
+        """Look at listings from now on as at others before."""
+        self.with_addresses = addresses
         self.folding.level = level
         self.folding.as_it_is = verbatim
         if gutter is not None:
@@ -312,6 +321,18 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
             self.source.as_it_is(self.folding.as_it_is)
             self.fold()
             self.say(sentence)
+
+    def action_addresses(self) -> None:
+        """Show or hide the addresses and encodings of SASS."""
+        source = self.source
+        if source is None or source.listing.language != Stage.SASS.value:
+            self.say("Only SASS has addresses: 7 shows it.", warning=True)
+            return
+        self.with_addresses = not self.with_addresses
+        source.show_addresses(self.with_addresses)
+        self.measure()
+        shown = "shown" if self.with_addresses else "hidden"
+        self.say(f"Addresses and encodings are {shown}.")
 
     def on_click(self, event: events.Click) -> None:
         offset = event.get_content_offset(self)
@@ -539,6 +560,7 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
         self.rows.source = source
         self.notice = None
         source.as_it_is(self.folding.as_it_is)
+        source.show_addresses(self.with_addresses)
         self._begin(width)
         self.columns(annotations=NOTHING, run=None)
         self.cursor = max(1, min(line_number, self.lines))

@@ -43,6 +43,9 @@ _PARAMETER = re.compile(r"(?<![\w$%.])[\w$%.]+_param_(\d+)(?![\w$%.])")
 _CONSTANT = re.compile(r"c\[0x0\]\[(0x[0-9a-f]{1,8})\]")
 """A word of the constant bank in which SASS finds a kernel's parameters."""
 
+_ADDRESS = re.compile(r"^ */\*[0-9a-f]{4,}\*/ {0,2}| */\* 0x[0-9a-f]+ \*/")
+"""What SASS has around an instruction: `` /*0010*/       S2R R0, SR_TID.X ;  /* 0x000… */``."""
+
 IR = (Stage.TTIR.value, Stage.TTGIR.value, "llvm")
 """Languages in which each instruction names its own location."""
 
@@ -100,6 +103,8 @@ class Highlighter:
         self.texts = texts_of(listing)
         self.verbatim = False
         self.abridged = False
+        self.with_addresses = True
+        """Whether SASS has its addresses and encodings, except as the file has them."""
         self.names: Mapping[str, str] = {}
         self.kernel = range(0)
         self._lexer = lexer
@@ -115,6 +120,8 @@ class Highlighter:
             return visible(without_place(raw, language))
         if language == Stage.SASS.value:
             text = self.own_text(n)
+            if not self.with_addresses:
+                text = _ADDRESS.sub("", text)
             named = bool(self.names) and n in self.kernel and "c[0x0][" in text
             return _CONSTANT.sub(self._constant, text) if named else text
         if language != Stage.PTX.value:
@@ -141,6 +148,10 @@ class Highlighter:
     def as_it_is(self, verbatim: bool) -> None:
         self.verbatim = verbatim
         self.abridged = not verbatim
+        self.tokens.cache_clear()
+
+    def show_addresses(self, shown: bool) -> None:
+        self.with_addresses = shown
         self.tokens.cache_clear()
 
     def is_silent(self, n: int) -> bool:

@@ -24,7 +24,7 @@ from inspector.base.model import Recording, Stage, Variant
 from inspector.parsers.line import Listing
 from inspector.reader.query import completions
 from inspector.reader.reader import Reader
-from inspector.render.tables import titles
+from inspector.render.kernel_names import titles
 from inspector.tui.code.code_rows import SEVERITY_SIGNS
 from inspector.tui.code.highlight import labels_of
 from inspector.tui.keys.command_table import (

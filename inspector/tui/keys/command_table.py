@@ -104,7 +104,9 @@ def shown_key(key: str) -> str:
 
 
 def _key_shown(keys: str) -> str:
-    """The first key; an arrow with the letter that does the same."""
+    """The first key; an arrow with the letter that does the same; "" without one."""
+    if not keys:
+        return ""
     names = keys.split(",")
     arrow = names[0] in ("up", "down", "left", "right")
     return " ".join(map(shown_key, names[: 1 + arrow]))
@@ -158,10 +160,18 @@ def of_screen(names: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def bindings_of(names: tuple[str, ...]) -> list[BindingType]:
-    """With priority: else keys that arrive together would all go to the widget in focus."""
+    """With priority: else keys that arrive together would all go to the widget in focus.
+
+    A command without a key is bound to none, so that the user can give it one.
+    """
     return [
         Binding(
-            command.keys, command.action, command.title, show=False, priority=True, id=command.id
+            command.keys or UNBOUND,
+            command.action,
+            command.title,
+            show=False,
+            priority=True,
+            id=command.id,
         )
         for command in TABLE
         if command.id in names
@@ -256,7 +266,7 @@ def _release_keys(keys: dict[str, list[str]], owners: KeyOwners) -> list[str]:
     """Take keys from the commands that had them; return which command lost what to which."""
     lost: dict[tuple[str, str], list[str]] = {}
     for command in TABLE:
-        command_keys = command.keys.split(",")
+        command_keys = list(filter(None, command.keys.split(",")))
         lost_keys = {}
         for key in command_keys:
             owner = _owner_of(key, command, owners)

@@ -47,7 +47,13 @@ from inspector.tui.main.bars import EmptyState, TitleBar, VariantCard
 from inspector.tui.main.settings import PaneView, View
 from inspector.tui.panes.pane import Pane
 from inspector.tui.panes.pane_screen import PaneScreen
-from inspector.tui.panes.panes import MAX_PANES, Panes, next_layout
+from inspector.tui.panes.panes import (
+    DEFAULT_PANES,
+    MAX_PANES,
+    MIN_PANE_COLUMNS,
+    Panes,
+    next_layout,
+)
 from inspector.tui.program.live import Live
 from inspector.tui.program.output_view import OutputView
 from inspector.tui.tree.kernel_tree import KernelTree
@@ -146,8 +152,14 @@ HEIGHTS = [(0, "-low"), (8, "-short"), (14, "-tall"), (30, "-high"), (40, "-ampl
 """Rows of the screen from which a class of the styles holds: what gives way where it is low."""
 
 NARROW_CELLS = 80
+"""Columns of the screen below which the tree and the panes are not shown together."""
+
+DRAWER_CELLS = 140
+"""Columns of the screen below which the tree is a drawer over the panes."""
 
 MIN_TREE_CELLS = 16
+MIN_TREE_BESIDE_CELLS = 20
+"""Columns that must be left beside the panes, else the tree is a drawer, too."""
 MIN_PANES_CELLS = 30
 
 TREE = "tree"
@@ -266,6 +278,7 @@ class MainScreen(PaneScreen[None]):
         return View(
             subject=panes.subject.key,
             panes=tuple(PaneView(str(p.preferred or ""), **p.view.looks) for p in panes.panes),
+            panes_chosen=panes.count_chosen,
             beside=panes.beside,
             tree=self.tree_wanted,
             tree_width=self.tree_width,
@@ -279,24 +292,64 @@ class MainScreen(PaneScreen[None]):
         self.tree_width = view.tree_width
         self.panes.beside = view.beside
         self.panes.mapped = view.mapped
-        self.panes.count = min(len(view.panes), MAX_PANES) or self.panes.count
-        for pane, pane_view in zip(self.panes.panes, view.panes, strict=False):
+        count = len(view.panes) if view.panes_chosen else None
+        self.panes.arrange_as(view.layout, count, view.shares)
+        for pane, pane_view in zip(self.panes.all_panes, view.panes, strict=False):
             pane.preferred = next((s for s in Stage if s.value == pane_view.stage), None)
-            pane.view.look(pane_view.level, pane_view.gutter, pane_view.verbatim, pane_view.wrapped)
-        self.panes.arrange_as(view.layout, view.shares)
+            pane.view.look(
+                pane_view.level,
+                pane_view.gutter,
+                pane_view.verbatim,
+                pane_view.wrapped,
+                pane_view.addresses,
+            )
         self.kernels.find(view.subject)
 
     def fit(self) -> None:
+        """Lay out the tree, beside the panes or as a drawer over them, and the panes."""
         if self.empty:
             return
         width = self.size.width
         narrow = width < NARROW_CELLS
-        in_tree = self.focused is self.kernels
-        self.kernels.display = in_tree or (self.tree_wanted and not narrow)
+        filtering = self.prompt.display and self.prompt.completes
+        in_tree = self.focused is self.kernels or filtering
+        beside = self._cells_beside() if self.tree_wanted else 0
+        cells = beside
+        if in_tree:
+            cells = max(beside, min(self._tree_cells(), width - MIN_PANES_CELLS))
+        self.kernels.display = in_tree or beside > 0
         self.panes.display = not (narrow and in_tree)
-        tree_cells = self.tree_width or max(24, min(46, width // 5 + 6))
-        cells = max(MIN_TREE_CELLS, min(tree_cells, width - MIN_PANES_CELLS))
-        self.kernels.styles.width = "1fr" if narrow else cells
+        self.panes.styles.margin = (0, 0, 0, beside)
+        self.kernels.styles.width = "1fr" if narrow else max(MIN_TREE_CELLS, cells)
+        self.kernels.set_class(cells > beside and not narrow, "-drawer")
+        keys = {"tree.toggle": ("close" if in_tree else "kernels") if self.in_drawer else "tree"}
+        self.footer.tell(words=self.footer.words | keys)
+
+    @property
+    def in_drawer(self) -> bool:
+        """Whether there is no room for the tree beside the panes: it is opened over them."""
+        return not self._cells_beside()
+
+    def _tree_cells(self) -> int:
+        """Columns of the tree as the user wants it, else by the width."""
+        width = self.size.width
+        if self.tree_width is not None:
+            return self.tree_width
+        if width < DRAWER_CELLS:
+            return max(46, min(60, width // 2))
+        return max(24, min(46, width // 5 + 6))
+
+    def _cells_beside(self) -> int:
+        """Columns of the tree beside the panes, which have theirs first; 0 for a drawer."""
+        width = self.size.width
+        if width < DRAWER_CELLS:
+            return 0
+        if self.tree_width is not None or self.panes.count_chosen:
+            return min(self._tree_cells(), width - MIN_PANES_CELLS)
+        three = width >= MAX_PANES * MIN_PANE_COLUMNS
+        panes = MAX_PANES if three else DEFAULT_PANES
+        left = width - panes * MIN_PANE_COLUMNS
+        return min(self._tree_cells(), left) if left >= MIN_TREE_BESIDE_CELLS else 0
 
     on_resize = fit
 
@@ -363,14 +416,20 @@ class MainScreen(PaneScreen[None]):
         (read, total) = self.kernels.read_so_far
         compiled = order is Order.COMPILED
         word = order.value
-        self.footer.tell(words={"tree.order": "order" if compiled else f"by {word}"})
+        words = {"tree.order": "order" if compiled else f"by {word}"}
+        self.footer.tell(words=self.footer.words | words)
         sentence = "In the order of compilation" if compiled else f"Sorted by {word}"
         unread = order in (Order.REGISTERS, Order.SPILLS) and read < total
         self.say(f"{sentence} ({read} of {total} read)." if unread else f"{sentence}.")
 
     def action_toggle_tree(self) -> None:
-        self.tree_wanted = not self.tree_wanted
-        (self.focus_tree if self.tree_wanted else self.focus_pane)()
+        """Show or hide the tree; where it is a drawer, open or close it."""
+        if self.in_drawer:
+            self.tree_wanted = True
+            shows = self.focused is not self.kernels
+        else:
+            shows = self.tree_wanted = not self.tree_wanted
+        (self.focus_tree if shows else self.focus_pane)()
         self.fit()
 
     def action_filter(self) -> None:
@@ -388,9 +447,11 @@ class MainScreen(PaneScreen[None]):
         self.ask("filter", self.kernels.query_text, filtered, self.kernels.filter)
 
     def action_clear_filter(self) -> None:
-        """Forget the filter; without one, go back to the overview."""
+        """Forget the filter; without one, close the drawer, else go back to the overview."""
         if self.kernels.query_text:
             self.kernels.filter("")
+        elif self.in_drawer:
+            self.focus_pane()
         else:
             self.action_overview()
 
@@ -406,7 +467,7 @@ class MainScreen(PaneScreen[None]):
 
     def action_widen(self, cells: int) -> None:
         max_cells = self.size.width - MIN_PANES_CELLS
-        self.tree_width = max(MIN_TREE_CELLS, min(self.kernels.size.width + cells, max_cells))
+        self.tree_width = max(MIN_TREE_CELLS, min(self.kernels.outer_size.width + cells, max_cells))
         self.fit()
 
     def action_stage(self, stage: str) -> None:

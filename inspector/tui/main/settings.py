@@ -122,16 +122,19 @@ class PaneView(msgspec.Struct, frozen=True):
     gutter: tuple[str, ...] | None = None
     verbatim: bool = False
     wrapped: bool = False
+    addresses: bool = True
 
 
 class View(msgspec.Struct, frozen=True):
     """How a recording was last looked at.
 
     ``subject`` are the ids of kernel, variant and graph; None is what the width decides, and "" an
-    arrangement without a name."""
+    arrangement without a name. Unless ``panes_chosen`` the width decides how many panes there are.
+    """
 
     subject: tuple[str, ...] = ()
     panes: tuple[PaneView, ...] = ()
+    panes_chosen: bool = False
     beside: bool | None = None
     tree: bool = True
     tree_width: TreeCells | None = None

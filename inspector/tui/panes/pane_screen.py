@@ -23,6 +23,7 @@ from textual.widgets import OptionList, SelectionList
 from inspector.analysis.hints.subject import Finding
 from inspector.analysis.line_annotations import (
     NO_WORDS,
+    NOTHING,
     NOTHING_TOLD,
     Explained,
     Register,
@@ -288,6 +289,7 @@ class ReadingLine(Widget):
     def _light_up(self) -> None:
         if self._view is not None:
             self._view.light_up(self.looked_at)
+        self.fit()
         self.refresh()
 
     @property
@@ -320,19 +322,64 @@ class ReadingLine(Widget):
     def render(self) -> Content:
         width = self.size.width - 2
         height = max(1, self.size.height)
-        parts = self.parts()
-        roomy = height >= MIN_ROOMY_ROWS and len(parts) <= height
-        if roomy:
-            parts = stacked(parts, width, height)
-        rows = [Content.styled(*part) for part in parts]
-        if not roomy:
-            wrapped = Content("   ").join(rows).wrap(width)
-            last_row = (
-                [wrapped[height - 1].truncate(width - 1) + "…"] if len(wrapped) > height else []
-            )
-            rows = wrapped[: height - len(last_row)] + last_row
+        parts = self.parts() or [(self._without_words(), "$quiet")]
+        if self.is_roomy(parts):
+            rows = [Content.styled(*part) for part in stacked(parts, width, height)]
+        else:
+            rows = self._wrapped(parts, width, height)
         return Content("\n").join(Content.assemble(" ", row) for row in rows)
 
+    def is_roomy(self, parts: list[tuple[str, str]]) -> bool:
+        """Whether each part begins on a row of its own."""
+        return self.max_rows >= MIN_ROOMY_ROWS and len(parts) <= self.max_rows
+
+    def _wrapped(self, parts: list[tuple[str, str]], width: int, height: int) -> list[Content]:
+        """All parts one after another, on at most ``height`` rows."""
+        wrapped = Content("   ").join(Content.styled(*part) for part in parts).wrap(width)
+        rows = list(wrapped[:height])
+        if len(wrapped) > height:
+            rows[-1] = rows[-1].truncate(width - 1) + "…"
+        return rows
+
+    def _without_words(self) -> str:
+        """What is said of a line that nothing is known of."""
+        view = self._view
+        source = None if view is None else view.source
+        if view is None or source is None or view.rows.gutter.annotations is NOTHING:
+            return ""
+        if source.listing.language in CODE_LANGUAGES:
+            return "No instruction on this line."
+        upper = view.rows.gutter.annotations.upper
+        return "No machine code comes from this line." if upper and view.cursor not in upper else ""
+
+    @property
+    def max_rows(self) -> int:
+        """Rows that the text takes at most on a screen of this height."""
+        height = self.screen.size.height
+        return next(rows for least, rows in MAX_READING_ROWS if height >= least)
+
+    def fit(self) -> None:
+        """Take the rows that the text needs: what it leaves is for the panes."""
+        if not self.is_mounted:
+            return
+        width = max(8, self.size.width - 2)
+        parts = self.parts()
+        if self.is_roomy(parts):
+            needed = len(stacked(parts, width, self.max_rows))
+        else:
+            needed = len(self._wrapped(parts, width, self.max_rows))
+        rows = max(1, needed)
+        if self.styles.height is None or self.styles.height.value != rows:
+            self.styles.height = rows
+
+    on_resize = fit
+
+
+CODE_LANGUAGES = frozenset(("ttir", "ttgir", "llvm", "ptx", "sass"))
+"""Languages whose lines are instructions, or are about them."""
+
+MAX_READING_ROWS = ((56, 8), (40, 6), (30, 2), (0, 1))
+"""From so many rows of the screen on, rows that the annotations of a line take at most."""
 
 MIN_ROOMY_ROWS = 4
 

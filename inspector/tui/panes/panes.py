@@ -57,22 +57,23 @@ def next_layout(now: Layout | None) -> Layout:
 
 
 MAX_PANES = 3
+DEFAULT_PANES = 2
 
 MIN_SHARE = 16
 EVEN_SHARE = 45
 """Shares of the room that a pane has at least, and at first; half of them in rows is enough."""
 
-MIN_COLUMNS_BESIDE = 88
-"""Columns from which two panes are beside each other; with fewer, one above the other."""
-
-MIN_COLUMNS_OF_THREE = 150
-"""Columns from which three are beside each other; with fewer, the third beneath the two."""
+MIN_PANE_COLUMNS = 60
+"""Columns that a pane has at least beside others; where there are fewer, they are stacked."""
 
 MIN_ROWS_ABOVE = 5
 """Rows below which panes above each other are too low: then only one is shown."""
 
-MIN_COLUMNS_OF_SCREEN = 80
-"""Columns of the screen below which only one is shown, unless the user has chosen a layout."""
+MIN_COLUMNS_OF_TWO = 100
+"""Columns of the screen below which only the active pane is shown, unless the user chose more."""
+
+MIN_COLUMNS_OF_THREE = 171
+"""Columns of the screen from which there are three panes, if each has its columns."""
 
 LINKED_SEARCH_LINES = 40
 """Lines beneath the kernel's first in which one that is linked is looked for."""
@@ -142,11 +143,13 @@ class Panes(Container):
     class Changed(Message):
         """The cursor, the links or the active pane changed."""
 
-    def __init__(self, reads: Reader, count: int = 2) -> None:
+    def __init__(self, reads: Reader, count: int | None = None) -> None:
         super().__init__()
         self.reads = reads
         self._all = [Pane(reads) for _ in range(MAX_PANES)]
-        self.count = count
+        self.count = count or DEFAULT_PANES
+        self.count_chosen = count is not None
+        """Whether the user said how many panes there are; else the width decides."""
         self.active = self.panes[0]
         self.history = History()
         self.subject = TreeSubject()
@@ -161,11 +164,22 @@ class Panes(Container):
     def panes(self) -> tuple[Pane, ...]:
         return tuple(self._all[: self.count])
 
+    @property
+    def all_panes(self) -> tuple[Pane, ...]:
+        """The panes that are shown, and those that could be."""
+        return tuple(self._all)
+
     def compose(self) -> ComposeResult:
         yield from self._all
 
     def add_pane(self) -> None:
+        """Show one pane more, after the third the active one alone."""
         self._keep_stages()
+        alone = not self.count_chosen and not self.zoomed and self._fitted().alone
+        self.count_chosen = True
+        if alone and self.count > 1:
+            self._rearranged()
+            return
         if self.count == MAX_PANES:
             self._to_front(self.active)
             self.count = 1
@@ -276,16 +290,20 @@ class Panes(Container):
         if not layout.stages:
             self._to_front(self.active)
         self.arrangement = layout
+        self.count_chosen = True
         self.zoomed = False
         self.count = len(layout.stages) or 1
         for pane, choices in zip(self.panes, layout.stages or ((self.active.stage,),), strict=True):
             pane.preferred = choices[0]
         self._rearranged(focus=False)
 
-    def arrange_as(self, name: str, shares: tuple[int, ...]) -> None:
+    def arrange_as(self, name: str, count: int | None, shares: tuple[int, ...]) -> None:
+        """Take a layout by its name, and how many panes the user chose, None for what fits."""
         self.arrangement = LAYOUTS.get(name)
         if self.arrangement is not None and self.arrangement.stages:
-            self.count = len(self.arrangement.stages)
+            count = len(self.arrangement.stages)
+        self.count_chosen = count is not None
+        self.count = min(count or self.count, MAX_PANES)
         if len(shares) == MAX_PANES:
             self.shares = [*shares]
 
@@ -311,6 +329,15 @@ class Panes(Container):
         self.fit()
         self.screen.set_focus(pane.view)
 
+    def adapt(self) -> None:
+        """Have as many panes as the width has room for, unless the user chose how many."""
+        wide = self.screen.size.width >= MIN_COLUMNS_OF_THREE
+        three = wide and self.size.width >= MAX_PANES * MIN_PANE_COLUMNS
+        count = MAX_PANES if three else DEFAULT_PANES
+        if not self.count_chosen and self.size.width and count != self.count:
+            self.count = count
+            self._rearranged(focus=self.screen.focused is self.active.view)
+
     def fit(self) -> None:
         arrangement = self._fitted()
         self.set_class(arrangement.side_by_side, "-beside")
@@ -328,20 +355,24 @@ class Panes(Container):
             share = f"{shares[index]}fr"
             pane.styles.width = share if arrangement.in_columns else "1fr"
             pane.styles.height = share if arrangement.in_rows else "1fr"
+            pane.styles.column_span = 2 if arrangement.grid and index == MAX_PANES - 1 else 1
         self.on_descendant_focus()
 
     def _fitted(self) -> PaneArrangement:
         """How panes are arranged in the room that there is."""
         width = self.size.width
-        side_by_side = width >= MIN_COLUMNS_BESIDE if self.beside is None else self.beside
-        three = self.count == MAX_PANES and side_by_side and width < MIN_COLUMNS_OF_THREE
+        fits = width >= 2 * MIN_PANE_COLUMNS
+        side_by_side = fits if self.beside is None else self.beside
+        three = self.count == MAX_PANES and side_by_side
+        three = three and width < MAX_PANES * MIN_PANE_COLUMNS
         if three:
             stacked = 2
         elif side_by_side:
             stacked = 1
         else:
             stacked = self.count
-        narrow = self.beside is None and self.screen.size.width < MIN_COLUMNS_OF_SCREEN
+        automatic = self.beside is None and not self.count_chosen
+        narrow = automatic and self.screen.size.width < MIN_COLUMNS_OF_TWO
         low = stacked > 1 and self.size.height < MIN_ROWS_ABOVE * stacked
         return PaneArrangement(side_by_side, three, alone=self.zoomed or narrow or low)
 
@@ -363,7 +394,10 @@ class Panes(Container):
             pane.set_class(self.screen.focused is pane.view, "-focused")
 
     on_descendant_blur = on_descendant_focus
-    on_resize = fit
+
+    def on_resize(self) -> None:
+        self.adapt()
+        self.fit()
 
     @on(Pane.Shown)
     def _shown(self, message: Pane.Shown) -> None:

@@ -15,7 +15,8 @@ from textual.strip import Strip
 
 from inspector.base.model import Resources, Variant
 from inspector.reader.reader import Reader
-from inspector.render.tables import distinct_names
+from inspector.render.kernel_names import distinct_names
+from inspector.render.labels import shorten_settings
 from inspector.tui.keys.command_table import KeyContext, bindings
 from inspector.tui.tree.rows import (
     Key,
@@ -68,7 +69,7 @@ def shorten_variant(text: str, width: int) -> str:
     settings, _, ident = text.rpartition(" ")
     if not settings or cell_len(text) <= width:
         return shorten(text, width)
-    return f"{cut(settings, width - cell_len(ident) - 1)} {ident}"
+    return f"{shorten_settings(settings, width - cell_len(ident) - 1)} {ident}"
 
 
 class KernelTree(RowList[TreeRow], can_focus=True, inherit_bindings=False):
@@ -344,7 +345,8 @@ class KernelTree(RowList[TreeRow], can_focus=True, inherit_bindings=False):
         if row.kind is TreeKind.OPERATORS:
             return cut(row.text, room)
         if row.short:
-            return shorten_variant(row.short, room)
+            telling = row.telling or row.short
+            return row.short if cell_len(row.short) <= room else shorten_variant(telling, room)
         short_names = self._shortened(room) if row.kind is TreeKind.KERNEL and room > 0 else {}
         return short_names.get(row.text) or shorten(row.text, room)
 

@@ -14,7 +14,9 @@ from msgspec.structs import replace
 
 from inspector.base.model import Graph, Kernel, Origin, Recording, Resources, Variant
 from inspector.diff.variants import winner
-from inspector.render.tables import heading_of, labels, representative, titles
+from inspector.render.kernel_names import titles
+from inspector.render.labels import labels
+from inspector.render.tables import heading_of, representative
 from inspector.tui.widgets.notice import label
 from inspector.tui.widgets.selection import MatchingIds
 from inspector.tui.widgets.subject import TreeSubject
@@ -38,7 +40,8 @@ class TreeKind(Enum):
 class TreeRow(Struct, frozen=True):
     """One row. ``key`` is its path in the tree and stays while ids grow; ``depth`` is from 0.
 
-    ``count`` is how many rows are beneath it; ``text`` is safe to draw, ``short`` for little room.
+    ``count`` is how many rows are beneath it; ``text`` is safe to draw, ``short`` for little room,
+    ``telling`` for less: only what tells a variant from its siblings.
     ``failed`` counts failures, its own and those beneath.
     """
 
@@ -51,6 +54,7 @@ class TreeRow(Struct, frozen=True):
     open: bool = True
     winner: bool = False
     short: str = ""
+    telling: str = ""
     failed: int = 0
 
     @property
@@ -67,6 +71,8 @@ class TreeEntry(Struct, frozen=True):
     digest: str = ""
 
     def has(self, word: str) -> bool:
+        if word.startswith("#"):
+            return word in self.words.split()
         return word in self.words or (bool(self.digest) and self.digest.startswith(word))
 
 
@@ -154,7 +160,8 @@ def _kernel_words(kernels: Sequence[Kernel], parent_key: Key) -> str:
     """What a filter looks in: names, origin, operators and places of the program."""
     first = kernels[0]
     operators = dict.fromkeys(chain.from_iterable(map(_operator_names, kernels)))
-    words = _words(*parent_key, first.name, first.demangled, first.origin, *operators)
+    number = "" if first.number is None else f"#{first.number}"
+    words = _words(*parent_key, number, first.name, first.demangled, first.origin, *operators)
     source_lines = [part for kernel in kernels if kernel.fusion for part in kernel.fusion.made_from]
     places = [f"{PurePath(part.file).name}:{part.line}" for part in source_lines]
     return f"{words} {_words(*places)}"
@@ -178,6 +185,7 @@ def _variant_entries(
             TreeSubject(kernel, variant, graph),
             winner=bool(winner(variant)),
             short=label(variant_label.short),
+            telling=label(f"{variant_label.short_telling} {variant_label.ident}".strip()),
             failed=_failed([(kernel, variant)]),
         )
         variant_words = f"{words} {_own_words(variant)}"

@@ -31,14 +31,14 @@ from inspector.reader.reader import Reader
 from inspector.render import diff_text, tunings
 from inspector.render.columns import COLUMNS
 from inspector.render.diff_text import absent_text, settings_of
+from inspector.render.kernel_names import distinct_names
+from inspector.render.labels import specializations
 from inspector.render.tables import (
     TILE,
-    distinct_names,
     exceeded_resource,
     fit,
     padded,
     settings_text,
-    specializations,
 )
 from inspector.render.timings import duration
 from inspector.tui.diff.diff_screen import DiffScreen

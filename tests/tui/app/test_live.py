@@ -108,7 +108,7 @@ async def test_a_kernel_that_is_compiled_while_it_is_looked_at_is_shown() -> Non
     async with started(size=(120, 40), app=app) as (pilot, _):
         assert "No ptx here. No compilation of" in " ".join(text_of(pilot).split())
         growth.next = reader(replace(whole, kernels=(square,), graphs=()))
-        await until(pilot, lambda: ".visible .entry square_kernel(" in text_of(pilot))
+        await until(pilot, lambda: ".target sm_90a, .entry" in text_of(pilot))
         screen = await settle(pilot)
         assert "No ptx here" not in text_of(pilot)
         assert screen.panes.linked_lines(screen.panes.panes[1])

@@ -42,9 +42,72 @@ PTX = """\
 def test_ptx_folds_its_debug_sections_as_one_and_comments_of_several_lines() -> None:
     found = regions(listing("ptx", PTX, Function("k", 5, 8)))
     assert found[Fold.DEBUG] == (Region(9, 18, Fold.DEBUG),)
-    assert found[Fold.COMMENT] == (Region(1, 3, Fold.COMMENT),)
+    assert found[Fold.COMMENT] == ()
+    assert found[Fold.PREAMBLE] == (Region(1, 6, Fold.PREAMBLE, ".version 8.7, .entry k"),)
     assert found[Fold.FUNCTION] == (Region(5, 8, Fold.FUNCTION),)
-    assert found[Fold.DEBUG][0].words == "… 10 lines of debug sections"
+    assert found[Fold.DEBUG][0].words == "[10 folded] debug sections"
+
+
+def test_what_comes_before_the_first_instruction_of_each_function_is_one_row() -> None:
+    text = """\
+.version 8.7
+.target sm_90a
+.global .align 1 .b8 message[3] = {
+111, 112, 0};
+.visible .entry first(
+\t.param .u64 first_param_0
+)
+{
+\t.reg .b32 %r<4>;
+\t.loc\t1 18 0
+$L__func_begin0:
+\t.loc\t1 18 0
+
+// %bb.0:
+\tmov.u32 %r1, %tid.x;
+{
+\t.reg .b32 inner;
+\t.reg .b32 other;
+\tadd.s32 %r2, %r1, 1;
+}
+\tret;
+}
+.visible .entry second()
+{
+\tret;
+}"""
+    found = regions(listing("ptx", text, Function("first", 5, 22), Function("second", 23, 26)))
+    summary = ".version 8.7, .target sm_90a, .entry first"
+    assert found[Fold.PREAMBLE] == (
+        Region(1, 14, Fold.PREAMBLE, summary),
+        Region(23, 24, Fold.PREAMBLE, ".entry second"),
+    )
+
+
+def test_sass_folds_its_sections_and_symbols_and_no_instruction() -> None:
+    text = """\
+\t.target\tsm_90a
+
+//----- .text.first -----
+\t.section\t.text.first,"ax",@progbits
+        .type           first,@function
+first:
+.text.first:
+        /*0000*/                   LDC R1, c[0x0][0x28] ;
+.L_x_1:
+        /*0010*/                   EXIT ;
+.L_x_4:
+
+
+//----- SYMBOLS -----
+\t.type\t\tassertion,@function
+"""
+    found = regions(listing("sass", text))
+    summary = ".target sm_90a, .section .text.first"
+    assert found[Fold.PREAMBLE] == (
+        Region(1, 7, Fold.PREAMBLE, summary),
+        Region(14, 15, Fold.PREAMBLE),
+    )
 
 
 @given(st.text(alphabet='.section {}"\n!#;=/ \tabx', max_size=200),

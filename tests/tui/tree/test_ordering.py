@@ -54,9 +54,11 @@ def test_time_is_an_order_only_where_a_time_is_known() -> None:
 def test_operators_stand_under_their_kernel_and_are_found_by_the_filter() -> None:
     of = recording()
     ops = Fusion(("aten.mul", "aten.tanh", "prims.convert_element_type"))
-    fused = replace(of.kernels[1], fusion=ops)
+    fused = replace(of.kernels[1], fusion=ops, number=0)
     of = replace(of, kernels=(of.kernels[0], fused, of.kernels[2]))
     tree = recording_tree(of)
+    assert rows(tree, "#0", {}) == rows(tree, "aten.tanh", {})
+    assert rows(tree, "#1", {}) == ()
     found = rows(tree, "aten.tanh", {})
     assert [(row.kind, row.text) for row in found[2:]] == [
         (TreeKind.KERNEL, "#0 mul·tanh · pointwise"),
