@@ -325,7 +325,7 @@ class PageBuilder(Struct):
 
     def _parameter_names(self, variant: Variant, stage: Stage) -> dict[str, str] | None:
         """Parameters of PTX by their symbols; None of other stages."""
-        return self.reader.parameter_names(variant, stage) if stage is Stage.PTX else None
+        return self.reader.facts.parameter_names(variant, stage) if stage is Stage.PTX else None
 
     def _stage_text(self, variant: Variant, stage: Stage, label: str) -> PageText:
         """The text of a stage. Kernels of one file, which follow each other, share it."""
