@@ -10,7 +10,7 @@ from inspector.commands import common
 from inspector.commands.common import say
 from inspector.measure.ncu.attach import ProfiledRecording
 from inspector.parsers.language import language_of
-from inspector.reader.listings import decode
+from inspector.reader.stages import decode
 from inspector.recording.layout import user_derived_cache
 from inspector.sources.opening import open_path, open_text
 
@@ -42,7 +42,7 @@ def open_input(path: str | None, args: argparse.Namespace) -> ProfiledRecording:
 
 
 def _assembled(recording: Recording, args: argparse.Namespace) -> ProfiledRecording:
-    """PTX with the machine code that ptxas makes of it, or with the reason why there is none."""
+    """PTX with the machine code that ptxas makes of it, or with the reason why it is missing."""
     from inspector.measure.ncu import report as reports
     from inspector.sources.compilers import assembled
 

@@ -21,8 +21,8 @@ from inspector.measure.launch_time import (
 from inspector.measure.profile.read import profiles
 from inspector.measure.profile.trace import GpuWork, Profile
 from inspector.measure.time.results import ESTIMATE, StoredTimes, times
-from inspector.reader.facts import Measured
 from inspector.reader.reader import Reader
+from inspector.reader.variant_facts import Measured
 
 Estimate = Callable[[Kernel, Variant], float | None]
 
@@ -61,7 +61,7 @@ class Evidence(Struct, frozen=True):
     def launch_time(self, kernel: Kernel, variant: Variant) -> LaunchTime | None:
         """The most trusted time of one launch of a variant; None where nothing is known of it.
 
-        A tuner's time is none: its stopwatch reads launches, not kernels.
+        A tuner's time does not count: its stopwatch reads launches, not kernels.
         """
         time = measured_time(variant, self.times.representative(kernel, variant))
         if time is not None:
@@ -83,7 +83,7 @@ class Evidence(Struct, frozen=True):
 
 
 def evidence(reader: Reader, *, with_window: bool = True) -> Evidence:
-    """What is known of a reader's recording, without hints.
+    """The evidence of a reader's recording, without hints.
 
     Without ``with_window`` what the GPU did in the run is left out, which takes longest to read.
     """
@@ -95,8 +95,8 @@ def evidence(reader: Reader, *, with_window: bool = True) -> Evidence:
     return Evidence(
         times(rec.path),
         profile,
-        reader.measured,
-        reader.device,
+        reader.facts.measured,
+        reader.facts.device,
         works={} if profile is None else works_by_variant(rec, profile.kernels),
         window=gpu_window(rec) if with_window else None,
     )

@@ -76,7 +76,7 @@ class Entry(Struct, frozen=True, eq=False):
     ``words`` are looked in as well, ``digest`` is found by its beginning. ``near`` is how far it is
     from what is in view, 0 is there. ``run`` is what Enter does; if None, ``why`` says why.
     ``also`` returns the same at a stage; ``subject`` has the ids of its kernel and variant.
-    ``beneath`` are what Enter opens, and what is found.
+    ``beneath`` are the lists of openable and of matching rows.
     """
 
     lead: str
@@ -511,7 +511,7 @@ def _scope_of(lines: Sequence[str]) -> list[str]:
 
 def _hints(screen: MainScreen, reads: Reader, variant: Variant) -> list[Entry]:
     entries = []
-    for finding in reads.findings(variant):
+    for finding in reads.facts.findings(variant):
         places = [f"{stage} {lines[0]}" for stage, lines in finding.lines.items() if lines]
         understand = partial(screen.action_understand, "hints")
         entry = Entry(

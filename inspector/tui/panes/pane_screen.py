@@ -86,12 +86,12 @@ def answer(
     if variant is None:
         return Notice("∅", "No compilation of it was recorded.")
     if kind == "hints":
-        return reads.findings(variant) or Content(NO_HINTS)
+        return reads.facts.findings(variant) or Content(NO_HINTS)
     if kind == "card":
         width = max(40, min(78, width))
-        rows = _times(times, width) + list(card_report.lines(reads.card(variant), width))
+        rows = _times(times, width) + list(card_report.lines(reads.facts.card(variant), width))
         return Content("\n".join(label(row) for row in rows))
-    words = () if stage is None else reads.explain(variant, stage, n)
+    words = () if stage is None else reads.annotations.explain(variant, stage, n)
     return _explained(words) if words else Notice("∅", "No instruction to explain on this line.")
 
 
@@ -331,7 +331,7 @@ class ReadingLine(Widget):
         return Content("\n").join(Content.assemble(" ", row) for row in rows)
 
     def is_roomy(self, parts: list[tuple[str, str]]) -> bool:
-        """Whether each part begins on a row of its own."""
+        """Whether each part begins on a new row."""
         return self.max_rows >= MIN_ROOMY_ROWS and len(parts) <= self.max_rows
 
     def _wrapped(self, parts: list[tuple[str, str]], width: int, height: int) -> list[Content]:
@@ -343,7 +343,7 @@ class ReadingLine(Widget):
         return rows
 
     def _without_words(self) -> str:
-        """What is said of a line that nothing is known of."""
+        """Status of a line without annotation."""
         view = self._view
         source = None if view is None else view.source
         if view is None or source is None or view.rows.gutter.annotations is NOTHING:

@@ -74,7 +74,7 @@ class TreeSubject(Struct, frozen=True):
 
     @property
     def pair(self) -> tuple[Kernel, Variant]:
-        """Its kernel and its variant, of what is known to have both."""
+        """Its kernel and its variant, if it has both."""
         assert self.kernel is not None and self.variant is not None
         return self.kernel, self.variant
 
@@ -269,7 +269,7 @@ class RecordingTimes:
         """Whether the user lets the recording's code run, until the interface is left."""
         self.stored = results.StoredTimes()
         self.launches: Mapping[tuple[str, str], LaunchTime] = {}
-        """Times of launches by the ids of kernel and variant, as far as they were read."""
+        """Times of launches that were read, by the ids of kernel and variant."""
 
     def latest(self, kernel: Kernel | None, variant: Variant | None) -> StoredTime | None:
         return self.stored.representative(kernel, variant) if kernel and variant else None

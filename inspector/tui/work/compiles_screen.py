@@ -116,7 +116,9 @@ class CostScreen(LinesScreen[UserFrame | str | None]):
         batch = [variant for variant in variants if id(variant) not in self.hints][:AT_ONCE]
 
         def look() -> dict[int, str | None]:
-            return {id(variant): costs.worst_rule(self.reads.hints(variant)) for variant in batch}
+            return {
+                id(variant): costs.worst_rule(self.reads.facts.hints(variant)) for variant in batch
+            }
 
         def counted(hints: dict[int, str | None]) -> None:
             self.hints.update(hints)

@@ -99,7 +99,7 @@ class TimelineView(Widget, can_focus=True):
         self.refresh()
 
     def next_gap(self, direction: int) -> bool:
-        """Choose the next span that a gap is before, which can be seen; False if there is none."""
+        """Choose the next visible span that follows a gap; False without one."""
         idle = self.shown.streams.idle
         is_gap = idle >= self.length * GAP_SHARE
         ahead = is_gap[self.selected + 1 :] if direction > 0 else is_gap[: self.selected][::-1]
