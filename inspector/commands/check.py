@@ -170,7 +170,7 @@ def _checked(
     used = [pair for pair in selected if args.all_variants or check.in_use(*pair)]
     if not used and not recording.graphs:
         raise UsageError(f"{recording.path} has no variant to check")
-    list(current.reader.read_resources([variant for _, variant in used]))
+    list(current.reader.facts.read_resources([variant for _, variant in used]))
     limits_of = _limits_by_variant(rules, recording)
     partners = {} if baseline is None else _partners(baseline, current)
     verdicts: list[Verdict] = []
@@ -207,7 +207,7 @@ def _checked(
 
 
 def _figures(reading: check.Reading, variant: Variant, limits: Limits) -> check.Figures:
-    return reading.figures(reading.reader.kernel(variant), variant, limits)
+    return reading.figures(reading.reader.facts.kernel(variant), variant, limits)
 
 
 def _limits_by_variant(rules: Rules, recording: Recording) -> Callable[[Variant], Limits]:

@@ -233,7 +233,7 @@ def table_of(reader: Reader, threads: int | None = None) -> CompiledTable:
     variants: dict[tuple[str, str], tuple[Kernel, Variant]] = {}
     for kernel, variant in reader.recording.variants():
         variants.setdefault((variant.hash, variant.symbol), (kernel, variant))
-    list(reader.read_resources([variant for _, variant in variants.values()]))
+    list(reader.facts.read_resources([variant for _, variant in variants.values()]))
     rows: dict[Key, dict[tuple[str, str], ExperimentColumn]] = {}
     heads: dict[Key, tuple[str, str | None, dict[str, object], str]] = {}
     for compilation in tried:

@@ -40,11 +40,11 @@ from inspector.commands.common import (
 from inspector.measure.launch_time import BOUND
 from inspector.measure.ncu.attach import ProfiledRecording
 from inspector.measure.ncu.report import is_report
-from inspector.reader import reader
-from inspector.reader.facts import GLANCE_SECONDS
 from inspector.reader.query import Term, matching, needs_measures, parse
 from inspector.reader.reader import Reader
+from inspector.reader.summaries import COUNTING_SECONDS
 from inspector.reader.tables import table
+from inspector.reader.variant_facts import GLANCE_SECONDS
 from inspector.recording.layout import user_derived_cache
 from inspector.render import jsons, kernel_list, ranks, tables, timings
 from inspector.render.compile_rows import compiles_row, guards_row
@@ -184,7 +184,7 @@ def _estimated_costs(
     deadline = time.monotonic() + (math.inf if wait_for_all else HINT_SECONDS)
 
     def hints(variant: Variant) -> Sequence[Finding] | None:
-        return reader.hints(variant) if time.monotonic() < deadline else None
+        return reader.facts.hints(variant) if time.monotonic() < deadline else None
 
     cost_table = costs(reader.recording, replace(evidence, hints=hints))
     return replace(cost_table, unestimated=unestimated)
@@ -255,14 +255,14 @@ def _json(profiled: ProfiledRecording, with_operations: bool) -> int:
 
     def measures_of(kernel: Kernel, variant: Variant) -> VariantMeasures:
         return VariantMeasures(
-            made_by=reader.producing_tools(variant),
+            made_by=reader.facts.producing_tools(variant),
             ncu=ncu_variant_row(profiled.measured(variant)),
-            hints=reader.hint_count(variant),
+            hints=reader.summaries.hint_count(variant),
             timing=timings.stored_time_row(evidence.times.representative(kernel, variant)),
             launch_time=timings.launch_time_row(evidence.launch_time(kernel, variant)),
         )
 
-    value = recording_document(rec, reader.resources, measures_of, jsons.Rows)
+    value = recording_document(rec, reader.facts.resources, measures_of, jsons.Rows)
     if with_operations:
         value["graphs"] = [graph_row(graph, view) for graph, view in _graph_views(reader)]
     value["compiles"] = compiles_row(rec, table("compile_phases"))
@@ -314,8 +314,8 @@ def _brief(reader: Reader, as_json: bool) -> int:
     for kernel, variant in pairs:
         figures = quick_figures(
             variant,
-            reader.resources(variant),
-            reader.hint_count(variant),
+            reader.facts.resources(variant),
+            reader.summaries.hint_count(variant),
             evidence.launch_time(kernel, variant),
         )
         rows.append({"kernel": kernel.name, "variant": variant.id, **jsons.pick_fields(figures)})
@@ -325,7 +325,7 @@ def _brief(reader: Reader, as_json: bool) -> int:
     return print_brief(value, as_json)
 
 
-def print_kernels(reader: Reader, out: Console, seconds: float = reader.COUNTING_SECONDS) -> None:
+def print_kernels(reader: Reader, out: Console, seconds: float = COUNTING_SECONDS) -> None:
     """The table of kernels, when every figure is known. Counts of hints are in it once all are
     known: they are counted for ``seconds``. Times are in it if any is more than a lower bound."""
     from inspector.estimate.launches import launch_evidence
@@ -341,16 +341,16 @@ def print_kernels(reader: Reader, out: Console, seconds: float = reader.COUNTING
 
     table = kernel_list.kernels(
         reader.recording,
-        reader.resources,
+        reader.facts.resources,
         out.width,
         launch_cell,
-        lambda _, variant: "" if uncounted else tables.figure(reader.hint_count(variant)),
+        lambda _, variant: "" if uncounted else tables.figure(reader.summaries.hint_count(variant)),
     )
     out.print(table)
     narrate_uncounted(uncounted)
 
 
-def _read(reader: Reader, out: Console | None, seconds: float = reader.COUNTING_SECONDS) -> int:
+def _read(reader: Reader, out: Console | None, seconds: float = COUNTING_SECONDS) -> int:
     """Read the figures of all variants, the tools side by side, and count hints for ``seconds``.
 
     Returns the number of variants without a count. ``out`` is a terminal for the progress.
@@ -359,7 +359,7 @@ def _read(reader: Reader, out: Console | None, seconds: float = reader.COUNTING_
     began = time.monotonic()
     with contextlib.ExitStack() as stack:
         status: Status | None = None
-        for count, total in reader.read_resources(variants):
+        for count, total in reader.facts.read_resources(variants):
             message = f"reading figures: {count} of {total} cubins"
             if status is not None:
                 status.update(message)
@@ -382,7 +382,7 @@ def _graph_views(reader: Reader) -> Iterator[tuple[Graph, GraphView | None]]:
     for graph in reader.recording.graphs:
         view = None
         try:
-            view = reader.graph_view(graph)
+            view = reader.graphs.view(graph)
         except PtxviewError as error:
             say(f"graph {graph.id} cannot be shown: {error.message}")
         yield graph, view

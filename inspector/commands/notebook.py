@@ -276,9 +276,9 @@ def framed(reader: Reader) -> str:
         rec = reader.recording
         table = kernel_list.kernels(
             rec,
-            reader.resources,
+            reader.facts.resources,
             TABLE_COLUMNS,
-            hints=lambda kernel, variant: tables.figure(reader.hint_count(variant)),
+            hints=lambda kernel, variant: tables.figure(reader.summaries.hint_count(variant)),
         )
         rows = "\n".join(shown(str(row)) for row in table.renderables)
         table_html = (

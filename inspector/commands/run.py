@@ -172,7 +172,7 @@ def _print(reader: Reader) -> None:
     """What was recorded, on standard error."""
     # Imported here: until then the program would wait for it, and many make no kernels.
     from inspector.commands.list import print_kernels
-    from inspector.reader.reader import COUNTING_SECONDS
+    from inspector.reader.summaries import COUNTING_SECONDS
     from inspector.render import tables
 
     rec = reader.recording

@@ -127,7 +127,7 @@ def _request(
     stage = Stage(args.stage) if args.stage else _default(variant)
     beside_stage = Stage(args.beside) if args.beside else None
     if args.file or stage is Stage.SOURCE:
-        variant = _of_file(reader.sources(variant), variant, args.file)
+        variant = _of_file(reader.navigation.sources(variant), variant, args.file)
     for requested in (stage, beside_stage):
         if requested is not None and requested in GRAPH_STAGES:
             raise _only_of_graphs(reader, kernel, requested)
@@ -136,7 +136,7 @@ def _request(
     estimated = _cycles(reader, kernel, variant, stage, args) if args.estimate else {}
     lines = None
     if args.lines is not None:
-        lines = _within(args.lines, reader.listing(variant, stage), stage)
+        lines = _within(args.lines, reader.stages.listing(variant, stage), stage)
     return ShowRequest(profiled, kernel, variant, stage, beside_stage, lines, estimated, args)
 
 
@@ -144,7 +144,7 @@ def _only_of_graphs(reader: Reader, kernel: Kernel, stage: Stage) -> UsageError:
     """Why a kernel has no such stage, and how to see that of its graph."""
     hint = "Only graphs of torch.compile have one, and it is in none that has."
     for graph in reader.recording.graphs:
-        if kernel.id in graph.kernels and stage in reader.graph_stages(graph):
+        if kernel.id in graph.kernels and stage in reader.graphs.stages(graph):
             command = f"ptxview show {graph.id} --stage {stage.value}"
             hint = f"Show it of a graph: {command}"
             break
@@ -158,7 +158,7 @@ def _brief_lines(request: ShowRequest) -> int:
     assert request.lines is not None
     variant = request.variant
     stage = request.stage
-    lines = request.reader.listing(variant, stage).between(*request.lines)
+    lines = request.reader.stages.listing(variant, stage).between(*request.lines)
     values = _line_values(request.profiled, variant, stage, lines, linked=False)
     rows = [jsons.pick_fields(line, "n text sentence notes") for line in values]
     value = {
@@ -187,7 +187,7 @@ def _tied_lines(request: ShowRequest) -> tuple[int, int] | None:
     if request.lines is None or request.beside is None:
         return None
     first, last = request.lines
-    links = request.reader.links(request.variant, request.stage, request.beside)
+    links = request.reader.stages.links(request.variant, request.stage, request.beside)
     tied = [line for n in range(first, last + 1) for line in links.get(n, ())]
     return (min(tied), max(tied)) if tied else (1, 0)
 
@@ -197,10 +197,10 @@ def _side_by_side(request: ShowRequest) -> int:
     variant = request.variant
     stage = request.stage
     reader = request.reader
-    links = reader.links(variant, stage, request.beside)
+    links = reader.stages.links(variant, stage, request.beside)
     part = _part(reader, variant, stage, request.lines)
     titles = (stage, variant.symbol, request.beside)
-    return _print_beside(part, reader.listing(variant, request.beside), links, titles)
+    return _print_beside(part, reader.stages.listing(variant, request.beside), links, titles)
 
 
 def _text(request: ShowRequest) -> int:
@@ -209,9 +209,9 @@ def _text(request: ShowRequest) -> int:
     stage = request.stage
     first = 1
     if request.lines is None:
-        text = request.reader.text(variant, stage).text
+        text = request.reader.stages.text(variant, stage).text
     else:
-        lines = request.reader.listing(variant, stage).texts(*request.lines)
+        lines = request.reader.stages.listing(variant, stage).texts(*request.lines)
         text = "".join(f"{line}\n" for line in lines)
         first = request.lines[0]
     return _print(text, stage, variant.stages[stage].origin_path, first)
@@ -235,7 +235,7 @@ def _execute(reader: Reader, kernel: Kernel, variant: Variant, args: argparse.Na
     """Have some blocks of a recorded call counted, unless they have been."""
     if not args.annotate and not args.json:
         raise UsageError("--execute needs a view with hints", "Give -a or --json with it.")
-    if reader.execution_counts(variant) is not None:
+    if reader.facts.execution_counts(variant) is not None:
         return
     # Imported here: few run anything.
     from inspector.execute.calls.tracing import trace_launch
@@ -286,7 +286,7 @@ def _graph(reader: Reader, graph: Graph, args: argparse.Namespace) -> int:
             f"{graph.id} is a graph: nothing is known of its lines",
             f"-a is for its kernels: {', '.join(graph.kernels)}",
         )
-    available = reader.graph_stages(graph)
+    available = reader.graphs.stages(graph)
     for stage_name in (args.stage, args.beside):
         if stage_name is not None and Stage(stage_name) not in available:
             raise _no_stage(reader, graph, Stage(stage_name))
@@ -297,23 +297,23 @@ def _graph(reader: Reader, graph: Graph, args: argparse.Namespace) -> int:
             say(sentence)
     stage = Stage(args.stage) if args.stage else _default_of_graph(available, args)
     beside_stage = Stage(args.beside) if args.beside else None
-    listing = reader.graph_listing(graph, stage)
+    listing = reader.graphs.listing(graph, stage)
     lines = None if args.lines is None else _within(args.lines, listing, stage)
     if args.json:
         value = _graph_json(reader, graph, stage, lines)
         if beside_stage is not None:
             value["beside"] = _graph_json(reader, graph, beside_stage, None)
         if Stage.OUTPUT_CODE in available:
-            value["graph"] = graph_view_row(graph, reader.graph_view(graph), available)
+            value["graph"] = graph_view_row(graph, reader.graphs.view(graph), available)
         return common.print_json(value)
     if beside_stage is not None:
-        other_listing = reader.graph_listing(graph, beside_stage)
-        links = reader.graph_links(graph, stage, beside_stage)
+        other_listing = reader.graphs.listing(graph, beside_stage)
+        links = reader.graphs.links(graph, stage, beside_stage)
         titles = (stage, f"graph {graph.id}", beside_stage)
         lines_shown = listing.lines if lines is None else listing.between(*lines)
         return _print_beside(lines_shown, other_listing, links, titles)
     if lines is None:
-        return _print_graph(graph, stage, reader.graph_text(graph, stage), 1)
+        return _print_graph(graph, stage, reader.graphs.text(graph, stage), 1)
     text = "".join(f"{line_text}\n" for line_text in listing.texts(*lines))
     return _print_graph(graph, stage, text, lines[0])
 
@@ -321,7 +321,7 @@ def _graph(reader: Reader, graph: Graph, args: argparse.Namespace) -> int:
 def _brief_graph(reader: Reader, graph: Graph, available: Sequence[Stage], as_json: bool) -> int:
     from inspector.render import brief
 
-    sizes = {stage: len(reader.graph_listing(graph, stage).lines) for stage in available}
+    sizes = {stage: len(reader.graphs.listing(graph, stage).lines) for stage in available}
     return common.print_brief(brief.graph_summary(reader.recording.path, graph, sizes), as_json)
 
 
@@ -347,7 +347,7 @@ def _no_stage(reader: Reader, graph: Graph, stage: Stage) -> UsageError:
     if graph.error is not None and stage is Stage.OUTPUT_CODE:
         return UsageError(f"{message}: it did not compile: {graph.error.summary}")
     if stage in KERNEL_STAGES:
-        has = ", ".join(graph_stage.value for graph_stage in reader.graph_stages(graph))
+        has = ", ".join(graph_stage.value for graph_stage in reader.graphs.stages(graph))
         kernels = ", ".join(graph.kernels)
         return UsageError(
             f"{graph.id} is a graph: it has {has}", f"Its kernels have the other stages: {kernels}"
@@ -361,9 +361,9 @@ def _graph_json(
     reader: Reader, graph: Graph, stage: Stage, lines: tuple[int, int] | None
 ) -> dict[str, object]:
     """A stage of a graph, with its lines' links to the others."""
-    listing = reader.graph_listing(graph, stage)
-    other_stages = [other for other in reader.graph_stages(graph) if other is not stage]
-    links = {other: reader.graph_links(graph, stage, other) for other in other_stages}
+    listing = reader.graphs.listing(graph, stage)
+    other_stages = [other for other in reader.graphs.stages(graph) if other is not stage]
+    links = {other: reader.graphs.links(graph, stage, other) for other in other_stages}
     file = graph.stages.get(stage)
     part = listing.lines if lines is None else listing.between(*lines)
     return {
@@ -385,7 +385,7 @@ def _kernels_in_code(reader: Reader, graph: Graph) -> list[FunctionRow]:
         span = variant.lines_in(Stage.OUTPUT_CODE)
         if span and kernel.id in graph.kernels and variant.stages.get(Stage.OUTPUT_CODE) == file:
             function = Function(kernel.name, *span)
-            resources = reader.resources(variant)
+            resources = reader.facts.resources(variant)
             functions.append(function_row(kernel.name, function, variant, resources))
     return functions
 
@@ -437,8 +437,12 @@ def _annotated(request: ShowRequest) -> int:
     if not common.confirmed(len(part)):
         return Exit.OK
     width = printing.out().width
-    annotations = replace(reader.line_annotations(variant, stage), estimated=request.estimated)
-    rows = [*_card_rows(request, min(width, 100)), *card.hints(reader.findings(variant)), Text()]
+    annotations = replace(reader.annotations.annotate(variant, stage), estimated=request.estimated)
+    rows = [
+        *_card_rows(request, min(width, 100)),
+        *card.hints(reader.facts.findings(variant)),
+        Text(),
+    ]
     if legend := card.legend(annotations, stage):
         rows.append(Text(legend, "dim"))
     printing.rows([*rows, Text(card.heading(annotations), "dim")])
@@ -453,7 +457,7 @@ def _card_rows(request: ShowRequest, width: int) -> Iterator[Text]:
     variant = request.variant
     title = (kernel.demangled, variant.id, variant.target or "", tables.config_text(variant))
     yield Text(shown("  ".join(title)))
-    rows = [("", row) for row in card.lines(reader.card(variant), width)]
+    rows = [("", row) for row in card.lines(reader.facts.card(variant), width)]
     evidence = launch_evidence(reader)
     time = evidence.launch_time(kernel, variant)
     if time is not None:
@@ -463,7 +467,7 @@ def _card_rows(request: ShowRequest, width: int) -> Iterator[Text]:
         age = timings.age(timing.taken, datetime.datetime.now(datetime.UTC))
         how = timings.measurement_text(timing, age)
         rows.append(("", shown(f"{timings.duration(timing.median_us)} µs {how}")))
-    rows += [("not known", shown(why)) for why in reader.lacking(variant)]
+    rows += [("not known", shown(why)) for why in reader.facts.lacking(variant)]
     for label, text in rows:
         yield Text(f"  {label and label.ljust(card.LABEL)}{text}")
 
@@ -472,8 +476,8 @@ def _part(
     reader: Reader, variant: Variant, stage: Stage, lines: tuple[int, int] | None
 ) -> Sequence[Line]:
     """The requested lines, else those of the kernel's function, or all."""
-    listing = reader.listing(variant, stage)
-    function = reader.function(variant, stage)
+    listing = reader.stages.listing(variant, stage)
+    function = reader.stages.function(variant, stage)
     if lines is None:
         lines = (1, len(listing.lines)) if function is None else (function.first, function.last)
     return listing.between(*lines)
@@ -488,12 +492,12 @@ def _json(
     estimated: Mapping[int, float] | None = None,
 ) -> dict[str, object]:
     reader = profiled.reader
-    listing = reader.listing(variant, stage)
+    listing = reader.stages.listing(variant, stage)
     listing_lines = listing.lines if lines is None else listing.between(*lines)
     return {
         "schema": jsons.SCHEMA,
         "stage": stage.value,
-        "text_from": reader.text(variant, stage).text_from,
+        "text_from": reader.stages.text(variant, stage).text_from,
         "error": failure_row(variant.error),
         "functions": jsons.Rows(_functions(profiled, kernel, variant, stage, listing)),
         "notes": [],
@@ -513,7 +517,7 @@ def _line_values(
 ) -> Iterator[LineRow]:
     """JSON of lines, one after the other; ``linked``: with links to other stages."""
     links = _links_to_others(profiled.reader, variant, stage) if linked else {}
-    annotations = profiled.reader.line_annotations(variant, stage, whole_file=True)
+    annotations = profiled.reader.annotations.annotate(variant, stage, whole_file=True)
     for line in lines:
         share = estimated.get(line.n, 0.0) if estimated else None
         yield line_row(line, links, annotations.at(line.n), annotations.words(line.n), share)
@@ -528,7 +532,7 @@ def _links_to_others(
         if other is stage or variant.stages[other].costly:
             continue
         try:
-            links[other] = reader.links(variant, stage, other)
+            links[other] = reader.stages.links(variant, stage, other)
         except PtxviewError as error:
             say(f"no links to {other.value}: {error.message}")
     return links
@@ -539,7 +543,7 @@ def _functions(
 ) -> Iterator[FunctionRow]:
     """JSON of each function of a listing; there may be thousands."""
     reader = profiled.reader
-    kernel_function = reader.function(variant, stage)
+    kernel_function = reader.stages.function(variant, stage)
     if stage in (Stage.SOURCE, Stage.OUTPUT_CODE):
         if kernel_function is not None:
             yield _function(profiled, kernel, variant, kernel_function)
@@ -554,7 +558,7 @@ def _functions(
             continue
         yield _function(profiled, pair[0], pair[1], function)
         if pair[1] is not variant:
-            reader.forget_analysis(pair[1])
+            reader.facts.forget_analysis(pair[1])
 
 
 def _function(
@@ -562,15 +566,15 @@ def _function(
 ) -> FunctionRow:
     """One kernel of a listing with its resources, hints, card and newest time."""
     reader = profiled.reader
-    notes = [finding.note for finding in reader.findings(variant)]
+    notes = [finding.note for finding in reader.facts.findings(variant)]
     evidence = launch_evidence(reader)
     return function_row(
         kernel.name,
         function,
         variant,
-        reader.resources(variant),
+        reader.facts.resources(variant),
         notes,
-        card=card.card_row(reader.card(variant)),
+        card=card.card_row(reader.facts.card(variant)),
         ncu=ncu_variant_row(profiled.measured(variant)),
         timing=timings.stored_time_row(evidence.times.representative(kernel, variant)),
         launch_time=timings.launch_time_row(evidence.launch_time(kernel, variant)),
@@ -598,18 +602,18 @@ def _brief_kernel(request: ShowRequest) -> int:
     reader = request.reader
     kernel = request.kernel
     variant = request.variant
-    listing = reader.listing(variant, request.stage)
+    listing = reader.stages.listing(variant, request.stage)
     reader.summaries.read_now(variant)
-    findings = reader.findings(variant)
+    findings = reader.facts.findings(variant)
     time = launch_evidence(reader).launch_time(kernel, variant)
-    resources = reader.resources(variant)
-    first = quick_figures(variant, resources, reader.hint_count(variant), time)
+    resources = reader.facts.resources(variant)
+    first = quick_figures(variant, resources, reader.summaries.hint_count(variant), time)
     value = brief.kernel_summary(
         (reader.recording.path, common.handle(reader.recording, kernel, variant)),
         kernel,
         variant,
         request.stage,
-        all_figures(variant, first, resources, reader.card(variant), findings),
+        all_figures(variant, first, resources, reader.facts.card(variant), findings),
         [_size(reader, variant, other_stage) for other_stage in jsons.ordered(variant.stages)],
         findings,
         _hottest(request, listing),
@@ -620,10 +624,9 @@ def _brief_kernel(request: ShowRequest) -> int:
 def _hottest(request: ShowRequest, listing: Listing) -> list[dict[str, Any]]:
     """The hottest, deepest and most register-hungry regions, each with its first instruction."""
     # Imported here, as above.
-    from inspector.reader.line_annotations import regions
 
     rows = []
-    for region in regions(request.reader, request.variant, request.stage):
+    for region in request.reader.annotations.regions(request.variant, request.stage):
         lines = listing.between(region.first, region.last)
         text = next((line.text.strip() for line in lines if line.opcode is not None), "")
         source = region.source and jsons.pick_fields(region.source, "file line")
@@ -648,8 +651,8 @@ def _size(reader: Reader, variant: Variant, stage: Stage) -> dict[str, Any]:
     size: dict[str, Any] = {"stage": stage.value, "lines": None, "first": None, "last": None}
     with contextlib.suppress(PtxviewError):
         if not variant.stages[stage].costly:
-            size["lines"] = len(reader.listing(variant, stage).lines)
-            function = reader.function(variant, stage)
+            size["lines"] = len(reader.stages.listing(variant, stage).lines)
+            function = reader.stages.function(variant, stage)
             if function is not None:
                 size["first"] = function.first
                 size["last"] = function.last

@@ -10,7 +10,7 @@ from inspector.commands import common
 from inspector.commands.common import say
 from inspector.measure.ncu.attach import ProfiledRecording
 from inspector.parsers.language import language_of
-from inspector.reader.listings import decode
+from inspector.reader.stages import decode
 from inspector.recording.layout import user_derived_cache
 from inspector.sources.opening import open_path, open_text
 

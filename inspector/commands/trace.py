@@ -168,7 +168,7 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     stage = Stage.PTX if args.by is None else Stage(args.by)
     if stage not in variant.stages:
         raise UsageError(f"{call.kernel.demangled} has no stage {stage.value}")
-    links = None if stage is Stage.PTX else reader.links(variant, Stage.PTX, stage)
+    links = None if stage is Stage.PTX else reader.stages.links(variant, Stage.PTX, stage)
     try:
         launched = trace_launch(
             call.program,
@@ -184,7 +184,7 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     differing = approximations(call.program, reference.table("approximate"))
     traced = report.TracedKernel(call, launched, totals, differing)
     executed = launched.executed
-    findings = () if executed is None else reader.hints_from_counts(variant, executed)
+    findings = () if executed is None else reader.facts.hints_from_counts(variant, executed)
     if executed is not None and _is_recorded_call(call, args):
         reader.store_execution_counts(variant, executed)  # hints are about this call
     lines = launched.facts.lines()
@@ -250,7 +250,7 @@ def _print_lines(
         )
         printing.rows([Text(sentence, "dim")])
     try:
-        listing = call.reader.listing(call.variant, stage)
+        listing = call.reader.stages.listing(call.variant, stage)
     except PtxviewError as error:
         say(f"{error.message}")
         return

@@ -385,7 +385,7 @@ class Reading(Struct, frozen=True):
     def figures(self, kernel: Kernel, variant: Variant, limits: Limits) -> Figures:
         """What of a variant the limits ask for; nothing else is read."""
         limited = {*limits.bounds, *limits.allowed}
-        resources = self.reader.resources(variant)
+        resources = self.reader.facts.resources(variant)
         values: dict[str, float | None] = {
             "registers": resources.registers,
             "stack": resources.stack_bytes,
@@ -394,13 +394,13 @@ class Reading(Struct, frozen=True):
         why = dict.fromkeys(values, self._lacking(variant))
         findings: tuple[Finding, ...] = ()
         if limited & {"shared", "occupancy"}:
-            card = self.reader.card(variant)
+            card = self.reader.facts.card(variant)
             values["shared"] = _shared(card)
             values["occupancy"] = None if card.occupancy is None else card.occupancy.percent
             why["shared"] = "what a launch asks for is not known"
             why["occupancy"] = NO_LAUNCH
         if "instructions" in limited:
-            content = self.reader.card(variant).stage_content(Stage.SASS)
+            content = self.reader.facts.card(variant).stage_content(Stage.SASS)
             if content is not None and content.mix is not None:
                 values["instructions"] = content.mix.total
             else:
@@ -415,18 +415,18 @@ class Reading(Struct, frozen=True):
             values["time"] = None if stored is None else stored.median_us
             why["time"] = "nobody took its time (ptxview time)"
         if limits.forbidden:
-            findings = self.reader.findings(variant, use_execution_counts=False)
+            findings = self.reader.facts.findings(variant, use_execution_counts=False)
             why |= self._not_asked(variant, limits.forbidden)
         return Figures(values, findings, why, lambda name: self._place(kernel, variant, name))
 
     def _lacking(self, variant: Variant) -> str:
-        reasons = self.reader.lacking(variant) or tuple(variant.missing.values())
+        reasons = self.reader.facts.lacking(variant) or tuple(variant.missing.values())
         return reasons[0] if reasons else "there is no machine code of it to ask"
 
     def _lines(self, variant: Variant, stage: Stage) -> list[Line]:
         """The kernel's own instructions in a stage. Raises ``PtxviewError`` if it has none."""
-        listing = self.reader.listing(variant, stage)
-        function = self.reader.function(variant, stage)
+        listing = self.reader.stages.listing(variant, stage)
+        function = self.reader.stages.function(variant, stage)
         if function is None:
             raise PtxviewError(f"its place in the {stage.value} is unknown")
         lines = listing.between(function.first, function.last)
@@ -444,9 +444,11 @@ class Reading(Struct, frozen=True):
 
     def _not_asked(self, variant: Variant, rules: frozenset[str]) -> dict[str, str]:
         """Rules of hints that could not be asked, each with the reason."""
-        if reason := self._unreadable(variant) or next(iter(self.reader.lacking(variant)), ""):
+        if reason := self._unreadable(variant) or next(
+            iter(self.reader.facts.lacking(variant)), ""
+        ):
             return dict.fromkeys(rules, reason)
-        card = self.reader.card(variant)
+        card = self.reader.facts.card(variant)
         needs = {
             "low-occupancy": card.occupancy,
             "small-grid": card.waves,
@@ -484,16 +486,16 @@ class Reading(Struct, frozen=True):
         return Place(source=_beginning(variant))
 
     def _line(self, variant: Variant, stage: Stage, name: str) -> Line | None:
-        listing = self.reader.listing(variant, stage)
+        listing = self.reader.stages.listing(variant, stage)
         if name == "fp64":
             double_stage, double = self._double(variant)
             return double[0] if double_stage is stage and double else None
         if name in ("spills", "stack") and stage is Stage.SASS:
             return next((x for x in self._lines(variant, stage) if x.base in _LOCAL), None)
         if name in ("registers", "occupancy"):
-            peaks = self.reader.line_annotations(variant, stage).peaks
+            peaks = self.reader.annotations.annotate(variant, stage).peaks
             return listing.lines[peaks[0] - 1] if peaks else None
-        for finding in self.reader.findings(variant, use_execution_counts=False):
+        for finding in self.reader.facts.findings(variant, use_execution_counts=False):
             if finding.rule == name and finding.lines.get(stage):
                 return listing.lines[finding.lines[stage][0] - 1]
         return None

@@ -101,7 +101,7 @@ def compare(
     """
     a_reader, b_reader = readers
     a_variant, b_variant = pair
-    listings = a_reader.listing(a_variant, stage), b_reader.listing(b_variant, stage)
+    listings = a_reader.stages.listing(a_variant, stage), b_reader.stages.listing(b_variant, stage)
     a = side(a_reader, a_variant, stage)
     b = side(b_reader, b_variant, stage)
     a_times = times(a_reader.recording.path).by_inputs(a.kernel, a.variant)
@@ -110,7 +110,10 @@ def compare(
     if alike_times:
         a = replace(a, time_us=alike_times[0].median_us)
         b = replace(b, time_us=alike_times[1].median_us)
-    compared: Functions = a_reader.function(a_variant, stage), b_reader.function(b_variant, stage)
+    compared: Functions = (
+        a_reader.stages.function(a_variant, stage),
+        b_reader.stages.function(b_variant, stage),
+    )
     if whole_files or None in compared or stage in _MODULES:
         compared = None, None
     functions = None if compared == (None, None) else (compared,)
@@ -148,13 +151,13 @@ def _rounds(
 
 
 def side(reader: Reader, variant: Variant, stage: Stage) -> VariantSide:
-    kernel = reader.kernel(variant)
-    card = reader.card(variant)
+    kernel = reader.facts.kernel(variant)
+    card = reader.facts.card(variant)
 
     def read(stage: Stage) -> tuple[Listing, FunctionFacts] | None:
         with suppress(PtxviewError):
-            facts = reader.available_analysis(variant, stage)
-            return None if facts is None else (reader.listing(variant, stage), facts)
+            facts = reader.facts.available_analysis(variant, stage)
+            return None if facts is None else (reader.stages.listing(variant, stage), facts)
         return None
 
     tiles = tiles_of(reader.recording.kernels, kernel, variant, card.threads, read)
@@ -165,13 +168,13 @@ def side(reader: Reader, variant: Variant, stage: Stage) -> VariantSide:
         kernel=kernel,
         variant=variant,
         card=card,
-        findings=reader.findings(variant, use_execution_counts=False),
+        findings=reader.facts.findings(variant, use_execution_counts=False),
         opcodes=of_stage(reader, variant, stage, opcodes) or {},
         stalls=None if sass is None else _stall_cycles(sass[1]),
         source=own_source(reader, variant),
         tile=of_stage(reader, variant, Stage.TTIR, tile),
         parameters=of_stage(reader, variant, Stage.TTIR, parameters),
-        made_by=reader.producing_tools(variant),
+        made_by=reader.facts.producing_tools(variant),
         tiles=tiles,
     )
 
@@ -191,8 +194,8 @@ def of_stage(
     if file is None or file.costly:
         return None
     try:
-        function = reader.function(variant, stage)
-        return None if function is None else make(reader.listing(variant, stage), function)
+        function = reader.stages.function(variant, stage)
+        return None if function is None else make(reader.stages.listing(variant, stage), function)
     except PtxviewError:
         return None
 
@@ -274,8 +277,8 @@ def _rows(
             kernel,
             variant,
             variant.config,
-            reader.resources(variant),
-            reader.occupancy(variant),
+            reader.facts.resources(variant),
+            reader.facts.occupancy(variant),
             of_stage(
                 reader,
                 variant,
@@ -317,7 +320,7 @@ def compare_files(
     a_first = next(iter(a_variants.values()))
     b_first = next(iter(b_variants.values()))
     stage = stage_of(a_first, b_first, requested)
-    listings = a.listing(a_first, stage), b.listing(b_first, stage)
+    listings = a.stages.listing(a_first, stage), b.stages.listing(b_first, stage)
     difference = diff_listings(*listings, exact=exact)
     figures = []
     for functions in difference.functions:
@@ -421,8 +424,8 @@ def tuned_codes(kernels: Iterable[Kernel]) -> Codes:
 
 
 def _deltas(a: Reader, b: Reader, x: Variant | None, y: Variant | None) -> Iterator[FigureChange]:
-    a_resources = Resources() if x is None else a.resources(x)
-    b_resources = Resources() if y is None else b.resources(y)
+    a_resources = Resources() if x is None else a.facts.resources(x)
+    b_resources = Resources() if y is None else b.facts.resources(y)
     for name in Resources.__struct_fields__:
         change = FigureChange(name, getattr(a_resources, name), getattr(b_resources, name))
         if change.differs:

@@ -17,8 +17,8 @@ from inspector.estimate.rows import Constants, constants, frequent, simulated
 from inspector.measure.evidence import Evidence, evidence
 from inspector.measure.time.take import device_peaks
 from inspector.parsers.line import Line
-from inspector.reader.facts import is_available
 from inspector.reader.reader import Reader
+from inspector.reader.variant_facts import is_available
 
 ESTIMATE_SECONDS = 60.0
 """Time that a table gives to estimates nobody asked for."""
@@ -152,7 +152,8 @@ def launch_evidence(
 
     def bound(kernel: Kernel, variant: Variant) -> float | None:
         return reader.memo.memoize(
-            ("lower bound", id(variant)), lambda: lower_bound_us(reader, kernel, variant)
+            ("lower bound", reader.index.key(variant)),
+            lambda: lower_bound_us(reader, kernel, variant),
         )
 
     recorded = evidence(reader, with_window=with_window)
@@ -183,8 +184,8 @@ def lower_bound_us(reader: Reader, kernel: Kernel, variant: Variant) -> float | 
         return None
     try:
         call = frequent(kernel, variant).call
-        listing = reader.listing(variant, Stage.TTIR)
-        function = reader.function(variant, Stage.TTIR)
+        listing = reader.stages.listing(variant, Stage.TTIR)
+        function = reader.stages.function(variant, Stage.TTIR)
     except PtxviewError:
         return None
     if function is None:

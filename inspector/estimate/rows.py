@@ -49,10 +49,10 @@ def gather(reader: Reader, planned: PlannedLaunch) -> Work:
     Raises ``PtxviewError`` with the reason where it is not known or not modelled.
     """
     variant = planned.variant
-    analysis = reader.kernel_analysis(variant, Stage.SASS)
+    analysis = reader.facts.kernel_analysis(variant, Stage.SASS)
     if analysis is None:
         raise ToolMissing("its machine code is not known")
-    listing = reader.listing(variant, Stage.SASS)
+    listing = reader.stages.listing(variant, Stage.SASS)
     lines = listing.between(analysis.function.first, analysis.function.last)
     clusters = variant.config.get("num_ctas") not in (None, 1)
     if clusters or any(line.base in UNMODELLED for line in lines):
@@ -70,7 +70,7 @@ def gather(reader: Reader, planned: PlannedLaunch) -> Work:
         raise ToolMissing("atomics of several threads on one address are not modelled")
     loaded, stored = traffic.finish(launch.blocks / block_count)
     executed = {row.n: row for row in facts.lines()}
-    links = reader.links(variant, Stage.SASS, Stage.PTX)
+    links = reader.stages.links(variant, Stage.SASS, Stage.PTX)
     warps = -(-launch.threads // 32)
     ops: dict[int, Op] = {}
     for line in lines:
@@ -121,8 +121,8 @@ def _executed(call: ChosenLaunch, block_count: int, unsized: bool) -> tuple[Fact
 
 def _blocks_of_sm(reader: Reader, variant: Variant, launch: TraceLaunch) -> int:
     """Blocks that an SM has at once."""
-    resources = reader.resources(variant)
-    device = reader.device(variant)
+    resources = reader.facts.resources(variant)
+    device = reader.facts.device(variant)
     if device is None or resources.static_shared_bytes is None:
         raise ToolMissing("its shared memory is not known")
     shared = launch.shared + device.own_shared(resources.static_shared_bytes)
@@ -235,6 +235,6 @@ def by_line(reader: Reader, kernel: Kernel, variant: Variant, stage: Stage) -> d
     _, spent = simulated(reader, frequent(kernel, variant), constants(reader, None)[1])
     total = sum(spent.values())
     sass_lines = {n: (n,) for n in spent}
-    links = sass_lines if stage is Stage.SASS else reader.links(variant, stage, Stage.SASS)
+    links = sass_lines if stage is Stage.SASS else reader.stages.links(variant, stage, Stage.SASS)
     lines = ((n, sum(spent.get(m, 0.0) for m in {*to})) for n, to in links.items())
     return {n: 100 * cycles / total for n, cycles in lines if cycles}

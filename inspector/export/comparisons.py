@@ -9,8 +9,8 @@ from inspector.base.grouping import by_key
 from inspector.base.model import Kernel, Stage, Variant
 from inspector.diff.beside import BesideRow, Sign
 from inspector.diff.compare import Compared, compare
-from inspector.reader.facts import is_available
 from inspector.reader.reader import Reader
+from inspector.reader.variant_facts import is_available
 from inspector.render import diff_text
 
 KernelVariant = tuple[Kernel, Variant]
@@ -44,7 +44,8 @@ def comparisons(reader: Reader, pair: tuple[Variant, Variant]) -> Iterator[tuple
     for stage in COMPARED_STAGES:
         with suppress(PtxviewError):
             if all(
-                is_available(v, stage) and len(reader.listing(v, stage).lines) <= MAX_LISTING_LINES
+                is_available(v, stage)
+                and len(reader.stages.listing(v, stage).lines) <= MAX_LISTING_LINES
                 for v in pair
             ):
                 comparison = compare((reader, reader), pair, stage)

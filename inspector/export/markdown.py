@@ -68,14 +68,14 @@ def _row(reader: Reader, kernel_variant: KernelVariant, evidence: Evidence) -> t
     kernel, variant = kernel_variant
     time = evidence.launch_time(kernel, variant)
     name = f"{code_span(base_name(kernel.name))} {code_span(variant.id)}"
-    occupancy, instructions = _card_cells(reader.card(variant))
+    occupancy, instructions = _card_cells(reader.facts.card(variant))
     return (
         f"{name} {escaped(tables.config_text(variant))}",
-        *cells(FIGURES, Metrics(reader.resources(variant))),
+        *cells(FIGURES, Metrics(reader.facts.resources(variant))),
         occupancy,
         instructions,
         tables.UNKNOWN if time is None else time.text,
-        str(len(reader.findings(variant))),
+        str(len(reader.facts.findings(variant))),
     )
 
 
@@ -100,12 +100,12 @@ def _kernel_section(reader: Reader, kernel_variant: KernelVariant) -> Iterator[s
     if failure is not None:
         yield f"**✗ {escaped(failure)}**"
         yield ""
-    for finding in reader.findings(variant):
+    for finding in reader.facts.findings(variant):
         yield f"- {escaped(card.hint(finding).plain.strip())}"
-    for reason in reader.lacking(variant):
+    for reason in reader.facts.lacking(variant):
         yield f"- not known: {escaped(reason)}"
     yield ""
-    yield from details("card", card.lines(reader.card(variant), 100), "text")
+    yield from details("card", card.lines(reader.facts.card(variant), 100), "text")
     yield ""
     for stage in (Stage.SOURCE, Stage.OUTPUT_CODE, Stage.PTX):
         if stage is Stage.OUTPUT_CODE and Stage.SOURCE in variant.stages and not kernel.fusion:
@@ -123,8 +123,8 @@ def _excerpt(reader: Reader, kernel_variant: KernelVariant, stage: Stage) -> lis
     if (file := variant.stages.get(stage)) is None or file.costly:
         return []
     try:
-        function = reader.function(variant, stage)
-        listing = reader.listing(variant, stage)
+        function = reader.stages.function(variant, stage)
+        listing = reader.stages.listing(variant, stage)
         first, last = (
             (1, len(listing.lines)) if function is None else (function.first, function.last)
         )

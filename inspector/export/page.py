@@ -37,8 +37,8 @@ from inspector.export.comparisons import KernelVariant, comparisons, pairs_of
 from inspector.measure.evidence import Evidence
 from inspector.measure.gpu_window import GpuWindow
 from inspector.measure.streams import window_streams
-from inspector.reader.facts import MACHINE
 from inspector.reader.reader import Reader
+from inspector.reader.variant_facts import MACHINE
 from inspector.render import calls, card, costs, jsons, tables, timeline, timings
 from inspector.render.kernel_names import titles
 from inspector.render.labels import sibling_settings
@@ -129,8 +129,8 @@ class PageBuilder(Struct):
     def variant_row(self, kernel: Kernel, variant: Variant, kernel_place: int) -> dict[str, object]:
         """What the list and the tiles show of a variant, and the place of its kernel."""
         reader = self.reader
-        resources = reader.resources(variant)
-        percent = reader.occupancy(variant)
+        resources = reader.facts.resources(variant)
+        percent = reader.facts.occupancy(variant)
         won = (variant.autotune or {}).get("winner") is True or kernel.id in self.winners
         return {
             "kernel": kernel_place,
@@ -175,11 +175,11 @@ class PageBuilder(Struct):
                 "hints": None,
                 "worst": None,
             }
-        variant_card = self.reader.card(variant)
+        variant_card = self.reader.facts.card(variant)
         occupancy = variant_card.occupancy
         code = machine_code(variant_card)
         mix = None if code is None else code.mix
-        severities = [finding.severity for finding in self.reader.findings(variant)]
+        severities = [finding.severity for finding in self.reader.facts.findings(variant)]
         return {
             "limiters": [] if occupancy is None else list(occupancy.limiters),
             "unknown": card.unknown_occupancy(variant_card),
@@ -213,7 +213,7 @@ class PageBuilder(Struct):
         if graph.error is not None:
             out["why"] = f"it did not compile: {graph.error.summary}"
         texts: list[dict[str, object]] = []
-        for stage in self.reader.graph_stages(graph):
+        for stage in self.reader.graphs.stages(graph):
             if stage is Stage.SOURCE:
                 continue  # it is a whole file, and each kernel has it
             text: int | str
@@ -221,7 +221,7 @@ class PageBuilder(Struct):
             try:
                 if self.full and stage is not Stage.OUTPUT_CODE:
                     raise PtxviewError(TOO_LARGE)
-                text = self._text(self.reader.graph_text(graph, stage), graph.id)
+                text = self._text(self.reader.graphs.text(graph, stage), graph.id)
                 if Stage.OUTPUT_CODE in graph.stages:
                     kernel_lines = self._kernels_of(graph, stage)
             except PtxviewError as error:
@@ -237,7 +237,7 @@ class PageBuilder(Struct):
             place_by_line |= dict.fromkeys(graph.calls.get(kernel, ()), place)
         links: Mapping[int, tuple[int, ...]] = {n: (n,) for n in place_by_line}
         if stage is not Stage.OUTPUT_CODE:
-            links = self.reader.graph_links(graph, stage, Stage.OUTPUT_CODE)
+            links = self.reader.graphs.links(graph, stage, Stage.OUTPUT_CODE)
         out: list[list[object]] = []
         for line_number, linked in links.items():
             places = sorted({place_by_line[n] for n in linked if n in place_by_line})
@@ -274,7 +274,7 @@ class PageBuilder(Struct):
     def _analysis(self, variant: Variant) -> dict[str, object]:
         """What is said of a variant as a whole; of equal digests ``diff`` finds no change."""
         reader = self.reader
-        variant_card = reader.card(variant)
+        variant_card = reader.facts.card(variant)
         mixes = [(content.stage, content.mix) for content in variant_card.stages]
         digests = {stage: of_stage(reader, variant, stage, digest) for stage in MACHINE}
         return {
@@ -284,8 +284,8 @@ class PageBuilder(Struct):
                 for row in card.lines(variant_card, 100_000)
             ],
             "mix": [_mix_values(stage, mix) for stage, mix in mixes if mix is not None],
-            "hints": list(map(_hint_values, reader.findings(variant))),
-            "lacking": reader.lacking(variant),
+            "hints": list(map(_hint_values, reader.facts.findings(variant))),
+            "lacking": reader.facts.lacking(variant),
             "same": {s.value: value.hex() for s, value in digests.items() if value is not None},
         }
 
@@ -306,7 +306,7 @@ class PageBuilder(Struct):
                 label = f"{base_name(kernel.name)} {variant.id} {stage.value}"
                 text = self._stage_text(variant, stage, label)
                 has_function = not idle or variant.lines_in(stage) is not None
-                function = reader.function(variant, stage) if has_function else None
+                function = reader.stages.function(variant, stage) if has_function else None
                 stages[stage.value] = {
                     "text": text.block,
                     "lines": text.lines,
@@ -325,7 +325,7 @@ class PageBuilder(Struct):
 
     def _parameter_names(self, variant: Variant, stage: Stage) -> dict[str, str] | None:
         """Parameters of PTX by their symbols; None of other stages."""
-        return self.reader.parameter_names(variant, stage) if stage is Stage.PTX else None
+        return self.reader.facts.parameter_names(variant, stage) if stage is Stage.PTX else None
 
     def _stage_text(self, variant: Variant, stage: Stage, label: str) -> PageText:
         """The text of a stage. Kernels of one file, which follow each other, share it."""
@@ -333,7 +333,7 @@ class PageBuilder(Struct):
         previous = self._previous_texts.get(stage)
         if previous is not None and previous.content == content:
             return previous
-        text = self.reader.text(variant, stage)
+        text = self.reader.stages.text(variant, stage)
         block = self._text(text.text, label)
         out = PageText(content, block, text.text.count("\n") + 1, text.text_from)
         self._previous_texts[stage] = out
@@ -354,13 +354,13 @@ class PageBuilder(Struct):
 
     def _line_annotations(self, variant: Variant, stage: Stage) -> int:
         """Return the block of line annotations: sentences, live registers, stalls, notes."""
-        annotations = self.reader.line_annotations(variant, stage)
-        listing = self.reader.listing(variant, stage)
+        annotations = self.reader.annotations.annotate(variant, stage)
+        listing = self.reader.stages.listing(variant, stage)
         lines: Sequence[int] = annotations.upper
         if stage in MACHINE:
             lines = range(1, len(listing.lines) + 1)
             if len(listing.functions) > MAX_ANNOTATED_FUNCTIONS:
-                function = self.reader.function(variant, stage)
+                function = self.reader.stages.function(variant, stage)
                 lines = () if function is None else range(function.first, function.last + 1)
         first = lines[0] if lines else 1
         texts: dict[int, str] = {}
@@ -404,7 +404,9 @@ class PageBuilder(Struct):
         links: dict[str, Links] = {}
         for upper, lower in combinations(map(Stage, stages), 2):
             with suppress(PtxviewError):
-                links[f"{upper.value}|{lower.value}"] = self.reader.links(variant, upper, lower)
+                links[f"{upper.value}|{lower.value}"] = self.reader.stages.links(
+                    variant, upper, lower
+                )
         previous, block = self._previous_links
         same = links.keys() == previous.keys() and all(links[k] is previous[k] for k in links)
         if block is None or not same:
@@ -543,9 +545,9 @@ def _variant_rows(
         """Run the tools of a variant, whose output is cached."""
         _, variant = kernel_variant
         with suppress(PtxviewError):
-            reader.resources(variant)
+            reader.facts.resources(variant)
             if id(variant) not in builder.idle:
-                reader.text(variant, Stage.SASS)
+                reader.stages.text(variant, Stage.SASS)
 
     next_hashes = [*(variant.hash for _, variant in kernel_variants[1:]), None]
     finished = side_by_side(run_tools, kernel_variants)
@@ -553,9 +555,9 @@ def _variant_rows(
         row = builder.variant_row(kernel, variant, places[id(kernel)])
         rows.append(row | {"block": builder.variant(kernel, variant)})
         if id(variant) not in builder.idle:
-            hints[id(variant)] = reader.hints(variant)
+            hints[id(variant)] = reader.facts.hints(variant)
         if len(kernel_variants) > MAX_KEPT_VARIANTS and next_hash != variant.hash:
-            reader.forget([variant])
+            reader.facts.forget([variant])
     return rows, hints
 
 

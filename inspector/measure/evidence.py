@@ -21,8 +21,8 @@ from inspector.measure.launch_time import (
 from inspector.measure.profile.read import profiles
 from inspector.measure.profile.trace import GpuWork, Profile
 from inspector.measure.time.results import ESTIMATE, StoredTimes, times
-from inspector.reader.facts import Measured
 from inspector.reader.reader import Reader
+from inspector.reader.variant_facts import Measured
 
 Estimate = Callable[[Kernel, Variant], float | None]
 
@@ -95,8 +95,8 @@ def evidence(reader: Reader, *, with_window: bool = True) -> Evidence:
     return Evidence(
         times(rec.path),
         profile,
-        reader.measured,
-        reader.device,
+        reader.facts.measured,
+        reader.facts.device,
         works={} if profile is None else works_by_variant(rec, profile.kernels),
         window=gpu_window(rec) if with_window else None,
     )

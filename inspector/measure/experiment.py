@@ -78,7 +78,7 @@ def experiment_of(outcome: TryOutcome, cache: DerivedCache) -> Experiment:
     )
     kernel = replace(outcome.kernel, variants=variants)
     reader = Reader(replace(outcome.recording, kernels=(kernel,)), cache)
-    list(reader.read_resources(variants))
+    list(reader.facts.read_resources(variants))
     columns = tuple(
         column(reader, tried_column.label, tried_column.compilation, tried_column.variant)
         for tried_column in tried_columns
@@ -108,7 +108,7 @@ def column(
     shared memory, where only that is not known."""
     if variant is None:
         return ExperimentColumn(label, compilation, None)
-    card = reader.card(variant)
+    card = reader.facts.card(variant)
     full = card.occupancy
     if full is None and threads is not None and card.device is not None:
         resources = card.resources
@@ -126,7 +126,7 @@ def column(
         label,
         compilation,
         variant,
-        reader.resources(variant),
+        reader.facts.resources(variant),
         sass.mix.total if sass is not None and sass.mix is not None else None,
         None if full is None else full.percent,
         None if code is None else hashlib.sha256(code).hexdigest(),

@@ -67,7 +67,7 @@ class ChosenLaunch(Struct, frozen=True):
         return make_inputs(self.program, self.names, recorded, self.options)
 
     def source(self, line: int) -> Location | None:
-        lines = self.reader.listing(self.variant, Stage.PTX).lines
+        lines = self.reader.stages.listing(self.variant, Stage.PTX).lines
         return lines[line - 1].source if 0 < line <= len(lines) else None
 
     def register_names(self) -> tuple[dict[int, str], str]:
@@ -78,11 +78,13 @@ class ChosenLaunch(Struct, frozen=True):
         why = ""
         if Stage.TTIR in variant.stages:
             try:
-                ttir = reader.listing(variant, Stage.TTIR)
+                ttir = reader.stages.listing(variant, Stage.TTIR)
             except PtxviewError as error:
                 why = error.message
-        symbols = reader.parameter_names(variant, Stage.PTX)
-        return register_names(self.program, reader.listing(variant, Stage.PTX), ttir, symbols), why
+        symbols = reader.facts.parameter_names(variant, Stage.PTX)
+        return register_names(
+            self.program, reader.stages.listing(variant, Stage.PTX), ttir, symbols
+        ), why
 
 
 def choose_launch(
@@ -112,7 +114,7 @@ def choose_launch(
 
 def _runnable_program(reader: Reader, kernel: Kernel, variant: Variant) -> Program:
     """The variant's PTX as it is run. Raises ``ToolMissing`` or ``Unreadable`` if it cannot be."""
-    listing = reader.listing(variant, Stage.PTX)
+    listing = reader.stages.listing(variant, Stage.PTX)
     try:
         program = Program(listing, variant.symbol)
         program.check()
@@ -160,7 +162,7 @@ def _launch_sizes(
 
 def _argument_names(reader: Reader, variant: Variant, program: Program) -> tuple[str, ...]:
     """The arguments' names in the source if all are known, else those of the PTX."""
-    parameters = reader.context(variant).parameters
+    parameters = reader.facts.context(variant).parameters
     if len(parameters) != len(program.parameters):
         return tuple(p.name for p in program.parameters)
     return tuple(p.name or p.symbol or f"parameter {p.index}" for p in parameters)

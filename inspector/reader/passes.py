@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from inspector.analysis.passes import FX, PassRun, passes_of
 from inspector.base.errors import ToolMissing, Unreadable
 from inspector.base.model import Graph, Stage, Variant
-from inspector.reader.listings import decode
+from inspector.reader.stages import decode
 from inspector.recording.layout import DerivedCache
 from inspector.sources.compilers import (
     BEGINNINGS,

@@ -189,8 +189,8 @@ _RESOURCE_FIELDS = {
 """The fields of ``Resources`` that a property adds up."""
 _SLOW_PROPERTIES = ("instr", "op", "occupancy", "hint", "hints")
 _READ_PROPERTIES: Mapping[str, Callable[[Reader, Variant], Value]] = {
-    "occupancy": lambda reader, variant: reader.occupancy(variant),
-    "op": lambda reader, variant: reader.opcodes(variant),
+    "occupancy": lambda reader, variant: reader.facts.occupancy(variant),
+    "op": lambda reader, variant: reader.facts.opcodes(variant),
     "instr": lambda reader, variant: reader.summaries.read_now(variant).instructions,
     "hint": lambda reader, variant: reader.summaries.read_now(variant).rules,
     "hints": lambda reader, variant: reader.summaries.read_now(variant).hints,
@@ -222,7 +222,7 @@ def _property(
     if name in _RECORDED_PROPERTIES:
         return _RECORDED_PROPERTIES[name](kernel, variant)
     if name in _RESOURCE_FIELDS:
-        resources = reader.resources(variant)
+        resources = reader.facts.resources(variant)
         figures = [getattr(resources, field) for field in _RESOURCE_FIELDS[name]]
         known_figures = [figure for figure in figures if figure is not None]
         return sum(known_figures) if known_figures else None

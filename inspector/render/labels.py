@@ -30,7 +30,7 @@ FORMATTED_SETTINGS = ("flags", "target")
 SHAPES = ("dot", "block", "descriptor")
 """Traits that come before the options of the compiler."""
 
-MIN_NAME = 4
+MIN_NAME = 2
 """Cells of a setting's name that stay where its value is to be seen."""
 
 

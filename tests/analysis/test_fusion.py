@@ -70,9 +70,9 @@ def test_a_model_line_reaches_the_lines_that_may_compute_it(tmp_path: Path) -> N
     made = recording("dynamo.txt", "forward_post_grad.txt")
     reader = Reader(made, DerivedCache(tmp_path))
     variant = made.kernels[0].variants[0]
-    down = reader.links(variant, Stage.SOURCE, Stage.OUTPUT_CODE)
-    up = reader.links(variant, Stage.OUTPUT_CODE, Stage.SOURCE)
-    texts = [line.text.strip() for line in reader.listing(variant, Stage.OUTPUT_CODE).lines]
+    down = reader.stages.links(variant, Stage.SOURCE, Stage.OUTPUT_CODE)
+    up = reader.stages.links(variant, Stage.OUTPUT_CODE, Stage.SOURCE)
+    texts = [line.text.strip() for line in reader.stages.listing(variant, Stage.OUTPUT_CODE).lines]
     by_text = {texts[n - 1]: lines for n, lines in up.items()}
     assert by_text["tmp1 = tl_math.sin(tmp0)"] == (9,)
     assert by_text["tmp32 = triton_helpers.maximum(tmp31, tmp30)"] == (11,)

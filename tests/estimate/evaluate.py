@@ -63,7 +63,7 @@ def cases(paths: Sequence[str]) -> list[Case]:
             except PtxviewError as error:
                 print(f"{path} {kernel.name} {variant.id}: {error.message}")
                 continue
-            ptx = reader.listing(variant, Stage.PTX).text
+            ptx = reader.stages.listing(variant, Stage.PTX).text
             key = path, variant.id, row.call
             out[key] = Case(variant.id, kind_of(kernel.name, ptx), row.median_us, work)
     return list(out.values())

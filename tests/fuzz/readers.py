@@ -163,17 +163,17 @@ def _analyse(recording: Recording, stage: Stage, folder: Path, device: str | Non
     reader = RecordingReader(recording, DerivedCache(folder / "derived"), device)
     for _, variant in recording.variants():
         try:
-            reader.card(variant)
-            for finding in reader.findings(variant):
+            reader.facts.card(variant)
+            for finding in reader.facts.findings(variant):
                 assert finding.text
-            annotations = reader.line_annotations(variant, stage, whole_file=True)
-            for line in reader.listing(variant, stage).lines:
+            annotations = reader.annotations.annotate(variant, stage, whole_file=True)
+            for line in reader.stages.listing(variant, stage).lines:
                 annotations.at(line.n)
                 annotations.words(line.n)
                 annotations.registers(line.n)
                 if stage in (Stage.PTX, Stage.SASS):
-                    reader.explain(variant, stage, line.n)
-            reader.lacking(variant)
+                    reader.annotations.explain(variant, stage, line.n)
+            reader.facts.lacking(variant)
         except PtxviewError:
             continue
 
@@ -208,12 +208,12 @@ def _links(data: bytes, folder: Path) -> None:
     reader = RecordingReader(recording, DerivedCache(folder / "derived"))
     for _, variant in recording.variants():
         with contextlib.suppress(PtxviewError):
-            down = reader.links(variant, Stage.TTGIR, Stage.PTX)
-            up = reader.links(variant, Stage.PTX, Stage.TTGIR)
+            down = reader.stages.links(variant, Stage.TTGIR, Stage.PTX)
+            up = reader.stages.links(variant, Stage.PTX, Stage.TTGIR)
             pairs = {(a, b) for a, each in down.items() for b in each}
             assert pairs == {(a, b) for b, each in up.items() for a in each}
-            reader.card(variant)
-            reader.findings(variant)
+            reader.facts.card(variant)
+            reader.facts.findings(variant)
 
 
 def _look_at(recording: Recording) -> None:

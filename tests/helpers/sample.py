@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -40,7 +40,13 @@ from inspector.base.model import (
 from inspector.parsers import parse
 from inspector.parsers.line import Function, Kind, Line, Listing
 from inspector.reader import tables
+from inspector.reader.annotations import AnnotationReader
+from inspector.reader.graphs import GraphReader
+from inspector.reader.navigation import Navigation
 from inspector.reader.reader import Reader
+from inspector.reader.stages import StageReader
+from inspector.reader.summaries import Summaries
+from inspector.reader.variant_facts import VariantFacts
 from inspector.recording.layout import DerivedCache
 from inspector.tui.main.main_screen import MainScreen
 
@@ -183,56 +189,83 @@ def listing_of(text: Text, file: str = "/home/ada/square.py", language: str = "p
     )
 
 
-@dataclass
-class FakeReader(Reader):
-    """A reader whose answers are tables; ``broken``: stages that raise, with their errors."""
+class FakeStages(StageReader):
+    """Listings and links of variants as tables."""
 
-    recording: Recording
-    texts: Mapping[tuple[str, Stage], Text]
-    takes: Mapping[str, Resources] = field(default_factory=dict)
-    broken: dict[Stage, Exception] = field(default_factory=dict)
-    starts: Mapping[Stage, int] = field(default_factory=dict)
-    untold: dict[Stage, Exception] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        super().__init__(self.recording, DerivedCache(Path("/dev/null/none")))
+    def __init__(self, reader: FakeReader) -> None:
+        super().__init__(reader.cache, reader.memo)
+        self._fake = reader
 
     def listing(self, variant: Variant, stage: Stage) -> Listing:
-        if stage in self.broken:
-            raise self.broken[stage]
-        if (variant.id, stage) not in self.texts:
+        if stage in self._fake.broken:
+            raise self._fake.broken[stage]
+        if (variant.id, stage) not in self._fake.texts:
             raise Unreadable(f"there is no {stage}")
-        return listing_of(self.texts[variant.id, stage], language=stage.value)
-
-    def resources(self, variant: Variant) -> Resources:
-        return self.takes.get(variant.id, variant.recorded_resources)
+        return listing_of(self._fake.texts[variant.id, stage], language=stage.value)
 
     def links(self, variant: Variant, a: Stage, b: Stage) -> Mapping[int, tuple[int, ...]]:
+        texts = self._fake.texts
         of_b: dict[int, list[int]] = {}
-        for n, (_, at) in enumerate(self.texts[variant.id, b], 1):
-            if at is not None:
-                of_b.setdefault(at, []).append(n)
+        for n, (_, source_line) in enumerate(texts[variant.id, b], 1):
+            if source_line is not None:
+                of_b.setdefault(source_line, []).append(n)
         return {
-            n: tuple(of_b[at])
-            for n, (_, at) in enumerate(self.texts[variant.id, a], 1)
-            if at is not None and at in of_b
+            n: tuple(of_b[source_line])
+            for n, (_, source_line) in enumerate(texts[variant.id, a], 1)
+            if source_line is not None and source_line in of_b
         }
 
     def groups(self, variant: Variant, stage: Stage) -> SourceGroups:
         links = self.links(variant, stage, Stage.SOURCE)
         order = sorted({source for lines in links.values() for source in lines})
-        return SourceGroups(by_links(len(self.texts[variant.id, stage]), links), order)
+        return SourceGroups(by_links(len(self._fake.texts[variant.id, stage]), links), order)
 
     def function(self, variant: Variant, stage: Stage) -> Function | None:
-        start = self.starts.get(stage)
+        start = self._fake.starts.get(stage)
         return None if start is None else Function(variant.symbol, start, start)
 
-    def line_annotations(
-        self, variant: Variant, stage: Stage, whole: bool = False
-    ) -> LineAnnotations:
-        """Counts that follow from the number of the line; one note, one register of PTX."""
-        if stage in self.untold:
-            raise self.untold[stage]
+
+class FakeFacts(VariantFacts):
+    """Resources as a table, and one hint on one variant."""
+
+    def __init__(self, reader: FakeReader) -> None:
+        super().__init__(
+            reader.recording,
+            reader.index,
+            reader.stages,
+            reader.memo,
+            reader.cache,
+            None,
+            lambda _: None,
+        )
+        self._fake = reader
+
+    def resources(self, variant: Variant) -> Resources:
+        return self._fake.takes.get(variant.id, variant.recorded_resources)
+
+    def card(self, variant: Variant) -> Card:
+        resources = self.resources(variant)
+        device = tables.devices()["sm_90"]
+        return card(
+            resources, device, {}, lambda language, opcode: None, threads=resources.max_threads
+        )
+
+    def findings(self, variant: Variant, use_execution_counts: bool = True) -> tuple[Finding, ...]:
+        if variant.id != "3f2a91c0":
+            return ()
+        return (Finding(NOTE.rule, NOTE.severity, NOTE.text, {Stage.PTX: (14,)}),)
+
+
+class FakeAnnotations(AnnotationReader):
+    """Counts that follow from the number of the line; one note, one register of PTX."""
+
+    def __init__(self, reader: FakeReader) -> None:
+        super().__init__(reader.stages, reader.facts, reader.index, reader.memo)
+        self._fake = reader
+
+    def annotate(self, variant: Variant, stage: Stage, whole_file: bool = False) -> LineAnnotations:
+        if stage in self._fake.untold:
+            raise self._fake.untold[stage]
         if stage in (Stage.SOURCE, Stage.OUTPUT_CODE):
             rolled = {14: Rolled({"gpr": 18}, 25, 4, True), 15: Rolled({"gpr": 9}, 12, 3)}
             told = (lambda n: Told(rolled=rolled.get(n)), lambda n: Words(), lambda n: ())
@@ -249,32 +282,50 @@ class FakeReader(Reader):
             machine=False,
         )
 
-    def card(self, variant: Variant) -> Card:
-        held = self.resources(variant)
-        device = tables.devices()["sm_90"]
-        return card(held, device, {}, lambda language, opcode: None, threads=held.max_threads)
-
-    def findings(self, variant: Variant, use_execution_counts: bool = True) -> tuple[Finding, ...]:
-        if variant.id != "3f2a91c0":
-            return ()
-        return (Finding(NOTE.rule, NOTE.severity, NOTE.text, {Stage.PTX: (14,)}),)
-
     def explain(self, variant: Variant, stage: Stage, n: int) -> tuple[Explained, ...]:
         opcode = "ld.global.v4.b32" if (stage, n) == (Stage.PTX, 14) else None
         entry = tables.isa().ptx(opcode) if opcode else None
         return (Explained(entry, tables.isa().qualifiers(str(opcode))),) if entry else ()
 
-    def graph_listing(self, graph: Graph, stage: Stage = Stage.OUTPUT_CODE) -> Listing:
+
+class FakeGraphs(GraphReader):
+    """The stages of one graph as tables."""
+
+    def listing(self, graph: Graph, stage: Stage = Stage.OUTPUT_CODE) -> Listing:
         if stage is Stage.OUTPUT_CODE:
             return listing_of(OUTPUT_CODE, "/tmp/cabc.py", "python")
         return parse(stage, GRAPH_TEXTS[stage])
 
-    def graph_stages(self, graph: Graph) -> tuple[Stage, ...]:
+    def stages(self, graph: Graph) -> tuple[Stage, ...]:
         return (*GRAPH_TEXTS, Stage.OUTPUT_CODE)
 
-    def graph_links(self, graph: Graph, a: Stage, b: Stage) -> Mapping[int, tuple[int, ...]]:
+    def links(self, graph: Graph, a: Stage, b: Stage) -> Mapping[int, tuple[int, ...]]:
         rows = {Stage.OPERATIONS: (4,), Stage.OUTPUT_CODE: (12,), Stage.POST_GRAD: (3,)}
         return {n: rows.get(b, (3,)) for n in rows.get(a, (3,))}
+
+
+@dataclass
+class FakeReader(Reader):
+    """A reader whose answers are tables; ``broken``: stages that raise, with their errors."""
+
+    recording: Recording
+    texts: Mapping[tuple[str, Stage], Text]
+    takes: Mapping[str, Resources] = field(default_factory=dict)
+    broken: dict[Stage, Exception] = field(default_factory=dict)
+    starts: Mapping[Stage, int] = field(default_factory=dict)
+    untold: dict[Stage, Exception] = field(default_factory=dict)
+    stages_type: Callable[[FakeReader], FakeStages] = FakeStages
+
+    def __post_init__(self) -> None:
+        super().__init__(self.recording, DerivedCache(Path("/dev/null/none")))
+        self.stages = self.stages_type(self)
+        self.facts = FakeFacts(self)
+        self.annotations = FakeAnnotations(self)
+        self.graphs = FakeGraphs(self.recording, self.index, self.memo)
+        self.navigation = Navigation(
+            self.recording, self.index, self.stages, self.graphs, self.memo
+        )
+        self.summaries = Summaries(self.facts, self.memo, self.cache)
 
 
 def _files(*stages: Stage, path: str = "/home/ada/square.py") -> dict[Stage, StageFile]:

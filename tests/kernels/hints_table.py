@@ -55,14 +55,14 @@ def subject(reader: Reader, kernel: Kernel, variant: Variant) -> HintSubject:
     listings, functions = {}, {}
     for stage in STAGES:
         try:
-            listings[stage] = reader.listing(variant, stage)
-            functions[stage] = reader.function(variant, stage)
+            listings[stage] = reader.stages.listing(variant, stage)
+            functions[stage] = reader.stages.function(variant, stage)
         except PtxviewError:
             continue
     arch = (variant.target or "").rstrip("af")
     device = Device.of(arch, _table("devices")[arch])
-    facts = {stage: reader.kernel_analysis(variant, stage) for stage in listings}
-    resources, calls = reader.resources(variant), variant.calls
+    facts = {stage: reader.facts.kernel_analysis(variant, stage) for stage in listings}
+    resources, calls = reader.facts.resources(variant), variant.calls
     return HintSubject(kernel, variant, resources, listings, functions, calls, device, facts=facts)
 
 

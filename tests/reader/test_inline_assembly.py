@@ -100,7 +100,7 @@ def test_sectors_are_on_the_statement_that_moves_them(recorded: Path) -> None:
 def test_sectors_are_on_their_operation_of_ttgir(recorded: Path) -> None:
     reader = Reader(open_path(recorded), user_derived_cache())
     kernel = next(k for k in reader.recording.kernels if k.name == "statements")
-    text = reader.text(kernel.variants[0], Stage.TTGIR).text
+    text = reader.stages.text(kernel.variants[0], Stage.TTGIR).text
     sectors = sectors_by_line(recorded, "statements", "ttgir")
     assert set(sectors) == set(marked_lines(text, {"tt.load": "", "tt.store": "", "tt.atomic": ""}))
 
@@ -108,7 +108,7 @@ def test_sectors_are_on_their_operation_of_ttgir(recorded: Path) -> None:
 def test_sectors_of_a_generated_kernel_are_on_its_loads_and_stores(recorded: Path) -> None:
     reader = Reader(open_path(recorded), user_derived_cache())
     kernel = next(k for k in reader.recording.kernels if k.name.startswith("triton_"))
-    text = reader.text(kernel.variants[0], Stage.OUTPUT_CODE).text
+    text = reader.stages.text(kernel.variants[0], Stage.OUTPUT_CODE).text
     sectors = sectors_by_line(recorded, kernel.name, "output_code")
     assert len(sectors) == 3
     assert set(sectors) <= set(marked_lines(text, CALLS))
@@ -120,10 +120,10 @@ def test_sass_of_memory_operations_is_on_the_statement(recorded: Path, name: str
     kernel = next(k for k in reader.recording.kernels if k.name.startswith(name))
     variant = kernel.variants[0]
     stage = Stage.SOURCE if name == "statements" else Stage.OUTPUT_CODE
-    upper = reader.listing(variant, stage).lines
-    links = reader.links(variant, Stage.SASS, stage)
+    upper = reader.stages.listing(variant, stage).lines
+    links = reader.stages.links(variant, Stage.SASS, stage)
     found: set[str] = set()
-    for line in reader.listing(variant, Stage.SASS).lines:
+    for line in reader.stages.listing(variant, Stage.SASS).lines:
         if kind := OPCODES.get(line.base or ""):
             texts = [upper[n - 1].text for n in links[line.n]]
             assert any(CALLS[mark] == kind for text in texts for mark in CALLS if mark in text), (

@@ -52,25 +52,25 @@ def test_a_line_of_the_model_reaches_sass_and_back(recorded: Path) -> None:
     assert kernel.fusion is not None
     assert {"aten.sin", "aten.mul", "aten.relu", "aten.add"} <= set(kernel.fusion.ops)
     variant = kernel.variants[0]
-    assert reader.text(variant, Stage.SOURCE).text == SCRIPT
+    assert reader.stages.text(variant, Stage.SOURCE).text == SCRIPT
     lines = SCRIPT.split("\n")
     sine = next(n for n, text in enumerate(lines, 1) if "torch.sin" in text)
     for stage in (Stage.OUTPUT_CODE, Stage.TTIR, Stage.TTGIR, Stage.LLIR, Stage.PTX, Stage.SASS):
-        down = reader.links(variant, Stage.SOURCE, stage)
-        up = reader.links(variant, stage, Stage.SOURCE)
+        down = reader.stages.links(variant, Stage.SOURCE, stage)
+        up = reader.stages.links(variant, stage, Stage.SOURCE)
         assert set(down) == {sine, sine + 1}
         assert all(n in up[other] for n, others in down.items() for other in others)
         assert all(other in down[n] for other, found in up.items() for n in found)
-    sass = reader.listing(variant, Stage.SASS)
-    down = reader.links(variant, Stage.SOURCE, Stage.SASS)
+    sass = reader.stages.listing(variant, Stage.SASS)
+    down = reader.stages.links(variant, Stage.SOURCE, Stage.SASS)
     bases = {n: {sass.lines[o - 1].base for o in others} for n, others in down.items()}
     assert {"LDG", "FMUL"} <= bases[sine] and {"FADD", "STG"} <= bases[sine + 1]
     assert "STG" not in bases[sine] and "LDG" not in bases[sine + 1]
     located = [line.n for line in sass.lines if line.source is not None]
-    up = reader.links(variant, Stage.SASS, Stage.SOURCE)
+    up = reader.stages.links(variant, Stage.SASS, Stage.SOURCE)
     assert sum(n in up for n in located) > 0.95 * len(located)
     graph = reader.recording.graphs[0]
-    code = reader.graph_listing(graph)
+    code = reader.graphs.listing(graph)
     calls = [code.lines[n - 1].text for n in graph.calls[kernel.id]]
     assert "async_compile" in calls[0] and ".run(" in calls[1]
 
@@ -107,12 +107,15 @@ def in_two_files(rec: Recording) -> tuple[Recording, Variant, MadeFrom, MadeFrom
 def test_lines_of_several_source_files_lead_to_sass_and_back(recorded: Path) -> None:
     rec, variant, sine, other = in_two_files(open_path(recorded))
     reader = Reader(rec, user_derived_cache())
-    assert [*reader.sources(variant)] == [other.file, sine.file]
+    assert [*reader.navigation.sources(variant)] == [other.file, sine.file]
     for path, line in ((other.file, other.line), (sine.file, sine.line)):
-        shown = reader.sources(variant)[path]
+        shown = reader.navigation.sources(variant)[path]
         for stage in (Stage.OUTPUT_CODE, Stage.PTX, Stage.SASS):
-            _, lines = reader.lines_at(shown, None, Stage.SOURCE, line, stage)
-            assert reader.lines_at(variant, None, stage, lines[0], Stage.SOURCE) == (path, (line,))
+            _, lines = reader.navigation.lines_at(shown, None, Stage.SOURCE, line, stage)
+            assert reader.navigation.lines_at(variant, None, stage, lines[0], Stage.SOURCE) == (
+                path,
+                (line,),
+            )
 
 
 @pytest.mark.asyncio

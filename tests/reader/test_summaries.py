@@ -10,7 +10,8 @@ import pytest
 from msgspec.structs import replace
 
 from inspector.base.model import Recording, Stage, Variant
-from inspector.reader.reader import Reader, Summaries
+from inspector.reader.reader import Reader
+from inspector.reader.summaries import Summaries
 from inspector.recording.layout import BytesContent, DerivedCache
 from inspector.sources.opening import open_path
 from tests.helpers.many import many
@@ -59,15 +60,15 @@ def test_summaries_equal_list_and_cuobjdump(recorded: Path, cache: DerivedCache)
         summary = reader.summaries.summary_of(variant)
         assert summary is not None and summary.instructions is not None
         printed = re.findall(
-            r"(?m)^\s+/\*[0-9a-f]{4}\*/ .*;", reader.text(variant, Stage.SASS).text
+            r"(?m)^\s+/\*[0-9a-f]{4}\*/ .*;", reader.stages.text(variant, Stage.SASS).text
         )
         # What fills the last line of the cache, a branch to itself among it, is not counted.
         assert 0 <= len(printed) - summary.instructions < 32
         assert all("NOP" in one or "BRA" in one for one in printed[summary.instructions :])
-        assert summary.hints == len(reader.findings(variant))
-        own = reader.function(variant, Stage.SASS)
+        assert summary.hints == len(reader.facts.findings(variant))
+        own = reader.stages.function(variant, Stage.SASS)
         assert own is not None
-        facts = reader.function_facts(variant, Stage.SASS, own.first)
+        facts = reader.facts.function_facts(variant, Stage.SASS, own.first)
         assert facts is not None and summary.live == facts.live.peak["gpr"][0]
 
 

@@ -86,10 +86,10 @@ def look_at(recording: Recording) -> None:
     json.loads(text, parse_constant=refuse)
     reader = Reader(recording, DerivedCache(Path("/dev/null/none")))
     for graph in recording.graphs:
-        for stage in reader.graph_stages(graph):
+        for stage in reader.graphs.stages(graph):
             with suppress(PtxviewError):
-                reader.graph_listing(graph, stage)
-                reader.graph_links(graph, stage, Stage.OPERATIONS)
+                reader.graphs.listing(graph, stage)
+                reader.graphs.links(graph, stage, Stage.OPERATIONS)
     out, written = printing.page(80, colours=False)
     out.print(kernel_list.kernels(recording, figures, 80))
     tables.graphs(recording, out)

@@ -115,7 +115,7 @@ class Finding(Struct, frozen=True):
 
     @property
     def note(self) -> Note:
-        return Note(self.rule, self.severity, self.text, self.estimated, self.blocks)
+        return Note(self.rule, self.severity, self.text, self.estimated, self.blocks, self.gain)
 
 
 class HintSubject(Struct, frozen=True, dict=True):

@@ -19,10 +19,10 @@ from inspector.base.model import Recording, Stage, Variant
 from inspector.base.units import plural, word_for
 from inspector.measure.ncu.report import Dim3, NcuLaunch, Report, with_offsets
 from inspector.parsers.line import Function, Kind, Line, Listing
-from inspector.reader.facts import WARP, Measured
-from inspector.reader.listings import Memo
+from inspector.reader.memo import Memo
 from inspector.reader.query import names
 from inspector.reader.reader import Reader
+from inspector.reader.variant_facts import WARP, Measured
 from inspector.recording.layout import DerivedCache
 
 # ncu prints addresses of branches, nvdisasm labels; ncu leaves out which operands are kept for
@@ -264,7 +264,7 @@ class ProfiledRecording:
         return Candidate(
             _key(variant),
             candidate_names,
-            self.reader.resources(variant).registers,
+            self.reader.facts.resources(variant).registers,
             _blocks(variant),
             frozenset(c.grid for c in variant.calls if c.grid is not None),
             partial(self._code, variant),
@@ -273,8 +273,12 @@ class ProfiledRecording:
     def _code(self, variant: Variant) -> tuple[Listing, Function] | None:
         if Stage.SASS not in variant.stages:
             return None
-        function = self.reader.function(variant, Stage.SASS)
-        return None if function is None else (self.reader.listing(variant, Stage.SASS), function)
+        function = self.reader.stages.function(variant, Stage.SASS)
+        return (
+            None
+            if function is None
+            else (self.reader.stages.listing(variant, Stage.SASS), function)
+        )
 
 
 def _key(variant: Variant) -> Key:

@@ -444,8 +444,8 @@ def untimed(reader: Reader, launch: PlannedLaunch | ReplayableCall) -> Timing:
     counted = None
     if Stage.TTIR in variant.stages:
         with suppress(PtxviewError):
-            function = reader.function(variant, Stage.TTIR)
-            listing = reader.listing(variant, Stage.TTIR)
+            function = reader.stages.function(variant, Stage.TTIR)
+            listing = reader.stages.listing(variant, Stage.TTIR)
             counted = operations(listing, function, call) if function else None
     nbytes = tensor_bytes(call)
     about |= amounts(

@@ -82,13 +82,13 @@ def _landing(
         return place
     if place.a is not None:
         lines = {row.a for row in layout.rows}
-        links = reads.links(pair[0], place.stage, stage)
+        links = reads.stages.links(pair[0], place.stage, stage)
         line = _nearest_linked(links, place.a, lines)
         if line is not None:
             return DiffPlace(stage, line, None)
     if place.b is not None:
         lines = {row.b for row in layout.rows}
-        links = reads.links(pair[1], place.stage, stage)
+        links = reads.stages.links(pair[1], place.stage, stage)
         line = _nearest_linked(links, place.b, lines)
         if line is not None:
             return DiffPlace(stage, None, line)

@@ -506,7 +506,7 @@ def _scope_of(lines: Sequence[str]) -> list[str]:
 
 def _hints(screen: MainScreen, reads: Reader, variant: Variant) -> list[Entry]:
     entries = []
-    for finding in reads.findings(variant):
+    for finding in reads.facts.findings(variant):
         places = [f"{stage} {lines[0]}" for stage, lines in finding.lines.items() if lines]
         understand = partial(screen.action_understand, "hints")
         entry = Entry(

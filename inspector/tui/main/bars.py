@@ -63,9 +63,9 @@ class VariantCard(LineWidget):
                 self.tell(**values)
 
         def analyse(variant: Variant = variant) -> tuple[Card, int]:
-            return reads.card(variant), len(reads.findings(variant))
+            return reads.facts.card(variant), len(reads.facts.findings(variant))
 
-        read = partial(reads.resources, variant)
+        read = partial(reads.facts.resources, variant)
         in_thread(self, read, lambda answer: show(resources=answer), "resources")
         in_thread(self, analyse, lambda answer: show(card=answer[0], hints=answer[1]), "card")
 

@@ -104,12 +104,12 @@ def save(path: Path, data: bytes) -> Path:
 def text_of(reads: Reader, subject: TreeSubject, variant: Variant, stage: Stage) -> str:
     from inspector.render import card
 
-    listing = reads.listing(variant, stage)
-    annotations = reads.line_annotations(variant, stage)
+    listing = reads.stages.listing(variant, stage)
+    annotations = reads.annotations.annotate(variant, stage)
     lines = [
         f"{subject.name}  {variant.id}  {variant.target or ''}  {stage.value}",
-        *(f"  {row}" for row in card.lines(reads.card(variant), width=WIDTH_CELLS)),
-        *(card.hint(finding).plain for finding in reads.findings(variant)),
+        *(f"  {row}" for row in card.lines(reads.facts.card(variant), width=WIDTH_CELLS)),
+        *(card.hint(finding).plain for finding in reads.facts.findings(variant)),
         "",
         card.heading(annotations),
         *(row.plain.rstrip() for row in card.rows(listing.lines, annotations, WIDTH_CELLS)),
@@ -545,7 +545,7 @@ class MainScreen(PaneScreen[None]):
         graph = self.panes.subject.graph
         stage = self.panes.active.stage
         if graph is not None and stage in GRAPH_STAGES and view.lines:
-            work = partial(self.reads.kernel_at, graph, stage, view.cursor)
+            work = partial(self.reads.graphs.kernel_at, graph, stage, view.cursor)
             in_thread(self, work, self._to_kernel, "kernel", failed=self.fail)
         elif line is not None and line.targets and view.source is not None:
             listing = view.source.listing

@@ -56,7 +56,7 @@ def _start(reads: Reader, request: ListingRequest) -> int:
         return lines[0]
     if stage is Stage.OUTPUT_CODE and variant.embedded is not None:
         return variant.embedded[1]
-    function = reads.function(variant, stage)
+    function = reads.stages.function(variant, stage)
     return 1 if function is None else function.first
 
 
@@ -67,11 +67,11 @@ def _failed_at(reads: Reader, subject: TreeSubject, stage: Stage) -> int | None:
         file = subject.file(stage)
         error = None if graph is None or graph.error is None else graph.error.first
         return error.line if error and file and error.file == file.origin_path else None
-    place = None if variant is None or variant.error is None else reads.failed_at(variant)
+    place = None if variant is None or variant.error is None else reads.facts.failed_at(variant)
     if variant is None or place is None or place[0] is stage:
         return None if place is None else place[1]
     # In another stage, what that line came of: the source of PTX that ptxas refuses.
-    return next(iter(reads.links(variant, place[0], stage).get(place[1], ())), None)
+    return next(iter(reads.stages.links(variant, place[0], stage).get(place[1], ())), None)
 
 
 def load(reads: Reader, request: ListingRequest) -> LoadedListing | Notice:
@@ -81,9 +81,9 @@ def load(reads: Reader, request: ListingRequest) -> LoadedListing | Notice:
     graph = subject.graph
     file = subject.file(request.stage)
     if graph is not None and subject.of_graph(stage):
-        listing = reads.graph_listing(graph, stage)
+        listing = reads.graphs.listing(graph, stage)
     elif variant is not None and subject.has(stage):
-        listing = reads.listing(variant, stage)
+        listing = reads.stages.listing(variant, stage)
     else:
         return missing(subject, stage, reads.recording.complete)
     if not "\n".join(line.text for line in listing.lines[:2]):
@@ -239,7 +239,11 @@ class Pane(Vertical):
         """A request; without a path for the file that is shown, where it is the subject's."""
         now = self.request
         variant = subject.variant
-        files = {} if variant is None or stage is not Stage.SOURCE else self.reads.sources(variant)
+        files = (
+            {}
+            if variant is None or stage is not Stage.SOURCE
+            else self.reads.navigation.sources(variant)
+        )
         if not path and now is not None and now.subject == subject:
             path = now.path
         path = path if path in files else next(iter(files), "")
@@ -331,9 +335,9 @@ class Pane(Vertical):
             return
 
         def name() -> tuple[Mapping[str, str], range]:
-            function = reads.function(variant, stage)
+            function = reads.stages.function(variant, stage)
             lines = range(0) if function is None else range(function.first, function.last + 1)
-            return reads.parameter_names(variant, stage), lines
+            return reads.facts.parameter_names(variant, stage), lines
 
         def named(answer: tuple[Mapping[str, str], range]) -> None:
             if request == self.request and self.settled:
@@ -346,7 +350,7 @@ class Pane(Vertical):
 
         if stage in (Stage.PTX, Stage.SASS):
             in_thread(self, name, named, "names")
-        in_thread(self, lambda: reads.line_annotations(variant, stage), annotated, "annotate")
+        in_thread(self, lambda: reads.annotations.annotate(variant, stage), annotated, "annotate")
 
     @on(CodeView.Simulate)
     def _simulate(self) -> None:

@@ -86,12 +86,12 @@ def answer(
     if variant is None:
         return Notice("∅", "No compilation of it was recorded.")
     if kind == "hints":
-        return reads.findings(variant) or Content(NO_HINTS)
+        return reads.facts.findings(variant) or Content(NO_HINTS)
     if kind == "card":
         width = max(40, min(78, width))
-        rows = _times(times, width) + list(card_report.lines(reads.card(variant), width))
+        rows = _times(times, width) + list(card_report.lines(reads.facts.card(variant), width))
         return Content("\n".join(label(row) for row in rows))
-    words = () if stage is None else reads.explain(variant, stage, n)
+    words = () if stage is None else reads.annotations.explain(variant, stage, n)
     return _explained(words) if words else Notice("∅", "No instruction to explain on this line.")
 
 

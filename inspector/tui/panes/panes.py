@@ -266,7 +266,7 @@ class Panes(Container):
         if request is None or place is None or place.stage is None:
             return
         if place.path and variant is not None:
-            variant = self.reads.sources(variant).get(place.path)
+            variant = self.reads.navigation.sources(variant).get(place.path)
 
         def go(answer: tuple[str, tuple[int, ...]]) -> None:
             path, lines = answer
@@ -275,7 +275,9 @@ class Panes(Container):
                 pane.show(self.subject, request.stage, path)
                 pane.go(lines[0])
 
-        work = partial(self.reads.lines_at, variant, graph, place.stage, place.n, request.stage)
+        work = partial(
+            self.reads.navigation.lines_at, variant, graph, place.stage, place.n, request.stage
+        )
         in_thread(self, work, go, "carry", failed=lambda _: None)
 
     def _keep_stages(self) -> None:
@@ -432,7 +434,7 @@ class Panes(Container):
         if (a, b) in self._links:
             self.follow(move=True)
         elif variant is not None or graph is not None:
-            work = partial(self.reads.links_of, variant, graph, a.stage, b.stage)
+            work = partial(self.reads.navigation.links, variant, graph, a.stage, b.stage)
             # Without links each pane still reads well; the status line says so.
             in_thread(self, work, linked, "links", False, failed=lambda _: linked({}))
 
@@ -499,7 +501,7 @@ class Panes(Container):
             if self.mapped and request == self.active.request:
                 self.active.view.say(f"There is no map of this: {notice.message}", warning=True)
 
-        work = partial(self.reads.groups, variant, stage)
+        work = partial(self.reads.stages.groups, variant, stage)
         in_thread(self, work, grouped, "groups", exclusive=False, failed=failed)
 
     def _light(self) -> None:

@@ -230,8 +230,8 @@ class StepScreen(PaneScreen[None]):
 
         def tie(stage: Stage) -> None:
             def find() -> tuple[Links, tuple[str, ...]]:
-                texts = tuple(line.text for line in self.reads.listing(variant, stage).lines)
-                return self.reads.links(variant, stage, Stage.PTX), texts
+                texts = tuple(line.text for line in self.reads.stages.listing(variant, stage).lines)
+                return self.reads.stages.links(variant, stage, Stage.PTX), texts
 
             def tied(answer: tuple[Links, tuple[str, ...]]) -> None:
                 self.kernel.link(stage, *answer)

@@ -252,7 +252,7 @@ class KernelTree(RowList[TreeRow], can_focus=True, inherit_bindings=False):
         resources = []
         for subject in subjects:
             if subject.variant is not None and not cancelled():
-                answer = attempt(partial(self.reads.resources, subject.variant))
+                answer = attempt(partial(self.reads.facts.resources, subject.variant))
                 resources.append((subject.key[:2], None if isinstance(answer, Notice) else answer))
         return resources
 
@@ -262,7 +262,7 @@ class KernelTree(RowList[TreeRow], can_focus=True, inherit_bindings=False):
 
         def read() -> Read:
             attempt(
-                lambda: list(reads.read_resources([variant for _, variant in both]))
+                lambda: list(reads.facts.read_resources([variant for _, variant in both]))
             )  # tools side by side
             return self._read([TreeSubject(*pair) for pair in both])
 

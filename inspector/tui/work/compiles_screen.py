@@ -116,7 +116,8 @@ class CostScreen(LinesScreen[UserFrame | str | None]):
         batch = [variant for variant in variants if id(variant) not in self.hint_rules][:AT_ONCE]
 
         def look() -> dict[int, tuple[str, ...] | None]:
-            return {id(variant): costs.ranked_rules(self.reads.hints(variant)) for variant in batch}
+            facts = self.reads.facts
+            return {id(variant): costs.ranked_rules(facts.hints(variant)) for variant in batch}
 
         def counted(rules: dict[int, tuple[str, ...] | None]) -> None:
             self.hint_rules.update(rules)

@@ -161,7 +161,7 @@ class OverviewScreen(LinesScreen[Any]):
 
         in_thread(
             self,
-            partial(self.reads.findings, variant),
+            partial(self.reads.facts.findings, variant),
             found,
             "hints",
             failed=lambda _: self._look_for_hints(rows, done_count + 1),

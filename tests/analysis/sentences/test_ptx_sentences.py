@@ -155,7 +155,7 @@ def variants() -> list[tuple[Kernel, Variant, Listing]]:
     for kernel, variant in recorded().recording.variants():
         held = variant.stages.get(Stage.PTX)
         if held is not None and not held.costly:
-            found.append((kernel, variant, recorded().listing(variant, Stage.PTX)))
+            found.append((kernel, variant, recorded().stages.listing(variant, Stage.PTX)))
     return found
 
 

@@ -74,7 +74,10 @@ def test_without_machine_code_registers_block_and_grid_decide(report: Report) ->
 def test_samples_are_at_their_instructions(reader: Reader) -> None:
     for number, ident in OURS.items():
         of = variant(reader, ident)
-        listing, samples = reader.listing(of, Stage.SASS), reader.samples(of, Stage.SASS)
+        listing, samples = (
+            reader.stages.listing(of, Stage.SASS),
+            reader.annotations.samples(of, Stage.SASS),
+        )
         table = blocks()[number]
         base = int(table[0]["Address"], 16)
         by_address = {int(r["Address"], 16) - base: r for r in table}
@@ -90,38 +93,44 @@ def test_samples_are_at_their_instructions(reader: Reader) -> None:
 @pytest.mark.parametrize("stage", [Stage.PTX, Stage.SOURCE])
 def test_lines_above_have_the_samples_of_their_machine_code(reader: Reader, stage: Stage) -> None:
     of = variant(reader, OURS[3])
-    below, links = reader.samples(of, Stage.SASS), reader.links(of, stage, Stage.SASS)
-    rolled = reader.samples(of, stage)
+    below, links = (
+        reader.annotations.samples(of, Stage.SASS),
+        reader.stages.links(of, stage, Stage.SASS),
+    )
+    rolled = reader.annotations.samples(of, stage)
     assert rolled
     for n, held in rolled.items():
         assert held == total(below[m] for m in set(links[n]) if m in below)
-    annotations = reader.line_annotations(of, stage)
+    annotations = reader.annotations.annotate(of, stage)
     assert annotations.sampled == total(below.values()).all == 3704
     hot = max(rolled, key=lambda n: rolled[n].all)
     assert hot in annotations.hottest
     assert annotations.share(hot) == 100 * rolled[hot].all / 3704
     if stage is Stage.SOURCE:
-        assert "tl.store" in reader.listing(of, stage).lines[hot - 1].text
+        assert "tl.store" in reader.stages.listing(of, stage).lines[hot - 1].text
 
 
 def test_rules_are_hints_and_figures_stand_on_the_card(reader: Reader) -> None:
     of = variant(reader, OURS[1])
-    rules = [f for f in reader.findings(of) if f.rule.startswith("ncu:")]
+    rules = [f for f in reader.facts.findings(of) if f.rule.startswith("ncu:")]
     assert rules[0].rule == "ncu:CPIStall" and "55.89 %" in rules[0].text
     assert "by ncu" in rules[0].text
     assert len(rules) == 15
     assert {f.severity for f in rules} == {"hint", "info", "warn"}
-    (said,) = reader.card(of).measured
+    (said,) = reader.facts.card(of).measured
     for part in ("4.83 µs", "10.7 % of compute", "44.1 % of memory", "52.1 of 100 %", "354 sam"):
         assert part in said
     unmeasured = variant(reader, "9c81a042")
-    assert reader.card(unmeasured).measured == ()
-    assert not [f for f in reader.findings(unmeasured) if f.rule.startswith("ncu:")]
+    assert reader.facts.card(unmeasured).measured == ()
+    assert not [f for f in reader.facts.findings(unmeasured) if f.rule.startswith("ncu:")]
 
 
 def test_code_that_differs_has_no_samples_and_says_where(report: Report, reader: Reader) -> None:
     of = variant(reader, OURS[0])
-    listing, function = reader.listing(of, Stage.SASS), reader.function(of, Stage.SASS)
+    listing, function = (
+        reader.stages.listing(of, Stage.SASS),
+        reader.stages.function(of, Stage.SASS),
+    )
     assert function is not None
     one = report.launches[0]
     assert isinstance(place_samples(one, listing, function), dict)

@@ -112,7 +112,7 @@ def test_a_training_step_is_recorded_as_torch_traces_it(
     reader = Reader(rec, user_derived_cache())
     forward, backward = rec.graphs
     assert (forward.id, backward.id) == ("0/0_forward", "0/0_backward")
-    views = {graph.id: reader.graph_view(graph) for graph in rec.graphs}
+    views = {graph.id: reader.graphs.view(graph) for graph in rec.graphs}
     modules_are_the_models(done, views)
     for graph in rec.graphs:
         operators_are_inductors(reader, graph)
@@ -140,11 +140,11 @@ def modules_are_the_models(done: Outcome, views: dict[str, GraphView]) -> None:
 
 def operators_are_inductors(reader: Reader, graph: Graph) -> None:
     """Each call has the operators of the comment above its line, and only calls have one."""
-    lines = reader.graph_text(graph, Stage.OUTPUT_CODE).split("\n")
+    lines = reader.graphs.text(graph, Stage.OUTPUT_CODE).split("\n")
     begin = next(n for n, line in enumerate(lines) if "def call(" in line)
     said = [m[1].split(", ") for line in lines[begin:] if (m := COMMENT.match(line))]
-    assert [list(call.operators) for call in reader.graph_view(graph).calls] == said
-    for call in reader.graph_view(graph).calls:
+    assert [list(call.operators) for call in reader.graphs.view(graph).calls] == said
+    for call in reader.graphs.view(graph).calls:
         assert call.name in lines[call.n - 1]
 
 
@@ -168,7 +168,7 @@ def texts_are_torchs(
     reader: Reader, forward: Graph, backward: Graph, texts: dict[str, list[str]]
 ) -> None:
     def same(graph: Graph, stage: Stage, kind: str, at: int = 0) -> None:
-        assert reader.graph_text(graph, stage).strip() == texts[kind][at].strip()
+        assert reader.graphs.text(graph, stage).strip() == texts[kind][at].strip()
 
     for graph in (forward, backward):
         same(graph, Stage.DYNAMO, "dynamo_output_graph")
@@ -201,7 +201,7 @@ def ir_is_inductors(done: Outcome, reader: Reader, rec: Recording) -> None:
         ours = [
             line.rstrip()
             for graph in rec.graphs
-            for line in reader.graph_text(graph, stage).split("\n")
+            for line in reader.graphs.text(graph, stage).split("\n")
             if line.strip()
         ]
         heads = ("BEFORE FUSION", "AFTER FUSION")

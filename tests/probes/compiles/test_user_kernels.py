@@ -77,12 +77,12 @@ def test_a_users_kernel_in_a_graph_is_one_kernel_with_its_own_source(
             assert variant.stages[Stage.SOURCE].content.read().decode() == PROGRAM
             first, last = variant.lines_in(Stage.SOURCE) or (0, 0)
             assert text[first - 1].startswith("@triton.") and "tl.store" in text[last - 1]
-            pairs = reader.links(variant, Stage.SOURCE, Stage.OUTPUT_CODE)
+            pairs = reader.stages.links(variant, Stage.SOURCE, Stage.OUTPUT_CODE)
             assert {last - 1, last} <= set(pairs)
             for own, (copy,) in pairs.items():
                 assert text[own - 1] == code[copy - 1]
-            below = reader.links(variant, Stage.SOURCE, Stage.PTX)
-            ptx = [line.text for line in reader.listing(variant, Stage.PTX).lines]
+            below = reader.stages.links(variant, Stage.SOURCE, Stage.PTX)
+            ptx = [line.text for line in reader.stages.listing(variant, Stage.PTX).lines]
             assert any("st.global" in ptx[n - 1] for n in below[last])
     # The one that was tuned knows both of its configurations.
     (tuning, *_) = [t for t in mine["tuned"].autotune if t.tuner == "inductor"]

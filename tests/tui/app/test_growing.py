@@ -110,7 +110,7 @@ async def test_a_kernel_of_an_open_graph_becomes_readable(
         # Its registers are in the tree and on the card, as cuobjdump has them.
         own = screen.panes.subject.variant
         assert own is not None
-        registers = screen.reads.resources(own).registers
+        registers = screen.reads.facts.resources(own).registers
         await until(pilot, lambda: f"{registers} registers" in text_of(pilot))
         await until(pilot, lambda: f"{registers}r" in text_of(pilot))
         assert not screen.panes.unlinked(ptx)

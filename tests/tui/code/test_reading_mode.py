@@ -32,7 +32,7 @@ def ptx_of(name: str) -> Listing:
     """The PTX of the first variant of a kernel of the lecture."""
     reads = open_reader(str(SAMPLE))
     kernel = next(k for k in reads.recording.kernels if name in k.name)
-    return reads.listing(kernel.variants[0], Stage.PTX)
+    return reads.stages.listing(kernel.variants[0], Stage.PTX)
 
 
 async def opened(pilot: Pilot[None], name: str, stage: str) -> CodeView:

@@ -29,6 +29,7 @@ from inspector.diff.beside import BesideRow, Sign
 from inspector.diff.variants import VariantRow
 from inspector.parsers.line import Listing
 from inspector.reader.reader import Reader
+from inspector.reader.stages import StageReader
 from inspector.recording.layout import DerivedCache
 from inspector.tui.app.app import PtxviewApp
 from inspector.tui.diff.diff_screen import DiffScreen
@@ -285,10 +286,10 @@ async def test_keys_of_a_diff() -> None:
 async def test_what_fails_in_the_thread_is_a_notice(
     error: Exception, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def listing(self: Reader, variant: Variant, stage: Stage) -> Listing:
+    def listing(self: StageReader, variant: Variant, stage: Stage) -> Listing:
         raise error
 
-    monkeypatch.setattr(Reader, "listing", listing)
+    monkeypatch.setattr(StageReader, "listing", listing)
     async with diff() as (ui, screen):
         assert str(error).split(".")[0] in text_of(ui)
         assert screen.view.shown.changes == ()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from inspector.base.model import Stage
 from inspector.parsers.line import Kind, Line, Listing
 from inspector.tui.app.app import PtxviewApp
-from tests.helpers.sample import FakeReader, reader, settle, text_of
+from tests.helpers.sample import FakeReader, FakeStages, reader, settle, text_of
 from tests.helpers.shared_app import started
 
 
@@ -32,7 +32,7 @@ async def test_giving_a_search_up_goes_back_and_keeps_the_one_before() -> None:
         assert view.matches == (11, 12)
 
 
-class Branching(FakeReader):
+class Branching(FakeStages):
     """PTX with a loop, a branch out of it and one that goes nowhere."""
 
     def listing(self, variant: object, stage: Stage) -> Listing:
@@ -49,7 +49,7 @@ class Branching(FakeReader):
 
 async def test_enter_follows_a_branch_and_the_way_leads_back() -> None:
     made = reader()
-    app = PtxviewApp(Branching(made.recording, made.texts))
+    app = PtxviewApp(FakeReader(made.recording, made.texts, stages_type=Branching))
     async with started(size=(80, 24), app=app) as (pilot, screen):
         view = screen.panes.active.view
         await settle(pilot, "tab", "colon", "3", "enter", "enter")
@@ -63,13 +63,13 @@ async def test_enter_follows_a_branch_and_the_way_leads_back() -> None:
 
 
 async def test_every_row_of_a_wrapped_listing_comes_into_view() -> None:
-    class Wide(FakeReader):
+    class Wide(FakeStages):
         def listing(self, variant: object, stage: Stage) -> Listing:
             lines = (Line(n, f"{n:03}" + "日x" * 100 + "END", Kind.UNKNOWN) for n in range(1, 31))
             return Listing("ptx", tuple(lines))
 
     made = reader()
-    app = PtxviewApp(Wide(made.recording, made.texts))
+    app = PtxviewApp(FakeReader(made.recording, made.texts, stages_type=Wide))
     async with started(size=(80, 24), app=app) as (pilot, screen):
         view = screen.panes.active.view
         await pilot.press("tab", "W", "z")

@@ -41,19 +41,19 @@ def stepped(
     stepper = Stepper(traced, names, chosen.source)
     out = SteppedKernel(stepper, facts, chosen.launch.blocks)
     for stage in (Stage.SOURCE, Stage.TTGIR):
-        lines = reader.listing(chosen.variant, stage).lines
+        lines = reader.stages.listing(chosen.variant, stage).lines
         texts = tuple(line.text for line in lines)
-        out.link(stage, reader.links(chosen.variant, stage, Stage.PTX), texts)
+        out.link(stage, reader.stages.links(chosen.variant, stage, Stage.PTX), texts)
     return chosen, out
 
 
 def line_of(chosen: ChosenLaunch, stage: Stage, word: str) -> int:
-    lines = lecture().listing(chosen.variant, stage).lines
+    lines = lecture().stages.listing(chosen.variant, stage).lines
     return next(line.n for line in lines if word in line.text)
 
 
 def stores(chosen: ChosenLaunch) -> list[int]:
-    lines = lecture().listing(chosen.variant, Stage.PTX).lines
+    lines = lecture().stages.listing(chosen.variant, Stage.PTX).lines
     return [line.n for line in lines if "st.global" in line.text]
 
 

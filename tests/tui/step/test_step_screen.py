@@ -231,7 +231,7 @@ async def test_it_goes_to_lines_partings_stores_and_the_first_nan() -> None:
 async def test_the_current_line_is_marked_and_followed_in_every_pane() -> None:
     async with lecture_app.run_test(size=(160, 50)) as ui:
         screen = await begin(ui, SOFTMAX, "4")
-        links = screen.reads.links
+        links = screen.reads.stages.links
         variant = screen.subject.variant
         assert variant is not None
         for key in ("n",) * 5 + ("m",) * 2:

@@ -1,14 +1,11 @@
-"""A stage's text, its listing, the kernel's lines in it, and the links between stages.
+"""The stages of variants: texts, listings, the kernel's lines in them, and their links.
 
 Nothing is disassembled or parsed before it is asked for, and each result is kept.
 """
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
-from collections.abc import Set as AbstractSet
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from threading import RLock
-from typing import TypeVar, cast
 
 from msgspec import Struct
 
@@ -30,6 +27,7 @@ from inspector.parsers import parse
 from inspector.parsers.cubin import is_elf, read_cubin
 from inspector.parsers.line import Function, Listing
 from inspector.parsers.ptx import inline_assembly_lines
+from inspector.reader.memo import Memo, code_key
 from inspector.reader.tables import operations
 from inspector.recording.layout import DerivedCache
 from inspector.sources.disassembly import disassemble
@@ -55,30 +53,6 @@ def decode(data: bytes) -> str:
     return data.decode("utf-8", "surrogateescape")
 
 
-T = TypeVar("T")
-
-
-class Memo:
-    """Results by key, computed once, for several threads; a tuple holds what it is about."""
-
-    def __init__(self) -> None:
-        self._results: dict[Hashable, tuple[RLock, list[object]]] = {}
-
-    def memoize(self, key: Hashable, make: Callable[[], T]) -> T:
-        """Return the result of ``make``; threads that ask for the same key wait for it."""
-        lock, result = self._results.setdefault(key, (RLock(), []))
-        with lock:
-            if not result:
-                result.append(make())
-        return cast(T, result[0])
-
-    def forget(self, owners: AbstractSet[Hashable]) -> None:
-        """Drop every result whose key holds one of ``owners``."""
-        for key in list(self._results):
-            if isinstance(key, tuple) and not owners.isdisjoint(key):
-                self._results.pop(key, None)
-
-
 def _announce(variant: Variant, size: int) -> None:
     """Say what is waited for where there is much machine code."""
     if size >= LARGE_CUBIN_BYTES:
@@ -89,16 +63,12 @@ def _announce(variant: Variant, size: int) -> None:
         )
 
 
-class Listings:
+class StageReader:
     """Texts, listings and links of variants, each computed once. Thread-safe."""
 
-    def __init__(self, cache: DerivedCache) -> None:
-        self.cache = cache
-        self.memo = Memo()
-
-    def forget(self, variants: Sequence[Variant]) -> None:
-        """Drop all results about variants; there may be thousands of them."""
-        self.memo.forget({v.hash for v in variants} | {id(v) for v in variants})
+    def __init__(self, cache: DerivedCache, memo: Memo) -> None:
+        self._cache = cache
+        self._memo = memo
 
     def text(self, variant: Variant, stage: Stage) -> StageText:
         """The text of a stage. Raises ``Unreadable`` with the reason if it is missing."""
@@ -110,29 +80,28 @@ class Listings:
             _announce(variant, len(cubin))
             if file.text_from != DISASSEMBLED and not is_elf(cubin):  # a report has the text alone
                 return StageText(decode(cubin), file.text_from)
-            plain_text, annotated, command = disassemble(cubin, self.cache)
+            plain_text, annotated, command = disassemble(cubin, self._cache)
             parsed_cubin = read_cubin(cubin)
             if variant.locations_cubin is not None and (
                 parsed_cubin is None or not parsed_cubin.has_lines
             ):
                 with suppress(PtxviewError):
                     annotated = (
-                        disassemble(variant.locations_cubin.read(), self.cache)[1] or annotated
+                        disassemble(variant.locations_cubin.read(), self._cache)[1] or annotated
                     )
             return StageText(plain_text, command, annotated)
         return StageText(decode(file.content.read()), file.text_from)
 
     def listing(self, variant: Variant, stage: Stage) -> Listing:
         """The lines of a stage. Raises ``PtxviewError`` with the reason if they are missing."""
-        source_key = _source_of(variant) if stage is Stage.SOURCE else ()
-        key = ("listing", variant.hash, source_key, stage)
+        key = ("listing", stage, *listing_key(variant, stage))
 
         def read() -> Listing:
             text, path = self.text(variant, stage), variant.stages[stage].origin_path
             listing = parse(stage, text.text, annotated=text.annotated, path=path)
             return self._relocated(variant, listing) if stage is Stage.SASS else listing
 
-        return self.memo.memoize(key, read)
+        return self._memo.memoize(key, read)
 
     def _relocated(self, variant: Variant, sass: Listing) -> Listing:
         """SASS with the locations of its PTX where the cubin's line table has those of lines of
@@ -161,8 +130,9 @@ class Listings:
         functions = functions_of(stage, self.listing(variant, stage), variant.symbol)
         if len(functions) < 2:
             return functions[0] if functions else None
-        by_name = self.memo.memoize(
-            ("functions", variant.hash, stage), lambda: {f.name: f for f in reversed(functions)}
+        by_name = self._memo.memoize(
+            ("functions", stage, *listing_key(variant, stage)),
+            lambda: {f.name: f for f in reversed(functions)},
         )
         return by_name.get(variant.symbol)
 
@@ -186,12 +156,12 @@ class Listings:
         if a is b:
             return {}
         upper, lower = sorted((a, b), key=lambda s: s.rank)
-        stages_key = (variant.hash, _source_of(variant), tuple(variant.stages))
-        relation = self.memo.memoize(
+        stages_key = (*code_key(variant, *variant.stages), _line_owner(variant))
+        relation = self._memo.memoize(
             ("relation", *stages_key, upper, lower), lambda: self._relate(variant, upper, lower)
         )
         links_of_relation = relation.forward if a is upper else relation.backward
-        return self.memo.memoize(("links", *stages_key, a, b), links_of_relation)
+        return self._memo.memoize(("links", *stages_key, a, b), links_of_relation)
 
     def _relate(self, variant: Variant, upper: Stage, lower: Stage) -> Relation:
         if upper is Stage.SOURCE and variant.copied is not None and lower is Stage.OUTPUT_CODE:
@@ -256,14 +226,21 @@ class Listings:
             return ()
 
 
-def _source_of(variant: Variant) -> tuple[str | None, str | None]:
-    """Identify the source of a variant among those of its binary: by its file, and by its function
-    where that says more. A binary of thousands of functions is related once to a source file."""
+def listing_key(variant: Variant, stage: Stage) -> tuple[object, ...]:
+    """Identify a listing: by the files that it is read from."""
+    if stage is Stage.SASS:
+        return (*code_key(variant, stage, Stage.PTX), variant.locations_cubin)
+    return code_key(variant, stage)
+
+
+def _line_owner(variant: Variant) -> str | None:
+    """The symbol of a variant whose lines of the source are known for its own function; None where
+    all functions of its binary are related to a source file at once, of which there may be
+    thousands."""
     file = variant.stages.get(Stage.SOURCE)
-    path = None if file is None else file.origin_path
-    named = file is None or path is not None
-    generated = variant.fusion or variant.copied or variant.embedded or variant.maker
-    return None if named and generated is None else variant.symbol, path
+    is_named = file is None or file.origin_path is not None
+    is_generated = variant.fusion or variant.copied or variant.embedded or variant.maker
+    return None if is_named and is_generated is None else variant.symbol
 
 
 def functions_of(stage: Stage, listing: Listing, name: str = "") -> Sequence[Function]:

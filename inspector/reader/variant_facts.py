@@ -33,7 +33,8 @@ from inspector.base.model import (
 from inspector.parsers.cubin import Cubin, kernel_parameters, read_cubin
 from inspector.parsers.line import Function, Listing
 from inspector.reader import tables
-from inspector.reader.listings import Listings, decode, functions_of
+from inspector.reader.memo import Memo, RecordingIndex, code_key, owners
+from inspector.reader.stages import StageReader, decode, functions_of, listing_key
 from inspector.recording.layout import DerivedCache, content_digest
 from inspector.recording.resources import from_res_usage, max_threads, merge
 from inspector.sources import disassembly
@@ -261,27 +262,58 @@ class Measured(Struct, frozen=True):
 Measurements = Callable[[Variant], Measured | None]
 
 
-class VariantFacts(Listings):
-    """Adds resources and the analysis of variants. Arguments are as for a ``Reader``."""
+class VariantFacts:
+    """Resources, parameters, hints and analysis of variants.
+
+    Args:
+        recording: What the variants are of, with its ``index``.
+        stages: Their listings and links.
+        memo: Results, shared with the other services of a reader.
+        cache: The user's cache of the output of tools.
+        device: The architecture (``sm_80``) for occupancy and hints; None is the recording's own.
+            Raises ``UsageError`` for an unknown one.
+        measured: Returns a profiler's measurements of a variant, or None.
+    """
 
     def __init__(
-        self, recording: Recording, cache: DerivedCache, device: str | None, measured: Measurements
+        self,
+        recording: Recording,
+        index: RecordingIndex,
+        stages: StageReader,
+        memo: Memo,
+        cache: DerivedCache,
+        device: str | None,
+        measured: Measurements,
     ) -> None:
-        super().__init__(cache)
         if device is not None and base_arch(device) not in tables.devices():
             raise UsageError(
                 f"no device {device} is known", f"Known are: {', '.join(tables.devices())}"
             )
-        self.recording = recording
         self.measured = measured
+        self._recording = recording
+        self._index = index
+        self._stages = stages
+        self._memo = memo
+        self._cache = cache
         self._device_name = device
-        self._kernels = {id(v): k for k, v in recording.variants()}
         self._compiled = CompiledVariants(recording)
+
+    def forget(self, variants: Sequence[Variant]) -> None:
+        """Drop all results about variants, their listings too; there may be thousands of them."""
+        self._memo.forget(owners(self._index, variants))
+
+    def forget_analysis(self, variant: Variant) -> None:
+        """Drop the analysis of one variant; its listings, which other variants share, stay."""
+        self._memo.forget({self._index.key(variant)})
+
+    def _key(self, variant: Variant, name: str) -> tuple[object, ...]:
+        """The key of a result about one variant, which may show one of several source files."""
+        return name, self._index.key(variant), variant.stages.get(Stage.SOURCE)
 
     def resources(self, variant: Variant) -> Resources:
         """Resources by cuobjdump, then as recorded, then by the bounds in the PTX."""
-        key = ("resources", variant.hash, variant.symbol)
-        return self.memo.memoize(key, lambda: self._read_resources(variant))
+        key = self._key(variant, "resources")
+        return self._memo.memoize(key, lambda: self._read_resources(variant))
 
     def read_resources(self, variants: Sequence[Variant]) -> Iterator[tuple[int, int]]:
         """Read the resources of many variants side by side; yields how many cubins of how many."""
@@ -298,14 +330,15 @@ class VariantFacts(Listings):
             with contextlib.suppress(PtxviewError):  # without a tool: the cubin's barriers
                 recorded = disassembly.on_record(variant.stages[Stage.SASS].content.read(), "")
                 usage = recorded.get(variant.symbol, usage)
-        bounds = self.memo.memoize(("bounds", variant.hash), lambda: _thread_bounds(variant))
+        ptx_key = code_key(variant, Stage.PTX)
+        bounds = self._memo.memoize(("bounds", *ptx_key), lambda: _thread_bounds(variant))
         allowed = Resources(max_threads=bounds.get(variant.symbol))
         merged = merge(variant.recorded_resources, usage, allowed)
         if merged.spill_store_bytes is not None and merged.barriers is not None:
             return merged
-        assembled = self.memo.memoize(
-            ("spills", variant.hash),
-            lambda: disassembly.assembled(variant, disassembly.assemblers(()), self.cache),
+        assembled = self._memo.memoize(
+            ("spills", *ptx_key),
+            lambda: disassembly.assembled(variant, disassembly.assemblers(()), self._cache),
         )
         return merge(merged, assembled.get(variant.symbol, Resources()))
 
@@ -316,43 +349,43 @@ class VariantFacts(Listings):
 
         def read() -> tuple[dict[str, Resources], dict[str, Resources]]:
             cubin = variant.stages[stage].content.read()
-            printed = usage_text(cubin, self.cache)
+            printed = usage_text(cubin, self._cache)
             return from_res_usage(printed), disassembly.on_record(cubin, printed)
 
-        tables_of_cubin = self.memo.memoize(("usage", variant.hash), read)
+        tables_of_cubin = self._memo.memoize(("usage", *code_key(variant, stage)), read)
         return merge(*(by_name.get(variant.symbol, Resources()) for by_name in tables_of_cubin))
 
     def execution_counts(self, variant: Variant) -> ExecutedFacts | None:
         """The last counts of a variant's PTX and recorded calls on this machine; None without."""
         with contextlib.suppress(PtxviewError, msgspec.DecodeError, ValueError, KeyError):
-            cached = self.cache.get(self._execution_key(variant))
+            cached = self._cache.get(self._execution_key(variant))
             return None if cached is None else msgspec.json.decode(cached, type=ExecutedFacts)
         return None
 
     def store_execution_counts(self, variant: Variant, facts: ExecutedFacts) -> None:
         """Keep the counts of a call whose blocks were run: hints use them from now on."""
-        self.cache.store(self._execution_key(variant), msgspec.json.encode(facts))
+        self._cache.store(self._execution_key(variant), msgspec.json.encode(facts))
         self.forget_analysis(variant)
 
     def _execution_key(self, variant: Variant) -> str:
         digest = content_digest(variant.stages[Stage.PTX].content)
         # Names are a stranger's: not every one of them can be encoded.
         call_text = ascii((variant.symbol, variant.calls))
-        return self.cache.key("executed", __version__, digest, call_text)
+        return self._cache.key("executed", __version__, digest, call_text)
 
     def device(self, variant: Variant) -> Device | None:
         """The device of the figures; None for an unknown architecture."""
         described = tables.devices().get(base_arch(self._device_name or variant.target or ""))
         if described is None or self._device_name is not None:
             return described
-        return described.recorded(self.recording.device)
+        return described.recorded(self._recording.device)
 
     def kernel(self, variant: Variant) -> Kernel:
-        return self._kernels[id(variant)]
+        return self._index.kernel(variant)
 
     def context(self, variant: Variant) -> Context:
         """Parameters, grid and block, known from PTX, the signature and the launches."""
-        return self.memo.memoize(("context", id(variant)), lambda: self._context(variant))
+        return self._memo.memoize(self._key(variant, "context"), lambda: self._context(variant))
 
     def _context(self, variant: Variant) -> Context:
         from inspector.analysis.sentences.context import context_of
@@ -360,8 +393,8 @@ class VariantFacts(Listings):
         listing, function = None, None
         if is_available(variant, Stage.PTX):
             with contextlib.suppress(PtxviewError):
-                function = self.function(variant, Stage.PTX)
-                listing = self.listing(variant, Stage.PTX)
+                function = self._stages.function(variant, Stage.PTX)
+                listing = self._stages.listing(variant, Stage.PTX)
         return context_of(self.kernel(variant), variant, listing, function)
 
     def parameter_names(self, variant: Variant, stage: Stage) -> dict[str, str]:
@@ -394,7 +427,7 @@ class VariantFacts(Listings):
 
     def card(self, variant: Variant) -> Card:
         """Resources, limits and contents of a variant, its measurements, and its compilers."""
-        variant_card = self.memo.memoize(("card", id(variant)), lambda: self._card(variant))
+        variant_card = self._memo.memoize(self._key(variant, "card"), lambda: self._card(variant))
         measured = self.measured(variant) or Measured()
         return replace(
             variant_card, measured=measured.sentences, made_by=self.producing_tools(variant)
@@ -403,9 +436,9 @@ class VariantFacts(Listings):
     def producing_tools(self, variant: Variant) -> dict[str, str]:
         origin = self.kernel(variant).origin
         # Every kernel of a cubin is of the same programs, and the cubin may be large.
-        key = ("made by", variant.hash, origin)
-        return self.memo.memoize(
-            key, lambda: producing_tools(self.recording.tools, origin, variant)
+        key = ("made by", origin, *code_key(variant, Stage.SASS, Stage.PTX))
+        return self._memo.memoize(
+            key, lambda: producing_tools(self._recording.tools, origin, variant)
         )
 
     def _card(self, variant: Variant) -> Card:
@@ -417,9 +450,9 @@ class VariantFacts(Listings):
             with contextlib.suppress(PtxviewError):  # the card does without that stage
                 if (
                     is_available(variant, stage)
-                    and (function := self.function(variant, stage)) is not None
+                    and (function := self._stages.function(variant, stage)) is not None
                 ):
-                    listings[stage] = (self.listing(variant, stage), function)
+                    listings[stage] = (self._stages.listing(variant, stage), function)
                     if (analysis := self.kernel_analysis(variant, stage)) is not None:
                         analyses[stage] = analysis
         subject = self._hint_subject(variant)
@@ -455,7 +488,7 @@ class VariantFacts(Listings):
 
         def lines_of(stage: Stage) -> int:
             try:
-                return len(self.listing(variant, stage).lines)
+                return len(self._stages.listing(variant, stage).lines)
             except PtxviewError:
                 return 0
 
@@ -472,8 +505,8 @@ class VariantFacts(Listings):
     def hints(self, variant: Variant, use_execution_counts: bool = True) -> tuple[Finding, ...]:
         from inspector.analysis.hints.rules import hints
 
-        return self.memo.memoize(
-            ("hints", id(variant), use_execution_counts),
+        return self._memo.memoize(
+            (*self._key(variant, "hints"), use_execution_counts),
             lambda: hints(self._hint_subject(variant, use_execution_counts), tables.table("hints")),
         )
 
@@ -489,8 +522,8 @@ class VariantFacts(Listings):
             kernel=self.kernel(variant),
             variant=variant,
             resources=self.resources(variant),
-            listings=AvailableStages(variant, lambda stage: self.listing(variant, stage)),
-            functions=AvailableStages(variant, lambda stage: self.function(variant, stage)),
+            listings=AvailableStages(variant, lambda stage: self._stages.listing(variant, stage)),
+            functions=AvailableStages(variant, lambda stage: self._stages.function(variant, stage)),
             facts=AvailableStages(variant, lambda stage: self.kernel_analysis(variant, stage)),
             calls=variant.calls,
             device=self.device(variant),
@@ -507,38 +540,56 @@ class VariantFacts(Listings):
         missing tool, a damaged cubin, a blob that is gone."""
         out: dict[str, None] = {}
         for stage in (Stage.SASS, Stage.PTX, Stage.TTGIR):  # what hints look at
-            for read in (self.listing, self._in_cubin) if is_available(variant, stage) else ():
+            if not is_available(variant, stage):
+                continue
+            for read in (self._stages.listing, self._in_cubin):
                 try:
                     read(variant, stage)
                 except PtxviewError as error:
                     out[f"{error.message}. {error.hint}" if error.hint else error.message] = None
         return tuple(out)
 
-    def forget_analysis(self, variant: Variant) -> None:
-        """Drop the analysis of one variant; its listings, which other variants share, stay."""
-        self.memo.forget({id(variant)})
-
     def function_facts(self, variant: Variant, stage: Stage, n: int) -> FunctionFacts | None:
         """The analysis of the function of PTX or SASS with line ``n``."""
         from inspector.analysis.function_facts import FunctionFacts
 
-        listing = self.listing(variant, stage)
+        listing = self._stages.listing(variant, stage)
         functions = functions_of(stage, listing, variant.symbol)
         index = bisect_right(functions, n, key=lambda f: f.first) - 1
         if index < 0 or functions[index].last < n:
             return None
-        key = ("facts", variant.hash, stage, index)
+        key = ("facts", stage, index, *listing_key(variant, stage))
         scheduling = tables.table("scheduling")
-        return self.memo.memoize(key, lambda: FunctionFacts(listing, functions[index], scheduling))
+        return self._memo.memoize(key, lambda: FunctionFacts(listing, functions[index], scheduling))
 
     def kernel_analysis(self, variant: Variant, stage: Stage) -> FunctionFacts | None:
         """The analysis of the kernel in PTX or SASS; None if the stage lacks it."""
-        function = self.function(variant, stage) if stage in MACHINE else None
+        function = self._stages.function(variant, stage) if stage in MACHINE else None
         return None if function is None else self.function_facts(variant, stage, function.first)
 
     def available_analysis(self, variant: Variant, stage: Stage) -> FunctionFacts | None:
         """The same, but None also where reading the stage would run a compiler."""
         return self.kernel_analysis(variant, stage) if is_available(variant, stage) else None
+
+    def opcodes(self, variant: Variant) -> tuple[str, ...] | None:
+        """Return the opcodes of PTX and SASS at hand, from the cache; None if one is unreadable."""
+        stages = [stage for stage in MACHINE if is_available(variant, stage)]
+        texts = [available_content(variant, stage) for stage in stages]
+        key = self._cache.key("opcodes", __version__, ascii(variant.symbol), *texts)
+        with contextlib.suppress(msgspec.DecodeError):
+            return msgspec.json.decode(self._cache.get(key) or b"", type=tuple[str, ...])
+        opcodes: dict[str, None] = {}
+        with contextlib.suppress(PtxviewError):
+            for stage in stages:
+                lines = self._stages.listing(variant, stage).lines
+                function = self._stages.function(variant, stage)
+                kernel_lines = (
+                    lines if function is None else lines[function.first - 1 : function.last]
+                )
+                opcodes |= {line.opcode: None for line in kernel_lines if line.opcode}
+            self._cache.store(key, msgspec.json.encode(tuple(opcodes)))
+            return tuple(opcodes)
+        return None
 
 
 class AvailableStages(Mapping[Stage, T]):
@@ -565,3 +616,10 @@ def is_available(variant: Variant, stage: Stage) -> bool:
     """Whether a stage can be read without running a compiler."""
     file = variant.stages.get(stage)
     return file is not None and not file.costly
+
+
+def available_content(variant: Variant, stage: Stage) -> bytes:
+    """The content of a stage; empty without one that can be read."""
+    with contextlib.suppress(PtxviewError):
+        return variant.stages[stage].content.read() if is_available(variant, stage) else b""
+    return b""

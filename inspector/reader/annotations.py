@@ -31,7 +31,9 @@ from inspector.base.errors import PtxviewError
 from inspector.base.model import Location, Note, Stage, Variant
 from inspector.parsers.line import Function, Line, Listing
 from inspector.reader import tables
-from inspector.reader.facts import MACHINE, VariantFacts
+from inspector.reader.memo import Memo, RecordingIndex
+from inspector.reader.stages import StageReader
+from inspector.reader.variant_facts import MACHINE, VariantFacts
 
 if TYPE_CHECKING:
     from inspector.analysis.flow.definitions import Chains
@@ -45,16 +47,54 @@ if TYPE_CHECKING:
 _WORDS = re.compile(r"(?<![\w$%.])(?:%[a-z_]\w*|\.[a-z]\w*|SR_\w+)")
 
 
-class AnnotationReader(VariantFacts):
-    def line_annotations(
-        self, variant: Variant, stage: Stage, whole_file: bool = False
-    ) -> LineAnnotations:
+MAX_LOOPS = 3  # loops that are listed: the innermost ones, of those the longest
+MAX_SAMPLED_LINES = 5  # lines that are listed by their samples
+
+
+class Region(Struct, frozen=True):
+    """Lines ``first`` to ``last`` of a stage that are worth a look, and why.
+
+    ``by`` is ``samples`` where a profiler saw warps there (``percent`` of the kernel's samples),
+    ``loop`` of a loop that no other is in (``depth`` loops deep, 1 for one in no other),
+    ``registers`` of the line with the most live registers (``live`` of them). ``source`` is the
+    line of the program that the first instruction there is of.
+    """
+
+    first: int
+    last: int
+    by: str
+    source: Location | None = None
+    percent: float | None = None
+    depth: int | None = None
+    live: int | None = None
+
+
+class AnnotationReader:
+    """Annotations and references of lines, and the regions to look at first.
+
+    Args:
+        stages: Listings and links.
+        facts: Analysis, hints and measurements.
+        index: The variants of the recording.
+        memo: Results, shared with the other services of a reader.
+    """
+
+    def __init__(
+        self, stages: StageReader, facts: VariantFacts, index: RecordingIndex, memo: Memo
+    ) -> None:
+        self._stages = stages
+        self._facts = facts
+        self._index = index
+        self._memo = memo
+
+    def annotate(self, variant: Variant, stage: Stage, whole_file: bool = False) -> LineAnnotations:
         """Annotate the lines of a stage. Raises ``PtxviewError`` where it cannot be read.
 
         With ``whole_file`` counts are of every function, else of the variant's own.
         """
-        key = ("annotations", id(variant), stage, whole_file)
-        return self.memo.memoize(key, lambda: self._annotations(variant, stage, whole_file))
+        source = variant.stages.get(Stage.SOURCE)
+        key = ("annotations", self._index.key(variant), source, stage, whole_file)
+        return self._memo.memoize(key, lambda: self._annotations(variant, stage, whole_file))
 
     def _annotations(self, variant: Variant, stage: Stage, whole_file: bool) -> LineAnnotations:
         notes = self._notes(variant, stage)
@@ -62,9 +102,9 @@ class AnnotationReader(VariantFacts):
         peak_counts: dict[str, int] = {}
         if stage is not Stage.SASS:
             rolled, peak_counts = self._rolled_up(variant, stage)
-        facts = self.kernel_analysis(variant, stage)
+        facts = self._facts.kernel_analysis(variant, stage)
         samples = self.samples(variant, stage)
-        measured = self.measured(variant)
+        measured = self._facts.measured(variant)
         sampled = total(measured.samples.values()).all if samples and measured else 0
         function_at = _LatestFunction(lambda n: self._function(variant, stage, n))
 
@@ -100,7 +140,7 @@ class AnnotationReader(VariantFacts):
             noted=tuple(sorted(notes)),
             peaks=peaks,
             machine=stage is not Stage.PTX,
-            allocated=self.resources(variant).registers,
+            allocated=self._facts.resources(variant).registers,
             sampled=sampled,
             hottest=hottest(samples, sampled) if samples else (),
             most=peak_counts,
@@ -109,11 +149,11 @@ class AnnotationReader(VariantFacts):
 
     def samples(self, variant: Variant, stage: Stage) -> Mapping[int, Samples]:
         """Samples by line of a stage; of those above SASS, what their SASS comes to."""
-        measured = self.measured(variant)
+        measured = self._facts.measured(variant)
         if measured is None or not measured.samples or stage is Stage.SASS:
             return {} if measured is None else measured.samples
         try:
-            return roll_up_samples(self.links(variant, stage, Stage.SASS), measured.samples)
+            return roll_up_samples(self._stages.links(variant, stage, Stage.SASS), measured.samples)
         except PtxviewError:
             return {}
 
@@ -122,14 +162,14 @@ class AnnotationReader(VariantFacts):
     ) -> tuple[Mapping[int, Rolled], dict[str, int]]:
         """SASS's figures on the lines above it, and peaks of live registers; none without links."""
         try:
-            links = self.links(variant, stage, Stage.SASS)
-            facts = self.kernel_analysis(variant, Stage.SASS)
+            links = self._stages.links(variant, stage, Stage.SASS)
+            facts = self._facts.kernel_analysis(variant, Stage.SASS)
         except PtxviewError:
             return {}, {}
         if facts is None or facts.schedule is None:
             return {}, {}
         peak_counts = {name: count for name, (count, _) in facts.live.peak.items()}
-        upper_lines = self.links(variant, Stage.SASS, stage)
+        upper_lines = self._stages.links(variant, Stage.SASS, stage)
         links = _within(facts.function, links, upper_lines)
         return roll_up(
             links, facts.live.counts_at, facts.schedule.cycles, peak_counts.get("gpr")
@@ -138,7 +178,7 @@ class AnnotationReader(VariantFacts):
     def _notes(self, variant: Variant, stage: Stage) -> Mapping[int, tuple[Note, ...]]:
         """Notes by line: where a hint was seen, or what is linked with where it was seen."""
         out: dict[int, tuple[Note, ...]] = {}
-        for finding in self.findings(variant):
+        for finding in self._facts.findings(variant):
             note = finding.note
             for n in self._places(variant, stage, finding):
                 out[n] = (*out.get(n, ()), note)
@@ -149,7 +189,7 @@ class AnnotationReader(VariantFacts):
             return stage_lines
         for other, lines in finding.lines.items():
             try:
-                links = self.links(variant, other, stage) if lines else {}
+                links = self._stages.links(variant, other, stage) if lines else {}
             except PtxviewError:
                 continue
             linked = {n for line in lines for n in links.get(line, ())}
@@ -163,7 +203,7 @@ class AnnotationReader(VariantFacts):
         """Of the instructions that became of an access, those that are one."""
         from inspector.analysis.accesses import accesses
 
-        if (analysis := self.kernel_analysis(variant, stage)) is None:
+        if (analysis := self._facts.kernel_analysis(variant, stage)) is None:
             return set()
         all_accesses = accesses(analysis.code)
         return lines & {
@@ -171,17 +211,17 @@ class AnnotationReader(VariantFacts):
         }
 
     def _function(self, variant: Variant, stage: Stage, n: int) -> _Function | None:
-        analysis = self.function_facts(variant, stage, n) if stage in MACHINE else None
+        analysis = self._facts.function_facts(variant, stage, n) if stage in MACHINE else None
         if analysis is None:
             return None
-        listing = self.listing(variant, stage)
+        listing = self._stages.listing(variant, stage)
         return listing, analysis, self._sentences(variant, stage, analysis.function)
 
     def _registers(self, variant: Variant, stage: Stage, n: int) -> tuple[Register, ...]:
-        analysis = self.function_facts(variant, stage, n) if stage in MACHINE else None
+        analysis = self._facts.function_facts(variant, stage, n) if stage in MACHINE else None
         if analysis is None:
             return ()
-        line = self.listing(variant, stage).lines[n - 1]
+        line = self._stages.listing(variant, stage).lines[n - 1]
         names = dict.fromkeys((*line.defs, *line.uses))
         return tuple(_register(analysis.chains, line, name) for name in names)
 
@@ -191,11 +231,11 @@ class AnnotationReader(VariantFacts):
         from inspector.analysis.sentences.ptx import PtxReader
         from inspector.analysis.sentences.sass import SassReader
 
-        listing, isa = self.listing(variant, stage), tables.isa()
+        listing, isa = self._stages.listing(variant, stage), tables.isa()
         # The context is of the variant's own kernel; another function says what it says itself.
-        kernel_function = self.function(variant, stage)
+        kernel_function = self._stages.function(variant, stage)
         context = (
-            self.context(variant)
+            self._facts.context(variant)
             if kernel_function is not None and kernel_function.first == function.first
             else None
         )
@@ -205,7 +245,7 @@ class AnnotationReader(VariantFacts):
 
     def explain(self, variant: Variant, stage: Stage, n: int) -> tuple[Explained, ...]:
         """The reference of each word on a line of PTX or SASS that it knows, the opcode first."""
-        line = self.listing(variant, stage).lines[n - 1]
+        line = self._stages.listing(variant, stage).lines[n - 1]
         isa = tables.isa()
         out: dict[str, Explained] = {}
         if line.opcode:
@@ -221,6 +261,33 @@ class AnnotationReader(VariantFacts):
             ):
                 out[entry.word] = Explained(entry, {})
         return tuple(out.values())
+
+    def regions(self, variant: Variant, stage: Stage) -> tuple[Region, ...]:
+        """Where to look first in a stage: by samples, then by code. Raises ``PtxviewError``."""
+        annotations = self.annotate(variant, stage)
+        listing = self._stages.listing(variant, stage)
+
+        def source(first: int, last: int) -> Location | None:
+            locations = (line.source for line in listing.between(first, last))
+            return next(filter(None, locations), None)
+
+        shares = [(annotations.share(n) or 0.0, n) for n in annotations.hottest]
+        shares.sort(key=lambda share: (-share[0], share[1]))
+        out = [
+            Region(n, n, "samples", source(n, n), round(percent, 2))
+            for percent, n in shares[:MAX_SAMPLED_LINES]
+        ]
+        facts = self._facts.kernel_analysis(variant, stage)
+        if facts is None:
+            return tuple(out)
+        for loop in _innermost_loops(facts.flow)[:MAX_LOOPS]:
+            location = source(loop.first, loop.last)
+            out.append(Region(loop.first, loop.last, "loop", location, depth=loop.depth))
+        for n in annotations.peaks[:1]:
+            counts = annotations.at(n).live or {}
+            live = counts["gpr"] if "gpr" in counts else virtual(counts)
+            out.append(Region(n, n, "registers", source(n, n), live=live))
+        return tuple(out)
 
 
 class _LatestFunction:
@@ -308,56 +375,6 @@ def _peaks(facts: FunctionFacts, stage: Stage) -> tuple[tuple[int, ...], int]:
         live[n] = counts.get("gpr", 0) if stage is Stage.SASS else virtual(counts)
     peak = max(live.values(), default=0)
     return tuple(n for n, live_count in live.items() if live_count == peak > 0), peak
-
-
-MAX_LOOPS = 3  # loops that are listed: the innermost ones, of those the longest
-MAX_SAMPLED_LINES = 5  # lines that are listed by their samples
-
-
-class Region(Struct, frozen=True):
-    """Lines ``first`` to ``last`` of a stage that are worth a look, and why.
-
-    ``by`` is ``samples`` where a profiler saw warps there (``percent`` of the kernel's samples),
-    ``loop`` of a loop that no other is in (``depth`` loops deep, 1 for one in no other),
-    ``registers`` of the line with the most live registers (``live`` of them). ``source`` is the
-    line of the program that the first instruction there is of.
-    """
-
-    first: int
-    last: int
-    by: str
-    source: Location | None = None
-    percent: float | None = None
-    depth: int | None = None
-    live: int | None = None
-
-
-def regions(reader: AnnotationReader, variant: Variant, stage: Stage) -> tuple[Region, ...]:
-    """Where to look first in a stage: by samples, then by code. Raises ``PtxviewError``."""
-    annotations = reader.line_annotations(variant, stage)
-    listing = reader.listing(variant, stage)
-
-    def source(first: int, last: int) -> Location | None:
-        locations = (line.source for line in listing.between(first, last))
-        return next(filter(None, locations), None)
-
-    shares = [(annotations.share(n) or 0.0, n) for n in annotations.hottest]
-    shares.sort(key=lambda share: (-share[0], share[1]))
-    out = [
-        Region(n, n, "samples", source(n, n), round(percent, 2))
-        for percent, n in shares[:MAX_SAMPLED_LINES]
-    ]
-    facts = reader.kernel_analysis(variant, stage)
-    if facts is None:
-        return tuple(out)
-    for loop in _innermost_loops(facts.flow)[:MAX_LOOPS]:
-        location = source(loop.first, loop.last)
-        out.append(Region(loop.first, loop.last, "loop", location, depth=loop.depth))
-    for n in annotations.peaks[:1]:
-        counts = annotations.at(n).live or {}
-        live = counts["gpr"] if "gpr" in counts else virtual(counts)
-        out.append(Region(n, n, "registers", source(n, n), live=live))
-    return tuple(out)
 
 
 def _innermost_loops(flow: Flow) -> list[Loop]:
