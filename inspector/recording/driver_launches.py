@@ -252,7 +252,7 @@ class DriverLaunches:
         """The time of a call of a tuner's candidate that launches a library's kernels.
 
         Before each call the tuner overwrites memory to empty the cache, by ``EMPTIES``. Where no
-        such launch is known, operators could not be told, nor which launches are the candidate's.
+        such launch is known, operators are unknown, and so is which launches are the candidate's.
         """
         outermost: dict[LaunchKey, str | None] = {}
         for key, event in self._candidates.get((pid, number), {}).items():

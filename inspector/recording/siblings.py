@@ -94,7 +94,7 @@ def _described(variants: Iterable[Variant]) -> dict[Place, Variant]:
 
 
 def _settings(variant: Variant) -> object:
-    """What is known of a variant without its code."""
+    """The traits of a variant that need no code."""
     return (
         variant.target,
         repr(variant.config),

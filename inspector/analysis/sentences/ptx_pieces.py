@@ -154,7 +154,7 @@ class Pieces:
         return fill(text, self.get) if "{" in text else text
 
     def sentence(self, template: Template) -> str:
-        """The template filled, followed by whatever it does not speak of."""
+        """The template filled, followed by all parts that it does not mention."""
         text = choose_options(template.text, self.get)
         spoken = Spoken(set(), set())
         for name in places(text):

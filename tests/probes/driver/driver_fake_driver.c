@@ -67,7 +67,7 @@ CUptiResult cuptiActivityGetNextRecord(uint8_t *data, size_t bytes, CUpti_Activi
   *record = (CUpti_Activity *)(data + at);
   return CUPTI_SUCCESS;
 }
-/* CUPTI asks for a buffer when a record comes and there is none. */
+/* CUPTI asks for a buffer when a record comes and it has no buffer. */
 static void *new_record(CUpti_ActivityKind kind, size_t size) {
   if (!recorded[kind]) return 0;
   if (!buffer) request_buffer(&buffer, &buffer_room, &(size_t){0});
