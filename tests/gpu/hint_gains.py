@@ -128,7 +128,7 @@ def main() -> int:
         program = Path(folder) / "pairs.py"
         program.write_text(PROGRAM)
         recording = Path(folder) / "pairs.ptxview"
-        command = [sys.executable, "-m", "inspector", "run", "-o", recording, program]
+        command = [sys.executable, "-m", "inspector", "run", "-o", str(recording), str(program)]
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
         rows = ptxview_json("list", recording, "--by", "cost")["costs"]
         times = {row["kernel"]: row["us"] for row in rows}
