@@ -16,6 +16,7 @@ from inspector.render import timeline
 from inspector.render.tables import padded
 from inspector.render.timeline import MIN_COLUMN_NS, Bar, NamedTimeline, View
 from inspector.tui.widgets.notice import cut
+from inspector.tui.widgets.tool_screen import AnswersKeys
 
 COLOURS = ("$primary", "$accent", "$success", "$error", "$warning")
 """Of the kernels that take most time, in turn."""
@@ -160,7 +161,7 @@ class TimelineView(Widget, can_focus=True):
         return f"$surface on {colour}" if bar.label else colour
 
 
-class TimelineScreen(ModalScreen[str | None]):
+class TimelineScreen(AnswersKeys, ModalScreen[str | None]):
     """When the GPU did what. Enter goes to the kernel: its id, or the hash of its variant."""
 
     BINDINGS: ClassVar = [
