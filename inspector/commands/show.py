@@ -526,7 +526,7 @@ def _line_values(
 def _links_to_others(
     reader: Reader, variant: Variant, stage: Stage
 ) -> dict[Stage, Mapping[int, tuple[int, ...]]]:
-    """Links to the stages that are read without cost, or the reason why one has no links."""
+    """Links to the stages that are read without cost, or the reason why a stage has no links."""
     links: dict[Stage, Mapping[int, tuple[int, ...]]] = {}
     for other in jsons.ordered(variant.stages):
         if other is stage or variant.stages[other].costly:

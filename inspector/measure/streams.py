@@ -141,7 +141,7 @@ def _busiest_stretch(start: Column, end: Column) -> Stretch:
 
 
 def launch_work(window: GpuWindow, launch: int, copy_kind: int) -> Work:
-    """What a launch number of a window stands for."""
+    """What a launch number of a window refers to."""
     if launch == MARK:
         return Work("mark", "a moment of the program")
     if launch == SET:

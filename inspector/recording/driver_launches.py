@@ -304,7 +304,7 @@ class DriverLaunches:
         return self._counts.get(key) or _LaunchCount(0 if event.in_graph else 1)
 
     def _calls(self, launches: KernelLaunches, types: Sequence[str]) -> Iterator[Call]:
-        """The calls of a kernel; ``others`` stands for those unlike all that are recorded."""
+        """The calls of a kernel; ``others`` counts those unlike all that are recorded."""
         calls: dict[object, Call] = {}
         for key, event in launches.distinct.items():
             count = self._count(key, event)

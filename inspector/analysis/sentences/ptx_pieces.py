@@ -184,7 +184,7 @@ class Pieces:
                 yield f"; operand {n + 1} is {self.say(operand)}"
 
     def _second_of_pair(self) -> str:
-        """The second half of a result ``d|p``; "" if there is none."""
+        """The second half of a result ``d|p``, else ""."""
         pair = self.result
         if not isinstance(pair, PairOperand) or isinstance(pair.second, SinkOperand):
             return ""

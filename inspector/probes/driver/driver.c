@@ -992,7 +992,7 @@ EXPORT int ptxview_driver_leave(const char *why) {
 }
 
 /* For measurements of what watching costs: callbacks (0: none, 1: those outside of a window, 2: all)
- * and activity records are as told from now on, whatever comes. */
+ * and activity records keep this state from now on. */
 EXPORT int ptxview_driver_force(int callbacks, int activity) {
   busy = 1;
   pthread_mutex_lock(&switching);

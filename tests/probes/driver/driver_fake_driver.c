@@ -1,6 +1,6 @@
 /* A CUDA driver and a CUPTI in one library, for machines without a GPU: what driver.c asks of both.
  *
- * Compiled with the headers of CUDA and CUPTI that Triton's wheel has: what is handed over lies where
+ * Compiled with the headers of CUDA and CUPTI that Triton's wheel has: the structures passed are where
  * those headers say. A test loads it as libcuda.so.1 and as libcupti, and calls what begins with
  * stand_: the driver's functions as a program would call them, each with its callbacks.
  */
