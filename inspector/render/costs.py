@@ -284,7 +284,7 @@ def _bound(
 
 NUMBERS = ("launches", "µs", "total", "share", "of step")
 SHRINK_ORDER = (
-    *(("worst hint", 12), ("kernel", 24), ("worst hint", 0), ("bound by", 0), ("variant", 0)),
+    *(("hint", 12), ("kernel", 24), ("hint", 0), ("bound by", 0), ("variant", 0)),
     *(("from", 0), ("of step", 0), ("", 0), ("kernel", 12)),
 )
 
@@ -304,7 +304,7 @@ def cells(row: Cost, largest: float = 0.0) -> dict[str, str]:
         "of step": _percent(row.step_share),
         "from": row.source or "",
         "bound by": row.bound or "",
-        "worst hint": row.hint or "" if counted else UNKNOWN,
+        "hint": row.hint or "" if counted else UNKNOWN,
     }
 
 

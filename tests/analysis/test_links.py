@@ -25,7 +25,7 @@ def link(
     operations: Operations = UNKNOWN,
     through: Mapping[int, tuple[int, ...]] | None = None,
 ) -> Links:
-    """Lines of ``a`` to lines of ``b``, whichever is the later stage."""
+    """Lines of ``a`` to lines of ``b``, in either order of stages."""
     if stages[0].rank > stages[1].rank:
         swapped = stages[1], stages[0]
         return relate(b, a, swapped, places, operations, through).backward()
@@ -167,6 +167,24 @@ def test_embedded_text_is_offset() -> None:
     stages = (Stage.OUTPUT_CODE, Stage.SASS)
     places = {Stage.OUTPUT_CODE: StageNames("/home/user/k.py", 5)}
     assert link(code, lower, stages, places) == {6: (1,)}
+
+
+def test_sass_links_to_the_lines_that_ptx_has() -> None:
+    ptx = listing(("mul.f32", at(7)), ("add.f32", at(8)))
+    rows = listing(*[("FMUL", at(7))] * 4).lines
+    named = (1, 2, 0, 3)
+    sass = Listing("sass", [row._replace(ptx_line=n) for row, n in zip(rows, named, strict=True)])
+    assert link(ptx, sass, (Stage.PTX, Stage.SASS), {}) == {1: (1,), 2: (2,)}
+
+
+def test_only_sass_follows_lines_of_ptx() -> None:
+    upper = listing(("tt.load", at(7)), ("tt.store", at(8)))
+    rows = listing(("ld.global.b32", at(7)), ("st.global.b32", at(8))).lines
+    lower = Listing("ptx", [row._replace(ptx_line=row.n) for row in rows])
+    to_wrong_line = {1: (2,), 2: (1,)}
+    for_ptx = link(upper, lower, (Stage.TTIR, Stage.PTX), {}, KNOWN, to_wrong_line)
+    assert for_ptx == {1: (1,), 2: (2,)}
+    assert link(upper, lower, (Stage.TTIR, Stage.SASS), {}, UNKNOWN, to_wrong_line) != for_ptx
 
 
 PLACES = st.one_of(

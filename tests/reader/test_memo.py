@@ -74,6 +74,7 @@ def test_forgetting_drops_the_results_of_every_service_on_a_variant() -> None:
         )
 
     old, kept = results(forgotten), results(remaining)
+    assert len(old) == len(kept) == 3
     reader.facts.forget([forgotten])
     reread = results(forgotten)
     assert [a is b for a, b in zip(old, reread, strict=True)] == [False] * 3

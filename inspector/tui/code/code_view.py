@@ -34,6 +34,9 @@ from inspector.tui.code.code_rows import (
     CHOICES,
     COLUMNS,
     CYCLES,
+    LIVE,
+    SAMPLES,
+    STALL,
     CodeRows,
     Fold,
     Folding,
@@ -61,6 +64,11 @@ MARGIN_LINES = 2
 
 MAX_MARKS = 2000
 """Matches that are marked in the scrollbar; of more, a share."""
+
+MAX_LIT_LINES = 40
+MAX_LIT_SHARE = 0.4
+"""Lines of one source line, and their share of those that have a colour, that are lit up: where
+almost all lines come from one, bright rows everywhere say nothing."""
 
 MAX_GAP_LINES = 6
 """Lines between linked lines that are shown as one block, where the pane has room."""
@@ -119,6 +127,7 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
         self.current: tuple[int, ...] = ()
         self.groups: SourceGroups | None = None
         self.lit = 0
+        self._lightable: dict[int, bool] = {}
         self.rows.lettered = False
         self.flow: FlowLanes | None = None
         self.rows.flow_width = 0
@@ -222,6 +231,15 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
         else:
             self.say(f"No {title(column)} are known for this listing.", warning=True)
 
+    def action_worst(self) -> None:
+        """Go to the line with the largest of the figures that say most of where time goes."""
+        available = self.rows.gutter.available
+        column = next((c for c in (SAMPLES, CYCLES, STALL, LIVE) if c in available), None)
+        if column is None:
+            self.say("No figures of lines are known here: 6 and 7 have them.", warning=True)
+        else:
+            self.action_largest(column)
+
     def action_cycles(self) -> None:
         if CYCLES in self.rows.gutter.available:
             self.action_largest(CYCLES)
@@ -309,11 +327,17 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
             missing = f"No line is known that {verb} {label(self.register.name)}."
         self.jump_among(lines, step, missing)
 
-    def action_choose(self) -> None:
-        if not self.clear_selection() and self.lines:
+    def action_choose(self, rows: int) -> None:
+        """Choose the lines from the cursor's to the one so many rows on, or as many more."""
+        if not self.lines:
+            self.say("There are no lines here to choose.", warning=True)
+            return
+        if self.selection_start is None:
             self.selection_start = self.cursor
-            self.refresh()
-            self.say("Selecting lines from here: y copies them, Esc cancels.")
+        self.action_move(rows)
+        self.refresh()
+        first, last = self.selected_lines or (self.cursor, self.cursor)
+        self.say(f"Lines {first} to {last} are chosen: y copies them, Esc forgets them.")
 
     def action_verbatim(self) -> None:
         sentence = self.folding.toggle_verbatim()
@@ -499,13 +523,27 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
     def tint(self, groups: SourceGroups | None) -> None:
         self.groups = groups
         self.lit = 0
+        self._lightable = {}
         self.rows.lettered = groups is not None and self.app.no_color
         self.measure()
 
     def light(self, group: int) -> None:
-        if group != self.lit:
-            self.lit = group
+        """Light up the lines of one source line, unless they are most of a listing."""
+        lit = group if self._can_be_lit(group) else 0
+        if lit != self.lit:
+            self.lit = lit
             self.refresh()
+
+    def _can_be_lit(self, group: int) -> bool:
+        """Whether so few lines have a group that it helps to see which."""
+        if not group or self.groups is None:
+            return False
+        if group not in self._lightable:
+            lines = self.groups.groups
+            count = lines.count(group)
+            share = count / max(1, len(lines) - lines.count(0))
+            self._lightable[group] = count <= MAX_LIT_LINES or share <= MAX_LIT_SHARE
+        return self._lightable[group]
 
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
         super().watch_scroll_y(old_value, new_value)

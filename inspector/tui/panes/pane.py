@@ -163,7 +163,8 @@ class PaneTitle(LineWidget):
         for word, name in self.modes:
             # Where a block is run, w is something else: there folds are all that can be changed.
             ends_it = command(name if name in usable else "fold.level")
-            mode = Content.styled(f"[{word} {shown(ends_it, keys)}]", "bold")
+            text = f"{word} {shown(ends_it, keys)}".rstrip()
+            mode = Content.styled(f"[{text}]", "bold")
             head = Content.assemble(head, " ", clickable(mode, f"screen.run({ends_it.id!r})"))
         variant = self.subject.variant
         name_text = label(self.path or self.subject.name)

@@ -275,6 +275,7 @@ class ReadingLine(Widget):
                 self._light_up()
 
         if view.lines:
+            self.border_title = Content(f"Line {n}")
             in_thread(self, read, show, "words", failed=lambda _: show(LineTexts()))
         else:
             show(LineTexts())
@@ -330,7 +331,7 @@ class ReadingLine(Widget):
         return Content("\n").join(Content.assemble(" ", row) for row in rows)
 
     def is_roomy(self, parts: list[tuple[str, str]]) -> bool:
-        """Whether each part begins on a row of its own."""
+        """Whether each part begins on a new row."""
         return self.max_rows >= MIN_ROOMY_ROWS and len(parts) <= self.max_rows
 
     def _wrapped(self, parts: list[tuple[str, str]], width: int, height: int) -> list[Content]:
@@ -342,7 +343,7 @@ class ReadingLine(Widget):
         return rows
 
     def _without_words(self) -> str:
-        """What is said of a line that nothing is known of."""
+        """Status of a line without annotation."""
         view = self._view
         source = None if view is None else view.source
         if view is None or source is None or view.rows.gutter.annotations is NOTHING:
@@ -368,7 +369,7 @@ class ReadingLine(Widget):
             needed = len(stacked(parts, width, self.max_rows))
         else:
             needed = len(self._wrapped(parts, width, self.max_rows))
-        rows = max(1, needed)
+        rows = max(1, needed) + bool(self.styles.border_top[0])
         if self.styles.height is None or self.styles.height.value != rows:
             self.styles.height = rows
 
@@ -430,7 +431,12 @@ class PaneScreen(SearchScreen[ResultType]):
         return self.panes.active.view
 
     def home_of(self, context: KeyContext) -> DOMNode:
-        return self.view if context is KeyContext.PANE else self
+        return self.view if context in (KeyContext.PANE, KeyContext.MOVE) else self
+
+    def legend(self) -> list[tuple[str, str]]:
+        from inspector.tui.find.legend import line_legend
+
+        return line_legend(self.view)
 
     def warn(self, text: str) -> None:
         self.say(text, warning=True)

@@ -542,7 +542,7 @@ def recorded(reads: Reader, scope: Scope) -> tuple[VariantRow, ...]:
 
 
 def _with_round_facts(row: VariantRow, facts: TunerFacts) -> VariantRow:
-    """A row with what is known of the only round of its kernel."""
+    """A row with the facts of the only round of its kernel."""
     row = replace(row, overhead_us=facts.overheads_us.get(variants.stopwatch(row)))
     if row.variant is None or len(row.kernel.autotune) != 1:
         return row
@@ -779,7 +779,7 @@ class VariantsScreen(ToolScreen[ScreenResult]):
             yield f"/{label(table.query_text)}"
 
     def _row_sentences(self) -> Iterator[str]:
-        """What is known of the row at the cursor, then what can be marked."""
+        """The details of the row at the cursor, then what can be marked."""
         row = self.table.row
         if row is not None and not row.head:
             if why := _why_not(row):

@@ -71,6 +71,11 @@ def test_threads_of_a_warp_run_along_x_first() -> None:
     assert len(addresses(body, (5, 2, 1))[0]) == 10
 
 
+def test_threads_of_a_warp_run_along_y_before_z() -> None:
+    body = "mov.u32 %r1, %tid.z;\nst.shared.b32 [%r1], %r1;"
+    assert addresses(body, (2, 4, 4)) == [tuple(lane // 8 for lane in range(32))]
+
+
 def test_a_loop_is_in_its_first_turn_and_an_if_is_not_guessed() -> None:
     head = "mov.u32 %r1, %tid.x;\nmov.u32 %r2, 0;\n"
     loop = "$L1:\nadd.s32 %r3, %r1, %r2;\nst.shared.b32 [%r3], %r1;\nadd.s32 %r2, %r2, 64;\n"
