@@ -137,7 +137,7 @@ async def test_keys_lead_through_source_files_graphs_and_costs_to_the_kernel(
             await pilot.press("1")
             await settle(pilot)
             assert name in text_of(pilot) and pane.view.cursor == line
-        await pilot.press("k", "8")
+        await pilot.press("b", "k", "8")
         await settle(pilot)
         assert screen.panes.subject.kernel is None
         await pilot.press("tab", "g", *"jjj", "enter")

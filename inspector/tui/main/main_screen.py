@@ -864,6 +864,8 @@ class MainScreen(PaneScreen[None]):
             named = ((k.id, v.id) for k, v in recording.variants() if place in (k.id, v.hash))
             if not self.kernels.find(next(named, ("",))):
                 self.warn("Nothing that can be read was recorded of it.")
+            elif self.in_drawer:
+                self.focus_pane()  # the drawer would cover what was asked for
         elif place is not None:
             current = self.panes.subject
             for subject in (current, *(TreeSubject(*pair) for pair in recording.variants())):
