@@ -444,6 +444,9 @@ async def settle(pilot: Pilot[None], *keys: str) -> MainScreen:
         ):  # it asks for figures once the keys have been answered: now
             screen.kernels._read_visible()
             await pilot.pause()
+        if screen.reading.is_fitting:  # it waits until the cursor rests: now
+            screen.reading.fit()
+            await pilot.pause()
         idle = not [w for w in pilot.app.workers if not w.is_finished]
         if (
             idle

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from typing import Any
 
 from rich.style import Style
 
@@ -12,6 +13,7 @@ from inspector.tui.code.code_rows import title
 from inspector.tui.code.code_view import CodeView
 from inspector.tui.tree.kernel_tree import KernelTree
 from inspector.tui.widgets.notice import label
+from inspector.tui.widgets.row_list import RowList
 
 LEGEND_CELLS = 160
 """Cells in which a row of the tree is drawn to be explained: nothing of it is left out."""
@@ -25,6 +27,13 @@ def tree_row_legend(tree: KernelTree) -> list[SignMeaning]:
     if tree.row is None:
         return []
     return _present(tree.draw_row(tree.cursor, LEGEND_CELLS, Style()).text, "tree")
+
+
+def table_row_legend(rows: RowList[Any]) -> list[SignMeaning]:
+    """The signs and figures of a table's row under the cursor."""
+    if rows.row is None:
+        return []
+    return _present(rows.draw_row(rows.cursor, LEGEND_CELLS, Style()).text, "table")
 
 
 def line_legend(view: CodeView) -> list[SignMeaning]:

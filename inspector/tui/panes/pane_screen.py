@@ -17,6 +17,7 @@ from textual import on
 from textual.binding import Binding
 from textual.content import Content
 from textual.dom import DOMNode
+from textual.timer import Timer
 from textual.widget import Widget
 from textual.widgets import OptionList, SelectionList
 
@@ -254,6 +255,7 @@ class ReadingLine(Widget):
         self.texts = LineTexts()
         self.register: str | None = None
         self._view: CodeView | None = None
+        self._fitting: Timer | None = None
 
     def follow(self, view: CodeView) -> None:
         if self._view is not None and self._view is not view:
@@ -290,8 +292,10 @@ class ReadingLine(Widget):
     def _light_up(self) -> None:
         if self._view is not None:
             self._view.light_up(self.looked_at)
-        self.fit()
         self.refresh()
+        if self._fitting is not None:
+            self._fitting.stop()
+        self._fitting = self.set_timer(REST_SECONDS, self.fit) if self.is_mounted else None
 
     @property
     def looked_at(self) -> Register | None:
@@ -354,6 +358,11 @@ class ReadingLine(Widget):
         return "No machine code comes from this line." if upper and view.cursor not in upper else ""
 
     @property
+    def is_fitting(self) -> bool:
+        """Whether its height will change as soon as the cursor rests."""
+        return self._fitting is not None
+
+    @property
     def max_rows(self) -> int:
         """Rows that the text takes at most on a screen of this height."""
         height = self.screen.size.height
@@ -361,6 +370,7 @@ class ReadingLine(Widget):
 
     def fit(self) -> None:
         """Take the rows that the text needs: what it leaves is for the panes."""
+        self._fitting = None
         if not self.is_mounted:
             return
         width = max(8, self.size.width - 2)
@@ -378,6 +388,9 @@ class ReadingLine(Widget):
 
 CODE_LANGUAGES = frozenset(("ttir", "ttgir", "llvm", "ptx", "sass"))
 """Languages whose lines are instructions, or are about them."""
+
+REST_SECONDS = 0.1
+"""How long the cursor rests before the panes are laid out for the text: keys do not wait for it."""
 
 MAX_READING_ROWS = ((56, 8), (40, 6), (30, 2), (0, 1))
 """From so many rows of the screen on, rows that the annotations of a line take at most."""

@@ -18,6 +18,7 @@ from rich.segment import Segment
 from rich.style import Style
 from textual import events, on
 from textual.app import ComposeResult
+from textual.content import Content
 from textual.strip import Strip
 from textual.worker import get_current_worker
 
@@ -323,6 +324,10 @@ def _under_headings(rows: Sequence[VariantRow], rounds: Iterable[str]) -> list[V
     return grouped
 
 
+LEGEND = "★ chosen by tuning  ☆ shortest by the GPU's clock, or tied  ? this row"
+"""What the signs of most rows mean, beneath the table."""
+
+
 class VariantTable(Table[VariantRow], can_focus=True, inherit_bindings=False):
     """One row a variant, then one for each other configuration of a tuner's."""
 
@@ -337,6 +342,7 @@ class VariantTable(Table[VariantRow], can_focus=True, inherit_bindings=False):
         notify: Callable[[str], object],
     ) -> None:
         super().__init__()
+        self.border_subtitle = Content(LEGEND)
         self.measured = measured
         self.all_rows = self.rows = rows
         self.marked = marked
@@ -778,6 +784,11 @@ class VariantsScreen(ToolScreen[ScreenResult]):
         if table.query_text:
             yield f"/{label(table.query_text)}"
 
+    def legend(self) -> list[tuple[str, str]]:
+        from inspector.tui.find.legend import table_row_legend
+
+        return table_row_legend(self.table)
+
     def _row_sentences(self) -> Iterator[str]:
         """The details of the row at the cursor, then what can be marked."""
         row = self.table.row
@@ -796,7 +807,7 @@ class VariantsScreen(ToolScreen[ScreenResult]):
         action = MARKING[len(self.table.marked)]
         if marked:
             return f"Marked: {marked}. {action}."
-        wider = "" if self.widest else ", V shows those of the recording"
+        wider = "" if self.widest else ", a shows those of the recording"
         return f"{action}{wider}."
 
     def _measured_sentences(self) -> Iterator[str]:
