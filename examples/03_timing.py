@@ -34,7 +34,7 @@ def event_pair(run, launches=1):
 
 
 def show(what, microseconds):
-    """Print a time, or that there is none: NaN is what a missing GPU's events say."""
+    """Print a time, or that it is missing: without a GPU, events return NaN."""
     text = "not measured" if math.isnan(microseconds) else f"{microseconds:10.1f} µs"
     print(f"{what:40} {text}")
 

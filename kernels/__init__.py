@@ -14,7 +14,7 @@ against each other and ranks. Any file may do that; nothing of ours is imported 
 
 * ``VARIANTS``: a dict from a name to a function, called with what ``inputs`` gives. It may launch
   any number of kernels, and must not change its arguments. What has to be compiled is compiled when
-  it is called first; that is not timed. A function that torch.compile made is compiled anew for
+  it is called first; that is not timed. A function that torch.compile made is compiled again for
   each size, so its sizes are constants.
 * ``inputs(N=781, M=1823, device="cuda")``: the arguments, a tensor or a tuple. Parameters that are
   whole numbers by default (or None) are what ``--sweep N=…`` and ``--size M=…`` set. It is called

@@ -11,7 +11,7 @@ What to look for in it (nvcc 13.0 for sm_90; ``ptxview show … NAME``, and the 
   aligned.
 * **down_columns** and **along_rows**: the lanes of a warp read addresses a row apart (32 sectors of
   32 bytes for 128 bytes of data), or next to each other (4 sectors).
-* **unpadded** and **padded**: a transposition through ``tile[32][32]``, whose columns each lie in
+* **unpadded** and **padded**: a transposition through ``tile[32][32]``, whose columns are each in
   one bank, and through ``tile[32][33]``.
 * **waiting** and **ahead**: one load a turn of the loop, waited for at once (``#pragma unroll 1``),
   and four in flight.

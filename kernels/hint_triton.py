@@ -12,8 +12,8 @@ What to look for in it (Triton 3.9 for sm_90a; ``ptxview list`` tells the varian
   With num_warps 1 every lane has an element.
 * **dot_kernel** with ``input_precision="ieee"`` is ``fma.rn.f32``, a thousand times; with
   ``"tf32"`` it is ``wgmma.mma_async…tf32``. That wants both operands with K along their rows, so
-  ``TURNED`` loads ``b`` as it lies in memory and turns it round in shared memory: 32 lanes in 4
-  banks (``st.shared.b32``, eight passes each). Without, ``b`` lies in memory as it is wanted.
+  ``TURNED`` loads ``b`` as it is in memory and turns it round in shared memory: 32 lanes in 4
+  banks (``st.shared.b32``, eight passes each). Without, ``b`` is in memory as it is wanted.
 * **row_sums** reduces in every turn of its loop (``bar.sync`` twice a turn), **row_sums_after**
   adds elementwise and reduces once after it.
 * **crowded**: a row of 4096 in one warp is 128 elements a thread, and so 12 blocks of one warp

@@ -4,7 +4,7 @@ What to look for in it (PTX of Triton 3.9 for sm_90a; other versions differ a li
 
 * **Parameters.** ``square_kernel_param_0`` and ``_1`` are the pointers (``.u64``), then three
   ``.u32``: the strides and the number of columns. BLOCK_SIZE is not there: a constexpr is compiled
-  in. Two more pointers stand at the end; they are Triton's own scratch memory, unused here.
+  in. Two more pointers are at the end; they are Triton's own scratch memory, unused here.
 * **Threads.** ``.reqntid 128`` is num_warps × 32 (``.maxntid`` in Triton of 2023). With num_warps
   4 and BLOCK_SIZE 1024 each thread has 1024 / 128 = 8 elements: eight ``ld.global.b32``, eight
   ``mul.f32``, eight ``st.global.b32``. This is "Triton uses 8 registers at a time". With 8 warps

@@ -666,7 +666,7 @@ def assertions(
 
 
 def asserting_functions(modules: Iterable[Module]) -> frozenset[str]:
-    """Names of functions that assert something, whatever they are called with."""
+    """Names of functions that assert something, with any arguments."""
     return frozenset(
         node.name
         for module in modules

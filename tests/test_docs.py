@@ -104,7 +104,7 @@ def split_anchor(name: str) -> tuple[str, str]:
     return path, separator + anchor
 
 
-def test_every_variable_of_ours_is_documented() -> None:
+def test_every_environment_variable_of_ptxview_is_documented() -> None:
     sources = [
         p for p in (ROOT / "inspector").rglob("*") if p.suffix in (".py", ".c", ".h", ".cpp")
     ]

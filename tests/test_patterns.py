@@ -1,4 +1,4 @@
-"""Regular expressions over what strangers wrote take time in proportion to it, whatever it is.
+"""Regular expressions over what strangers wrote take time in proportion to its length.
 
 All of them are found mechanically: every compiled pattern that a module holds, and every pattern
 in a call of ``re``. Each is tried with long runs of every character that it names,
@@ -200,7 +200,7 @@ REPEATS = (sre.MAX_REPEAT, sre.MIN_REPEAT, sre.POSSESSIVE_REPEAT)
 
 
 def least(nodes: Iterable[Any]) -> str:
-    """A short text that fits a sequence of nodes, as far as that is easily said."""
+    """A short text that fits a sequence of nodes, if one is easily made."""
     out = []
     for op, arg in nodes:
         if op in (sre.LITERAL, sre.NOT_LITERAL, sre.ANY, sre.IN):
@@ -278,7 +278,7 @@ def texts(used: Used) -> list[tuple[str, str, str]]:
 
 
 class Endless(Exception):
-    """It was waited for long enough: it grows faster than any polynomial that one would name."""
+    """It was waited for long enough: it grows faster than any polynomial."""
 
 
 def stopped(number: int, frame: FrameType | None) -> None:
@@ -286,7 +286,7 @@ def stopped(number: int, frame: FrameType | None) -> None:
 
 
 def seconds(do: Callable[[], object], times: int = 1) -> float:
-    """The least of several times of this thread alone, whatever else the machine does."""
+    """The least of several times of this thread alone, on a machine with any load."""
     took = []
     for _ in range(times):
         start = time.thread_time()

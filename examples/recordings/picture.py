@@ -1,4 +1,4 @@
-"""Draws the README's picture: a real screen of the recording that lies beside this file.
+"""Draws the README's picture: a real screen of the recording beside this file.
 
 python -m examples.recordings.picture
 """

@@ -1,6 +1,6 @@
 """Memory that tensors of a recorded call have in common, to be laid out again as it was.
 
-Whatever makes inputs of a recorded call (a trace, a time, a script) allocates each block once and
+Each maker of a recorded call's inputs (a trace, a time, a script) allocates each block once and
 takes its members' views of it.
 """
 

@@ -1,8 +1,8 @@
-"""A graph told as text, a line a call; and which lines of a graph's stages belong together.
+"""A graph as text, a line a call; and which lines of a graph's stages belong together.
 
 Lines of two stages belong together where they are of the same operation of the scheduler, of the
-same call, of the same node of the last graph, or of the same line of the user's, whichever of these
-both stages know first.
+same call, of the same node of the last graph, or of the same line of the user's: by the first of
+these that both stages know.
 """
 
 import re

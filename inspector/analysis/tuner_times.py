@@ -84,7 +84,7 @@ def noises(rec: Recording, codes: Codes) -> dict[str, float]:
     """By stopwatch, how much times of the same code differ, as a share of the least.
 
     It is the upper quartile over the candidates that were timed in several rounds for one key,
-    whatever the kernel; where there are none, over those of one round with the same machine code.
+    of any kernel; without such, over those of one round with the same machine code.
     Those are timed one after the other, and differ less than rounds do.
     """
     between: dict[str, list[float]] = {}
@@ -105,7 +105,7 @@ def noises(rec: Recording, codes: Codes) -> dict[str, float]:
 
 
 class TunerFacts(Struct, frozen=True):
-    """What a recording tells of its tuners.
+    """What a recording has of its tuners.
 
     ``overheads_us`` and ``noises`` are by stopwatch, ``codes`` tell the machine code of variants
     apart, ``uses`` count the rounds that a kernel, by its id, was generated from.
@@ -225,7 +225,7 @@ class ChoiceCost(Struct, frozen=True):
 
 
 def tuner_facts(rec: Recording, codes: Codes) -> TunerFacts:
-    """Read what a recording tells of its tuners."""
+    """Read what a recording has of its tuners."""
     rounds = [tuning for kernel in rec.kernels for tuning in kernel.autotune]
     kernels_by_round = [{use.kernel for use in tuning.uses if use.kernel} for tuning in rounds]
     return TunerFacts(

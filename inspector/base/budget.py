@@ -15,5 +15,5 @@ class Budget:
         return True
 
     def has(self, amount: int) -> bool:
-        """Whether an amount is left, for what is given back at once."""
+        """Whether an amount is left, for a use that ends at once."""
         return amount <= self.left

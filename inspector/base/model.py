@@ -134,6 +134,8 @@ class Note(Struct, frozen=True):
     estimated: bool = False  # whether it is a guess, of the code alone
     blocks: tuple[int, int] | None = None
     """Of what was counted when blocks were run: how many of how many."""
+    gain: float | None = None
+    """The largest share of a launch's time that a cure could save; None where nothing bounds it."""
 
 
 class Resources(Struct, frozen=True):

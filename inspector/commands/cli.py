@@ -156,7 +156,7 @@ def _dispatch(words: list[str]) -> int:
     examples = "examples:\n" + "\n".join(f"  # {meaning}\n  {line}" for line, meaning in pairs)
     options.epilog = "\n\n".join(filter(None, (options.epilog, examples)))
     status = command.function("run")(options, words[1:])
-    # What cannot be printed is a failure of ours, and the program's status is not.
+    # Failing to print is ptxview's failure, not the program's.
     with faults.after_program() if words[:1] in RUNS else contextlib.nullcontext():
         printing.flush()
     return status

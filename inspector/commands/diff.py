@@ -296,8 +296,8 @@ def _table(reader: Reader, selector: str | None, args: argparse.Namespace) -> in
 def _tabulated(
     reader: Reader, selector: str | None, several_kernels: bool
 ) -> tuple[Sequence[tuple[Kernel, Variant]], list[Kernel]]:
-    """The variants of a table, and kernels whose tuner left none. Raises if they are none or one,
-    or of several kernels where these are not asked for."""
+    """The variants of a table, and kernels whose tuner left no variant. Raises if there are fewer
+    than two, or of several kernels where these are not asked for."""
     selected = select(reader.recording, selector)
     failed = []
     for kernel in reader.recording.kernels:

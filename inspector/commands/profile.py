@@ -243,7 +243,7 @@ def _print(
 
 
 def _timeline(profile: Profile, rec: Recording, width: int) -> list[Text]:
-    """The GPU's work of the last step; nothing where there was none."""
+    """The GPU's work of the last step, if any."""
     from inspector.measure.streams import profile_streams
     from inspector.render import timeline
 

@@ -171,7 +171,7 @@ def _extension(
 
 
 def _build(events: Events, module: str) -> Mapping[str, object]:
-    """The last recorded build of an extension, empty if there was none."""
+    """The last recorded build of an extension, else empty."""
     build: Mapping[str, object] = {}
     for event in events.events:
         if event.get("event") == "extension" and event.get("name") == module:

@@ -432,7 +432,7 @@ def _print_beside(
 
 
 def _annotated(request: ShowRequest) -> int:
-    """The card and hints, then each line with what is known of it."""
+    """The card and hints, then each line with its annotation."""
     reader = request.reader
     variant = request.variant
     stage = request.stage
@@ -537,7 +537,7 @@ def _line_values(
 def _links_to_others(
     reader: Reader, variant: Variant, stage: Stage
 ) -> dict[Stage, Mapping[int, tuple[int, ...]]]:
-    """Links to the stages that are read without cost; why there are none to one is said."""
+    """Links to the stages that are read without cost, or the reason why a stage has no links."""
     links: dict[Stage, Mapping[int, tuple[int, ...]]] = {}
     for other in jsons.ordered(variant.stages):
         if other is stage or variant.stages[other].costly:

@@ -42,7 +42,7 @@ def open_input(path: str | None, args: argparse.Namespace) -> ProfiledRecording:
 
 
 def _assembled(recording: Recording, args: argparse.Namespace) -> ProfiledRecording:
-    """PTX with the machine code that ptxas makes of it, or with the reason why there is none."""
+    """PTX with the machine code that ptxas makes of it, or with the reason why it is missing."""
     from inspector.measure.ncu import report as reports
     from inspector.sources.compilers import assembled
 

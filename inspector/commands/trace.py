@@ -1,4 +1,4 @@
-"""Execute a recorded call on the CPU: ``trace`` tells what each line did, ``step`` goes through it.
+"""Execute a recorded call on the CPU: ``trace`` prints what each line did, ``step`` steps through.
 
 The inputs are new ones of the recorded kind, unless they are given.
 """
@@ -209,7 +209,7 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
 
 
 def _is_recorded_call(call: ChosenLaunch, args: argparse.Namespace) -> bool:
-    """Whether a recorded call was run as it was, and as many blocks as tell of all."""
+    """Whether a recorded call was run unchanged, with enough blocks to represent all."""
     changed = (args.call, args.inputs, args.grid, args.threads, args.shared)
     as_recorded = call.recorded is not None and all(change is None for change in changed)
     return as_recorded and args.blocks in ("auto", "all")

@@ -255,7 +255,7 @@ _RETURN = re.compile(r"\bMOV[\w.]*+ (?:(?!\bMOV)[^;])*?\b(0x[0-9a-f]{1,15})\s*+;
 _PTXAS_NAME = re.compile(r"\$__internal_\d++_[\w$]++")
 _SASS_LOCATION = re.compile(r"\s*+//##")
 _ADDRESS_CHARACTERS = 16
-"""Characters of an address from which on it is none of a function's."""
+"""Characters of an address that is too long to be in a function."""
 
 
 def read_sass(

@@ -308,7 +308,7 @@ def _compared(
 
 
 def _forbidden(subject: Subject, figures: Figures, rule: str) -> Iterator[Verdict]:
-    """A broken verdict for each finding of a hint's rule, else one that there is none."""
+    """A broken verdict for each finding of a hint's rule; without findings one that passes."""
     texts = [finding.text for finding in figures.findings if finding.rule == rule]
     for text in texts:
         place = figures.place(rule)
@@ -515,7 +515,7 @@ def _beginning(variant: Variant) -> Location | None:
 
 
 def in_use(kernel: Kernel, variant: Variant) -> bool:
-    """Whether a variant is none that a tuner tried and left; all are where no winner is known."""
+    """Whether a variant is not a tuner's rejected candidate; true if no winner is known."""
     won = [
         candidate
         for candidate in kernel.variants

@@ -47,7 +47,7 @@ class LaunchEstimates:
         self._known: dict[tuple[str, str], KeptEstimate | None] = {}
 
     def stored_us(self, kernel: Kernel, variant: Variant) -> float | None:
-        """The µs of a launch that was simulated before; None where there are none."""
+        """The µs of a launch that was simulated before; None if there was no simulation."""
         estimate = self._stored(kernel, variant)
         return None if estimate is None else estimate.us
 

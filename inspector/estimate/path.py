@@ -119,7 +119,7 @@ SHARED = frozenset(words("LDS LDSM STS STSM ATOMS SHFL"))
 COUNTED = (
     LOADS | STORES | SHARED | frozenset(words("HMMA HGMMA IMMA QGMMA BAR SHFL MUFU BRA FFMA FADD"))
 )
-"""Instructions whose copies in a loop tell how often its body stands there: one each of PTX."""
+"""Instructions whose copies in a loop show how often its body was unrolled: one each of PTX."""
 
 ACCESSES = frozenset(words("LDG STG"))
 """Instructions of which PTX has one for each."""

@@ -1,6 +1,6 @@
 """Estimated times of recorded launches, as rows like those of measured times.
 
-``gather`` has what the estimate of a launch needs, or says why there is none.
+``gather`` has what the estimate of a launch needs, or the reason why it has no estimate.
 """
 
 import datetime

@@ -302,7 +302,7 @@ class Machine:
                 raise self._malformed(error, block) from error
 
     def _malformed(self, error: Exception, block: BasicBlock) -> Malformed:
-        """The refusal of the statement that an error is from, which no check of ours foresaw."""
+        """The refusal of the statement that raised an error which no earlier check foresaw."""
         number = self.program.instruction_of(error)
         row = self.program.code.instructions[block.last - 1 if number is None else number]
         place = Place(self.program.name, row.line, self.program.statement(row.line))

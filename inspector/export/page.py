@@ -623,13 +623,14 @@ def _index(
     pairs = _pairs(builder, kernel_variants)
     by_cost = costs.costs(reader.recording, replace(evidence, hints=lambda v: hints.get(id(v))))
     largest = max((row.share or 0.0 for row in by_cost.rows), default=0.0)
+    common = by_cost.common_rules
     variant_places = {id(variant): n for n, (_, variant) in enumerate(kernel_variants)}
     return {
         **builder.heading(),
         "kernels": [builder.kernel(k) for k in kernels],
         "variants": variants,
         "costs": [
-            costs.cells(row, largest) | {"at": variant_places.get(id(row.variant))}
+            costs.cells(row, largest, common) | {"at": variant_places.get(id(row.variant))}
             for row in by_cost.rows
             if row.variant is None or id(row.variant) in variant_places
         ],

@@ -61,7 +61,7 @@ class Evidence(Struct, frozen=True):
     def launch_time(self, kernel: Kernel, variant: Variant) -> LaunchTime | None:
         """The most trusted time of one launch of a variant; None where nothing is known of it.
 
-        A tuner's time is none: its stopwatch reads launches, not kernels.
+        A tuner's time does not count: its stopwatch reads launches, not kernels.
         """
         time = measured_time(variant, self.times.representative(kernel, variant))
         if time is not None:
@@ -83,7 +83,7 @@ class Evidence(Struct, frozen=True):
 
 
 def evidence(reader: Reader, *, with_window: bool = True) -> Evidence:
-    """What is known of a reader's recording, without hints.
+    """The evidence of a reader's recording, without hints.
 
     Without ``with_window`` what the GPU did in the run is left out, which takes longest to read.
     """

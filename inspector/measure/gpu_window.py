@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 MAX_GAPS = 5
-"""Gaps that are told, the longest first."""
+"""Gaps that are reported, the longest first."""
 
 
 class Gap(Struct, frozen=True):
@@ -226,7 +226,7 @@ def longest_gaps(spans: Spans) -> tuple[Gap, ...]:
 
 
 def steps_of(timeline: Timeline, marks: NDArray[np.void]) -> Steps | None:
-    """The steps that a process's marks tell; None where there are none.
+    """The steps between a process's marks; None without marks.
 
     A step goes from one mark to the next of the same number: of the first optimizer that stepped
     twice or more. Without optimizers, of the graphs that are called twice or more, the one that is

@@ -29,7 +29,7 @@ STREAM_LIMIT = 1 << 32
 """Numbers of kinds of copies and of streams are below."""
 PROFILE_KINDS = {"memcpy": "copy", "memset": "set"}
 STRETCH_SHARE = 50
-"""Without steps, what is shown first is the busiest of so many parts of the window."""
+"""Without steps, the view opens on the busiest of this many parts of the window."""
 MAX_FIRST_SPANS = 200
 """Spans that are shown first, where there are no steps."""
 
@@ -141,7 +141,7 @@ def _busiest_stretch(start: Column, end: Column) -> Stretch:
 
 
 def launch_work(window: GpuWindow, launch: int, copy_kind: int) -> Work:
-    """What a launch number of a window stands for."""
+    """What a launch number of a window refers to."""
     if launch == MARK:
         return Work("mark", "a moment of the program")
     if launch == SET:

@@ -294,7 +294,7 @@ class OperandReader:
         return SymbolOperand(name)
 
     def instruction(self, code: str, line: int = 0) -> PtxInstruction | None:
-        """The instruction in ``code``, which has no label and no ``;``; None if it is none."""
+        """The instruction in ``code``, which has no label and no ``;``, if it is one."""
         match = INSTRUCTION.match(code[:MAX_STATEMENT_CHARS])
         return None if match is None else self.build_instruction(line, *match.groups())
 

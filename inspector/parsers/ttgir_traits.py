@@ -30,7 +30,7 @@ MOVES = words(
     "arith.constant tt.splat tt.broadcast tt.expand_dims tt.make_range tt.return scf.yield "
     "ttg.convert_layout ttg.memdesc_index ttg.local_alloc ttg.local_load ttg.async_wait"
 )
-"""Operations that compute nothing; a variant is told by them where it has no other trait."""
+"""Operations that compute nothing; they distinguish variants that have no other trait."""
 MIN_SIZE = 64
 """Below it a constant is rather a step than a size."""
 MAX_SHAPES = 3
@@ -55,7 +55,7 @@ def traits(text: str) -> dict[str, str]:
     """Return short texts by what they describe, what says most about a kernel first.
 
     Products, blocks that are moved, sizes that are compiled in, types of arguments, what was taken
-    for granted of them, and how often each operation stands in the text.
+    for granted of them, and the count of each operation in the text.
     """
     text = "\n".join(line for line in text.split("\n") if not line.startswith("#"))
     texts = {

@@ -338,7 +338,7 @@ class Assembly:
     def _finished_variant(
         self, kernel: _Kernel, variant: Variant, fusion: Fusion | None
     ) -> Variant:
-        """A variant with what is known of its kernel, its figures and its failure."""
+        """A variant completed with its kernel, its figures and its failure."""
         model = self._origins.source(fusion) if fusion is not None else None
         stages = variant.stages
         if model is not None:

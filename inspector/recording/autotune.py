@@ -323,7 +323,7 @@ def with_gpu_times(
     """The tunings of a kernel with the times of the launches that compared their candidates.
 
     Launches of a variant in several rounds for one key are timed together. Those for several keys
-    are told apart by their grids, where each key has one: both are in the order of time.
+    are distinguished by their grids, where each key has one: both are in the order of time.
     """
     times: dict[tuple[str | None, str], GpuTime | None] = {}
     for variant in variants:

@@ -252,7 +252,7 @@ class DriverLaunches:
         """The time of a call of a tuner's candidate that launches a library's kernels.
 
         Before each call the tuner overwrites memory to empty the cache, by ``EMPTIES``. Where no
-        such launch is known, operators could not be told, nor which launches are the candidate's.
+        such launch is known, operators are unknown, and so is which launches are the candidate's.
         """
         outermost: dict[LaunchKey, str | None] = {}
         for key, event in self._candidates.get((pid, number), {}).items():
@@ -304,7 +304,7 @@ class DriverLaunches:
         return self._counts.get(key) or _LaunchCount(0 if event.in_graph else 1)
 
     def _calls(self, launches: KernelLaunches, types: Sequence[str]) -> Iterator[Call]:
-        """The calls of a kernel; ``others`` stands for those unlike all that are recorded."""
+        """The calls of a kernel; ``others`` counts those unlike all that are recorded."""
         calls: dict[object, Call] = {}
         for key, event in launches.distinct.items():
             count = self._count(key, event)

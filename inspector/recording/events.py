@@ -5,7 +5,7 @@ has a default, since any of them may be missing or malformed. Fields that end in
 others of type ``object``, name content: by the SHA-256 of a blob, or, in an event of a cache, the
 content itself.
 
-One module because it is the format of a recording's events, for whoever reads or writes them.
+One module because it is the format of a recording's events, for all readers and writers.
 """
 
 from collections.abc import Callable, Mapping
@@ -395,7 +395,7 @@ class DriverLaunch(Event, frozen=True, kw_only=True):
     """``driver_launch``: a launch that is unlike those before; ``id`` is its number in the process.
 
     ``libraries`` and ``operators`` are those on its stack, innermost first, ``parameters`` the
-    bytes of each argument in hex. ``is_remainder`` stands for all launches beyond a bound.
+    bytes of each argument in hex. ``is_remainder`` counts all launches beyond a bound.
     ``tuning`` is an autotuner's launch, of the ``candidate`` of that number.
     """
 

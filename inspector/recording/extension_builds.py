@@ -53,7 +53,7 @@ class ExtensionBuilds:
         """Sources without code, and why; call it when all successful compilations are known.
 
         Of a build that failed as a whole its kernels have the reason; ``problems`` get a sentence
-        where there are none.
+        if it has none.
         """
         reported: set[str] = set()
         for event in self._without_code:

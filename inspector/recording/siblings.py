@@ -94,7 +94,7 @@ def _described(variants: Iterable[Variant]) -> dict[Place, Variant]:
 
 
 def _settings(variant: Variant) -> object:
-    """What is known of a variant without its code."""
+    """The traits of a variant that need no code."""
     return (
         variant.target,
         repr(variant.config),
@@ -104,7 +104,7 @@ def _settings(variant: Variant) -> object:
 
 
 def _only_tile(text: str) -> str | None:
-    """The tile of products in a TTGIR; None where there is none, or several of them."""
+    """The tile of products in a TTGIR; None unless there is exactly one."""
     tiles = dot_shapes(text)
     return tiles[0] if len(tiles) == 1 else None
 

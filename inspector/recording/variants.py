@@ -232,7 +232,7 @@ def _graph_owner(
 
 
 def _file_in_ttir(event: TritonCompile, blob: Blob) -> str:
-    """The Python file in the first location of the TTIR; "" if there is none."""
+    """The Python file in the first location of the TTIR, else ""."""
     match = _LOC.search(text_of(blob(event.files.get(Stage.TTIR.value))))
     return "" if match is None else match[1]
 

@@ -1,6 +1,7 @@
 """Kernels by cost: launches, the time of each launch, its source, and its share of the run."""
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
 from enum import Enum
 from itertools import chain
 from typing import Literal
@@ -41,8 +42,8 @@ class Cost(Struct, frozen=True):
     ``launches`` are the program's own, at least so many where they are not ``exact``; ``at_most``
     where an autotuner's are among them; ``per_step`` those in a step of the profile. ``time`` is
     that of one launch. ``share`` is the percentage of all known totals, ``step_share`` that of a
-    step of the profile, GPU idle included. ``bound`` is what bounds it, ``hint`` the rule of its
-    most severe hint, "" if there is none.
+    step of the profile, GPU idle included. ``bound`` is what bounds it, ``rules`` are those of its
+    hints, what may gain most first; None where none were looked for.
     """
 
     name: str
@@ -56,7 +57,18 @@ class Cost(Struct, frozen=True):
     share: float | None = None
     step_share: float | None = None
     bound: str | None = None
-    hint: str | None = None
+    rules: tuple[str, ...] | None = None
+
+    @property
+    def hint(self) -> str | None:
+        """The rule of the hint that may gain most, "" if there is none; None if not looked for."""
+        return self.hint_beside(())
+
+    def hint_beside(self, common: Collection[str]) -> str | None:
+        """The same, of rules that are not in ``common``."""
+        if self.rules is None:
+            return None
+        return next((rule for rule in self.rules if rule not in common), "")
 
     @property
     def us(self) -> float | None:
@@ -110,6 +122,11 @@ class Costs(Struct, frozen=True):
     def untimed(self) -> int:
         """How many launched rows have no time."""
         return sum(row.us is None for row in self.rows)
+
+    @property
+    def common_rules(self) -> dict[str, int]:
+        """Rules that speak of most kernels, with how many: one finding of the whole recording."""
+        return common_rules([row.rules for row in self.rows if row.rules is not None])
 
     def measure(self, name: str, variant: Variant) -> float | None:
         """Return the ``time`` of a variant's launch in µs, or its ``cost`` in percent."""
@@ -189,7 +206,7 @@ def _most_expensive_first(row: Cost) -> list[float]:
 def _with_hint(row: Cost, evidence: Evidence) -> Cost:
     if row.variant is None:
         return row
-    return replace(row, hint=worst_rule(evidence.hints(row.variant)))
+    return replace(row, rules=ranked_rules(evidence.hints(row.variant)))
 
 
 class Order(Enum):
@@ -231,12 +248,24 @@ def _profile_only_cost(work: GpuWork, steps: int) -> Cost:
     )
 
 
-def worst_rule(findings: Sequence[Finding] | None) -> str | None:
-    """The rule of the most severe hint, "" if there is none; None where none were looked for."""
+def ranked_rules(findings: Sequence[Finding] | None) -> tuple[str, ...] | None:
+    """The rules of a kernel's hints, what may gain most first; None where none were looked for."""
     if findings is None:
         return None
-    severe = sorted(findings, key=lambda hint: _SEVERITIES.get(hint.severity, 3))
-    return severe[0].rule if severe else ""
+    ranked = sorted(findings, key=lambda finding: -finding.weight)
+    return tuple(dict.fromkeys(finding.rule for finding in ranked))
+
+
+def common_rules(rules_of_kernels: Sequence[Collection[str]]) -> dict[str, int]:
+    """Rules that speak of most of several kernels, with how many these are."""
+    counts: Counter[str] = Counter()
+    for rules in rules_of_kernels:
+        counts.update(set(rules))
+    return {
+        rule: count
+        for rule, count in counts.most_common()
+        if count >= MIN_COMMON and count > COMMON_SHARE * len(rules_of_kernels)
+    }
 
 
 def _cost(kernel: Kernel, variant: Variant, evidence: Evidence) -> Cost:
@@ -256,7 +285,9 @@ def _cost(kernel: Kernel, variant: Variant, evidence: Evidence) -> Cost:
     )
 
 
-_SEVERITIES = {"warn": 0, "hint": 1, "info": 2}
+COMMON_SHARE = 0.5
+"""Share of the kernels from which a hint is one finding of the whole recording."""
+MIN_COMMON = 4
 
 
 def _bound(
@@ -284,14 +315,17 @@ def _bound(
 
 NUMBERS = ("launches", "µs", "total", "share", "of step")
 SHRINK_ORDER = (
-    *(("worst hint", 12), ("kernel", 24), ("worst hint", 0), ("bound by", 0), ("variant", 0)),
+    *(("hint", 12), ("kernel", 24), ("hint", 0), ("bound by", 0), ("variant", 0)),
     *(("from", 0), ("of step", 0), ("", 0), ("kernel", 12)),
 )
 
 
-def cells(row: Cost, largest: float = 0.0) -> dict[str, str]:
-    """A row's cells by their heads; ``largest`` is the share that fills the bar."""
-    counted = row.hint is not None or row.variant is None
+def cells(row: Cost, largest: float = 0.0, common: Collection[str] = ()) -> dict[str, str]:
+    """A row's cells by their heads; ``largest`` is the share that fills the bar, ``common`` are
+    rules that the table names once and not in each row."""
+    hint = row.hint_beside(common)
+    if hint is None:
+        hint = "…" if row.variant is not None else ""
     mark = "" if row.time is None else row.time.mark
     return {
         "kernel": row.name if row.kernel is not None else shown(row.name),
@@ -304,7 +338,7 @@ def cells(row: Cost, largest: float = 0.0) -> dict[str, str]:
         "of step": _percent(row.step_share),
         "from": row.source or "",
         "bound by": row.bound or "",
-        "worst hint": row.hint or "" if counted else UNKNOWN,
+        "hint": hint,
     }
 
 
@@ -336,7 +370,8 @@ def _percent(value: float | None) -> str:
 def lines(run_costs: Costs, width: int) -> Iterator[CompileLine]:
     """The table, the most expensive kernel first; each row is about its variant."""
     largest = max((row.share or 0.0 for row in run_costs.rows), default=0.0)
-    rows = [cells(row, largest) for row in run_costs.rows] or [cells(Cost(""))]
+    common = run_costs.common_rules
+    rows = [cells(row, largest, common) for row in run_costs.rows] or [cells(Cost(""))]
     heads = [head for head in rows[0] if head != "of step" or run_costs.steps]
     table = grid(
         heads,
@@ -406,7 +441,9 @@ def footnotes(run_costs: Costs) -> list[str]:
     if run_costs.unestimated:
         launches = plural(run_costs.unestimated, "kernel")
         sentences.append(f"{launches} not estimated yet: list --by cost --estimate waits for all")
-    unread = sum(row.hint is None for row in run_costs.rows if row.variant is not None)
+    for rule, count in run_costs.common_rules.items():
+        sentences.append(f"{rule}: on {count} of {plural(len(run_costs.rows), 'kernel')}")
+    unread = sum(row.rules is None for row in run_costs.rows if row.variant is not None)
     if 0 < unread < len(run_costs.rows):
         sentences.append(
             f"hints of {plural(unread, 'kernel')} not counted yet: list --by cost --estimate "

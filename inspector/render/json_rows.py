@@ -348,13 +348,14 @@ class BlocksRow(Struct, frozen=True):
 
 
 class NoteRow(Struct, frozen=True, kw_only=True):
-    """A hint; ``blocks`` are those in which it was counted."""
+    """A hint; ``blocks`` are those in which it was counted, ``gain_percent`` is a bound."""
 
     rule: str
     severity: str
     text: str
     estimated: bool
     blocks: BlocksRow | None
+    gain_percent: float | None
 
 
 class ControlRow(Struct, frozen=True, kw_only=True, rename={"yields": "yield"}):
@@ -421,6 +422,7 @@ def note_row(note: Note) -> NoteRow:
         text=note.text,
         estimated=note.estimated,
         blocks=None if note.blocks is None else BlocksRow(*note.blocks),
+        gain_percent=None if note.gain is None else 100 * note.gain,
     )
 
 

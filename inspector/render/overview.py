@@ -5,7 +5,6 @@ whole of what the line counts.
 """
 
 import re
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import PurePath
 
@@ -27,11 +26,6 @@ LOOKED_AT = 10
 """Kernels whose hints are looked for: the costliest."""
 IDLE_PERCENT = 50.0
 """GPU idle above which that is the first thing to act on."""
-COMMON_SHARE = 0.5
-"""Share of the kernels from which a hint is one finding of the whole recording."""
-MIN_COMMON = 4
-SEVERITY_WEIGHTS = {"warn": 1.0, "hint": 0.5, "info": 0.1}
-"""How much of a kernel's time a hint may be about: an order, and no measurement."""
 SHOWN_STAGES = (Stage.SOURCE, Stage.TTGIR, Stage.PTX, Stage.SASS)
 """Stages that a finding leads to, the first that it has lines of."""
 HEAD = "bold cyan"
@@ -198,7 +192,9 @@ def actions(
         kernel_findings = None if row.variant is None else findings.get(variant_key(row.variant))
         if kernel_findings is not None:
             looked_at.append((row, kernel_findings))
-    common = _common_rules([kernel_findings for _, kernel_findings in looked_at])
+    common = costs.common_rules(
+        [{finding.rule for finding in kernel_findings} for _, kernel_findings in looked_at]
+    )
     candidates: list[Action] = []
     for row, kernel_findings in looked_at:
         candidates += (
@@ -215,27 +211,16 @@ def actions(
     return tuple(ordered[:MAX_FINDINGS])
 
 
-def _common_rules(findings: Sequence[Sequence[Finding]]) -> set[str]:
-    """Rules that speak of most of several kernels; ``findings`` are those of each."""
-    counts: Counter[str] = Counter()
-    for kernel_findings in findings:
-        counts.update({finding.rule for finding in kernel_findings})
-    return {
-        rule
-        for rule, count in counts.items()
-        if count >= MIN_COMMON and count > COMMON_SHARE * len(findings)
-    }
-
-
 def _kernel_action(row: costs.Cost, finding: Finding) -> Action:
     assert row.variant is not None
     stage, line = _place(finding)
     place = "" if stage is None or line is None else f", {stage.value} line {line}"
     sentence = _SENTENCE_END.split(finding.text, maxsplit=1)[0].rstrip(".:")
+    kernel_share = row.share or 0.0
     return Action(
         f"{sentence} ({finding.rule})",
-        SEVERITY_WEIGHTS.get(finding.severity, 0.1) * (row.share or 0.0),
-        row.share,
+        finding.weight * kernel_share,
+        None if row.share is None else row.share * (1.0 if finding.gain is None else finding.gain),
         _is_estimated(row),
         f"{row.name if row.kernel is None else short_title(row.kernel)}{place}",
         row.variant.hash,
@@ -256,17 +241,20 @@ def _place(finding: Finding) -> tuple[Stage | None, int | None]:
 def _common_action(rule: str, looked_at: Sequence[tuple[costs.Cost, Sequence[Finding]]]) -> Action:
     """One finding for all kernels that a rule speaks of."""
     rows: list[costs.Cost] = []
-    severities: set[str] = set()
+    weight = share = 0.0
     for row, findings in looked_at:
-        of_rule = {finding.severity for finding in findings if finding.rule == rule}
+        of_rule = [finding for finding in findings if finding.rule == rule]
         if of_rule:
             rows.append(row)
-            severities |= of_rule
-    share = sum(row.share or 0.0 for row in rows)
+            kernel_share = row.share or 0.0
+            weight += kernel_share * max(finding.weight for finding in of_rule)
+            share += kernel_share * max(
+                1.0 if finding.gain is None else finding.gain for finding in of_rule
+            )
     advice = COMMON_ADVICE.get(rule, "the same hint on each")
     return Action(
         f"{len(rows)} of the {len(looked_at)} costliest kernels: {advice} ({rule})",
-        max(SEVERITY_WEIGHTS[severity] for severity in severities) * share,
+        weight,
         share,
         any(_is_estimated(row) for row in rows),
         command="cost",

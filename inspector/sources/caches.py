@@ -99,7 +99,7 @@ def _best(scripts: Sequence[str], stored: Mapping[str, object]) -> dict[str, obj
 
 
 def _timings(path: Path, stored: Mapping[str, object]) -> dict[str, object] | None:
-    """The fields of a tuning from Triton's own cache; None of a file that is none."""
+    """The fields of a tuning from Triton's own cache; None for any other file."""
     pairs = stored.get("configs_timings")
     configurations: list[dict[str, object]] = []
     for pair in pairs if isinstance(pairs, list) else []:

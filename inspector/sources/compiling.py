@@ -5,7 +5,7 @@ messages, and events as builds leave them hold the code. One that fails is kept;
 Triton compiles a program's kernels in the user's interpreter: the program is run once on the
 emulated device, and each kernel that it launches is compiled for every target; where signatures are
 given its module is only imported. A child that dies of a compilation is started again without it.
-A file of Triton's IR goes through the stages that follow it, each time in a child of its own.
+A file of Triton's IR goes through the stages that follow it, each time in a new child process.
 """
 
 import ast

@@ -2,10 +2,12 @@
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from enum import Enum, auto
 from functools import partial
 from itertools import chain
 from pathlib import Path
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from inspector.base.errors import PtxviewError, Unreadable, UsageError
@@ -20,6 +22,7 @@ from inspector.recording.layout import (
     SUFFIX,
     BytesContent,
     DerivedCache,
+    Event,
     Events,
     FileContent,
     is_recording,
@@ -88,17 +91,48 @@ def path_or_unfinished(path: Path) -> Path:
     return unfinished(path) or path
 
 
+class PathKind(Enum):
+    """What can be opened at a path."""
+
+    MISSING = auto()
+    SPECIAL = auto()  # a device, a socket, a pipe
+    RECORDING = auto()  # its folder or its single file
+    ARCHIVE = auto()  # a packed file of any other kind
+    FOLDER = auto()  # a cache, a build, a trace, or files of one of them
+    FILE = auto()  # a compiler's product, or a log
+
+
+def kind_of(path: Path) -> PathKind:
+    """What a path is, found out once. Nothing is unpacked for it."""
+    if not path.exists():
+        return PathKind.MISSING
+    is_folder = path.is_dir()
+    if not is_folder and not path.is_file():
+        return PathKind.SPECIAL
+    if is_recording(path):
+        return PathKind.RECORDING
+    if is_folder:
+        return PathKind.FOLDER
+    return PathKind.ARCHIVE if unpacking.is_archive(path) else PathKind.FILE
+
+
+class UnpackedArchive(Struct, frozen=True):
+    """The content of an archive, in a folder that is removed when this process ends.
+
+    ``root`` is where the content begins, ``problems`` are about the archive.
+    """
+
+    root: Path
+    is_recording: bool
+    problems: Sequence[str]
+
+
 def open_path(path: Path) -> Recording:
     """The content of a path as a recording. Raises ``Unreadable`` if it does not exist, cannot be
     read, is damaged or of no known kind."""
     folder = path_or_unfinished(path)
-    if not folder.exists():
-        raise Unreadable(f"{path} does not exist", f"Give {KINDS}.")
-    if not folder.is_dir() and not folder.is_file():
-        kind = files.kind(folder.stat().st_mode)
-        raise Unreadable(f"{path} is {kind}: neither a file nor a folder", f"Give {KINDS}.")
     try:
-        recording = _open(folder)
+        recording = _open(folder, path)
     except OSError as error:
         raise Unreadable(f"{path} cannot be read: {error.strerror or error}") from None
     if folder == path:
@@ -107,39 +141,59 @@ def open_path(path: Path) -> Recording:
     return replace(recording, problems=(problem, *recording.problems))
 
 
-def _open(path: Path) -> Recording:
-    if is_recording(path):
-        real = path.resolve()
-        # A link may be changed later, so its target is opened; other paths are shown as given.
-        events = read_events(path if path.absolute() == real else real)
-        events = replace(events, problems=(*events.problems, *kept_problems(path)))
-        return replace(_assembled(str(path), events), resolved_path=str(real))
-    inner, archive_problems = _inside(path)
-    if inner != path and is_recording(inner):
-        recording = _open(inner)
+def _open(path: Path, named: Path) -> Recording:
+    """Open a path by its kind; ``named`` is what the user called it."""
+    match kind_of(path):
+        case PathKind.MISSING:
+            raise Unreadable(f"{named} does not exist", f"Give {KINDS}.")
+        case PathKind.SPECIAL:
+            kind = files.kind(path.stat().st_mode)
+            raise Unreadable(f"{named} is {kind}: neither a file nor a folder", f"Give {KINDS}.")
+        case PathKind.RECORDING:
+            return _open_recording(path)
+        case PathKind.ARCHIVE:
+            return _open_archive(path)
+        case PathKind.FOLDER:
+            return _open_products(path, _folder_events(path))
+        case PathKind.FILE:
+            return _open_products(path, _file_events(path))
+
+
+def _open_recording(path: Path) -> Recording:
+    real = path.resolve()
+    # A link may be changed later, so its target is opened; other paths are shown as given.
+    events = read_events(path if path.absolute() == real else real)
+    events = replace(events, problems=(*events.problems, *kept_problems(path)))
+    return replace(_assembled(str(path), events), resolved_path=str(real))
+
+
+def _open_archive(path: Path) -> Recording:
+    archive = _unpacked(path)
+    if archive.is_recording:
+        recording = _open_recording(archive.root)
     else:
         try:
-            recording = Assembly(carried).recording(str(path), _found_in(inner, path))
+            recording = _open_products(path, _archived_events(archive, path))
         except Unreadable as error:
-            reasons = (error.message.replace(str(inner), str(path)), *archive_problems[:3])
-            raise Unreadable("; ".join(reasons), error.hint) from None
-    if inner == path:
-        return recording
-    problems = (*archive_problems, *recording.problems)
+            message = error.message.replace(str(archive.root), str(path))
+            raise Unreadable("; ".join((message, *archive.problems[:3])), error.hint) from None
+    problems = (*archive.problems, *recording.problems)
     return replace(recording, path=str(path), resolved_path=str(path.resolve()), problems=problems)
 
 
-def _inside(path: Path) -> tuple[Path, Sequence[str]]:
-    """What an archive holds, unpacked to a folder that is removed when this process ends, and what
-    is to be said of it; any other path as it is."""
-    if not path.is_file() or not unpacking.is_archive(path):
-        return path, ()
+def _open_products(path: Path, events: list[Event]) -> Recording:
+    return Assembly(carried).recording(str(path), events)
+
+
+def _unpacked(path: Path) -> UnpackedArchive:
     archive = unpacking.unpacked(path)
-    return _inner(archive.folder, path), archive.problems
+    root, is_recording_inside = _content_of(archive.folder, path)
+    return UnpackedArchive(root, is_recording_inside, archive.problems)
 
 
 def _assembled(name: str, events: Events) -> Recording:
-    problems, remaining = list(events.problems), list(events.events)
+    problems = list(events.problems)
+    remaining: list[Event] = list(events.events)
     # The assembly lets go of each event that it has decoded: no other reference may keep them.
     without_events = replace(events, events=())
     assembly = Assembly(partial(without_events.blob, say=problems.append))
@@ -147,7 +201,7 @@ def _assembled(name: str, events: Events) -> Recording:
     return assembly.recording(name, _drained(remaining))
 
 
-def _drained(events: list[dict[str, object]]) -> Iterator[dict[str, object]]:
+def _drained(events: list[Event]) -> Iterator[Event]:
     """The events of a list in their order, each of which leaves the list."""
     events.reverse()
     while events:
@@ -161,9 +215,11 @@ def open_paths(paths: Sequence[Path]) -> Recording:
         return open_path(paths[0])
     parts = []
     for path in map(path_or_unfinished, paths):
-        if not is_recording(path):
+        kind = kind_of(path)
+        if kind is not PathKind.RECORDING:
+            is_missing = kind is PathKind.MISSING
             raise Unreadable(
-                f"{path} is not a recording" if path.exists() else f"{path} does not exist",
+                f"{path} does not exist" if is_missing else f"{path} is not a recording",
                 "Several paths are read as one where each is a recording of ptxview run's.",
             )
         parts.append(read_events(path))
@@ -171,33 +227,49 @@ def open_paths(paths: Sequence[Path]) -> Recording:
     return replace(_assembled(" + ".join(map(str, paths)), merged_events), machines=machines)
 
 
-def _inner(folder: Path, path: Path) -> Path:
-    """Where what was packed begins: a recording, or the first folder with more than a folder in it.
-    Raises ``Unreadable`` where there are several recordings."""
+def _content_of(folder: Path, archive: Path) -> tuple[Path, bool]:
+    """Where what was packed begins, and whether it is a recording: else it is the first folder
+    with more than a folder in it. Raises ``Unreadable`` where there are several recordings."""
     while True:
+        if is_recording(folder):
+            return folder, True
         entries = files.names(folder)[0]
         recordings = [p for p in (folder / e.name for e in entries) if is_recording(p)]
-        if is_recording(folder):
-            recordings = [folder]
         if len(recordings) > 1:
             listed = ", ".join(p.name for p in recordings[:5])
             raise Unreadable(
-                f"{path} holds {len(recordings)} recordings: {listed}",
+                f"{archive} holds {len(recordings)} recordings: {listed}",
                 "Unpack it, and open one of them.",
             )
-        if recordings or len(entries) != 1 or not entries[0].is_dir(follow_symlinks=False):
-            return (*recordings, folder)[0]
+        if recordings:
+            return recordings[0], True
+        if len(entries) != 1 or not entries[0].is_dir(follow_symlinks=False):
+            return folder, False
         folder = folder / entries[0].name
 
 
-def _found_in(path: Path, packed: Path) -> list[dict[str, object]]:
-    """The events that a cache, a folder or a file amounts to. Raises ``Unreadable`` for none.
-    ``packed`` is what it was unpacked from if it was, by which it goes in the events."""
+def _folder_events(path: Path) -> list[Event]:
+    """The events that a folder of compilers' products amounts to."""
     allowance = files.Allowance()
-    items = _folder(path, allowance) if path.is_dir() else _file(path)
-    if packed != path:
-        items = (_renamed(event, str(path), str(packed)) for event in items)
-    events_found = list(_within(allowance, items, path))
+    return _all_events(path, allowance, _folder(path, allowance))
+
+
+def _file_events(path: Path) -> list[Event]:
+    """The events that a compiler's product or a log amounts to."""
+    return _all_events(path, files.Allowance(), _file(path))
+
+
+def _archived_events(archive: UnpackedArchive, path: Path) -> list[Event]:
+    """The events of a folder that was unpacked, with the archive's path in them."""
+    root = archive.root
+    allowance = files.Allowance()
+    items = (_renamed(event, str(root), str(path)) for event in _folder(root, allowance))
+    return _all_events(root, allowance, items)
+
+
+def _all_events(path: Path, allowance: files.Allowance, items: Iterable[Event]) -> list[Event]:
+    """All events of a path. Raises ``Unreadable`` for none."""
+    events_found: list[Event] = list(_within(allowance, items, path))
     if not any(e.get("event") != "problem" for e in events_found):
         reasons = dict.fromkeys(f"{e.get('where')} {e.get('text')}" for e in events_found)
         # A reason that a limit was met comes first.
@@ -207,22 +279,32 @@ def _found_in(path: Path, packed: Path) -> list[dict[str, object]]:
     return events_found
 
 
-def raw_events(path: Path) -> tuple[list[dict[str, object]], Blob]:
+def raw_events(path: Path) -> tuple[list[Event], Blob]:
     """What a path holds as events, and what gives the content that a value of one names. For who
     copies a recording; ``open_path`` makes values of it. Raises ``PtxviewError``."""
-    if is_recording(path):
-        events = read_events(path)
-        return list(events.events), events.blob
-    inner, archive_problems = _inside(path)
-    if inner != path and is_recording(inner):
-        return raw_events(inner)
-    problems: list[dict[str, object]] = [
-        {"event": "problem", "where": str(path), "text": text} for text in archive_problems
-    ]
-    return [*_found_in(inner, path), *problems], carried
+    match kind_of(path):
+        case PathKind.RECORDING:
+            return _recorded_events(path)
+        case PathKind.ARCHIVE:
+            archive = _unpacked(path)
+            if archive.is_recording:
+                return _recorded_events(archive.root)
+            problems: list[Event] = [
+                {"event": "problem", "where": str(path), "text": text} for text in archive.problems
+            ]
+            return [*_archived_events(archive, path), *problems], carried
+        case PathKind.FOLDER:
+            return _folder_events(path), carried
+        case _:
+            return _file_events(path), carried
 
 
-def _renamed(event: dict[str, object], real: str, shown_path: str) -> dict[str, object]:
+def _recorded_events(path: Path) -> tuple[list[Event], Blob]:
+    events = read_events(path)
+    return list(events.events), events.blob
+
+
+def _renamed(event: Event, real: str, shown_path: str) -> dict[str, object]:
     """An event of an unpacked file, with paths as they are within the archive."""
     out = {k: v.replace(real, shown_path) if isinstance(v, str) else v for k, v in event.items()}
     if paths := as_map(event.get("paths")):
@@ -249,9 +331,7 @@ EVENT, PROBLEM = 2000, 300
 """Bytes of memory that an event of a cache takes, besides its contents."""
 
 
-def _within(
-    allowance: files.Allowance, events: Iterable[dict[str, object]], path: Path
-) -> Iterator[dict[str, object]]:
+def _within(allowance: files.Allowance, events: Iterable[Event], path: Path) -> Iterator[Event]:
     """Events until they would take more memory than the allowance; then a problem."""
     for event in events:
         carried = sum(len(v.data) for v in event.values() if isinstance(v, BytesContent))
@@ -264,7 +344,7 @@ def _within(
         yield event
 
 
-def _folder(path: Path, allowance: files.Allowance) -> Iterable[dict[str, object]]:
+def _folder(path: Path, allowance: files.Allowance) -> Iterable[Event]:
     cache = user_derived_cache()
     if packaged := caches.models(path):
         for model in packaged:
@@ -297,7 +377,7 @@ def _event(item: BuiltCubin | str, cache: DerivedCache, path: Path) -> dict[str,
     return event_of(item, cache)
 
 
-def _file(path: Path, inside: Path | None = None) -> Iterable[dict[str, object]]:
+def _file(path: Path, inside: Path | None = None) -> Iterable[Event]:
     """Events of a file that the user named, or of one in the folder ``inside`` that was named."""
     with files.opened(path, inside=inside) as file:
         if not (head := file.take(LOG_HEAD)):
@@ -311,7 +391,7 @@ def _file(path: Path, inside: Path | None = None) -> Iterable[dict[str, object]]
         yield from _text(file, head, inside)
 
 
-def _text(file: files.File, head: bytes, inside: Path | None) -> Iterable[dict[str, object]]:
+def _text(file: files.File, head: bytes, inside: Path | None) -> Iterable[Event]:
     path = file.path
     text = head.decode("utf-8", "surrogateescape")
     if (stage := TEXT_STAGES.get(path.suffix.lower())) is not None:
@@ -328,7 +408,7 @@ def _text(file: files.File, head: bytes, inside: Path | None) -> Iterable[dict[s
         yield from traces.from_log(file.read_all().decode("utf-8", "surrogateescape"))
 
 
-def _binary(file: files.File, head: bytes) -> Iterable[dict[str, object]]:
+def _binary(file: files.File, head: bytes) -> Iterable[Event]:
     path = file.path
     if is_cubin(head):
         file.seek(0)

@@ -52,7 +52,11 @@ SPARE = 8
 
 
 class Follower:
-    """Reads a recording's folder again on request; for one thread at a time."""
+    """Reads a recording's folder again on request; for one thread at a time.
+
+    All of it is read: kernels, graphs and tunings are put together from the events of all processes
+    in the order of time, and reading the lines is less than a third of that.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path

@@ -179,7 +179,7 @@ _KIND = re.compile(rb'\{"(?:(?:artifact|graph_dump)": \{"name": "([^"\n]{1,200})
 
 
 def _kind_of(row: bytes) -> str | None:
-    """The kind of a record: its artifact's name or its first key; None of a line that is none."""
+    """The kind of a record: its artifact's name or its first key; None for any other line."""
     head = row[:1000]
     begin = head.find(b"{")
     match = (
@@ -211,7 +211,7 @@ def is_passed_over(kind: str) -> bool:
 
 
 def _skipped(counts: Counter[str]) -> str:
-    """What was left out of a trace: how many records of which kinds, those unknown here first."""
+    """How many records of which kinds were not read from a trace, unknown kinds first."""
     damaged, kinds = counts[DAMAGED], Counter(counts)
     del kinds[DAMAGED]
     sentences = []

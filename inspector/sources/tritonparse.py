@@ -95,7 +95,7 @@ class _LaunchArgument(Struct, frozen=True):
 
 
 class _Repeated(Struct, frozen=True):
-    """How many launches an entry stands for, where ptxview wrote the trace."""
+    """How many launches an entry counts, where ptxview wrote the trace."""
 
     count: Integer | None = None
 
@@ -151,7 +151,7 @@ def from_tritonparse(path: Path, inside: Path | None = None) -> Iterator[Event]:
 
 
 def _entries(path: Path, inside: Path | None, problems: list[str]) -> Iterator[JsonObject]:
-    """The entries of a trace; ``problems`` get a sentence for each line that is none."""
+    """The entries of a trace; ``problems`` get a sentence for each unreadable line."""
     for number, line in enumerate(unpacking.packed_lines(path, inside=inside), 1):
         try:
             entry = files.parsed(line, label=f"{path}: line {number}")

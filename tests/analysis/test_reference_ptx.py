@@ -22,7 +22,7 @@ from inspector.system import toolchain
 ROOT = Path(__file__).parents[2]
 FORMS = ROOT / "tests/data/analysis/ptx_forms.toml"
 FILES = sorted(tables.REFERENCE.glob("ptx_instructions_*.toml"))
-# The shape of a tile stands for many: the entries have a few, ptx_qualifiers.toml the pattern.
+# The shape of a tile is one of many: the entries have a few, ptx_qualifiers.toml the pattern.
 SHAPE = re.compile(r"\.m\d+n\d+k\d+")
 ASKED = tomllib.loads(FORMS.read_text("utf-8"))
 VERSIONS: list[str] = ASKED["versions"]

@@ -40,7 +40,7 @@ def test_base_name_is_the_one_that_cxxfilt_says(symbol: str) -> None:
         ["c++filt", symbol], capture_output=True, text=True, check=True
     ).stdout.strip()
     assert said != symbol
-    # Without template arguments, parameters and what stands before the name.
+    # Without template arguments, parameters and the words before the name.
     said = said.replace("(anonymous namespace)", "anonymous")
     while re.search(r"<[^<>]*>", said):
         said = re.sub(r"<[^<>]*>", "", said)

@@ -119,7 +119,7 @@ def test_ptx_of_optix_is_no_fault_of_ptxas(tmp_path: Path) -> None:
     assert "OptiX" in note["text"] and function["resources"]["registers"] is None
 
 
-def test_large_ptx_is_told_its_own_target(tmp_path: Path) -> None:
+def test_the_advice_for_large_ptx_names_its_own_target(tmp_path: Path) -> None:
     path = tmp_path / "large.ptx"
     path.write_text(
         OPTIX.replace("sm_75", "sm_100a").replace("_optix_", "other_") + "//\n" * 400_000

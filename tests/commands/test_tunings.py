@@ -185,7 +185,7 @@ def test_gpu_times_of_a_choice_from_a_cache_are_unknown(folder: TunedFolder) -> 
     assert "the choice came from a cache: GPU times of its candidates are unknown" in text
 
 
-def test_rounds_for_several_keys_are_told_apart_by_their_grids(folder: TunedFolder) -> None:
+def test_rounds_for_several_keys_are_distinguished_by_their_grids(folder: TunedFolder) -> None:
     for key, grid, slow in ((64, 1, 0), (128, 2, 1)):
         folder.timed(slow, (3400 * grid, 3500 * grid, 3600 * grid), grid=grid)
         folder.timed(1 - slow, (1900 * grid, 2000 * grid, 2100 * grid), grid=grid)
@@ -297,7 +297,7 @@ and ns of each, as InductorBenchmarker's rounds on an H200."""
 
 @pytest.mark.parametrize("launches", LIBRARY_LAUNCHES)
 def test_a_librarys_candidate_has_the_time_of_a_call(launches: str, folder: TunedFolder) -> None:
-    """Two candidates that launch the same kernels are told apart; one of Triton's has none."""
+    """Two candidates that launch the same kernels are distinguished; Triton's has none."""
     for candidate, slower in ((1, 1), (2, 3)):
         for n, (operators, count, ns) in enumerate(LIBRARY_LAUNCHES[launches]):
             number = 10 * candidate + n

@@ -1,4 +1,4 @@
-"""``ptxview time --estimate``: times of recorded launches without a GPU, and why there is none."""
+"""``ptxview time --estimate``: times of recorded launches without a GPU, or a reason."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""A fault of any function that sets up the emulated device is told in one sentence."""
+"""A fault of any function that sets up the emulated device is one sentence on stderr."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def starts(tmp_path_factory: pytest.TempPathFactory, common: Path) -> Starts:
     return Starts(tmp_path_factory.mktemp("start") / "copy", common / "target-caches")
 
 
-def test_a_sample_of_faults_leaves_the_device_or_says_that_there_is_none(starts: Starts) -> None:
+def test_a_sample_of_faults_leaves_the_device_or_reports_that_it_is_missing(starts: Starts) -> None:
     numbers = starts.numbers()
     assert len(numbers) > 80
     install, load = (
@@ -117,5 +117,5 @@ def test_a_sample_of_faults_leaves_the_device_or_says_that_there_is_none(starts:
 
 
 @pytest.mark.nightly
-def test_every_fault_leaves_the_device_or_says_that_there_is_none(starts: Starts) -> None:
+def test_every_fault_leaves_the_device_or_reports_that_it_is_missing(starts: Starts) -> None:
     assert list(starts.silent(starts.numbers())) == []

@@ -1,7 +1,7 @@
 """Every reader of what others wrote: what it is given, what it promises, what it begins with.
 
 A reader takes bytes and raises what it should not: an ``AssertionError`` where something was lost,
-whatever else where a sentence was owed. What it may raise is ``PtxviewError``.
+any other exception where a sentence was owed. What it may raise is ``PtxviewError``.
 
 No vendor's tool is started: what they print has readers here.
 """

@@ -3,7 +3,7 @@
     python -m tests.gpu.edge_values [WORD…] [--print] [--out FOLDER]
 
 Run by hand on a machine with a GPU. The forms are those of edge_forms.toml whose opcode has a WORD;
-each is a kernel of its own, loaded by the CUDA driver and run on every combination of its edge
+each is one kernel, loaded by the CUDA driver and run on every combination of its edge
 values. Prints a row a form; 1 where any differs by more than the PTX ISA allows. ``--out`` writes
 every difference, and a digest of the GPU's results of each form that may not differ: those of an
 H200 are tests/data/execute/h200/edge_values.txt. ``--print`` needs no GPU: the results here.

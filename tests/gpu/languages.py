@@ -34,7 +34,7 @@ def missing(program: Path) -> list[str]:
 
 
 def run(program: Path, place: Path, words: list[str]) -> tuple[int, str, str, float]:
-    """A program with caches of its own; its status, output, errors and seconds."""
+    """Run a program with new caches; its status, output, errors and seconds."""
     names = ("TRITON_CACHE_DIR", "TORCHINDUCTOR_CACHE_DIR", "CUPY_CACHE_DIR", "WARP_CACHE_PATH")
     env = {**os.environ, **{name: str(place / "caches" / name) for name in names}}
     env.update(XDG_CACHE_HOME=str(place / "caches"), XLA_PYTHON_CLIENT_PREALLOCATE="false")
@@ -51,7 +51,7 @@ def run(program: Path, place: Path, words: list[str]) -> tuple[int, str, str, fl
 
 
 def tell(program: Path, target: str | None) -> bool:
-    """Print what came of one program; whether it was as bare."""
+    """Print the result of one program; whether it was as bare."""
     with tempfile.TemporaryDirectory() as bare, tempfile.TemporaryDirectory() as folder:
         file = Path(folder, "r.ptxview")
         options = ["--target", target] if target else []

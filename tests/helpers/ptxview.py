@@ -53,7 +53,7 @@ class Done:
     @property
     def json(self) -> Any:
         """Standard output as JSON; strictly JSON, so that NaN is an error, and as the command's
-        schema says, which of great documents a test of its own asks."""
+        schema says, which another test checks for large documents."""
         assert self.status == 0, self.said
         value = json.loads(self.out, parse_constant=refuse)
         if len(self.out) <= HELD:
@@ -213,7 +213,7 @@ def variants_of(listed: Any) -> list[tuple[Any, Any]]:
 
 
 def saved(path: Path, content: str | bytes, mode: int | None = None) -> Path:
-    """Write a file, in a folder that is made if there is none, and return its path."""
+    """Write a file, in a folder that is made if it is missing, and return its path."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(content.encode() if isinstance(content, str) else content)
     if mode is not None:

@@ -418,9 +418,19 @@ GROUPS = (
 )
 
 
+async def press(pilot: Pilot[None], *keys: str) -> None:
+    """Press keys; ``<id>`` runs a command as the palette does."""
+    for key in keys:
+        if len(key) > 2 and key[0] == "<" and key[-1] == ">":
+            await pilot.app.screen.run_action(f"run({key[1:-1]!r})")
+            await pilot.pause()
+        else:
+            await pilot.press(key)
+
+
 async def settle(pilot: Pilot[None], *keys: str) -> MainScreen:
     """Press keys, then wait until every thread has answered and every message was handled."""
-    await pilot.press(*keys)
+    await press(pilot, *keys)
     screen = screen_of(pilot)
     for _ in range(20):
         # One that another has overtaken is cancelled, and answers all the same.
@@ -433,6 +443,9 @@ async def settle(pilot: Pilot[None], *keys: str) -> MainScreen:
             screen.kernels._read_scheduled
         ):  # it asks for figures once the keys have been answered: now
             screen.kernels._read_visible()
+            await pilot.pause()
+        if screen.reading.is_fitting:  # it waits until the cursor rests: now
+            screen.reading.fit()
             await pilot.pause()
         idle = not [w for w in pilot.app.workers if not w.is_finished]
         if (
@@ -454,7 +467,7 @@ def text_of(pilot: Pilot[None]) -> str:
 
 async def rest(pilot: Pilot[None], *keys: str) -> None:
     """Press keys, then wait until every thread has answered and the screen has settled."""
-    await pilot.press(*keys)
+    await press(pilot, *keys)
     for at in range(3000):
         await pilot.pause(0.01 if at else None)
         busy = [worker for worker in pilot.app.workers if not worker.is_finished]

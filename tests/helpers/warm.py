@@ -2,7 +2,7 @@
 
 One serves all xdist workers: it listens at a socket in the folder that they have in common, and
 ends when the last of them has gone. A child has arguments, an environment, a folder and streams of
-its own. A program whose start is what is tested gets an interpreter of its own instead.
+its own. A program whose start is tested gets a new interpreter instead.
 
 As a program this file is such a child seen from outside: ``warm.py SOCKET WORD…`` has it run in the
 caller's folder, environment and streams, hands signals on to it, and ends as it does.

@@ -1,4 +1,4 @@
-"""What the GPU did in a window: how busy it was, its gaps, its steps, and what is shown first."""
+"""What the GPU did in a window: how busy it was, its gaps, its steps, and the first view."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ KERNEL = Location('/d"ir/f.py', 8, 9)
 
 
 def body(*lines: str) -> list[Line]:
-    """The lines as they stand in a function."""
+    """The lines inside a function."""
     text = "define void @f(i32 %0) {\n" + "\n".join(lines) + "\n}\n" + METADATA
     return list(parse_llvm(text).lines)[1 : 1 + len(lines)]
 

@@ -319,7 +319,7 @@ class SlowCounter(hooks.CallCounter):
         return value
 
 
-def test_threads_lose_no_counts_where_python_has_no_lock_of_its_own(
+def test_threads_lose_no_counts_without_the_interpreter_lock(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(hooks, "_count_lock", threading.Lock())

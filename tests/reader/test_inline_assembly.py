@@ -80,7 +80,7 @@ def sectors_by_line(recording: Path, kernel: str, stage: str) -> dict[int, int]:
 
 
 def marked_lines(text: str, marks: dict[str, str]) -> dict[int, str]:
-    """Lines that hold a mark, and what it stands for."""
+    """Lines that hold a mark, and its meaning."""
     return {
         n: kind
         for n, line in enumerate(text.split("\n"), 1)

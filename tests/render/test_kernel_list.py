@@ -45,7 +45,7 @@ def test_no_two_rows_of_a_recording_look_alike_at_120_columns(path: str) -> None
     assert [row for row, count in Counter(rows).items() if count > 1] == []
 
 
-def test_candidates_of_one_name_are_told_apart_across_kernels() -> None:
+def test_candidates_of_one_name_have_distinct_labels_across_kernels() -> None:
     traits = ({"dot": "dot 64·64·32"}, {"dot": "dot 32·32·16"})
     idents = ("3f2a91c0", "84d20b7e")
     base = Variant("", "", "triton_mm", config={"num_warps": 4, "num_stages": 2})
@@ -63,7 +63,7 @@ def test_candidates_of_one_name_are_told_apart_across_kernels() -> None:
     assert [settings for _, _, settings in rows] == ["w4 s2 dot 64·64·32", "w4 s2 dot 32·32·16"]
 
 
-def test_a_copy_of_a_variant_is_told_by_its_id() -> None:
+def test_a_copy_of_a_variant_is_labelled_by_its_id() -> None:
     rec = open_path(ROOT / RECORDINGS[0])
     kernel = next(k for k in rec.kernels if k.variants and Stage.TTGIR in k.variants[0].stages)
     variant = kernel.variants[0]

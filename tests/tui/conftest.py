@@ -261,6 +261,14 @@ def frames_at_rest(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Compositor, "render_strips", looked_at)
 
 
+@pytest.fixture(autouse=True)
+def colours_of_a_usual_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is shown depends on the terminal's colours: all tests have the same."""
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.setenv("COLORTERM", "truecolor")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+
+
 @pytest.fixture
 def no_kept_estimates(monkeypatch: pytest.MonkeyPatch) -> None:
     """No estimate of another test is found: tests of one worker share the user's cache."""

@@ -8,7 +8,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 
-from inspector.analysis.hints.launching import IDLE
+from inspector.analysis.hints.launching import IDLE, MASKED
 from inspector.analysis.hints.subject import (
     WARP,
     ExecutedAccess,
@@ -188,6 +188,7 @@ def uncoalesced_layout(subject: HintSubject, thresholds: Thresholds) -> Iterator
         f"{advice(subject, thresholds, UNCOALESCED)}.",
         {Stage.PTX: tuple(sorted(lines))},
         estimated=True,
+        gain=1 - needed / sectors,
     )
 
 
@@ -222,6 +223,8 @@ CONFLICTS = "bank-conflicts"
 
 BANKS = 32
 BANK_BYTES = 4
+SCHEDULERS = 4
+"""Of an SM, on sm_70 and later."""
 
 
 def bank_conflicts(subject: HintSubject, thresholds: Thresholds) -> Iterator[Finding]:
@@ -296,7 +299,11 @@ def with_executed(
     facts = subject.executed
     if facts is None:
         return tuple(guessed)
-    from_code = [finding for finding in guessed if finding.rule not in REPLACED]
+    replaced = REPLACED
+    lost = _lost_lanes(facts)
+    if lost is not None and lost < number(thresholds, MASKED, "off"):
+        replaced |= {MASKED}
+    from_code = [finding for finding in guessed if finding.rule not in replaced]
     from_counts: list[Finding] = []
     for rule in COUNTED:
         from_counts += rule(subject, facts, thresholds)
@@ -304,6 +311,13 @@ def with_executed(
     if not EXPLAINED.isdisjoint(finding.rule for finding in (*from_code, *without_idle)):
         from_counts = without_idle
     return (*from_code, *from_counts)
+
+
+def _lost_lanes(facts: ExecutedFacts) -> float | None:
+    """The share of the lanes of all accesses that had no part in them; None without accesses."""
+    lanes = sum(access.lanes for access in facts.accesses)
+    requests = sum(access.requests for access in facts.accesses)
+    return 1 - lanes / (WARP * requests) if requests else None
 
 
 def _ptx_lines(those: Iterable[ExecutedAccess | ExecutedBranch]) -> dict[Stage, tuple[int, ...]]:
@@ -339,6 +353,7 @@ def _scattered(
         f"{advice(subject, thresholds, UNCOALESCED)}.",
         _ptx_lines(bad),
         blocks=facts.blocks,
+        gain=(moved - needed) / max(sum(access.sectors for access in facts.accesses), moved, 1),
     )
 
 
@@ -367,7 +382,15 @@ def _conflicting(
         f"the access is repeated until all are served. {advice(subject, thresholds, CONFLICTS)}",
         _ptx_lines(bad),
         blocks=facts.blocks,
+        gain=(waves - least) / _shortest_cycles(facts),
     )
+
+
+def _shortest_cycles(facts: ExecutedFacts) -> float:
+    """Cycles of one SM below which the executed blocks cannot run: a wavefront of shared memory
+    takes one, and its schedulers issue one instruction each."""
+    wavefronts = sum(access.wavefronts for access in facts.accesses)
+    return max(wavefronts, facts.instructions / SCHEDULERS, 1.0)
 
 
 def _divergent(
@@ -389,6 +412,7 @@ def _divergent(
         f"of all lanes' turns. {advice(subject, thresholds, DIVERGENCE)}",
         _ptx_lines(bad),
         blocks=facts.blocks,
+        gain=lost,
     )
 
 
@@ -397,7 +421,8 @@ def _idle(subject: HintSubject, facts: ExecutedFacts, thresholds: Thresholds) ->
     requests = sum(access.requests for access in those)
     lanes = sum(access.lanes for access in those)
     limit = number(thresholds, IDLE, "share")
-    if not requests or 1 - lanes / (WARP * requests) < limit:
+    lost = _lost_lanes(facts)
+    if lost is None or lost < limit:
         return
     bad = [access for access in those if 1 - access.lanes / (WARP * access.requests) >= limit]
     yield Finding(
@@ -408,6 +433,7 @@ def _idle(subject: HintSubject, facts: ExecutedFacts, thresholds: Thresholds) ->
         f"Warps are scheduled whole: {advice(subject, thresholds, IDLE)}",
         _ptx_lines(bad),
         blocks=facts.blocks,
+        gain=lost,
     )
 
 

@@ -155,6 +155,7 @@ def small_grid(subject: HintSubject, thresholds: Thresholds) -> Iterator[Finding
         f"{grid_text}. With few warps an SM there is little to hide the latency of memory behind. "
         "Give each block less work and launch more of them, split the longest loop over blocks, "
         "or do more in one launch.",
+        gain=1 - min(waves, blocks / sms),
     )
 
 
@@ -177,6 +178,7 @@ def tail_effect(subject: HintSubject, thresholds: Thresholds) -> Iterator[Findin
         f"if all blocks take equally long (an estimate), {idle:.0%} of the device's time is spent "
         "idle while the last ones run. Choose a block size or a split that fills whole waves, or "
         "launch as many blocks as fit and let each loop over its share.",
+        gain=idle,
     )
 
 
@@ -236,11 +238,12 @@ def masked_lanes(subject: HintSubject, thresholds: Thresholds) -> Iterator[Findi
         MASKED,
         "hint",
         f"Launched with a grid of {grid}, {share * size:,.0f} of the {size:,} elements of a block "
-        f"pass the mask{'' if exact else ' (an estimate, of some of its programs)'}: "
-        f"{1 - share:.0%} of the lanes' work is thrown away, though it takes registers and time "
-        f"all the same. {advice(subject, thresholds, MASKED)}",
+        f"pass the mask of its worst access{'' if exact else ' (an estimate, of some programs)'}: "
+        f"up to {1 - share:.0%} of the lanes' work is thrown away, though it takes registers and "
+        f"time all the same. {advice(subject, thresholds, MASKED)}",
         {Stage.TTGIR: numbers([line for _, line, _, _ in bad])},
         estimated=not exact,
+        gain=1 - share,
     )
 
 
@@ -328,6 +331,7 @@ def idle_lanes(subject: HintSubject, thresholds: Thresholds) -> Iterator[Finding
         f"elements at most: {threads - largest} threads repeat what others do, in registers and "
         f"slots that other blocks could have. {cure}",
         {Stage.TTGIR: numbers([line for _, line in sizes])},
+        gain=1 - largest / threads,
     )
 
 
@@ -343,4 +347,5 @@ def _ragged(subject: HintSubject) -> Iterator[Finding]:
         f"Blocks of {threads} threads take {counted(warps, 'warp')}, in which {idle} of "
         f"{warps * WARP} lanes never have work: the hardware schedules whole warps of 32. Make "
         "the block's size a multiple of 32.",
+        gain=idle / (warps * WARP),
     )

@@ -69,7 +69,7 @@ def pages(findings: Iterable[Finding]) -> tuple[str, ...]:
 
 
 def hints(subject: HintSubject, thresholds: Thresholds) -> tuple[Finding, ...]:
-    """Every finding of every hint, in the order of ``HINTS``, then what was counted.
+    """Every finding of every hint, what may gain most first.
 
     Where blocks were run, what was counted replaces guesses. A hint whose stage cannot be
     read (no disassembler, a blob that is gone) says nothing.
@@ -80,4 +80,5 @@ def hints(subject: HintSubject, thresholds: Thresholds) -> tuple[Finding, ...]:
             out += hint(subject, thresholds)
         except PtxviewError:
             continue
-    return with_executed(subject, out, thresholds)
+    findings = with_executed(subject, out, thresholds)
+    return tuple(sorted(findings, key=lambda finding: -finding.weight))

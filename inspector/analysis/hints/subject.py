@@ -84,13 +84,18 @@ LANGUAGES = {
 """The entries of a table of advice by a kernel's origin, the best first; of others "other"."""
 
 
+SEVERITY_GAINS = {"warn": 1.0, "hint": 0.5}
+"""What a finding may gain where nothing bounds it: an order, and no measurement."""
+
+
 class Finding(Struct, frozen=True):
     """What one rule has to say: ``severity`` is info, hint or warn.
 
     ``text`` says what was seen, why it matters and what to try. ``lines`` are the lines that it
     was seen on, by stage; none where it is of the whole kernel. ``estimated``: worked out from the
     code under assumptions, and not seen. ``blocks``: where it was counted when blocks were run,
-    how many of how many.
+    how many of how many. ``gain``: the largest share of a launch's time that a cure could save, 0
+    to 1; None where nothing bounds it.
     """
 
     rule: str
@@ -99,10 +104,18 @@ class Finding(Struct, frozen=True):
     lines: Mapping[Stage, tuple[int, ...]] = field(default_factory=dict)
     estimated: bool = False
     blocks: tuple[int, int] | None = None
+    gain: float | None = None
+
+    @property
+    def weight(self) -> float:
+        """The order of findings on one kernel: what it may gain, else by severity."""
+        if self.severity == "info":
+            return 0.0
+        return SEVERITY_GAINS.get(self.severity, 0.0) if self.gain is None else self.gain
 
     @property
     def note(self) -> Note:
-        return Note(self.rule, self.severity, self.text, self.estimated, self.blocks)
+        return Note(self.rule, self.severity, self.text, self.estimated, self.blocks, self.gain)
 
 
 class HintSubject(Struct, frozen=True, dict=True):

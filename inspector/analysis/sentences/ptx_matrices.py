@@ -75,7 +75,7 @@ def each_lane(pieces: Pieces) -> str:
 
 
 def layouts(pieces: Pieces) -> str:
-    """How A and B lie: ``.row.col``."""
+    """The layouts of A and B: ``.row.col``."""
     layouts = [n for n, part in enumerate(pieces.parts) if part in ("row", "col")]
     pieces.speak_of(layouts)
     words = [f"{pieces.parts[n].replace('col', 'column')}s" for n in layouts]
@@ -118,7 +118,7 @@ def negated(pieces: Pieces, index: int) -> str:
 
 
 def orders(pieces: Pieces) -> str:
-    """How ``wgmma``'s matrices in shared memory lie: 1 is transposed, for 16-bit types."""
+    """The layouts of ``wgmma``'s matrices in shared memory: 1 is transposed, for 16-bit types."""
     first = 7 if "sp" in pieces.parts else 5
     flags = [pieces.number(n) == 1 for n in range(first, len(pieces.args))]
     matrices = ("A", "B")[2 - len(flags) :]  # A in registers has no flag

@@ -154,7 +154,7 @@ class Pieces:
         return fill(text, self.get) if "{" in text else text
 
     def sentence(self, template: Template) -> str:
-        """The template filled, followed by whatever it does not speak of."""
+        """The template filled, followed by all parts that it does not mention."""
         text = choose_options(template.text, self.get)
         spoken = Spoken(set(), set())
         for name in places(text):
@@ -184,7 +184,7 @@ class Pieces:
                 yield f"; operand {n + 1} is {self.say(operand)}"
 
     def _second_of_pair(self) -> str:
-        """The second half of a result ``d|p``; "" if there is none."""
+        """The second half of a result ``d|p``, else ""."""
         pair = self.result
         if not isinstance(pair, PairOperand) or isinstance(pair.second, SinkOperand):
             return ""

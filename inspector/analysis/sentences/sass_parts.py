@@ -115,7 +115,7 @@ def integer(operand: SassOperand) -> int | None:
 
 
 def number_bits(operand: SassOperand) -> int | None:
-    """The 32 bits of an immediate: ``0x7f7f``, ``4.57e-41.H0``; None if it is none."""
+    """The 32 bits of an immediate: ``0x7f7f``, ``4.57e-41.H0``; None if it has none."""
     text = operand.core.removesuffix(".H0").removesuffix(".H1")
     literal = value(text) if _NUMBER.match(text) else None
     if isinstance(literal, float):

@@ -304,7 +304,7 @@ class _Maker:
 
 
 def _integer_range(argument: Argument, info: np.iinfo[Any]) -> tuple[int, int]:
-    """The recorded range of an argument's integers, as far as their type holds it."""
+    """The recorded range of an argument's integers, clipped to their type."""
     low = max(argument.low or 0, info.min)
     high = min(argument.high or 0, info.max)
     if low > high:

@@ -211,6 +211,10 @@ class StepAnswer(Struct, frozen=True):
     ends: bool = False
 
 
+_SETS_UP = re.compile(r"(?:ld\.param|mov|cvta)\b")
+"""What a kernel begins with: ``ld.param.b64 %rd1, [softmax_kernel_param_0];``."""
+
+
 class Stepper:
     """The steps of a block that was run and the one at hand; ``lane`` is a thread of the block.
 
@@ -236,6 +240,14 @@ class Stepper:
         self._by_line: dict[int, list[int]] = {}
         for k, step in enumerate(self.trace.steps):
             self._by_line.setdefault(step.line, []).append(k)
+
+    def to_arithmetic(self) -> None:
+        """Go to the first step that computes: before it parameters are loaded and copied."""
+        for index, step in enumerate(self.trace.steps):
+            statement = self.program.statement(step.line).lstrip()
+            if not _SETS_UP.match(statement):
+                self.step_index = index
+                return
 
     @property
     def threads(self) -> int:

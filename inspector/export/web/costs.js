@@ -1,7 +1,7 @@
 // What costs most: the page's first view.
 
 const COLUMNS = [['kernel', 'kernel'], ['launches', 'launches', 'r'], ['\u00b5s', '\u00b5s a launch', 'r'], ['from', 'time from'], ['total', 'total', 'r'],
-  ['share', 'share', 'r'], ['', 'of the largest'], ['of step', 'of a step', 'r'], ['bound by', 'bound by'], ['worst hint', 'worst hint'], ['registers', 'registers', 'r'], ['spills', 'spills, bytes', 'r']];
+  ['share', 'share', 'r'], ['', 'of the largest'], ['of step', 'of a step', 'r'], ['bound by', 'bound by'], ['hint', 'hint'], ['registers', 'registers', 'r'], ['spills', 'spills, bytes', 'r']];
 const TOOLS = ['torch', 'triton', 'nvcc', 'ptxas', 'driver'];
 /** The cell of a column, with figures that the rows of variants have. */
 function cellOf(cost, column) {

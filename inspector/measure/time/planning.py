@@ -235,7 +235,7 @@ def replayable_calls(
 
 
 def _graph_call(recording: Recording, call: Call, number: int) -> ReplayableCall:
-    """A call of a graph with the graph's kernels and code, as far as they were recorded."""
+    """A call of a graph with those of the graph's kernels and code that were recorded."""
     graph = next((g for g in recording.graphs if g.id == call.name), None)
     if graph is None:
         return ReplayableCall(call, number, ())

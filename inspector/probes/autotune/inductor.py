@@ -283,7 +283,7 @@ _writers: weakref.WeakKeyDictionary[Any, tuple[int, int]] = per_recording(
 """The tuning and the place in it of the choice that each function writes the code of."""
 _candidates: weakref.WeakKeyDictionary[Any, int] = per_recording(weakref.WeakKeyDictionary())
 candidate_numbers = itertools.count(1)
-"""By which launches of candidates are told apart, unique in this process."""
+"""Number of a candidate's launches, unique in this process."""
 _reasons: weakref.WeakKeyDictionary[Any, str] = per_recording(weakref.WeakKeyDictionary())
 _watched: weakref.WeakSet[type] = weakref.WeakSet()
 _SETTING = re.compile(r"(\w{1,64})=('[^']{0,200}'|\[[^\]]{0,200}\]|\([^)]{0,200}\)|[^,]{1,200})")

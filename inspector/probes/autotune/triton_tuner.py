@@ -42,7 +42,7 @@ class Trial:
         return facts | {"reason": self.reason}
 
     def measured(self, times: Any, failed: str) -> None:
-        """Note the milliseconds that the tuner was told; infinite ones mark a failure."""
+        """Note the milliseconds that the tuner measured; infinite ones mark a failure."""
         several = times if isinstance(times, list | tuple) else [times]
         infinite = bool(several) and all(t == float("inf") for t in several)
         finite = [float(t) for t in several if isinstance(t, int | float) and math.isfinite(t)]

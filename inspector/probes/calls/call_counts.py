@@ -199,7 +199,7 @@ epoch = 0
 tuning_depths: dict[int, int] = {}
 """How many benchmarks of an autotuner are under way in a thread, by its identifier; none is 0."""
 _tuned_candidates: dict[int, int] = {}
-"""The candidate whose benchmarks a thread's are, but of those that their own kernel tells of."""
+"""The candidate that a thread benchmarks, unless the benchmark's kernel says it."""
 _reported_problems: set[str] = hooks.per_recording(set())
 _unflushed: dict[int, CallCounter] = {}
 """Counters to be written by ``flush_count``, by their calls' numbers."""

@@ -1,7 +1,7 @@
 """Which tensors of a call share memory: pairs whose elements have bytes in common.
 
-Two views of one storage need not: the parts of a fused projection are strided, and lie between each
-other's rows. Only sizes, strides and addresses are looked at, never the memory.
+Two views of one storage need not: the parts of a fused projection are strided, with rows between
+each other's. Only sizes, strides and addresses are looked at, never the memory.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def _span(description: dict[str, Any], tensor: Any) -> Span | None:
 
 
 def overlap(a: Span, b: Span) -> bool:
-    """Whether two tensors have a byte in common, as far as ``MAX_STEPS`` steps tell."""
+    """Whether two tensors are known to share a byte after ``MAX_STEPS`` steps."""
     # The distance of an element of b from one of a, by terms; those of one stride are one term.
     ranges: dict[int, tuple[int, int]] = {}
     for sign, terms in ((-1, a.terms), (1, b.terms)):

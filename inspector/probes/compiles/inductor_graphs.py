@@ -39,7 +39,7 @@ _began: weakref.WeakKeyDictionary[Any, float] = per_recording(weakref.WeakKeyDic
 
 
 def attach_inductor(module: Any) -> None:
-    """One of Inductor's modules: what is given to it, what comes of it, and what fails."""
+    """One of Inductor's modules: its inputs, its results and its failures."""
     if module.__name__ == "torch._inductor.compile_fx":
         private_names.wrap("torch._inductor.compile_fx:compile_fx", _compiling, _compiled)
     elif module.__name__ == "torch._inductor.scheduler":

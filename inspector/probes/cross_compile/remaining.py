@@ -171,7 +171,7 @@ class Remaining:
     def _prepare(self) -> None:
         target = compile_job.gpu_target(int(self.job["target"]))
         self._backend = compile_job.make_backend(target)
-        # The options that this Triton knows; those that it does not are told.
+        # The options that this Triton knows; the others are reported.
         defaults = vars(self._backend.parse_options({}))
         requested = {
             k: v for k, v in self.job["options"].items() if k not in NEVER and v is not None

@@ -94,7 +94,7 @@ static uint64_t cupti_now(void) {
 
 /* -- buffers -------------------------------------------------------------------------------------- */
 
-/* CUPTI asks for room. Where there is none it drops records, and counts them. */
+/* CUPTI asks for room; without room it drops records, and counts them. */
 static void buffer_requested(uint8_t **data, size_t *bytes, size_t *max_records) {
   void *room = 0;
   int many = __atomic_add_fetch(&buffer_count, 1, __ATOMIC_RELAXED);
@@ -105,7 +105,7 @@ static void buffer_requested(uint8_t **data, size_t *bytes, size_t *max_records)
   *data = room, *bytes = room ? BUFFER_BYTES : 0, *max_records = 0;
 }
 
-/* CUPTI may hold locks of its own: the buffer is read later, by our thread. */
+/* CUPTI may hold its locks: the buffer is read later, by our thread. */
 static void buffer_completed(void *context, uint32_t stream, uint8_t *data, size_t size, size_t bytes) {
   (void)size;
   struct Buffer *buffer = malloc(sizeof *buffer);

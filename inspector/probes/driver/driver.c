@@ -645,7 +645,7 @@ int is_alike(int entry, const unsigned dims[7]) {
   return entry >= 0 && !memcmp(entries[entry].dims, dims, sizeof entries[entry].dims);
 }
 
-/* An entry by what an activity record tells of it: the program's own before an autotuner's. */
+/* An entry by its activity record: the program's own before an autotuner's. */
 int entry_named(const char *symbol, const unsigned dims[7]) {
   int entry = -1;
   for (int i = 0; i < entry_count; i++)
@@ -981,7 +981,7 @@ EXPORT int ptxview_driver_leave(const char *why) {
   pthread_mutex_lock(&switching);
   may_switch = 0;
   activity_watch(0);
-  activity_flush(1);   /* who comes next registers functions of its own for buffers */
+  activity_flush(1);   /* the next tool registers its functions for buffers */
   int32_t error = ask.unsubscribe(subscriber);
   pthread_mutex_unlock(&switching);
   activity_read(), activity_end_window(1);
@@ -992,7 +992,7 @@ EXPORT int ptxview_driver_leave(const char *why) {
 }
 
 /* For measurements of what watching costs: callbacks (0: none, 1: those outside of a window, 2: all)
- * and activity records are as told from now on, whatever comes. */
+ * and activity records keep this state from now on. */
 EXPORT int ptxview_driver_force(int callbacks, int activity) {
   busy = 1;
   pthread_mutex_lock(&switching);

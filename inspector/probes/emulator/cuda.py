@@ -212,11 +212,11 @@ CONSTANT_ANSWERS: dict[str, Any] = {
     "_cuda_getAllocatorBackend": "native",
     "_cuda_clearCublasWorkspaces": None,
 }
-"""Functions of ``torch._C`` that give the same answer whatever they are asked."""
+"""Functions of ``torch._C`` that give the same answer to any arguments."""
 
 
 def _constant(answer: Any) -> Callable[..., Any]:
-    """A function of its own, since Dynamo has a handler for each, that gives this answer."""
+    """A new function that gives this answer, since Dynamo has a handler for each."""
     return lambda *args, **kwargs: answer
 
 

@@ -157,7 +157,7 @@ class Launcher:
 
 
 def _host_memory(tensors: Iterable[Any]) -> frozenset[tuple[int, int]]:
-    """The pieces of the host's memory that tensors lie in, rather than in device memory."""
+    """The pieces of host memory that contain tensors, rather than device memory."""
     pieces: set[tuple[int, int]] = set()
     for tensor in tensors:
         storage = tensor.untyped_storage()

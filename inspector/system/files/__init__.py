@@ -350,7 +350,7 @@ def split_lines(
 def unreadable_reason(
     path: Path, max_bytes: int | None = None, *, follow: bool = False
 ) -> str | None:
-    """Why a file is not read, without opening it; None also where there is none."""
+    """Why a file is not read, without opening it; None also for a missing file."""
     try:
         status = path.stat() if follow else path.lstat()
     except FileNotFoundError:

@@ -176,10 +176,19 @@ class PtxviewApp(App[None]):
             main.focus_first()
 
     def action_help(self) -> None:
-        from inspector.tui.find.finder import Finder, help_entries
+        from inspector.tui.find.finder import CURSOR_ROW, QUESTIONS, Finder, help_entries
 
         entries = help_entries(self.screen, self.reads.recording, self.keys, self.config.problems)
-        screen = Finder("Help", entries, "type to search", lead=7, closes="?", nearest=True)
+        opened = sum(entry.text in (CURSOR_ROW, QUESTIONS) for entry in entries)
+        screen = Finder(
+            "Help",
+            entries,
+            "type to search",
+            lead=7,
+            closes="?",
+            nearest=True,
+            open_count=opened,
+        )
         screen.does = "opens, runs"
         self.push_screen(screen, self._run)
 

@@ -34,6 +34,9 @@ from inspector.tui.code.code_rows import (
     CHOICES,
     COLUMNS,
     CYCLES,
+    LIVE,
+    SAMPLES,
+    STALL,
     CodeRows,
     Fold,
     Folding,
@@ -61,6 +64,11 @@ MARGIN_LINES = 2
 
 MAX_MARKS = 2000
 """Matches that are marked in the scrollbar; of more, a share."""
+
+MAX_LIT_LINES = 40
+MAX_LIT_SHARE = 0.4
+"""Lines of one source line, and their share of those that have a colour, that are lit up: where
+almost all lines come from one, bright rows everywhere say nothing."""
 
 MAX_GAP_LINES = 6
 """Lines between linked lines that are shown as one block, where the pane has room."""
@@ -116,9 +124,12 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
         """Forget what was known of the listing before, and how it was looked at."""
         self.linked: tuple[int, ...] = ()
         self.matches: tuple[int, ...] = ()
+        self.line_siblings: tuple[int, ...] = ()
+        """Lines that the line became which one came here from: the search keys walk them."""
         self.current: tuple[int, ...] = ()
         self.groups: SourceGroups | None = None
         self.lit = 0
+        self._lightable: dict[int, bool] = {}
         self.rows.lettered = False
         self.flow: FlowLanes | None = None
         self.rows.flow_width = 0
@@ -222,6 +233,15 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
         else:
             self.say(f"No {title(column)} are known for this listing.", warning=True)
 
+    def action_worst(self) -> None:
+        """Go to the line with the largest of the figures that say most of where time goes."""
+        available = self.rows.gutter.available
+        column = next((c for c in (SAMPLES, CYCLES, STALL, LIVE) if c in available), None)
+        if column is None:
+            self.say("No figures of lines are known here: 6 and 7 have them.", warning=True)
+        else:
+            self.action_largest(column)
+
     def action_cycles(self) -> None:
         if CYCLES in self.rows.gutter.available:
             self.action_largest(CYCLES)
@@ -286,6 +306,9 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
         return had_selection
 
     def action_match(self, step: int) -> None:
+        if self.pattern is None and self.line_siblings:
+            self.jump_among(self.line_siblings, step, "")
+            return
         text = "Nothing is searched for: / searches."
         if self.pattern is not None:
             text = f"No line has /{label(self.pattern.pattern)}/ here."
@@ -309,11 +332,17 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
             missing = f"No line is known that {verb} {label(self.register.name)}."
         self.jump_among(lines, step, missing)
 
-    def action_choose(self) -> None:
-        if not self.clear_selection() and self.lines:
+    def action_choose(self, rows: int) -> None:
+        """Choose the lines from the cursor's to the one so many rows on, or as many more."""
+        if not self.lines:
+            self.say("There are no lines here to choose.", warning=True)
+            return
+        if self.selection_start is None:
             self.selection_start = self.cursor
-            self.refresh()
-            self.say("Selecting lines from here: y copies them, Esc cancels.")
+        self.action_move(rows)
+        self.refresh()
+        first, last = self.selected_lines or (self.cursor, self.cursor)
+        self.say(f"Lines {first} to {last} are chosen: y copies them, Esc forgets them.")
 
     def action_verbatim(self) -> None:
         sentence = self.folding.toggle_verbatim()
@@ -499,13 +528,27 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
     def tint(self, groups: SourceGroups | None) -> None:
         self.groups = groups
         self.lit = 0
+        self._lightable = {}
         self.rows.lettered = groups is not None and self.app.no_color
         self.measure()
 
     def light(self, group: int) -> None:
-        if group != self.lit:
-            self.lit = group
+        """Light up the lines of one source line, unless they are most of a listing."""
+        lit = group if self._can_be_lit(group) else 0
+        if lit != self.lit:
+            self.lit = lit
             self.refresh()
+
+    def _can_be_lit(self, group: int) -> bool:
+        """Whether so few lines have a group that it helps to see which."""
+        if not group or self.groups is None:
+            return False
+        if group not in self._lightable:
+            lines = self.groups.groups
+            count = lines.count(group)
+            share = count / max(1, len(lines) - lines.count(0))
+            self._lightable[group] = count <= MAX_LIT_LINES or share <= MAX_LIT_SHARE
+        return self._lightable[group]
 
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
         super().watch_scroll_y(old_value, new_value)
@@ -676,6 +719,15 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
         ):
             self.folding.flip(hidden)
             self.fold()
+
+    def land(self, n: int, siblings: tuple[int, ...]) -> None:
+        """Go to line ``n`` of those that a line of another stage became."""
+        self.go(n)
+        self.line_siblings = siblings
+        if len(siblings) > 1:
+            number = siblings.index(n) + 1
+            walk = " n goes to the next." if self.pattern is None else ""
+            self.say(f"Line {number} of {len(siblings)} that the line became.{walk}")
 
     def go(self, n: int) -> None:
         """Put the cursor on line ``n``, or the nearest there is; what hides it is unfolded."""

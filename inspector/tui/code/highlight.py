@@ -43,7 +43,7 @@ _PARAMETER = re.compile(r"(?<![\w$%.])[\w$%.]+_param_(\d+)(?![\w$%.])")
 _CONSTANT = re.compile(r"c\[0x0\]\[(0x[0-9a-f]{1,8})\]")
 """A word of the constant bank in which SASS finds a kernel's parameters."""
 
-_ADDRESS = re.compile(r"^ */\*[0-9a-f]{4,}\*/ {0,2}| */\* 0x[0-9a-f]+ \*/")
+_ADDRESS = re.compile(r"^ *+/\*[0-9a-f]{4,}\*/ {0,2}|(?<! ) *+/\* 0x[0-9a-f]+ \*/")
 """What SASS has around an instruction: `` /*0010*/       S2R R0, SR_TID.X ;  /* 0x000… */``."""
 
 IR = (Stage.TTIR.value, Stage.TTGIR.value, "llvm")

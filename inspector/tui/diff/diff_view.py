@@ -187,7 +187,7 @@ class DiffView(ScrollView, can_focus=True, inherit_bindings=False):
 
     @property
     def comparison(self) -> Compared | PassChange | None:
-        """What is shown; None before there is one, and in its place a notice."""
+        """The diff on screen; None while a notice is in its place."""
         return None if self.outcome is None else self.outcome.comparison
 
     @property

@@ -21,6 +21,7 @@ from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
 from inspector.base.model import Recording, Stage, Variant
+from inspector.base.units import plural
 from inspector.parsers.line import Listing
 from inspector.reader.query import completions
 from inspector.reader.reader import Reader
@@ -28,6 +29,7 @@ from inspector.render.kernel_names import titles
 from inspector.tui.code.code_rows import SEVERITY_SIGNS
 from inspector.tui.code.highlight import labels_of
 from inspector.tui.keys.command_table import (
+    FIRST_QUESTIONS,
     MARKS,
     TABLE,
     TASKS,
@@ -74,7 +76,7 @@ class Entry(Struct, frozen=True, eq=False):
     ``words`` are looked in as well, ``digest`` is found by its beginning. ``near`` is how far it is
     from what is in view, 0 is there. ``run`` is what Enter does; if None, ``why`` says why.
     ``also`` returns the same at a stage; ``subject`` has the ids of its kernel and variant.
-    ``beneath`` are what Enter opens, and what is found.
+    ``beneath`` are the lists of openable and of matching rows.
     """
 
     lead: str
@@ -225,10 +227,12 @@ class Finder(ModalScreen[Entry | None]):
         closes: str = "",
         nearest: bool = False,
         reads: Callable[[], Reader] | None = None,
+        open_count: int = 1,
     ) -> None:
         """``later`` finds further entries in threads; ``closes`` is a key, ``lead`` cells.
 
-        With ``reads`` the query may name properties of variants.
+        With ``reads`` the query may name properties of variants. The first ``open_count`` entries
+        that have others beneath begin open.
         """
         super().__init__()
         self.entries = [*entries]
@@ -238,7 +242,7 @@ class Finder(ModalScreen[Entry | None]):
         self.closes = closes
         self.nearest = nearest
         self.does = "goes there"
-        self.opened = [entry for entry in entries if entry.beneath][:1]
+        self.opened = [entry for entry in entries if entry.beneath][:open_count]
         self.matches: list[Match] = []
         self.words = ""
         self.matching_ids = cast(MatchingIds, None)
@@ -386,7 +390,8 @@ def _kernel_entry(screen: MainScreen, entry: TreeEntry) -> Entry:
     if row.leaf and variant is not None:
         detail = label(variant.id)
     else:
-        detail = f"×{row.count}" if row.count else ""
+        of_kernel = row.kind is TreeKind.KERNEL
+        detail = plural(row.count, "variant" if of_kernel else "kernel") if row.count else ""
     if is_active:
         near = 1
     elif row.kind is TreeKind.VARIANT:
@@ -605,8 +610,13 @@ def _later(main: MainScreen) -> list[Callable[[], list[Entry]]]:
 def help_entries(
     screen: Screen[object], recording: Recording, keys: Mapping[str, str], problems: Sequence[str]
 ) -> list[Entry]:
-    """Every command by its task, what works here first; the signs; how keys are bound."""
-    tasks = _help_tasks(screen, keys)
+    """The row under the cursor, first questions, every command by its task, signs, own keys."""
+    tasks: dict[str, list[Entry]] = {}
+    legend = screen.legend() if isinstance(screen, ToolScreen) else []
+    if legend:
+        tasks[CURSOR_ROW] = [Entry(sign, meaning, words=sign) for sign, meaning in legend]
+    tasks[QUESTIONS] = _questions(screen, keys)
+    tasks |= _help_tasks(screen, keys)
     tasks["Signs"] = [Entry(sign, meaning, words=sign, near=3) for sign, meaning in MARKS]
     tasks[f"Your own keys, in {label(str(config_path()))}"] = [
         *(Entry("", text, meaning, near=3) for text, meaning in OWN_KEYS),
@@ -619,6 +629,28 @@ def help_entries(
     for task, beneath in tasks.items():
         leads = " ".join(entry.lead for entry in beneath)
         entries.append(Entry("▸", task, leads, beneath=tuple(beneath)))
+    return entries
+
+
+CURSOR_ROW = "The row under the cursor"
+QUESTIONS = "What people ask first"
+
+
+def _questions(screen: Screen[object], keys: Mapping[str, str]) -> list[Entry]:
+    """The first questions; Enter runs the command that answers one, where it works."""
+    usable = {command.id for command in commands_in(_contexts(screen))}
+    entries = []
+    for question, name, how, words in FIRST_QUESTIONS:
+        action = partial(screen.run_action, f"run('{name}')")
+        entry = Entry(
+            shown(command(name), keys),
+            question,
+            how,
+            words=f"{question} {how} {words}".casefold(),
+            run=action if name in usable else None,
+            why="This is answered on the screen of the kernels: Esc goes there.",
+        )
+        entries.append(entry)
     return entries
 
 

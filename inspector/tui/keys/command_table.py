@@ -6,9 +6,8 @@ names, on the widget that ``where`` names.
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from enum import Enum
-from typing import Any
 
 from msgspec import Struct
 from textual.binding import Binding, BindingType
@@ -20,6 +19,7 @@ from inspector.reader.tables import table
 class KeyContext(Enum):
     """Which widget has the action; its value heads the section of the help."""
 
+    MOVE = "Moving and leaving"
     SCREEN = "Everywhere"
     PANE = "In a pane"
     TREE = "In the tree"
@@ -29,6 +29,7 @@ class KeyContext(Enum):
     STEP = "Running a block, step by step (x)"
     PASSES = "Pass by pass (Z)"
     TRYING = "Trying an edited stage (E)"
+    OVER = "On a screen over the kernels"
 
 
 class Command(Struct, frozen=True):
@@ -112,31 +113,41 @@ def _key_shown(keys: str) -> str:
     return " ".join(map(shown_key, names[: 1 + arrow]))
 
 
-def _commands(data: Mapping[str, Any]) -> Iterator[Command]:
-    for row in data["commands"]:
-        if isinstance(row, list):
-            context, name, keys, *words = row
-            yield Command(name, keys, _key_shown(keys), KeyContext[context.upper()], *words)
-            continue
-        for name, keys, action, title in data[row["moves"]]:
-            words = title.format(unit=row.get("unit")).capitalize()
-            keys = row.get("page_down", keys) if name == "page.down" else keys
-            context = KeyContext[row["where"].upper()]
-            yield Command(row["prefix"] + name, keys, _key_shown(keys), context, action, words, "")
+def _command(row: list[str]) -> Command:
+    """The command of a row of ``commands.toml``."""
+    context, name, keys, *words = row
+    return Command(name, keys, _key_shown(keys), KeyContext[context.upper()], *words)
 
 
 _DATA = table("commands")
-TABLE = tuple(_commands(_DATA))
+TABLE = tuple(map(_command, _DATA["table"]["commands"]))
+MOVES: dict[KeyContext, tuple[str, ...]] = {
+    KeyContext[context.upper()]: tuple(
+        name for kind in kinds.split() for name in _DATA[kind].split()
+    )
+    for context, kinds in _DATA["moves"].items()
+}
+"""Commands that move, by the places that have them."""
 TASKS: dict[str, str] = {
     name: task for task, names in _DATA["tasks"].items() for name in names.split()
 }
 """What each command is for, by its id."""
-MARKS: tuple[tuple[str, str], ...] = tuple(map(tuple, _DATA["marks"]))
+MARKS: tuple[tuple[str, str], ...] = tuple(map(tuple, _DATA["signs"]["marks"]))
 TITLES: dict[str, str] = _DATA["stages"]
 """Names of stages in the palette."""
-SHARED: tuple[str, ...] = tuple(_DATA["shared"])
-BARE: tuple[str, ...] = tuple(_DATA["bare"])
-BESIDE: tuple[str, ...] = tuple(_DATA["beside"])
+SHARED: tuple[str, ...] = tuple(_DATA["shared"]["diff"])
+BARE: tuple[str, ...] = tuple(_DATA["shared"]["work"])
+BESIDE: tuple[str, ...] = tuple(_DATA["shared"]["step"])
+FIRST_QUESTIONS: tuple[tuple[str, str, str, str], ...] = tuple(
+    map(tuple, _DATA["first"]["questions"])
+)
+"""Questions of the help: the command that answers, how, and words by which each is found."""
+LOOKED_FOR: dict[str, str] = {
+    key: name for name, keys in _DATA["looked_for"].items() for key in keys.split()
+}
+"""Commands by a key that is not theirs, but by which one may look for them."""
+FOOTER: tuple[str, ...] = tuple(_DATA["footer"]["first"].split())
+"""What the footer names first; ``stages`` are the digits."""
 
 ALSO = {
     KeyContext.DIFF: SHARED,
@@ -151,7 +162,11 @@ ALSO = {
 
 def bindings(context: KeyContext) -> list[BindingType]:
     """The key bindings of the widget that has these actions."""
-    return bindings_of(tuple(command.id for command in TABLE if command.context is context))
+    names = [command.id for command in TABLE if command.context is context]
+    names += MOVES.get(context, ())
+    if context in ALSO:
+        names.append("over.back")
+    return bindings_of(tuple(names))
 
 
 def of_screen(names: tuple[str, ...]) -> tuple[str, ...]:
@@ -179,7 +194,12 @@ def bindings_of(names: tuple[str, ...]) -> list[BindingType]:
 
 
 def commands_in(contexts: tuple[KeyContext, ...]) -> tuple[Command, ...]:
-    names = {name for context in contexts for name in ALSO.get(context, ())}
+    """The commands that work in any of these places."""
+    names: set[str] = set()
+    for context in contexts:
+        names.update(MOVES.get(context, ()))
+        if context in ALSO:
+            names.update(("over.back", *ALSO[context]))
     return tuple(c for c in TABLE if c.context in contexts or c.id in names)
 
 
@@ -188,19 +208,30 @@ def footer(
     shown: Callable[[Command], str] = lambda listed_command: listed_command.shown,
 ) -> tuple[tuple[str, str, str], ...]:
     """(key, word, command id), the last kept longest; ``shown`` gives a command's key or ""."""
-    alone = context in ALSO
-    commands = [
-        c for c in commands_in((context,) if alone else (context, KeyContext.SCREEN)) if c.footer
-    ]
-    if alone:
-        commands.sort(key=lambda c: (c.id != "help", c.context is not context))
-    if context is KeyContext.TREE:
-        commands = [c for c in commands if c.id != "filter"]  # "/" says it already
-    keys = [(shown(c), c.footer, c.id) for c in commands]
-    keys = [row for row in keys if row[0]]
+    commands = _footer_commands(context)
+    keys = [(shown(listed), listed.footer, listed.id) for listed in commands]
     if ALSO.get(context) is not BARE:
-        keys.insert(2, ("1-7", "stage", "stage.next"))
-    return tuple(keys)
+        keys.insert(2, ("1-7", "code", STAGES))
+    if context not in ALSO:
+        order = {name: position for position, name in enumerate(FOOTER)}
+        keys.sort(key=lambda key: order.get(key[2], len(FOOTER)))
+    bound = [row for row in keys if row[0]]
+    return tuple((key, word, "stage.1" if name == STAGES else name) for key, word, name in bound)
+
+
+def _footer_commands(context: KeyContext) -> list[Command]:
+    """The commands of a place that have a word in the footer; of a screen of its own first."""
+    alone = context in ALSO
+    places = (context,) if alone else (context, KeyContext.SCREEN)
+    commands = [listed for listed in commands_in(places) if listed.footer]
+    if alone:
+        commands.sort(key=lambda listed: (listed.id != "help", listed.context is not context))
+        return commands
+    return [listed for listed in commands if listed.id != "escape"]
+
+
+STAGES = "stages"
+"""What ``FOOTER`` calls the keys of all stages."""
 
 
 def command(name: str) -> Command:
@@ -212,6 +243,10 @@ def places(command: Command) -> frozenset[KeyContext]:
     contexts = {command.context}
     if command.context is KeyContext.SCREEN:
         contexts = {KeyContext.PANE, KeyContext.TREE}
+    elif command.context is KeyContext.MOVE:
+        contexts = {context for context, names in MOVES.items() if command.id in names}
+    elif command.context is KeyContext.OVER:
+        contexts = set(ALSO)
     contexts |= {context for context, names in ALSO.items() if command.id in names}
     return frozenset(contexts)
 
@@ -288,3 +323,28 @@ def shown(command: Command, changed: Mapping[str, str]) -> str:
     if keys is None:
         return command.shown
     return "" if keys == UNBOUND else shown_key(keys.split(",")[0])
+
+
+def with_key(
+    key: str, contexts: Iterable[KeyContext], changed: Mapping[str, str]
+) -> Command | None:
+    """The command of any of these places that has a key."""
+    for candidate in commands_in(tuple(contexts)):
+        if key in changed.get(candidate.id, candidate.keys).split(","):
+            return candidate
+    return None
+
+
+def why_nothing(key: str, changed: Mapping[str, str]) -> str:
+    """What a key that does nothing at a place is answered with."""
+    sign = shown_key(key)
+    sought = LOOKED_FOR.get(key)
+    if sought is not None:
+        command_sought = command(sought)
+        own_key = shown(command_sought, changed)
+        where = f"its key is {own_key}" if own_key else "^p finds it by its name"
+        return f"{sign} does nothing here. “{command_sought.title}”: {where}."
+    elsewhere = with_key(key, KeyContext, changed)
+    if elsewhere is not None and elsewhere.context is not KeyContext.SCREEN:
+        return f"{sign} does nothing here. {elsewhere.context.value}: {elsewhere.title.lower()}."
+    return f"{sign} does nothing here: ? lists the keys, ^p finds a command by its name."

@@ -159,6 +159,8 @@ class VariantCard(LineWidget):
             line += [("  ", ""), (text, style)]
         room = width - Content(name).cell_length - len(ident) - figures
         settings = "" if variant is None else _settings(variant)
+        if len(_in_words(settings)) + 2 <= room:
+            settings = _in_words(settings)
         if settings and room > 12:
             line.append(("  " + cut(settings, room - 2), "dim"))
         return Content.assemble(*line)
@@ -171,6 +173,12 @@ def _settings(variant: Variant) -> str:
         del config["num_ctas"]
     names = dict.fromkeys((*TRITON_OPTIONS, *config))
     return label(configuration(config, tuple(names)))
+
+
+def _in_words(settings: str) -> str:
+    """``warps 4 stages 3`` for ``w4 s3``."""
+    settings = re.sub(r"\bw(?=\d+\b)", "warps ", settings)
+    return re.sub(r"\bs(?=\d+\b)", "stages ", settings)
 
 
 _UNNAMED = re.compile(
@@ -269,7 +277,7 @@ class TitleBar(LineWidget):
         keys = getattr(self.app, "keys", {})
         parts = []
         for word, command_id in self.modes:
-            text = f"[{shorten(word, 24)} {shown(command(command_id), keys)}]"
+            text = f"[{f'{shorten(word, 24)} {shown(command(command_id), keys)}'.rstrip()}]"
             parts.append(link(text, style, f"screen.run({command_id!r})"))
         if warning:
             parts.append(Content.styled(warning, style))

@@ -42,7 +42,14 @@ from inspector.system import files
 from inspector.system.process import run_program
 from inspector.system.toolchain import find_program
 from inspector.tui.code.highlight import labels, target_line
-from inspector.tui.keys.command_table import KeyContext, bindings, command, shown
+from inspector.tui.keys.command_table import (
+    KeyContext,
+    bindings,
+    command,
+    shown,
+    shown_key,
+    with_key,
+)
 from inspector.tui.main.bars import EmptyState, TitleBar, VariantCard
 from inspector.tui.main.settings import PaneView, View
 from inspector.tui.panes.pane import Pane
@@ -50,6 +57,7 @@ from inspector.tui.panes.pane_screen import PaneScreen
 from inspector.tui.panes.panes import (
     DEFAULT_PANES,
     MAX_PANES,
+    MIN_COLUMNS_OF_TWO,
     MIN_PANE_COLUMNS,
     Panes,
     next_layout,
@@ -157,6 +165,9 @@ NARROW_CELLS = 80
 DRAWER_CELLS = 140
 """Columns of the screen below which the tree is a drawer over the panes."""
 
+MAP_COLOURS = ("256", "truecolor", "windows")
+"""Rich's names of the colour systems in which the map is on from the start."""
+
 MIN_TREE_CELLS = 16
 MIN_TREE_BESIDE_CELLS = 20
 """Columns that must be left beside the panes, else the tree is a drawer, too."""
@@ -231,8 +242,15 @@ class MainScreen(PaneScreen[None]):
             self.begins_with_overview = False
             self.action_overview()
 
+    def _colours_allow_map(self) -> bool:
+        """Whether the terminal has the colours that tell source lines apart."""
+        app = self.app
+        return app.console.color_system in MAP_COLOURS and not app.no_color
+
     def begin(self, focus: bool = True) -> None:
         app: Any = self.app
+        if self.panes.map_chosen is None:
+            self.panes.mapped = self._colours_allow_map()
         saved_view = app.memory.view(self.reads.recording.path) if app.memory is not None else None
         if saved_view is not None and not self.empty:
             self.restore(saved_view)
@@ -282,7 +300,7 @@ class MainScreen(PaneScreen[None]):
             beside=panes.beside,
             tree=self.tree_wanted,
             tree_width=self.tree_width,
-            mapped=panes.mapped,
+            map_chosen=panes.map_chosen,
             layout="" if panes.arrangement is None else panes.arrangement.name,
             shares=tuple(panes.shares),
         )
@@ -291,7 +309,9 @@ class MainScreen(PaneScreen[None]):
         self.tree_wanted = view.tree
         self.tree_width = view.tree_width
         self.panes.beside = view.beside
-        self.panes.mapped = view.mapped
+        self.panes.map_chosen = view.map_chosen
+        if view.map_chosen is not None:
+            self.panes.mapped = view.map_chosen
         count = len(view.panes) if view.panes_chosen else None
         self.panes.arrange_as(view.layout, count, view.shares)
         for pane, pane_view in zip(self.panes.all_panes, view.panes, strict=False):
@@ -322,7 +342,12 @@ class MainScreen(PaneScreen[None]):
         self.panes.styles.margin = (0, 0, 0, beside)
         self.kernels.styles.width = "1fr" if narrow else max(MIN_TREE_CELLS, cells)
         self.kernels.set_class(cells > beside and not narrow, "-drawer")
-        keys = {"tree.toggle": ("close" if in_tree else "kernels") if self.in_drawer else "tree"}
+        word = "tree"
+        if self.in_drawer and in_tree:
+            word = "close"
+        elif self.in_drawer and width >= MIN_COLUMNS_OF_TWO:
+            word = "kernels"
+        keys = {"tree.toggle": word}
         self.footer.tell(words=self.footer.words | keys)
 
     @property
@@ -348,8 +373,8 @@ class MainScreen(PaneScreen[None]):
             return min(self._tree_cells(), width - MIN_PANES_CELLS)
         three = width >= MAX_PANES * MIN_PANE_COLUMNS
         panes = MAX_PANES if three else DEFAULT_PANES
-        left = width - panes * MIN_PANE_COLUMNS
-        return min(self._tree_cells(), left) if left >= MIN_TREE_BESIDE_CELLS else 0
+        spare = width - panes * MIN_PANE_COLUMNS
+        return min(self._tree_cells(), spare) if spare >= MIN_TREE_BESIDE_CELLS else 0
 
     on_resize = fit
 
@@ -387,7 +412,33 @@ class MainScreen(PaneScreen[None]):
         self.fit()
 
     def home_of(self, context: KeyContext) -> DOMNode:
-        return self.kernels if context is KeyContext.TREE else super().home_of(context)
+        moves_in_tree = context is KeyContext.MOVE and self.focused is self.kernels
+        if context is KeyContext.TREE or moves_in_tree:
+            return self.kernels
+        return super().home_of(context)
+
+    def legend(self) -> list[tuple[str, str]]:
+        from inspector.tui.find.legend import tree_row_legend
+
+        return tree_row_legend(self.kernels) if self.focused is self.kernels else super().legend()
+
+    def unbound(self, key: str) -> None:
+        """Do what a key does in the pane, where the tree has the focus; else say what it is of."""
+        app: Any = self.app
+        if self.empty:
+            return
+        elsewhere = KeyContext.PANE if self.focused is self.kernels else KeyContext.TREE
+        bound_command = with_key(key, (elsewhere,), app.keys)
+        if bound_command is None:
+            super().unbound(key)
+        elif elsewhere is KeyContext.PANE:
+            self.focus_pane()
+            self.call_later(self.action_run, bound_command.id)
+        else:
+            toggle = shown(command("tree.toggle"), app.keys)
+            sign = shown_key(key)
+            action = bound_command.title.lower()
+            self.warn(f"{sign} works in the list of kernels ({action}): {toggle} goes there.")
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         if self.empty:
@@ -457,7 +508,7 @@ class MainScreen(PaneScreen[None]):
 
     @on(KernelTree.Filtered)
     def _show_modes(self) -> None:
-        modes = [("map", "map")] if self.panes.mapped else []
+        modes = [("map", "map")] if self.panes.mapped and not self._colours_allow_map() else []
         if text := self.kernels.query_text:
             modes.append((f"filter {label(text)}", "tree.clear"))
         self.title_bar.tell(modes=tuple(modes))
@@ -527,16 +578,15 @@ class MainScreen(PaneScreen[None]):
         sentence = f"Layout: {arrangement.title}."
         if lacks := arrangement.lacks(self.panes.subject):
             sentence += f" There is no {' and no '.join(map(str, lacks))} of this."
-        key = shown(command("layout"), getattr(self.app, "keys", {}))
-        self.say(f"{sentence} {key} goes on to {next_layout(arrangement).title}.")
+        self.say(f"{sentence} The next is {next_layout(arrangement).title}.")
 
     def action_map(self) -> None:
         self.panes.map(not self.panes.mapped)
         self._show_modes()
         self.say(
-            "Each line has the colour of its source line; panes scroll together. m ends it."
+            "Each line has the colour of its source line, and panes scroll together."
             if self.panes.mapped
-            else "The map is off."
+            else "Source lines have no colours. m gives them colours again."
         )
 
     def action_follow(self) -> None:
@@ -608,6 +658,13 @@ class MainScreen(PaneScreen[None]):
         if self.line is not None:
             text = frames(self.line.source)
             self.app.push_screen(Overlay(f"Line {self.line.n} comes from", text))
+
+    def action_escape(self) -> None:
+        """Forget the filter of the tree, or the lines and the search of the panes."""
+        if self.focused is self.kernels:
+            self.action_clear_filter()
+        else:
+            self.action_clear()
 
     def action_clear(self) -> None:
         if not self.view.clear_selection():
@@ -807,6 +864,8 @@ class MainScreen(PaneScreen[None]):
             named = ((k.id, v.id) for k, v in recording.variants() if place in (k.id, v.hash))
             if not self.kernels.find(next(named, ("",))):
                 self.warn("Nothing that can be read was recorded of it.")
+            elif self.in_drawer:
+                self.focus_pane()  # the drawer would cover what was asked for
         elif place is not None:
             current = self.panes.subject
             for subject in (current, *(TreeSubject(*pair) for pair in recording.variants())):
@@ -876,7 +935,7 @@ class MainScreen(PaneScreen[None]):
                 status = run_program(words, os.environ, is_job=False)
         except SuspendNotSupported:
             self.warn(
-                "An editor needs a terminal, not a browser: y copies the line, X saves the listing."
+                "An editor needs a terminal, not a browser: y copies the line, ^p saves all lines."
                 if self.app.is_web
                 else "An editor cannot be started in this terminal."
             )

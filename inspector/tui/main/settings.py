@@ -138,7 +138,7 @@ class View(msgspec.Struct, frozen=True):
     beside: bool | None = None
     tree: bool = True
     tree_width: TreeCells | None = None
-    mapped: bool = False
+    map_chosen: bool | None = None
     layout: str = ""
     shares: tuple[Share, ...] = ()
 

@@ -163,7 +163,8 @@ class PaneTitle(LineWidget):
         for word, name in self.modes:
             # Where a block is run, w is something else: there folds are all that can be changed.
             ends_it = command(name if name in usable else "fold.level")
-            mode = Content.styled(f"[{word} {shown(ends_it, keys)}]", "bold")
+            text = f"{word} {shown(ends_it, keys)}".rstrip()
+            mode = Content.styled(f"[{text}]", "bold")
             head = Content.assemble(head, " ", clickable(mode, f"screen.run({ends_it.id!r})"))
         variant = self.subject.variant
         name_text = label(self.path or self.subject.name)
@@ -209,7 +210,8 @@ class Pane(Vertical):
         self.preferred: Stage | None = None
         self._reading: ListingRequest | None = None
         self._shown: ListingRequest | None = None
-        self._goal: tuple[ListingRequest, int] | None = None
+        self._goal: tuple[ListingRequest, int, tuple[int, ...]] | None = None
+        self._cycles: dict[ListingRequest, Mapping[int, float]] = {}
         self.zoomed = False
         """Whether the other panes are hidden."""
 
@@ -271,7 +273,7 @@ class Pane(Vertical):
         else:
             # It may have come, or been compiled again; if not, the reason may be another.
             self._shown = None
-            self._goal = (request, self.view.cursor) if has_listing else None
+            self._goal = (request, self.view.cursor, ()) if has_listing else None
             self._start(request)
 
     def _start(self, request: ListingRequest) -> None:
@@ -307,15 +309,20 @@ class Pane(Vertical):
             self._annotate(finished)
             self._find_folds(loaded[0])
             if self._goal is not None and self._goal[0] == finished:
-                self.view.go(self._goal[1])
+                self.view.land(*self._goal[1:])
             self._goal = None
         self.post_message(self.Shown(self))
 
-    def go(self, n: int) -> None:
+    def go(self, n: int, siblings: tuple[int, ...] = ()) -> None:
+        """Go to a line, once it is read; ``siblings`` are all lines that the same line became."""
         if self.settled:
-            self.view.go(n)
+            self.view.land(n, siblings)
         elif self.request is not None:
-            self._goal = (self.request, n)
+            self._goal = (self.request, n, siblings)
+
+    def cycles(self, request: ListingRequest) -> Mapping[int, float]:
+        """Percentages of cycles by line, as they were estimated here; empty if they were not."""
+        return self._cycles.get(request, {})
 
     @on(CodeView.Looks)
     def show_modes(self) -> None:
@@ -345,6 +352,7 @@ class Pane(Vertical):
 
         def annotated(annotations: LineAnnotations) -> None:
             if request == self.request and self.settled:
+                annotations = replace(annotations, estimated=self.cycles(request))
                 self.view.columns(annotations=annotations)
                 self.post_message(CodeView.Moved(self.view))
 
@@ -366,6 +374,7 @@ class Pane(Vertical):
             return
 
         def show(percent: dict[int, float]) -> None:
+            self._cycles[request] = percent
             if request == self.request and self.settled:
                 view.columns(annotations=replace(view.rows.gutter.annotations, estimated=percent))
                 view.action_largest(CYCLES)

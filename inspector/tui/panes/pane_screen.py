@@ -17,6 +17,7 @@ from textual import on
 from textual.binding import Binding
 from textual.content import Content
 from textual.dom import DOMNode
+from textual.timer import Timer
 from textual.widget import Widget
 from textual.widgets import OptionList, SelectionList
 
@@ -271,6 +272,7 @@ class ReadingLine(Widget):
         self.texts = LineTexts()
         self.register: str | None = None
         self._view: CodeView | None = None
+        self._fitting: Timer | None = None
 
     def follow(self, view: CodeView) -> None:
         if self._view is not None and self._view is not view:
@@ -292,6 +294,7 @@ class ReadingLine(Widget):
                 self._light_up()
 
         if view.lines:
+            self.border_title = Content(f"Line {n}")
             in_thread(self, read, show, "words", failed=lambda _: show(LineTexts()))
         else:
             show(LineTexts())
@@ -306,8 +309,10 @@ class ReadingLine(Widget):
     def _light_up(self) -> None:
         if self._view is not None:
             self._view.light_up(self.looked_at)
-        self.fit()
         self.refresh()
+        if self._fitting is not None:
+            self._fitting.stop()
+        self._fitting = self.set_timer(REST_SECONDS, self.fit) if self.is_mounted else None
 
     @property
     def looked_at(self) -> Register | None:
@@ -347,7 +352,7 @@ class ReadingLine(Widget):
         return Content("\n").join(Content.assemble(" ", row) for row in rows)
 
     def is_roomy(self, parts: list[tuple[str, str]]) -> bool:
-        """Whether each part begins on a row of its own."""
+        """Whether each part begins on a new row."""
         return self.max_rows >= MIN_ROOMY_ROWS and len(parts) <= self.max_rows
 
     def _wrapped(self, parts: list[tuple[str, str]], width: int, height: int) -> list[Content]:
@@ -359,7 +364,7 @@ class ReadingLine(Widget):
         return rows
 
     def _without_words(self) -> str:
-        """What is said of a line that nothing is known of."""
+        """Status of a line without annotation."""
         view = self._view
         source = None if view is None else view.source
         if view is None or source is None or view.rows.gutter.annotations is NOTHING:
@@ -370,6 +375,11 @@ class ReadingLine(Widget):
         return "No machine code comes from this line." if upper and view.cursor not in upper else ""
 
     @property
+    def is_fitting(self) -> bool:
+        """Whether its height will change as soon as the cursor rests."""
+        return self._fitting is not None
+
+    @property
     def max_rows(self) -> int:
         """Rows that the text takes at most on a screen of this height."""
         height = self.screen.size.height
@@ -377,6 +387,7 @@ class ReadingLine(Widget):
 
     def fit(self) -> None:
         """Take the rows that the text needs: what it leaves is for the panes."""
+        self._fitting = None
         if not self.is_mounted:
             return
         width = max(8, self.size.width - 2)
@@ -385,7 +396,7 @@ class ReadingLine(Widget):
             needed = len(stacked(parts, width, self.max_rows))
         else:
             needed = len(self._wrapped(parts, width, self.max_rows))
-        rows = max(1, needed)
+        rows = max(1, needed) + bool(self.styles.border_top[0])
         if self.styles.height is None or self.styles.height.value != rows:
             self.styles.height = rows
 
@@ -394,6 +405,9 @@ class ReadingLine(Widget):
 
 CODE_LANGUAGES = frozenset(("ttir", "ttgir", "llvm", "ptx", "sass"))
 """Languages whose lines are instructions, or are about them."""
+
+REST_SECONDS = 0.1
+"""How long the cursor rests before the panes are laid out for the text: keys do not wait for it."""
 
 MAX_READING_ROWS = ((56, 8), (40, 6), (30, 2), (0, 1))
 """From so many rows of the screen on, rows that the annotations of a line take at most."""
@@ -447,7 +461,12 @@ class PaneScreen(SearchScreen[ResultType]):
         return self.panes.active.view
 
     def home_of(self, context: KeyContext) -> DOMNode:
-        return self.view if context is KeyContext.PANE else self
+        return self.view if context in (KeyContext.PANE, KeyContext.MOVE) else self
+
+    def legend(self) -> list[tuple[str, str]]:
+        from inspector.tui.find.legend import line_legend
+
+        return line_legend(self.view)
 
     def warn(self, text: str) -> None:
         self.say(text, warning=True)

@@ -159,6 +159,8 @@ class Panes(Container):
         self.shares = [EVEN_SHARE] * MAX_PANES
         self._links: dict[Pair, Links] = {}
         self.mapped = False
+        self.map_chosen: bool | None = None
+        """Whether the user turned the map on or off; None for what the terminal's colours allow."""
 
     @property
     def panes(self) -> tuple[Pane, ...]:
@@ -268,16 +270,24 @@ class Panes(Container):
         if place.path and variant is not None:
             variant = self.reads.navigation.sources(variant).get(place.path)
 
-        def go(answer: tuple[str, tuple[int, ...]]) -> None:
-            path, lines = answer
+        def go(answer: tuple[str, int, tuple[int, ...]]) -> None:
+            path, line, siblings = answer
             # Where a pane that follows shows the file already, links lead to its lines.
-            if lines and pane.request == request and (pane is self.active or path != request.path):
+            if line and pane.request == request and (pane is self.active or path != request.path):
                 pane.show(self.subject, request.stage, path)
-                pane.go(lines[0])
+                pane.go(line, siblings)
 
-        work = partial(
-            self.reads.navigation.lines_at, variant, graph, place.stage, place.n, request.stage
-        )
+        def work() -> tuple[str, int, tuple[int, ...]]:
+            assert place.stage is not None
+            path, lines = self.reads.navigation.lines_at(
+                variant, graph, place.stage, place.n, request.stage
+            )
+            if not lines or variant is None or place.stage.rank > request.stage.rank:
+                return path, lines[0] if lines else 0, ()
+            cycles = pane.cycles(request)
+            line = self.reads.annotations.landing_line(variant, request.stage, lines, cycles)
+            return path, line, tuple(sorted(lines))
+
         in_thread(self, work, go, "carry", failed=lambda _: None)
 
     def _keep_stages(self) -> None:
@@ -475,7 +485,8 @@ class Panes(Container):
         self.post_message(self.Changed())
 
     def map(self, on: bool) -> None:
-        self.mapped = on
+        """Turn the map on or off, as the user wants it from now on."""
+        self.mapped = self.map_chosen = on
         for pane in self.panes:
             if on:
                 self._map(pane)
@@ -498,7 +509,8 @@ class Panes(Container):
                 self.align(self.active.view)
 
         def failed(notice: Notice) -> None:
-            if self.mapped and request == self.active.request:
+            # What nobody asked for is left out in silence.
+            if self.map_chosen and request == self.active.request:
                 self.active.view.say(f"There is no map of this: {notice.message}", warning=True)
 
         work = partial(self.reads.stages.groups, variant, stage)
@@ -513,11 +525,13 @@ class Panes(Container):
     def align(self, view: CodeView) -> None:
         """Bring the lines of the other panes beside the linked ones of a view."""
         leader = self._pane_of(view)
+        if not view.lines:
+            return
         (first, last) = view.span()
         cursor_row = view.map.row(view.cursor)
         target_row = cursor_row if first <= cursor_row <= last else (first + last) // 2
         for pane in self.panes:
-            if pane is leader or not pane.settled:
+            if pane is leader or not pane.settled or not pane.view.lines:
                 continue
             same = leader.request == pane.request
             links = self._links_to(pane, leader) or {}

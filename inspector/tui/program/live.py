@@ -38,7 +38,7 @@ _UNFINISHED = re.compile(r"\x1b(?:\[[0-?]*[ -/]*|[\]PX^_][^\x07\x1b]{0,4096}\x1b
 
 
 def _visible_part(line: str) -> str:
-    """What is shown of a line: a progress bar writes it again after each carriage return."""
+    """The visible end of a line: a progress bar writes it again after each carriage return."""
     return line.rstrip("\r").rpartition("\r")[2].expandtabs()[:MAX_LINE_CHARS]
 
 

@@ -5,6 +5,7 @@ from typing import ClassVar
 from rich.cells import chop_cells
 from rich.segment import Segment
 from textual.binding import Binding
+from textual.content import Content
 from textual.geometry import Size
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
@@ -33,6 +34,7 @@ class OutputView(ScrollView, can_focus=True, inherit_bindings=False):
 
     def __init__(self, live: Live) -> None:
         super().__init__()
+        self.border_title = Content("Output of the program")
         self.live = live
         self.follows = True
         self._rows: list[tuple[int, str]] = []

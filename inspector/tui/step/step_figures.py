@@ -20,6 +20,7 @@ from textual.widgets import Static
 
 from inspector.base.errors import UsageError
 from inspector.base.model import Kernel, Stage, Variant
+from inspector.base.units import plural
 from inspector.execute import ExecutedLine, Facts, Trace
 from inspector.execute.calls.stepper import WARP, LaneStrip, LaneValue, Stepper, StepPlace
 from inspector.execute.calls.tracing import (
@@ -48,7 +49,7 @@ from inspector.tui.code.code_rows import (
 )
 from inspector.tui.widgets.notice import cut, label
 from inspector.tui.widgets.subject import TreeSubject
-from inspector.tui.widgets.tool_screen import LineWidget
+from inspector.tui.widgets.tool_screen import AnswersKeys, LineWidget
 
 Links = Mapping[int, tuple[int, ...]]
 _NAME = re.compile(r"[A-Za-z_]\w*")
@@ -317,10 +318,11 @@ def register_rows(stepper: Stepper, width: int) -> Iterator[tuple[str, str]]:
     register = max([REGISTER, *(len(v.register) for v in shown_values)])
     sizes = min(NAME, max([0, *(len(v.name or "") for v in shown_values)])), register
     if place.values:
-        yield "this step gave\n", "bold $primary"
+        yield "Written by this step\n", "bold $primary"
         yield from _rows(place.values, sizes, width, "$secondary" if place.runs else "dim")
         yield "\n", ""
-    yield f"{len(others_live) or 'no'} {'more ' if place.values else ''}live\n", "bold $primary"
+    heading = f"Used later: {plural(len(others_live), 'register')}"
+    yield f"{heading if others_live else 'No other register is used later'}\n", "bold $primary"
     yield from _rows(others_live, sizes, width, "")
 
 
@@ -402,7 +404,7 @@ def _range(strip: LaneStrip) -> str:
     return text
 
 
-class LaneGrid(ModalScreen[int | None]):
+class LaneGrid(AnswersKeys, ModalScreen[int | None]):
     """Answers with the chosen lane; a strip for each register that the line wrote."""
 
     BINDINGS: ClassVar = [

@@ -87,6 +87,7 @@ class StepScreen(PaneScreen[None]):
             pane.view.look(0, CHOICES[0], verbatim=False, wrapped=False)
         self.registers = Static(markup=False)
         self.panel = VerticalScroll(self.registers, id="registers", can_focus=False)
+        self.panel.border_title = Content("Registers")
         self.body = Horizontal(panes, self.panel, id="body")
         self.why = Static(markup=False)
         self.trouble = VerticalScroll(self.why, id="trouble", can_focus=False)
@@ -167,6 +168,8 @@ class StepScreen(PaneScreen[None]):
         self.block = traced.block
         self._cut = ended is not None and traced.fault is None
         self._kernel = kernel = SteppedKernel(stepper, facts, launch_choice.launch.blocks)
+        if old_kernel is None and traced.fault is None:
+            stepper.to_arithmetic()
         if old_kernel is not None:
             kernel.links = old_kernel.links
             kernel.texts = old_kernel.texts

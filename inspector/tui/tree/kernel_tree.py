@@ -9,11 +9,13 @@ from rich.cells import cell_len
 from rich.segment import Segment
 from rich.style import Style
 from textual import events
+from textual.content import Content
 from textual.geometry import Size
 from textual.message import Message
 from textual.strip import Strip
 
 from inspector.base.model import Resources, Variant
+from inspector.base.units import plural
 from inspector.reader.reader import Reader
 from inspector.render.kernel_names import distinct_names
 from inspector.render.labels import shorten_settings
@@ -72,6 +74,10 @@ def shorten_variant(text: str, width: int) -> str:
     return f"{shorten_settings(settings, width - cell_len(ident) - 1)} {ident}"
 
 
+LEGEND = "● launched  ★ chosen by tuning  ? this row"
+"""What the signs of most rows mean, in the lower border."""
+
+
 class KernelTree(RowList[TreeRow], can_focus=True, inherit_bindings=False):
     """Origins, graphs, kernels and variants, with registers, warps and spills."""
 
@@ -95,6 +101,8 @@ class KernelTree(RowList[TreeRow], can_focus=True, inherit_bindings=False):
     ) -> None:
         """``told`` is given how a filter fares, or what is wrong with it."""
         super().__init__()
+        self.border_title = Content("Kernels")
+        self.border_subtitle = Content(LEGEND)
         self.reads = reads
         self.times = times
         self.order = Order.COMPILED
@@ -322,9 +330,10 @@ class KernelTree(RowList[TreeRow], can_focus=True, inherit_bindings=False):
         lead = ("›" if at_cursor else " ") + "  " * row.depth + self._sign(row)
         room = width - cell_len(lead) - cell_len(figures) - 1
         if room < MIN_NAME_CELLS:
+            figures = re.sub(r" (?:kernel|variant)s?(?= $)", "", figures)
             figures = re.sub(r"(?<!\d)(\d+) failed +", r"✗\1 ", figures)
             room = width - cell_len(lead) - cell_len(figures) - 1
-        for extra in (measured, f"{warps:<3} " if warps else ""):
+        for extra in (measured, f"{warps:<8} " if warps else ""):
             if cell_len(row.text + extra) <= room:
                 figures = extra + figures
                 room -= cell_len(extra)
@@ -356,7 +365,10 @@ class KernelTree(RowList[TreeRow], can_focus=True, inherit_bindings=False):
         if row.count:
             return "▾ " if row.open else "▸ "
         key = row.subject.key[:2]
-        mark = "AB"[self.marked.index(key)] if key in self.marked else " "
+        variant = row.subject.variant
+        mark = "●" if variant is not None and variant.launches else " "
+        if key in self.marked:
+            mark = "AB"[self.marked.index(key)]
         return f"{mark}{'★' if row.winner else ' '}"
 
     def _figures_of(self, row: TreeRow) -> tuple[str, str, bool]:
@@ -368,7 +380,7 @@ class KernelTree(RowList[TreeRow], can_focus=True, inherit_bindings=False):
         group = row.kind in (TreeKind.ORIGIN, TreeKind.GRAPH) or variant is None
         if row.count or group or variant is None:
             failed = f"{row.failed} failed  " if row.failed else ""
-            count = str(row.count or UNKNOWN) if group else f"×{row.count}"
+            count = plural(row.count, "kernel" if group else "variant") if row.count else UNKNOWN
             return "", f"{failed}{count} ", bool(failed)
         resources = self._resources.get(row.subject.key[:2]) or variant.recorded_resources
         figures = self._ordered_by(row, variant, resources)
@@ -376,7 +388,7 @@ class KernelTree(RowList[TreeRow], can_focus=True, inherit_bindings=False):
             return figures.strip(), "failed ", True
         # Where its siblings have others, the variant's own text tells its warps.
         warps = variant.config.get("num_warps") if row.kind is TreeKind.KERNEL else None
-        warps_text = f"w{warps}" if isinstance(warps, int) else ""
+        warps_text = f"warps {warps}" if isinstance(warps, int) else ""
         return warps_text, figures, spilled(resources)
 
     def _ordered_by(self, row: TreeRow, variant: Variant, resources: Resources) -> str:

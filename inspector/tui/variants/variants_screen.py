@@ -18,6 +18,7 @@ from rich.segment import Segment
 from rich.style import Style
 from textual import events, on
 from textual.app import ComposeResult
+from textual.content import Content
 from textual.strip import Strip
 from textual.worker import get_current_worker
 
@@ -325,6 +326,10 @@ def _under_headings(rows: Sequence[VariantRow], rounds: Iterable[str]) -> list[V
     return grouped
 
 
+LEGEND = "★ chosen by tuning  ☆ shortest by the GPU's clock, or tied  ? this row"
+"""What the signs of most rows mean, beneath the table."""
+
+
 class VariantTable(Table[VariantRow], can_focus=True, inherit_bindings=False):
     """One row a variant, then one for each other configuration of a tuner's."""
 
@@ -339,6 +344,7 @@ class VariantTable(Table[VariantRow], can_focus=True, inherit_bindings=False):
         notify: Callable[[str], object],
     ) -> None:
         super().__init__()
+        self.border_subtitle = Content(LEGEND)
         self.measured = measured
         self.all_rows = self.rows = rows
         self.marked = marked
@@ -544,7 +550,7 @@ def recorded(reads: Reader, scope: Scope) -> tuple[VariantRow, ...]:
 
 
 def _with_round_facts(row: VariantRow, facts: TunerFacts) -> VariantRow:
-    """A row with what is known of the only round of its kernel."""
+    """A row with the facts of the only round of its kernel."""
     row = replace(row, overhead_us=facts.overheads_us.get(variants.stopwatch(row)))
     if row.variant is None or len(row.kernel.autotune) != 1:
         return row
@@ -780,8 +786,13 @@ class VariantsScreen(ToolScreen[ScreenResult]):
         if table.query_text:
             yield f"/{label(table.query_text)}"
 
+    def legend(self) -> list[tuple[str, str]]:
+        from inspector.tui.find.legend import table_row_legend
+
+        return table_row_legend(self.table)
+
     def _row_sentences(self) -> Iterator[str]:
-        """What is known of the row at the cursor, then what can be marked."""
+        """The details of the row at the cursor, then what can be marked."""
         row = self.table.row
         if row is not None and not row.head:
             if why := _why_not(row):
@@ -798,7 +809,7 @@ class VariantsScreen(ToolScreen[ScreenResult]):
         action = MARKING[len(self.table.marked)]
         if marked:
             return f"Marked: {marked}. {action}."
-        wider = "" if self.widest else ", V shows those of the recording"
+        wider = "" if self.widest else ", a shows those of the recording"
         return f"{action}{wider}."
 
     def _measured_sentences(self) -> Iterator[str]:

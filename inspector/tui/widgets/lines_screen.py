@@ -70,7 +70,7 @@ class LinesScreen(ChoiceList[Target]):
         self.rows: list[compiles.CompileLine] = []
 
     def fill(self) -> None:
-        """Make the lines anew, for the width that there is."""
+        """Make the lines again, for the present width."""
         width = max(self.size.width - FRAME_CELLS, 20)
         highlighted = self.options.highlighted
         old_rows = self.rows

@@ -25,6 +25,7 @@ from inspector.base.model import (
     StageFile,
     Variant,
 )
+from inspector.base.units import counted
 from inspector.diff.variants import winner
 from inspector.measure.launch_time import LaunchTime, measured_time
 from inspector.measure.time import results
@@ -73,7 +74,7 @@ class TreeSubject(Struct, frozen=True):
 
     @property
     def pair(self) -> tuple[Kernel, Variant]:
-        """Its kernel and its variant, of what is known to have both."""
+        """Its kernel and its variant, if it has both."""
         assert self.kernel is not None and self.variant is not None
         return self.kernel, self.variant
 
@@ -106,20 +107,20 @@ class TreeSubject(Struct, frozen=True):
 
     @property
     def description(self) -> str:
-        """Which of its kernel's variants it is: ``78b5d5e4 launched ×3, 1 of 15``."""
+        """Which of its kernel's variants it is: ``78b5d5e4, 3 launches, 1 of 15 variants``."""
         kernel = self.kernel
         variant = self.variant
         if kernel is None or variant is None or len(kernel.variants) < 2:
             return self.key[1]
-        ordinal = f"1 of {len(kernel.variants)}"
-        tried = f"benchmarked {variant.benchmarks}×" if variant.benchmarks else ""
+        ordinal = f"1 of {len(kernel.variants)} variants"
+        tried = f"benchmarked {counted(variant.benchmarks, 'time')}" if variant.benchmarks else ""
         launches = "never launched"
         if variant.launches is None:
-            launches = "★" if winner(variant) else ""
+            launches = "chosen by tuning" if winner(variant) else ""
         elif variant.launches:
-            launches = f"launched ×{variant.launches}"
+            launches = counted(variant.launches, "launch")
             tried = ""
-        return f"{variant.id} {', '.join(filter(None, (launches, tried, ordinal)))}"
+        return ", ".join(filter(None, (variant.id, launches, tried, ordinal)))
 
     def _has_own(self, stage: Stage) -> bool:
         return self.variant is not None and stage in self.variant.stages
@@ -268,7 +269,7 @@ class RecordingTimes:
         """Whether the user lets the recording's code run, until the interface is left."""
         self.stored = results.StoredTimes()
         self.launches: Mapping[tuple[str, str], LaunchTime] = {}
-        """Times of launches by the ids of kernel and variant, as far as they were read."""
+        """Times of launches that were read, by the ids of kernel and variant."""
 
     def latest(self, kernel: Kernel | None, variant: Variant | None) -> StoredTime | None:
         return self.stored.representative(kernel, variant) if kernel and variant else None

@@ -1,6 +1,6 @@
 """Colours: two themes, and what a token looks like in each.
 
-Hues run from blue to orange, distinct to colour-blind readers, and every one has a contrast
+Hues run from blue to orange, distinct to colour-blind readers, and each has a contrast
 of at least 4.5 : 1 to the backgrounds that it is on. What a colour says, a mark says as well.
 """
 

@@ -19,7 +19,15 @@ from textual.widget import Widget
 from textual.widgets import Input, OptionList, Static
 
 from inspector.base.model import Stage
-from inspector.tui.keys.command_table import Command, KeyContext, command, footer, shown
+from inspector.tui.keys.command_table import (
+    Command,
+    KeyContext,
+    command,
+    footer,
+    shown,
+    shown_key,
+    why_nothing,
+)
 from inspector.tui.widgets.notice import Notice, cut, label, shorten
 from inspector.tui.widgets.selection import Completion, completed, offered
 
@@ -111,7 +119,24 @@ class Prompt(Vertical):
 ResultType = TypeVar("ResultType")
 
 
-class ToolScreen(Screen[ResultType]):
+class AnswersKeys:
+    """A screen that says so if a key does nothing; it is told of those that no widget takes."""
+
+    def on_key(self, event: events.Key) -> None:
+        screen: Any = self
+        bound = screen.active_bindings
+        if not any(alias in bound for alias in event.aliases):
+            self.unbound(event.key)
+
+    def unbound(self, key: str) -> None:
+        """Answer a key that is bound to nothing here."""
+        screen: Any = self
+        frame = next(iter(screen.children), None)
+        if frame is not None:
+            frame.border_subtitle = Content(f"{shown_key(key)} does nothing here · Esc closes")
+
+
+class ToolScreen(AnswersKeys, Screen[ResultType]):
     """A screen whose actions the command table names; keys are letters while one types."""
 
     contexts: ClassVar[tuple[KeyContext, ...]] = ()
@@ -129,7 +154,10 @@ class ToolScreen(Screen[ResultType]):
     def home(self) -> Widget: ...
 
     def home_of(self, context: KeyContext) -> DOMNode:
-        return self.home if context is self.contexts[0] else self
+        return self.home if context in (self.contexts[0], KeyContext.MOVE) else self
+
+    def unbound(self, key: str) -> None:
+        self.warn(why_nothing(key, getattr(self.app, "keys", {})))
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         return self.focused is not self.prompt.input
@@ -143,6 +171,10 @@ class ToolScreen(Screen[ResultType]):
             self.prompt.note.update(f" {label(text)} " if text else "")
         elif text:
             self.status.say(label(text))
+
+    def legend(self) -> list[tuple[str, str]]:
+        """The signs of the row under the cursor, each with its meaning; for the help."""
+        return []
 
     def fail(self, notice: Notice) -> None:
         self.warn(notice.message)
@@ -168,6 +200,10 @@ class ToolScreen(Screen[ResultType]):
 
     def action_back(self) -> None:
         self.dismiss()
+
+    def action_escape(self) -> None:
+        """Forget what is searched for or chosen; a screen without such goes back."""
+        self.action_back()
 
 
 BAD_EXPRESSION = (re.error, OverflowError, RecursionError)
@@ -222,7 +258,7 @@ class SearchScreen(ToolScreen[ResultType]):
         self.find(pattern, typing)
 
 
-class Overlay(ModalScreen[None]):
+class Overlay(AnswersKeys, ModalScreen[None]):
     """Scrolls with the usual keys; Escape, q and its own key close it."""
 
     BINDINGS: ClassVar = [
@@ -254,7 +290,7 @@ class Overlay(ModalScreen[None]):
         self.frame.scroll_relative(y=rows, animate=False)
 
 
-class ChoiceList(ModalScreen[ResultType]):
+class ChoiceList(AnswersKeys, ModalScreen[ResultType]):
     """Rows in a frame; ``j`` and ``k`` move, too. A subclass says what Enter does."""
 
     BINDINGS: ClassVar = [
@@ -362,7 +398,7 @@ class SubjectBar(LineWidget):
         return ends(left_content, Content.styled(right, "bold $accent"), width - 1)
 
 
-_KEPT = ("quit", "help", ".back", ".escape")
+_KEPT = ("quit", "help", ".back", "escape")
 _BARE = ("help", "palette", "quit")
 
 

@@ -70,8 +70,8 @@ class CostScreen(LinesScreen[UserFrame | str | None]):
         self.estimates = estimates
         self.order = costs.Order.TOTAL
         self.progress = ""
-        self.hints: dict[int, str | None] = {}
-        """The worst hint of each variant that was looked at, by its identity."""
+        self.hint_rules: dict[int, tuple[str, ...] | None] = {}
+        """The rules of each variant that was looked at, by its identity."""
         self.profiled = evidence.profile
         codes = tuned_codes(recording.kernels)
 
@@ -100,7 +100,7 @@ class CostScreen(LinesScreen[UserFrame | str | None]):
     def shown(self) -> costs.Costs:
         """The costs in the chosen order, with the hints that were counted."""
         rows = [
-            row if row.variant is None else replace(row, hint=self.hints.get(id(row.variant)))
+            row if row.variant is None else replace(row, rules=self.hint_rules.get(id(row.variant)))
             for row in costs.ordered(self.costs.rows, self.order)
         ]
         return replace(self.costs, rows=tuple(rows))
@@ -113,15 +113,14 @@ class CostScreen(LinesScreen[UserFrame | str | None]):
     def count(self) -> None:
         """Look for the hints of some rows in the background, of the most expensive first."""
         variants = [row.variant for row in self.costs.rows if row.variant is not None]
-        batch = [variant for variant in variants if id(variant) not in self.hints][:AT_ONCE]
+        batch = [variant for variant in variants if id(variant) not in self.hint_rules][:AT_ONCE]
 
-        def look() -> dict[int, str | None]:
-            return {
-                id(variant): costs.worst_rule(self.reads.facts.hints(variant)) for variant in batch
-            }
+        def look() -> dict[int, tuple[str, ...] | None]:
+            facts = self.reads.facts
+            return {id(variant): costs.ranked_rules(facts.hints(variant)) for variant in batch}
 
-        def counted(hints: dict[int, str | None]) -> None:
-            self.hints.update(hints)
+        def counted(rules: dict[int, tuple[str, ...] | None]) -> None:
+            self.hint_rules.update(rules)
             self.fill()
             self.count()
 

@@ -16,6 +16,7 @@ from inspector.render import timeline
 from inspector.render.tables import padded
 from inspector.render.timeline import MIN_COLUMN_NS, Bar, NamedTimeline, View
 from inspector.tui.widgets.notice import cut
+from inspector.tui.widgets.tool_screen import AnswersKeys
 
 COLOURS = ("$primary", "$accent", "$success", "$error", "$warning")
 """Of the kernels that take most time, in turn."""
@@ -98,7 +99,7 @@ class TimelineView(Widget, can_focus=True):
         self.refresh()
 
     def next_gap(self, direction: int) -> bool:
-        """Choose the next span that a gap is before, which can be seen; False if there is none."""
+        """Choose the next visible span that follows a gap; False without one."""
         idle = self.shown.streams.idle
         is_gap = idle >= self.length * GAP_SHARE
         ahead = is_gap[self.selected + 1 :] if direction > 0 else is_gap[: self.selected][::-1]
@@ -160,7 +161,7 @@ class TimelineView(Widget, can_focus=True):
         return f"$surface on {colour}" if bar.label else colour
 
 
-class TimelineScreen(ModalScreen[str | None]):
+class TimelineScreen(AnswersKeys, ModalScreen[str | None]):
     """When the GPU did what. Enter goes to the kernel: its id, or the hash of its variant."""
 
     BINDINGS: ClassVar = [

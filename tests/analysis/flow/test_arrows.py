@@ -173,7 +173,7 @@ def test_arrows_in_a_lane_are_apart_and_all_of_them_can_be_found(
 
 
 def picture(flow: FlowLanes, shown: int, lines: int, again: bool = False) -> list[str]:
-    """What stands beside each line."""
+    """The gutter beside each line."""
     rows = range(1, lines + 1)
     return ["".join(c[0] for c in cells(flow, shown, n, 0, again)).rstrip() for n in rows]
 

@@ -71,6 +71,11 @@ def test_threads_of_a_warp_run_along_x_first() -> None:
     assert len(addresses(body, (5, 2, 1))[0]) == 10
 
 
+def test_threads_of_a_warp_run_along_y_before_z() -> None:
+    body = "mov.u32 %r1, %tid.z;\nst.shared.b32 [%r1], %r1;"
+    assert addresses(body, (2, 4, 4)) == [tuple(lane // 8 for lane in range(32))]
+
+
 def test_a_loop_is_in_its_first_turn_and_an_if_is_not_guessed() -> None:
     head = "mov.u32 %r1, %tid.x;\nmov.u32 %r2, 0;\n"
     loop = "$L1:\nadd.s32 %r3, %r1, %r2;\nst.shared.b32 [%r3], %r1;\nadd.s32 %r2, %r2, 64;\n"
@@ -84,6 +89,8 @@ def test_vectors_guards_shuffles_and_halves() -> None:
     head = "mov.u32 %r1, %tid.x;\n"
     packed = "mov.b64 %rd1, {%r1, 0};\nmov.b64 {%r2, %r3}, %rd1;\nst.shared.b32 [%r2], %r3;"
     assert addresses(head + packed) == [tuple(range(32))]
+    upper_half = "mov.b64 %rd1, {0, %r1};\nmov.b64 {%r2, %r3}, %rd1;\nst.shared.b32 [%r3], %r2;"
+    assert addresses(head + upper_half) == [tuple(range(32))]
     guarded = (
         "setp.gt.u32 %p1, %r1, 29;\n"
         "@%p1 st.shared.b32 [%r1], %r1;\n@!%p1 st.shared.b32 [%r1+4], %r1;"

@@ -61,7 +61,7 @@ def test_candidates_and_times_are_those_of_torchs_own_table(run: Run, tmp_path: 
     best = measured["configurations"][measured["winner"]]
     assert best["config"]["choice"] == re.sub(r"_\d+$", "", min(own, key=lambda n: float(own[n])))
     assert {one["maker"] for one in measured["configurations"]} == {"ATen", "C++"}
-    # Each has a number, by which its launches are told apart where there is a GPU.
+    # Each has a number that identifies its launches on a GPU.
     numbers = {one["candidate"] for one in measured["configurations"]}
     assert len(numbers) == len(measured["configurations"]) and None not in numbers
     assert {one["candidate"] for one in cached["configurations"]} == {None}

@@ -1,6 +1,6 @@
 /* A CUDA driver and a CUPTI in one library, for machines without a GPU: what driver.c asks of both.
  *
- * Compiled with the headers of CUDA and CUPTI that Triton's wheel has: what is handed over lies where
+ * Compiled with the headers of CUDA and CUPTI that Triton's wheel has: the structures passed are where
  * those headers say. A test loads it as libcuda.so.1 and as libcupti, and calls what begins with
  * stand_: the driver's functions as a program would call them, each with its callbacks.
  */
@@ -67,7 +67,7 @@ CUptiResult cuptiActivityGetNextRecord(uint8_t *data, size_t bytes, CUpti_Activi
   *record = (CUpti_Activity *)(data + at);
   return CUPTI_SUCCESS;
 }
-/* CUPTI asks for a buffer when a record comes and there is none. */
+/* CUPTI asks for a buffer when a record comes and it has no buffer. */
 static void *new_record(CUpti_ActivityKind kind, size_t size) {
   if (!recorded[kind]) return 0;
   if (!buffer) request_buffer(&buffer, &buffer_room, &(size_t){0});

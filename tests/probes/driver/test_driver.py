@@ -203,7 +203,7 @@ def test_parameters_are_those_of_the_first_launch_and_what_varies_is_said(
     assert buffered["parameters"] == ["0001020304050607", "08090a0b"]
 
 
-def test_launches_of_an_autotuner_are_told_apart(drive: Drive, gelu: str) -> None:
+def test_launches_of_an_autotuner_are_counted_apart(drive: Drive, gelu: str) -> None:
     done = drive(f"""
         {BEGIN}
         load(1, cubin({GELU!r}))
@@ -473,7 +473,7 @@ def test_launches_of_an_autotuner_are_timed_apart_and_by_its_thread_alone(
     }
 
 
-def test_launches_of_one_kernel_are_told_apart_by_the_candidate_that_is_measured(
+def test_launches_of_one_kernel_are_distinguished_by_the_candidate_that_is_measured(
     drive: Drive, gelu: str
 ) -> None:
     done = drive(f"""

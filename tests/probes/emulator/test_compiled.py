@@ -214,7 +214,7 @@ def test_an_index_out_of_bounds_is_named_with_the_models_line(
     (line,) = done.said("the assertion")
     assert f"'index out of bounds: 0 <= tmp4 < 10' failed: tmp4 is {value} (PTX line" in line
     assert "program.py:5: return scaled[index] + 1)" in line
-    # A graph from Inductor's cache is told of as well, and no path of the cache.
+    # A graph from Inductor's cache is reported too, without a path of the cache.
     assert "/inductor/" not in line
     (failed,) = {text for e in done.of("calls") for text in e.get("failed", {}).values()}
     assert "return scaled[index] + 1" in failed

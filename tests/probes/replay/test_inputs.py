@@ -197,7 +197,7 @@ def test_tensors_of_one_chain_share_one_block_and_others_have_their_own() -> Non
     assert (y - x, z - y) == (320, 320) and abs(w - x) >= 400
 
 
-def test_indices_keep_their_range_whatever_shares_their_memory() -> None:
+def test_indices_keep_their_range_when_they_share_memory() -> None:
     index = said(
         name="i", type="*i32", dtype="int32", shape=[8], strides=[1], alignment=64, low=3, high=5
     )

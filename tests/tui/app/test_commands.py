@@ -28,6 +28,7 @@ from inspector.tui.widgets.tool_screen import PROMPTS
 from inspector.tui.work import passes_screen
 from inspector.tui.work.passes_screen import PassesScreen, PassTable
 from inspector.tui.work.work_screen import TimingScreen, TryScreen
+from tests.helpers.sample import press as press_keys
 from tests.helpers.sample import reader, settle, text_of
 from tests.helpers.shared_app import SharedApp, small_app, started
 
@@ -88,9 +89,10 @@ PROBES: dict[str, Callable[[MainScreen], object]] = {
 
 
 async def press(ui: Ui, keys: str) -> None:
-    """Press keys that blanks separate; what is quoted is typed."""
-    every = re.findall(r"'([^']*)'|(\S+)", keys)
-    await ui.press(*(one for typed, key in every for one in typed or [key]))
+    """Press keys that blanks separate; what is quoted is typed, and ``<id>`` runs a command as the
+    palette does."""
+    for typed, key in re.findall(r"'([^']*)'|(\S+)", keys):
+        await press_keys(ui, *(typed or [key]))
 
 
 async def see(ui: Ui, screen: MainScreen, seen: Seen) -> None:
@@ -141,6 +143,7 @@ SCREENS: dict[KeyContext, type] = {
 }
 HOMES = SCREENS | {
     KeyContext.SCREEN: MainScreen, KeyContext.PANE: CodeView, KeyContext.TREE: KernelTree,
+    KeyContext.MOVE: CodeView, KeyContext.OVER: DiffScreen,
     KeyContext.DIFF: DiffView, KeyContext.VARIANTS: VariantTable, KeyContext.PASSES: PassTable,
 }  # fmt: skip
 
@@ -154,9 +157,10 @@ def test_every_command_has_an_action_and_a_test() -> None:
         assert hasattr(home.get(space, HOMES[one.context]), f"action_{action}")
     # Those of other screens have theirs beside these screens; movements are among MOVES.
     moves = ("move(", "page(", "edge(", "sideways(")
-    own = {c.id for c in TABLE if c.context not in SCREENS and not c.action.startswith(moves)}
+    elsewhere = {*SCREENS, KeyContext.OVER}
+    own = {c.id for c in TABLE if c.context not in elsewhere and not c.action.startswith(moves)}
     functions = {name.removeprefix("test_key_") for name in globals()}
-    tested = {name for names in JOURNEYS for name in names.split()} | {"wrap"}
+    tested = {name for names in JOURNEYS for name in names.split()} | {"wrap", "escape"}
     assert {one for one in own - tested if one.replace(".", "_") not in functions} == set()
 
 
@@ -176,8 +180,9 @@ JOURNEYS: dict[str, list[Step]] = {
     # Everywhere
     "help problems theme redraw": [
         ("?", {"screen": "Finder", "text": "Judge a kernel"}), ("escape", {"screen": "MainScreen"}),
-        ("!", {"text": "Nothing went wrong"}), ("escape", {"dark": True}), ("T", {"dark": False}),
-        ("ctrl+l", {"text": "square_kernel"})],
+        ("!", {"text": "Nothing went wrong"}), ("escape", {"dark": True}),
+        ("<theme>", {"dark": False}),
+        ("<redraw>", {"text": "square_kernel"})],
     "stage.1 stage.3 stage.6 stage.7": [
         ("tab tab 1", {"stages": "source source", "notice": False}),
         ("3", {"stages": "source ttir", "notice": False}), ("7", {"stages": "source sass"}),
@@ -192,29 +197,32 @@ JOURNEYS: dict[str, list[Step]] = {
                 ("8", {"stages": "post_grad output_code"}),
                 ("8", {"stages": "operations output_code"})],
     "stage.next stage.previous": [
-        ("tab s", {"stages": "ttir ptx"}), ("S S", {"stages": "sass ptx"})],
+        ("tab s", {"stages": "ttir ptx"}),
+        ("<stage.previous> <stage.previous>", {"stages": "sass ptx"})],
     "pane.next pane.previous": [
         ("", {"focus": "tree", "text": "1024 w4 3f2a 22r || 4096 w16 84d2 83r⚠"}),
         ("tab", {"focus": 1}), ("tab", {"focus": 2}), ("tab", {"focus": "tree"}),
         ("shift+tab", {"focus": 2})],
     "tree.toggle": [("b", {"tree": False, "focus": 1}), ("b", {"tree": True, "focus": "tree"})],
-    "filter": [("tab f 'gelu'", {"rows": ["nvcc", "gelu_kernel"]}),
+    "filter": [("tab <filter> 'gelu'", {"rows": ["nvcc", "gelu_kernel"]}),
                ("enter", {"focus": "tree", "subject": "c07711aa"})],
     "zoom turn": [("tab z", {"shown": [True, False]}), ("tab", {"shown": [False, True]}),
-                  ("z", {"shown": [True, True], "above": False}), ("v", {"above": True})],
+                  ("z", {"shown": [True, True], "above": False}), ("<turn>", {"above": True})],
     "variant.next variant.previous": [
         ("tab ]", {"subject": "3f2a91c0"}), ("]", {"subject": "84d20b7e", "focus": 1}),
         ("[ [", {"subject": "c07711aa"})],
-    "tree.wider tree.narrower": [("", {"tree width": 59}), (">", {"tree width": 63}),
-                                 ("< <", {"tree width": 55})],
+    "tree.wider tree.narrower": [("", {"tree width": 59}), ("<tree.wider>", {"tree width": 63}),
+                                 ("<tree.narrower> <tree.narrower>", {"tree width": 55})],
     "pane.wider pane.narrower": [
-        ("tab", {"widths": [60, 60]}), (">", {"widths": [65, 55]}), ("<", {"widths": [60, 60]}),
-        ("v", {"heights": [17, 18]}), (">", {"heights": [19, 16]})],
-    "layout": [("tab L", {"stages": "source ptx sass",
-                          "text": "Layout: source · PTX · SASS. L goes on to"}),
-               ("L", {"stages": "source output_code ptx",
-                      "text": "There is no output_code of this."}), ("L", {"stages": "source"}),
-               ("L", {"stages": "source ptx sass", "focus": 1})],
+        ("tab", {"widths": [60, 60]}), ("<pane.wider>", {"widths": [65, 55]}),
+        ("<pane.narrower>", {"widths": [60, 60]}),
+        ("<turn>", {"heights": [17, 17]}), ("<pane.wider>", {"heights": [18, 16]})],
+    "layout": [("tab <layout>", {"stages": "source ptx sass",
+                                 "text": "Layout: source · PTX · SASS. The next is source · out"}),
+               ("<layout>", {"stages": "source output_code ptx",
+                             "text": "There is no output_code of this."}),
+               ("<layout>", {"stages": "source"}),
+               ("<layout>", {"stages": "source ptx sass", "focus": 1})],
     "palette": [("tab ctrl+p 'to line'", {"text": "Go to line"}), ("enter", {"prompt": "goto"})],
     "quit": [("q", {"running": False})],
     "quit by ctrl+c": [("ctrl+c", {"running": False})],
@@ -227,7 +235,7 @@ JOURNEYS: dict[str, list[Step]] = {
              ("escape", {"screen": "MainScreen"})],
     "card profile compiles hints": [
         ("i", {"screen": "Overlay", "text": "22 a thread || warps"}),
-        ("escape M", {"screen": "Overlay", "text": "ptxview profile SCRIPT"}),
+        ("escape <profile>", {"screen": "Overlay", "text": "ptxview profile SCRIPT"}),
         ("escape K", {"screen": "MainScreen", "text": "Nothing is known of compiles here"}),
         ("tab H", {"screen": "HintList", "text": "narrow-access"}),
         ("enter", {"screen": "MainScreen", "stages": "source ptx", "line": 14}),
@@ -238,7 +246,7 @@ JOURNEYS: dict[str, list[Step]] = {
                       "text": "there is no kernel square_kernel in this PTX"}),
         ("escape", {"screen": "MainScreen"})],
     "edited compare mark": [
-        ("B", {"text": "This variant has not changed"}),
+        ("<edited>", {"text": "This variant has not changed"}),
         ("D", {"text": "Mark two variants with d"}),
         ("d j j d", {"marked": ["3f2a91c0", "84d20b7e"],
                      "text": "A BLOCK=1024 w4 3f2a || B BLOCK=4096 w16 84d2"}),
@@ -262,33 +270,39 @@ JOURNEYS: dict[str, list[Step]] = {
     "verbatim": [("tab tab 7", {"text": " /*0010*/       S2R"}),
                  ("w", {"text": "        /*0010*/                   S2R"}),
                  ("w 6 F w", {"hidden": 0, "text": "The file as it is"}), ("w", {"hidden": 9})],
-    "map": [("tab m", {"mapped": [True, True], "text": "the colour of its source line"}),
-            ("m", {"mapped": [False, False], "text": "The map is off."})],
+    "map": [("tab", {"mapped": [True, True]}),
+            ("m", {"mapped": [False, False], "text": "Source lines have no colours."}),
+            ("m", {"mapped": [True, True], "text": "the colour of its source line"})],
     "largest.live largest.stall largest.samples largest.cycles": [
-        ("tab R", {"line": 14, "text": "18 live registers, the most of any line"}),
-        ("R", {"line": 14}), ("A", {"line": 14}),
-        ("A", {"line": 15, "text": "12 stall cycles, number 2 of 2"}),
-        ("%", {"text": "No samples (ncu) are known for this listing."}),
-        ("~", {"text": "No estimate: no call with its arguments was recorded"})],
-    "copy copy.all choose": [
+        ("tab <largest.live>", {"line": 14, "text": "18 live registers, the most of any line"}),
+        ("<largest.live>", {"line": 14}), ("<largest.stall>", {"line": 14}),
+        ("<largest.stall>", {"line": 15, "text": "12 stall cycles, number 2 of 2"}),
+        ("<largest.samples>", {"text": "No samples (ncu) are known for this listing."}),
+        ("<largest.cycles>", {"text": "No estimate: no call with its arguments was recorded"})],
+    "worst": [
+        ("tab g W", {"line": 14, "text": "stall cycles, the most of any line"}),
+        ("W", {"line": 15, "text": "number 2 of 2"}),
+        ("shift+tab W", {"focus": 1, "line": 14})],
+    "copy copy.all choose choose.up": [
         ("tab : '13' enter y", {"clipboard": "    mask = columns < n", "text": "on the clipboard"}),
-        (": '12' enter V j y", {
+        (": '12' enter shift+down y", {
             "clipboard": "    columns = tl.arange(0, BLOCK)\n    mask = columns < n",
             "text": "Lines 12 to 13 are on the clipboard.", "chosen": None}),
-        ("V", {"chosen": (13, 13)}), ("escape", {"chosen": None}),
-        ("tab 7 Y", {"text": "Lines 1 to"})],
+        ("shift+up", {"chosen": (12, 13)}), ("escape", {"chosen": None}),
+        ("tab 7 <copy.all>", {"text": "Lines 1 to"})],
     "explain register definition use.next use.previous": [
         ("tab e", {"text": "No instruction to explain on this line."}),
         ("escape a", {"text": "No register is selected"}),
         ("tab : '14' enter e", {"text": "ld || .v4 || PTX ISA"}), ("escape", {"register": "%r3"}),
-        ("u", {"line": 15}), (": '14' enter U", {"line": 16}),  # round the beginning
+        ("u", {"line": 15}), (": '14' enter <use.previous>", {"line": 16}),  # round the beginning
         (": '14' enter r", {"register": "%p1"}), ("a", {"line": 13})],
     "columns columns.choose note.next note.previous": [
         ("tab : '14' enter", {"columns": ("live",)}), ("c", {"columns": ("live", "stall")}),
         ("c", {"columns": ()}), ("c", {"columns": ("live",)}),
-        ("tab C", {"text": "live registers: pred"}),
+        ("tab <columns.choose>", {"text": "live registers: pred"}),
         ("j j space escape", {"columns": ("live", "live:pred")}),
-        ("g }", {"line": 14, "text": "4 loads of 4 bytes"}), ("g {", {"line": 14})],
+        ("g <note.next>", {"line": 14, "text": "4 loads of 4 bytes"}),
+        ("g <note.previous>", {"line": 14})],
     "addresses": [
         ("tab 7", {"text": "/*0010*/"}),
         ("ctrl+p 'addresses' enter", {"no text": "/*0010*/", "text": "Addresses and encodings"}),
@@ -296,11 +310,11 @@ JOURNEYS: dict[str, list[Step]] = {
         ("6 ctrl+p 'addresses' enter", {"text": "Only SASS has addresses: 7 shows it."})],
     "back forward": [("tab tab : '14' enter G ,", {"line": 14}), (".", {"last": True}),
                      (", , ,", {"text": "nothing to go back to"})],
-    "along": [("tab J", {"text": "No branch on this line, and no loop around it."})],
+    "along": [("tab <along>", {"text": "No branch on this line, and no loop around it."})],
     "back to a variant": [("tab tab : '30' enter ] ] G , ,", {"subject": "3f2a91c0"})],
     "frames label.next label.previous": [
         ("tab tab : '14' enter I", {"text": "/home/ada/square.py:14:4"}),
-        ("escape 7 : '1' enter )", {"line": 2}), ("G (", {"line": 2})],
+        ("escape 7 : '1' enter <label.next>", {"line": 2}), ("G <label.previous>", {"line": 2})],
     "fold fold.level": [
         ("tab tab", {"text": "[10 folded] .version 8.7, .target sm_90a, .entry", "hidden": 9}),
         ("g j", {"line": 11}), ("k -", {"text": "Generated by LLVM", "hidden": 0}),
@@ -312,8 +326,8 @@ JOURNEYS: dict[str, list[Step]] = {
         ("enter", {"focus": 1}),
         ("shift+tab V", {"screen": "VariantsScreen", "text": "2 variants"}),
         ("escape", {"screen": "MainScreen"})],
-    "tree.fold tree.unfold tree.flip": [
-        ("", {"row count": 9}), ("space", {"row count": 7}), ("space", {"row count": 9}),
+    "tree.fold tree.unfold": [
+        ("", {"row count": 9}), ("h", {"row count": 7}), ("l", {"row count": 9}),
         ("h", {"rows": KERNELS}), ("l l", {"key": ("triton", "k1", "3f2a91c0")}),
         ("h h h", {"row": 0})],
     "tree.filter tree.clear": [
@@ -325,7 +339,8 @@ JOURNEYS: dict[str, list[Step]] = {
                "rows": [*KERNELS[:2], *VARIANTS[::-1], *KERNELS[2:]]}),
         ("o", {"text": "16/24 B⚠"}),
         # Nothing was timed: by name, and round.
-        ("o o", {"text": "o order", "rows": [*KERNELS[:2], *VARIANTS, *KERNELS[2:]]})],
+        ("o o", {"text": "In the order of compilation.",
+                 "rows": [*KERNELS[:2], *VARIANTS, *KERNELS[2:]]})],
 }  # fmt: skip
 
 
@@ -337,11 +352,12 @@ async def test_key(names: str) -> None:
 MOVES = [
     [("tab tab F F F g", {"line": 1, "hidden": 0}), ("j down", {"line": 3}),
      ("j k k up", {"line": 1}), ("pagedown", {"line": 17}), ("pageup", {"line": 1}),
-     ("ctrl+d", {"line": 9}), ("ctrl+u", {"line": 1}), ("G", {"last": True})],
+     ("ctrl+d", {"line": 17}), ("ctrl+u", {"line": 1}), ("G", {"last": True})],
     [("j", {"row": 2}), ("k k", {"row": 0}), ("G", {"row": 8}), ("pageup", {"row": 0}),
      ("pagedown", {"row": 8}), ("g", {"row": 0})],
-    [("tab tab v 3 l", {"left": 8}), ("l h", {"left": 8}), ("l ^", {"left": 0}),
-     ("W", {"text": "↪", "no text": "‹"}), ("W", {"no text": "↪"})],
+    [("tab tab <turn> 3 l", {"left": 8}), ("l h", {"left": 8}),
+     ("l <line.start>", {"left": 0}),
+     ("<wrap>", {"text": "↪", "no text": "‹"}), ("<wrap>", {"no text": "↪"})],
 ]  # fmt: skip
 
 
@@ -418,7 +434,8 @@ async def test_without_an_editor_it_says_what_to_set(monkeypatch: pytest.MonkeyP
 
 async def test_key_export(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
-    await go_through(("tab tab X", {"text": "The annotated listing is in"}), ("X", {}))
+    saved: Seen = {"text": "The annotated listing is in"}
+    await go_through(("tab tab <export>", saved), ("<export>", {}))
     text = (tmp_path / "square_kernel-3f2a91c0.ptx.txt").read_text("utf-8")
     assert text.startswith("square_kernel  3f2a91c0  sm_90a  ptx")
     assert "if %p1: load 4 × 32 bits" in text
@@ -428,5 +445,41 @@ async def test_key_export(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> No
 
 async def test_key_screenshot(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
-    await go_through(("ctrl+s", {"text": "A picture of the screen is in"}))
+    await go_through(("<screenshot>", {"text": "A picture of the screen is in"}))
     assert "square_kernel" in (tmp_path / "ptxview.svg").read_text("utf-8")
+
+
+def test_at_most_110_commands_have_a_key() -> None:
+    assert sum(bool(one.keys) for one in TABLE) <= 110
+
+
+@pytest.mark.parametrize("context", [KeyContext.PANE, KeyContext.TREE])
+def test_the_footer_begins_with_what_people_come_for(context: KeyContext) -> None:
+    keys = [key for key, _, _ in footer(context)]
+    assert keys[:7] == ["?", "$", "1-7", "V", "t", "x", "/"]
+
+
+UNBOUND = [
+    ("~", "“Worst line”: its key is W."),
+    ("A", "“Worst line”: its key is W."),
+    ("L", "“Next layout”: ^p finds it by its name."),
+    ("ctrl+k", "^k does nothing here: ? lists the keys"),
+    ("tab o", "o works in the list of kernels (order): b goes there."),
+    ("i z", "z does nothing here · Esc closes"),
+    ("V z", "z does nothing here"),
+    ("H z", "z does nothing here · Esc closes"),
+    ("t z", "z does nothing here"),
+]
+
+
+@pytest.mark.parametrize(("keys", "answer"), UNBOUND)
+async def test_a_key_that_does_nothing_says_so(keys: str, answer: str) -> None:
+    await go_through((keys, {"text": answer}))
+
+
+async def test_a_key_of_the_panes_works_on_the_active_one_from_the_tree() -> None:
+    await go_through(
+        ("I", {"screen": "Overlay", "text": "Line 11 comes from", "focus": None}),
+        ("escape", {"screen": "MainScreen", "focus": 1}),
+        ("shift+tab tab e", {"text": "No instruction to explain on this line."}),
+    )

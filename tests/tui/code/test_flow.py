@@ -7,7 +7,7 @@ from textual.pilot import Pilot
 
 from inspector.tui.code.code_rows import BARS
 from inspector.tui.code.code_view import CodeView
-from tests.helpers.sample import settle, text_of
+from tests.helpers.sample import press, settle, text_of
 from tests.helpers.shared_app import lecture_app
 
 
@@ -70,14 +70,14 @@ async def test_loops_of_ir_are_brackets_along_which_one_goes(
         assert view.source is not None
         texts = view.source.texts
         n = next(n for n, text in enumerate(texts, 1) if inside in text and n > 20)
-        await pilot.press("colon", *str(n), "enter", "J")
+        await press(pilot, "colon", *str(n), "enter", "<along>")
         assert head in texts[view.cursor - 1]
         first = view.cursor
         row = [n for n, _ in view.laid()].index(first)
         assert "▸" in view.render_line(row).text[: view.rows.margin]
         assert "┃" in view.render_line(row + 1).text[: view.rows.margin]
-        await pilot.press("J")
+        await press(pilot, "<along>")
         assert view.cursor > n
         assert texts[view.cursor - 1].strip().startswith(end)
-        await pilot.press("J")
+        await press(pilot, "<along>")
         assert view.cursor == first

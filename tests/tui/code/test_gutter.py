@@ -46,12 +46,12 @@ async def test_the_peak_its_number_and_its_colour_are_one_measure() -> None:
             assert text.rstrip("".join(BARS)) == str(count)
             assert loud == (count == most)
             assert text.endswith(BARS[-1]) == (count * 8 >= most * 7) or not count
-        await settle(pilot, "R")
+        await settle(pilot, "<largest.live>")
         assert said[view.cursor] == most
         assert f"{most} live registers, the most of any line" in text_of(pilot)
         order = [view.cursor]
         for _ in range(3):
-            await settle(pilot, "R")
+            await settle(pilot, "<largest.live>")
             order.append(view.cursor)
         counts = [said[n] for n in order]
         assert counts == sorted(counts, reverse=True)
@@ -64,7 +64,7 @@ async def test_the_peak_its_number_and_its_colour_are_one_measure() -> None:
 async def test_on_a_source_line_the_figure_is_that_of_its_machine_code() -> None:
     said = {n["n"]: n["rolled_up"]["live"]["gpr"] for n in lines_of("source") if n["rolled_up"]}
     async with lecture_app.run_test(size=(120, 36)) as pilot:
-        view = await softmax(pilot, "1", "R")
+        view = await softmax(pilot, "1", "<largest.live>")
         assert said[view.cursor] == max(said.values())
         assert cell(view, view.cursor) == (f"{max(said.values())}{BARS[-1]}", True)
 

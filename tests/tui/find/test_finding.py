@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import pytest
 from textual.pilot import Pilot
 
 from inspector.base.model import Stage
 from inspector.tui.app.app import PtxviewApp
 from inspector.tui.find.finder import Finder
+from inspector.tui.main.main_screen import MainScreen
+from inspector.tui.step.step_screen import StepScreen
 from inspector.tui.variants.variants_screen import VariantsScreen
 from tests.helpers.sample import empty, settle, text_of
 from tests.helpers.shared_app import started
@@ -89,16 +92,43 @@ async def test_another_screen_has_its_own_commands() -> None:
 
 async def test_the_help_begins_with_the_focused_part_and_opens_the_rest_by_task() -> None:
     async with started("question_mark", size=(80, 24)) as (ui, _):
-        first, order, *_ = hits(ui)
-        assert first[1] == "In the tree" and len(hits(ui)) < 40
+        first, second, *_ = hits(ui)
+        assert first[1] == "The row under the cursor"
+        assert second == ("▾", "open: ← hides the rows beneath")
+        assert ("$", "What costs most?") in hits(ui) and len(hits(ui)) < 50
         await ui.press("enter")
-        assert order not in hits(ui)
-        await ui.press("down", "enter", "down")
-        assert ("↑ k", "Row up") in hits(ui)
+        assert second not in hits(ui)
+        tasks = [text for lead, text in hits(ui) if lead == "▸"]
+        assert tasks[1:3] == ["What people ask first", "The tree"]
         await ui.press("escape", "tab", "question_mark")
-        assert ("/", "Search") in hits(ui)
+        assert hits(ui)[0][1] == "The row under the cursor" and hits(ui)[1][1] == "the cursor"
         await ui.press("escape", "shift+tab", "V", "question_mark")
-        assert hits(ui)[0][1] == "In the table of variants (V)"
+        assert "What people ask first" in [text for _, text in hits(ui)]
+        assert "In the table of variants (V)" in [text for _, text in hits(ui)]
+
+
+@pytest.mark.parametrize(
+    ("typed", "question", "screen"),
+    [
+        ("coalesced", "Is its memory access coalesced?", StepScreen),
+        ("wait", "What does this instruction wait for?", MainScreen),
+        ("trace", "What values does it compute?", StepScreen),
+        ("local memory", "Which kernel spills or uses local memory?", VariantsScreen),
+    ],
+)
+async def test_the_help_answers_questions_with_a_command(
+    typed: str, question: str, screen: type
+) -> None:
+    async with started("question_mark", *typed, size=(120, 40)) as (ui, _):
+        assert question in [text for _, text in hits(ui)][:4]
+        while True:
+            finder = ui.app.screen
+            assert isinstance(finder, Finder)
+            if finder.entry is not None and finder.entry.text == question:
+                break
+            await ui.press("down")
+        await settle(ui, "enter")
+        assert isinstance(ui.app.screen, screen)
 
 
 async def test_what_works_here_comes_before_what_fits_better_elsewhere() -> None:

@@ -21,7 +21,7 @@ def title(ui: Ui, screen: MainScreen) -> str:
 async def test_what_is_on_says_so_with_its_key_and_a_click_ends_it() -> None:
     async with started("tab", size=(160, 48)) as (ui, screen):
         view = screen.panes.active.view
-        modes = {"z": "[zoom z]", "W": "[wrapped W]", "w": "[as it is w]"}
+        modes = {"z": "[zoom z]", "<wrap>": "[wrapped]", "w": "[as it is w]"}
         for key, word in modes.items():
             assert word not in title(ui, screen)
             await settle(ui, key)
@@ -65,7 +65,7 @@ async def test_the_tree_opens_over_the_panes_and_closes_again() -> None:
 
 
 async def test_the_tree_stays_open_while_a_filter_is_typed() -> None:
-    async with started("tab", "f", *"gelu", size=(100, 30)) as (ui, screen):
+    async with started("tab", "<filter>", *"gelu", size=(100, 30)) as (ui, screen):
         assert screen.kernels.display and screen.prompt.display
         await settle(ui, "enter")
         assert screen.focused is screen.kernels
@@ -77,13 +77,13 @@ async def test_escape_in_a_tree_beside_the_panes_goes_to_the_overview() -> None:
 
 
 async def test_three_panes_leave_no_room_empty() -> None:
-    async with started("tab", "L", size=(120, 40)) as (ui, screen):
+    async with started("tab", "<layout>", size=(120, 40)) as (ui, screen):
         first, second, third = (pane.region for pane in screen.panes.panes)
         assert first.width == second.width == 60
         assert third.y == first.bottom == second.bottom
         assert (third.x, third.width) == (0, 120)
         assert third.bottom == screen.panes.region.bottom
-        await settle(ui, "v")
+        await settle(ui, "<turn>")
         assert [pane.region.width for pane in screen.panes.panes] == [120] * 3
 
 

@@ -51,7 +51,7 @@ LOOKS = {
     ),
     "map": (
         lecture_app,
-        ("slash", *"softmax_k", "enter", "b", "tab", "m", "colon", *"42", "enter"),
+        ("slash", *"softmax_k", "enter", "b", "tab", "colon", *"42", "enter"),
     ),
 }
 

@@ -17,13 +17,14 @@ from inspector.analysis.line_annotations import HUES
 from inspector.tui.code.code_view import CodeView
 from inspector.tui.widgets.theme import DARK, LIGHT, TINTS
 from tests.helpers.sample import settle
-from tests.helpers.shared_app import lecture_app
+from tests.helpers.shared_app import lecture_app, started
 
 
-async def mapped(pilot: Pilot[None], name: str = "softmax") -> tuple[CodeView, CodeView]:
-    """Source and PTX of a kernel beside each other, the map on, the PTX's cursor moved a little."""
+async def mapped(pilot: Pilot[None], *keys: str) -> tuple[CodeView, CodeView]:
+    """Source and PTX of a kernel beside each other, the PTX's cursor moved a little; ``keys`` are
+    pressed before."""
     await settle(pilot)
-    screen = await settle(pilot, "slash", *name, "enter", "b", "tab", "m", *("j" * 5))
+    screen = await settle(pilot, "slash", *"softmax", "enter", "b", "tab", *keys, *("j" * 5))
     await settle(pilot)
     source, ptx = (pane.view for pane in screen.panes.panes)
     return source, ptx
@@ -73,7 +74,7 @@ async def test_without_colours_letters_tell_the_groups_apart(
 ) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
     async with lecture_app.run_test(size=(160, 48)) as pilot:
-        source, ptx = await mapped(pilot)
+        source, ptx = await mapped(pilot, "m")
         letters = {n: source.render_line(y).text[1] for y, (n, _) in enumerate(source.laid())}
         checked = 0
         for y, (n, _) in enumerate(ptx.laid()):
@@ -85,6 +86,28 @@ async def test_without_colours_letters_tell_the_groups_apart(
                 checked += 1
         assert checked > 10
         assert {letter.lower() for letter in letters.values()} > set("abc")
+
+
+@pytest.mark.parametrize(
+    ("variables", "mapped_at_first"),
+    [
+        ({"COLORTERM": "truecolor"}, True),
+        ({"COLORTERM": "", "TERM": "xterm-256color"}, True),
+        ({"COLORTERM": "", "TERM": "xterm-16color"}, False),
+        ({"COLORTERM": "truecolor", "NO_COLOR": "1"}, False),
+    ],
+)
+async def test_the_map_is_on_where_there_are_colours_for_it(
+    variables: dict[str, str], mapped_at_first: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    async with started("tab", size=(120, 40)) as (pilot, screen):
+        assert screen.panes.mapped == mapped_at_first
+        await settle(pilot, "m")
+        assert screen.panes.mapped != mapped_at_first
+        assert screen.remembered is not None
+        assert screen.remembered.map_chosen == (not mapped_at_first)
 
 
 # Machado, Oliveira and Fernandes, "A Physiologically-based Model for Simulation of Color Vision

@@ -43,7 +43,7 @@ async def test_operators_kernels_and_who_launched_which(
     made.cpu("ProfilerStep#2", 0, 100, "user_annotation")
     made.launched(["aten::square", "aten::pow"], POW, at=5, took=3)
     reader = open_reader(str(recorded(tmp_path / "rec", made.json().encode())))
-    async with started("M", size=(160, 50), app=PtxviewApp(reader)) as (pilot, _):
+    async with started("<profile>", size=(160, 50), app=PtxviewApp(reader)) as (pilot, _):
         assert isinstance(pilot.app.screen, Overlay)
         await pilot.press("end")
         seen = text_of(pilot)

@@ -72,7 +72,7 @@ async def test_every_row_of_a_wrapped_listing_comes_into_view() -> None:
     app = PtxviewApp(FakeReader(made.recording, made.texts, stages_type=Wide))
     async with started(size=(80, 24), app=app) as (pilot, screen):
         view = screen.panes.active.view
-        await pilot.press("tab", "W", "z")
+        await settle(pilot, "tab", "<wrap>", "z")
         for n in (1, 30, 17):
             view.go(n)
             await pilot.pause()

@@ -114,7 +114,7 @@ def test_the_registers_are_what_the_step_gave_and_what_is_live() -> None:
     load = line_of(chosen, Stage.PTX, "ld.global")
     kernel.stepper.run(f"until {load}")
     rows = "".join(text for text, _ in register_rows(kernel.stepper, 34)).splitlines()
-    assert rows[0] == "this step gave" and rows[1].split()[:2] == ["x", "%r1"]
+    assert rows[0] == "Written by this step" and rows[1].split()[:2] == ["x", "%r1"]
     assert any(row.split()[:3] == ["row", "%r26", "7"] for row in rows)
     assert all(len(row) <= 34 for row in rows)
     named = [not row.startswith(" ") for row in rows[4:]]

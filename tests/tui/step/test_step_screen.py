@@ -35,6 +35,7 @@ from tests.execute.calls.programs import kernel
 from tests.execute.calls.test_block import LOOP, PARTED, at
 from tests.helpers.ptxview import SAMPLE
 from tests.helpers.sample import Bytes, settle, text_of
+from tests.helpers.sample import press as press_keys
 from tests.helpers.shared_app import SharedApp, lecture_app, started
 from tests.tui.main.test_looks import Compare
 
@@ -74,7 +75,7 @@ def made(
 
 async def rest(ui: Ui, *keys: str) -> StepScreen:
     """Press keys, then wait until nothing is under way on the screen."""
-    await ui.press(*keys)
+    await press_keys(ui, *keys)
     for _ in range(3000):
         await ui.pause()
         screen = ui.app.screen_stack[1]
@@ -159,7 +160,7 @@ async def test_escape_ends_a_run_and_what_came_before_is_there() -> None:
         assert "Esc stops it" in text_of(ui)
         await rest(ui, "escape")
         assert "it was stopped; the steps before that are here" in text_of(ui)
-        await press(ui, "greater_than_sign")
+        await press(ui, "<step.end>")
         assert 500 < len(screen.stepper.trace.steps) == screen.stepper.step_index + 1
         assert (
             f"{screen.stepper.step_index:,} of {screen.stepper.step_index + 1:,} kept"
@@ -176,7 +177,7 @@ async def test_without_a_launch_a_sentence_says_what_to_do() -> None:
         words = " ".join(text_of(ui).split())
         assert "no launch of square_matrix_kernel" in words and "was recorded" in words
         assert "--grid and --threads" in words and f"{NVCC} …" in words
-        await press(ui, "n", "u", "enter", "r", "H", "f", "L", "N")  # without an effect
+        await press(ui, "n", "u", "enter", "r", "L", "N")  # without an effect
         await settle(ui, "escape")
         assert len(ui.app.screen_stack) == 1
 
@@ -197,7 +198,7 @@ async def test_a_fault_is_the_last_step() -> None:
     async with made(text).run_test(size=(140, 30)) as ui:
         screen = await begin(ui)
         assert "past the end of x" in text_of(ui), text_of(ui)
-        await press(ui, "greater_than_sign")
+        await press(ui, "<step.end>")
         assert line_at(screen) == at(text, "ld.global")
         assert "here the block ended" in text_of(ui)
 
@@ -207,16 +208,16 @@ async def test_it_goes_to_lines_partings_stores_and_the_first_nan() -> None:
         screen = await begin(ui)
         await press(ui, "N")
         assert line_at(screen) == at(PARTED, "sqrt")  # new values are negative as often as not
-        await press(ui, "less_than_sign")
+        await press(ui, "<step.start>")
         assert screen.stepper.step_index == 0
-        await ask(ui, "p", "3 30")
+        await ask(ui, "<step.parts>", "3 30")
         active = screen.stepper.trace.steps[screen.stepper.step_index].active
         assert active[3] != active[30]
         await ask(ui, "s", "x+200")
         assert line_at(screen) == at(PARTED, "], 7")
         await ask(ui, "s", "y+200")
         assert "say where to" in text_of(ui) and line_at(screen) == at(PARTED, "], 7")
-        await ask(ui, "number_sign", "2")
+        await ask(ui, "<step.go>", "2")
         assert screen.stepper.step_index == 2
         await ask(ui, "colon", str(at(PARTED, "setp")))
         await press(ui, "u")
@@ -224,7 +225,7 @@ async def test_it_goes_to_lines_partings_stores_and_the_first_nan() -> None:
         await press(ui, "u")
         assert "no further step is on line" in text_of(ui)
         await ask(ui, "colon", str(at(PARTED, "ld.global")))
-        await press(ui, "U")
+        await press(ui, "<step.before>")
         assert line_at(screen) == at(PARTED, "ld.global")
 
 
@@ -275,10 +276,10 @@ async def test_registers_are_beside_the_panes_or_over_them(width: int) -> None:
     async with lecture_app.run_test(size=(width, 40)) as ui:
         screen = await begin(ui, SOFTMAX, "n", "n", "n")
         beside = width >= 110
-        assert ("more live" in text_of(ui)) is beside and screen.panel.display is beside
+        assert ("Used later" in text_of(ui)) is beside and screen.panel.display is beside
         await ui.press("r")
         await ui.pause()
-        assert ("more live" in text_of(ui)) is not beside
+        assert ("Used later" in text_of(ui)) is not beside
         assert isinstance(ui.app.screen, Overlay) is not beside
         if not beside:
             assert "Registers of lane 0" in text_of(ui) and "input_row_str…" in text_of(ui)

@@ -136,7 +136,7 @@ async def test_what_failed_is_counted_and_its_line_is_shown(
         assert "✗ not loaded: threads 300 > 200" in text_of(pilot).split("\n")[1]
         (row,) = (one for one in text_of(pilot).split("\n") if one.lstrip().startswith("› "))
         assert re.search(r"B=3| 3 ", row) and "failed" in row
-        await settle(pilot, "f", *"failed", "enter")
+        await settle(pilot, "<filter>", *"failed", "enter")
         kept = [one.text.partition(" ")[0] for one in main.query_one(KernelTree).rows]
         assert kept == ["triton", "square_kernel", "B=1", "B=2", "B=3"]
         await settle(pilot, "V")

@@ -178,7 +178,7 @@ async def test_enter_goes_to_what_the_pass_changed_and_escape_back(start: Start)
         assert screen.view.cursor != first and screen.focused is screen.table
         await ui.press("left_square_bracket")
         assert screen.view.cursor == first
-        await ui.press("r")
+        await rest(ui, "<passes.remarks>")
         assert isinstance(ui.app.screen, Overlay)
         assert "it was compiled by Triton 3.6.0" in " ".join(text_of(ui).split())
         await ui.press("escape", "enter")

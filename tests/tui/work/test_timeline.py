@@ -89,7 +89,7 @@ async def test_keys_go_through_kernels_gaps_and_time(folder: Path) -> None:
         assert view.begin == begin
 
 
-async def test_enter_goes_to_the_kernel_and_says_why_where_there_is_none(folder: Path) -> None:
+async def test_enter_goes_to_the_kernel_or_says_why_it_cannot(folder: Path) -> None:
     async with timeline(folder) as (ui, main, _):
         await settle(ui, "home", "enter")
         assert notices(ui) == ["No code of this was recorded."]
