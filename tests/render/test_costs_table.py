@@ -24,8 +24,8 @@ from inspector.render.costs import (
     footnotes,
     lines,
     ordered,
+    ranked_rules,
     title,
-    worst_rule,
 )
 
 VARIANT = Variant(id="v", hash="hash of v", symbol="k", launches=4)
@@ -207,12 +207,14 @@ def test_unknown_rows_sort_last_in_each_order() -> None:
     }
 
 
-def test_the_worst_rule_is_the_most_severe_and_the_first_of_equals() -> None:
-    found = [Finding(rule, severity, "") for rule, severity in
-             (("a", "info"), ("b", "hint"), ("c", "warn"), ("d", "warn"))]  # fmt: skip
-    assert worst_rule(found) == "c"
-    assert worst_rule(found[:2]) == "b"
-    assert (worst_rule([]), worst_rule(None)) == ("", None)
+def test_rules_are_ranked_by_what_they_may_gain() -> None:
+    severities = (("a", "info"), ("b", "hint"), ("c", "warn"), ("d", "warn"), ("c", "warn"))
+    found = [Finding(rule, severity, "") for rule, severity in severities]
+    assert ranked_rules(found) == ("c", "d", "b", "a")
+    assert (ranked_rules([]), ranked_rules(None)) == ((), None)
+    row = Cost("k", rules=ranked_rules(found))
+    assert (row.hint, row.hint_beside({"c", "d"}), row.hint_beside("abcd")) == ("c", "b", "")
+    assert Cost("k").hint is None
 
 
 def test_the_title_says_how_many_kernels_have_a_time() -> None:
@@ -230,7 +232,7 @@ def test_footnotes_say_what_the_table_leaves_out() -> None:
     def notes(*rows: Cost, **fields: Any) -> str:
         return "\n".join(footnotes(Costs(rows, **fields)))
 
-    shared = Cost("a", variant=VARIANT, share=50.0, hint="", time=LaunchTime(1.0, RUN, 1.0, 1))
+    shared = Cost("a", variant=VARIANT, share=50.0, rules=(), time=LaunchTime(1.0, RUN, 1.0, 1))
     untimed = Cost("b", variant=VARIANT, share=50.0)
     assert notes() == ""
     assert "1 candidate not launched" in notes(idle=(untimed,))

@@ -388,8 +388,8 @@ class MainScreen(PaneScreen[None]):
             return min(self._tree_cells(), width - MIN_PANES_CELLS)
         three = width >= MAX_PANES * MIN_PANE_COLUMNS
         panes = MAX_PANES if three else DEFAULT_PANES
-        left = width - panes * MIN_PANE_COLUMNS
-        return min(self._tree_cells(), left) if left >= MIN_TREE_BESIDE_CELLS else 0
+        spare = width - panes * MIN_PANE_COLUMNS
+        return min(self._tree_cells(), spare) if spare >= MIN_TREE_BESIDE_CELLS else 0
 
     on_resize = fit
 
@@ -442,17 +442,17 @@ class MainScreen(PaneScreen[None]):
         app: Any = self.app
         if self.empty:
             return
-        other = KeyContext.PANE if self.focused is self.kernels else KeyContext.TREE
-        found = with_key(key, (other,), app.keys)
-        if found is None:
+        elsewhere = KeyContext.PANE if self.focused is self.kernels else KeyContext.TREE
+        bound_command = with_key(key, (elsewhere,), app.keys)
+        if bound_command is None:
             super().unbound(key)
-        elif other is KeyContext.PANE:
+        elif elsewhere is KeyContext.PANE:
             self.focus_pane()
-            self.call_later(self.action_run, found.id)
+            self.call_later(self.action_run, bound_command.id)
         else:
             toggle = shown(command("tree.toggle"), app.keys)
             sign = shown_key(key)
-            action = found.title.lower()
+            action = bound_command.title.lower()
             self.warn(f"{sign} works in the list of kernels ({action}): {toggle} goes there.")
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:

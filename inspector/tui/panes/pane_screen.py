@@ -96,6 +96,7 @@ def answer(
             for name, text in card_report.origin_rows(reads.graphs.origins(subject.kernel)):
                 head = f"{name:<{card_report.LABEL}}"
                 rows += [first + part for first, part in wrapped(head, text, width)]
+        rows += _picture_rows(reads, subject, width)
         return Content("\n".join(label(row) for row in rows))
     words = () if stage is None else reads.annotations.explain(variant, stage, n)
     return _explained(words) if words else Notice("∅", "No instruction to explain on this line.")
@@ -120,6 +121,22 @@ def _profile(recording: Recording, width: int) -> Content | Notice:
     for part in (*tables, *(Text(f"! {shown(problem)}") for problem in problems)):
         console.print(part)
     return Content.from_rich_text(Text.from_ansi(written()))
+
+
+def _picture_rows(reads: Reader, subject: TreeSubject, width: int) -> list[str]:
+    """The pictures of a variant's card, an empty row before each."""
+    from inspector.estimate.launches import data_sheet, launch_evidence
+    from inspector.render.pictures.card_pictures import card_pictures
+    from inspector.render.pictures.terminal_picture import picture_lines
+
+    if subject.kernel is None or subject.variant is None:
+        return []
+    time = launch_evidence(reads).launch_time(subject.kernel, subject.variant)
+    rows = []
+    for picture in card_pictures(reads.facts.card(subject.variant), time, data_sheet(reads)):
+        rows.append("")
+        rows += [line.plain for line in picture_lines(picture, width)]
+    return rows
 
 
 def _times(times: Sequence[str], width: int) -> list[str]:
