@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from inspector.analysis.hints.subject import Finding
 from inspector.base.model import Call, Kernel, Origin, Recording, Variant
 from inspector.measure.launch_time import BOUND, NCU, PROFILED, RUN, LaunchTime
 from inspector.measure.time.results import ESTIMATE
@@ -25,7 +24,6 @@ from inspector.render.costs import (
     lines,
     ordered,
     title,
-    worst_rule,
 )
 
 VARIANT = Variant(id="v", hash="hash of v", symbol="k", launches=4)
@@ -62,8 +60,8 @@ class StubEvidence:
     def device(self, _variant: Variant) -> Any:
         return None if self._sms is None else SimpleNamespace(sms=self._sms)
 
-    def hints(self, _variant: Variant) -> list[Finding]:
-        return [Finding("note", "info", "One."), Finding("spills", "warn", "Two.")]
+    def rules(self, _variant: Variant) -> tuple[str, ...]:
+        return ("spills", "note")
 
 
 def costs_of(evidence: StubEvidence, *variants: Variant, mode: str = "run") -> Costs:
@@ -207,12 +205,16 @@ def test_unknown_rows_sort_last_in_each_order() -> None:
     }
 
 
-def test_the_worst_rule_is_the_most_severe_and_the_first_of_equals() -> None:
-    found = [Finding(rule, severity, "") for rule, severity in
-             (("a", "info"), ("b", "hint"), ("c", "warn"), ("d", "warn"))]  # fmt: skip
-    assert worst_rule(found) == "c"
-    assert worst_rule(found[:2]) == "b"
-    assert (worst_rule([]), worst_rule(None)) == ("", None)
+def test_a_rule_of_most_kernels_is_a_footnote_and_a_row_shows_its_next_one() -> None:
+    rows = [Cost(f"k{n}", variant=VARIANT, rules=("small-grid", "spills")) for n in range(4)]
+    rows.append(Cost("other", variant=VARIANT, rules=("early-wait",)))
+    assert Costs(tuple(rows[:3])).common_rules == {}
+    few = Costs((rows[0], *(replace(row, rules=("small-grid",)) for row in rows[1:4]), rows[4]))
+    assert few.common_rules == {"small-grid": 4}
+    assert [row.hint_beside(few.common_rules) for row in few.rows] == [
+        "spills", "", "", "", "early-wait",
+    ]  # fmt: skip
+    assert "small-grid: on 4 of 5 kernels" in footnotes(few)
 
 
 def test_the_title_says_how_many_kernels_have_a_time() -> None:
@@ -230,7 +232,7 @@ def test_footnotes_say_what_the_table_leaves_out() -> None:
     def notes(*rows: Cost, **fields: Any) -> str:
         return "\n".join(footnotes(Costs(rows, **fields)))
 
-    shared = Cost("a", variant=VARIANT, share=50.0, hint="", time=LaunchTime(1.0, RUN, 1.0, 1))
+    shared = Cost("a", variant=VARIANT, share=50.0, rules=(), time=LaunchTime(1.0, RUN, 1.0, 1))
     untimed = Cost("b", variant=VARIANT, share=50.0)
     assert notes() == ""
     assert "1 candidate not launched" in notes(idle=(untimed,))
