@@ -22,9 +22,11 @@ from msgspec.structs import replace
 
 from inspector import __version__
 from inspector.analysis.accesses import Mix
+from inspector.analysis.card import Card
 from inspector.analysis.hints.rules import hint_rules
 from inspector.analysis.hints.subject import Finding
 from inspector.analysis.line_annotations import virtual
+from inspector.analysis.tuner_times import TunerFacts, tuner_facts
 from inspector.base.errors import PtxviewError
 from inspector.base.escapes import shown, visible
 from inspector.base.grouping import by_key
@@ -32,17 +34,19 @@ from inspector.base.model import Content, Fusion, Graph, Kernel, Origin, Recordi
 from inspector.base.names import base_name
 from inspector.base.units import plural
 from inspector.diff.canonical import digest
-from inspector.diff.compare import of_stage
-from inspector.estimate.launches import launch_evidence
+from inspector.diff.compare import of_stage, tuned_codes
+from inspector.estimate.launches import data_sheet, launch_evidence
 from inspector.export.comparisons import KernelVariant, comparisons, pairs_of
 from inspector.measure.evidence import Evidence
 from inspector.measure.gpu_window import GpuWindow
 from inspector.measure.streams import window_streams
 from inspector.reader.reader import Reader
 from inspector.reader.variant_facts import MACHINE
-from inspector.render import calls, card, costs, jsons, tables, timeline, timings
+from inspector.render import calls, card, costs, jsons, tables, timeline, timings, tunings
 from inspector.render.kernel_names import titles
 from inspector.render.labels import sibling_settings
+from inspector.render.pictures.card_pictures import card_pictures
+from inspector.render.pictures.picture import Picture
 from inspector.render.variant_figures import machine_code
 from inspector.system import files
 from inspector.system.process import side_by_side
@@ -89,6 +93,7 @@ class PageBuilder(Struct):
     titles: Mapping[str, str]
     settings: Mapping[int, str]
     winners: AbstractSet[str | None]
+    tuner_facts: TunerFacts
     idle: AbstractSet[int] = frozenset()
     compilers: bool = False
     pieces: list[bytes] = field(default_factory=list)
@@ -267,12 +272,13 @@ class PageBuilder(Struct):
                 "hash": variant.hash,
                 "stages": stages,
                 "missing": missing,
+                "tunings": self._tunings(kernel),
                 "links": self.add({}) if idle else self._links(variant, list(stages)),
-                **({} if idle else self._analysis(variant)),
+                **({} if idle else self._analysis(kernel, variant)),
             }
         )
 
-    def _analysis(self, variant: Variant) -> dict[str, object]:
+    def _analysis(self, kernel: Kernel, variant: Variant) -> dict[str, object]:
         """What is said of a variant as a whole; of equal digests ``diff`` finds no change."""
         reader = self.reader
         variant_card = reader.facts.card(variant)
@@ -287,8 +293,25 @@ class PageBuilder(Struct):
             "mix": [_mix_values(stage, mix) for stage, mix in mixes if mix is not None],
             "hints": list(map(_hint_values, reader.facts.findings(variant))),
             "lacking": reader.facts.lacking(variant),
+            "pictures": jsons.to_builtins(self._pictures(kernel, variant, variant_card)),
             "same": {s.value: value.hex() for s, value in digests.items() if value is not None},
         }
+
+    def _pictures(self, kernel: Kernel, variant: Variant, variant_card: Card) -> list[Picture]:
+        time = self.evidence.launch_time(kernel, variant)
+        return card_pictures(variant_card, time, data_sheet(self.reader))
+
+    def _tunings(self, kernel: Kernel) -> int | None:
+        """The block of the rounds of a kernel's tuning, None if none has a picture."""
+        rounds = []
+        for number, tuning in enumerate(kernel.autotune):
+            picture = tunings.round_picture(tuning, self.tuner_facts)
+            if picture is not None:
+                round_text = tunings.about(kernel, number)
+                remarks = list(tunings.remarks(kernel, tuning, self.tuner_facts))
+                row = {"about": round_text, "remarks": remarks, "picture": picture}
+                rounds.append(jsons.to_builtins(row))
+        return self.add(rounds) if rounds else None
 
     def _stages(
         self, kernel: Kernel, variant: Variant
@@ -473,7 +496,7 @@ def counts_text(kernel_variants: Sequence[KernelVariant]) -> str:
 
 
 WEB = Path(__file__).parent / "web"
-SCRIPTS = ("rows", "kernel", "timeline", "costs", "compare", "page")
+SCRIPTS = ("rows", "kernel", "timeline", "pictures", "costs", "compare", "page")
 """The parts of the page's script, each using those before it."""
 MAX_KEPT_VARIANTS = (
     64  # variants up to which all that was read of them is kept until they have been compared
@@ -513,7 +536,8 @@ def page(
     names_by_id = {kernel.id: kernel.display_name for kernel in rec.kernels} | titles_by_id
     texts = sibling_settings(selected, names_by_id)
     settings = {id(variant): text for (_, variant), text in zip(selected, texts, strict=True)}
-    builder = PageBuilder(reader, evidence, titles_by_id, settings, winners, idle, named)
+    facts = tuner_facts(rec, tuned_codes(rec.kernels))
+    builder = PageBuilder(reader, evidence, titles_by_id, settings, winners, facts, idle, named)
     if idle:
         builder.left_out.append(
             f"{plural(len(idle), 'variant')} never launched or a library's without a time: no "

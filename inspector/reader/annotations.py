@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from inspector.analysis.hints.subject import Finding
+from inspector.analysis.landing import landing_line
 from inspector.analysis.line_annotations import (
     CLASSES,
     NO_WORDS,
@@ -156,6 +158,27 @@ class AnnotationReader:
             return roll_up_samples(self._stages.links(variant, stage, Stage.SASS), measured.samples)
         except PtxviewError:
             return {}
+
+    def landing_line(
+        self, variant: Variant, stage: Stage, lines: Sequence[int], cycles: Mapping[int, float]
+    ) -> int:
+        """The line to read first of those that another stage's line became.
+
+        Args:
+            variant: The variant whose lines these are.
+            stage: Their stage.
+            lines: Not empty, in the order of preference.
+            cycles: Estimated percentages of cycles by line, used where nothing was sampled.
+
+        Returns:
+            The costliest line, else the first that computes; the first above PTX.
+        """
+        if stage not in MACHINE:
+            return lines[0]
+        samples = self.samples(variant, stage)
+        figures = {n: float(sample.all) for n, sample in samples.items()} or cycles
+        cost = partial(tables.isa().cost, stage.value)
+        return landing_line(self._stages.listing(variant, stage), lines, figures, cost)
 
     def _rolled_up(
         self, variant: Variant, stage: Stage

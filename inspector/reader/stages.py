@@ -145,8 +145,30 @@ class StageReader:
         elif source is not None and source.origin_path and variant.fusion is None:
             out[Stage.SOURCE] = StageNames(source.origin_path)
         if variant.embedded is not None:
-            out[Stage.OUTPUT_CODE] = StageNames(*variant.embedded)
+            out[Stage.OUTPUT_CODE] = self._compiled_file(variant) or StageNames(*variant.embedded)
         return out
+
+    def _compiled_file(self, variant: Variant) -> StageNames | None:
+        """The file that locations name in place of the kernel's own, None where they name that.
+
+        Triton's cache may have the code of a template from when max-autotune tried it: the same
+        text in another file, where its function begins on another line.
+        """
+        if variant.fusion is None or variant.embedded is None or variant.span is None:
+            return None
+        stage = next((s for s in (Stage.TTIR, Stage.TTGIR) if s in variant.stages), None)
+        if stage is None:
+            return None
+        function = self.function(variant, stage)
+        listing = self.listing(variant, stage)
+        location = None if function is None else listing.lines[function.first - 1].source
+        if location is None or location.file == variant.embedded[0]:
+            return None
+        code = self.listing(variant, Stage.OUTPUT_CODE)
+        for line in code.between(*variant.span):
+            if line.text.startswith("def "):
+                return StageNames(location.file, line.n - location.line + 1)
+        return None
 
     def links(self, variant: Variant, a: Stage, b: Stage) -> Mapping[int, tuple[int, ...]]:
         """Lines of stage ``a`` to the lines of stage ``b`` that they belong to.

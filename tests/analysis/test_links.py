@@ -8,10 +8,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import inspector
-from inspector.analysis.links import UNKNOWN, Links, Operations, StageNames, relate
+from inspector.analysis.links import (
+    UNKNOWN,
+    Links,
+    Operations,
+    Relation,
+    StageNames,
+    beginning,
+    relate,
+)
 from inspector.base.model import Location, Stage
 from inspector.parsers import parse
-from inspector.parsers.line import Kind, Line, Listing
+from inspector.parsers.line import Function, Kind, Line, Listing
 
 TABLE = Path(inspector.__file__).parent / "reference" / "operations.toml"
 KNOWN = Operations(tomllib.loads(TABLE.read_text()))
@@ -185,6 +193,43 @@ def test_only_sass_follows_lines_of_ptx() -> None:
     for_ptx = link(upper, lower, (Stage.TTIR, Stage.PTX), {}, KNOWN, to_wrong_line)
     assert for_ptx == {1: (1,), 2: (2,)}
     assert link(upper, lower, (Stage.TTIR, Stage.SASS), {}, UNKNOWN, to_wrong_line) != for_ptx
+
+
+def test_a_line_of_embedded_text_counts_from_its_first_line() -> None:
+    code = parse(Stage.OUTPUT_CODE, "\n".join(["# wrapper"] * 2 + ["a = 1", "b = 2", "c = 3"]))
+    places = {Stage.OUTPUT_CODE: StageNames("/home/user/k.py", 3)}
+    stages = (Stage.OUTPUT_CODE, Stage.SASS)
+    assert link(code, listing(("FMUL", at(3))), stages, places) == {5: (1,)}
+
+
+def test_sass_without_a_line_of_the_source_follows_its_ptx_line() -> None:
+    source = parse(Stage.SOURCE, "a = 1\nb = 2")
+    rows = listing(("FMUL", at(1)), ("FADD", lib(90, 1)), ("EXIT", None)).lines
+    sass = Listing("sass", [row._replace(ptx_line=row.n) for row in rows])
+    places = {Stage.SOURCE: StageNames("/home/user/k.py")}
+    through = {1: (2,), 2: (2,), 3: (2,)}
+    stages = (Stage.SOURCE, Stage.SASS)
+    assert link(source, sass, stages, places) == {1: (1,)}
+    assert link(source, sass, stages, places, through=through) == {1: (1,), 2: (2,)}
+
+
+def test_a_kernel_begins_with_its_first_linked_line_or_its_first_instruction() -> None:
+    label = Line(1, "$L1:", Kind.LABEL)
+    rows = [
+        label,
+        *(row._replace(n=row.n + 1) for row in listing(("ld", None), ("st", None)).lines),
+    ]
+    lower = Listing("ptx", rows)
+    assert beginning(lower, Function("k", 1, 3), Relation(())) == (2,)
+    assert beginning(lower, Function("k", 3, 3), Relation(())) == (3,)
+    assert beginning(lower, None, Relation(())) == ()
+    linked = Relation([((4,), (2,)), ((2,), (3,))])
+    assert beginning(lower, Function("k", 1, 3), linked) == (3,)
+
+
+def test_an_operator_is_known_by_its_name_in_aten_alone() -> None:
+    assert KNOWN.aten("aten.mul.Tensor") == KNOWN.aten("torch.ops.aten.mul.Tensor") != frozenset()
+    assert KNOWN.aten("aten") == KNOWN.aten("other.mul.Tensor") == frozenset()
 
 
 PLACES = st.one_of(

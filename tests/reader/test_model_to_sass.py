@@ -143,3 +143,47 @@ async def test_keys_lead_through_source_files_graphs_and_costs_to_the_kernel(
         await pilot.press("tab", "g", *"jjj", "enter")
         await settle(pilot)
         assert screen.panes.subject.kernel == rec.kernels[0]
+
+
+@pytest.mark.asyncio
+async def test_the_key_of_sass_lands_on_arithmetic_of_the_model_line(recorded: Path) -> None:
+    rec = open_path(recorded)
+    reader = Reader(rec, user_derived_cache())
+    kernel = next(k for k in rec.kernels if k.origin is Origin.INDUCTOR)
+    sine = next(n for n, text in enumerate(SCRIPT.split("\n"), 1) if "torch.sin" in text)
+    sass = reader.stages.listing(kernel.variants[0], Stage.SASS)
+    siblings = reader.stages.links(kernel.variants[0], Stage.SOURCE, Stage.SASS)[sine]
+    app = PtxviewApp(reader)
+    async with app.run_test(size=(160, 40)) as pilot:
+        screen = await settle(pilot)
+        screen.panes.to(Stage.SOURCE, sine)
+        await settle(pilot)
+        await pilot.press("7")
+        await settle(pilot)
+        view = screen.panes.active.view
+        assert screen.panes.active.stage is Stage.SASS and view.cursor in siblings
+        assert str(sass.lines[view.cursor - 1].base).startswith(("F", "MUFU"))
+        landed = view.cursor
+        await pilot.press("n")
+        await settle(pilot)
+        assert view.cursor == next(n for n in siblings if n > landed)
+        await pilot.press("I")
+        await settle(pilot)
+        assert f"two_ops.py:{sine}" in text_of(pilot) and "of the model" in text_of(pilot)
+
+
+def test_locations_in_another_file_of_the_same_kernel_lead_to_the_graphs_code(
+    recorded: Path,
+) -> None:
+    reader = Reader(open_path(recorded), user_derived_cache())
+    kernel = next(k for k in reader.recording.kernels if k.origin is Origin.INDUCTOR)
+    variant = kernel.variants[0]
+    assert variant.embedded is not None
+    other = replace(variant, embedded=("/other/file.py", variant.embedded[1]))
+    stages = reader.stages
+    links = stages.links(variant, Stage.OUTPUT_CODE, Stage.SASS)
+    other_reader = Reader(
+        replace(reader.recording, kernels=(replace(kernel, variants=(other,)),)),
+        user_derived_cache(),
+    )
+    assert other_reader.stages.links(other, Stage.OUTPUT_CODE, Stage.SASS) == links != {}

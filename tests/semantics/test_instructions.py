@@ -7,6 +7,7 @@ import pytest
 
 from inspector.analysis.hints.warp import compute
 from inspector.semantics.instructions import ROWS, evaluate, form_of
+from inspector.semantics.integers import to_integer
 from tests.gpu.edge_values import Array, Form, cases, is_immediate, kernel, read_forms, run_here
 from tests.gpu.edge_values import width_of as register_width
 from tests.semantics import isa
@@ -106,3 +107,24 @@ def test_the_first_warp_of_a_hint_computes_as_executed_ptx_does() -> None:
     assert compute("prmt.b32", [(0x80,), (0,), (0x8888,)]) == (0xFFFFFFFF,)
     assert compute("prmt.b32.rc16", [(0x44332211,), (0,), (1,)]) == (0x44334433,)
     assert compute("mul24.lo.s32", [(0x1000001,), (0xFFFFFF,)]) == (-1,)
+
+
+@pytest.mark.parametrize("dtype", [np.int32, np.uint32, np.int64, np.uint64])
+def test_floats_beyond_an_integer_type_become_its_bounds(dtype: type) -> None:
+    low, high = np.iinfo(dtype).min, np.iinfo(dtype).max
+    values = np.array([1e30, -1e30, 2.0**31, 2.5, -0.5, float("inf")])
+    assert to_integer(values, "rzi", dtype).tolist() == [
+        high, low, min(2**31, high), 2, 0, high,
+    ]  # fmt: skip
+    assert to_integer(values[3:5], "rpi", dtype).tolist() == [3, 0]
+    assert to_integer(np.array([3.5, 2.5]), "rni", dtype).tolist() == [4, 2]
+
+
+def test_a_nan_becomes_0_or_the_highest_bit_alone() -> None:
+    nan = float("nan")
+    single, double = np.array([nan], np.float32), np.array([nan], np.float64)
+    assert to_integer(single, "rzi", np.uint32).tolist() == [0]
+    assert to_integer(double, "rzi", np.uint32).tolist() == [1 << 31]
+    assert to_integer(double, "rzi", np.int32).tolist() == [-(1 << 31)]
+    assert to_integer(single, "rzi", np.uint64).tolist() == [1 << 63]
+    assert to_integer(single, "rzi", np.int64).tolist() == [-(1 << 63)]

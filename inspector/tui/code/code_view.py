@@ -124,6 +124,8 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
         """Forget what was known of the listing before, and how it was looked at."""
         self.linked: tuple[int, ...] = ()
         self.matches: tuple[int, ...] = ()
+        self.line_siblings: tuple[int, ...] = ()
+        """Lines that the line became which one came here from: the search keys walk them."""
         self.current: tuple[int, ...] = ()
         self.groups: SourceGroups | None = None
         self.lit = 0
@@ -304,6 +306,9 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
         return had_selection
 
     def action_match(self, step: int) -> None:
+        if self.pattern is None and self.line_siblings:
+            self.jump_among(self.line_siblings, step, "")
+            return
         text = "Nothing is searched for: / searches."
         if self.pattern is not None:
             text = f"No line has /{label(self.pattern.pattern)}/ here."
@@ -714,6 +719,15 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
         ):
             self.folding.flip(hidden)
             self.fold()
+
+    def land(self, n: int, siblings: tuple[int, ...]) -> None:
+        """Go to line ``n`` of those that a line of another stage became."""
+        self.go(n)
+        self.line_siblings = siblings
+        if len(siblings) > 1:
+            number = siblings.index(n) + 1
+            walk = " n goes to the next." if self.pattern is None else ""
+            self.say(f"Line {number} of {len(siblings)} that the line became.{walk}")
 
     def go(self, n: int) -> None:
         """Put the cursor on line ``n``, or the nearest there is; what hides it is unfolded."""

@@ -162,9 +162,11 @@ ALSO = {
 
 def bindings(context: KeyContext) -> list[BindingType]:
     """The key bindings of the widget that has these actions."""
-    own = tuple(command.id for command in TABLE if command.context is context)
-    over = ("over.back",) if context in ALSO else ()
-    return bindings_of((*own, *MOVES.get(context, ()), *over))
+    names = [command.id for command in TABLE if command.context is context]
+    names += MOVES.get(context, ())
+    if context in ALSO:
+        names.append("over.back")
+    return bindings_of(tuple(names))
 
 
 def of_screen(names: tuple[str, ...]) -> tuple[str, ...]:
@@ -206,22 +208,26 @@ def footer(
     shown: Callable[[Command], str] = lambda listed_command: listed_command.shown,
 ) -> tuple[tuple[str, str, str], ...]:
     """(key, word, command id), the last kept longest; ``shown`` gives a command's key or ""."""
-    alone = context in ALSO
-    commands = [
-        c for c in commands_in((context,) if alone else (context, KeyContext.SCREEN)) if c.footer
-    ]
-    if alone:
-        commands.sort(key=lambda c: (c.id != "help", c.context is not context))
-        keys = [(shown(c), c.footer, c.id) for c in commands]
-    else:
-        keys = [(shown(c), c.footer, c.id) for c in commands if c.id != "escape"]
+    commands = _footer_commands(context)
+    keys = [(shown(listed), listed.footer, listed.id) for listed in commands]
     if ALSO.get(context) is not BARE:
         keys.insert(2, ("1-7", "code", STAGES))
-    if not alone:
+    if context not in ALSO:
         order = {name: position for position, name in enumerate(FOOTER)}
         keys.sort(key=lambda key: order.get(key[2], len(FOOTER)))
-    keys = [(key, word, "stage.1" if name == STAGES else name) for key, word, name in keys if key]
-    return tuple(keys)
+    bound = [row for row in keys if row[0]]
+    return tuple((key, word, "stage.1" if name == STAGES else name) for key, word, name in bound)
+
+
+def _footer_commands(context: KeyContext) -> list[Command]:
+    """The commands of a place that have a word in the footer; of a screen of its own first."""
+    alone = context in ALSO
+    places = (context,) if alone else (context, KeyContext.SCREEN)
+    commands = [listed for listed in commands_in(places) if listed.footer]
+    if alone:
+        commands.sort(key=lambda listed: (listed.id != "help", listed.context is not context))
+        return commands
+    return [listed for listed in commands if listed.id != "escape"]
 
 
 STAGES = "stages"

@@ -70,6 +70,7 @@ from inspector.tui.widgets.notice import following, in_thread, label
 from inspector.tui.widgets.subject import RecordingTimes, TreeSubject, resolve, same_but_launches
 
 if TYPE_CHECKING:
+    from inspector.analysis.graph_view import NodeOrigin
     from inspector.render.overview import OverviewLine
     from inspector.tui.variants.variants_screen import Scope, ScreenResult
 
@@ -188,6 +189,20 @@ def frames(location: Location | None) -> Content:
             (label(frame.file), "" if index else "bold"),
             (f":{frame.line}{column}\n", "$accent"),
         ]
+    return Content.assemble(*parts)
+
+
+def origin_text(origin: NodeOrigin) -> Content:
+    """One line of the model that a line of a generated kernel is from, with its module."""
+    parts = [("of the model  ", "$quiet"), (f"{label(origin.file)}:{origin.line}\n", "$accent")]
+    if origin.module is not None:
+        parts += [
+            ("  in module   ", "$quiet"),
+            (f"{label(origin.module) or 'the model'}\n", "bold"),
+        ]
+    if origin.caller is not None:
+        file, line = origin.caller
+        parts += [("  called from ", "$quiet"), (f"{label(file)}:{line}\n", "$accent")]
     return Content.assemble(*parts)
 
 
@@ -373,8 +388,8 @@ class MainScreen(PaneScreen[None]):
             return min(self._tree_cells(), width - MIN_PANES_CELLS)
         three = width >= MAX_PANES * MIN_PANE_COLUMNS
         panes = MAX_PANES if three else DEFAULT_PANES
-        left = width - panes * MIN_PANE_COLUMNS
-        return min(self._tree_cells(), left) if left >= MIN_TREE_BESIDE_CELLS else 0
+        spare = width - panes * MIN_PANE_COLUMNS
+        return min(self._tree_cells(), spare) if spare >= MIN_TREE_BESIDE_CELLS else 0
 
     on_resize = fit
 
@@ -427,17 +442,17 @@ class MainScreen(PaneScreen[None]):
         app: Any = self.app
         if self.empty:
             return
-        other = KeyContext.PANE if self.focused is self.kernels else KeyContext.TREE
-        found = with_key(key, (other,), app.keys)
-        if found is None:
+        elsewhere = KeyContext.PANE if self.focused is self.kernels else KeyContext.TREE
+        bound_command = with_key(key, (elsewhere,), app.keys)
+        if bound_command is None:
             super().unbound(key)
-        elif other is KeyContext.PANE:
+        elif elsewhere is KeyContext.PANE:
             self.focus_pane()
-            self.call_later(self.action_run, found.id)
+            self.call_later(self.action_run, bound_command.id)
         else:
             toggle = shown(command("tree.toggle"), app.keys)
             sign = shown_key(key)
-            action = found.title.lower()
+            action = bound_command.title.lower()
             self.warn(f"{sign} works in the list of kernels ({action}): {toggle} goes there.")
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
@@ -655,9 +670,30 @@ class MainScreen(PaneScreen[None]):
     def action_frames(self) -> None:
         from inspector.tui.widgets.tool_screen import Overlay
 
-        if self.line is not None:
-            text = frames(self.line.source)
-            self.app.push_screen(Overlay(f"Line {self.line.n} comes from", text))
+        line = self.line
+        if line is None:
+            return
+        subject = self.panes.subject
+        request = self.panes.active.request
+
+        def show(origins: tuple[NodeOrigin, ...]) -> None:
+            text = Content.assemble(frames(line.source), *map(origin_text, origins))
+            self.app.push_screen(Overlay(f"Line {line.n} comes from", text))
+
+        def find() -> tuple[NodeOrigin, ...]:
+            if request is None or subject.kernel is None:
+                return ()
+            navigation = self.reads.navigation
+            path = request.path
+            lines: tuple[int, ...] = (line.n,)
+            if request.stage is not Stage.SOURCE:
+                path, lines = navigation.lines_at(
+                    subject.variant, subject.graph, request.stage, line.n, Stage.SOURCE
+                )
+            origins = self.reads.graphs.origins(subject.kernel)
+            return tuple(o for o in origins if o.file == path and o.line in lines)
+
+        in_thread(self, find, show, "origins", failed=lambda _: show(()))
 
     def action_escape(self) -> None:
         """Forget the filter of the tree, or the lines and the search of the panes."""

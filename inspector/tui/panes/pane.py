@@ -18,7 +18,7 @@ from textual.widgets import Static
 
 from inspector.analysis.flow.arrows import FlowLanes, arrows
 from inspector.analysis.line_annotations import LineAnnotations
-from inspector.base.model import GRAPH_STAGES, KERNEL_STAGES, Stage
+from inspector.base.model import GRAPH_STAGES, KERNEL_STAGES, Stage, principal_lines
 from inspector.parsers.line import Kind
 from inspector.reader.reader import Reader
 from inspector.tui.code.code_rows import CYCLES, Fold, Region, regions
@@ -53,7 +53,12 @@ def _start(reads: Reader, request: ListingRequest) -> int:
     if variant is None:
         return 1
     if (lines := variant.lines_in(stage)) is not None:
-        return lines[0]
+        parts = (
+            () if variant.fusion is None or stage is not Stage.SOURCE else variant.fusion.made_from
+        )
+        file = variant.stages[stage].origin_path
+        principal = principal_lines([part for part in parts if part.file == file])
+        return min((part.line for part in principal), default=lines[0])
     if stage is Stage.OUTPUT_CODE and variant.embedded is not None:
         return variant.embedded[1]
     function = reads.stages.function(variant, stage)
@@ -210,7 +215,8 @@ class Pane(Vertical):
         self.preferred: Stage | None = None
         self._reading: ListingRequest | None = None
         self._shown: ListingRequest | None = None
-        self._goal: tuple[ListingRequest, int] | None = None
+        self._goal: tuple[ListingRequest, int, tuple[int, ...]] | None = None
+        self._cycles: dict[ListingRequest, Mapping[int, float]] = {}
         self.zoomed = False
         """Whether the other panes are hidden."""
 
@@ -272,7 +278,7 @@ class Pane(Vertical):
         else:
             # It may have come, or been compiled again; if not, the reason may be another.
             self._shown = None
-            self._goal = (request, self.view.cursor) if has_listing else None
+            self._goal = (request, self.view.cursor, ()) if has_listing else None
             self._start(request)
 
     def _start(self, request: ListingRequest) -> None:
@@ -308,15 +314,20 @@ class Pane(Vertical):
             self._annotate(finished)
             self._find_folds(loaded[0])
             if self._goal is not None and self._goal[0] == finished:
-                self.view.go(self._goal[1])
+                self.view.land(*self._goal[1:])
             self._goal = None
         self.post_message(self.Shown(self))
 
-    def go(self, n: int) -> None:
+    def go(self, n: int, siblings: tuple[int, ...] = ()) -> None:
+        """Go to a line, once it is read; ``siblings`` are all lines that the same line became."""
         if self.settled:
-            self.view.go(n)
+            self.view.land(n, siblings)
         elif self.request is not None:
-            self._goal = (self.request, n)
+            self._goal = (self.request, n, siblings)
+
+    def cycles(self, request: ListingRequest) -> Mapping[int, float]:
+        """Percentages of cycles by line, as they were estimated here; empty if they were not."""
+        return self._cycles.get(request, {})
 
     @on(CodeView.Looks)
     def show_modes(self) -> None:
@@ -346,6 +357,7 @@ class Pane(Vertical):
 
         def annotated(annotations: LineAnnotations) -> None:
             if request == self.request and self.settled:
+                annotations = replace(annotations, estimated=self.cycles(request))
                 self.view.columns(annotations=annotations)
                 self.post_message(CodeView.Moved(self.view))
 
@@ -367,6 +379,7 @@ class Pane(Vertical):
             return
 
         def show(percent: dict[int, float]) -> None:
+            self._cycles[request] = percent
             if request == self.request and self.settled:
                 view.columns(annotations=replace(view.rows.gutter.annotations, estimated=percent))
                 view.action_largest(CYCLES)

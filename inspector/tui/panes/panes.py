@@ -270,16 +270,24 @@ class Panes(Container):
         if place.path and variant is not None:
             variant = self.reads.navigation.sources(variant).get(place.path)
 
-        def go(answer: tuple[str, tuple[int, ...]]) -> None:
-            path, lines = answer
+        def go(answer: tuple[str, int, tuple[int, ...]]) -> None:
+            path, line, siblings = answer
             # Where a pane that follows shows the file already, links lead to its lines.
-            if lines and pane.request == request and (pane is self.active or path != request.path):
+            if line and pane.request == request and (pane is self.active or path != request.path):
                 pane.show(self.subject, request.stage, path)
-                pane.go(lines[0])
+                pane.go(line, siblings)
 
-        work = partial(
-            self.reads.navigation.lines_at, variant, graph, place.stage, place.n, request.stage
-        )
+        def work() -> tuple[str, int, tuple[int, ...]]:
+            assert place.stage is not None
+            path, lines = self.reads.navigation.lines_at(
+                variant, graph, place.stage, place.n, request.stage
+            )
+            if not lines or variant is None or place.stage.rank > request.stage.rank:
+                return path, lines[0] if lines else 0, ()
+            cycles = pane.cycles(request)
+            line = self.reads.annotations.landing_line(variant, request.stage, lines, cycles)
+            return path, line, tuple(sorted(lines))
+
         in_thread(self, work, go, "carry", failed=lambda _: None)
 
     def _keep_stages(self) -> None:

@@ -89,6 +89,8 @@ def test_vectors_guards_shuffles_and_halves() -> None:
     head = "mov.u32 %r1, %tid.x;\n"
     packed = "mov.b64 %rd1, {%r1, 0};\nmov.b64 {%r2, %r3}, %rd1;\nst.shared.b32 [%r2], %r3;"
     assert addresses(head + packed) == [tuple(range(32))]
+    upper_half = "mov.b64 %rd1, {0, %r1};\nmov.b64 {%r2, %r3}, %rd1;\nst.shared.b32 [%r3], %r2;"
+    assert addresses(head + upper_half) == [tuple(range(32))]
     guarded = (
         "setp.gt.u32 %p1, %r1, 29;\n"
         "@%p1 st.shared.b32 [%r1], %r1;\n@!%p1 st.shared.b32 [%r1+4], %r1;"

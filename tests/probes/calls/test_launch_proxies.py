@@ -264,6 +264,15 @@ def test_tensors_share_memory_where_elements_of_both_overlap(
         assert bytes_apart == (offset if first == "a" else -offset)
 
 
+def test_each_pair_of_several_tensors_that_share_memory_is_named() -> None:
+    views = {"q": Q, "whole": BASE, "rows": BASE[8:], "v": V, "other": aligned(4, 4)}
+    described = call_counts.describe([(name, "*fp32", view) for name, view in views.items()])[1]
+    pairs = {tuple(sorted(pair[:2])) for pair in overlaps.shared_memory(described)}
+    assert pairs == {
+        ("q", "whole"), ("q", "rows"), ("rows", "whole"), ("rows", "v"), ("v", "whole"),
+    }  # fmt: skip
+
+
 def test_overlaps_are_those_of_an_exhaustive_search() -> None:
     """Random small views of one storage, against the sets of bytes of their elements."""
     draw = random.Random(0)
