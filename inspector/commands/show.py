@@ -29,7 +29,7 @@ from inspector.base.names import base_name
 from inspector.commands import common
 from inspector.commands.common import JSON, KERNEL, NCU, flag, option, say, takes, takes_small
 from inspector.commands.show_input import LANGUAGES, open_input
-from inspector.estimate.launches import LaunchEstimates, launch_evidence
+from inspector.estimate.launches import LaunchEstimates, data_sheet, launch_evidence
 from inspector.measure.ncu.attach import ProfiledRecording
 from inspector.parsers.line import Function, Line, Listing
 from inspector.reader.query import select_graph, select_one
@@ -44,6 +44,9 @@ from inspector.render.json_rows import (
     line_row,
 )
 from inspector.render.ncu_rows import ncu_variant_row
+from inspector.render.pictures.card_pictures import card_pictures
+from inspector.render.pictures.picture import Picture
+from inspector.render.pictures.terminal_picture import picture_lines
 from inspector.system import printing
 
 CHEAP_INSTRUCTIONS = 10_000_000
@@ -443,6 +446,8 @@ def _annotated(request: ShowRequest) -> int:
         *card.hints(reader.facts.findings(variant)),
         Text(),
     ]
+    for picture in _pictures(reader, request.kernel, variant):
+        rows += [*picture_lines(picture, min(width, 100)), Text()]
     if legend := card.legend(annotations, stage):
         rows.append(Text(legend, "dim"))
     printing.rows([*rows, Text(card.heading(annotations), "dim")])
@@ -458,6 +463,7 @@ def _card_rows(request: ShowRequest, width: int) -> Iterator[Text]:
     title = (kernel.demangled, variant.id, variant.target or "", tables.config_text(variant))
     yield Text(shown("  ".join(title)))
     rows = [("", row) for row in card.lines(reader.facts.card(variant), width)]
+    rows += card.origin_rows(reader.graphs.origins(kernel))
     evidence = launch_evidence(reader)
     time = evidence.launch_time(kernel, variant)
     if time is not None:
@@ -470,6 +476,12 @@ def _card_rows(request: ShowRequest, width: int) -> Iterator[Text]:
     rows += [("not known", shown(why)) for why in reader.facts.lacking(variant)]
     for label, text in rows:
         yield Text(f"  {label and label.ljust(card.LABEL)}{text}")
+
+
+def _pictures(reader: Reader, kernel: Kernel, variant: Variant) -> list[Picture]:
+    """The pictures of a variant's card."""
+    time = launch_evidence(reader).launch_time(kernel, variant)
+    return card_pictures(reader.facts.card(variant), time, data_sheet(reader))
 
 
 def _part(
@@ -578,6 +590,7 @@ def _function(
         ncu=ncu_variant_row(profiled.measured(variant)),
         timing=timings.stored_time_row(evidence.times.representative(kernel, variant)),
         launch_time=timings.launch_time_row(evidence.launch_time(kernel, variant)),
+        pictures=_pictures(reader, kernel, variant),
     )
 
 

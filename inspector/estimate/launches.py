@@ -213,13 +213,18 @@ _NARROW = re.compile(r"[x:\s]b?f16\b")
 """``%5 = arith.addf %3, %4 : tensor<1024xbf16>``"""
 
 
+def data_sheet(reader: Reader) -> Mapping[str, float]:
+    """Peaks of the device that a recording's times are of, empty where no data sheet is known."""
+    return device_peaks(constants(reader, None)[0])
+
+
 def lower_bound_us(reader: Reader, kernel: Kernel, variant: Variant) -> float | None:
     """What no launch of a variant's most frequent call can be shorter than, in µs.
 
     Its tensors' bytes at the bandwidth of the device's data sheet, from a cold L2, or the
     operations of its TTIR at the peak of their type. None where neither is known.
     """
-    peaks = device_peaks(constants(reader, None)[0])
+    peaks = data_sheet(reader)
     if not peaks or not is_available(variant, Stage.TTIR):
         return None
     try:

@@ -22,8 +22,11 @@ from msgspec.structs import replace
 
 from inspector import __version__
 from inspector.analysis.accesses import Mix
+from inspector.analysis.card import Card
+from inspector.analysis.hints.rules import hint_rules
 from inspector.analysis.hints.subject import Finding
 from inspector.analysis.line_annotations import virtual
+from inspector.analysis.tuner_times import TunerFacts, tuner_facts
 from inspector.base.errors import PtxviewError
 from inspector.base.escapes import shown, visible
 from inspector.base.grouping import by_key
@@ -31,17 +34,19 @@ from inspector.base.model import Content, Fusion, Graph, Kernel, Origin, Recordi
 from inspector.base.names import base_name
 from inspector.base.units import plural
 from inspector.diff.canonical import digest
-from inspector.diff.compare import of_stage
-from inspector.estimate.launches import launch_evidence
+from inspector.diff.compare import of_stage, tuned_codes
+from inspector.estimate.launches import data_sheet, launch_evidence
 from inspector.export.comparisons import KernelVariant, comparisons, pairs_of
 from inspector.measure.evidence import Evidence
 from inspector.measure.gpu_window import GpuWindow
 from inspector.measure.streams import window_streams
 from inspector.reader.reader import Reader
 from inspector.reader.variant_facts import MACHINE
-from inspector.render import calls, card, costs, jsons, tables, timeline, timings
+from inspector.render import calls, card, costs, jsons, tables, timeline, timings, tunings
 from inspector.render.kernel_names import titles
 from inspector.render.labels import sibling_settings
+from inspector.render.pictures.card_pictures import card_pictures
+from inspector.render.pictures.picture import Picture
 from inspector.render.variant_figures import machine_code
 from inspector.system import files
 from inspector.system.process import side_by_side
@@ -88,6 +93,7 @@ class PageBuilder(Struct):
     titles: Mapping[str, str]
     settings: Mapping[int, str]
     winners: AbstractSet[str | None]
+    tuner_facts: TunerFacts
     idle: AbstractSet[int] = frozenset()
     compilers: bool = False
     pieces: list[bytes] = field(default_factory=list)
@@ -266,12 +272,13 @@ class PageBuilder(Struct):
                 "hash": variant.hash,
                 "stages": stages,
                 "missing": missing,
+                "tunings": self._tunings(kernel),
                 "links": self.add({}) if idle else self._links(variant, list(stages)),
-                **({} if idle else self._analysis(variant)),
+                **({} if idle else self._analysis(kernel, variant)),
             }
         )
 
-    def _analysis(self, variant: Variant) -> dict[str, object]:
+    def _analysis(self, kernel: Kernel, variant: Variant) -> dict[str, object]:
         """What is said of a variant as a whole; of equal digests ``diff`` finds no change."""
         reader = self.reader
         variant_card = reader.facts.card(variant)
@@ -286,8 +293,25 @@ class PageBuilder(Struct):
             "mix": [_mix_values(stage, mix) for stage, mix in mixes if mix is not None],
             "hints": list(map(_hint_values, reader.facts.findings(variant))),
             "lacking": reader.facts.lacking(variant),
+            "pictures": jsons.to_builtins(self._pictures(kernel, variant, variant_card)),
             "same": {s.value: value.hex() for s, value in digests.items() if value is not None},
         }
+
+    def _pictures(self, kernel: Kernel, variant: Variant, variant_card: Card) -> list[Picture]:
+        time = self.evidence.launch_time(kernel, variant)
+        return card_pictures(variant_card, time, data_sheet(self.reader))
+
+    def _tunings(self, kernel: Kernel) -> int | None:
+        """The block of the rounds of a kernel's tuning, None if none has a picture."""
+        rounds = []
+        for number, tuning in enumerate(kernel.autotune):
+            picture = tunings.round_picture(tuning, self.tuner_facts)
+            if picture is not None:
+                round_text = tunings.about(kernel, number)
+                remarks = list(tunings.remarks(kernel, tuning, self.tuner_facts))
+                row = {"about": round_text, "remarks": remarks, "picture": picture}
+                rounds.append(jsons.to_builtins(row))
+        return self.add(rounds) if rounds else None
 
     def _stages(
         self, kernel: Kernel, variant: Variant
@@ -472,7 +496,7 @@ def counts_text(kernel_variants: Sequence[KernelVariant]) -> str:
 
 
 WEB = Path(__file__).parent / "web"
-SCRIPTS = ("rows", "kernel", "timeline", "costs", "compare", "page")
+SCRIPTS = ("rows", "kernel", "timeline", "pictures", "costs", "compare", "page")
 """The parts of the page's script, each using those before it."""
 MAX_KEPT_VARIANTS = (
     64  # variants up to which all that was read of them is kept until they have been compared
@@ -512,7 +536,8 @@ def page(
     names_by_id = {kernel.id: kernel.display_name for kernel in rec.kernels} | titles_by_id
     texts = sibling_settings(selected, names_by_id)
     settings = {id(variant): text for (_, variant), text in zip(selected, texts, strict=True)}
-    builder = PageBuilder(reader, evidence, titles_by_id, settings, winners, idle, named)
+    facts = tuner_facts(rec, tuned_codes(rec.kernels))
+    builder = PageBuilder(reader, evidence, titles_by_id, settings, winners, facts, idle, named)
     if idle:
         builder.left_out.append(
             f"{plural(len(idle), 'variant')} never launched or a library's without a time: no "
@@ -535,11 +560,11 @@ def _idle_variants(run_costs: costs.Costs, selected: Sequence[KernelVariant]) ->
 
 def _variant_rows(
     builder: PageBuilder, kernel_variants: Sequence[KernelVariant], places: Mapping[int, int]
-) -> tuple[list[dict[str, object]], dict[int, Sequence[Finding] | None]]:
-    """The rows of all variants, and the hints of those that are not idle by their ids."""
+) -> tuple[list[dict[str, object]], dict[int, tuple[str, ...]]]:
+    """The rows of all variants, and the rules of those that are not idle by their ids."""
     reader = builder.reader
     rows: list[dict[str, object]] = []
-    hints: dict[int, Sequence[Finding] | None] = {}
+    rules: dict[int, tuple[str, ...]] = {}
 
     def run_tools(kernel_variant: KernelVariant) -> None:
         """Run the tools of a variant, whose output is cached."""
@@ -555,10 +580,10 @@ def _variant_rows(
         row = builder.variant_row(kernel, variant, places[id(kernel)])
         rows.append(row | {"block": builder.variant(kernel, variant)})
         if id(variant) not in builder.idle:
-            hints[id(variant)] = reader.facts.hints(variant)
+            rules[id(variant)] = hint_rules(reader.facts.hints(variant))
         if len(kernel_variants) > MAX_KEPT_VARIANTS and next_hash != variant.hash:
             reader.facts.forget([variant])
-    return rows, hints
+    return rows, rules
 
 
 def _graphs(builder: PageBuilder, places: Mapping[str, int]) -> list[dict[str, object]]:
@@ -591,13 +616,13 @@ def _index(
     reader = builder.reader
     kernels = list({id(k): k for k, _ in kernel_variants}.values())
     places = {id(k): n for n, k in enumerate(kernels)}
-    variants, hints = _variant_rows(builder, kernel_variants, places)
+    variants, rules = _variant_rows(builder, kernel_variants, places)
     first_variants: dict[str, int] = {}
     for place, (kernel, _) in enumerate(kernel_variants):
         first_variants.setdefault(kernel.id, place)
     graphs = _graphs(builder, first_variants)
     pairs = _pairs(builder, kernel_variants)
-    by_cost = costs.costs(reader.recording, replace(evidence, hints=lambda v: hints.get(id(v))))
+    by_cost = costs.costs(reader.recording, replace(evidence, rules=lambda v: rules.get(id(v))))
     largest = max((row.share or 0.0 for row in by_cost.rows), default=0.0)
     common = by_cost.common_rules
     variant_places = {id(variant): n for n, (_, variant) in enumerate(kernel_variants)}

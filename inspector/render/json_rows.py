@@ -5,8 +5,9 @@ A field is a key of the JSON, in its order. None is unknown, never 0.
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from typing import Annotated
 
-from msgspec import UNSET, Struct, UnsetType
+from msgspec import UNSET, Meta, Struct, UnsetType
 
 from inspector.analysis.function_facts import Consumer, Wait
 from inspector.analysis.line_annotations import (
@@ -40,6 +41,7 @@ from inspector.parsers.line import Control, Function, Kind, Line
 from inspector.render.card import CardRow
 from inspector.render.jsons import ordered, pick_fields
 from inspector.render.ncu_rows import NcuVariantRow
+from inspector.render.pictures.picture import Picture
 from inspector.render.timings import LaunchTimeRow, TimingRow
 
 Extent3 = tuple[int, int, int]
@@ -408,6 +410,9 @@ class FunctionRow(Struct, frozen=True, kw_only=True):
     last: int
     timing: TimingRow | UnsetType | None = UNSET
     launch_time: LaunchTimeRow | UnsetType | None = UNSET
+    pictures: Annotated[
+        Sequence[Picture] | UnsetType, Meta(description="those of the card, as they are drawn")
+    ] = UNSET
 
 
 def note_row(note: Note) -> NoteRow:
@@ -476,6 +481,7 @@ def function_row(
     ncu: NcuVariantRow | None = None,
     timing: TimingRow | UnsetType | None = UNSET,
     launch_time: LaunchTimeRow | UnsetType | None = UNSET,
+    pictures: Sequence[Picture] | UnsetType = UNSET,
 ) -> FunctionRow:
     return FunctionRow(
         kernel=name,
@@ -488,4 +494,5 @@ def function_row(
         last=function.last,
         timing=timing,
         launch_time=launch_time,
+        pictures=pictures,
     )

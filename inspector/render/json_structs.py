@@ -84,6 +84,15 @@ from inspector.render.json_rows import (
 )
 from inspector.render.json_schema import JsonReference, StructTable, Tables
 from inspector.render.ncu_rows import NcuLaunchRow, NcuRow, NcuRuleRow, NcuVariantRow
+from inspector.render.pictures.picture import (
+    Axis,
+    GridCell,
+    GridPicture,
+    PictureRow,
+    PlotLine,
+    PlotPicture,
+    RowPicture,
+)
 from inspector.render.ranks import RankDifferenceRow, RankRow, RanksRow
 from inspector.render.recording_rows import RecordingRow, UncapturedRow
 from inspector.render.timings import LaunchTimeRow, TimingRow
@@ -153,6 +162,13 @@ STRUCTS: Mapping[str, StructTable] = {
     "GpuWindow": StructTable(WindowRow),
     "TuningRound": StructTable(RoundRow),
     "TuningCandidate": StructTable(CandidateRow),
+    "RowPicture": StructTable(RowPicture),
+    "PlotPicture": StructTable(PlotPicture),
+    "GridPicture": StructTable(GridPicture),
+    "PictureCell": StructTable(GridCell),
+    "PictureAxis": StructTable(Axis),
+    "PictureRow": StructTable(PictureRow),
+    "PictureLine": StructTable(PlotLine),
     "NcuVariant": StructTable(NcuVariantRow),
     "NcuLaunch": StructTable(NcuLaunchRow),
     "NcuLaunchRule": StructTable(NcuRuleRow),

@@ -18,6 +18,7 @@ from inspector.base.names import base_name, short_name
 from inspector.measure.time.results import Session, Timing, timing_row
 from inspector.measure.time.take import GAP, Race, RaceRow
 from inspector.render import timings
+from inspector.render.pictures.picture import PlotLine
 from inspector.render.tables import UNKNOWN, grid
 from inspector.render.timings import LESSONS, STATES, amount, duration, rates, time_text
 
@@ -32,18 +33,6 @@ UNITS = {
     "float8_e4m3fn": ("fp32", "fp8_tensor"),
     "float8_e5m2": ("fp32", "fp8_tensor"),
 }
-
-
-class PlotLine(Struct, frozen=True):
-    """A line through points in the axes' units, or one point.
-
-    ``limit`` marks a bound, such as a roof; ``remark`` follows the name in the legend.
-    """
-
-    name: str
-    points: Sequence[Point]
-    limit: bool = False
-    remark: str = ""
 
 
 class Figure(Struct, frozen=True):
@@ -91,21 +80,31 @@ def _roofline(
     stopwatches = (t.stopwatch for _, t in named_timings if t.bytes and t.tflop_per_s)
     stopwatch = next(stopwatches, None)
     spots = [
-        (name, timing.flops / timing.bytes, timing.tflop_per_s)
+        (name, (timing.flops / timing.bytes, timing.tflop_per_s))
         for name, timing in named_timings
         if timing.stopwatch == stopwatch and timing.bytes and timing.flops and timing.tflop_per_s
     ]
-    bands = _bandwidths(session, peaks, stopwatch)
-    levels = _compute_peaks(peaks, dtypes)
+    return points_under_roofs(
+        title, spots, _bandwidths(session, peaks, stopwatch), compute_peaks(peaks, dtypes)
+    )
+
+
+def points_under_roofs(
+    title: str,
+    spots: Sequence[tuple[str, Point]],
+    bands: Mapping[str, float],
+    levels: Mapping[str, float],
+) -> Figure | None:
+    """Named points (FLOP/byte, TFLOP/s) under bandwidths and peaks; None without point or roof."""
     if not spots or not (bands or levels):
         return None
-    low = min(x for _, x, _ in spots) / MARGIN
-    high = max(x for _, x, _ in spots) * MARGIN
+    low = min(x for _, (x, _) in spots) / MARGIN
+    high = max(x for _, (x, _) in spots) * MARGIN
     if bands and levels:  # the ridge is always shown
         high = max(high, MARGIN * 1e3 * min(levels.values()) / max(bands.values()))
     lines = roofs(bands, levels, low, high)
-    for name, x, y in spots:
-        roof, limit = _roof_above(x, bands, levels)
+    for name, (x, y) in spots:
+        roof, limit = roof_above(x, bands, levels)
         remark = f"{_short_number(x)} FLOP/byte, {_short_number(y)} TFLOP/s"
         if roof:
             remark += f", {100 * y / limit:.0f} % of {roof.removesuffix(' by data sheet')}"
@@ -126,7 +125,7 @@ def _bandwidths(
     return {name: bandwidth for name, bandwidth in sources.items() if bandwidth}
 
 
-def _compute_peaks(peaks: Mapping[str, float], dtypes: Iterable[str]) -> dict[str, float]:
+def compute_peaks(peaks: Mapping[str, float], dtypes: Iterable[str]) -> dict[str, float]:
     """TFLOP/s of the units that compute with some dtypes, by the device's data sheet."""
     units = dict.fromkeys(chain.from_iterable(UNITS.get(dtype, ()) for dtype in dtypes))
     return {
@@ -136,7 +135,7 @@ def _compute_peaks(peaks: Mapping[str, float], dtypes: Iterable[str]) -> dict[st
     }
 
 
-def _roof_above(
+def roof_above(
     intensity: float, bands: Mapping[str, float], levels: Mapping[str, float]
 ) -> tuple[str, float]:
     """The roof that limits an intensity, "" between the levels of two units, and its TFLOP/s."""

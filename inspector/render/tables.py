@@ -282,6 +282,10 @@ def folded(sentence: str, width: int) -> Iterator[Text]:
     yield Text(line)
 
 
+STAR, TIE, BEST_BY_GPU = "★", "≈", "☆"
+"""Marks of a tuner's candidates: its choice, tied with it by the tuner's times, and shortest by the
+GPU's time, or tied with that."""
+
 SEPARATOR = " · "
 """Between the parts of a sentence of figures."""
 
@@ -420,7 +424,7 @@ def tuning_mark(variant: Variant) -> str:
     """Return what autotuning said of a variant: ``★`` chosen, pruned or failed; "" if nothing."""
     outcome = variant.autotune or {}
     if outcome.get("winner") is True:
-        return "★"
+        return STAR
     reason = str(outcome.get("reason") or "").partition(":")[0]
     return reason if reason in ("pruned", "failed") else ""
 

@@ -24,7 +24,18 @@ from inspector.base.model import Configuration, Kernel, Recording, Tuning
 from inspector.base.units import counted, microseconds, plural
 from inspector.render.compiles import CompileLine
 from inspector.render.kernel_names import titles
-from inspector.render.tables import TILE, UNKNOWN, grid, settings_text
+from inspector.render.pictures.picture import RowPicture
+from inspector.render.pictures.terminal_picture import picture_lines
+from inspector.render.pictures.tuning_picture import tuning_picture
+from inspector.render.tables import (
+    BEST_BY_GPU,
+    STAR,
+    TIE,
+    TILE,
+    UNKNOWN,
+    grid,
+    settings_text,
+)
 
 HEADS = ("", "candidate", "variant", "µs", "GPU µs", "other rounds", "became")
 SHRINK_ORDER = (
@@ -34,9 +45,6 @@ SHRINK_ORDER = (
     ("variant", 0),
     ("became", 0),
 )
-STAR, TIE, BEST_BY_GPU = "★", "≈", "☆"
-"""Marks of candidates: the tuner's choice, tied with it by the tuner's times, and shortest by the
-GPU's time, or tied with that."""
 
 
 def lines(rec: Recording, width: int, codes: Codes) -> Iterator[CompileLine]:
@@ -59,7 +67,15 @@ def lines(rec: Recording, width: int, codes: Codes) -> Iterator[CompileLine]:
                 yield CompileLine(text, kernel=variant, about=row[HEADS.index("became")])
             for remark in remarks(kernel, tuning, facts):
                 yield CompileLine(Text(f"  {remark}"))
+            picture = round_picture(tuning, facts)
+            if picture is not None:
+                yield from map(CompileLine, picture_lines(picture, width))
             yield CompileLine(Text(""))
+
+
+def round_picture(tuning: Tuning, facts: TunerFacts) -> RowPicture | None:
+    """A round's candidates as dots with bands of noise; None of fewer than two times."""
+    return tuning_picture(tuning, facts, [candidate(c) for c in tuning.configurations])
 
 
 def about(kernel: Kernel, number: int) -> str:
@@ -258,6 +274,7 @@ class RoundRow(Struct, frozen=True, kw_only=True):
     overhead_us: float | None
     from_cache: bool
     candidates: list[CandidateRow]
+    picture: RowPicture | None
 
 
 def round_rows(rec: Recording, codes: Codes) -> list[RoundRow]:
@@ -288,6 +305,7 @@ def _round_row(kernel: Kernel, number: int, facts: TunerFacts) -> RoundRow:
             _candidate_row(kernel, tuning, place, facts)
             for place in range(len(tuning.configurations))
         ],
+        picture=round_picture(tuning, facts),
     )
 
 

@@ -97,8 +97,9 @@ def variant_rows(recording: Recording) -> tuple[VariantRow, ...]:
 
 
 def marks(text: str) -> list[str]:
-    """The marks of the candidates, in the order of the table."""
-    rows = [line.split("  w")[0].split("w")[0].strip() for line in text.splitlines()]
+    """The marks of the candidates, in the order of the table; rows of pictures are indented."""
+    lines = [line for line in text.splitlines() if not line.startswith("  ")]
+    rows = [line.split("  w")[0].split("w")[0].strip() for line in lines]
     return [row for row in rows if set(row) and set(row) <= set("★☆≈")]
 
 

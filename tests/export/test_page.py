@@ -113,6 +113,19 @@ async def test_parameters_of_ptx_have_their_names(lecture: Path, tmp_path: Path)
     assert "_param_" not in "".join(loads)
 
 
+async def test_the_card_has_the_picture_that_json_has(lecture: Path, tmp_path: Path) -> None:
+    shown_json = call("show", SAMPLE, MATMUL, "--json").json
+    (picture,) = [f["pictures"][0] for f in shown_json["functions"] if f.get("pictures")]
+    async with shown(lecture, f"{MATMUL}/facts", tmp_path) as tab:
+        await tab.come("document.querySelectorAll('svg.picture').length > 0")
+        text = await tab.value("document.querySelector('figure figcaption').innerText")
+        assert text == f"{picture['title']} {picture['answer']}"
+        filled = await tab.value(
+            "document.querySelector('svg.picture').querySelectorAll('rect:not(.free)').length"
+        )
+        assert filled == sum(row["value"] for row in picture["rows"])
+
+
 @pytest.mark.nightly
 async def test_search_finds_text_and_its_kernels(lecture: Path, tmp_path: Path) -> None:
     text = call("show", SAMPLE, MATMUL, "--stage", "ptx").text.split("\n")

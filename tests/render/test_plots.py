@@ -17,7 +17,8 @@ from rich.console import Console
 from inspector.commands.cli import main
 from inspector.measure.time import take as running
 from inspector.measure.time.results import Peak, Session, Timing
-from inspector.render.races import Figure, PlotLine, plot, session_roofline
+from inspector.render.pictures.picture import PlotLine
+from inspector.render.races import Figure, plot, session_roofline
 from inspector.system import toolchain
 from inspector.system.process import Finished
 from tests.helpers.ptxview import SAMPLE

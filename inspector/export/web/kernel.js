@@ -193,7 +193,7 @@ function arrange(view) {
 }
 async function showView(view) {
   arrange(view);
-  if (view === 'facts') facts();
+  if (view === 'facts') await facts();
   if (view === 'compare') await compare();
   if (view === 'code') state.panes.forEach((pane) => pane.rows.draw(true));
   address();
@@ -529,12 +529,15 @@ async function everywhere(asked) {
 }
 
 // -- facts ----------------------------------------------------------------------------------------
-function facts() {
+async function facts() {
   const v = row(), k = index.kernels[v.kernel], of = state.variant;
+  const rounds = Number.isInteger(of.tunings) ? await block(of.tunings) : [];
+  if (of !== state.variant) return;
   const parts = [];
-  const section = (title, ...what) => what.length && parts.push(make('h3', {}, title), ...what);
+  const section = (title, ...what) => what.length && parts.push(make('h3', {}, title), ...what.filter(Boolean));
   const pairs = (rows) => make('dl', {}, ...rows.flatMap(([name, value]) => [make('dt', { cls: name.startsWith(' ') ? 'in' : null }, name.trim()), make('dd', {}, value)]));
-  if (of.card) section('Card', pairs(of.card));
+  if (of.card) section('Card', pairs(of.card), ...(of.pictures ?? []).map(drawn));
+  if (rounds.length) section('Tuning', ...rounds.map((round) => make('div', {}, make('p', { cls: 'quiet' }, round.about), drawn(round.picture), ...round.remarks.map((text) => make('p', { cls: 'quiet' }, text)))));
   for (const mix of of.mix ?? []) {
     const colours = mix.costs.map((_, n) => `var(--bar${(n % 6) + 1})`);
     section(`${mix.stage}: ${plural(mix.total, 'instruction')}`,

@@ -38,6 +38,7 @@ from inspector.parsers.line import Line
 from inspector.reader.reader import Reader
 from inspector.recording.layout import is_recording, user_derived_cache
 from inspector.render import card as card_report
+from inspector.render.tables import wrapped
 from inspector.system.printing import page
 from inspector.tui.code.code_rows import SEVERITY_SIGNS, Gutter, title
 from inspector.tui.code.code_view import CodeView
@@ -91,6 +92,11 @@ def answer(
     if kind == "card":
         width = max(40, min(78, width))
         rows = _times(times, width) + list(card_report.lines(reads.facts.card(variant), width))
+        if subject.kernel is not None:
+            for name, text in card_report.origin_rows(reads.graphs.origins(subject.kernel)):
+                head = f"{name:<{card_report.LABEL}}"
+                rows += [first + part for first, part in wrapped(head, text, width)]
+        rows += _picture_rows(reads, subject, width)
         return Content("\n".join(label(row) for row in rows))
     words = () if stage is None else reads.annotations.explain(variant, stage, n)
     return _explained(words) if words else Notice("∅", "No instruction to explain on this line.")
@@ -115,6 +121,22 @@ def _profile(recording: Recording, width: int) -> Content | Notice:
     for part in (*tables, *(Text(f"! {shown(problem)}") for problem in problems)):
         console.print(part)
     return Content.from_rich_text(Text.from_ansi(written()))
+
+
+def _picture_rows(reads: Reader, subject: TreeSubject, width: int) -> list[str]:
+    """The pictures of a variant's card, an empty row before each."""
+    from inspector.estimate.launches import data_sheet, launch_evidence
+    from inspector.render.pictures.card_pictures import card_pictures
+    from inspector.render.pictures.terminal_picture import picture_lines
+
+    if subject.kernel is None or subject.variant is None:
+        return []
+    time = launch_evidence(reads).launch_time(subject.kernel, subject.variant)
+    rows = []
+    for picture in card_pictures(reads.facts.card(subject.variant), time, data_sheet(reads)):
+        rows.append("")
+        rows += [line.plain for line in picture_lines(picture, width)]
+    return rows
 
 
 def _times(times: Sequence[str], width: int) -> list[str]:

@@ -34,6 +34,8 @@ from inspector.render.diff_text import absent_text, settings_of
 from inspector.render.kernel_names import distinct_names
 from inspector.render.labels import specializations
 from inspector.render.tables import (
+    BEST_BY_GPU,
+    STAR,
     TILE,
     exceeded_resource,
     fit,
@@ -108,10 +110,10 @@ def _time(us: float | None) -> str:
 def _sign(row: VariantRow) -> str:
     mark = " "
     if row.winner:
-        mark = tunings.STAR
+        mark = STAR
     elif (row.reason or "").partition(":")[0] == "failed":
         mark = "✗"
-    return mark + tunings.BEST_BY_GPU * row.gpu_best
+    return mark + BEST_BY_GPU * row.gpu_best
 
 
 def _launches(row: VariantRow) -> str:
