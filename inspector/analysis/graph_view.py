@@ -8,7 +8,7 @@ names nodes of Dynamo's graph. Neither is guessed.
 import bisect
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Annotated
 
 import msgspec
@@ -21,6 +21,7 @@ from inspector.base.model import (
     Configuration,
     TriedFusion,
     Tuning,
+    is_product,
 )
 from inspector.base.units import microseconds, seconds
 from inspector.parsers.output_code import Wrapper, WrapperBuffer, WrapperCall
@@ -90,7 +91,8 @@ class FxNode(Struct, frozen=True):
 
     ``target`` is what it calls (``aten.mul.Tensor``), ``aten`` the operator of the program that it
     came of, ``module`` the path of the module that it was called in, as ``named_modules`` has it
-    ("" is the model itself, None unknown), ``source`` the node of Dynamo's graph.
+    ("" is the model itself, None unknown), ``source`` the node of Dynamo's graph. ``caller`` is the
+    innermost line outside of installed packages, of a ``place`` in one.
     """
 
     name: str
@@ -102,6 +104,22 @@ class FxNode(Struct, frozen=True):
     place: Place | None = None
     source: str | None = None
     backward: bool = False
+    caller: Place | None = None
+
+
+class NodeOrigin(Struct, frozen=True):
+    """Where an operation of a kernel comes from.
+
+    ``module`` is the path of its module (``transformer.h.0.attn.c_proj``), "" for the model itself,
+    None if unknown. ``caller`` is the file and the line outside of installed packages that led to
+    a line of one, None if that was not recorded. ``product``: it is what templates compute.
+    """
+
+    file: str
+    line: int
+    module: str | None = None
+    caller: tuple[str, int] | None = None
+    product: bool = False
 
 
 Count = Annotated[int, msgspec.Meta(ge=0, le=1 << 62)]
@@ -114,6 +132,9 @@ class _Stack(msgspec.Struct):
     type: str | None = None
 
 
+RecordedPlace = tuple[str, Annotated[int, msgspec.Meta(gt=0, lt=10**9)], str]
+
+
 class _Node(msgspec.Struct, rename={"source": "from"}):
     """A recorded node of torch.fx; ``module`` is the place of its stack."""
 
@@ -122,9 +143,10 @@ class _Node(msgspec.Struct, rename={"source": "from"}):
     target: str = ""
     aten: str | None = None
     module: Count | None = None
-    line: tuple[str, Annotated[int, msgspec.Meta(gt=0, lt=10**9)], str] | None = None
+    line: RecordedPlace | None = None
     source: str | None = None
     backward: bool = False
+    caller: RecordedPlace | None = None
 
 
 class _Operation(msgspec.Struct):
@@ -204,6 +226,15 @@ class GraphCall(Struct, frozen=True):
     def places(self) -> tuple[Place, ...]:
         """The user's lines that its nodes are from, in the order of the graph."""
         return tuple(dict.fromkeys(n.place for n in self.described_nodes if n.place is not None))
+
+    @property
+    def origins(self) -> Iterator[NodeOrigin]:
+        """Where its operations come from, in the order of the graph."""
+        for node in self.described_nodes:
+            if node.place is not None:
+                file, line, _ = node.place
+                caller = None if node.caller is None else node.caller[:2]
+                yield NodeOrigin(file, line, node.module, caller, is_product(node.target))
 
     @property
     def backward(self) -> bool:
@@ -458,6 +489,7 @@ def _fx_nodes(recorded: _Recorded) -> dict[str, FxNode]:
             recorded_node.line,
             recorded_node.source,
             recorded_node.backward,
+            recorded_node.caller,
         )
     return out
 

@@ -212,12 +212,13 @@ def principal_lines(lines: Sequence[MadeFrom]) -> Sequence[MadeFrom]:
 
     A target is like ``aten.mm.default``.
     """
-    products = [m for m in lines if any(_operator(target) in PRODUCTS for target in m.targets)]
+    products = [m for m in lines if any(map(is_product, m.targets))]
     return products or lines
 
 
-def _operator(target: str) -> str:
-    return ".".join(target.split(".")[1:2])
+def is_product(target: str) -> bool:
+    """Whether ``aten.mm.default`` is what templates compute."""
+    return ".".join(target.split(".")[1:2]) in PRODUCTS
 
 
 class Fusion(Struct, frozen=True):

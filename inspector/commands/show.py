@@ -463,6 +463,7 @@ def _card_rows(request: ShowRequest, width: int) -> Iterator[Text]:
     title = (kernel.demangled, variant.id, variant.target or "", tables.config_text(variant))
     yield Text(shown("  ".join(title)))
     rows = [("", row) for row in card.lines(reader.facts.card(variant), width)]
+    rows += card.origin_rows(reader.graphs.origins(kernel))
     evidence = launch_evidence(reader)
     time = evidence.launch_time(kernel, variant)
     if time is not None:

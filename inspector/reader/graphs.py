@@ -10,6 +10,7 @@ from inspector.base.model import (
     FX_STAGES,
     Content,
     Graph,
+    Kernel,
     Recording,
     Stage,
 )
@@ -21,7 +22,7 @@ from inspector.system import files
 
 if TYPE_CHECKING:
     from inspector.analysis.graph_text import GraphRow, Known
-    from inspector.analysis.graph_view import GraphView
+    from inspector.analysis.graph_view import GraphView, NodeOrigin
 
 
 class GraphReader:
@@ -59,6 +60,24 @@ class GraphReader:
         """The graph's calls with what each computes. Raises ``PtxviewError``."""
         key = ("graph view", self._index.graph_key(graph))
         return self._memo.memoize(key, lambda: self._read_view(graph))
+
+    def origins(self, kernel: Kernel) -> tuple[NodeOrigin, ...]:
+        """Where the operations of a kernel come from, over all its launches, each once."""
+        return self._memo.memoize(("origins", kernel.id), lambda: self._origins(kernel))
+
+    def _origins(self, kernel: Kernel) -> tuple[NodeOrigin, ...]:
+        origins: dict[NodeOrigin, None] = {}
+        for graph in self._recording.graphs:
+            if kernel.id not in graph.calls:
+                continue
+            try:
+                calls = self.view(graph).calls
+            except PtxviewError:
+                continue
+            for call in calls:
+                if call.kernel == kernel.id:
+                    origins |= dict.fromkeys(call.origins)
+        return tuple(origins)
 
     def _rows(self, graph: Graph) -> list[GraphRow]:
         from inspector.analysis.graph_text import graph_rows

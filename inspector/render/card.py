@@ -8,6 +8,7 @@ from rich.text import Text
 
 from inspector.analysis.accesses import Access, Mix, Product
 from inspector.analysis.card import Card, Estimate, StageContent
+from inspector.analysis.graph_view import NodeOrigin
 from inspector.analysis.hints.rules import pages
 from inspector.analysis.hints.subject import Finding
 from inspector.analysis.line_annotations import LineAnnotations, Samples, Told
@@ -22,6 +23,8 @@ from inspector.render.tables import UNKNOWN, clean, figure, spills, wrapped
 
 WIDTH = 80
 LABEL = 16
+MAX_ORIGINS = 3
+"""Modules that a row names."""
 _TIMES = " × "
 
 
@@ -80,6 +83,27 @@ def _rows(card: Card) -> Iterator[tuple[str, str]]:
         yield "  for each byte", f"{ratio:.3g} operations (estimate)"
     if card.made_by:
         yield "made by", shown(", ".join(f"{n} {version}" for n, version in card.made_by.items()))
+
+
+def origin_rows(origins: Sequence[NodeOrigin]) -> Iterator[tuple[str, str]]:
+    """The modules that a kernel computes, and the program's lines that call the library's.
+
+    Of a template, those of its product.
+    """
+    products = [origin for origin in origins if origin.product]
+    principal = products or origins
+    modules = dict.fromkeys(o.module or "the model" for o in principal if o.module is not None)
+    if modules:
+        yield "module", shown(_first_few([*modules]))
+    callers = dict.fromkeys(o.caller for o in principal if o.caller is not None)
+    if callers:
+        yield "called from", shown(_first_few([f"{file}:{line}" for file, line in callers]))
+
+
+def _first_few(texts: Sequence[str]) -> str:
+    hidden = len(texts) - MAX_ORIGINS
+    count = f" and {hidden} more" if hidden > 0 else ""
+    return ", ".join(texts[:MAX_ORIGINS]) + count
 
 
 def unknown_occupancy(card: Card) -> str | None:

@@ -167,6 +167,9 @@ async def test_the_key_of_sass_lands_on_arithmetic_of_the_model_line(recorded: P
         await pilot.press("n")
         await settle(pilot)
         assert view.cursor == next(n for n in siblings if n > landed)
+        await pilot.press("I")
+        await settle(pilot)
+        assert f"two_ops.py:{sine}" in text_of(pilot) and "of the model" in text_of(pilot)
 
 
 def test_locations_in_another_file_of_the_same_kernel_lead_to_the_graphs_code(

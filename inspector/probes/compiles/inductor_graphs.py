@@ -28,6 +28,8 @@ MAX_IR_CHARACTERS = 1 << 18
 """Characters of Inductor's IR after which no further operation is written: torch takes about two
 microseconds for each."""
 _FRAME = re.compile(r'\s*File "([^"\n]{1,4096})", line (\d{1,9})')
+_PACKAGES = ("/site-packages/", "/dist-packages/")
+"""Parts of the paths of installed packages."""
 _now = threading.local()
 PARTS = (("run", "ir_pre_fusion"), ("codegen", "output_code"), ("compile_to_module", None))
 """What Inductor does with a graph, and what it makes by it; last come the graph's kernels."""
@@ -164,6 +166,7 @@ def _nodes(nodes: Any) -> dict[str, Any]:
                 "aten": None if aten is None else str(aten),
                 "module": None if stack is None else stacks.setdefault(stack, len(stacks)),
                 "line": _line(meta.get("stack_trace")),
+                "caller": _caller(meta.get("stack_trace")),
                 "from": _origin(meta),
                 "backward": _is_backward(meta) or of_forward is not None,
             }
@@ -212,6 +215,22 @@ def _line(stack: Any) -> list[Any] | None:
     for n in range(len(rows) - 1, -1, -1):
         if match := _FRAME.match(rows[n]):
             return [match[1], int(match[2]), "".join(rows[n + 1 : n + 2]).strip()]
+    return None
+
+
+def _caller(stack: Any) -> list[Any] | None:
+    """The innermost line outside of installed packages that led to a line of one; None of a line
+    that is in none itself, or where the stack has no such line."""
+    rows = stack.split("\n") if isinstance(stack, str) else []
+    innermost = True
+    for n in range(len(rows) - 1, -1, -1):
+        match = _FRAME.match(rows[n])
+        if match is None:
+            continue
+        if not any(name in match[1] for name in _PACKAGES):
+            code = "".join(rows[n + 1 : n + 2]).strip()
+            return None if innermost else [match[1], int(match[2]), code]
+        innermost = False
     return None
 
 

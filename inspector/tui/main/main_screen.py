@@ -70,6 +70,7 @@ from inspector.tui.widgets.notice import following, in_thread, label
 from inspector.tui.widgets.subject import RecordingTimes, TreeSubject, resolve, same_but_launches
 
 if TYPE_CHECKING:
+    from inspector.analysis.graph_view import NodeOrigin
     from inspector.render.overview import OverviewLine
     from inspector.tui.variants.variants_screen import Scope, ScreenResult
 
@@ -188,6 +189,20 @@ def frames(location: Location | None) -> Content:
             (label(frame.file), "" if index else "bold"),
             (f":{frame.line}{column}\n", "$accent"),
         ]
+    return Content.assemble(*parts)
+
+
+def origin_text(origin: NodeOrigin) -> Content:
+    """One line of the model that a line of a generated kernel is from, with its module."""
+    parts = [("of the model  ", "$quiet"), (f"{label(origin.file)}:{origin.line}\n", "$accent")]
+    if origin.module is not None:
+        parts += [
+            ("  in module   ", "$quiet"),
+            (f"{label(origin.module) or 'the model'}\n", "bold"),
+        ]
+    if origin.caller is not None:
+        file, line = origin.caller
+        parts += [("  called from ", "$quiet"), (f"{label(file)}:{line}\n", "$accent")]
     return Content.assemble(*parts)
 
 
@@ -655,9 +670,30 @@ class MainScreen(PaneScreen[None]):
     def action_frames(self) -> None:
         from inspector.tui.widgets.tool_screen import Overlay
 
-        if self.line is not None:
-            text = frames(self.line.source)
-            self.app.push_screen(Overlay(f"Line {self.line.n} comes from", text))
+        line = self.line
+        if line is None:
+            return
+        subject = self.panes.subject
+        request = self.panes.active.request
+
+        def show(origins: tuple[NodeOrigin, ...]) -> None:
+            text = Content.assemble(frames(line.source), *map(origin_text, origins))
+            self.app.push_screen(Overlay(f"Line {line.n} comes from", text))
+
+        def find() -> tuple[NodeOrigin, ...]:
+            if request is None or subject.kernel is None:
+                return ()
+            navigation = self.reads.navigation
+            path = request.path
+            lines: tuple[int, ...] = (line.n,)
+            if request.stage is not Stage.SOURCE:
+                path, lines = navigation.lines_at(
+                    subject.variant, subject.graph, request.stage, line.n, Stage.SOURCE
+                )
+            origins = self.reads.graphs.origins(subject.kernel)
+            return tuple(o for o in origins if o.file == path and o.line in lines)
+
+        in_thread(self, find, show, "origins", failed=lambda _: show(()))
 
     def action_escape(self) -> None:
         """Forget the filter of the tree, or the lines and the search of the panes."""

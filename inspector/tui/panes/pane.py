@@ -18,7 +18,7 @@ from textual.widgets import Static
 
 from inspector.analysis.flow.arrows import FlowLanes, arrows
 from inspector.analysis.line_annotations import LineAnnotations
-from inspector.base.model import GRAPH_STAGES, KERNEL_STAGES, Stage
+from inspector.base.model import GRAPH_STAGES, KERNEL_STAGES, Stage, principal_lines
 from inspector.parsers.line import Kind
 from inspector.reader.reader import Reader
 from inspector.tui.code.code_rows import CYCLES, Fold, Region, regions
@@ -53,7 +53,12 @@ def _start(reads: Reader, request: ListingRequest) -> int:
     if variant is None:
         return 1
     if (lines := variant.lines_in(stage)) is not None:
-        return lines[0]
+        parts = (
+            () if variant.fusion is None or stage is not Stage.SOURCE else variant.fusion.made_from
+        )
+        file = variant.stages[stage].origin_path
+        principal = principal_lines([part for part in parts if part.file == file])
+        return min((part.line for part in principal), default=lines[0])
     if stage is Stage.OUTPUT_CODE and variant.embedded is not None:
         return variant.embedded[1]
     function = reads.stages.function(variant, stage)

@@ -38,6 +38,7 @@ from inspector.parsers.line import Line
 from inspector.reader.reader import Reader
 from inspector.recording.layout import is_recording, user_derived_cache
 from inspector.render import card as card_report
+from inspector.render.tables import wrapped
 from inspector.system.printing import page
 from inspector.tui.code.code_rows import SEVERITY_SIGNS, Gutter, title
 from inspector.tui.code.code_view import CodeView
@@ -91,6 +92,10 @@ def answer(
     if kind == "card":
         width = max(40, min(78, width))
         rows = _times(times, width) + list(card_report.lines(reads.facts.card(variant), width))
+        if subject.kernel is not None:
+            for name, text in card_report.origin_rows(reads.graphs.origins(subject.kernel)):
+                head = f"{name:<{card_report.LABEL}}"
+                rows += [first + part for first, part in wrapped(head, text, width)]
         rows += _picture_rows(reads, subject, width)
         return Content("\n".join(label(row) for row in rows))
     words = () if stage is None else reads.annotations.explain(variant, stage, n)

@@ -10,6 +10,7 @@ import pytest
 
 from inspector.analysis.graph_view import GraphView
 from inspector.base.model import Graph, Recording, Stage
+from inspector.probes.compiles import inductor_graphs
 from inspector.reader.reader import Reader
 from inspector.recording.assemble import Assembly
 from inspector.recording.layout import BytesContent, user_derived_cache
@@ -222,3 +223,21 @@ def reasons_are_inductors(done: Outcome, views: dict[str, GraphView]) -> None:
     reasons = {reason for _, _, reason in said}
     assert {one.reason for _, one in told} <= reasons
     assert sum(one.count for _, one in told) <= len(done.said("cannot fuse"))
+
+
+STACK = """\
+  File "/home/ada/train.py", line 12, in step
+    loss = model(x)
+  File "/venv/site-packages/transformers/models/gpt2/modeling_gpt2.py", line 185, in forward
+    x = self.c_attn(hidden_states)
+  File "/venv/site-packages/transformers/pytorch_utils.py", line 119, in forward
+    x = torch.addmm(self.bias, x, self.weight)
+"""
+
+
+def test_the_caller_of_a_librarys_line_is_the_innermost_line_outside_of_packages() -> None:
+    assert inductor_graphs._caller(STACK) == ["/home/ada/train.py", 12, "loss = model(x)"]
+    head = STACK.split('  File "/venv')
+    assert inductor_graphs._caller(head[0]) is None
+    assert inductor_graphs._caller('  File "/venv' + head[1]) is None
+    assert inductor_graphs._caller(None) is None
