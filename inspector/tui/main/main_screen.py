@@ -905,7 +905,7 @@ class MainScreen(PaneScreen[None]):
             named = ((k.id, v.id) for k, v in recording.variants() if place in (k.id, v.hash))
             if not self.kernels.find(next(named, ("",))):
                 self.warn("Nothing that can be read was recorded of it.")
-            elif self.in_drawer:
+            elif self.in_drawer or self.kernels.has_class("-drawer"):
                 self.focus_pane()  # the drawer would cover what was asked for
         elif place is not None:
             current = self.panes.subject
