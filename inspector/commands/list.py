@@ -56,7 +56,6 @@ from inspector.system import printing
 
 if TYPE_CHECKING:
     from inspector.analysis.graph_view import GraphView
-    from inspector.analysis.hints.subject import Finding
     from inspector.render.costs import Costs
     from inspector.render.profile import Name
 
@@ -126,7 +125,8 @@ def _kernels(profiled: ProfiledRecording, alone: bool) -> int:
     out.print(shown(rec.path), style="bold")
     out.print(shown(tables.heading(rec)))
     if rec.kernels and not alone:
-        print_kernels(profiled.reader, out)
+        # On a terminal somebody sees that it is counted, once for a recording, and can stop it.
+        print_kernels(profiled.reader, out, math.inf if out.is_terminal else COUNTING_SECONDS)
     tables.graphs(rec, out)
     printing.rows(text for text, _ in ranks.lines(rec))
     if profiled.report.launches or profiled.report.problems:
@@ -183,10 +183,12 @@ def _estimated_costs(
     say("counting hints")
     deadline = time.monotonic() + (math.inf if wait_for_all else HINT_SECONDS)
 
-    def hints(variant: Variant) -> Sequence[Finding] | None:
-        return reader.facts.hints(variant) if time.monotonic() < deadline else None
+    def rules(variant: Variant) -> tuple[str, ...] | None:
+        if time.monotonic() >= deadline:
+            return None
+        return reader.summaries.read_now(variant).ranked_rules
 
-    cost_table = costs(reader.recording, replace(evidence, hints=hints))
+    cost_table = costs(reader.recording, replace(evidence, rules=rules))
     return replace(cost_table, unestimated=unestimated)
 
 
@@ -251,7 +253,7 @@ def _json(profiled: ProfiledRecording, with_operations: bool) -> int:
 
     rec = reader.recording
     evidence = launch_evidence(reader)
-    narrate_uncounted(_read(reader, None))
+    narrate_uncounted(len(_read(reader, None)))
 
     def measures_of(kernel: Kernel, variant: Variant) -> VariantMeasures:
         return VariantMeasures(
@@ -326,11 +328,12 @@ def _brief(reader: Reader, as_json: bool) -> int:
 
 
 def print_kernels(reader: Reader, out: Console, seconds: float = COUNTING_SECONDS) -> None:
-    """The table of kernels, when every figure is known. Counts of hints are in it once all are
-    known: they are counted for ``seconds``. Times are in it if any is more than a lower bound."""
+    """The table of kernels, when every figure is known. Hints are counted for ``seconds``; a cell
+    without a count shows "…". Times are in it if any is more than a lower bound."""
     from inspector.estimate.launches import launch_evidence
 
     uncounted = _read(reader, out if out.is_terminal else None, seconds)
+    uncounted_ids = {id(variant) for variant in uncounted}
     times = launch_evidence(reader).launch_times(reader.recording)
     if all(time.source == BOUND for time in times.values()):
         times = {}
@@ -339,21 +342,28 @@ def print_kernels(reader: Reader, out: Console, seconds: float = COUNTING_SECOND
         time = times.get((kernel.id, variant.id))
         return "" if time is None else time.figure
 
+    def hint_cell(kernel: Kernel, variant: Variant) -> str:
+        if id(variant) in uncounted_ids:
+            return "…"
+        return tables.figure(reader.summaries.hint_count(variant))
+
     table = kernel_list.kernels(
         reader.recording,
         reader.facts.resources,
         out.width,
         launch_cell,
-        lambda _, variant: "" if uncounted else tables.figure(reader.summaries.hint_count(variant)),
+        hint_cell,
     )
     out.print(table)
-    narrate_uncounted(uncounted)
+    narrate_uncounted(len(uncounted))
 
 
-def _read(reader: Reader, out: Console | None, seconds: float = COUNTING_SECONDS) -> int:
+def _read(
+    reader: Reader, out: Console | None, seconds: float = COUNTING_SECONDS
+) -> Sequence[Variant]:
     """Read the figures of all variants, the tools side by side, and count hints for ``seconds``.
 
-    Returns the number of variants without a count. ``out`` is a terminal for the progress.
+    Returns the variants without a count. ``out`` is a terminal for the progress.
     """
     variants = [v for _, v in reader.recording.variants()]
     began = time.monotonic()
@@ -365,15 +375,19 @@ def _read(reader: Reader, out: Console | None, seconds: float = COUNTING_SECONDS
                 status.update(message)
             elif out is not None and time.monotonic() - began > GLANCE_SECONDS:
                 status = stack.enter_context(out.status(message))
-        return reader.summaries.count_hints(variants, seconds)
+    with printing.progress("counting hints") as say:
+        try:
+            return reader.summaries.count_hints(variants, seconds, say)
+        except KeyboardInterrupt:
+            return reader.summaries.uncounted(variants)
 
 
 def narrate_uncounted(uncounted: int) -> None:
     """Why counts of hints are not shown."""
     if uncounted:
         printing.narrate(
-            f"hints are not shown: those of {plural(uncounted, 'variant')} are not counted yet, "
-            "which takes longer than a list; ptxview show KERNEL -a has those of one"
+            f"…: hints of {plural(uncounted, 'variant')} are not counted yet; "
+            "ptxview list on a terminal counts them all, ptxview show KERNEL -a those of one"
         )
 
 

@@ -29,7 +29,7 @@ from inspector.base.names import base_name
 from inspector.commands import common
 from inspector.commands.common import JSON, KERNEL, NCU, flag, option, say, takes, takes_small
 from inspector.commands.show_input import LANGUAGES, open_input
-from inspector.estimate.launches import data_sheet, launch_evidence
+from inspector.estimate.launches import LaunchEstimates, data_sheet, launch_evidence
 from inspector.measure.ncu.attach import ProfiledRecording
 from inspector.parsers.line import Function, Line, Listing
 from inspector.reader.query import select_graph, select_launched
@@ -271,7 +271,7 @@ def _cycles(
     # Imported here: few simulate anything.
     from inspector.estimate.rows import by_line
 
-    return by_line(reader, kernel, variant, stage)
+    return by_line(reader, variant, LaunchEstimates(reader).cycles(kernel, variant), stage)
 
 
 def _default(variant: Variant) -> Stage:

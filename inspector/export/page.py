@@ -23,6 +23,7 @@ from msgspec.structs import replace
 from inspector import __version__
 from inspector.analysis.accesses import Mix
 from inspector.analysis.card import Card
+from inspector.analysis.hints.rules import hint_rules
 from inspector.analysis.hints.subject import Finding
 from inspector.analysis.line_annotations import virtual
 from inspector.analysis.tuner_times import TunerFacts, tuner_facts
@@ -559,11 +560,11 @@ def _idle_variants(run_costs: costs.Costs, selected: Sequence[KernelVariant]) ->
 
 def _variant_rows(
     builder: PageBuilder, kernel_variants: Sequence[KernelVariant], places: Mapping[int, int]
-) -> tuple[list[dict[str, object]], dict[int, Sequence[Finding] | None]]:
-    """The rows of all variants, and the hints of those that are not idle by their ids."""
+) -> tuple[list[dict[str, object]], dict[int, tuple[str, ...]]]:
+    """The rows of all variants, and the rules of those that are not idle by their ids."""
     reader = builder.reader
     rows: list[dict[str, object]] = []
-    hints: dict[int, Sequence[Finding] | None] = {}
+    rules: dict[int, tuple[str, ...]] = {}
 
     def run_tools(kernel_variant: KernelVariant) -> None:
         """Run the tools of a variant, whose output is cached."""
@@ -579,10 +580,10 @@ def _variant_rows(
         row = builder.variant_row(kernel, variant, places[id(kernel)])
         rows.append(row | {"block": builder.variant(kernel, variant)})
         if id(variant) not in builder.idle:
-            hints[id(variant)] = reader.facts.hints(variant)
+            rules[id(variant)] = hint_rules(reader.facts.hints(variant))
         if len(kernel_variants) > MAX_KEPT_VARIANTS and next_hash != variant.hash:
             reader.facts.forget([variant])
-    return rows, hints
+    return rows, rules
 
 
 def _graphs(builder: PageBuilder, places: Mapping[str, int]) -> list[dict[str, object]]:
@@ -615,13 +616,13 @@ def _index(
     reader = builder.reader
     kernels = list({id(k): k for k, _ in kernel_variants}.values())
     places = {id(k): n for n, k in enumerate(kernels)}
-    variants, hints = _variant_rows(builder, kernel_variants, places)
+    variants, rules = _variant_rows(builder, kernel_variants, places)
     first_variants: dict[str, int] = {}
     for place, (kernel, _) in enumerate(kernel_variants):
         first_variants.setdefault(kernel.id, place)
     graphs = _graphs(builder, first_variants)
     pairs = _pairs(builder, kernel_variants)
-    by_cost = costs.costs(reader.recording, replace(evidence, hints=lambda v: hints.get(id(v))))
+    by_cost = costs.costs(reader.recording, replace(evidence, rules=lambda v: rules.get(id(v))))
     largest = max((row.share or 0.0 for row in by_cost.rows), default=0.0)
     common = by_cost.common_rules
     variant_places = {id(variant): n for n, (_, variant) in enumerate(kernel_variants)}

@@ -6,7 +6,6 @@ from pathlib import Path
 
 from msgspec import Struct, field
 
-from inspector.analysis.hints.subject import Finding
 from inspector.analysis.occupancy import Device
 from inspector.base.errors import PtxviewError
 from inspector.base.model import Kernel, Recording, Variant
@@ -38,7 +37,8 @@ def no_hints(variant: Variant) -> None:
 class Evidence(Struct, frozen=True):
     """Where times and facts of a recording's variants come from.
 
-    ``hints`` is asked in the order of cost; None means not looked for. ``estimated`` gives the µs
+    ``rules`` are those of a variant's hints, what may gain most first; it is asked in the order of
+    cost, None means not looked for. ``estimated`` gives the µs
     of a launch that has no measured time, ``bound`` what no launch can be shorter than, where they
     are asked for. ``works`` are the profile's kernels by the ids of kernel and variant.
     """
@@ -47,7 +47,7 @@ class Evidence(Struct, frozen=True):
     profile: Profile | None
     measured: Callable[[Variant], Measured | None]
     device: Callable[[Variant], Device | None]
-    hints: Callable[[Variant], Sequence[Finding] | None] = no_hints
+    rules: Callable[[Variant], tuple[str, ...] | None] = no_hints
     estimated: Estimate = _nothing
     bound: Estimate = _nothing
     works: Mapping[tuple[str, str], GpuWork] = field(default_factory=dict)

@@ -59,6 +59,11 @@ class VariantSummary(Struct, frozen=True):
     def hints(self) -> int | None:
         return None if self.rules is None else len(self.rules)
 
+    @property
+    def ranked_rules(self) -> tuple[str, ...] | None:
+        """Each rule once, what may gain most first."""
+        return None if self.rules is None else tuple(dict.fromkeys(self.rules))
+
 
 class Summaries:
     """Reads figures of many variants, for tables. Safe to use from several threads."""
@@ -104,22 +109,44 @@ class Summaries:
             if not should_continue():
                 return
 
-    def count_hints(self, variants: Sequence[Variant], seconds: float = COUNTING_SECONDS) -> int:
-        """Count hints: cached ones, then of small code for ``seconds``; how many are left."""
-        variants = [v for v in variants if not v.uncompiled]
-        if len(variants) > MAX_COUNTED_VARIANTS:
-            return len(variants)
-        uncounted = [v for v in variants if not self._cached((v.hash, v.symbol), v)]
+    def uncounted(self, variants: Sequence[Variant]) -> list[Variant]:
+        """Variants of small code whose hints are not counted yet and are not in the cache."""
+        compiled = [variant for variant in variants if not variant.uncompiled]
+        if len(compiled) > MAX_COUNTED_VARIANTS:
+            return compiled
+        uncounted = [
+            variant
+            for variant in compiled
+            if not self._cached((variant.hash, variant.symbol), variant)
+        ]
         small = [cubin for cubin in by_cubin(uncounted) if _is_small(cubin[0])]
+        return list(chain.from_iterable(small))
+
+    def count_hints(
+        self,
+        variants: Sequence[Variant],
+        seconds: float = COUNTING_SECONDS,
+        say: Callable[[str], object] = lambda text: None,
+    ) -> list[Variant]:
+        """Count hints: cached ones, then of small code for ``seconds``; returns what is left.
+
+        ``say`` is given the progress.
+        """
+        missing = self.uncounted(variants)
+        if len(missing) > MAX_COUNTED_VARIANTS:
+            return missing
         until = time.monotonic() + seconds
 
         def count(cubin: list[Variant]) -> None:
             if time.monotonic() < until:
                 self._read_cubin(cubin, until)
 
-        list(side_by_side(count, small))
-        summaries = (self.summary_of(variant) for variant in chain.from_iterable(small))
-        return sum(summary is None or summary.hints is None for summary in summaries)
+        counted = 0
+        cubins = by_cubin(missing)
+        for cubin, _ in zip(cubins, side_by_side(count, cubins), strict=True):
+            counted += len(cubin)
+            say(f"counting hints: {counted} of {len(missing)} variants (Ctrl-C lists without them)")
+        return [variant for variant in missing if self.hint_count(variant) is None]
 
     def _cached(self, key: Key, variant: Variant) -> bool:
         """Whether a summary is known, by now or from the cache."""

@@ -9,7 +9,6 @@ from typing import Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
-from inspector.analysis.hints.subject import Finding
 from inspector.base.escapes import shown
 from inspector.base.model import Kernel, Recording, Variant
 from inspector.base.units import microseconds, plural, time_span
@@ -206,7 +205,7 @@ def _most_expensive_first(row: Cost) -> list[float]:
 def _with_hint(row: Cost, evidence: Evidence) -> Cost:
     if row.variant is None:
         return row
-    return replace(row, rules=ranked_rules(evidence.hints(row.variant)))
+    return replace(row, rules=evidence.rules(row.variant))
 
 
 class Order(Enum):
@@ -246,14 +245,6 @@ def _profile_only_cost(work: GpuWork, steps: int) -> Cost:
         per_step=work.calls / steps if steps else None,
         time=None if mean is None else LaunchTime(mean, PROFILED, mean, work.calls),
     )
-
-
-def ranked_rules(findings: Sequence[Finding] | None) -> tuple[str, ...] | None:
-    """The rules of a kernel's hints, what may gain most first; None where none were looked for."""
-    if findings is None:
-        return None
-    ranked = sorted(findings, key=lambda finding: -finding.weight)
-    return tuple(dict.fromkeys(finding.rule for finding in ranked))
 
 
 def common_rules(rules_of_kernels: Sequence[Collection[str]]) -> dict[str, int]:

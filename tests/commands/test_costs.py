@@ -353,11 +353,11 @@ def test_hints_are_counted_of_the_costliest_kernels_while_there_is_time() -> Non
     reader = Reader(recording, user_derived_cache())
     asked: list[str] = []
 
-    def hints_of_two(variant: Variant) -> list[Any] | None:
+    def rules_of_two(variant: Variant) -> tuple[str, ...] | None:
         asked.append(variant.id)
-        return [] if len(asked) <= 2 else None
+        return () if len(asked) <= 2 else None
 
-    evidence = replace(launches.launch_evidence(reader), hints=hints_of_two)
+    evidence = replace(launches.launch_evidence(reader), rules=rules_of_two)
     found = table_of_costs.costs(recording, evidence)
     assert asked == [row.variant.id for row in found.rows if row.variant is not None]
     assert [row.hint for row in found.rows[:3]] == ["", "", None]

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from inspector.analysis.hints.subject import Finding
 from inspector.base.model import Call, Kernel, Origin, Recording, Variant
 from inspector.measure.launch_time import BOUND, NCU, PROFILED, RUN, LaunchTime
 from inspector.measure.time.results import ESTIMATE
@@ -24,7 +23,6 @@ from inspector.render.costs import (
     footnotes,
     lines,
     ordered,
-    ranked_rules,
     title,
 )
 
@@ -62,8 +60,8 @@ class StubEvidence:
     def device(self, _variant: Variant) -> Any:
         return None if self._sms is None else SimpleNamespace(sms=self._sms)
 
-    def hints(self, _variant: Variant) -> list[Finding]:
-        return [Finding("note", "info", "One."), Finding("spills", "warn", "Two.")]
+    def rules(self, _variant: Variant) -> tuple[str, ...]:
+        return ("spills", "note")
 
 
 def costs_of(evidence: StubEvidence, *variants: Variant, mode: str = "run") -> Costs:
@@ -207,14 +205,16 @@ def test_unknown_rows_sort_last_in_each_order() -> None:
     }
 
 
-def test_rules_are_ranked_by_what_they_may_gain() -> None:
-    severities = (("a", "info"), ("b", "hint"), ("c", "warn"), ("d", "warn"), ("c", "warn"))
-    found = [Finding(rule, severity, "") for rule, severity in severities]
-    assert ranked_rules(found) == ("c", "d", "b", "a")
-    assert (ranked_rules([]), ranked_rules(None)) == ((), None)
-    row = Cost("k", rules=ranked_rules(found))
-    assert (row.hint, row.hint_beside({"c", "d"}), row.hint_beside("abcd")) == ("c", "b", "")
-    assert Cost("k").hint is None
+def test_a_rule_of_most_kernels_is_a_footnote_and_a_row_shows_its_next_one() -> None:
+    rows = [Cost(f"k{n}", variant=VARIANT, rules=("small-grid", "spills")) for n in range(4)]
+    rows.append(Cost("other", variant=VARIANT, rules=("early-wait",)))
+    assert Costs(tuple(rows[:3])).common_rules == {}
+    few = Costs((rows[0], *(replace(row, rules=("small-grid",)) for row in rows[1:4]), rows[4]))
+    assert few.common_rules == {"small-grid": 4}
+    assert [row.hint_beside(few.common_rules) for row in few.rows] == [
+        "spills", "", "", "", "early-wait",
+    ]  # fmt: skip
+    assert "small-grid: on 4 of 5 kernels" in footnotes(few)
 
 
 def test_the_title_says_how_many_kernels_have_a_time() -> None:

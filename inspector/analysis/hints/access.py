@@ -8,7 +8,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 
-from inspector.analysis.hints.launching import IDLE, MASKED
+from inspector.analysis.hints.launching import IDLE
 from inspector.analysis.hints.subject import (
     WARP,
     ExecutedAccess,
@@ -299,11 +299,7 @@ def with_executed(
     facts = subject.executed
     if facts is None:
         return tuple(guessed)
-    replaced = REPLACED
-    lost = _lost_lanes(facts)
-    if lost is not None and lost < number(thresholds, MASKED, "off"):
-        replaced |= {MASKED}
-    from_code = [finding for finding in guessed if finding.rule not in replaced]
+    from_code = [finding for finding in guessed if finding.rule not in REPLACED]
     from_counts: list[Finding] = []
     for rule in COUNTED:
         from_counts += rule(subject, facts, thresholds)

@@ -68,6 +68,11 @@ def pages(findings: Iterable[Finding]) -> tuple[str, ...]:
     return tuple(f"{PAGE}#{rule}" for rule in rules if rule in documented)
 
 
+def hint_rules(findings: Iterable[Finding]) -> tuple[str, ...]:
+    """Each rule of findings once, in their order."""
+    return tuple(dict.fromkeys(finding.rule for finding in findings))
+
+
 def hints(subject: HintSubject, thresholds: Thresholds) -> tuple[Finding, ...]:
     """Every finding of every hint, what may gain most first.
 

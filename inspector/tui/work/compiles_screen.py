@@ -116,8 +116,8 @@ class CostScreen(LinesScreen[UserFrame | str | None]):
         batch = [variant for variant in variants if id(variant) not in self.hint_rules][:AT_ONCE]
 
         def look() -> dict[int, tuple[str, ...] | None]:
-            facts = self.reads.facts
-            return {id(variant): costs.ranked_rules(facts.hints(variant)) for variant in batch}
+            summaries = self.reads.summaries
+            return {id(variant): summaries.read_now(variant).ranked_rules for variant in batch}
 
         def counted(rules: dict[int, tuple[str, ...] | None]) -> None:
             self.hint_rules.update(rules)
