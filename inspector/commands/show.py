@@ -32,7 +32,7 @@ from inspector.commands.show_input import LANGUAGES, open_input
 from inspector.estimate.launches import LaunchEstimates, data_sheet, launch_evidence
 from inspector.measure.ncu.attach import ProfiledRecording
 from inspector.parsers.line import Function, Line, Listing
-from inspector.reader.query import select_graph, select_one
+from inspector.reader.query import select_graph, select_launched
 from inspector.reader.reader import Reader
 from inspector.render import card, jsons, tables, timings
 from inspector.render.graph_rows import graph_view_row
@@ -123,7 +123,7 @@ def _request(
 ) -> ShowRequest:
     """What is to be shown of a kernel. Raises ``PtxviewError`` where there is no such thing."""
     reader = profiled.reader
-    kernel, variant = select_one(reader.recording, selector)
+    kernel, variant = select_launched(reader.recording, selector)
     if not args.json:
         for line in tables.failure_lines(kernel, variant):
             say(line)

@@ -22,6 +22,7 @@ from textual.containers import Horizontal
 from textual.content import Content
 from textual.dom import DOMNode
 
+from inspector.analysis.representative import representative
 from inspector.base.errors import PtxviewError, UsageError
 from inspector.base.model import (
     BEFORE,
@@ -37,7 +38,6 @@ from inspector.base.model import (
 from inspector.measure.launch_time import LaunchTime
 from inspector.measure.time.results import StoredTimes
 from inspector.reader.reader import Reader
-from inspector.render.tables import representative
 from inspector.system import files
 from inspector.system.process import run_program
 from inspector.system.toolchain import find_program
