@@ -29,10 +29,10 @@ from inspector.base.names import base_name
 from inspector.commands import common
 from inspector.commands.common import JSON, KERNEL, NCU, flag, option, say, takes, takes_small
 from inspector.commands.show_input import LANGUAGES, open_input
-from inspector.estimate.launches import data_sheet, launch_evidence
+from inspector.estimate.launches import LaunchEstimates, data_sheet, launch_evidence
 from inspector.measure.ncu.attach import ProfiledRecording
 from inspector.parsers.line import Function, Line, Listing
-from inspector.reader.query import select_graph, select_one
+from inspector.reader.query import select_graph, select_launched
 from inspector.reader.reader import Reader
 from inspector.render import card, jsons, tables, timings
 from inspector.render.graph_rows import graph_view_row
@@ -124,7 +124,7 @@ def _request(
 ) -> ShowRequest:
     """What is to be shown of a kernel. Raises ``PtxviewError`` where there is no such thing."""
     reader = profiled.reader
-    kernel, variant = select_one(reader.recording, selector)
+    kernel, variant = select_launched(reader.recording, selector)
     if not args.json:
         for line in tables.failure_lines(kernel, variant):
             say(line)
@@ -272,7 +272,7 @@ def _cycles(
     # Imported here: few simulate anything.
     from inspector.estimate.rows import by_line
 
-    return by_line(reader, kernel, variant, stage)
+    return by_line(reader, variant, LaunchEstimates(reader).cycles(kernel, variant), stage)
 
 
 def _default(variant: Variant) -> Stage:
