@@ -101,6 +101,61 @@ def test_an_unknown_operator_may_be_anywhere() -> None:
     assert found[4] == (1,) and found[5] == (1, 3)
 
 
+SINE = MadeFrom("m.py", 1, "", ("aten.sin.default",))
+EXPONENTIAL = MadeFrom("m.py", 2, "", ("aten.view.default", "aten.exp.default"))
+LOGARITHM = MadeFrom("other.py", 3, "", ("aten.log.default",))
+BODY = (
+    "tmp0 = tl.load(a)",
+    "tmp1 = tl_math.sin(tmp0)",
+    "tmp2 = tl.load(b)",
+    "tmp3 = tl_math.exp(tmp2)",
+    "tmp4 = tl.load(c)",
+    "tmp5 = tl_math.log(tmp4)",
+    "tmp6 = 1.0",
+    "tmp7 = tl_math.sin(tmp6)",
+    "tmp8 = tl_math.exp(tmp6)",
+    "tl.store(a, tmp1)",
+    "tl.store(b, tmp3)",
+    "tl.store(c, tmp7 + tmp8)",
+    "tl.store(c, tmp5)",
+)
+
+
+def lines_of_body(*unplaced: str) -> dict[str, tuple[int, ...]]:
+    """The user's lines of a generated kernel's, in the file that has two of three operators."""
+    text = "\n    ".join(["k = async_compile.triton('k', '''\ndef k(a, b, c):", *BODY]) + "\n'''"
+    code = parse(Stage.OUTPUT_CODE, text)
+    fusion = Fusion((), (SINE, EXPONENTIAL, LOGARITHM), unplaced, ())
+    links = model_lines(code, (1, len(code.lines)), fusion, "m.py", KNOWN)
+    return {code.lines[n - 1].text.strip(): lines for n, lines in links.items()}
+
+
+def test_a_load_is_of_who_takes_it_and_a_store_of_who_made_it() -> None:
+    found = lines_of_body()
+    assert [found.get(text) for text in BODY] == [
+        (1,), (1,), (2,), (2,),
+        None, None,  # of a line of another file
+        (1, 2),  # a constant that both take
+        (1,), (2,), (1,), (2,), (1, 2), None,
+    ]  # fmt: skip
+
+
+def test_an_operator_of_no_place_may_be_of_every_line_that_does_the_same() -> None:
+    found = lines_of_body("aten.exp.default")
+    assert found["tmp1 = tl_math.sin(tmp0)"] == found["tmp0 = tl.load(a)"] == (1,)
+    assert found["tmp3 = tl_math.exp(tmp2)"] == found["tmp2 = tl.load(b)"] == (1, 2)
+    assert found["tmp6 = 1.0"] == (1, 2) == found["tl.store(b, tmp3)"]
+    assert all(lines == (1, 2) for lines in lines_of_body("mylib.strange.default").values())
+
+
+def test_a_file_without_an_operator_of_a_kernel_has_no_line_of_it() -> None:
+    code = parse(Stage.OUTPUT_CODE, "def k(a):\n    tmp0 = tl.load(a)")
+    fusion = Fusion((), (LOGARITHM,), (), (0, 1, 2, 3))
+    assert model_lines(code, (1, 2), fusion, "m.py", KNOWN) == {}
+    # Without the kernel's text only its launches are known, those that the code has.
+    assert model_lines(code, None, fusion, "other.py", KNOWN) == {1: (3,), 2: (3,)}
+
+
 def test_a_graph_from_a_cache_does_not_name_another_programs_lines() -> None:
     """Inductor's cache gives the graph as it was printed when the cache was filled."""
     stale = (DATA / "forward_post_grad.txt").read_text()

@@ -250,8 +250,11 @@ def test_a_library_is_known_by_its_path_size_and_digest(tmp_path: Any) -> None:
     file.write_bytes(b"abc")
     sha256 = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
     assert graphs.library(str(file)) == {"path": str(file), "size": 3, "sha256": sha256}
-    with file.open("r+b") as large:
-        large.truncate(graphs.MAX_HASHED_BYTES + 1)
-    assert graphs.library(str(file))["sha256"] is None
+    mebibytes = 64
+    for size, is_hashed in ((mebibytes << 20, True), ((mebibytes << 20) + 1, False)):
+        with file.open("r+b") as large:
+            large.truncate(size)
+        facts = graphs.library(str(file))
+        assert facts["size"] == size and (facts["sha256"] is not None) is is_hashed
     gone = str(tmp_path / "gone.so")
     assert graphs.library(gone) == {"path": gone, "size": None, "sha256": None}
