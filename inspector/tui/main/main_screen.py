@@ -10,7 +10,7 @@ import os
 import re
 import shlex
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from itertools import chain, count
 from pathlib import Path
@@ -22,7 +22,9 @@ from textual.containers import Horizontal
 from textual.content import Content
 from textual.dom import DOMNode
 
+from inspector.analysis.representative import representative
 from inspector.base.errors import PtxviewError, UsageError
+from inspector.base.grouping import by_key
 from inspector.base.model import (
     BEFORE,
     EDIT,
@@ -37,7 +39,6 @@ from inspector.base.model import (
 from inspector.measure.launch_time import LaunchTime
 from inspector.measure.time.results import StoredTimes
 from inspector.reader.reader import Reader
-from inspector.render.tables import representative
 from inspector.system import files
 from inspector.system.process import run_program
 from inspector.system.toolchain import find_program
@@ -193,17 +194,16 @@ def frames(location: Location | None) -> Content:
     return Content.assemble(*parts)
 
 
-def origin_text(origin: NodeOrigin) -> Content:
-    """One line of the model that a line of a generated kernel is from, with its module."""
-    parts = [("of the model  ", "$quiet"), (f"{label(origin.file)}:{origin.line}\n", "$accent")]
-    if origin.module is not None:
-        parts += [
-            ("  in module   ", "$quiet"),
-            (f"{label(origin.module) or 'the model'}\n", "bold"),
-        ]
-    if origin.caller is not None:
-        file, line = origin.caller
-        parts += [("  called from ", "$quiet"), (f"{label(file)}:{line}\n", "$accent")]
+def origins_text(origins: Iterable[NodeOrigin]) -> Content:
+    """The lines of the model that a line of a generated kernel is from, each with its modules."""
+    from inspector.render.card import origin_rows
+
+    by_place = by_key(((origin.file, origin.line), origin) for origin in origins)
+    parts: list[tuple[str, str]] = []
+    for (file, line), siblings in by_place.items():
+        parts += [("of the model  ", "$quiet"), (f"{label(file)}:{line}\n", "$accent")]
+        for name, text in origin_rows(siblings):
+            parts += [(f"  {name:<12}", "$quiet"), (f"{label(text)}\n", "bold")]
     return Content.assemble(*parts)
 
 
@@ -678,7 +678,7 @@ class MainScreen(PaneScreen[None]):
         request = self.panes.active.request
 
         def show(origins: tuple[NodeOrigin, ...]) -> None:
-            text = Content.assemble(frames(line.source), *map(origin_text, origins))
+            text = Content.assemble(frames(line.source), origins_text(origins))
             self.app.push_screen(Overlay(f"Line {line.n} comes from", text))
 
         def find() -> tuple[NodeOrigin, ...]:

@@ -27,6 +27,7 @@ from inspector.base.model import Configuration, Kernel, Recording, Stage, Tuning
 from inspector.base.units import plural
 from inspector.diff import variants
 from inspector.diff.variants import VariantRow
+from inspector.reader.query import folded, has_word, kernel_words
 from inspector.reader.reader import Reader
 from inspector.render import diff_text, tunings
 from inspector.render.columns import COLUMNS
@@ -383,7 +384,7 @@ class VariantTable(Table[VariantRow], can_focus=True, inherit_bindings=False):
         cursor_row = self.row
         width = self.scrollable_content_region.width - 4
         self.columns = columns(self.all_rows, width, self.times)
-        terms = self.words.casefold().split()
+        terms = folded(self.words).split()
         rows = [row for row in self.all_rows if _fits(row, terms) and self._is_selected(row)]
         column = next((c for c, _ in self.columns if c.name == self.sorted), None)
         if column is not None:
@@ -494,13 +495,13 @@ class VariantTable(Table[VariantRow], can_focus=True, inherit_bindings=False):
 def _fits(row: VariantRow, terms: list[str]) -> bool:
     kernel = row.kernel
     variant = row.variant
-    words = [kernel.name, kernel.demangled, kernel.origin.value, settings_of(row.config)]
+    words = [kernel_words(kernel), settings_of(row.config)]
     digest = ""
     if variant is not None:
         words += [variant.id, variant.target or "", *specializations(variant)]
         digest = variant.hash
-    text = " ".join(words).casefold()
-    return all(word in text or digest.startswith(word) for word in terms)
+    text = folded(" ".join(words))
+    return all(has_word(text, word) or digest.startswith(word) for word in terms)
 
 
 def _same(row: VariantRow, other: VariantRow) -> bool:

@@ -168,16 +168,9 @@ MASKED = Finding("masked-lanes", "hint", "", gain=0.5)
 GUESSED = Finding("uncoalesced-layout", "warn", "", estimated=True)
 
 
-@pytest.mark.parametrize(
-    ("lanes", "kept"), [(32, set()), (26, set()), (25, {"masked-lanes"}), (24, {"masked-lanes"})]
-)
-def test_a_mask_is_no_finding_where_hardly_a_lane_was_off(lanes: int, kept: set[str]) -> None:
-    """26 of 32 lanes leave 19 %, 25 leave 22 %, and the threshold is 20 %."""
-    assert set(findings_of_counts(executed(load(lanes=8 * lanes)), MASKED)) == kept
-
-
-def test_a_mask_and_no_guess_stays_where_no_access_was_counted() -> None:
-    assert set(findings_of_counts(executed(), MASKED, GUESSED)) == {"masked-lanes"}
+def test_a_guess_that_counts_replace_is_gone_and_a_mask_stays() -> None:
+    for facts in (executed(), executed(load())):
+        assert set(findings_of_counts(facts, MASKED, GUESSED)) == {"masked-lanes"}
 
 
 def test_idle_lanes_add_nothing_to_a_rule_that_says_why() -> None:
@@ -193,21 +186,25 @@ def test_without_counts_every_guess_stays() -> None:
 
 
 @pytest.mark.parametrize(
-    ("severity", "gain", "weight"),
+    ("rule", "severity", "gain", "weight"),
     [
-        ("warn", None, 1.0),
-        ("hint", None, 0.5),
-        ("info", None, 0.0),
-        ("warn", 0.25, 0.25),
-        ("hint", 0.75, 0.75),
-        ("info", 0.75, 0.0),
-        ("hint", 0.0, 0.0),
+        ("spills", "warn", None, 1.0),
+        ("low-occupancy", "hint", None, 0.5),
+        ("spills", "info", None, 0.0),
+        ("uncoalesced-layout", "warn", 0.25, 0.25),
+        ("tail-effect", "hint", 0.75, 0.75),
+        ("small-grid", "info", 0.75, 0.0),
+        ("tail-effect", "hint", 0.0, 0.0),
+        # Kernels seldom wait for lanes: a tenth of what these bound.
+        ("masked-lanes", "hint", 0.5, 0.05),
+        ("idle-lanes", "hint", 0.75, 0.075),
+        ("idle-lanes", "info", 0.75, 0.0),
     ],
 )
 def test_findings_are_ranked_by_gain_else_by_severity(
-    severity: str, gain: float | None, weight: float
+    rule: str, severity: str, gain: float | None, weight: float
 ) -> None:
-    assert Finding("spills", severity, "", gain=gain).weight == weight
+    assert Finding(rule, severity, "", gain=gain).weight == pytest.approx(weight)
 
 
 def test_the_finding_that_may_gain_most_comes_first() -> None:
@@ -218,7 +215,7 @@ def test_the_finding_that_may_gain_most_comes_first() -> None:
     )
     found = hints(half, THRESHOLDS)
     assert [finding.rule for finding in found] == ["uncoalesced-layout", "idle-lanes"]
-    assert [finding.weight for finding in found] == [1 - 2 / 16, 0.5]
+    assert [finding.weight for finding in found] == [1 - 2 / 16, pytest.approx(0.05)]
 
 
 def test_a_note_says_what_a_finding_says() -> None:

@@ -198,14 +198,14 @@ def test_masks_are_counted_over_every_program_of_a_small_grid(
 @pytest.mark.parametrize(
     ("budget", "blocks", "share_off"),
     [
-        (64, 4, 1.0),  # one program of eight, the fifth
-        (64, 5, None),
+        (64, 5, None),  # one program of eight, the fifth
+        (64, 4, None),  # none of those looked at has anything to do
         (128, 6, 0.5),  # two of eight, the third and the seventh
         (128, 7, None),
         (191, 6, 0.5),
         (192, 6, 1 / 3),  # three: the second, the fifth and the seventh
         (192, 4, 2 / 3),
-        (192, 1, 1.0),
+        (192, 1, None),
         (63, 1, None),  # not even one block may be evaluated
     ],
 )

@@ -251,13 +251,12 @@ def test_show_reports_counts_and_where_it_guesses(
     assert "divergence" not in before, "showing runs nothing"
     assert before["masked-lanes"]["estimated"] is True
     assert before["masked-lanes"]["blocks"] is None
-    assert "a guess from the code" in call("show", RECORDING, INDUCTOR, "-a").text
     text = call("show", RECORDING, INDUCTOR, "-a", "--execute").text
-    assert "divergence" in text and "counted in" in text
+    assert "divergence" in text and "counted in" in text and "a guess from the code" in text
     # It is kept: the next look has it, on its lines too, and runs nothing.
     after = _notes()
     assert after["divergence"]["blocks"]["run"] < after["divergence"]["blocks"]["of"] == 1823
-    assert "masked-lanes" not in after, "most lanes had part in what was executed"
+    assert after["masked-lanes"]["estimated"] is True
     shown = call("show", RECORDING, INDUCTOR, "--json").json
     marked = [
         line for line in shown["lines"] if any(n["rule"] == "divergence" for n in line["notes"])
