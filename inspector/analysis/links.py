@@ -18,7 +18,7 @@ from pathlib import PurePath
 from msgspec import Struct
 
 from inspector.base.grouping import by_key
-from inspector.base.model import Fusion, Location, MadeFrom, Stage
+from inspector.base.model import Fusion, Location, MadeFrom, Stage, is_product
 from inspector.parsers.line import Function, Kind, Line, Listing
 
 Table = Mapping[str, Mapping[str, Sequence[str]]]
@@ -180,8 +180,17 @@ def _narrowed(body: Sequence[str], fusion: Fusion, operations: Operations) -> li
             return [()] * len(body)
         vague |= operation_kinds
     owners = [_owners(text, does, vague, operations) for text in body]
-    _follow(body, [_values(text) for text in body], owners)
-    return [owner or () for owner in owners]
+    values = [_values(text) for text in body]
+    _follow(body, values, owners)
+    products = tuple(
+        index for index, m in enumerate(fusion.made_from) if any(map(is_product, m.targets))
+    )
+    # What a template writes itself (``acc += tl.dot(a, b)``) is of its product; what is fused
+    # around it defines values (``tmp0 = …``).
+    return [
+        owner or (() if defined else products)
+        for owner, (defined, _) in zip(owners, values, strict=True)
+    ]
 
 
 def _does(origin: MadeFrom, operations: Operations) -> Does | None:

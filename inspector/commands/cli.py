@@ -82,7 +82,8 @@ def parser() -> argparse.ArgumentParser:
         "PATH is a recording (the newest if left out), a .triton or Inductor cache, a build\n"
         "folder of an extension, a .ptx .cubin .so .o .fatbin .ttir .ttgir .llir file, saved\n"
         "TORCH_LOGS text, a TORCH_TRACE folder, a trace of tritonparse, or an archive of them.\n"
-        "KERNEL is a name, a glob, a variant's id, or NAME#2.\n"
+        "KERNEL is a name, a glob, a variant's id, NAME#2, or what list --where takes: #13,\n"
+        "'mm 512x256', model.py:66, :66, a part of a name, spill>0.\n"
         "ptxview COMMAND --help says more.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

@@ -126,7 +126,7 @@ def several(metavar: str, text: str) -> Options:
 
 
 JSON = flag("print JSON")
-KERNEL = option("[PATH] KERNEL", "PATH, and a name, glob, variant id, NAME#2 or #13", nargs="*")
+KERNEL = option("[PATH] KERNEL", "PATH, and a name, glob, id, NAME#2, #13 or query", nargs="*")
 PATH = option("PATH", "recording, cache or file (default: the newest recording)", nargs="?")
 MORE = option("PATH", "recordings of other machines, read as one with it", nargs="*")
 NCU = several("REPORT", "report of ncu: .ncu-rep, or CSV of details, raw or source; repeatable")
@@ -164,11 +164,11 @@ def split_path(words: Sequence[str]) -> tuple[str | None, str | None]:
 
 def choose(args: argparse.Namespace) -> tuple[Reader, Kernel, Variant]:
     """The one variant that ``args.words`` mean: ``[PATH] KERNEL``. Raises ``UsageError``."""
-    from inspector.reader.query import select_one
+    from inspector.reader.query import select_launched
 
     path, selector = split_path(args.words)
     reader = open_reader(path)
-    return reader, *select_one(reader.recording, selector)
+    return reader, *select_launched(reader.recording, selector)
 
 
 def select_all(recording: Recording, selectors: Sequence[str]) -> list[tuple[Kernel, Variant]]:

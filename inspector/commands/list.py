@@ -69,7 +69,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
             "more": MORE,
             "--by": option("cost", "order by launches × time, with shares", choices=("cost",)),
             "--estimate": flag("with --by cost: estimate all launches, however long it takes"),
-            "--where": option("QUERY", "variants with properties: 'spill>0 op:HGMMA launched'"),
+            "--where": option("QUERY", "variants by words and properties: 'mm :66 spill>0'"),
             "--tunings": flag("autotuning, a table for each round: candidates, times, choice"),
             "--timeline": flag("the GPU's work by stream in order of time, and its gaps"),
             "--calls": flag("distinct calls of kernels, graphs and functions, with counts"),

@@ -29,10 +29,10 @@ from inspector.base.names import base_name
 from inspector.commands import common
 from inspector.commands.common import JSON, KERNEL, NCU, flag, option, say, takes, takes_small
 from inspector.commands.show_input import LANGUAGES, open_input
-from inspector.estimate.launches import data_sheet, launch_evidence
+from inspector.estimate.launches import LaunchEstimates, data_sheet, launch_evidence
 from inspector.measure.ncu.attach import ProfiledRecording
 from inspector.parsers.line import Function, Line, Listing
-from inspector.reader.query import select_graph, select_one
+from inspector.reader.query import select_graph, select_launched
 from inspector.reader.reader import Reader
 from inspector.render import card, jsons, tables, timings
 from inspector.render.graph_rows import graph_view_row
@@ -45,6 +45,7 @@ from inspector.render.json_rows import (
 )
 from inspector.render.ncu_rows import ncu_variant_row
 from inspector.render.pictures.card_pictures import card_pictures
+from inspector.render.pictures.layout_picture import layout_pictures
 from inspector.render.pictures.picture import Picture
 from inspector.render.pictures.terminal_picture import picture_lines
 from inspector.system import printing
@@ -123,7 +124,7 @@ def _request(
 ) -> ShowRequest:
     """What is to be shown of a kernel. Raises ``PtxviewError`` where there is no such thing."""
     reader = profiled.reader
-    kernel, variant = select_one(reader.recording, selector)
+    kernel, variant = select_launched(reader.recording, selector)
     if not args.json:
         for line in tables.failure_lines(kernel, variant):
             say(line)
@@ -271,7 +272,7 @@ def _cycles(
     # Imported here: few simulate anything.
     from inspector.estimate.rows import by_line
 
-    return by_line(reader, kernel, variant, stage)
+    return by_line(reader, variant, LaunchEstimates(reader).cycles(kernel, variant), stage)
 
 
 def _default(variant: Variant) -> Stage:
@@ -446,7 +447,7 @@ def _annotated(request: ShowRequest) -> int:
         *card.hints(reader.facts.findings(variant)),
         Text(),
     ]
-    for picture in _pictures(reader, request.kernel, variant):
+    for picture in _pictures(reader, request.kernel, variant, stage, request.lines):
         rows += [*picture_lines(picture, min(width, 100)), Text()]
     if legend := card.legend(annotations, stage):
         rows.append(Text(legend, "dim"))
@@ -478,10 +479,20 @@ def _card_rows(request: ShowRequest, width: int) -> Iterator[Text]:
         yield Text(f"  {label and label.ljust(card.LABEL)}{text}")
 
 
-def _pictures(reader: Reader, kernel: Kernel, variant: Variant) -> list[Picture]:
-    """The pictures of a variant's card."""
+def _pictures(
+    reader: Reader,
+    kernel: Kernel,
+    variant: Variant,
+    stage: Stage,
+    lines: tuple[int, int] | None = None,
+) -> list[Picture]:
+    """The pictures of a variant's card, and of TTGIR the layouts of the tensors on some lines."""
     time = launch_evidence(reader).launch_time(kernel, variant)
-    return card_pictures(reader.facts.card(variant), time, data_sheet(reader))
+    pictures = card_pictures(reader.facts.card(variant), time, data_sheet(reader))
+    if stage is Stage.TTGIR:
+        listing = reader.stages.listing(variant, stage)
+        pictures += layout_pictures(listing, _part(reader, variant, stage, lines))
+    return pictures
 
 
 def _part(
@@ -558,7 +569,7 @@ def _functions(
     kernel_function = reader.stages.function(variant, stage)
     if stage in (Stage.SOURCE, Stage.OUTPUT_CODE):
         if kernel_function is not None:
-            yield _function(profiled, kernel, variant, kernel_function)
+            yield _function(profiled, kernel, variant, stage, kernel_function)
         return
     by_symbol = {v.symbol: (k, v) for k, v in reader.recording.variants() if v.hash == variant.hash}
     for function in listing.functions:
@@ -568,13 +579,17 @@ def _functions(
         if pair is None:
             yield function_row(function.name, function)
             continue
-        yield _function(profiled, pair[0], pair[1], function)
+        yield _function(profiled, pair[0], pair[1], stage, function)
         if pair[1] is not variant:
             reader.facts.forget_analysis(pair[1])
 
 
 def _function(
-    profiled: ProfiledRecording, kernel: Kernel, variant: Variant, function: Function
+    profiled: ProfiledRecording,
+    kernel: Kernel,
+    variant: Variant,
+    stage: Stage,
+    function: Function,
 ) -> FunctionRow:
     """One kernel of a listing with its resources, hints, card and newest time."""
     reader = profiled.reader
@@ -590,7 +605,7 @@ def _function(
         ncu=ncu_variant_row(profiled.measured(variant)),
         timing=timings.stored_time_row(evidence.times.representative(kernel, variant)),
         launch_time=timings.launch_time_row(evidence.launch_time(kernel, variant)),
-        pictures=_pictures(reader, kernel, variant),
+        pictures=_pictures(reader, kernel, variant, stage),
     )
 
 

@@ -37,6 +37,7 @@ from inspector.measure.recorded_launch import ChosenLaunch, LaunchOverrides, cho
 from inspector.reader import tables as reference
 from inspector.render import card, step, tables
 from inspector.render import trace as report
+from inspector.render.pictures.terminal_picture import picture_lines
 from inspector.render.tables import require_compiled
 from inspector.system import files, printing
 
@@ -201,6 +202,8 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
             _labelled(report.fault_rows(traced, launched.fault), "red")
         _labelled(report.summary(traced), "dim")
         printing.rows(card.hints(findings))
+        for picture in report.bank_pictures(traced):
+            printing.rows([Text(), *picture_lines(picture, printing.out().width)])
         _print_lines(call, stage, listed, args.bars, launched.inputs.buffer_at)
     if launched.spent is not None:
         _say_spent(launched.spent, args)

@@ -273,9 +273,17 @@ class SideBySide(Struct, frozen=True):
     diff: ListingDiff
 
     def rows(self) -> Iterator[BesideRow]:
-        """Yield every compared line, side by side."""
+        """Yield the compared lines, side by side, without equal ``.loc`` lines of PTX."""
         lines = self.listings[0].lines, self.listings[1].lines
-        return rows_beside(self.diff.hunks, lines, self.diff.silent)
+        for row in rows_beside(self.diff.hunks, lines, self.diff.silent):
+            if row.sign is not Sign.EQUAL or not self._is_location(row):
+                yield row
+
+    def _is_location(self, row: BesideRow) -> bool:
+        """Whether a row has nothing but the place of the next instruction in the source."""
+        numbered = zip(self.listings, (row.a, row.b), strict=True)
+        lines = [listing.lines[n - 1] for listing, n in numbered if n is not None]
+        return all(line.text.lstrip().startswith(".loc") for line in lines)
 
     def intra(self, a: int, b: int) -> tuple[Spans, Spans]:
         """Return the characters of two lines, by number, that differ."""

@@ -16,7 +16,7 @@ from inspector.analysis.occupancy import REGISTERS, SHARED, THREADS, Occupancy
 from inspector.base.model import Stage
 from inspector.base.units import microseconds, plural, some
 from inspector.diff.summary import FigureChange, Summary, VariantSide
-from inspector.diff.tiles import NAMES
+from inspector.diff.tiles import NAMES, PER_TILE
 
 # -- what rules see -------------------------------------------------------------------------------
 
@@ -172,7 +172,85 @@ def _times(x: float, y: float) -> str:
     return f"{microseconds(x)} → {microseconds(y)} µs, {abs(y - x) / x:.0%} {less}"
 
 
-CONSEQUENCES = (_masks, _loops, _grid, _occupied, _begins, _measured)
+NOISE = 1.2
+"""Ratio of two times of one code up to which their difference may be noise: 16 % were seen."""
+LESS_WORK = (
+    "registers",
+    "spill_store_bytes",
+    "spill_load_bytes",
+    "stack_bytes",
+    "stall_cycles",
+    *PER_TILE,
+)
+"""Figures of which less cannot be what makes a kernel slower; of occupancy it is more."""
+
+
+def _unexplained(d: Delta) -> Iterator[str]:
+    """That no figure favours the faster side."""
+    times = _compared_times(d)
+    if times is None or times[0] == times[1] or _work_differs(d):
+        return
+    b_is_faster = times[1] < times[0]
+    if b_is_faster in _advantages(d):
+        return
+    if max(times) <= min(times) * NOISE:
+        yield "none of the differences explains this time; it may be noise"
+    else:
+        yield "none of the differences explains this time; ptxview ncu may"
+
+
+def _work_differs(d: Delta) -> bool:
+    """Whether a thread, a launch or the pipeline does other work, which no figure here weighs."""
+    blocks_differ = None not in (d.a.card.blocks, d.b.card.blocks) and (
+        d.a.card.blocks != d.b.card.blocks
+    )
+    return (
+        blocks_differ
+        or d.a.elements != d.b.elements
+        or d.config("num_stages") is not None
+        or bool(d.summary.arguments)
+    )
+
+
+def _compared_times(d: Delta) -> tuple[float, float] | None:
+    """The measured times of both sides, else those of a round of tuning that tells them apart."""
+    if d.a.time_us and d.b.time_us:
+        return d.a.time_us, d.b.time_us
+    for times in d.summary.rounds:
+        slower = max(times.a, times.b)
+        is_noise = slower <= min(times.a, times.b) * (1 + (times.noise or 0))
+        if not is_noise and slower > (times.overhead_us or 0):
+            return times.a, times.b
+    return None
+
+
+def _advantages(d: Delta) -> set[bool]:
+    """The sides that some figure favours: True is b, False is a."""
+    less = {*LESS_WORK, f"{d.stage}_instructions"}
+    favoured = set()
+    for change in d.summary.resources:
+        a = change.a
+        b = change.b
+        if not isinstance(a, int | float) or not isinstance(b, int | float) or a == b:
+            continue
+        if change.name in less:
+            favoured.add(b < a)
+        elif change.name == "occupancy_percent":
+            favoured.add(b > a)
+    a_accesses = sum(access.a for access in d.summary.accesses)
+    b_accesses = sum(access.b for access in d.summary.accesses)
+    if a_accesses != b_accesses:
+        favoured.add(b_accesses < a_accesses)
+    return favoured
+
+
+def _versions(d: Delta) -> Iterator[str]:
+    if d.summary.versions:
+        changes = ", ".join(map(_changed, d.summary.versions))
+        yield f"{changes}: made by other versions of the tools, which may choose other instructions"
+
+
+CONSEQUENCES = (_masks, _loops, _grid, _occupied, _begins, _measured, _unexplained, _versions)
 
 
 def _accesses_of_kind(content: StageContent | None, kind: str) -> list[Access]:
@@ -238,11 +316,6 @@ def _causes_with_effects(
 
 
 # -- what was chosen ------------------------------------------------------------------------------
-
-
-def _versions(d: Delta) -> Iterator[str]:
-    if d.summary.versions:
-        yield ", ".join(map(_changed, d.summary.versions))
 
 
 def _warps_and_tile(d: Delta) -> Iterator[str]:
@@ -373,7 +446,7 @@ def _source(d: Delta) -> Iterator[str]:
         yield f"source: {plural(deleted, 'line')} in a alone, {inserted} in b alone"
 
 
-CAUSES = (_versions, _warps_and_tile, _settings, _types, _multiples, _flags, _source)
+CAUSES = (_warps_and_tile, _settings, _types, _multiples, _flags, _source)
 
 
 # -- effects -------------------------------------------------------------------------------------

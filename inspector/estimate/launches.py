@@ -13,8 +13,10 @@ from inspector import __version__
 from inspector.analysis.card import needed_bytes, operations
 from inspector.base.errors import PtxviewError
 from inspector.base.model import Kernel, Stage, Variant
-from inspector.estimate.rows import Constants, constants, frequent, simulated
+from inspector.estimate.model import Spent
+from inspector.estimate.rows import Constants, constants, estimates, frequent, simulated
 from inspector.measure.evidence import Evidence, evidence
+from inspector.measure.time.results import Session
 from inspector.measure.time.take import device_peaks
 from inspector.parsers.line import Line
 from inspector.reader.reader import Reader
@@ -77,11 +79,49 @@ class LaunchEstimates:
         us = None
         with suppress(PtxviewError):
             us = simulated(self._reader, frequent(kernel, variant), self._device())[0]
+        took = time.monotonic() - began
+        self._keep(kernel, variant, us, lasting=us is not None or took > MIN_KEPT_FAILURE_SECONDS)
+        return us
+
+    def session(self, kernel: Kernel, variant: Variant) -> Session:
+        """The estimate of a launch with its interval, or with the reason why there is none."""
+        pairs = ((kernel, variant),)
+        session = estimates(self._reader, pairs, 1, None, named=True, say=lambda _: None)
+        us = next((row.median_us for row in session.rows), None)
+        if us is not None:
+            self._keep(kernel, variant, us, lasting=True)
+        return session
+
+    def cycles(self, kernel: Kernel, variant: Variant) -> Spent:
+        """The warps' cycles of a launch by its lines of SASS, which are kept with its time.
+
+        Raises ``PtxviewError`` without an estimate.
+        """
+        kept_cycles = self.kept_cycles(kernel, variant)
+        if kept_cycles is not None:
+            return kept_cycles
+        us, spent = simulated(self._reader, frequent(kernel, variant), self._device())
+        self._keep(kernel, variant, us, lasting=True)
+        key = self._key(kernel, variant, "launch cycles")
+        self._reader.cache.store(key, msgspec.json.encode(spent))
+        return spent
+
+    def kept_cycles(self, kernel: Kernel, variant: Variant) -> Spent | None:
+        """The cycles by line that somebody asked for before; None if nobody did."""
+        if not variant.calls or not is_available(variant, Stage.PTX):
+            return None
+        try:
+            data = self._reader.cache.get(self._key(kernel, variant, "launch cycles"))
+            return None if data is None else msgspec.json.decode(data, type=Spent)
+        except (PtxviewError, msgspec.DecodeError):
+            return None
+
+    def _keep(self, kernel: Kernel, variant: Variant, us: float | None, *, lasting: bool) -> None:
+        """Keep the µs of a launch, None where it failed, for this reader or ``lasting``."""
         estimate = KeptEstimate(us)
         self._known[variant.hash, variant.symbol] = estimate
-        if us is not None or time.monotonic() - began > MIN_KEPT_FAILURE_SECONDS:
+        if lasting:
             self._reader.cache.store(self._key(kernel, variant), msgspec.json.encode(estimate))
-        return us
 
     def simulate_missing(
         self,
@@ -118,7 +158,7 @@ class LaunchEstimates:
         except (PtxviewError, msgspec.DecodeError):
             return None
 
-    def _key(self, kernel: Kernel, variant: Variant) -> str:
+    def _key(self, kernel: Kernel, variant: Variant, kind: str = "launch estimate") -> str:
         """The digest of all that an estimate depends on: code, call, device, version.
 
         Raises ``PtxviewError`` without a recorded call.
@@ -135,7 +175,7 @@ class LaunchEstimates:
             variant.stages[stage].content.read() if is_available(variant, stage) else b""
             for stage in (Stage.PTX, Stage.SASS)
         ]
-        return self._reader.cache.key("launch estimate", __version__, ascii(facts), *texts)
+        return self._reader.cache.key(kind, __version__, ascii(facts), *texts)
 
 
 def launch_evidence(

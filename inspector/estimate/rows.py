@@ -226,13 +226,12 @@ def frequent(kernel: Kernel, variant: Variant) -> PlannedLaunch:
     return PlannedLaunch(kernel, variant, number, call)
 
 
-def by_line(reader: Reader, kernel: Kernel, variant: Variant, stage: Stage) -> dict[int, float]:
-    """The percentage of the warps' cycles of the most frequent call that each line of a stage has.
+def by_line(reader: Reader, variant: Variant, spent: Spent, stage: Stage) -> dict[int, float]:
+    """The percentage of the warps' cycles that each line of a stage has.
 
     A line has what is waited for on its account: a load the wait for its data, wherever that is.
-    Raises ``PtxviewError`` without an estimate.
+    ``spent`` are the cycles by lines of SASS.
     """
-    _, spent = simulated(reader, frequent(kernel, variant), constants(reader, None)[1])
     total = sum(spent.values())
     sass_lines = {n: (n,) for n in spent}
     links = sass_lines if stage is Stage.SASS else reader.stages.links(variant, stage, Stage.SASS)

@@ -18,6 +18,7 @@ import numpy as np
 from inspector.base.errors import PtxviewError
 from inspector.base.names import words
 from inspector.execute import floats
+from inspector.execute.bank_conflicts import BANKS, BankConflict, bank_conflict
 from inspector.execute.blocks import BasicBlock, register_kinds
 from inspector.execute.kinds import DTYPES, Array, Mask, f16, i64, u16, u64
 from inspector.execute.lanes import Lanes
@@ -27,7 +28,6 @@ from inspector.parsers.ptx_statement import PtxInstruction
 
 SECTOR = 32
 LINE = 128
-BANKS = 32
 NONE = ~u64(0)
 MAX_DISTINCT = 16
 """Different values of a register up to which they are counted."""
@@ -76,10 +76,22 @@ class MemoryUse:
 
 @dataclass(slots=True)
 class AccessFacts(MemoryUse):
-    """What one line asked of one space of memory, in one ``way`` (``load``, ``copy store`` …)."""
+    """What one line asked of one space of memory, in one ``way`` (``load``, ``copy store`` …).
+
+    ``conflict`` is the one of its requests with the most wavefronts, None where none has two.
+    """
 
     space: str = ""
     way: str = ""
+    conflict: BankConflict | None = None
+
+    def count_wavefronts(self, words: Array, on: Array, words_a_lane: int) -> None:
+        """Count rows of words that lanes ask for together; ``on`` are those asked for."""
+        waves = _waves(words, on)
+        self.wavefronts += int(waves.sum())
+        worst = int(waves.argmax())
+        if waves[worst] > (1 if self.conflict is None else self.conflict.wavefronts):
+            self.conflict = bank_conflict(words, on, worst, words_a_lane, int(waves[worst]))
 
 
 @dataclass(slots=True)
@@ -263,7 +275,7 @@ class Facts(Observer):
             counts.requests += len(words)
             counts.lanes += 32 * len(words)
             counts.bytes_wanted += 128 * len(words)
-            counts.wavefronts += _waves(words, np.ones(words.shape, bool))
+            counts.count_wavefronts(words, np.ones(words.shape, bool), 4)
             counts.least_wavefronts += len(words)
             return
         if access.lane is not None:
@@ -473,7 +485,7 @@ def _wavefronts(counts: AccessFacts, address: Array, active: Array, nbytes: int)
     on = np.broadcast_to(active[..., None], words.shape)
     words = words.reshape(-1, group * per)
     on = np.ascontiguousarray(on).reshape(-1, group * per)
-    counts.wavefronts += _waves(words, on)
+    counts.count_wavefronts(words, on, per)
     counts.least_wavefronts += int(on.any(1).sum())
 
 
@@ -489,12 +501,13 @@ def _bulk(counts: AccessFacts, access: Access) -> None:
     counts.least_sectors += -(-wanted_bytes // SECTOR)
 
 
-def _waves(words: Array, on: Array) -> int:
-    """For each row the most distinct words that one bank has to give, summed."""
+def _waves(words: Array, on: Array) -> Array:
+    """For each row the most distinct words that one bank has to give."""
     ordered, new = _ordered(words, on)
     bank = (ordered & u64(BANKS - 1)).astype(i64) + np.arange(len(words))[:, None] * BANKS
     counts = np.bincount(bank[new], minlength=len(words) * BANKS).reshape(-1, BANKS)
-    return int(counts.max(1).sum())
+    most: Array = counts.max(1)
+    return most
 
 
 class StepAccess(NamedTuple):

@@ -22,7 +22,6 @@ from msgspec.structs import replace
 
 from inspector import __version__
 from inspector.analysis.accesses import Mix
-from inspector.analysis.card import Card
 from inspector.analysis.hints.rules import hint_rules
 from inspector.analysis.hints.subject import Finding
 from inspector.analysis.line_annotations import virtual
@@ -35,18 +34,17 @@ from inspector.base.names import base_name
 from inspector.base.units import plural
 from inspector.diff.canonical import digest
 from inspector.diff.compare import of_stage, tuned_codes
-from inspector.estimate.launches import data_sheet, launch_evidence
+from inspector.estimate.launches import launch_evidence
 from inspector.export.comparisons import KernelVariant, comparisons, pairs_of
+from inspector.export.page_pictures import tuning_pictures, variant_pictures
 from inspector.measure.evidence import Evidence
 from inspector.measure.gpu_window import GpuWindow
 from inspector.measure.streams import window_streams
 from inspector.reader.reader import Reader
 from inspector.reader.variant_facts import MACHINE
-from inspector.render import calls, card, costs, jsons, tables, timeline, timings, tunings
+from inspector.render import calls, card, costs, jsons, tables, timeline, timings
 from inspector.render.kernel_names import titles
 from inspector.render.labels import sibling_settings
-from inspector.render.pictures.card_pictures import card_pictures
-from inspector.render.pictures.picture import Picture
 from inspector.render.variant_figures import machine_code
 from inspector.system import files
 from inspector.system.process import side_by_side
@@ -260,6 +258,7 @@ class PageBuilder(Struct):
             )
             return self.add({"why": TOO_LARGE})
         stages, missing = self._stages(kernel, variant)
+        rounds = tuning_pictures(kernel, self.tuner_facts)
         idle, flags = id(variant) in self.idle, variant.config.get("flags")
         return self.add(
             {
@@ -272,7 +271,7 @@ class PageBuilder(Struct):
                 "hash": variant.hash,
                 "stages": stages,
                 "missing": missing,
-                "tunings": self._tunings(kernel),
+                "tunings": self.add(rounds) if rounds else None,
                 "links": self.add({}) if idle else self._links(variant, list(stages)),
                 **({} if idle else self._analysis(kernel, variant)),
             }
@@ -282,6 +281,7 @@ class PageBuilder(Struct):
         """What is said of a variant as a whole; of equal digests ``diff`` finds no change."""
         reader = self.reader
         variant_card = reader.facts.card(variant)
+        launch_time = self.evidence.launch_time(kernel, variant)
         mixes = [(content.stage, content.mix) for content in variant_card.stages]
         digests = {stage: of_stage(reader, variant, stage, digest) for stage in MACHINE}
         return {
@@ -293,25 +293,9 @@ class PageBuilder(Struct):
             "mix": [_mix_values(stage, mix) for stage, mix in mixes if mix is not None],
             "hints": list(map(_hint_values, reader.facts.findings(variant))),
             "lacking": reader.facts.lacking(variant),
-            "pictures": jsons.to_builtins(self._pictures(kernel, variant, variant_card)),
+            "pictures": variant_pictures(reader, variant, variant_card, launch_time),
             "same": {s.value: value.hex() for s, value in digests.items() if value is not None},
         }
-
-    def _pictures(self, kernel: Kernel, variant: Variant, variant_card: Card) -> list[Picture]:
-        time = self.evidence.launch_time(kernel, variant)
-        return card_pictures(variant_card, time, data_sheet(self.reader))
-
-    def _tunings(self, kernel: Kernel) -> int | None:
-        """The block of the rounds of a kernel's tuning, None if none has a picture."""
-        rounds = []
-        for number, tuning in enumerate(kernel.autotune):
-            picture = tunings.round_picture(tuning, self.tuner_facts)
-            if picture is not None:
-                round_text = tunings.about(kernel, number)
-                remarks = list(tunings.remarks(kernel, tuning, self.tuner_facts))
-                row = {"about": round_text, "remarks": remarks, "picture": picture}
-                rounds.append(jsons.to_builtins(row))
-        return self.add(rounds) if rounds else None
 
     def _stages(
         self, kernel: Kernel, variant: Variant

@@ -1,6 +1,8 @@
-"""Choosing variants: queries (``spill>0 op:HGMMA launched``) and KERNEL selectors.
+"""Choosing variants: queries (``mm 512x256 spill>0 launched``) and KERNEL selectors.
 
-A selector is a name, a glob, a variant id's prefix, ``NAME#2``, or ``#13`` of a title.
+A query has words and properties, all of which must hold. A word is what the screen shows: a number
+(``#13``), a line of the program (``activations.py:66``, ``:66``), sizes (``512×256``), or a part of
+a name or an operator. A selector is a name, a glob, a variant id's prefix, ``NAME#2``, or a query.
 """
 
 import difflib
@@ -14,13 +16,16 @@ from pathlib import PurePath
 
 from msgspec import Struct
 
+from inspector.analysis.representative import is_chosen, representative, result
 from inspector.base.errors import UsageError
 from inspector.base.escapes import shown
-from inspector.base.model import EDIT, Call, Graph, Kernel, Recording, Variant
+from inspector.base.model import EDIT, Call, Graph, Kernel, Recording, Stage, Variant
 from inspector.base.names import base_name, did_you_mean, granted
+from inspector.base.units import plural
 from inspector.reader.reader import Reader
 from inspector.reader.tables import table
-from inspector.recording.layout import SUFFIX
+from inspector.recording.layout import SUFFIX, user_derived_cache
+from inspector.system.printing import narrate
 from inspector.system.process import side_by_side
 
 Value = float | bool | str | Collection[str] | None
@@ -64,6 +69,14 @@ _OPERATORS: dict[str, Callable[[float, float], bool]] = {
 }  # fmt: skip
 
 
+_NUMBER = re.compile(r"#\d{1,9}")
+"""``#13``."""
+_PLACE = re.compile(r"(?:[^:.]*+\.[^:]*+)?:\d{1,9}")
+"""``activations.py:66``, ``:66``."""
+_SIZES = re.compile(r"\d{1,9}(?:x\d{1,9})+")
+"""``512x256``."""
+
+
 class Term(Struct, frozen=True):
     """One condition; ``relation`` is a comparison, ``:``, or "" for a flag or part of a name."""
 
@@ -89,7 +102,25 @@ class Term(Struct, frozen=True):
         if self.relation:
             assert isinstance(value, int | float)
             return _OPERATORS[self.relation](value, float(self.value))
-        return self.name.lower() in value.lower() if isinstance(value, str) else bool(value)
+        return has_word(value, self.name) if isinstance(value, str) else bool(value)
+
+
+def folded(text: str) -> str:
+    """A text as words are looked for in it: without capitals, ``×`` as one types it."""
+    return text.casefold().replace("×", "x")
+
+
+def word_pattern(word: str) -> str:
+    """The regular expression of a word for a folded text: ``#5`` is not in ``#54``."""
+    folded_word = folded(word)
+    escaped = re.escape(folded_word)
+    is_whole = any(form.fullmatch(folded_word) for form in (_NUMBER, _PLACE, _SIZES))
+    return rf"(?<!\d){escaped}(?!\d)" if is_whole else escaped
+
+
+def has_word(text: str, word: str) -> bool:
+    """Whether a folded text has a word of a query."""
+    return re.search(word_pattern(word), text) is not None
 
 
 def completions(query: str) -> list[tuple[str, str]]:
@@ -125,8 +156,8 @@ def _term(word: str) -> Term:
             raise UsageError(f"{shown(value)} is no number", f"Such as {name}>0.") from None
         return Term(name, relation, value)
     name, colon, value = word.partition(":")
-    # A C++ name has two colons, and a line of a file has a number after one.
-    if colon and not value.startswith(":") and not ("." in name and value.isdigit()):
+    # A C++ name has two colons.
+    if colon and not value.startswith(":") and not _PLACE.fullmatch(word):
         if name.lower() not in WORDS:
             raise _unknown(name)
         if not value:
@@ -206,7 +237,7 @@ _RECORDED_PROPERTIES: Mapping[str, Callable[[Kernel, Variant], Value]] = {
     "best": lambda _, variant: (variant.autotune or {}).get("winner") is True,
     "failed": lambda _, variant: variant.error is not None,
     "changed": lambda kernel, _: any(EDIT in variant.config for variant in kernel.variants),
-    "name": lambda kernel, _: " ".join(names(kernel)),
+    "name": lambda kernel, _: kernel_words(kernel),
 }
 
 
@@ -270,8 +301,39 @@ def names(kernel: Kernel) -> tuple[str, ...]:
     return tuple(dict.fromkeys(all_names))
 
 
+def kernel_words(kernel: Kernel) -> str:
+    """The folded text in which words of a query are looked for: what titles show of a kernel."""
+    parts = [*names(kernel), kernel.origin.value, *_places(kernel)]
+    if kernel.number is not None:
+        parts.append(f"#{kernel.number}")
+    if kernel.fusion is not None:
+        parts += kernel.fusion.ops
+    written = result(representative(kernel.variants)) if kernel.variants else None
+    if written is not None:
+        sizes, dtype = written
+        parts += ["x".join(map(str, sizes)), dtype]
+    return folded(" ".join(parts))
+
+
+def _places(kernel: Kernel) -> list[str]:
+    """The lines that a generated kernel is from, or those of a function that the user wrote."""
+    if kernel.fusion is not None:
+        return [f"{PurePath(part.file).name}:{part.line}" for part in kernel.fusion.made_from]
+    for variant in kernel.variants[:1]:
+        source = variant.stages.get(Stage.SOURCE)
+        span = variant.lines_in(Stage.SOURCE)
+        if source is not None and source.origin_path and span is not None:
+            first, last = span
+            name = PurePath(source.origin_path).name
+            return [f"{name}:{n}" for n in range(first, min(last, first + MAX_SPAN_LINES) + 1)]
+    return []
+
+
 def select(recording: Recording, selector: str | None) -> tuple[KernelVariant, ...]:
-    """All variants that a selector fits, in the order of the list; None fits every one."""
+    """All variants that a selector fits, in the order of the list; None fits every one.
+
+    Raises ``UsageError`` for a comparison that cannot be read.
+    """
     everything = recording.variants()
     if selector is None:
         return everything
@@ -286,7 +348,25 @@ def select(recording: Recording, selector: str | None) -> tuple[KernelVariant, .
         by_digest = tuple(pair for pair in everything if pair[1].hash.startswith(digest))
         if by_digest:
             return by_digest
-    return tuple(pair for pair in everything if _matches_glob(pair[0], selector))
+    by_glob = tuple(pair for pair in everything if _matches_glob(pair[0], selector))
+    return by_glob or _by_query(recording, selector)
+
+
+def _by_query(recording: Recording, selector: str) -> tuple[KernelVariant, ...]:
+    """The variants that a selector fits as a query; none where it is no query."""
+    try:
+        terms = parse(selector)
+    except UsageError:
+        if any(_COMPARISON.fullmatch(word) for word in selector.split()):
+            raise
+        return ()
+    if not terms:
+        return ()
+    if needs_measures(terms):
+        hint = "ptxview list --where shows the kernels that have it."
+        raise UsageError("time and cost choose no KERNEL", hint)
+    reader = Reader(recording, user_derived_cache())
+    return tuple(matching(reader, terms, recording.variants()))
 
 
 def _by_number(
@@ -304,7 +384,31 @@ def _matches_glob(kernel: Kernel, glob: str) -> bool:
     return any(fnmatch.fnmatchcase(name, glob) for name in names(kernel))
 
 
+MAX_SPAN_LINES = 500
+"""Lines of a function that a query finds it by."""
 MAX_LISTED_VARIANTS = 60  # variants that are listed where one must be named
+
+
+def select_launched(recording: Recording, selector: str | None) -> KernelVariant:
+    """The variant that a selector means; of a kernel's several the one that was launched most, else
+    the tuner's choice, which is said on standard error. Raises ``UsageError`` as ``select_one``."""
+    variants = select(recording, selector)
+    kernels = {kernel.id: kernel for kernel, _ in variants}
+    if len(variants) < 2 or len(kernels) > 1:
+        return select_one(recording, selector)
+    (kernel,) = kernels.values()
+    variant = representative([variant for _, variant in variants])
+    if not variant.launches and not is_chosen(variant):
+        return select_one(recording, selector)
+    reason = plural(variant.launches, "launch") if variant.launches else "chosen by tuning"
+    equal = sum(v.launches == variant.launches for _, v in variants) - 1
+    if variant.launches and equal:
+        reason += f", {plural(equal, 'other')} as often"
+    narrate(
+        f"ptxview: {shown(selector or kernel.display_name)} has {len(variants)} variants; this is"
+        f" {variant.id} ({reason})"
+    )
+    return kernel, variant
 
 
 def select_one(recording: Recording, selector: str | None) -> KernelVariant:

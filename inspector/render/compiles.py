@@ -488,7 +488,7 @@ def _shares_text(
     for n, (part, part_seconds) in enumerate(shares.items()):
         letter = PARTS[part]
         text.append(" · " if n else "")
-        text.append(letter, f"bold {COLOURS[letter]}")
+        text.append(letter, f"{COLOURS[letter]} reverse")
         text.append(f" {part} {seconds(part_seconds)}")
     return text
 

@@ -86,6 +86,8 @@ from inspector.render.json_schema import JsonReference, StructTable, Tables
 from inspector.render.ncu_rows import NcuLaunchRow, NcuRow, NcuRuleRow, NcuVariantRow
 from inspector.render.pictures.picture import (
     Axis,
+    GridCell,
+    GridPicture,
     PictureRow,
     PlotLine,
     PlotPicture,
@@ -162,6 +164,8 @@ STRUCTS: Mapping[str, StructTable] = {
     "TuningCandidate": StructTable(CandidateRow),
     "RowPicture": StructTable(RowPicture),
     "PlotPicture": StructTable(PlotPicture),
+    "GridPicture": StructTable(GridPicture),
+    "PictureCell": StructTable(GridCell),
     "PictureAxis": StructTable(Axis),
     "PictureRow": StructTable(PictureRow),
     "PictureLine": StructTable(PlotLine),

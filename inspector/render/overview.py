@@ -7,6 +7,7 @@ whole of what the line counts.
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import PurePath
+from textwrap import wrap
 
 from msgspec import Struct
 from rich.text import Text
@@ -22,6 +23,8 @@ from inspector.render.tables import grid, short_title
 
 MAX_COSTS = 5
 MAX_FINDINGS = 5
+MAX_LINES = 2
+"""Of the sentence of a finding."""
 LOOKED_AT = 10
 """Kernels whose hints are looked for: the costliest."""
 IDLE_PERCENT = 50.0
@@ -132,12 +135,13 @@ def action_lines(actions: Sequence[Action], width: int) -> Iterator[OverviewLine
     for action in actions:
         mark = "≈ " if action.estimated else ""
         share = "" if action.share is None else f"≤ {mark}{action.share:.0f} %"
-        text = Text.assemble(
-            (f"{share:>{GAIN_CELLS - 2}}  ", "yellow"), _cut(action.text, width - GAIN_CELLS)
-        )
+        text_width = max(width - GAIN_CELLS, 20)
+        first, *following = wrap(action.text, text_width, max_lines=MAX_LINES, placeholder=" …")
+        text = Text.assemble((f"{share:>{GAIN_CELLS - 2}}  ", "yellow"), first)
+        for line in following:
+            text.append(f"\n{'':{GAIN_CELLS}}{line}")
         if action.subject:
-            subject = _cut(action.subject, width - GAIN_CELLS)
-            text.append(f"\n{'':{GAIN_CELLS}}{subject}", QUIET)
+            text.append(f"\n{'':{GAIN_CELLS}}{_cut(action.subject, text_width)}", QUIET)
         yield OverviewLine(
             text,
             kernel=action.kernel,

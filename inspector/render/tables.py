@@ -10,7 +10,6 @@ import re
 import textwrap
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
-from math import prod
 from pathlib import PurePath
 from types import MappingProxyType
 
@@ -19,11 +18,11 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from inspector.analysis.representative import representative, result
 from inspector.base.errors import UsageError, ended_by
 from inspector.base.escapes import shown
 from inspector.base.model import (
     PRODUCTS,
-    Argument,
     Failure,
     Graph,
     Kernel,
@@ -106,13 +105,6 @@ def _kind(kernel: Kernel) -> str:
     return "" if match is None else match["kind"]
 
 
-def representative(variants: Sequence[Variant]) -> Variant:
-    """Return the variant that was launched most, else the tuner's choice, else the first."""
-    launched = [v for v in variants if v.launches]
-    best = [v for v in variants if (v.autotune or {}).get("winner") is True]
-    return max(launched, key=lambda v: v.launches or 0, default=(best or variants)[0])
-
-
 def _operators(kernel: Kernel, template: bool) -> str:
     assert kernel.fusion is not None
     names = list(dict.fromkeys(op.partition(".")[2] or op for op in kernel.fusion.ops))
@@ -126,29 +118,12 @@ def _operators(kernel: Kernel, template: bool) -> str:
 
 
 def _shape(variant: Variant) -> str:
-    """Shape and dtype of the largest tensor that is written, else of the largest tensor.
-
-    Of a product M×N×K, where both factors are arguments.
-    """
-    arguments = [a for call in variant.calls[:1] for a in call.arguments if a.shape is not None]
-    written = [a for a in arguments if "out_ptr" in a.name]
-    largest = max(written or arguments, key=lambda a: prod(a.shape or ()), default=None)
-    if largest is None:
+    """``512×256×512 bf16``; "" without a recorded call."""
+    written = result(variant)
+    if written is None:
         return ""
-    sizes = [*(largest.shape or ()), *_inner_size(largest, arguments)]
-    dtype = DTYPES.get(largest.dtype or "", largest.dtype or "")
-    return f"{'×'.join(map(str, sizes)) or 'scalar'} {dtype}"
-
-
-def _inner_size(product: Argument, arguments: Iterable[Argument]) -> tuple[int, ...]:
-    """K of the product of a template's ``arg_A`` and ``arg_B``; () where it is not known."""
-    elements = {a.name: prod(a.shape or ()) for a in arguments}
-    *batch, rows, columns = (1, 1, *(product.shape or ()))
-    a_elements = elements.get("arg_A", 0)
-    b_elements = elements.get("arg_B", 0)
-    inner = a_elements // max(1, prod(batch) * rows)
-    expected = prod(batch) * rows * inner, prod(batch) * columns * inner
-    return (inner,) if inner and expected == (a_elements, b_elements) else ()
+    sizes, dtype = written
+    return f"{'×'.join(map(str, sizes)) or 'scalar'} {DTYPES.get(dtype, dtype)}"
 
 
 def tile(config: Mapping[str, object], by_ttgir: str | None = None) -> str:

@@ -20,6 +20,8 @@ from inspector.parsers.line import Listing
 from inspector.render import jsons
 from inspector.render.calls import size_text
 from inspector.render.json_rows import note_row
+from inspector.render.pictures.bank_picture import bank_picture
+from inspector.render.pictures.picture import GridPicture
 from inspector.render.tables import UNKNOWN, clean, cut, figure, wrapped
 
 LABEL = 14
@@ -478,12 +480,19 @@ def document(
             {**jsons.pick_fields(note_row(item.note)), "lines": list(item.lines.get(Stage.PTX, ()))}
             for item in findings
         ],
+        "pictures": jsons.to_builtins(bank_pictures(traced)),
         "lines": jsons.Rows(_line(item, tensor_at) for item in lines),
         **{
             f"by_{stage.value}": jsons.Rows(_line(item, tensor_at) for item in stage_lines)
             for stage, stage_lines in rolled.items()
         },
     }
+
+
+def bank_pictures(traced: TracedKernel) -> list[GridPicture]:
+    """The request to shared memory with the most conflicts of banks, if there is one."""
+    picture = bank_picture(traced.launched.facts.lines())
+    return [] if picture is None else [picture]
 
 
 def _totals(totals: Totals) -> dict[str, object]:

@@ -123,3 +123,23 @@ def test_a_graph_from_a_cache_does_not_name_another_programs_lines() -> None:
         (MODEL, 10),
         (MODEL, 11),
     ]
+
+
+TEMPLATE = """\
+def triton_tem_fused_mm_relu_0(arg_A, arg_B, out_ptr0):
+    acc = tl.zeros((64, 64), dtype=tl.float32)
+    for k_idx in range(0, 16):
+        a = tl.load(A + xindex)
+        acc += tl.dot(a, b)
+    tmp0 = tl.maximum(0.0, acc)
+    tl.store(out_ptr0 + xindex, tmp0, mask)
+"""
+
+
+def test_the_body_of_a_template_is_of_its_product_and_its_epilogue_of_another_line() -> None:
+    product = MadeFrom("m.py", 1, targets=("aten.permute.default", "aten.mm.default"))
+    fusion = Fusion(made_from=(product, MadeFrom("m.py", 2, targets=("aten.relu.default",))))
+    code = parse(Stage.OUTPUT_CODE, TEMPLATE)
+    lines = model_lines(code, (1, 7), fusion, "m.py", KNOWN)
+    assert {n: lines[n] for n in (2, 4, 5)} == {2: (1,), 4: (1,), 5: (1,)}
+    assert {n: lines[n] for n in (6, 7)} == {6: (2,), 7: (2,)}

@@ -4,6 +4,7 @@ import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -15,6 +16,8 @@ from inspector.analysis.links import (
     Relation,
     StageNames,
     beginning,
+    composed,
+    marked,
     relate,
 )
 from inspector.base.model import Location, Stage
@@ -258,3 +261,113 @@ def test_both_directions_hold_the_same_pairs(
     wanted = {line.source for line in upper.lines if line.source is not None}
     met = {b for _, b in pairs(link(upper, lower, (Stage.TTIR, Stage.PTX), {}, KNOWN))}
     assert {line.n for line in lower.lines if line.source in wanted} <= met
+
+
+@pytest.mark.parametrize(
+    ("opcode", "stage", "like"),
+    [
+        ("mul.lo.s32", Stage.PTX, "mul.wide.u32"),
+        ("mul.rn.ftz.f32", Stage.PTX, "mul.bf16x2"),
+        ("tt.load", Stage.TTIR, "tt.load"),
+    ],
+)
+def test_an_opcode_does_what_its_longest_known_beginning_does(
+    opcode: str, stage: Stage, like: str
+) -> None:
+    line, same = listing((opcode, None)).lines[0], listing((like, None)).lines[0]
+    assert KNOWN.kinds_of_line(line, stage) == KNOWN.kinds_of_line(same, stage) != frozenset()
+
+
+def test_integers_and_floats_of_one_opcode_are_two_operations() -> None:
+    kinds = [
+        KNOWN.kinds_of_line(listing((opcode, None)).lines[0], Stage.PTX)
+        for opcode in ("mul.lo.s32", "mul.rn.f32", "mul.unknown")
+    ]
+    assert kinds[0] and kinds[1] and not kinds[0] & kinds[1]
+    assert not kinds[2]
+
+
+def called(text: str) -> Line:
+    return Line(1, text, Kind.INSTRUCTION, "call", "call")
+
+
+@pytest.mark.parametrize(
+    ("text", "opcodes"),
+    [
+        ('call i32 asm sideeffect "ld.global.b32 $0, [$1];", "=r,l"(ptr %1)', ["ld.global.b32"]),
+        ('call void asm "bar.sync 0;\\0A mul.f32 $0, $1;", ""()', ["bar.sync", "mul.f32"]),
+        ('call void asm "@$0 st.global.b32 [$1], $2;", ""()', ["st.global.b32"]),
+        ('call void asm "{ .reg .pred p0; add.f32 $0, $1; }", ""()', ["add.f32"]),
+        ("call void @elsewhere()", []),
+    ],
+)
+def test_a_call_of_assembly_does_all_that_is_in_it(text: str, opcodes: list[str]) -> None:
+    wanted = [KNOWN.kinds_of_line(listing((o, None)).lines[0], Stage.PTX) for o in opcodes]
+    assert all(wanted)
+    assert KNOWN.kinds_of_line(called(text), Stage.LLIR) == frozenset().union(*wanted)
+
+
+def test_marks_above_generated_lines_name_the_users_lines() -> None:
+    texts = [
+        "x = 0",
+        "# src[k.py:5]: y",
+        "y = 1",
+        "",
+        "z = 2",
+        "#line 8 k.cu",
+        "w = 3",
+        "// <L 9>",
+        "v",
+    ]
+    lines = [
+        Line(n, text, Kind.INSTRUCTION if text and text[0] in "xyzwv" else Kind.COMMENT)
+        for n, text in enumerate(texts, 1)
+    ]
+    assert marked(Listing("python", lines)) == {3: (5,), 5: (5,), 7: (8,), 9: (9,)}
+
+
+@pytest.mark.parametrize("middle", [2, 15, 16, 40])
+def test_links_followed_by_links_reach_all_that_either_middle_reaches(middle: int) -> None:
+    between = tuple(range(1, middle + 1))
+    first = {1: between, 2: between, 3: (1,), 4: (99,), 5: (99, 98)}
+    then = {n: (n + 100, 200 - n) for n in between}
+    everything = tuple(sorted({line for targets in then.values() for line in targets}))
+    assert composed(first, then) == {1: everything, 2: everything, 3: (101, 199)}
+
+
+@pytest.mark.parametrize("length", [1, 15, 16, 40])
+def test_a_relation_of_links_has_the_same_links_both_ways(length: int) -> None:
+    targets = tuple(range(1, length + 1))
+    links = {3: targets, 5: tuple(range(1, length + 1)), 7: (50,)}
+    relation = Relation.from_links(links)
+    assert relation.forward() == links
+    assert relation.backward() == relation.turned().forward()
+    assert relation.backward() == dict.fromkeys(targets, (3, 5)) | {50: (7,)}
+
+
+@pytest.mark.parametrize(
+    ("line", "linked"), [(0, False), (1, True), (2, True), (3, False), (None, False)]
+)
+def test_sass_names_only_lines_that_ptx_has(line: int | None, linked: bool) -> None:
+    ptx = listing(("mul.f32", at(7)), ("add.f32", at(8)))
+    (row,) = listing(("FMUL", at(7))).lines
+    sass = Listing("sass", [row._replace(ptx_line=line)])
+    found = link(ptx, sass, (Stage.PTX, Stage.SASS), {})
+    assert found == ({line: (1,)} if linked else {})
+
+
+def test_sass_goes_to_the_same_operation_of_its_ptx_lines_origin() -> None:
+    upper = listing(("tt.load", at(7)), ("arith.mulf", at(7)), ("tt.store", at(8)))
+    rows = listing(("LDG.E", at(7)), ("FMUL", at(7)), ("MOV", at(7)), ("STG.E", at(8))).lines
+    named = (1, 1, 1, None)
+    sass = Listing("sass", [r._replace(ptx_line=n) for r, n in zip(rows, named, strict=True)])
+    stages = (Stage.TTIR, Stage.SASS)
+    # What has no counterpart belongs to all; what has no line of PTX goes by its place.
+    assert link(upper, sass, stages, {}, KNOWN, {1: (1, 2)}) == {1: (1, 3), 2: (2, 3), 3: (4,)}
+
+
+def test_an_operation_whose_copies_do_not_divide_belongs_to_all() -> None:
+    upper = listing(*[("tt.load", at(7, 16))] * 2)
+    assert ttir_to_ptx(upper, listing(*[("ld.global.b32", at(7, 16))] * 3)) == {
+        1: (1, 2, 3), 2: (1, 2, 3)}  # fmt: skip
+    assert ttir_to_ptx(upper, listing(("ld.global.b32", at(7, 16)))) == {1: (1,), 2: (1,)}

@@ -71,13 +71,16 @@ KERNELS = {
 OURS = ("--python", sys.executable)
 
 
-def test_without_a_gpu_it_says_so_in_one_line(
+def test_without_a_gpu_it_says_so_and_offers_an_estimate(
     recording: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["time", str(recording), "--trust", "--json"]) == 3
     said = capsys.readouterr()
     assert said.out == ""
-    assert said.err == ("ptxview: timing needs an NVIDIA GPU; this machine has none\n")
+    assert said.err == (
+        "ptxview: timing needs an NVIDIA GPU; this machine has none\n"
+        "Estimate the times without a GPU: ptxview time --estimate\n"
+    )
 
 
 def test_anothers_recording_is_not_run_without_trust(

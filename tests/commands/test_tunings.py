@@ -15,6 +15,7 @@ from inspector.reader.reader import Reader
 from inspector.recording.layout import DerivedCache
 from inspector.render import tunings
 from inspector.tui.variants.variants_screen import columns, recorded, recording_scope
+from inspector.tui.widgets.subject import RecordingTimes
 from tests.commands.test_costs import MM, round_of
 from tests.helpers.ptxview import call
 from tests.helpers.samples import DATA
@@ -262,7 +263,7 @@ def test_the_table_of_variants_has_the_gpus_time_and_what_the_choice_costs(
         (200, 2.0, True),
     ]
     assert "× 23 launches of the run ≈ 34.5 µs" in first.verdict
-    shown = {column.name: column for column, _ in columns([first, second], 160, lambda k, v: None)}
+    shown = {column.name: column for column, _ in columns([first, second], 160, RecordingTimes(""))}
     assert [shown["winner"].cell(row) for row in (first, second)] == ["★", " ☆"]
     assert [shown["gpu"].cell(row) for row in (first, second)] == ["3.50 µs", "2.00 µs"]
 

@@ -84,6 +84,12 @@ SAID: list[tuple[VariantSide, VariantSide, str]] = [
     (side(target="sm_86"), side(target="sm_90", resources=using(registers=128)),
      "occupancy in theory: 100 % of an SM of sm_86, 25 % of one of sm_90"),
     (side(time_us=12.5), side(time_us=10.0), "measured: 12.5 → 10.0 µs, 20% less"),
+    (side(time_us=11.0), side(time_us=10.0),
+     "none of the differences explains this time; it may be noise"),
+    (side(loads(1), time_us=11.0), side(loads(2), time_us=10.0),
+     "none of the differences explains this time; it may be noise"),
+    (side(time_us=20.0), side(time_us=10.0),
+     "none of the differences explains this time; ptxview ncu may"),
 ]  # fmt: skip
 
 
@@ -100,6 +106,11 @@ UNSAID: dict[str, tuple[VariantSide, VariantSide]] = {
     "masks": (side(MASKED), side(loads(2, MASKED))),
     "spilled": (side(resources=using(spill_store_bytes=None)), side()),
     "measured": (side(time_us=12.5), side()),
+    "explains": (side(loads(2), time_us=11.0), side(loads(1), time_us=10.0)),
+    "explains this": (
+        side(config={"num_stages": 2}, time_us=11.0),
+        side(config={"num_stages": 4}, time_us=10.0),
+    ),
 }
 
 
@@ -148,7 +159,7 @@ def test_times_are_of_rounds_that_both_were_in() -> None:
 
     a, b = side(config={"X": 1}), side(config={"X": 2})
     both = (timed(1, 6.0, 7.0), timed(2, 14.0, 26.0))
-    one, other = explain(a, b, summarise(a, b, Stage.PTX, None, both), identical=False)[-2:]
+    one, other = explain(a, b, summarise(a, b, Stage.PTX, None, both), identical=False)[-3:-1]
     assert "round 1" in one and "6.00 → 7.00" in one and "noise" in one
     assert "round 2" in other and "noise" not in other
 
@@ -166,3 +177,11 @@ def test_where_the_difference_begins() -> None:
     )
     source = {Stage.TTIR: False, Stage.TTGIR: False, Stage.PTX: False}
     assert not any("begins" in text for text in told(side(), side(loads(2)), source))
+
+
+def test_versions_of_the_tools_come_last() -> None:
+    a = replace(side(loads(2), time_us=12.5), made_by={"PTX ISA": "8.7"})
+    b = replace(side(loads(1), config={"num_warps": 8}, time_us=10.0), made_by={"PTX ISA": "9.0"})
+    first, *_, last = told(a, b)
+    assert first.startswith("num_warps 4 → 8")
+    assert last.startswith("PTX ISA 8.7 → 9.0: made by other versions of the tools")

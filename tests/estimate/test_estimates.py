@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 from inspector.base.stage import Stage
-from inspector.estimate.launches import peak_of
+from inspector.commands.common import open_reader
+from inspector.estimate.launches import LaunchEstimates, peak_of
 from inspector.parsers import parse
 from tests.helpers.ptxview import SAMPLE, call
 
@@ -82,6 +83,15 @@ def test_cycles_are_on_the_line_that_is_waited_for() -> None:
     assert max(sass, key=lambda text: sass[text]).count("LDG") == 1
     without = call("show", RECORDED, "ed6dc2ce", "--json").json["lines"]
     assert {line["estimated_percent"] for line in without} == {None}
+
+
+def test_cycles_by_line_are_kept_for_the_next_reader() -> None:
+    reader = open_reader(str(RECORDED))
+    kernel, variant = next(p for p in reader.recording.variants() if p[1].id == "ed6dc2ce")
+    cycles = LaunchEstimates(reader).cycles(kernel, variant)
+    again = LaunchEstimates(open_reader(str(RECORDED)))
+    assert cycles and again.kept_cycles(kernel, variant) == cycles
+    assert again.stored_us(kernel, variant) is not None
 
 
 def test_launches_without_a_time_are_estimated_unasked() -> None:

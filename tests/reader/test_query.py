@@ -1,9 +1,19 @@
-"""Queries that cannot be read."""
+"""What the screen shows of a kernel chooses it; queries that cannot be read."""
 
 import pytest
 
 from inspector.base.errors import UsageError
-from inspector.reader.query import parse
+from inspector.base.model import (
+    Argument,
+    Call,
+    Fusion,
+    Kernel,
+    MadeFrom,
+    Origin,
+    Recording,
+    Variant,
+)
+from inspector.reader.query import folded, has_word, parse, select, select_launched
 
 
 @pytest.mark.parametrize("word", ["regs>many", "regs>", "shared<=x"])
@@ -11,3 +21,60 @@ def test_the_error_for_a_comparison_without_a_number_shows_the_form(word: str) -
     with pytest.raises(UsageError, match="needs a number after it") as error:
         parse(word)
     assert "regs>128" in error.value.hint
+
+
+def kernel(
+    name: str, number: int, line: int, sizes: tuple[int, ...], launches: tuple[int, ...] = (1,)
+) -> Kernel:
+    made_from = MadeFrom(f"/m/{name}.py", line, "x = a @ b", ("aten.mm.default",))
+    call = Call("triton", name, arguments=(Argument("out_ptr0", shape=sizes),))
+    variants = tuple(
+        Variant(f"{number}{n}", f"{number}{n}" * 16, name, launches=count or None, calls=(call,))
+        for n, count in enumerate(launches)
+    )
+    fusion = Fusion(("aten.mm",), (made_from,))
+    return Kernel(name, name, name, Origin.INDUCTOR, variants, fusion=fusion, number=number)
+
+
+RECORDING = Recording(
+    path="r.ptxview",
+    kernels=(
+        kernel("triton_tem_fused_mm_5", 5, 66, (512, 256), launches=(0, 3, 1)),
+        kernel("triton_tem_fused_mm_54", 54, 660, (1512, 256)),
+    ),
+)
+
+
+@pytest.mark.parametrize(
+    "query",
+    ["#5", "mm 512×256", "mm 512x256", "triton_tem_fused_mm_5.py:66", ":66", "fused_mm_5 :66"],
+)
+def test_what_the_screen_shows_of_a_kernel_chooses_it_alone(query: str) -> None:
+    assert {k.number for k, _ in select(RECORDING, query)} == {5}
+
+
+def test_a_part_of_a_name_chooses_all_that_have_it_and_a_property_fewer() -> None:
+    assert {k.number for k, _ in select(RECORDING, "TEM_fused")} == {5, 54}
+    assert [v.launches for _, v in select(RECORDING, "tem launches>2")] == [3]
+
+
+@pytest.mark.parametrize("query", ["#6", "512x25", ":6", "softmax", "no:such", "mm launches>9", ""])
+def test_what_fits_nothing_chooses_nothing(query: str) -> None:
+    assert select(RECORDING, query) == ()
+
+
+def test_of_several_variants_the_launched_one_is_taken_and_said(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    _, variant = select_launched(RECORDING, "#5")
+    assert variant.launches == 3
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1 and f"{variant.id} (3 launches)" in said
+    with pytest.raises(UsageError, match="fits 4 variants"):
+        select_launched(RECORDING, "mm")
+
+
+def test_numbers_in_words_are_whole() -> None:
+    text = folded("#54 Model.py:660 1512×256")
+    assert has_word(text, "#54") and has_word(text, "model.py:660") and has_word(text, "1512x256")
+    assert not any(has_word(text, word) for word in ("#5", ":66", "512x256"))

@@ -227,7 +227,8 @@ def masked_lanes(subject: HintSubject, thresholds: Thresholds) -> Iterator[Findi
     bad: list[tuple[float, Line, Call, bool]] = []
     for call in often:
         for line, on, elements, exact in _shares(subject, call, thresholds):
-            if 1 - on / elements >= number(thresholds, MASKED, "off"):
+            # A mask that lets nothing through in any program asks for something else than size.
+            if on and 1 - on / elements >= number(thresholds, MASKED, "off"):
                 bad.append((on / elements, line, call, exact))
     if not bad:
         return

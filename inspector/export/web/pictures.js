@@ -83,9 +83,23 @@ function plotPicture(picture) {
   }
   return [PLOT_HEIGHT, parts];
 }
+/** Cells in rows and columns; those of a group have one colour. */
+function gridPicture(picture) {
+  const left = 90, size = Math.min(46, (PICTURE_WIDTH - left) / picture.columns.length), height = PICTURE_TOP + picture.rows.length * ROW_HEIGHT + 6;
+  const parts = [marked('', picture.column_label, 0, 14)];
+  picture.columns.forEach((name, n) => parts.push(marked('', name, left + (n + 0.5) * size, 14, 'middle')));
+  picture.rows.forEach((name, n) => parts.push(marked('', `${picture.row_label} ${name}`, 0, PICTURE_TOP + n * ROW_HEIGHT + 10)));
+  for (const cell of picture.cells) {
+    const x = left + cell.column * size, y = PICTURE_TOP + cell.row * ROW_HEIGHT - 4;
+    parts.push(titled(draw('rect', { class: `group${cell.group % 8}`, x, y, width: size - 1, height: ROW_HEIGHT - 2 }), cell.about));
+    parts.push(titled(marked('cell', cell.text, x + size / 2, y + 13, 'middle'), cell.about));
+  }
+  return [height, parts];
+}
+const FORMS = { plot: plotPicture, grid: gridPicture };
 /** A picture with its question, its answer and its notes. */
 function drawn(picture) {
-  const [height, parts] = picture.form === 'plot' ? plotPicture(picture) : rowPicture(picture);
+  const [height, parts] = (FORMS[picture.form] ?? rowPicture)(picture);
   const svg = draw('svg', { class: 'picture', viewBox: `0 0 ${PICTURE_WIDTH} ${height}`, role: 'img', 'aria-label': `${picture.title} ${picture.answer}` }, ...parts);
   return make('figure', {}, make('figcaption', {}, make('b', {}, picture.title), ` ${picture.answer}`), svg, ...picture.notes.map((note) => make('p', { cls: 'quiet' }, note)));
 }

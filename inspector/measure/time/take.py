@@ -63,6 +63,8 @@ from inspector.system.process import Finished, run_tool
 
 NO_DEVICE = 4
 NO_TORCH = 45
+ESTIMATE_REMEDY = "Estimate the times without a GPU: ptxview time --estimate"
+"""What to do on a machine without a GPU."""
 # Seconds to import torch and wake the device, which takes tens of seconds on a cold disk.
 STARTING = 180
 
@@ -320,7 +322,10 @@ def prepare(
     if not planned.launches and not often:
         raise UsageError("there is no recorded launch to time", "\n".join(planned.left_out))
     if not toolchain.gpu_present():
-        raise ToolMissing("timing needs an NVIDIA GPU; this machine has none")
+        raise ToolMissing(
+            "timing needs an NVIDIA GPU; this machine has none",
+            ESTIMATE_REMEDY,
+        )
     interpreters = (sys.executable, toolchain.interpreter(None))
     python = interpreter(options.python, interpreters, toolchain.versions, reader.recording.command)
     return PreparedTiming(planned, python, tuple(often))

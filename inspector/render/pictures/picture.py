@@ -76,4 +76,28 @@ class PlotPicture(Struct, frozen=True):
     notes: Sequence[str] = ()
 
 
-Picture = RowPicture | PlotPicture
+class GridCell(Struct, frozen=True):
+    """A cell of a grid; cells of one ``group`` belong together, and get one shade."""
+
+    row: int
+    column: int
+    text: str
+    group: int
+    about: str
+
+
+class GridPicture(Struct, frozen=True):
+    """Cells in rows and columns, each of which has a label."""
+
+    title: str
+    answer: str
+    form: Literal["grid"]
+    row_label: str
+    column_label: str
+    rows: Sequence[str]
+    columns: Sequence[str]
+    cells: Sequence[GridCell]
+    notes: Sequence[str] = ()
+
+
+Picture = RowPicture | PlotPicture | GridPicture

@@ -7,7 +7,14 @@ from rich.cells import cell_len
 from rich.text import Text
 
 from inspector.base.escapes import shown
-from inspector.render.pictures.picture import Axis, Picture, PictureRow, PlotPicture, RowPicture
+from inspector.render.pictures.picture import (
+    Axis,
+    GridPicture,
+    Picture,
+    PictureRow,
+    PlotPicture,
+    RowPicture,
+)
 from inspector.render.races import Figure, plot
 from inspector.render.tables import padded
 
@@ -26,6 +33,8 @@ def picture_lines(picture: Picture, width: int) -> Iterator[Text]:
         yield Text(text)
     if isinstance(picture, PlotPicture):
         yield from _plot(picture, width)
+    elif isinstance(picture, GridPicture):
+        yield from _grid(picture, width)
     else:
         yield from _rows(picture, width)
     for note in picture.notes:
@@ -49,6 +58,43 @@ def _plot(picture: PlotPicture, width: int) -> Iterator[Text]:
     for part in (body, *legend):
         if isinstance(part, Text):
             yield from part.split("\n")
+
+
+GROUP_STYLES = ("", "bold reverse", "reverse", "bold")
+"""Shades of the groups of cells, again from the first where there are more."""
+
+
+def _grid(picture: GridPicture, width: int) -> Iterator[Text]:
+    """Cells beneath the labels of their columns, in as many parts as the width asks for."""
+    texts = [*picture.columns, *(cell.text for cell in picture.cells)]
+    cell_cells = max(cell_len(text) for text in texts)
+    labels = [picture.column_label, *(f"{picture.row_label} {row}" for row in picture.rows)]
+    label_cells = max(cell_len(label) for label in labels)
+    room = (width - len(INDENT) - label_cells) // (cell_cells + 1)
+    columns_a_part = _part_size(len(picture.columns), max(room, 1))
+    by_place = {(cell.row, cell.column): cell for cell in picture.cells}
+    for first in range(0, len(picture.columns), columns_a_part):
+        columns = range(first, min(first + columns_a_part, len(picture.columns)))
+        heads = [f"{picture.columns[column]:>{cell_cells}}" for column in columns]
+        label = padded(picture.column_label, label_cells)
+        yield Text(" ".join([f"{INDENT}{label}", *heads]), "dim")
+        for row, name in enumerate(picture.rows):
+            line = Text(INDENT + padded(f"{picture.row_label} {name}", label_cells))
+            for column in columns:
+                cell = by_place.get((row, column))
+                text = "·" if cell is None else shown(cell.text)
+                style = "dim" if cell is None else GROUP_STYLES[cell.group % len(GROUP_STYLES)]
+                line.append(" ")
+                line.append(f"{text:>{cell_cells}}", style)
+            yield line
+
+
+def _part_size(columns: int, room: int) -> int:
+    """Columns of a part: all, or the half, quarter … that there is room for."""
+    size = columns
+    while size > room and size > 1:
+        size = -(-size // 2)
+    return size
 
 
 def _rows(picture: RowPicture, width: int) -> Iterator[Text]:

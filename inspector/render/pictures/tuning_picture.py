@@ -12,6 +12,8 @@ from inspector.render.tables import BEST_BY_GPU, STAR, TIE
 TITLE = "Which candidate won, and is the difference real?"
 MAX_ROWS = 16
 """Candidates that are drawn, the fastest first."""
+MARGIN_SHARE = 0.03
+"""What is left beside the first and the last value, as a share of the axis or of the best."""
 MAX_TIMES_BEST = 2.0
 """Where the axis ends, in times of the best: beyond it no two candidates are close."""
 
@@ -148,6 +150,6 @@ def _picture(
     starts = [row.value if row.low is None else row.low for row in by_time]
     ends = [row.value if row.high is None else row.high for row in drawn]
     high = min(max(ends), MAX_TIMES_BEST * fastest)
-    margin = 0.03 * (high - min(starts)) or fastest
+    margin = max(MARGIN_SHARE * (high - min(starts)), MARGIN_SHARE * fastest)
     axis = Axis("time of a launch", "µs", max(min(starts) - margin, 0.0), high + margin)
     return RowPicture(TITLE, answer, "dots", axis, drawn, band, notes)

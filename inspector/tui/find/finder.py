@@ -23,7 +23,7 @@ from textual.widgets.option_list import Option
 from inspector.base.model import Recording, Stage, Variant
 from inspector.base.units import plural
 from inspector.parsers.line import Listing
-from inspector.reader.query import completions
+from inspector.reader.query import completions, folded, has_word, word_pattern
 from inspector.reader.reader import Reader
 from inspector.render.kernel_names import titles
 from inspector.tui.code.code_rows import SEVERITY_SIGNS
@@ -103,7 +103,7 @@ class Match(Struct, frozen=True, eq=False):
 
 def _fit(entry: Entry, words: Sequence[str]) -> tuple[Score, Spans] | None:
     """How well an entry fits, and where; None where a word is nowhere in it."""
-    text = entry.text.casefold()
+    text = folded(entry.text)
     scores = []
     spans = []
     for word in words:
@@ -112,7 +112,7 @@ def _fit(entry: Entry, words: Sequence[str]) -> tuple[Score, Spans] | None:
             spans.append(hit.span())
         elif entry.digest.startswith(word) and HEX_PREFIX.match(word):
             score = EXACT if entry.digest == word else BEGINNING
-        elif word not in entry.words:
+        elif not has_word(entry.words, word):
             return None
         scores.append(score)
     worst = max(scores)
@@ -125,9 +125,9 @@ def _fit(entry: Entry, words: Sequence[str]) -> tuple[Score, Spans] | None:
 def _form(text: str, word: str) -> tuple[int, re.Match[str] | None]:
     """The best way in which a text has a word, as a score, and where."""
     if word in text:
-        escaped = re.escape(word)
+        pattern = word_pattern(word)
         for score, form in enumerate(_FORMS):
-            hit = re.search(form.format(escaped), text)
+            hit = re.search(form.format(pattern), text)
             if hit is not None:
                 return score, hit
     return ELSEWHERE, None
@@ -141,7 +141,7 @@ def rank(
     ``nearest``: what is nearer comes first. With one of ``stages`` beside other words, what has
     such a stage comes with it: ``237 sass``.
     """
-    words = query.casefold().split()
+    words = folded(query).split()
     if not words:
         return [Match(entry) for entry in entries]
     scored: list[tuple[Score, int, Match]] = []

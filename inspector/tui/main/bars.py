@@ -92,13 +92,13 @@ class VariantCard(LineWidget):
         figures = [
             (f"{figure(resources.registers)} {'regs' if short else 'registers'}", "bold"),
             (f"spills {spills(resources)}", spill_style),
+            (f"stack {resources.stack_bytes} B" if resources.stack_bytes else "", "bold $warning"),
             (f"shared {shared(resources)}", ""),
             (self._occupancy(short), ""),
             self._time(variant, short),
             (hints, "bold $warning"),
         ]
         if not short:
-            figures.append((f"stack {figure(resources.stack_bytes)}", ""))
             figures.append((f"barriers {figure(resources.barriers)}", ""))
         return figures
 

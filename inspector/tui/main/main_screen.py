@@ -10,7 +10,7 @@ import os
 import re
 import shlex
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from itertools import chain, count
 from pathlib import Path
@@ -22,7 +22,9 @@ from textual.containers import Horizontal
 from textual.content import Content
 from textual.dom import DOMNode
 
+from inspector.analysis.representative import representative
 from inspector.base.errors import PtxviewError, UsageError
+from inspector.base.grouping import by_key
 from inspector.base.model import (
     BEFORE,
     EDIT,
@@ -37,7 +39,6 @@ from inspector.base.model import (
 from inspector.measure.launch_time import LaunchTime
 from inspector.measure.time.results import StoredTimes
 from inspector.reader.reader import Reader
-from inspector.render.tables import representative
 from inspector.system import files
 from inspector.system.process import run_program
 from inspector.system.toolchain import find_program
@@ -68,6 +69,7 @@ from inspector.tui.tree.kernel_tree import KernelTree
 from inspector.tui.tree.rows import Order, TreeKind, walk_entries
 from inspector.tui.widgets.notice import following, in_thread, label
 from inspector.tui.widgets.subject import RecordingTimes, TreeSubject, resolve, same_but_launches
+from inspector.tui.widgets.tool_screen import ToolScreen
 
 if TYPE_CHECKING:
     from inspector.analysis.graph_view import NodeOrigin
@@ -192,17 +194,16 @@ def frames(location: Location | None) -> Content:
     return Content.assemble(*parts)
 
 
-def origin_text(origin: NodeOrigin) -> Content:
-    """One line of the model that a line of a generated kernel is from, with its module."""
-    parts = [("of the model  ", "$quiet"), (f"{label(origin.file)}:{origin.line}\n", "$accent")]
-    if origin.module is not None:
-        parts += [
-            ("  in module   ", "$quiet"),
-            (f"{label(origin.module) or 'the model'}\n", "bold"),
-        ]
-    if origin.caller is not None:
-        file, line = origin.caller
-        parts += [("  called from ", "$quiet"), (f"{label(file)}:{line}\n", "$accent")]
+def origins_text(origins: Iterable[NodeOrigin]) -> Content:
+    """The lines of the model that a line of a generated kernel is from, each with its modules."""
+    from inspector.render.card import origin_rows
+
+    by_place = by_key(((origin.file, origin.line), origin) for origin in origins)
+    parts: list[tuple[str, str]] = []
+    for (file, line), siblings in by_place.items():
+        parts += [("of the model  ", "$quiet"), (f"{label(file)}:{line}\n", "$accent")]
+        for name, text in origin_rows(siblings):
+            parts += [(f"  {name:<12}", "$quiet"), (f"{label(text)}\n", "bold")]
     return Content.assemble(*parts)
 
 
@@ -677,7 +678,7 @@ class MainScreen(PaneScreen[None]):
         request = self.panes.active.request
 
         def show(origins: tuple[NodeOrigin, ...]) -> None:
-            text = Content.assemble(frames(line.source), *map(origin_text, origins))
+            text = Content.assemble(frames(line.source), origins_text(origins))
             self.app.push_screen(Overlay(f"Line {line.n} comes from", text))
 
         def find() -> tuple[NodeOrigin, ...]:
@@ -796,11 +797,14 @@ class MainScreen(PaneScreen[None]):
             self.warn("There is no variant here to time.")
         else:
             screen = TimingScreen(self.reads, self.panes.subject, self.times)
-            self.app.push_screen(screen, lambda _: self.timed())
+            self.app.push_screen(screen, lambda _: self.read_times())
 
     def timed(self) -> None:
         self.kernels.timed()
         self.card.refresh()
+        for screen in self.app.screen_stack:
+            if isinstance(screen, ToolScreen):
+                screen.show_times()
 
     def read_times(self) -> None:
         from inspector.estimate.launches import launch_evidence
@@ -813,6 +817,7 @@ class MainScreen(PaneScreen[None]):
 
         def show(answer: tuple[StoredTimes, dict[tuple[str, str], LaunchTime]]) -> None:
             stored, self.times.launches = answer
+            self.times.are_read = True
             if len(stored.sessions) >= len(self.times.stored.sessions):
                 self.times.stored = stored
             self.timed()
@@ -900,7 +905,7 @@ class MainScreen(PaneScreen[None]):
             named = ((k.id, v.id) for k, v in recording.variants() if place in (k.id, v.hash))
             if not self.kernels.find(next(named, ("",))):
                 self.warn("Nothing that can be read was recorded of it.")
-            elif self.in_drawer:
+            elif self.in_drawer or self.kernels.has_class("-drawer"):
                 self.focus_pane()  # the drawer would cover what was asked for
         elif place is not None:
             current = self.panes.subject

@@ -18,7 +18,14 @@ from textual.widgets import Static
 
 from inspector.analysis.flow.arrows import FlowLanes, arrows
 from inspector.analysis.line_annotations import LineAnnotations
-from inspector.base.model import GRAPH_STAGES, KERNEL_STAGES, Stage, principal_lines
+from inspector.base.model import (
+    GRAPH_STAGES,
+    KERNEL_STAGES,
+    Kernel,
+    Stage,
+    Variant,
+    principal_lines,
+)
 from inspector.parsers.line import Kind
 from inspector.reader.reader import Reader
 from inspector.tui.code.code_rows import CYCLES, Fold, Region, regions
@@ -340,6 +347,7 @@ class Pane(Vertical):
         self.heads.set_class(bool(rows.gutter.columns and self.view.lines), "-there")
 
     def _annotate(self, request: ListingRequest) -> None:
+        kernel = request.subject.kernel
         variant = request.subject.variant
         stage = request.stage
         reads = self.reads
@@ -361,15 +369,23 @@ class Pane(Vertical):
                 self.view.columns(annotations=annotations)
                 self.post_message(CodeView.Moved(self.view))
 
+        def recalled(percent: dict[int, float]) -> None:
+            if not percent:
+                return
+            self._cycles.setdefault(request, percent)
+            if request == self.request and self.settled:
+                annotations = self.view.rows.gutter.annotations
+                self.view.columns(annotations=replace(annotations, estimated=self.cycles(request)))
+
         if stage in (Stage.PTX, Stage.SASS):
             in_thread(self, name, named, "names")
         in_thread(self, lambda: reads.annotations.annotate(variant, stage), annotated, "annotate")
+        recall = partial(_kept_cycles_by_line, reads, kernel, variant, stage)
+        in_thread(self, recall, recalled, "cycles")
 
     @on(CodeView.Simulate)
     def _simulate(self) -> None:
         """Simulate the recorded call, and go to the line that most cycles are spent on."""
-        from inspector.estimate.rows import by_line
-
         request = self.request
         reads = self.reads
         view = self.view
@@ -388,7 +404,7 @@ class Pane(Vertical):
             view.say(f"No estimate: {notice.message}", warning=True)
 
         view.say("The call is simulated.")
-        work = partial(by_line, reads, kernel, variant, request.stage)
+        work = partial(_cycles_by_line, reads, kernel, variant, request.stage)
         in_thread(self, work, show, "simulate", failed=failed)
 
     def _find_folds(self, source: Highlighter) -> None:
@@ -403,3 +419,26 @@ class Pane(Vertical):
                 self.view.foldable(*answer)
 
         in_thread(self, find, show, "fold")
+
+
+def _cycles_by_line(
+    reads: Reader, kernel: Kernel, variant: Variant, stage: Stage
+) -> dict[int, float]:
+    """Simulate a launch, or read what was kept of it. Raises ``PtxviewError``."""
+    from inspector.estimate.launches import LaunchEstimates
+    from inspector.estimate.rows import by_line
+
+    return by_line(reads, variant, LaunchEstimates(reads).cycles(kernel, variant), stage)
+
+
+def _kept_cycles_by_line(
+    reads: Reader, kernel: Kernel | None, variant: Variant, stage: Stage
+) -> dict[int, float]:
+    """Percentages of cycles that were simulated before, as when the recording was open last."""
+    if kernel is None:
+        return {}
+    from inspector.estimate.launches import LaunchEstimates
+    from inspector.estimate.rows import by_line
+
+    spent = LaunchEstimates(reads).kept_cycles(kernel, variant)
+    return {} if spent is None else by_line(reads, variant, spent, stage)

@@ -32,7 +32,7 @@ from inspector.analysis.line_annotations import (
     Words,
 )
 from inspector.base.escapes import shown
-from inspector.base.model import GRAPH_STAGES, Recording, Stage
+from inspector.base.model import GRAPH_STAGES, Recording, Stage, Variant
 from inspector.base.units import plural
 from inspector.parsers.line import Line
 from inspector.reader.reader import Reader
@@ -99,6 +99,8 @@ def answer(
         rows += _picture_rows(reads, subject, width)
         return Content("\n".join(label(row) for row in rows))
     words = () if stage is None else reads.annotations.explain(variant, stage, n)
+    if stage is Stage.TTGIR and not words:
+        return _layout(reads, variant, n, max(40, min(110, width)))
     return _explained(words) if words else Notice("∅", "No instruction to explain on this line.")
 
 
@@ -121,6 +123,18 @@ def _profile(recording: Recording, width: int) -> Content | Notice:
     for part in (*tables, *(Text(f"! {shown(problem)}") for problem in problems)):
         console.print(part)
     return Content.from_rich_text(Text.from_ansi(written()))
+
+
+def _layout(reads: Reader, variant: Variant, n: int, width: int) -> Content | Notice:
+    """The layout of the tensor on a line of TTGIR: which thread holds which element."""
+    from inspector.render.pictures.layout_picture import layout_pictures
+    from inspector.render.pictures.terminal_picture import picture_lines
+
+    listing = reads.stages.listing(variant, Stage.TTGIR)
+    pictures = layout_pictures(listing, listing.between(n, n))
+    if not pictures:
+        return Notice("∅", "No tensor with a known layout is on this line.")
+    return Content("\n".join(label(line.plain) for line in picture_lines(pictures[0], width)))
 
 
 def _picture_rows(reads: Reader, subject: TreeSubject, width: int) -> list[str]:

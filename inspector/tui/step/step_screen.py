@@ -22,7 +22,7 @@ from inspector.render.trace import percent
 from inspector.tui.code.code_rows import WARPS
 from inspector.tui.keys.command_table import BESIDE, KeyContext, bindings, bindings_of, of_screen
 from inspector.tui.panes.pane import Pane
-from inspector.tui.panes.pane_screen import PaneScreen
+from inspector.tui.panes.pane_screen import FRAME_CELLS, PaneScreen
 from inspector.tui.panes.panes import Panes
 from inspector.tui.step.step_figures import (
     CHOICES,
@@ -45,6 +45,7 @@ MIN_PANEL_CELLS = 110
 """Columns from which registers are beside the panes."""
 MIN_BESIDE_CELLS = 120
 """Columns of the panes from which two are beside each other: values take some of them."""
+MAX_PICTURE_CELLS = 112
 GLANCE_SECONDS = 0.2
 WITHOUT_BLOCK = ("escape", "search", "next_pane", "zoom", "turn")
 
@@ -368,6 +369,20 @@ class StepScreen(PaneScreen[None]):
         else:
             rows = Content.assemble(*register_rows(self.stepper, min(self.size.width, 84) - 6))
             self.app.push_screen(Overlay(f"Registers of lane {self.stepper.lane}", rows))
+
+    def action_banks(self) -> None:
+        """Show which lanes of the worst request to shared memory collide."""
+        from inspector.render.pictures.bank_picture import bank_picture
+        from inspector.render.pictures.terminal_picture import picture_lines
+
+        figures = self.kernel.figures(Stage.PTX)
+        picture = None if figures is None else bank_picture(figures.lines.values())
+        if picture is None:
+            self.warn(f"No lanes collide in shared memory, of {self.kernel.sample}.")
+            return
+        width = min(self.app.size.width - FRAME_CELLS, MAX_PICTURE_CELLS)
+        rows = "\n".join(label(line.plain) for line in picture_lines(picture, width))
+        self.app.push_screen(Overlay("Bank conflicts", Content(rows), wide=True))
 
     def action_hottest(self) -> None:
         stage = self.panes.active.stage

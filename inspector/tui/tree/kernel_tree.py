@@ -393,8 +393,7 @@ class KernelTree(RowList[TreeRow], can_focus=True, inherit_bindings=False):
 
     def _ordered_by(self, row: TreeRow, variant: Variant, resources: Resources) -> str:
         if self.order is Order.TIME:
-            time = self.times.launch(row.subject.kernel, variant)
-            return f"{UNKNOWN} " if time is None else f"{time.text} "
+            return f"{self.times.text(row.subject.kernel, variant)} "
         by_spills = self.order is Order.SPILLS
         warning = "⚠" if spilled(resources) else " "
         text = spills(resources).removesuffix(" ⚠") if by_spills else figure(resources.registers)

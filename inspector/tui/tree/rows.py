@@ -6,17 +6,17 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from enum import Enum
-from itertools import chain
-from pathlib import PurePath
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from inspector.analysis.representative import representative
 from inspector.base.model import Graph, Kernel, Origin, Recording, Resources, Variant
 from inspector.diff.variants import winner
+from inspector.reader.query import folded, has_word, kernel_words
 from inspector.render.kernel_names import titles
 from inspector.render.labels import labels
-from inspector.render.tables import heading_of, representative
+from inspector.render.tables import heading_of
 from inspector.tui.widgets.notice import label
 from inspector.tui.widgets.selection import MatchingIds
 from inspector.tui.widgets.subject import TreeSubject
@@ -71,9 +71,7 @@ class TreeEntry(Struct, frozen=True):
     digest: str = ""
 
     def has(self, word: str) -> bool:
-        if word.startswith("#"):
-            return word in self.words.split()
-        return word in self.words or (bool(self.digest) and self.digest.startswith(word))
+        return has_word(self.words, word) or (bool(self.digest) and self.digest.startswith(word))
 
 
 def _words(*parts: object) -> str:
@@ -158,13 +156,7 @@ def _operator_names(kernel: Kernel) -> tuple[str, ...]:
 
 def _kernel_words(kernels: Sequence[Kernel], parent_key: Key) -> str:
     """What a filter looks in: names, origin, operators and places of the program."""
-    first = kernels[0]
-    operators = dict.fromkeys(chain.from_iterable(map(_operator_names, kernels)))
-    number = "" if first.number is None else f"#{first.number}"
-    words = _words(*parent_key, number, first.name, first.demangled, first.origin, *operators)
-    source_lines = [part for kernel in kernels if kernel.fusion for part in kernel.fusion.made_from]
-    places = [f"{PurePath(part.file).name}:{part.line}" for part in source_lines]
-    return f"{words} {_words(*places)}"
+    return " ".join((_words(*parent_key), *map(kernel_words, kernels)))
 
 
 def _variant_entries(
@@ -334,7 +326,7 @@ def rows(
 ) -> tuple[TreeRow, ...]:
     """Rows of what is chosen that hold every word of ``query``, less what ``folds`` closes; a
     filter unfolds all."""
-    terms = tuple(query.casefold().split())
+    terms = tuple(folded(query).split())
     if matching_ids is not None:
         tree = _present(_having(entry, matching_ids) for entry in tree)
     if terms:

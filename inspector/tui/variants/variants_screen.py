@@ -27,7 +27,7 @@ from inspector.base.model import Configuration, Kernel, Recording, Stage, Tuning
 from inspector.base.units import plural
 from inspector.diff import variants
 from inspector.diff.variants import VariantRow
-from inspector.measure.launch_time import LaunchTime
+from inspector.reader.query import folded, has_word, kernel_words
 from inspector.reader.reader import Reader
 from inspector.render import diff_text, tunings
 from inspector.render.columns import COLUMNS
@@ -68,8 +68,6 @@ MAX_CELLS = 24
 
 CHOICE = "choice"
 """What max-autotune calls a candidate, which is after its settings."""
-
-LaunchTimeOf = Callable[[Kernel | None, Variant | None], LaunchTime | None]
 
 
 class VariantColumn(Struct, frozen=True):
@@ -139,14 +137,18 @@ TUNED_ON_GPU = VariantColumn("gpu", lambda r: r.gpu_us, lambda r: _time(r.gpu_us
 def _figure_column(key: str, text: Callable[[VariantRow], str] | None = None) -> VariantColumn:
     column = COLUMNS[key]
     head = "" if text else column.head
-    return VariantColumn(
-        key, column.value, text or column.cell, head, least=column.least, read=True
-    )
+    least = column.least and key not in LOCAL_MEMORY
+    return VariantColumn(key, column.value, text or column.cell, head, least=least, read=True)
+
+
+LOCAL_MEMORY = ("stack", "spills")
+"""Columns whose order begins with the largest: kernels that have any are looked for."""
 
 
 FIGURES = (
     _figure_column("registers"),
     _figure_column("spills", lambda r: spills(r.resources)),
+    _figure_column("stack"),
     _figure_column("shared"),
     _figure_column("occupancy"),
     VariantColumn("hints", lambda r: r.hints, read=True),
@@ -176,10 +178,10 @@ GIVEN_UP = (
     "live",
     "reason",
     "shared",
-    "spills",
     "instructions",
     "hints",
     "occupancy",
+    *LOCAL_MEMORY,
 )
 """Columns that a narrow table leaves out, in this order."""
 SPARED = (*GIVEN_UP[:3], "hints")
@@ -227,22 +229,23 @@ def _configuration_column(names: Sequence[str]) -> VariantColumn:
 
 
 def columns(
-    rows: Sequence[VariantRow], width: int, launch_time_of: LaunchTimeOf
+    rows: Sequence[VariantRow], width: int, times: RecordingTimes
 ) -> list[tuple[VariantColumn, int]]:
     """The columns that fit into a width, and their sizes.
 
     Settings are columns of their own, of one kernel where there is room; else one column.
     """
     several = len({row.kernel.name for row in rows}) > 1
-    figures = _figure_columns(rows, several, launch_time_of)
+    figures = _figure_columns(rows, several, times)
+    idle = _left_out(_without_local_memory(rows))
     single_settings = [VariantColumn(name, partial(_setting, name)) for name in differing(rows)]
     configuration = []
     if single_settings or several:
         configuration.append(_configuration_column([column.name for column in single_settings]))
     if several:
         columns = [KERNEL, IDENT, WINNER, *configuration, *figures]
-        return _sized(columns, rows, width, (*MIN_CELLS, *_left_out(GIVEN_UP)))
-    cuts = MIN_CELLS[:2]
+        return _sized(columns, rows, width, (*idle, *MIN_CELLS, *_left_out(GIVEN_UP)))
+    cuts = (*idle, *MIN_CELLS[:2])
     columns = [IDENT, WINNER, *single_settings, *figures]
     sized = _sized(columns, rows, width, (*cuts, *_left_out(SPARED)))
     if sum(size + 2 for _, size in sized) <= width:
@@ -252,21 +255,21 @@ def columns(
 
 
 def _figure_columns(
-    rows: Sequence[VariantRow], several: bool, launch_time_of: LaunchTimeOf
+    rows: Sequence[VariantRow], several: bool, times: RecordingTimes
 ) -> list[VariantColumn]:
     """The columns after the settings: those that have something to show."""
 
     def us(row: VariantRow) -> float | None:
-        time = launch_time_of(row.kernel, row.variant)
-        return None if time is None else time.us
+        return times.us(row.kernel, row.variant)
 
     def text(row: VariantRow) -> str:
-        time = launch_time_of(row.kernel, row.variant)
-        return UNKNOWN if time is None else time.text
+        return UNKNOWN if row.variant is None else times.text(row.kernel, row.variant)
 
     tuned = any(row.time_us is not None for row in rows)
     is_shown = {
-        VariantColumn("time", us, text): not tuned or any(us(row) is not None for row in rows),
+        VariantColumn("time", us, text): not tuned
+        or not times.are_read
+        or any(us(row) is not None for row in rows),
         TUNED: tuned,
         TUNED_ON_GPU: any(row.gpu_us is not None for row in rows),
         **dict.fromkeys(FIGURES, True),
@@ -275,6 +278,15 @@ def _figure_columns(
         REASON: not several and any(row.reason for row in rows),
     }
     return [column for column, shown in is_shown.items() if shown]
+
+
+def _without_local_memory(rows: Sequence[VariantRow]) -> list[str]:
+    """Columns of local memory that are 0 in all rows, which give way before any other."""
+    return [
+        name
+        for name in LOCAL_MEMORY
+        if not any(COLUMNS[name].value(row) or row.unread for row in rows)
+    ]
 
 
 def _left_out(names: Iterable[str]) -> list[tuple[str, int]]:
@@ -338,14 +350,14 @@ class VariantTable(Table[VariantRow], can_focus=True, inherit_bindings=False):
     def __init__(
         self,
         rows: tuple[VariantRow, ...],
-        measured: LaunchTimeOf,
+        times: RecordingTimes,
         marked: tuple[TreeSubject, ...],
         reads: Callable[[], Reader],
         notify: Callable[[str], object],
     ) -> None:
         super().__init__()
         self.border_subtitle = Content(LEGEND)
-        self.measured = measured
+        self.times = times
         self.all_rows = self.rows = rows
         self.marked = marked
         self.sorted: str | None = None
@@ -371,8 +383,8 @@ class VariantTable(Table[VariantRow], can_focus=True, inherit_bindings=False):
     def lay(self) -> None:
         cursor_row = self.row
         width = self.scrollable_content_region.width - 4
-        self.columns = columns(self.all_rows, width, self.measured)
-        terms = self.words.casefold().split()
+        self.columns = columns(self.all_rows, width, self.times)
+        terms = folded(self.words).split()
         rows = [row for row in self.all_rows if _fits(row, terms) and self._is_selected(row)]
         column = next((c for c, _ in self.columns if c.name == self.sorted), None)
         if column is not None:
@@ -483,13 +495,13 @@ class VariantTable(Table[VariantRow], can_focus=True, inherit_bindings=False):
 def _fits(row: VariantRow, terms: list[str]) -> bool:
     kernel = row.kernel
     variant = row.variant
-    words = [kernel.name, kernel.demangled, kernel.origin.value, settings_of(row.config)]
+    words = [kernel_words(kernel), settings_of(row.config)]
     digest = ""
     if variant is not None:
         words += [variant.id, variant.target or "", *specializations(variant)]
         digest = variant.hash
-    text = " ".join(words).casefold()
-    return all(word in text or digest.startswith(word) for word in terms)
+    text = folded(" ".join(words))
+    return all(has_word(text, word) or digest.startswith(word) for word in terms)
 
 
 def _same(row: VariantRow, other: VariantRow) -> bool:
@@ -678,7 +690,7 @@ class VariantsScreen(ToolScreen[ScreenResult]):
         self._failed = ""
         """Why figures could not be read: what is unread then stays so."""
         rows = recorded(reads, self.scope)
-        self.table = VariantTable(rows, self.times.launch, marked, lambda: self.reads, self.note)
+        self.table = VariantTable(rows, self.times, marked, lambda: self.reads, self.note)
         self.table.cursor = next(
             (i for i, r in enumerate(rows) if cursor_variant and r.variant is cursor_variant), 0
         )
@@ -721,6 +733,8 @@ class VariantsScreen(ToolScreen[ScreenResult]):
         if self._failed:
             rows = tuple(_with_failure(row, self._failed) for row in rows)
         self.table.renew(rows)
+
+    show_times = _show
 
     def renew(self, reads: Reader) -> None:
         old_reader, self.reads = self.reads, reads

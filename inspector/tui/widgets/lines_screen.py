@@ -40,8 +40,8 @@ def themed(text: Text) -> Content:
     spans = [Span(0, len(text.plain), LINES.get(line, line))] if line else []
     for span in text.spans:
         style = str(span.style)
-        ground = GROUNDS.get(style.removeprefix("bold ").removesuffix(" reverse"))
-        span_style = style if ground is None else f"$foreground on ${ground}"
+        ground = GROUNDS.get(style.removesuffix(" reverse")) if style.endswith(" reverse") else None
+        span_style = LINES.get(style, style) if ground is None else f"$foreground on ${ground}"
         spans.append(Span(span.start, span.end, span_style))
     return Content(text.plain, spans=spans)
 
@@ -75,8 +75,10 @@ class LinesScreen(ChoiceList[Target]):
         highlighted = self.options.highlighted
         old_rows = self.rows
         self.rows = list(self.make(width))
-        if highlighted is not None:
+        if highlighted is not None and leads(old_rows[highlighted]):
             highlighted = same_row(old_rows, highlighted, self.rows)
+        else:
+            highlighted = None
         self.options.set_options(
             Option(themed(_hanging(row.text, width)), disabled=not row.text.plain)
             for row in self.rows
@@ -138,6 +140,11 @@ def same_row(
         if ordinal < len(places):
             return places[ordinal]
     return min(index, len(rows) - 1)
+
+
+def leads(row: compiles.CompileLine) -> bool:
+    """Whether Enter does something on a row."""
+    return bool(row.opens or row.place or row.kernel or getattr(row, "command", ""))
 
 
 def _hanging(text: Text, width: int) -> Text:

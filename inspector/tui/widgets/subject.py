@@ -270,6 +270,8 @@ class RecordingTimes:
         self.stored = results.StoredTimes()
         self.launches: Mapping[tuple[str, str], LaunchTime] = {}
         """Times of launches that were read, by the ids of kernel and variant."""
+        self.are_read = False
+        """Whether ``launches`` were read: what lacks a time until then may have one."""
 
     def latest(self, kernel: Kernel | None, variant: Variant | None) -> StoredTime | None:
         return self.stored.representative(kernel, variant) if kernel and variant else None
@@ -281,6 +283,13 @@ class RecordingTimes:
         return measured_time(variant, self.latest(kernel, variant)) or self.launches.get(
             (kernel.id, variant.id)
         )
+
+    def text(self, kernel: Kernel | None, variant: Variant | None) -> str:
+        """The time of a launch, "…" if it may still be read, or a dash."""
+        time = self.launch(kernel, variant)
+        if time is not None:
+            return time.text
+        return UNKNOWN if self.are_read else UNREAD
 
     def us(self, kernel: Kernel | None, variant: Variant | None) -> float | None:
         time = self.launch(kernel, variant)

@@ -165,6 +165,9 @@ class ToolScreen(AnswersKeys, Screen[ResultType]):
     def warn(self, text: str) -> None:
         self.status.say(text, warning=True)
 
+    def show_times(self) -> None:
+        """Show times of launches that have been read since the screen was opened."""
+
     def note(self, text: str) -> None:
         """Show how a query fares, in the prompt's own line while it is open."""
         if self.prompt.display:

@@ -25,8 +25,8 @@ from inspector.base.units import kibibytes, plural
 from inspector.measure.experiment import Experiment, experiment_of
 from inspector.measure.time import take
 from inspector.measure.time.planning import Plan, PlannedLaunch, ReplayableCall, inputs, plan
-from inspector.measure.time.results import CACHES, Session, parts
-from inspector.measure.time.take import BenchmarkOptions, PreparedTiming
+from inspector.measure.time.results import CACHES, ESTIMATE, Session, parts
+from inspector.measure.time.take import ESTIMATE_REMEDY, BenchmarkOptions, PreparedTiming
 from inspector.reader.reader import Reader
 from inspector.recording.layout import record_file, user_derived_cache
 from inspector.render import compiled as report
@@ -101,7 +101,8 @@ def trouble(notice: Notice, width: int) -> Iterator[Part]:
 
 
 def measured(session: Session, width: int) -> Iterator[Part]:
-    yield "\nMeasured just now\n", HEAD
+    is_estimate = all(row.stopwatch == ESTIMATE for row in session.rows)
+    yield f"\n{'Estimated' if is_estimate else 'Measured'} just now\n", HEAD
     yield from wrapped(timings.heading(session), width, QUIET)
     yield f"{table(session, width)}\n", ""
     for note in timings.footnotes(session):
@@ -213,13 +214,18 @@ class WorkScreen(ToolScreen[None]):
         (self.scroller.scroll_home if side < 0 else self.scroller.scroll_end)(animate=False)
 
 
+ESTIMATE_KEY = "e estimates the time without a GPU: it simulates the launch."
+
+
 class TimingState(Enum):
     """States of the screen; the value is what the status line says."""
 
     LOOKING = "◔ Finding out what can be launched …"
     ASKING = "y runs it, n does not."
     RUNNING = "◔"
-    IDLE = "t takes the time, a by all stopwatches, c with another state of the L2."
+    IDLE = (
+        "t takes the time, a by all stopwatches, c with another L2; e estimates it without a GPU."
+    )
 
 
 class TimingScreen(WorkScreen):
@@ -270,7 +276,8 @@ class TimingScreen(WorkScreen):
         if isinstance(launch_plan, Plan):
             self.plan = replace(launch_plan, left_out=())
         if isinstance(ready, Notice):
-            self.notice = ready
+            lacks_gpu = ready.hint == ESTIMATE_REMEDY
+            self.notice = replace(ready, hint=ESTIMATE_KEY) if lacks_gpu else ready
             self.state = TimingState.IDLE
         else:
             self._ready = ready
@@ -342,6 +349,27 @@ class TimingScreen(WorkScreen):
         elif self.state is TimingState.IDLE:
             self.wish = replace(self.wish, stopwatch=stopwatch)
             self.begin()
+
+    def action_estimate(self) -> None:
+        """Simulate the most frequent launch and keep its time with what is derived of it."""
+        if self.working:
+            return
+
+        def estimate() -> Session:
+            from inspector.estimate.launches import LaunchEstimates
+
+            return LaunchEstimates(self.reads).session(self.kernel, self.variant)
+
+        def estimated(session: Session) -> None:
+            self.working = False
+            self.state = TimingState.IDLE
+            self.notice = None
+            self.session = session
+            self._tell()
+
+        self.starts("simulating the launch")
+        self.tick()
+        in_thread(self, estimate, estimated, "timing", failed=self._failed)
 
     def action_cache(self) -> None:
         if self.state in (TimingState.IDLE, TimingState.ASKING):

@@ -1,5 +1,7 @@
 """Hints on pieces of PTX and SASS: what each is made to leave alone, and what not."""
 
+from collections.abc import Iterable
+
 import msgspec.structs
 import pytest
 
@@ -108,6 +110,7 @@ FAR, NARROW = "uncoalesced-layout", "narrow-access"
         (NARROW, "mul.lo.s32 %r3, %r2, 3;", (0, 4, 8), False),  # 12 bytes: never aligned
         (NARROW, "mul.lo.s32 %r3, %r2, %r1;", (0, 4, 8, 12), False),  # a row of unknown length
         (NARROW, "shl.b32 %r3, %r2, 2;", (4, 8), False),  # straddles the middle
+        (NARROW, "shl.b32 %r3, %r2, 1;", (0,), False),
     ],
 )
 def test_loads_by_the_distances_of_lanes_and_of_each_other(
@@ -115,6 +118,128 @@ def test_loads_by_the_distances_of_lanes_and_of_each_other(
 ) -> None:
     loads = "\n".join(f"ld.global.f32 %f{k}, [%rd3+{at}];" for k, at in enumerate(offsets))
     assert (rule in rules(ptx(lane(stride, loads)))) is fires
+
+
+def loads(offsets: Iterable[int], between: str = "", width: str = "f32") -> str:
+    texts = [f"ld.global.{width} %f{n}, [%rd3+{offset}];" for n, offset in enumerate(offsets)]
+    return f"\n{between}\n".join(texts)
+
+
+@pytest.mark.parametrize(
+    ("stride", "body", "text"),
+    [
+        (2, loads((0, 4)), "2 accesses of 4 bytes a thread to neighbouring addresses in global "
+         "memory, where 1 of 8 bytes"),
+        (4, loads((0, 4, 8)), "2 accesses of 4 bytes a thread to neighbouring addresses in global "
+         "memory, where 1 of 8 bytes"),
+        (4, loads((0, 4, 8, 12)), "4 accesses of 4 bytes a thread to neighbouring addresses in "
+         "global memory, where 1 of 16 bytes"),
+        (8, loads(range(0, 32, 4)), "8 accesses of 4 bytes a thread to neighbouring addresses in "
+         "global memory, where 2 of 16 bytes"),
+        (8, loads(range(0, 24, 4)), "6 accesses of 4 bytes"),  # four at once, then two
+        (1, loads((0, 1), width="u8"), "2 accesses of 1 bytes"),
+        (1, loads((0, 2), width="u16"), "where 1 of 4 bytes"),
+        (4, loads((0, 8), width="f64"), "2 accesses of 8 bytes a thread to neighbouring addresses "
+         "in global memory, where 1 of 16 bytes"),
+        (8, loads((0, 16), width="v4.f32"), None),
+        (4, loads((0, 4), "bar.sync 0;"), None),  # another thread may write in between
+        (4, loads((0, 4), "$L1:"), None),
+        (4, loads((0,)) + "\nst.global.f32 [%rd3+4], %f0;", None),
+    ],
+)  # fmt: skip
+def test_neighbours_are_one_access_as_wide_as_their_alignment(
+    stride: int, body: str, text: str | None
+) -> None:
+    found = findings(ptx(lane(f"mul.lo.u32 %r3, %r2, {stride};", body)))
+    if text is None:
+        assert NARROW not in found
+    else:
+        assert text in found[NARROW].text
+        assert found[NARROW].estimated
+
+
+@pytest.mark.parametrize(
+    ("body", "lines"),
+    [
+        (loads((0, 4, 8, 12)), 0),  # a structure that is read whole
+        (loads((0, 4, 8, 12), "bar.sync 0;"), 4),
+        (loads((0, 4, 8)) + "\nst.global.f32 [%rd3+12], %f0;", 1),
+        (loads((0,)) + "\nadd.s64 %rd4, %rd1, %rd2;\nld.global.f32 %f2, [%rd4+4];", 2),
+    ],
+)
+def test_only_what_moves_together_shares_sectors(body: str, lines: int) -> None:
+    """Lanes are 16 bytes apart: one load of 4 bytes uses a quarter of its sectors."""
+    found = findings(ptx(lane("mul.lo.u32 %r3, %r2, 4;", body)))
+    assert (len(found[FAR].lines[Stage.PTX]) if FAR in found else 0) == lines
+
+
+@pytest.mark.parametrize(
+    ("stride", "text"),
+    [
+        ("mul.lo.u32 %r3, %r2, 4;", "touches 16 sectors of 32 bytes for data that fill 4"),
+        ("mul.lo.u32 %r3, %r2, 64;", "touches 32 sectors of 32 bytes for data that fill 4"),
+        ("mul.lo.u32 %r3, %r2, %r1;", "(unless the argument that their index is multiplied by"),
+    ],
+)
+def test_a_scattered_load_says_how_much_it_moves(stride: str, text: str) -> None:
+    found = findings(ptx(lane(stride, loads((0,)))))[FAR].text
+    assert text in found
+    assert ("unless" in found) is ("unless" in text)
+
+
+@pytest.mark.parametrize(
+    ("body", "rule", "text"),
+    [
+        (
+            "div.s32 %r3, %r2, %r1;",
+            "slow-division",
+            "1 division in a kernel without loops (div.s32)",
+        ),
+        (
+            "add.f32 %f1, %f1, %f2;\nrem.u64 %rd3, %rd2, %rd1;\nrem.u64 %rd4, %rd2, %rd1;",
+            "slow-division",
+            "2 divisions in a kernel without loops (rem.u64), about 92% of its instructions",
+        ),
+        (PROMOTED, "fp64-promotion", "1 fp64 instruction against 0 in fp32"),
+        (
+            PROMOTED + "add.f64 %fd3, %fd2, %fd2;\nadd.f32 %f3, %f2, %f2;\nmul.f32 %f4, %f2, %f2;\n"
+            "mov.f32 %f5, %f2;\nmov.f64 %fd4, %fd2;",
+            "fp64-promotion",
+            "2 fp64 instructions against 2 in fp32",
+        ),
+    ],
+)
+def test_a_hint_on_arithmetic_counts_its_instructions(body: str, rule: str, text: str) -> None:
+    assert text in findings(ptx(PLACE + body))[rule].text
+
+
+@pytest.mark.parametrize(
+    "moved", ["atom.global.add.f64 %fd3, [%rd1], %fd2;", "red.global.add.f64 [%rd1], %fd2;"]
+)
+def test_a_kernel_that_adds_to_doubles_means_them(moved: str) -> None:
+    assert "fp64-promotion" not in rules(ptx(PLACE + PROMOTED + moved))
+
+
+def test_a_kernel_that_is_passed_doubles_means_them() -> None:
+    declared = ".param .u64 k_param_0,\n.param .u32 k_param_1,\n.param .{} k_param_2"
+    assert "fp64-promotion" in rules(ptx(PLACE + PROMOTED, declared.format("f32")))
+    assert "fp64-promotion" not in rules(ptx(PLACE + PROMOTED, declared.format("f64")))
+
+
+@pytest.mark.parametrize(
+    ("argument", "fires"),
+    [("!tt.ptr<f32>", True), ("!tt.ptr<f64>", False), ("!tt.tensordesc<tensor<8xf64>>", False)],
+)
+def test_a_triton_kernel_of_doubles_means_them(argument: str, fires: bool) -> None:
+    subject = ptx(PLACE + PROMOTED)
+    text = f"module {{\n  tt.func public @k(%x: {argument}) {{\n    tt.return\n  }}\n}}\n"
+    listing = parse(Stage.TTGIR, text)
+    triton = msgspec.structs.replace(
+        subject,
+        listings={**subject.listings, Stage.TTGIR: listing},
+        functions={**subject.functions, Stage.TTGIR: listing.functions[0]},
+    )
+    assert ("fp64-promotion" in rules(triton)) is fires
 
 
 def test_lanes_that_a_guard_keeps_out_do_not_count() -> None:
@@ -159,6 +284,34 @@ def test_calls_by_what_they_call(callee: str, severity: str | None) -> None:
     assert (found.severity if found else None) == severity
     if found and severity == "hint":
         assert "far_away" in found.text
+
+
+def additions(count: int) -> str:
+    return "\n".join(["add.f32 %f1, %f1, %f2;"] * count)
+
+
+@pytest.mark.parametrize(
+    ("body", "text"),
+    [
+        (SHARED, "1 barrier in a loop with about 6 instructions of PTX for each"),
+        # Of two barriers in one loop each has half of its 20 instructions.
+        (f"{SHARED}\n{SHARED}\n{additions(11)}", "2 barriers in a loop with about 10 instructions"),
+    ],
+)
+def test_barriers_share_the_instructions_of_their_loop(body: str, text: str) -> None:
+    assert text in findings(ptx(PLACE + LOOP.format(body)))["barrier-in-loop"].text
+
+
+def test_a_division_before_a_loop_does_not_count_beside_one_in_it() -> None:
+    body = "rem.u32 %r4, %r2, %r1;\n" + LOOP.format("div.s32 %r3, %r2, %r1;")
+    text = findings(ptx(PLACE + body))["slow-division"].text
+    # 23 instructions, and three of the loop.
+    assert "1 division in a loop (div.s32), about 88% of its instructions" in text
+
+
+def test_only_the_innermost_loop_of_a_barrier_counts() -> None:
+    outer = f"$OUTER:\n{SHARED}\n{LOOP.format(ADDS)}\nsetp.lt.s32 %p2, %r8, %r1;\n@%p2 bra $OUTER;"
+    assert "barrier-in-loop" not in rules(ptx(PLACE + outer))
 
 
 def test_inlined_call_is_not_a_call() -> None:

@@ -16,6 +16,7 @@ from inspector.base.model import Stage
 from inspector.execute import Program
 from inspector.execute.calls.inputs import InputOptions, make_inputs
 from inspector.execute.calls.tracing import TraceLaunch, trace_launch
+from inspector.render.pictures.bank_picture import MAX_ROWS
 from tests.execute.calls.programs import kernel, written
 from tests.helpers.hint_data import THRESHOLDS, findings, pairs
 from tests.helpers.ptxview import SAMPLE, call
@@ -107,9 +108,17 @@ def test_a_column_of_a_tile_conflicts_unless_it_is_padded(
     told = traced(tmp_path, text, "--grid", "3", "--threads", "32", x=np.ones(96, np.float32))
     line = told["lines"][line_of(text, "ld.shared")]
     assert line["wavefronts"] == times * line["least_wavefronts"]
+    pictures = told["told"]["pictures"]
     if times == 1:
-        assert not told["rules"]
+        assert not told["rules"] and not pictures
         return
+    (picture,) = pictures
+    columns = [cell["column"] for cell in picture["cells"]]
+    drawn = min(times, MAX_ROWS)
+    assert columns == sorted(set(columns)) * drawn and len(set(columns)) == 32 // times
+    # A lane further down a column of the tile is `width` words further on.
+    by_place = {(c["row"], c["column"]): int(c["text"]) for c in picture["cells"]}
+    assert all(lane * width % 32 == bank for (_, bank), lane in by_place.items())
     (hint,) = told["rules"].values()
     assert hint["rule"] == "bank-conflicts" and hint["lines"] == [line_of(text, "ld.shared")]
     assert f"{96 * times:,} wavefronts where 96 would do, {times} times" in hint["text"]

@@ -313,7 +313,7 @@ def test_lines_of_the_source_are_the_sum_of_what_is_tied_to_them() -> None:
     "words, status, said",
     [
         ((RECORDING, "square_matrix_kernel"), 2, "--grid and --threads"),
-        ((RECORDING, "square_kernel"), 2, "fits 6 variants"),
+        ((RECORDING, "squ"), 2, "fits 9 variants"),
         ((RECORDING, "a4fe74f3", "--call", "5"), 2, "they are 0 to 0"),
         ((RECORDING, "a4fe74f3", "--blocks", "1823,0,0"), 2, "there is no block"),
         ((RECORDING, "a4fe74f3", "--blocks", "many"), 2, "many"),

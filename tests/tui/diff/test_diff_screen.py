@@ -366,6 +366,31 @@ async def test_the_table_has_every_variant_and_what_was_not_compiled() -> None:
         assert "pruned: too large" in row
 
 
+async def test_local_memory_is_in_the_table_and_in_the_header() -> None:
+    reads = made(
+        *(
+            replace(variant, recorded_resources=replace(variant.recorded_resources, stack_bytes=32))
+            for variant in tuned().recording.kernels[0].variants
+        )
+    )
+    async with table(reads=reads) as (ui, screen):
+        assert "stack" in lines(ui)[1]
+        assert re.search(r" 32 ", next(line for line in lines(ui) if "00000000" in line))
+        screen.table.sort("spills")
+        assert column(screen)[0] == "2222"  # the most first
+        await rest(ui, "escape")
+        assert "stack 32 B" in lines(ui)[1]
+
+
+async def test_a_time_that_is_not_read_yet_is_no_dash() -> None:
+    async with table(reads=made(*tuned().recording.kernels[0].variants[:1])) as (_, screen):
+        row = screen.table.rows[0]
+        times = screen.times
+        assert times.text(row.kernel, row.variant) == "–"
+        times.are_read = False
+        assert times.text(row.kernel, row.variant) == "…"
+
+
 async def test_each_round_of_tuning_has_its_times_its_choice_and_its_library() -> None:
     fast, slow = tuned().recording.kernels[0].variants[:2]
 

@@ -66,3 +66,10 @@ def test_spans_are_within_the_text_for_any_query(names: list[str], query: str) -
     assert matches
     for match in matches:
         assert all(0 <= a < b <= len(match.entry.text.casefold()) for a, b in match.spans)
+
+
+def test_numbers_lines_and_sizes_are_found_whole_as_titles_show_them() -> None:
+    titles = [entry("#3 mm 512×256×512 · a.py:66"), entry("#31 mm 1512×256 · a.py:660")]
+    for query in ("#3", ":66", "a.py:66", "mm 512x256", "512×256"):
+        assert ranked(query, *titles) == ["#3 mm 512×256×512 · a.py:66"]
+    assert not ranked("#4", *titles) and not ranked(":6", *titles)

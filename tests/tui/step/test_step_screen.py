@@ -33,6 +33,7 @@ from inspector.tui.step.step_screen import StepScreen
 from inspector.tui.widgets.tool_screen import Overlay
 from tests.execute.calls.programs import kernel
 from tests.execute.calls.test_block import LOOP, PARTED, at
+from tests.execute.calls.test_counted_hints import tile
 from tests.helpers.ptxview import SAMPLE
 from tests.helpers.sample import Bytes, settle, text_of
 from tests.helpers.sample import press as press_keys
@@ -269,6 +270,15 @@ async def test_enter_shows_the_lanes_and_chooses_one() -> None:
         assert screen.stepper.lane == 0
         await rest(ui, "enter", "4", "7", "enter")
         assert screen.stepper.lane == 47 and "lane 47" in text_of(ui)
+
+
+@pytest.mark.parametrize(("width", "words"), [(36, "takes 4 wavefronts"), (33, "No lanes collide")])
+async def test_lanes_that_collide_in_a_bank_are_drawn(width: int, words: str) -> None:
+    async with made(tile(width), threads=32).run_test(size=(120, 40)) as ui:
+        screen = await begin(ui)
+        screen.action_banks()
+        await ui.pause()
+        assert words in text_of(ui)
 
 
 @pytest.mark.parametrize("width", [80, pytest.param(120, marks=pytest.mark.nightly)])

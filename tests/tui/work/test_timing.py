@@ -266,6 +266,17 @@ async def test_the_tree_the_card_and_the_table_show_measured_times(recording: Pa
         assert "– not measured; t takes the time" in text_of(ui)
 
 
+async def test_without_a_gpu_the_time_is_estimated_and_kept(recording: Path) -> None:
+    async with timing(recording, size=(120, 40)) as (ui, screen):
+        assert "e estimates the time without a GPU" in text_of(ui)
+        await rest(ui, "e")
+        text = text_of(ui)
+        assert "Estimated just now" in text and "needs an NVIDIA GPU" not in text
+        assert screen.state is TimingState.IDLE
+        await settle(ui, "escape")
+        assert re.search(r"≈ [\d.]+ µs", text_of(ui).split("\n")[1])
+
+
 async def test_stopwatches_and_cache_states_are_chosen_by_keys(own: Path, device: Device) -> None:
     async with timing(own, "a", size=(120, 60)) as (ui, screen):
         text = " ".join(text_of(ui).split())
