@@ -75,6 +75,7 @@ if TYPE_CHECKING:
     from inspector.analysis.graph_view import NodeOrigin
     from inspector.render.overview import OverviewLine
     from inspector.tui.variants.variants_screen import Scope, ScreenResult
+    from inspector.tui.work.compiles_screen import CostView
 
 
 WIDTH_CELLS = 160
@@ -220,6 +221,7 @@ class MainScreen(PaneScreen[None]):
     ) -> None:
         times = RecordingTimes(reads.recording.path)
         super().__init__(reads, Panes(reads), times)
+        self.cost_view: CostView | None = None
         self.marked: tuple[TreeSubject, ...] = ()
         self.live = live
         self.begins_with_overview = begins_with_overview
@@ -846,14 +848,16 @@ class MainScreen(PaneScreen[None]):
         """Show what kernels cost, once times were looked for."""
         from inspector.estimate.launches import LaunchEstimates, launch_evidence
         from inspector.render.costs import costs
-        from inspector.tui.work.compiles_screen import CostScreen
+        from inspector.tui.work.compiles_screen import CostScreen, CostView
 
         reads = self.reads
+        view = self.cost_view = self.cost_view or CostView()
 
         def screen() -> CostScreen:
             estimates = LaunchEstimates(reads)
             evidence = launch_evidence(reads, estimates, with_window=True)
-            return CostScreen(reads, costs(reads.recording, evidence), evidence, estimates)
+            run_costs = costs(reads.recording, evidence)
+            return CostScreen(reads, run_costs, evidence, estimates, view)
 
         def back(place: UserFrame | str | None) -> None:
             self.read_times()  # estimates may have been made there
