@@ -9,8 +9,9 @@ renumbered is identical.
 import argparse
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
+from msgspec.structs import replace
 from rich.console import RenderableType
 from rich.text import Text
 
@@ -27,12 +28,14 @@ from inspector.diff.recordings import ChangeKind
 from inspector.diff.summary import changed_versions
 from inspector.reader.query import Selection, names, place, select, select_one
 from inspector.reader.reader import Reader
-from inspector.render import brief, diff_text
+from inspector.render import brief, diff_rows, diff_text
+from inspector.render.diff_rows import DiffDocument, HunkRow, VariantsDiff
 from inspector.sources.opening import is_there
 from inspector.system import printing
 
 STAGES = tuple(s.value for s in KERNEL_STAGES)
 CONTEXT = 3
+Document = TypeVar("Document", bound=DiffDocument)
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -125,14 +128,14 @@ def _single_file(reader: Reader) -> bool:
 def _print(
     args: argparse.Namespace,
     identical: bool,
-    document: Callable[[], dict[str, Any]],
-    summary: Callable[[dict[str, Any]], dict[str, Any]],
+    document: Callable[[], Document],
+    summary: Callable[[Document], dict[str, Any]],
     markdown: Iterable[str],
     text: Callable[[int], Iterable[RenderableType]],
 ) -> int:
     """Print the form of a comparison that is asked for, the only one that is made.
 
-    ``summary`` is made of the JSON. ``text`` takes the width.
+    ``summary`` is made of the document that JSON prints. ``text`` takes the width.
     """
     out = printing.out()
     if args.brief:
@@ -162,13 +165,13 @@ def _variants(
     compared = compare.compare(readers, pair, stage, exact=args.exact, whole_files=whole_files)
     paths = (readers[0].recording.path, readers[1].recording.path)
 
-    def document() -> dict[str, Any]:
-        value: dict[str, Any] = diff_text.variants_json(compared, paths)
-        if args.lines is not None:
-            value["hunks"] = [hunk for hunk in value["hunks"] if _touches(hunk, args.lines)]
-        return value
+    def document() -> VariantsDiff:
+        whole = diff_rows.variants_diff(compared, paths)
+        if args.lines is None:
+            return whole
+        return replace(whole, hunks=[hunk for hunk in whole.hunks if _touches(hunk, args.lines)])
 
-    def summed(value: dict[str, Any]) -> dict[str, Any]:
+    def summed(document: VariantsDiff) -> dict[str, Any]:
         a_name = handle(readers[0].recording, *a_pair)
         b_name = handle(readers[1].recording, *b_pair)
         return brief.comparison_summary(compared, (paths[0], a_name), (paths[1], b_name))
@@ -187,10 +190,10 @@ def _variants(
     return _print(args, compared.diff.identical, document, summed, markdown, text)
 
 
-def _touches(hunk: Mapping[str, Any], lines: tuple[int, int]) -> bool:
+def _touches(hunk: HunkRow, lines: tuple[int, int]) -> bool:
     """Whether a hunk has one of some lines on a side."""
     first, last = lines
-    return any(span[0] <= last and span[1] > first for span in (hunk["a"], hunk["b"]))
+    return any(span[0] <= last and span[1] > first for span in (hunk.a, hunk.b))
 
 
 def _sides(compared: Compared, paths: tuple[str, str]) -> Iterator[Text]:
@@ -251,8 +254,8 @@ def _files(a: Reader, b: Reader, args: argparse.Namespace) -> int:
     return _print(
         args,
         compared.diff.identical,
-        lambda: diff_text.files_json(compared, paths),
-        lambda value: brief.changes_summary(value, "functions", *paths),
+        lambda: diff_rows.files_diff(compared, paths),
+        brief.files_summary,
         diff_text.files_markdown(compared, paths, args.context),
         text,
     )
@@ -286,8 +289,8 @@ def _table(reader: Reader, selector: str | None, args: argparse.Namespace) -> in
     return _print(
         args,
         True,
-        lambda: diff_text.table_json(rows),
-        lambda value: brief.variant_table(value, reader.recording.path),
+        lambda: diff_rows.variant_table(rows),
+        lambda table: brief.variant_table(table, reader.recording.path),
         markdown(),
         text,
     )
@@ -335,8 +338,8 @@ def _recordings(a: Reader, b: Reader, args: argparse.Namespace) -> int:
     return _print(
         args,
         same,
-        lambda: diff_text.recordings_json(paths, pairs, versions),
-        lambda value: brief.changes_summary(value, "pairs", *paths),
+        lambda: diff_rows.recordings_diff(paths, pairs, versions),
+        brief.recordings_summary,
         diff_text.recordings_markdown(paths, pairs, versions),
         text,
     )

@@ -13,14 +13,15 @@ from typing import Any
 
 from inspector.analysis.hints.subject import Finding
 from inspector.base.escapes import shown
-from inspector.base.model import Graph, Kernel, Stage, Variant
+from inspector.base.model import Graph, Kernel, Resources, Stage, Variant
 from inspector.base.names import base_name
 from inspector.diff.beside import loud
 from inspector.diff.compare import Compared
 from inspector.diff.matching import Op
 from inspector.diff.recordings import ChangeKind
 from inspector.diff.summary import VariantSide
-from inspector.render import diff_text, jsons
+from inspector.render import diff_rows, jsons
+from inspector.render.diff_rows import FilesDiff, RecordingsDiff, VariantTable
 from inspector.render.json_rows import note_row
 from inspector.render.tables import UNKNOWN, grid
 from inspector.render.variant_figures import VariantFigures
@@ -322,10 +323,12 @@ def comparison_summary(comparison: Compared, a: Side, b: Side) -> Value:
             "stage": stage,
             "identical": comparison.diff.identical,
             "first_difference": None if summary.first is None else summary.first.value,
-            "resources": diff_text.changes_json(c for c in summary.resources if c.differs),
-            "config": diff_text.changes_json(summary.config),
-            "gained": [diff_text.hint_json(finding) for finding in summary.gained],
-            "lost": [diff_text.hint_json(finding) for finding in summary.lost],
+            "resources": jsons.to_builtins(
+                diff_rows.change_rows(c for c in summary.resources if c.differs)
+            ),
+            "config": jsons.to_builtins(diff_rows.change_rows(summary.config)),
+            "gained": jsons.to_builtins(diff_rows.hint_rows(summary.gained)),
+            "lost": jsons.to_builtins(diff_rows.hint_rows(summary.lost)),
             "explanation": list(comparison.explanation),
             "hunks": {op.value: counts[op] for op in Op if op is not Op.EQUAL},
             "next": _follow_up_json(follow_ups),
@@ -334,53 +337,58 @@ def comparison_summary(comparison: Compared, a: Side, b: Side) -> Value:
 
 
 def _side_json(side: VariantSide, path: str) -> Value:
-    return {
-        "path": path,
-        "kernel": side.kernel.name,
-        "variant": side.variant.id,
-        "target": side.variant.target,
-    }
+    return jsons.pick_fields(diff_rows.diff_side(side, path), "path kernel variant target")
 
 
-def changes_summary(value: Value, members: str, a: str, b: str) -> Value:
-    """Two recordings or files, of the JSON of ``diff``: what is not the same.
-
-    ``members`` is ``pairs`` or ``functions``; ``a`` and ``b`` are paths.
-    """
-    changed = [
-        {**pair, "resources": [c for c in pair["resources"] if c["a"] != c["b"]]}
-        for pair in value[members]
-        if pair.get("state") != ChangeKind.SAME.value and pair.get("identical") is not True
-    ]
-    questions = []
-    both = next((pair for pair in changed if pair["a"] and pair["b"]), None)
-    if members == "pairs" and both is not None:
-        command = _diff_command((a, str(both["a"])), (b, str(both["b"])), "--brief")
-        questions.append((command, "the first that changed"))
-    questions.append((_diff_command((a, ""), (b, ""), "--summary"), "all of them, as a table"))
-    names = ("schema", "a", "b", "stage", "identical", "counts")
+def recordings_summary(document: RecordingsDiff) -> Value:
+    """Two recordings: the pairs that are not the same."""
+    changed = [pair for pair in document.pairs if pair.state is not ChangeKind.SAME]
+    a = document.a.path
+    b = document.b.path
+    follow_ups: FollowUps = []
+    for pair in changed:
+        if pair.a and pair.b:
+            command = _diff_command((a, pair.a), (b, pair.b), "--brief")
+            follow_ups.append((command, "the first that changed"))
+            break
+    follow_ups.append(_whole_comparison(a, b))
     return bounded_summary(
         {
-            **{name: value[name] for name in names if name in value},
-            members: changed,
-            "next": _follow_up_json(questions),
+            **jsons.pick_fields(document, "schema a b identical counts"),
+            "pairs": jsons.to_builtins(changed),
+            "next": _follow_up_json(follow_ups),
         }
     )
 
 
-VARIANT_COLUMNS = (
-    *("kernel", "variant", "config", "winner"),
-    *("time_us", "time_by", "occupancy_percent", "instructions"),
-)
+def files_summary(document: FilesDiff) -> Value:
+    """Two files: the functions that are not identical."""
+    changed = [function for function in document.functions if not function.identical]
+    follow_ups = [_whole_comparison(document.a.path, document.b.path)]
+    return bounded_summary(
+        {
+            **jsons.pick_fields(document, "schema a b stage identical"),
+            "functions": jsons.to_builtins(changed),
+            "next": _follow_up_json(follow_ups),
+        }
+    )
 
 
-def variant_table(value: Value, path: str) -> Value:
-    resource_names = ("registers", "spill_store_bytes", "spill_load_bytes")
+def _whole_comparison(a: str, b: str) -> tuple[str, str]:
+    """A command that compares two paths, and what it answers."""
+    return _diff_command((a, ""), (b, ""), "--summary"), "all of them, as a table"
+
+
+VARIANT_COLUMNS = "kernel variant config winner time_us time_by occupancy_percent instructions"
+VARIANT_RESOURCES = "registers spill_store_bytes spill_load_bytes"
+
+
+def variant_table(table: VariantTable, path: str) -> Value:
     rows: list[Value] = []
-    for variant in value["variants"]:
-        row = {name: variant[name] for name in VARIANT_COLUMNS}
-        resources = variant["resources"] or {}
-        rows.append(row | {name: resources.get(name) for name in resource_names})
+    for variant in table.variants:
+        row = jsons.pick_fields(variant, VARIANT_COLUMNS)
+        resources = variant.resources or Resources()
+        rows.append(row | jsons.pick_fields(resources, VARIANT_RESOURCES))
     rows.sort(key=lambda row: (row["time_us"] is None, row["time_us"] or 0))
     names = [str(row["variant"]) for row in rows if row["variant"] is not None]
     follow_ups: FollowUps = []

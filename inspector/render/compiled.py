@@ -17,7 +17,7 @@ from inspector.base.units import plural, some
 from inspector.diff.compare import Compared
 from inspector.diff.matching import Hunk
 from inspector.measure.experiment import Experiment, ExperimentColumn
-from inspector.render import diff_text, tables
+from inspector.render import diff_rows, diff_text, tables
 from inspector.render.columns import COLUMNS
 from inspector.render.jsons import SCHEMA, pick_fields, to_builtins
 from inspector.render.recording_rows import compilation_json
@@ -396,10 +396,11 @@ def _difference(trial: Experiment, difference: Difference) -> dict[str, object]:
     value |= {"stage": None, "identical": None, "hunks": [], "resources": [], "explanation": []}
     if isinstance(compared, str):
         return value | {"why": compared}
-    text = diff_text.text_json(compared.stage, compared.diff)
     return value | {
-        **{name: text[name] for name in ("stage", "identical", "hunks")},
-        "resources": diff_text.changes_json(compared.summary.resources),
+        "stage": compared.stage,
+        "identical": compared.diff.identical,
+        "hunks": to_builtins(diff_rows.hunk_rows(compared.diff)),
+        "resources": to_builtins(diff_rows.change_rows(compared.summary.resources)),
         "explanation": list(compared.explanation),
         "why": None,
     }

@@ -1,12 +1,11 @@
-"""``diff`` as text, JSON and Markdown: two variants, all of a kernel, recordings, files.
+"""``diff`` as text and Markdown: two variants, all of a kernel, recordings, files.
 
-One module because all three forms say the same figures and rows.
+One module because both forms say the same figures and rows.
 """
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain, zip_longest
-from math import isfinite
 
 from rich.cells import cell_len, set_cell_size
 from rich.console import Group
@@ -18,15 +17,14 @@ from inspector.base.escapes import shown
 from inspector.base.model import Kernel, Stage, Variant
 from inspector.base.names import base_name
 from inspector.base.units import microseconds, plural
-from inspector.diff.beside import BesideRow, PassChange, Sign, folded, loud
+from inspector.diff.beside import BesideRow, PassChange, Sign, folded
 from inspector.diff.compare import Compared, Files, Paired
-from inspector.diff.listings import FunctionPair, ListingDiff
+from inspector.diff.listings import FunctionPair
 from inspector.diff.recordings import ChangeKind, RecordedVariant
 from inspector.diff.summary import TUNER, FigureChange, Summary
 from inspector.diff.variants import VariantRow
 from inspector.parsers.line import Line
 from inspector.render.columns import COLUMNS
-from inspector.render.jsons import SCHEMA, ordered, pick_fields, to_builtins
 from inspector.render.tables import (
     UNKNOWN,
     configuration,
@@ -37,145 +35,6 @@ from inspector.render.tables import (
     title,
     wrapped,
 )
-
-
-def variants_json(comparison: Compared, paths: tuple[str, str]) -> dict[str, object]:
-    summary = comparison.summary
-    return {
-        "schema": SCHEMA,
-        "a": _side_json(comparison.a.kernel, comparison.a.variant, paths[0]),
-        "b": _side_json(comparison.b.kernel, comparison.b.variant, paths[1]),
-        **text_json(comparison.stage, comparison.diff),
-        "resources": changes_json(summary.resources),
-        "opcodes": [{"opcode": c.name, "a": c.a, "b": c.b} for c in summary.opcodes],
-        "costs": [{"cost": c.name, "a": c.a, "b": c.b} for c in summary.costs],
-        "accesses": to_builtins(summary.accesses),
-        "hints": {
-            name: [hint_json(f) for f in getattr(summary, name)]
-            for name in ("gained", "lost", "unknown_a", "unknown_b")
-        },
-        "config": changes_json(summary.config),
-        "versions": changes_json(summary.versions),
-        "arguments": changes_json(summary.arguments),
-        "source": summary.source and dict(zip(("only_a", "only_b"), summary.source, strict=True)),
-        "first_difference": summary.first,
-        "rounds": to_builtins(summary.rounds),
-        "explanation": list(comparison.explanation),
-    }
-
-
-def files_json(comparison: Files, paths: tuple[str, str]) -> dict[str, object]:
-    return {
-        "schema": SCHEMA,
-        "a": {"path": paths[0]},
-        "b": {"path": paths[1]},
-        **text_json(comparison.stage, comparison.diff),
-        "resources": [],
-        "opcodes": [],
-        "explanation": [],
-        "functions": [
-            function | {"resources": changes_json(changed)}
-            for function, changed in zip(
-                _functions(comparison.diff), comparison.figures, strict=True
-            )
-        ],
-    }
-
-
-def text_json(stage: Stage, diff: ListingDiff) -> dict[str, object]:
-    """What differs in a text, without the hunks that say nothing of the code."""
-    return {
-        "stage": stage.value,
-        "identical": diff.identical,
-        "functions": _functions(diff),
-        "hunks": [pick_fields(hunk, "op a b") for hunk in loud(diff.hunks)],
-    }
-
-
-def _functions(diff: ListingDiff) -> list[dict[str, object]]:
-    return [
-        {
-            "a": None if pair.a is None else pair.a.name,
-            "b": None if pair.b is None else pair.b.name,
-            "identical": pair.identical,
-        }
-        for pair in diff.functions
-    ]
-
-
-def _side_json(kernel: Kernel, variant: Variant, path: str) -> dict[str, object]:
-    return {
-        "path": path,
-        "kernel": kernel.name,
-        "variant": variant.id,
-        "target": variant.target,
-        "config": {k: v for k, v in variant.config.items() if k != "flags"},
-        "stages": [s.value for s in ordered(variant.stages)],
-    }
-
-
-def changes_json(changes: Iterable[FigureChange]) -> list[dict[str, object]]:
-    return [{"name": c.name, "a": _number_json(c.a), "b": _number_json(c.b)} for c in changes]
-
-
-def _number_json(value: object) -> object:
-    if not isinstance(value, float) or not value.is_integer():
-        return str(value) if isinstance(value, float) and not isfinite(value) else value
-    return int(value)
-
-
-def hint_json(finding: Finding) -> dict[str, object]:
-    """A hint without its lines, which are of one of two listings."""
-    return pick_fields(finding, "rule severity text")
-
-
-def recordings_json(
-    paths: tuple[str, str], pairs: Sequence[Paired], versions: Iterable[FigureChange] = ()
-) -> dict[str, object]:
-    states = [state for _, _, state, _ in pairs]
-    return {
-        "schema": SCHEMA,
-        "a": {"path": paths[0]},
-        "b": {"path": paths[1]},
-        "versions": changes_json(versions),
-        "identical": all(state is ChangeKind.SAME for state in states),
-        "counts": {kind.value: states.count(kind) for kind in ChangeKind},
-        "pairs": [_pair(pair) for pair in pairs],
-    }
-
-
-def _pair(pair: Paired) -> dict[str, object]:
-    a, b, state, figures = pair
-    names = [side.kernel.name for side in (a, b) if side is not None]
-    return {
-        "kernel": next(iter(names), ""),
-        "state": state.value,
-        "a": None if a is None else a.variant.id,
-        "b": None if b is None else b.variant.id,
-        "resources": changes_json(figures),
-        **({"kernel_b": names[1]} if len(set(names)) > 1 else {}),
-    }
-
-
-def table_json(rows: Iterable[VariantRow]) -> dict[str, object]:
-    return {
-        "schema": SCHEMA,
-        "variants": [
-            {
-                "kernel": row.kernel.name,
-                "variant": None if row.variant is None else row.variant.id,
-                "compiled": row.compiled,
-                "target": None if row.variant is None else row.variant.target,
-                "config": {k: v for k, v in row.config.items() if k != "flags"},
-                **pick_fields(row, "winner time_us time_by reason"),
-                "resources": None if row.variant is None else to_builtins(row.resources),
-                "occupancy_percent": row.occupancy,
-                "instructions": row.instructions,
-            }
-            for row in rows
-        ],
-    }
-
 
 # -- rows of two listings -------------------------------------------------------------------------
 # Rows of two listings as lines of a terminal: numbers, signs, wrapped text, what changed in it.

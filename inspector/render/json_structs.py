@@ -16,15 +16,13 @@ from inspector.base.model import (
     CompilePhase,
     CompilerMessage,
     MadeFrom,
-    Note,
     Resources,
     Stage,
     TriedFusion,
     Unwatched,
 )
 from inspector.base.stage import Location
-from inspector.diff.matching import Hunk
-from inspector.diff.summary import AccessChange, FigureChange
+from inspector.diff.summary import AccessChange
 from inspector.measure.profile.trace import (
     Chain,
     Compiling,
@@ -58,6 +56,25 @@ from inspector.render.compile_rows import (
     StepRow,
 )
 from inspector.render.costs import CostRow, WindowRow
+from inspector.render.diff_rows import (
+    ChangeCounts,
+    ChangeRow,
+    CostChangeRow,
+    DiffSide,
+    FilesDiff,
+    FunctionPairRow,
+    HintChanges,
+    HintRow,
+    HunkRow,
+    OpcodeChangeRow,
+    PathRow,
+    RecordingsDiff,
+    SourceChange,
+    TableRow,
+    VariantPairRow,
+    VariantsDiff,
+    VariantTable,
+)
 from inspector.render.graph_rows import (
     BufferRow,
     GraphCallRow,
@@ -106,10 +123,25 @@ STRUCTS: Mapping[str, StructTable] = {
     "Compilation": StructTable(Compilation),
     "Message": StructTable(CompilerMessage),
     "VariantsRound": StructTable(RoundTimes),
-    "Change": StructTable(FigureChange),
-    "VariantsHunk": StructTable(Hunk, ("op", "a", "b")),
+    "Variants": StructTable(VariantsDiff),
+    "VariantsA": StructTable(DiffSide),
+    "VariantsFunction": StructTable(FunctionPairRow),
+    "Change": StructTable(ChangeRow),
+    "VariantsHunk": StructTable(HunkRow),
+    "VariantsOpcode": StructTable(OpcodeChangeRow),
+    "VariantsCost": StructTable(CostChangeRow),
+    "VariantsHints": StructTable(HintChanges),
+    "VariantsSource": StructTable(SourceChange),
     "VariantsAccesse": StructTable(AccessChange),
-    "VariantsHintsGained": StructTable(Note, ("rule", "severity", "text")),
+    "VariantsHintsGained": StructTable(HintRow),
+    "Files": StructTable(FilesDiff),
+    "FilesA": StructTable(PathRow),
+    "Table": StructTable(VariantTable),
+    "TableVariant": StructTable(TableRow),
+    "Recordings": StructTable(RecordingsDiff),
+    "RecordingsCounts": StructTable(ChangeCounts),
+    "RecordingsPair": StructTable(VariantPairRow),
+    "VariantsBriefA": StructTable(DiffSide, without=("config", "stages")),
     "ListRecordingUnwatched": StructTable(Unwatched),
     "KernelMadeFrom": StructTable(MadeFrom),
     "Argument": StructTable(Argument),

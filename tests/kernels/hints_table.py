@@ -5,7 +5,7 @@
     ptxview run --target sm_90 --no-tui -o specimens.ptxview -m kernels
     python tests/kernels/hints_table.py specimens.ptxview
 
-replaces the table; the text around it stays.
+replaces the rows of the specimens that were recorded; the rest of the file stays.
 """
 
 from __future__ import annotations
@@ -117,7 +117,10 @@ def between(text: str) -> list[str]:
 def main(recording: str) -> None:
     text = README.read_text("utf-8")
     before, after = text.partition(BEGIN)[0], text.partition(END)[2]
-    table = "\n".join([BEGIN, "", *HEAD, *rows(recording), "", END])
+    new = rows(recording)
+    recorded = {row.split("|")[1] for row in new}
+    kept = [row for row in between(text) if row.split("|")[1] not in recorded]
+    table = "\n".join([BEGIN, "", *HEAD, *sorted(kept + new), "", END])
     README.write_text(before + table + after, encoding="utf-8")
 
 

@@ -67,6 +67,20 @@ def test_hints_of_recorded_cuda_specimens_are_as_documented() -> None:
     assert len(documented(*names)) == len(names)
 
 
+def test_the_table_is_written_for_what_was_recorded_and_keeps_the_rest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = hints_table.README.read_text("utf-8")
+    copy = tmp_path / "README.md"
+    copy.write_text(text.replace("`fp64-promotion` |\n", "`spills` |\n"), "utf-8")
+    monkeypatch.setattr(hints_table, "README", copy)
+    kept = documented("hint_cuda", "hint_triton")
+    hints_table.main(str(ROOT / "examples" / "recordings" / "lecture-h200.ptxview"))
+    assert documented("hint_cuda", "hint_triton") == kept != []
+    assert [row.split("|")[4].strip() for row in documented("gelu_cuda")] == ["`fp64-promotion`"]
+    assert copy.read_text("utf-8").startswith(text.partition(hints_table.BEGIN)[0])
+
+
 def test_every_hint_is_explained_and_has_a_specimen() -> None:
     rows = hints_table.between(hints_table.README.read_text("utf-8"))
     shown = {word for row in rows for word in row.split("|")[4].split("`")[1::2]}

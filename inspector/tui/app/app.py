@@ -7,6 +7,7 @@ import os
 import threading
 from typing import TYPE_CHECKING
 
+from rich.cells import cell_len
 from rich.console import RenderableType
 from rich.text import Text
 from textual.app import App
@@ -22,6 +23,7 @@ from inspector.tui.main.settings import Config, Memory, config_path, memory_path
 from inspector.tui.program.live import Choice, Live, Opener, ending
 from inspector.tui.widgets.notice import in_thread
 from inspector.tui.widgets.theme import DARK, LIGHT
+from inspector.tui.widgets.tool_screen import AnswersKeys
 
 if TYPE_CHECKING:
     from inspector.tui.find.finder import Entry
@@ -231,6 +233,10 @@ class PtxviewApp(App[None]):
     ) -> None:
         text = lines_shown(message)
         head = shown(title)
+        sentence = f"{head}: {text}" if head else text
+        fits = "\n" not in text and cell_len(sentence) < self.size.width - 2
+        if fits and isinstance(self.screen, AnswersKeys) and self.screen.answer(sentence):
+            return
         super().notify(text, title=head, severity=severity, timeout=timeout, markup=False)
 
     def panic(self, *renderables: RenderableType) -> None:

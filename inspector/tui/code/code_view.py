@@ -727,7 +727,7 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
         if len(siblings) > 1:
             number = siblings.index(n) + 1
             walk = " n goes to the next." if self.pattern is None else ""
-            self.say(f"Line {number} of {len(siblings)} that the line became.{walk}")
+            self.say(f"{number} of {len(siblings)} lines from there.{walk}")
 
     def go(self, n: int) -> None:
         """Put the cursor on line ``n``, or the nearest there is; what hides it is unfolded."""

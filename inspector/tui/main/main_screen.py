@@ -10,7 +10,7 @@ import os
 import re
 import shlex
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from itertools import chain, count
 from pathlib import Path
@@ -24,6 +24,7 @@ from textual.dom import DOMNode
 
 from inspector.analysis.representative import representative
 from inspector.base.errors import PtxviewError, UsageError
+from inspector.base.grouping import by_key
 from inspector.base.model import (
     BEFORE,
     EDIT,
@@ -74,6 +75,7 @@ if TYPE_CHECKING:
     from inspector.analysis.graph_view import NodeOrigin
     from inspector.render.overview import OverviewLine
     from inspector.tui.variants.variants_screen import Scope, ScreenResult
+    from inspector.tui.work.compiles_screen import CostView
 
 
 WIDTH_CELLS = 160
@@ -193,17 +195,16 @@ def frames(location: Location | None) -> Content:
     return Content.assemble(*parts)
 
 
-def origin_text(origin: NodeOrigin) -> Content:
-    """One line of the model that a line of a generated kernel is from, with its module."""
-    parts = [("of the model  ", "$quiet"), (f"{label(origin.file)}:{origin.line}\n", "$accent")]
-    if origin.module is not None:
-        parts += [
-            ("  in module   ", "$quiet"),
-            (f"{label(origin.module) or 'the model'}\n", "bold"),
-        ]
-    if origin.caller is not None:
-        file, line = origin.caller
-        parts += [("  called from ", "$quiet"), (f"{label(file)}:{line}\n", "$accent")]
+def origins_text(origins: Iterable[NodeOrigin]) -> Content:
+    """The lines of the model that a line of a generated kernel is from, each with its modules."""
+    from inspector.render.card import origin_rows
+
+    by_place = by_key(((origin.file, origin.line), origin) for origin in origins)
+    parts: list[tuple[str, str]] = []
+    for (file, line), siblings in by_place.items():
+        parts += [("of the model  ", "$quiet"), (f"{label(file)}:{line}\n", "$accent")]
+        for name, text in origin_rows(siblings):
+            parts += [(f"  {name:<12}", "$quiet"), (f"{label(text)}\n", "bold")]
     return Content.assemble(*parts)
 
 
@@ -220,6 +221,7 @@ class MainScreen(PaneScreen[None]):
     ) -> None:
         times = RecordingTimes(reads.recording.path)
         super().__init__(reads, Panes(reads), times)
+        self.cost_view: CostView | None = None
         self.marked: tuple[TreeSubject, ...] = ()
         self.live = live
         self.begins_with_overview = begins_with_overview
@@ -678,7 +680,7 @@ class MainScreen(PaneScreen[None]):
         request = self.panes.active.request
 
         def show(origins: tuple[NodeOrigin, ...]) -> None:
-            text = Content.assemble(frames(line.source), *map(origin_text, origins))
+            text = Content.assemble(frames(line.source), origins_text(origins))
             self.app.push_screen(Overlay(f"Line {line.n} comes from", text))
 
         def find() -> tuple[NodeOrigin, ...]:
@@ -846,14 +848,16 @@ class MainScreen(PaneScreen[None]):
         """Show what kernels cost, once times were looked for."""
         from inspector.estimate.launches import LaunchEstimates, launch_evidence
         from inspector.render.costs import costs
-        from inspector.tui.work.compiles_screen import CostScreen
+        from inspector.tui.work.compiles_screen import CostScreen, CostView
 
         reads = self.reads
+        view = self.cost_view = self.cost_view or CostView()
 
         def screen() -> CostScreen:
             estimates = LaunchEstimates(reads)
             evidence = launch_evidence(reads, estimates, with_window=True)
-            return CostScreen(reads, costs(reads.recording, evidence), evidence, estimates)
+            run_costs = costs(reads.recording, evidence)
+            return CostScreen(reads, run_costs, evidence, estimates, view)
 
         def back(place: UserFrame | str | None) -> None:
             self.read_times()  # estimates may have been made there

@@ -813,6 +813,8 @@ class VariantsScreen(ToolScreen[ScreenResult]):
                 yield why
             if generated_names := generated_from(self.reads.recording, row):
                 yield f"{label(generated_names)} was generated from it."
+            if row.winner and row.variant is not None and row.variant.launches == 0:
+                yield "★ was chosen by tuning, but the program never launched it."
             if row.verdict and (row.winner or row.gpu_best):
                 yield f"{label(row.verdict[:1].upper() + row.verdict[1:])}."
         yield self._marking()

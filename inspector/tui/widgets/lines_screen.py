@@ -139,6 +139,13 @@ def same_row(
         places = [n for n, row in enumerate(rows) if row.kernel == kernel]
         if ordinal < len(places):
             return places[ordinal]
+    elif index < len(old_rows) and old_rows[index].text.plain:
+        # What only a profile names is about no kernel, but reads the same.
+        text = old_rows[index].text.plain
+        places = [n for n, row in enumerate(rows) if row.text.plain == text]
+        is_unique = sum(row.text.plain == text for row in old_rows) == 1
+        if is_unique and len(places) == 1:
+            return places[0]
     return min(index, len(rows) - 1)
 
 

@@ -130,10 +130,16 @@ class AnswersKeys:
 
     def unbound(self, key: str) -> None:
         """Answer a key that is bound to nothing here."""
+        self.answer(f"{shown_key(key)} does nothing here · Esc closes")
+
+    def answer(self, sentence: str) -> bool:
+        """Show a sentence where it covers nothing; whether there was such a place."""
         screen: Any = self
         frame = next(iter(screen.children), None)
-        if frame is not None:
-            frame.border_subtitle = Content(f"{shown_key(key)} does nothing here · Esc closes")
+        if frame is None:
+            return False
+        frame.border_subtitle = Content(sentence)
+        return True
 
 
 class ToolScreen(AnswersKeys, Screen[ResultType]):
@@ -161,6 +167,12 @@ class ToolScreen(AnswersKeys, Screen[ResultType]):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         return self.focused is not self.prompt.input
+
+    def answer(self, sentence: str) -> bool:
+        if not self.status.display:
+            return False
+        self.status.say(sentence)
+        return True
 
     def warn(self, text: str) -> None:
         self.status.say(text, warning=True)

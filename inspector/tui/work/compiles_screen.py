@@ -1,13 +1,17 @@
 """What torch.compile compiled and why, over the screen: a row that is about a line leads there."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar
 
 from msgspec.structs import replace
 from rich.text import Text
+from textual import on
+from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.content import Content
+from textual.widgets import OptionList
 
 from inspector.base.model import Content as FileText
 from inspector.base.model import Recording, UserFrame
@@ -20,10 +24,9 @@ from inspector.reader.tables import table
 from inspector.render import compiles, costs, tables, tunings
 from inspector.tui.widgets.lines_screen import LinesScreen
 from inspector.tui.widgets.notice import following, in_thread, label, visible
-from inspector.tui.widgets.tool_screen import Overlay
+from inspector.tui.widgets.selection import MatchingIds, Selection
+from inspector.tui.widgets.tool_screen import Overlay, Prompt
 
-COST_HEADS = 2
-"""Lines above the rows of costs: what they are of, and the heads of the columns."""
 AT_ONCE = 8
 """Rows of which hints are looked for before they are shown."""
 CONTEXT_LINES = 2000
@@ -43,6 +46,26 @@ def _is_of_round(about: str, text: str, name: str) -> bool:
     return name in about.split(", ") or text.startswith(f"{name} · ")
 
 
+@dataclass
+class CostView:
+    """How the costs were looked at last: their order, the query, and the kernel of the row."""
+
+    order: costs.Order = costs.Order.TOTAL
+    query: str = ""
+    words: tuple[str, ...] = ()
+    matching_ids: MatchingIds = None
+    kernel: str | None = None
+
+    def selects(self, row: costs.Cost) -> bool:
+        """Whether the query selects a row: its words occur, and its properties hold."""
+        variant_id = "" if row.variant is None else row.variant.id
+        kernel_id = "" if row.kernel is None else row.kernel.id
+        text = f"{row.name} {kernel_id} {variant_id}".casefold()
+        if not all(word in text for word in self.words):
+            return False
+        return self.matching_ids is None or (kernel_id, variant_id) in self.matching_ids
+
+
 class CostScreen(LinesScreen[UserFrame | str | None]):
     """Kernels by what they cost, and what tuning compared, one table for each round.
 
@@ -53,8 +76,9 @@ class CostScreen(LinesScreen[UserFrame | str | None]):
         Binding("t", "timeline", show=False),
         Binding("s", "sort", show=False),
         Binding("r", "round", show=False),
+        Binding("slash", "filter", show=False),
     ]
-    KEYS: ClassVar = "n part · s sort · r tuning · t timeline"
+    KEYS: ClassVar = "n part · s sort · / filter · r tuning · t timeline"
 
     def __init__(
         self,
@@ -62,13 +86,18 @@ class CostScreen(LinesScreen[UserFrame | str | None]):
         initial_costs: costs.Costs,
         evidence: Evidence,
         estimates: LaunchEstimates,
+        view: CostView,
     ) -> None:
         recording = self.recording = reads.recording
         self.reads = reads
         self.costs = initial_costs
         self.evidence = evidence
         self.estimates = estimates
-        self.order = costs.Order.TOTAL
+        self.view = view
+        self.prompt = Prompt()
+        self.selection = Selection(self, lambda: self.reads, self._select, self.answer)
+        self.tuning_count = 0
+        """How many of the last lines are about tunings."""
         self.progress = ""
         self.hint_rules: dict[int, tuple[str, ...] | None] = {}
         """The rules of each variant that was looked at, by its identity."""
@@ -77,7 +106,7 @@ class CostScreen(LinesScreen[UserFrame | str | None]):
 
         def make(width: int) -> Iterator[compiles.CompileLine]:
             initial_costs = self.shown
-            for line in tables.folded(costs.title(initial_costs), width):
+            for line in tables.folded(costs.title(self.costs), width):
                 yield compiles.CompileLine(line)
             yield from costs.lines(initial_costs, width)
             if self.progress:
@@ -92,20 +121,30 @@ class CostScreen(LinesScreen[UserFrame | str | None]):
             for footnote in costs.footnotes(replace(initial_costs, idle=())):
                 yield compiles.CompileLine(Text(footnote, "yellow"))
             yield compiles.CompileLine(Text(""))
-            yield from tunings.lines(recording, width, codes)
+            tuning_lines = list(tunings.lines(recording, width, codes))
+            self.tuning_count = len(tuning_lines)
+            yield from tuning_lines
 
         super().__init__("Cost", make)
+        self._name_order()
 
     @property
     def shown(self) -> costs.Costs:
         """The costs in the chosen order, with the hints that were counted."""
         rows = [
             row if row.variant is None else replace(row, rules=self.hint_rules.get(id(row.variant)))
-            for row in costs.ordered(self.costs.rows, self.order)
+            for row in costs.ordered(self.costs.rows, self.view.order)
+            if self.view.selects(row)
         ]
         return replace(self.costs, rows=tuple(rows))
 
+    def compose(self) -> ComposeResult:
+        yield from super().compose()
+        yield self.prompt
+
     def on_mount(self) -> None:
+        # The first row is chosen, and remembered, as soon as there are rows.
+        self.call_after_refresh(self._show_row, self.view.kernel)
         self.count()
         look = partial(self.estimates.missing, self.evidence, self.recording.variants())
         in_thread(self, look, self.estimate, "estimate")
@@ -151,17 +190,64 @@ class CostScreen(LinesScreen[UserFrame | str | None]):
 
     def action_sort(self) -> None:
         """Order the rows by the next column: total, µs, launches, kernel."""
-        self.order = following(tuple(costs.Order), self.order)
-        self.heading = f"Cost by {self.order.value}"
+        self.view.order = following(tuple(costs.Order), self.view.order)
+        self._name_order()
         self.fill()
         self.options.scroll_to_highlight()
 
+    def action_filter(self) -> None:
+        """Show the kernels that a query selects, as it is typed."""
+
+        def closed(text: str | None) -> None:
+            if text is None:
+                self.selection.look("")
+            self.options.focus()
+
+        self.prompt.ask("filter", self.view.query, closed, self.selection.look)
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        return self.focused is not self.prompt.input
+
+    def _select(self, query: str, words: str, matching_ids: MatchingIds) -> None:
+        self.view.query = query
+        self.view.words = tuple(words.casefold().split())
+        self.view.matching_ids = matching_ids
+        self._name_order()
+        self.fill()
+
+    def _name_order(self) -> None:
+        order = self.view.order
+        self.heading = "Cost" if order is costs.Order.TOTAL else f"Cost by {order.value}"
+        if self.view.query:
+            self.heading += f" · /{label(self.view.query)}"
+
+    def _show_row(self, kernel: str | None) -> None:
+        """Go to the first row about a kernel, as the one that was left to look at it."""
+        places = [n for n, row in enumerate(self.rows) if kernel and row.kernel == kernel]
+        if places:
+            self.options.highlighted = places[0]
+            self.options.scroll_to_highlight()
+
+    @on(OptionList.OptionHighlighted)
+    def _remember_row(self, message: OptionList.OptionHighlighted) -> None:
+        self.view.kernel = self.rows[message.option_index].kernel
+
     def action_round(self) -> None:
-        """Go to the candidate that the chosen kernel was made from, or to its own round."""
-        cost_rows = self.shown.rows
-        row_index = max((self.options.highlighted or 0) - COST_HEADS, 0)
-        name = cost_rows[row_index].name if row_index < len(cost_rows) else ""
-        first_round = len(cost_rows) + COST_HEADS
+        """Go to the candidate that the chosen kernel was made from, or to its own round.
+
+        From a row of a round it goes back to the kernel's cost.
+        """
+        index = self.options.highlighted or 0
+        first_round = len(self.rows) - self.tuning_count
+        kernel = self.rows[index].kernel if index < len(self.rows) else None
+        if index >= first_round:
+            if kernel is not None and any(row.kernel == kernel for row in self.rows[:first_round]):
+                self._show_row(kernel)
+            else:
+                self.notify("This is a round of tuning; its candidate here was not launched.")
+            return
+        names = (row.name for row in self.shown.rows if row.variant and row.variant.hash == kernel)
+        name = next(names, "")
         for n in range(first_round, len(self.rows)):
             if name and _is_of_round(self.rows[n].about, self.rows[n].text.plain, name):
                 self.options.highlighted = n

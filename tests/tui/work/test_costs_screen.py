@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import pytest
 from rich.text import Text
+from textual.widgets import OptionList
 
 from inspector.base.units import time_span
 from inspector.measure.launch_time import RUN, LaunchTime
 from inspector.render.compiles import CompileLine
 from inspector.render.costs import Cost, Order, ordered
 from inspector.tui.widgets.lines_screen import same_row
+from inspector.tui.work.compiles_screen import CostScreen
+from tests.helpers.sample import settle
+from tests.helpers.shared_app import lecture_app, started
 
 
 def lines(*kernels: str | None) -> list[CompileLine]:
@@ -55,3 +59,33 @@ def test_costs_sort_by_each_column_and_unknown_ones_come_last() -> None:
 )
 def test_totals_have_units_that_can_be_read(us: float, text: str) -> None:
     assert time_span(us) == text
+
+
+def costly(screen: object) -> tuple[list[str], str]:
+    """The kernels of the cost screen's rows, and the one at the cursor."""
+    assert isinstance(screen, CostScreen)
+    names = [row.name for row in screen.shown.rows]
+    index = screen.query_one(OptionList).highlighted
+    return names, "" if index is None else screen.rows[index].text.plain
+
+
+async def test_the_cost_screen_filters_and_keeps_its_row_order_and_query() -> None:
+    async with started("$", size=(140, 40), app=lecture_app) as (ui, _):
+        everything, _ = costly(ui.app.screen)
+        await settle(ui, "slash", *"softmax", "enter", "s")
+        names, _ = costly(ui.app.screen)
+        assert names and len(names) < len(everything)
+        assert all("softmax" in name for name in names)
+        await settle(ui, "escape")
+        await settle(ui, "$")
+        assert costly(ui.app.screen)[0] == names
+        await settle(ui, "slash", *["backspace"] * 10, "enter", "g", "j", "j", "j", "j")
+        _, row = costly(ui.app.screen)
+        await settle(ui, "escape")
+        await settle(ui, "$")
+        assert costly(ui.app.screen)[1] == row
+
+
+def test_a_row_that_only_a_profile_names_keeps_its_place() -> None:
+    before = [CompileLine(Text(text)) for text in ("head", "memcpy", "memset")]
+    assert same_row(before, 2, [before[0], before[2], before[1]]) == 1

@@ -34,7 +34,9 @@ async def timeline(folder: Path, size: tuple[int, int] = (100, 30)) -> AsyncIter
 
 
 def notices(ui: Pilot[None]) -> list[str]:
-    return [notification.message for notification in ui.app._notifications]
+    """What the frame says below: a notification would cover rows."""
+    assert not ui.app._notifications
+    return [str(frame.border_subtitle) for frame in ui.app.screen.children]
 
 
 @pytest.fixture
