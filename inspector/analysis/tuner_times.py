@@ -47,6 +47,16 @@ def overheads(rec: Recording) -> dict[str, float]:
     return longest
 
 
+OVERHEAD_BAND = 1.25
+"""Times up to this multiple of the overhead are mostly overhead, too: 29.5 and 30.1 µs are alike
+where 30 was read for next to no work."""
+
+
+def is_mostly_overhead(us: float | None, overhead_us: float | None) -> bool:
+    """Whether launching alone may be four fifths of a tuner's time, or all of it."""
+    return us is not None and overhead_us is not None and us <= OVERHEAD_BAND * overhead_us
+
+
 def _least_work_us(tuning: Tuning) -> float | None:
     """The fastest time of a round for next to no work; None of any other round."""
     if tuning.tuner != "inductor" or not isinstance(tuning.key, Mapping):

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from inspector.analysis.tuner_times import is_mostly_overhead
 from inspector.base.model import Configuration, Kernel, Resources, Variant
 
 
@@ -48,10 +49,8 @@ class VariantRow(Struct, frozen=True):
 
     @property
     def at_most(self) -> str:
-        """A mark before the tuner's time where it may be that of launching alone."""
-        us = self.time_us
-        overhead_us = self.overhead_us
-        return "≤ " if us is not None and overhead_us is not None and us <= overhead_us else ""
+        """A mark before the tuner's time where it may be mostly that of launching."""
+        return "≤ " if is_mostly_overhead(self.time_us, self.overhead_us) else ""
 
 
 Measure = Callable[[VariantRow], float | None]

@@ -16,6 +16,7 @@ from inspector.analysis.tuner_times import (
     TunerFacts,
     best_by_gpu,
     elsewhere,
+    is_mostly_overhead,
     same_code,
     tuner_facts,
 )
@@ -228,12 +229,8 @@ def _choice_beside_best(kernel: Kernel, tuning: Tuning, facts: TunerFacts, best_
 
 
 def at_most(configuration: Configuration, overhead_us: float | None) -> bool:
-    """Whether a time may be that of launching alone: the kernel takes that or less."""
-    return (
-        overhead_us is not None
-        and configuration.time_us is not None
-        and configuration.time_us <= overhead_us
-    )
+    """Whether a time may be mostly that of launching: the kernel takes that or less."""
+    return is_mostly_overhead(configuration.time_us, overhead_us)
 
 
 class CandidateRow(Struct, frozen=True, kw_only=True):
