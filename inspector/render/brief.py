@@ -22,7 +22,7 @@ from inspector.diff.recordings import ChangeKind
 from inspector.diff.summary import VariantSide
 from inspector.render import diff_rows, jsons
 from inspector.render.diff_rows import FilesDiff, RecordingsDiff, VariantTable
-from inspector.render.json_rows import note_row
+from inspector.render.json_rows import StagesHintRow, stages_hint_row
 from inspector.render.tables import UNKNOWN, grid
 from inspector.render.variant_figures import VariantFigures
 
@@ -165,10 +165,10 @@ def kernel_summary(
     findings: Sequence[Finding],
     hottest: Sequence[Value],
 ) -> Value:
-    hints: list[Value] = []
+    hints: list[StagesHintRow] = []
     for finding in findings:
-        lines = {s.value: list(numbers[:MAX_HINT_LINES]) for s, numbers in finding.lines.items()}
-        hints.append({**jsons.pick_fields(note_row(finding.note)), "lines": lines})
+        lines = {s: list(numbers[:MAX_HINT_LINES]) for s, numbers in finding.lines.items()}
+        hints.append(stages_hint_row(finding.note, lines))
     follow_ups: FollowUps = [_hot_lines(side, stage, place) for place in hottest[:2]]
     follow_ups += _first_hint(side, findings)
     for stage_row in stages:
@@ -193,7 +193,7 @@ def kernel_summary(
             "missing": {
                 s: reason for s, reason in variant.missing.items() if s not in variant.stages
             },
-            "hints": hints,
+            "hints": jsons.to_builtins(hints),
             "hottest": list(hottest),
             "next": _follow_up_json(follow_ups),
         }

@@ -113,16 +113,47 @@ def rows(checked: CheckResult, everything: bool) -> Iterator[Text]:
         yield Text(shown(f"  {sentence(verdict)}{f'  [{location}]' if location else ''}"))
 
 
-def document(checked: CheckResult, passed: bool) -> dict[str, object]:
-    n = counts(checked.verdicts)
-    return {
-        "schema": jsons.SCHEMA,
-        "recording": checked.path,
-        "passed": passed,
-        **jsons.pick_fields(checked, "baseline kernels variants left_out new"),
-        "counts": {outcome.value: n[outcome] for outcome in Outcome},
-        "checks": list(map(verdict_row, checked.verdicts)),
-    }
+class VerdictCounts(Struct, frozen=True, kw_only=True):
+    """How many verdicts have each outcome."""
+
+    kept: int
+    broken: int
+    unknown: int
+
+
+class CheckDocument(Struct, frozen=True, kw_only=True):
+    """What ``check --json`` prints; numbers are those of ``CheckResult``."""
+
+    schema: int
+    recording: str
+    passed: bool
+    baseline: str | None
+    kernels: int
+    variants: int
+    left_out: int
+    new: int
+    counts: VerdictCounts
+    checks: list["VerdictRow"]
+
+
+def document(checked: CheckResult, passed: bool) -> CheckDocument:
+    by_outcome = counts(checked.verdicts)
+    return CheckDocument(
+        schema=jsons.SCHEMA,
+        recording=checked.path,
+        passed=passed,
+        baseline=checked.baseline,
+        kernels=checked.kernels,
+        variants=checked.variants,
+        left_out=checked.left_out,
+        new=checked.new,
+        counts=VerdictCounts(
+            kept=by_outcome[Outcome.KEPT],
+            broken=by_outcome[Outcome.BROKEN],
+            unknown=by_outcome[Outcome.UNKNOWN],
+        ),
+        checks=list(map(verdict_row, checked.verdicts)),
+    )
 
 
 class VerdictRow(Struct, frozen=True, kw_only=True):

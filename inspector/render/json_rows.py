@@ -8,6 +8,7 @@ from contextlib import suppress
 from typing import Annotated
 
 from msgspec import UNSET, Meta, Struct, UnsetType
+from msgspec.structs import asdict
 
 from inspector.analysis.function_facts import Consumer, Wait
 from inspector.analysis.line_annotations import (
@@ -358,6 +359,18 @@ class NoteRow(Struct, frozen=True, kw_only=True):
     gain_percent: float | None
 
 
+class StagesHintRow(NoteRow, frozen=True, kw_only=True):
+    """A hint with the first of its lines, by stage; lines count from 1."""
+
+    lines: Mapping[Stage, list[int]]
+
+
+class ListingHintRow(NoteRow, frozen=True, kw_only=True):
+    """A hint with its lines in one listing; lines count from 1."""
+
+    lines: list[int]
+
+
 class ControlRow(Struct, frozen=True, kw_only=True, rename={"yields": "yield"}):
     """The scheduling half of a SASS encoding: ``stall`` in cycles, ``wait`` and ``reuse`` masks."""
 
@@ -424,6 +437,14 @@ def note_row(note: Note) -> NoteRow:
         blocks=None if note.blocks is None else BlocksRow(*note.blocks),
         gain_percent=None if note.gain is None else 100 * note.gain,
     )
+
+
+def stages_hint_row(note: Note, lines: Mapping[Stage, list[int]]) -> StagesHintRow:
+    return StagesHintRow(**asdict(note_row(note)), lines=lines)
+
+
+def listing_hint_row(note: Note, lines: list[int]) -> ListingHintRow:
+    return ListingHintRow(**asdict(note_row(note)), lines=lines)
 
 
 def control_row(control: Control | None) -> ControlRow | None:

@@ -41,7 +41,7 @@ from inspector.render.card import (
     OccupancyRow,
     StageContentRow,
 )
-from inspector.render.check import VerdictRow
+from inspector.render.check import CheckDocument, VerdictCounts, VerdictRow
 from inspector.render.compile_rows import (
     BreakRow,
     CompileGuardsRow,
@@ -95,7 +95,9 @@ from inspector.render.json_rows import (
     GpuTimeRow,
     KernelRow,
     LineRow,
+    ListingHintRow,
     NoteRow,
+    StagesHintRow,
     TuningRow,
     VariantRow,
 )
@@ -208,12 +210,16 @@ STRUCTS: Mapping[str, StructTable] = {
     "ListRanks": StructTable(RanksRow),
     "ListRanksRank": StructTable(RankRow),
     "ListRanksDifference": StructTable(RankDifferenceRow),
+    "Check": StructTable(CheckDocument),
+    "CheckCounts": StructTable(VerdictCounts),
     "CheckCheck": StructTable(VerdictRow),
     "Function": StructTable(FunctionRow),
     "Line": StructTable(LineRow),
     "LineControl": StructTable(ControlRow),
     "Note": StructTable(NoteRow),
     "NoteBlocks": StructTable(BlocksRow),
+    "ShowBriefHint": StructTable(StagesHintRow),
+    "TraceHint": StructTable(ListingHintRow),
     "Card": StructTable(CardRow),
     "CardDevice": StructTable(DeviceRow),
     "Made": StructTable(StageContentRow),

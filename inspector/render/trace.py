@@ -19,7 +19,7 @@ from inspector.measure.recorded_launch import ChosenLaunch
 from inspector.parsers.line import Listing
 from inspector.render import jsons
 from inspector.render.calls import size_text
-from inspector.render.json_rows import note_row
+from inspector.render.json_rows import listing_hint_row
 from inspector.render.pictures.bank_picture import bank_picture
 from inspector.render.pictures.picture import GridPicture
 from inspector.render.tables import UNKNOWN, clean, cut, figure, wrapped
@@ -477,8 +477,7 @@ def document(
             for item in traced.approximate
         ],
         "hints": [
-            {**jsons.pick_fields(note_row(item.note)), "lines": list(item.lines.get(Stage.PTX, ()))}
-            for item in findings
+            listing_hint_row(item.note, list(item.lines.get(Stage.PTX, ()))) for item in findings
         ],
         "pictures": jsons.to_builtins(bank_pictures(traced)),
         "lines": jsons.Rows(_line(item, tensor_at) for item in lines),

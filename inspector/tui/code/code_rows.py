@@ -10,6 +10,7 @@ import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import Enum
+from functools import cached_property
 from itertools import groupby, islice, repeat
 from typing import Any, NamedTuple
 
@@ -506,16 +507,16 @@ class Gutter(Struct, frozen=True, dict=True):
     selected: tuple[str, ...] = ()
     run: Any = None
 
-    @property
+    @cached_property
     def columns(self) -> tuple[str, ...]:
         """The columns that are wanted and there, and have cells of their own."""
         return tuple(c for c in self.available if c in self.selected and c != NOTES)
 
-    @property
+    @cached_property
     def width(self) -> int:
         return sum(map(_width, self.columns))
 
-    @property
+    @cached_property
     def available(self) -> tuple[str, ...]:
         annotations = self.annotations
         columns: list[str] = []
