@@ -348,7 +348,7 @@ async def test_no_key_runs_what_a_recording_names(
     monkeypatch.setattr(toolchain, "gpu_present", lambda: True)
     monkeypatch.setenv("EDITOR", "true")
     app = PtxviewApp(open_reader(str(path)))
-    keys = {c.keys.split(",")[0] for c in TABLE if c.id != "quit"} - {"t", "y"}
+    keys = {c.keys.split(",")[0] for c in TABLE} - {"t", "y", "q"}  # q ends the interface
     async with app.run_test(size=(120, 40)) as ui:
         main = app.screen
         for _ in range(focused):
@@ -770,7 +770,7 @@ async def test_what_is_saved_is_saved_through_no_link(
         for name in names:
             (tmp_path / name).symlink_to(tmp_path / "outside")
         for _ in range(500):
-            await ui.press("X")
+            await main.action_run("export")
             await ui.pause(0.01)
             made = [p for p in tmp_path.iterdir() if not p.is_symlink() and p != recording]
             if made:

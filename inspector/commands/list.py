@@ -375,6 +375,9 @@ def _read(
                 status.update(message)
             elif out is not None and time.monotonic() - began > GLANCE_SECONDS:
                 status = stack.enter_context(out.status(message))
+    uncounted = reader.summaries.count_hints(variants, min(seconds, COUNTING_SECONDS))
+    if not uncounted or seconds <= COUNTING_SECONDS:
+        return uncounted
     with printing.progress("counting hints") as say:
         try:
             return reader.summaries.count_hints(variants, seconds, say)

@@ -51,7 +51,8 @@ def _is_cut(kernel: Kernel) -> bool:
 
 
 def instance_names(kernels: Sequence[Kernel]) -> list[str]:
-    """Return the names of instances of one template: ``kernel<FillFunctor<float>>``."""
+    """Return the names of instances of one template, ``kernel<FillFunctor<float>>``, or of
+    functions of one name, ``kernel(float*)``."""
     if _is_cut(kernels[0]):
         return [shown(kernel.demangled.partition("(")[0]) for kernel in kernels]
     arguments = list(map(_arguments, kernels))
@@ -62,8 +63,9 @@ def instance_names(kernels: Sequence[Kernel]) -> list[str]:
     if not places:
         return [shown(kernel.display_name) for kernel in kernels]
     names = [kernel.display_name.partition("<")[0] for kernel in kernels]
+    opening, closing = "<>" if template_arguments(kernels[0].demangled) else "()"
     return [
-        shown(f"{name}<{','.join(row[place] for place in places)}>")
+        shown(f"{name}{opening}{','.join(row[place] for place in places)}{closing}")
         for name, row in zip(names, rows, strict=True)
     ]
 

@@ -155,7 +155,7 @@ def small_grid(subject: HintSubject, thresholds: Thresholds) -> Iterator[Finding
         f"{grid_text}. With few warps an SM there is little to hide the latency of memory behind. "
         "Give each block less work and launch more of them, split the longest loop over blocks, "
         "or do more in one launch.",
-        gain=1 - min(waves, blocks / sms),
+        gain=1 - waves,
     )
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import time
 import zlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -16,9 +17,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from inspector.base.model import Variant
 from inspector.commands import common
 from inspector.commands import list as list_command
 from inspector.measure.ncu.attach import ProfiledRecording
+from inspector.reader.summaries import Summaries, VariantSummary
 from tests.helpers.hostile import EVIL, SQUARE, all_names, fields, obeyed, on_pty, written
 from tests.helpers.ptxview import LECTURE, MATMUL, SAMPLE, Done, call
 
@@ -320,7 +323,14 @@ def test_nothing_that_is_typed_is_obeyed(tmp_path: Path, monkeypatch: pytest.Mon
             assert not list(obeyed(done.out, colours=True)), words
 
 
-def test_a_line_of_progress_rewrites_itself() -> None:
+def test_a_line_of_progress_rewrites_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    read_now = Summaries.read_now
+
+    def read_slowly(summaries: Summaries, variant: Variant) -> VariantSummary:
+        time.sleep(0.2)
+        return read_now(summaries, variant)
+
+    monkeypatch.setattr(Summaries, "read_now", read_slowly)
     sent = on_pty("list", SAMPLE, "--by", "cost").out.decode("utf-8")
     progress = sent[: sent.index("NVIDIA")].split("\x1b[?25h")[0].removesuffix("\n")
     turns = progress.split("\r\x1b[2K")

@@ -45,7 +45,7 @@ async def test_the_cursor_lights_up_its_lines_in_the_other_pane() -> None:
 async def test_the_card_shows_figures_and_dashes() -> None:
     async with started("j", "j", size=(160, 40)) as (pilot, _):
         text = text_of(pilot)
-        assert "83 registers  spills 16/24 B ⚠  shared 48 KiB" in text
+        assert "83 registers  spills 16/24 B ⚠  stack 40 B  shared 48 KiB" in text
         await settle(pilot, "G")
         assert "– registers  spills –  shared –" in text_of(pilot)
 
