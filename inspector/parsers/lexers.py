@@ -49,7 +49,7 @@ class NvSassLexer(RegexLexer):
             (r"U?+P(?:\d|T|R)(?![\w])", Name.Variable.Magic),
             (r"S[RB]\w*+(?:\.\w++)?", Name.Builtin),
             (r"B\d{1,2}(?![\w])", Name.Variable.Global),
-            (r"-?+0x[0-9a-fA-F]++", Number.Hex),
+            (r"[-+]?+0x[0-9a-fA-F]++", Number.Hex),
             (r"[-+]?+\d++(?:\.\d*+)?(?:e[-+]?\d++)?", Number),
             (r"[-+](?:INF|QNAN|SNAN)\b", Number.Float),
             (r"(?:g?desc|tmem|cx?)(?=\[)", Name.Builtin),

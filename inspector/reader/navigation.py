@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
@@ -18,9 +17,6 @@ from inspector.base.model import (
 from inspector.reader.graphs import GraphReader
 from inspector.reader.memo import Memo, RecordingIndex
 from inspector.reader.stages import StageReader
-
-if TYPE_CHECKING:
-    pass
 
 
 class Navigation:

@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from itertools import chain
-from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec import Struct, field
@@ -24,9 +23,6 @@ from inspector.reader.memo import Memo, code_key
 from inspector.reader.variant_facts import VariantFacts, available_content, by_cubin, is_available
 from inspector.recording.layout import DerivedCache, content_digest
 from inspector.system.process import side_by_side
-
-if TYPE_CHECKING:
-    pass
 
 COUNTING_SECONDS = 2.0  # time that a list gives to hints that nobody has asked for yet
 MAX_COUNTED_VARIANTS = 1000
@@ -146,7 +142,7 @@ class Summaries:
         for cubin, _ in zip(cubins, side_by_side(count, cubins), strict=True):
             counted += len(cubin)
             say(f"counting hints: {counted} of {len(missing)} variants (Ctrl-C lists without them)")
-        return [variant for variant in missing if self.hint_count(variant) is None]
+        return [variant for variant in missing if self.summary_of(variant) is None]
 
     def _cached(self, key: Key, variant: Variant) -> bool:
         """Whether a summary is known, by now or from the cache."""

@@ -274,6 +274,11 @@ class CompileLine(Struct, frozen=True):
     opens: bool = False
     about: str = ""
 
+    @property
+    def leads(self) -> bool:
+        """Whether there is something to go to or to open."""
+        return bool(self.opens or self.place or self.kernel)
+
 
 class BreakPlace(Struct, frozen=True):
     """The graph breaks of one line for one reason, and the ids of the compiles that had them.

@@ -432,8 +432,9 @@ def footnotes(run_costs: Costs) -> list[str]:
     if run_costs.unestimated:
         launches = plural(run_costs.unestimated, "kernel")
         sentences.append(f"{launches} not estimated yet: list --by cost --estimate waits for all")
+    looked_at = sum(row.rules is not None for row in run_costs.rows)
     for rule, count in run_costs.common_rules.items():
-        sentences.append(f"{rule}: on {count} of {plural(len(run_costs.rows), 'kernel')}")
+        sentences.append(f"{rule}: on {count} of {plural(looked_at, 'kernel')}")
     unread = sum(row.rules is None for row in run_costs.rows if row.variant is not None)
     if 0 < unread < len(run_costs.rows):
         sentences.append(

@@ -52,6 +52,10 @@ class OverviewLine(CompileLine, frozen=True):
     stage: Stage | None = None
     line: int | None = None
 
+    @property
+    def leads(self) -> bool:
+        return bool(self.command or super().leads)
+
 
 class Action(Struct, frozen=True):
     """Something to act on, in one sentence, and the kernel and line that it is about.
@@ -224,7 +228,7 @@ def _kernel_action(row: costs.Cost, finding: Finding) -> Action:
     return Action(
         f"{sentence} ({finding.rule})",
         finding.weight * kernel_share,
-        None if row.share is None else row.share * (1.0 if finding.gain is None else finding.gain),
+        None if row.share is None else row.share * finding.bound,
         _is_estimated(row),
         f"{row.name if row.kernel is None else short_title(row.kernel)}{place}",
         row.variant.hash,
@@ -252,9 +256,7 @@ def _common_action(rule: str, looked_at: Sequence[tuple[costs.Cost, Sequence[Fin
             rows.append(row)
             kernel_share = row.share or 0.0
             weight += kernel_share * max(finding.weight for finding in of_rule)
-            share += kernel_share * max(
-                1.0 if finding.gain is None else finding.gain for finding in of_rule
-            )
+            share += kernel_share * max(finding.bound for finding in of_rule)
     advice = COMMON_ADVICE.get(rule, "the same hint on each")
     return Action(
         f"{len(rows)} of the {len(looked_at)} costliest kernels: {advice} ({rule})",

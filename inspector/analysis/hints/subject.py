@@ -112,6 +112,11 @@ class Finding(Struct, frozen=True):
     gain: float | None = None
 
     @property
+    def bound(self) -> float:
+        """``gain``, or all of a launch's time where nothing bounds it."""
+        return 1.0 if self.gain is None else self.gain
+
+    @property
     def weight(self) -> float:
         """The order of findings on one kernel: what it may gain, else by severity."""
         if self.severity == "info":

@@ -75,7 +75,7 @@ class LinesScreen(ChoiceList[Target]):
         highlighted = self.options.highlighted
         old_rows = self.rows
         self.rows = list(self.make(width))
-        if highlighted is not None and leads(old_rows[highlighted]):
+        if highlighted is not None and old_rows[highlighted].leads:
             highlighted = same_row(old_rows, highlighted, self.rows)
         else:
             highlighted = None
@@ -147,11 +147,6 @@ def same_row(
         if is_unique and len(places) == 1:
             return places[0]
     return min(index, len(rows) - 1)
-
-
-def leads(row: compiles.CompileLine) -> bool:
-    """Whether Enter does something on a row."""
-    return bool(row.opens or row.place or row.kernel or getattr(row, "command", ""))
 
 
 def _hanging(text: Text, width: int) -> Text:
