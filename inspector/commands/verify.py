@@ -125,9 +125,13 @@ def _verify(reader: Reader, path: Path, selector: str | None, args: argparse.Nam
     python = interpreter(
         args.python, (sys.executable, toolchain.interpreter(None)), toolchain.versions
     )
-    with printing.progress("computing operators") as tell:
+    with printing.progress("computing operators") as show:
+
+        def tell(done: int, total: int) -> None:
+            show(f"{done} of {total}")
+
         opcodes = coarse_words_of(lambda variant: reader.facts.opcodes(variant) or ())
-        results = list(judged(tasks, python, opcodes, lambda done, n: tell(f"{done} of {n}")))
+        results = list(judged(tasks, python, opcodes, tell))
     report = report_of(results, _inputs(reader))
     if args.json:
         print_json(text.document(report, {}))

@@ -215,11 +215,11 @@ def _with_program(
     with_lines: tuple[int, ...],
 ) -> Comparison:
     """The operators between what a launch reads and what it writes. Raises Unverifiable."""
-    inputs = {name: value for name, value in known.items()}
+    inputs = dict(known)
     wanted = [node for _, node, _ in outputs]
     # What a kernel writes is computed again, also where it reads the same node's earlier value.
-    for node in wanted:
-        inputs.pop(node, None)
+    for name in wanted:
+        inputs.pop(name, None)
     sizes = dict(launch.sizes)
     nodes = call.nodes.program(wanted, inputs)
     for node in nodes:

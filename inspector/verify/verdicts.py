@@ -70,11 +70,7 @@ def judge(
         for parameter, one in zip(parameters, figures, strict=True)
     ]
     order = list(Verdict)
-    worst = max(judged, key=lambda judgement: order.index(judgement.verdict))
-    errors = [j.max_error for j in judged if j.max_error is not None]
-    if worst.max_error is None and errors:
-        return worst
-    return worst
+    return max(judged, key=lambda judgement: order.index(judgement.verdict))
 
 
 def _of_output(
@@ -156,7 +152,7 @@ NARROW = ("bfloat16", "float16", "float8_e4m3fn", "float8_e5m2")
 
 
 def dropped_roundings(nodes: Sequence[Node], output: str, exact: Collection[str]) -> list[Node]:
-    """The nodes between inputs and outputs that round to a narrow dtype where they are run alone."""
+    """The nodes between inputs and outputs that round to a narrow dtype if they are run alone."""
     return [
         node
         for node in nodes

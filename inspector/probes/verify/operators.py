@@ -46,7 +46,8 @@ def function_of(target: str) -> Callable[..., Any]:
         value = getattr(value, name, None)
     if value is None:
         raise NotComputable(f"this torch has no operator {target}")
-    return value  # type: ignore[no-any-return]
+    function: Callable[..., Any] = value
+    return function
 
 
 def widened(value: Any) -> Any:

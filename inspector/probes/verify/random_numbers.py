@@ -5,7 +5,7 @@ lowering of ``inductor_random`` gives them: the index of the element in a contig
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -63,7 +63,7 @@ def inductor_lookup_seed(seeds: Any, index: int) -> Any:
     return seeds[index]
 
 
-FUNCTIONS = {
+FUNCTIONS: dict[str, Callable[..., Any]] = {
     "prims.inductor_random.default": inductor_random,
     "prims.inductor_lookup_seed.default": inductor_lookup_seed,
 }

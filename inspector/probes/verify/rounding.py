@@ -61,12 +61,12 @@ class Moved:
             return type(value)(
                 self._moved(part, unit, size, base) for part, size in zip(value, sizes, strict=True)
             )
-        if not isinstance(value, torch.Tensor) or not value.is_floating_point():
+        if not _is_floating(value):
             return value
         return self._moved(value, unit, _sum_errors(base, node, args, kwargs, (value,))[0], base)
 
     def _moved(self, value: Any, unit: float, terms: Any, base: str) -> Any:
-        if not isinstance(value, torch.Tensor) or not value.is_floating_point():
+        if not _is_floating(value):
             return value
         relative = unit
         coarse = self.coarse.get(base, 0.0) if self.approximate else 0.0
@@ -104,10 +104,12 @@ def growth(length: int) -> float:
     return math.log2(max(2, length)) + 2 * math.sqrt(length) + length / 32
 
 
-def _magnitudes(tensors: Sequence[Any]) -> list[Any]:
-    return [
-        a.abs() if isinstance(a, torch.Tensor) and a.is_floating_point() else a for a in tensors
-    ]
+def _magnitudes(values: Sequence[Any]) -> list[Any]:
+    return [value.abs() if _is_floating(value) else value for value in values]
+
+
+def _is_floating(value: Any) -> bool:
+    return isinstance(value, torch.Tensor) and value.is_floating_point()
 
 
 def _sum_errors(
@@ -154,9 +156,7 @@ def _of_variance(
 def _relative(
     node: Node, args: Sequence[Any], kwargs: Mapping[str, Any], values: Sequence[Any]
 ) -> Sequence[Any]:
-    return [
-        v.abs() if isinstance(v, torch.Tensor) and v.is_floating_point() else None for v in values
-    ]
+    return [value.abs() if _is_floating(value) else None for value in values]
 
 
 SUMS: Mapping[str, SumRule] = {

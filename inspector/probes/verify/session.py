@@ -253,8 +253,8 @@ def _number(value: Any) -> Any:
 
 
 def _values_at(inputs: Mapping[str, Any], index: list[int], shape: Any) -> dict[str, Any]:
-    """The inputs' values at an element of the output, of those whose shape it can be expanded to."""
-    out = {}
+    """The values of inputs at an element of the output, of those that expand to its shape."""
+    out: dict[str, Any] = {}
     for name, tensor in inputs.items():
         if len(out) < MAX_INPUTS:
             try:
