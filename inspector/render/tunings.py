@@ -8,6 +8,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec import Struct
+from rich.cells import cell_len
 from rich.text import Text
 
 from inspector.analysis.tuner_times import (
@@ -30,11 +31,13 @@ from inspector.render.pictures.terminal_picture import picture_lines
 from inspector.render.pictures.tuning_picture import tuning_picture
 from inspector.render.tables import (
     BEST_BY_GPU,
+    GAP,
     STAR,
     TIE,
     TILE,
     UNKNOWN,
     grid,
+    settings_in_words,
     settings_text,
 )
 
@@ -62,21 +65,41 @@ def lines(rec: Recording, width: int, codes: Codes) -> Iterator[CompileLine]:
             heading = " · ".join(filter(None, (name, about(kernel, number))))
             yield CompileLine(Text(heading, "bold cyan"))
             rows = _rows(kernel, number, titles_by_id, facts)
+            worded_rows = [_with_words(row) for row in rows]
+            has_room = _table_width(worded_rows) <= width
+            rows = worded_rows if has_room else rows
             table = grid(HEADS, rows, width, ("µs", "GPU µs"), SHRINK_ORDER)
             for text, row in zip(table, [[""] * len(HEADS), *rows], strict=True):
                 variant = hashes.get(row[HEADS.index("variant")])
                 yield CompileLine(text, kernel=variant, about=row[HEADS.index("became")])
             for remark in remarks(kernel, tuning, facts):
                 yield CompileLine(Text(f"  {remark}"))
-            picture = round_picture(tuning, facts)
+            picture = round_picture(tuning, facts, in_words=has_room)
             if picture is not None:
                 yield from map(CompileLine, picture_lines(picture, width))
             yield CompileLine(Text(""))
 
 
-def round_picture(tuning: Tuning, facts: TunerFacts) -> RowPicture | None:
+def _with_words(row: Sequence[str]) -> list[str]:
+    """A row with ``warps 4 stages 3`` for ``w4 s3``."""
+    place = HEADS.index("candidate")
+    return [*row[:place], settings_in_words(row[place]), *row[place + 1 :]]
+
+
+def _table_width(rows: Sequence[Sequence[str]]) -> int:
+    """The cells of a line if no column gives room."""
+    columns = zip(HEADS, *rows, strict=True)
+    return sum(max(map(cell_len, cells)) + len(GAP) for cells in columns) - len(GAP)
+
+
+def round_picture(
+    tuning: Tuning, facts: TunerFacts, *, in_words: bool = False
+) -> RowPicture | None:
     """A round's candidates as dots with bands of noise; None of fewer than two times."""
-    return tuning_picture(tuning, facts, [candidate(c) for c in tuning.configurations])
+    texts = [candidate(configuration) for configuration in tuning.configurations]
+    if in_words:
+        texts = list(map(settings_in_words, texts))
+    return tuning_picture(tuning, facts, texts)
 
 
 def about(kernel: Kernel, number: int) -> str:
