@@ -23,7 +23,7 @@ from inspector.analysis.tuner_times import (
 )
 from inspector.base.escapes import shown
 from inspector.base.model import Configuration, Kernel, Recording, Tuning
-from inspector.base.units import counted, microseconds, plural
+from inspector.base.units import microseconds, plural
 from inspector.render.compiles import CompileLine
 from inspector.render.kernel_names import titles
 from inspector.render.pictures.picture import RowPicture
@@ -245,7 +245,7 @@ def _choice_beside_best(kernel: Kernel, tuning: Tuning, facts: TunerFacts, best_
     if cost.program_us is not None:
         choice += f" ({microseconds(cost.program_us)} µs in the program)"
     if cost.us is not None:
-        times = f"× {counted(cost.launches or 0, 'launch')} of the run"
+        times = f"× {plural(cost.launches or 0, 'launch')} of the run"
         return f"{choice}; {shortest}; {times} ≈ {microseconds(cost.us)} µs"
     reason = "cost unknown: in the program the chosen one is no slower" if cost.launches else ""
     return "; ".join(filter(None, (choice, shortest, reason)))
