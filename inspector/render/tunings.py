@@ -128,11 +128,15 @@ def _rows(
         name = titles_by_id.get(use.kernel or "", use.kernel or "a library's function")
         if place is not None and name not in became.setdefault(place, []):
             became[place].append(name)
+    unlaunched = {variant.id for variant in kernel.variants if variant.launches == 0}
     rows = []
     for place, configuration in by_time(tuning):
         first = fastest_same_code(tuning, configuration, facts.codes)
         same = "" if first is None else f"same code as {first}"
         reason = (configuration.reason or "").partition("\n")[0]
+        launched = became.get(place, [])
+        if place == tuning.best and not launched and configuration.variant in unlaunched:
+            launched = ["not launched"]
         row = [
             (STAR if place == tuning.best else TIE * (configuration in tied))
             + BEST_BY_GPU * (configuration in fastest),
@@ -144,7 +148,7 @@ def _rows(
             if configuration.gpu_time is None
             else microseconds(configuration.gpu_time.median_us),
             ", ".join(map(microseconds, elsewhere(kernel, tuning, configuration))),
-            shown(", ".join(filter(None, (*became.get(place, []), same, reason)))),
+            shown(", ".join(filter(None, (*launched, same, reason)))),
         ]
         rows.append(row)
     return rows

@@ -116,6 +116,16 @@ def test_candidates_have_words_for_their_settings_where_the_table_has_room(
     assert picture_row.startswith(f"{settings} ")
 
 
+def test_a_choice_that_the_program_never_launched_says_so(folder: TunedFolder) -> None:
+    folder.round(1, [190, 200])
+    folder.timed(0, (3400, 3500, 3600))
+    folder.timed(1, (1900, 2000, 2100))
+    rows = [line for line in folder.text().splitlines() if "1a1a1a1a" in line or "0a0a" in line]
+    assert [row.endswith("not launched") for row in rows] == [True, False]
+    folder.timed(0, (3400, 3500, 3600), count=23, tuning=False)
+    assert "not launched" not in folder.text()
+
+
 def test_a_choice_that_the_gpu_ran_slower_has_its_cost(folder: TunedFolder) -> None:
     folder.round(1, [190, 200])
     folder.timed(0, (3400, 3500, 3600))
