@@ -104,7 +104,7 @@ def test_every_view_has_the_same_time_of_a_launch(tmp_path: Path) -> None:
     brief = call("show", LOOP, "3ade1c39", "--brief", "--json").json["figures"]
     assert (brief["time"], brief["time_from"]) == (square["launch_time"]["us"], "run")
     shown = call("show", LOOP, "3ade1c39", "-a").text
-    assert "17.9 µs a launch (median while the program ran, of 8505 timed launches)" in shown
+    assert "17.9 µs a launch (median while the program ran, of 8,505 timed launches)" in shown
     page = tmp_path / "issue.md"
     assert call("export", LOOP, "square", "--format", "markdown", "-o", page).status == 0
     assert "| 17.9 µs |" in page.read_text("utf-8")
@@ -338,6 +338,16 @@ def test_no_two_generated_kernels_have_one_title() -> None:
     named = titles(replace(rec, kernels=(generated, twin)))
     assert len(set(named.values())) == 2
     assert "1823×781 fp32" in named[generated.id] and "fused.py:" in named[generated.id]
+
+
+def test_the_heading_of_a_tuning_groups_the_digits_of_its_launches() -> None:
+    rec = open_path(SAMPLE)
+    (generated,) = (k for k in rec.kernels if k.origin is Origin.INDUCTOR and k.fusion)
+    (variant,) = generated.variants
+    launched = replace(generated, variants=(replace(variant, launches=12760),))
+    tuned = replace(launched, autotune=(round_of("mm", 10, 11),))
+    first, *_ = tunings.lines(replace(rec, kernels=(tuned,)), 200, {})
+    assert " · 12,760 launches" in first.text.plain
 
 
 def test_the_number_of_a_title_selects_its_kernel() -> None:

@@ -16,7 +16,13 @@ from inspector.measure.launch_time import TIMED
 from inspector.measure.time.results import COLD
 from inspector.reader.reader import Reader
 from inspector.render.ranks import differences
-from inspector.render.tables import TRITON_OPTIONS, configuration, exceeded_resource, shared
+from inspector.render.tables import (
+    TRITON_OPTIONS,
+    configuration,
+    exceeded_resource,
+    settings_in_words,
+    shared,
+)
 from inspector.tui.keys.command_table import command, shown
 from inspector.tui.program.live import Live, ProgramState, ending
 from inspector.tui.widgets.notice import cut, in_thread, label, shorten
@@ -159,8 +165,8 @@ class VariantCard(LineWidget):
             line += [("  ", ""), (text, style)]
         room = width - Content(name).cell_length - len(ident) - figures
         settings = "" if variant is None else _settings(variant)
-        if len(_in_words(settings)) + 2 <= room:
-            settings = _in_words(settings)
+        if len(settings_in_words(settings)) + 2 <= room:
+            settings = settings_in_words(settings)
         if settings and room > 12:
             line.append(("  " + cut(settings, room - 2), "dim"))
         return Content.assemble(*line)
@@ -173,12 +179,6 @@ def _settings(variant: Variant) -> str:
         del config["num_ctas"]
     names = dict.fromkeys((*TRITON_OPTIONS, *config))
     return label(configuration(config, tuple(names)))
-
-
-def _in_words(settings: str) -> str:
-    """``warps 4 stages 3`` for ``w4 s3``."""
-    settings = re.sub(r"\bw(?=\d+\b)", "warps ", settings)
-    return re.sub(r"\bs(?=\d+\b)", "stages ", settings)
 
 
 _UNNAMED = re.compile(
