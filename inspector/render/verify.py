@@ -6,7 +6,7 @@ from msgspec import Struct
 from rich.cells import set_cell_size
 from rich.text import Text
 
-from inspector.base.units import counted
+from inspector.base.units import plural
 from inspector.render.jsons import SCHEMA
 from inspector.verify.report import GraphVerdict, KernelVerdict, VerifyReport
 from inspector.verify.verdicts import FirstDifference, Verdict
@@ -146,7 +146,7 @@ def _kernel_row(kernel: KernelVerdict, width: int) -> Text:
     if judgement.max_error is not None and verdict is not Verdict.EQUAL:
         errors = f"{judgement.max_error:.1e}, eager {judgement.eager_max_error or 0:.1e}"
     if kernel.launches > 1:
-        errors += f"  {kernel.compared} of {counted(kernel.launches, 'launch')}"
+        errors += f"  {kernel.compared} of {plural(kernel.launches, 'launch')}"
     name_width = max(24, width - 74)
     text = Text("  ")
     text.append(set_cell_size(label(kernel), name_width))
@@ -183,7 +183,7 @@ def _answer(graph: GraphVerdict) -> str:
     explained = len(compared) - len(graph.unexplained)
     call = f" call {graph.call}" if graph.call else ""
     text = (
-        f"graph {graph.graph.id}{call}: {explained} of {counted(len(compared), 'kernel')} explained"
+        f"graph {graph.graph.id}{call}: {explained} of {plural(len(compared), 'kernel')} explained"
     )
     left_out = len(graph.kernels) - len(compared)
     if left_out:
