@@ -143,6 +143,7 @@ def _job(folder: Path, number: int, comparison: Comparison, words: Sequence[str]
         "nodes": list(comparison.nodes),
         "inputs": {name: described(f"in{n}", tensor) for n, (name, tensor) in inputs},
         "sizes": dict(comparison.sizes),
+        "unread": dict(comparison.unread),
         "outputs": [(node, described(f"out{n}", tensor)) for n, (_, node, tensor) in outputs],
         "coarse": coarse_errors(words),
     }

@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from inspector.base.errors import PtxviewError
 from inspector.base.model import Graph
+from inspector.parsers.output_code import parse_wrapper
 from inspector.recording.decoding import as_map
 
 Node = Mapping[str, Any]
@@ -19,25 +20,41 @@ class Unverifiable(Exception):
     """A kernel cannot be compared: the sentence says why."""
 
 
+class WriteStep(Struct, frozen=True):
+    """What a buffer holds after a kernel has written it: the value of ``node``, None of a part of a
+    result. ``effects`` are nodes that change this value in place."""
+
+    node: str | None
+    effects: tuple[str, ...] = ()
+
+
 class GraphNodes(Struct, frozen=True):
     """Nodes by name, in the order of their graph.
 
-    ``node_of_buffer`` is the node whose value a buffer holds; a buffer without one holds a part of
-    a result. ``written_nodes`` are, by the name of an input that the graph changes, the nodes whose
-    values it gets, in order.
+    ``steps`` are, by the name of a buffer or of an input that is changed, what it holds after each
+    kernel that writes it.
     """
 
     nodes: Mapping[str, Node]
-    node_of_buffer: Mapping[str, str]
-    written_nodes: Mapping[str, Sequence[str]]
-    partial_buffers: Collection[str]
+    steps: Mapping[str, Sequence[WriteStep]]
     node_of_input: Mapping[str, str]
 
-    def node(self, name: str) -> str | None:
-        """The node whose value a buffer or an input of this name holds."""
-        if (node := self.node_of_buffer.get(name)) is not None:
-            return node
-        return self.node_of_input.get(name)
+    def is_input(self, name: str) -> bool:
+        """Whether the graph is given it."""
+        return name in self.node_of_input
+
+    def step(self, name: str, writes: int) -> WriteStep | None:
+        """What a buffer or an input holds after so many kernels have written it; None if unknown.
+        What libraries write is not counted."""
+        steps = self.steps.get(name, ())
+        return steps[min(max(writes, 1), len(steps)) - 1] if steps else None
+
+    def content(self, name: str, writes: int) -> str | None:
+        """The node whose value it then holds; None of a part of a result."""
+        if writes == 0 and name in self.node_of_input:
+            return self.node_of_input[name]
+        step = self.step(name, writes)
+        return None if step is None else step.node
 
     def program(self, outputs: Iterable[str], known: Collection[str]) -> list[Node]:
         """The nodes that outputs are computed by from known ones, in order, these included."""
@@ -83,23 +100,46 @@ def read_nodes(graph: Graph) -> GraphNodes:
     inputs = [node for node in nodes if node.get("op") in ("placeholder", "get_attr")]
     node_of_input = {str(node["target"]): node["name"] for node in inputs}
     node_of_input |= {node["name"]: node["name"] for node in inputs}
-    node_of_buffer: dict[str, str] = {}
-    written: dict[str, list[str]] = defaultdict(list)
-    partial: set[str] = set()
+    steps: dict[str, list[WriteStep]] = defaultdict(list)
     for operation in (o for s in _list(content, "scheduled") for o in _list(s, "operations")):
-        result = operation.get("result") or _only_sink(by_name, operation.get("origins"))
-        outputs = _list(operation, "outputs")
-        for output in outputs:
-            name = output.get("name")
-            if not isinstance(name, str):
-                continue
-            if isinstance(result, str) and result in by_name:
-                node_of_buffer[name] = result
-                for changed in output.get("mutates") or ():
-                    written[str(changed)].append(result)
-            else:
-                partial.add(name)
-    return GraphNodes(by_name, node_of_buffer, written, partial, node_of_input)
+        result = operation.get("result")
+        if not isinstance(result, str) or by_name.get(result, {}).get("dtype") is None:
+            result = None
+        origins = [n for n in operation.get("origins") or () if n in by_name]
+        for output in _list(operation, "outputs"):
+            steps[str(output.get("name"))].append(WriteStep(result))
+            for changed in output.get("mutates") or ():
+                _change(by_name, steps[str(changed)], str(changed), origins, result)
+    return GraphNodes(by_name, steps, node_of_input)
+
+
+def _change(
+    nodes: Mapping[str, Node],
+    steps: list[WriteStep],
+    changed: str,
+    origins: Sequence[str],
+    result: str | None,
+) -> None:
+    """Add what a buffer or an input holds after an operation that changes it."""
+    copies = [n for n in origins if _is_in_place(nodes[n])]
+    whole = [n for n in copies if nodes[n]["args"][0] == {"node": changed}]
+    if whole:
+        steps.append(WriteStep(whole[-1]))
+    elif copies:
+        held = steps[-1].node if steps else changed
+        steps.append(WriteStep(held, tuple(copies)))
+    elif steps:  # the result was noted for the first kernel, which only prepares its memory
+        first = steps[-1].node
+        steps[-1] = WriteStep(None)
+        steps.append(WriteStep(result or first))
+    else:
+        steps.append(WriteStep(result))
+
+
+def _is_in_place(node: Node) -> bool:
+    """Whether an operator changes its first argument: ``aten.copy_.default``."""
+    parts = str(node.get("target")).split(".")
+    return len(parts) > 1 and parts[1].endswith("_") and bool(node.get("args"))
 
 
 def _list(content: object, name: str) -> list[dict[str, Any]]:
@@ -107,22 +147,36 @@ def _list(content: object, name: str) -> list[dict[str, Any]]:
     return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 
-def _only_sink(nodes: Mapping[str, Node], origins: object) -> str | None:
-    """The one of an operation's nodes that none of its others uses; None of several."""
-    names = [n for n in origins if n in nodes] if isinstance(origins, list) else []
-    used = {name for n in names for name in references(nodes[n].get("args"))}
-    sinks = [name for name in names if name not in used]
-    return sinks[0] if len(sinks) == 1 else None
+class WrapperCode:
+    """The code that launches a graph's kernels."""
 
+    def __init__(self, text: str) -> None:
+        self._lines = text.split("\n")
+        wrapper = parse_wrapper(text)
+        self._reused = [(b.n, b.name, b.reuses) for b in wrapper.buffers if b.reuses is not None]
+        self._called = [(call.n, frozenset(call.words)) for call in wrapper.calls]
 
-def launch_arguments(line: str) -> list[str | None]:
-    """The buffer of each argument of ``kernel.run(buf0, reinterpret_tensor(buf1, …), 8, …)``."""
-    try:
-        statement = ast.parse(line.strip()).body[0]
-    except (SyntaxError, IndexError, ValueError, RecursionError, MemoryError):
-        return []
-    call = statement.value if isinstance(statement, ast.Expr) else None
-    return [_base_name(argument) for argument in call.args] if isinstance(call, ast.Call) else []
+    def arguments(self, line: int) -> list[str | None]:
+        """The buffer of each argument of ``kernel.run(buf0, reinterpret_tensor(buf1, …), 8, …)``;
+        None of one that is none."""
+        if not 0 < line <= len(self._lines):
+            return []
+        try:
+            statement = ast.parse(self._lines[line - 1].strip()).body[0]
+        except (SyntaxError, IndexError, ValueError, RecursionError, MemoryError):
+            return []
+        call = statement.value if isinstance(statement, ast.Expr) else None
+        return (
+            [_base_name(argument) for argument in call.args] if isinstance(call, ast.Call) else []
+        )
+
+    def reused_before(self, line: int, name: str) -> str:
+        """The buffer whose memory it has, by ``buf3 = buf0; del buf0  # reuse``; else itself."""
+        return next((old for n, new, old in self._reused if new == name and n < line), name)
+
+    def is_written_before(self, line: int, name: str) -> bool:
+        """Whether a call before a line names a buffer."""
+        return any(n < line and name in words for n, words in self._called)
 
 
 def _base_name(expression: ast.expr) -> str | None:

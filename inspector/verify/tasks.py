@@ -2,7 +2,8 @@
 
 import math
 import zlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -10,7 +11,6 @@ from msgspec import Struct, field
 
 from inspector.base.errors import Unreadable
 from inspector.base.model import Content, Graph, Kernel, Recording, Stage, Variant
-from inspector.parsers.output_code import parse_wrapper
 from inspector.recording.contents import text_of
 from inspector.recording.events import KeptArgument, LaunchValues, event_of
 from inspector.recording.layout import Events, read_events
@@ -18,7 +18,7 @@ from inspector.verify.graph_nodes import (
     GraphNodes,
     Node,
     Unverifiable,
-    launch_arguments,
+    WrapperCode,
     read_nodes,
 )
 
@@ -32,6 +32,10 @@ READ_ONLY = "in_ptr"
 IN_PLACE = "in_out_ptr"
 
 
+NamedArgument = tuple[str, KeptArgument]
+"""A buffer of the wrapper, and the argument of the kernel that it is."""
+
+
 class TensorValue(Struct, frozen=True):
     """A tensor of a launch: ``read`` returns its elements, in the order of their indices."""
 
@@ -42,15 +46,19 @@ class TensorValue(Struct, frozen=True):
 
 
 class Comparison(Struct, frozen=True):
-    """What is compared of a launch: ``outputs`` are pairs of a node and what was written for it.
+    """What is compared of a launch.
 
-    ``with_line`` is the line of the launch whose partial results it completes, None of most.
+    ``outputs`` are the kernel's parameters, with the node of each and what was written for it.
+    ``unread`` are dtype and shape of inputs that the operators take and the kernel does not read:
+    its result must not depend on them. ``with_lines`` are the lines of launches whose partial
+    results it completes.
     """
 
     nodes: Sequence[Node]
     inputs: Mapping[str, TensorValue]
     sizes: Mapping[str, int]
     outputs: Sequence[tuple[str, str, TensorValue]]
+    unread: Mapping[str, tuple[str, tuple[int, ...]]] = {}
     with_lines: tuple[int, ...] = ()
 
     @property
@@ -72,15 +80,36 @@ class LaunchTask(Struct, frozen=True):
     why: str = ""
 
 
+class _Output(Struct, frozen=True):
+    """A parameter of a kernel, what was written for it, and the node whose value that is;
+    ``effects`` are nodes that change this value in place."""
+
+    parameter: str
+    node: str
+    value: TensorValue
+    effects: tuple[str, ...] = ()
+
+
+class _Reads(Struct):
+    """What a launch reads, by node; ``unknown`` are buffers of which no node is known, and
+    ``lines`` of launches that wrote parts of a result that it reads."""
+
+    values: dict[str, TensorValue] = field(default_factory=dict)
+    unknown: list[str] = field(default_factory=list)
+    lines: dict[int, None] = field(default_factory=dict)
+
+
 class _GraphCall(Struct):
-    """What is known of the values of one call of a graph so far."""
+    """The state of one call of a graph between its launches.
+
+    ``writes`` counts the launches that have written a buffer, and ``writers`` has the line of the
+    last and what it read.
+    """
 
     nodes: GraphNodes
     events: Events
-    written_counts: dict[str, int] = field(default_factory=dict)
-    reads_of_partial: dict[str, tuple[int, Mapping[str, TensorValue]]] = field(default_factory=dict)
-    """By a buffer that holds a part of a result: the launch that wrote it, and what that read."""
-    values: dict[str, TensorValue] = field(default_factory=dict)
+    writes: Counter[str] = field(default_factory=Counter)
+    writers: dict[str, tuple[int, Mapping[str, TensorValue]]] = field(default_factory=dict)
 
     def tensor(self, argument: KeptArgument, digest: object) -> TensorValue | None:
         """A tensor of an argument by the digest of its contents; None of what was not kept."""
@@ -89,6 +118,55 @@ class _GraphCall(Struct):
             return None
         strides = argument.strides or ()
         return TensorValue(argument.dtype, argument.shape, strides, partial(_inflated, content))
+
+    def reads(self, arguments: Sequence[NamedArgument], code: WrapperCode, line: int) -> _Reads:
+        """What a launch by this line reads."""
+        out = _Reads()
+        for name, argument in arguments:
+            before = self.tensor(argument, argument.before)
+            buffer = name
+            if (argument.name or "").startswith(IN_PLACE):
+                buffer = code.reused_before(line, name)
+                if not code.is_written_before(line, buffer) and not self.nodes.is_input(buffer):
+                    continue  # the kernel itself writes it before it reads it
+            if before is None:
+                continue
+            node = self.nodes.content(buffer, self.writes[buffer])
+            if node is not None:
+                out.values[node] = before
+            elif buffer in self.writers:
+                earlier_line, earlier_reads = self.writers[buffer]
+                out.values = {**earlier_reads, **out.values}
+                out.lines[earlier_line] = None
+            else:
+                out.unknown.append(buffer)
+        return out
+
+    def written(
+        self, arguments: Sequence[NamedArgument], reads: _Reads, line: int
+    ) -> tuple[list[_Output], list[str]]:
+        """What a launch writes: outputs that are values of nodes, and buffers that are not."""
+        outputs = []
+        parts = []
+        written = []
+        for name, argument in arguments:
+            after = self.tensor(argument, argument.after)
+            if after is None or not _is_written(argument):
+                continue
+            self.writes[name] += 1
+            written.append(name)
+            step = self.nodes.step(name, self.writes[name])
+            if name in self.writers and self.writes[name] > 1:
+                earlier_line, earlier_reads = self.writers[name]
+                reads.values = {**earlier_reads, **reads.values}
+                reads.lines[earlier_line] = None
+            if step is None or step.node is None:
+                parts.append(name)
+            else:
+                outputs.append(_Output(argument.name or name, step.node, after, step.effects))
+        for name in written:
+            self.writers[name] = (line, dict(reads.values))
+        return outputs, parts
 
 
 MAX_TENSOR_BYTES = 1 << 32
@@ -123,7 +201,7 @@ def tasks_of(
     }
     kernels = {kernel.id: kernel for kernel in recording.kernels}
     calls: dict[tuple[str, int], _GraphCall | str] = {}
-    lines: dict[str, list[str]] = {}
+    codes: dict[str, WrapperCode] = {}
     tasks = []
     for launch in launches:
         graph = by_path.get(launch.path or "")
@@ -138,15 +216,15 @@ def tasks_of(
                 calls[key] = _GraphCall(read_nodes(graph), events)
             except Unverifiable as error:
                 calls[key] = str(error)
-        code = lines.setdefault(
-            launch.path or "", text_of(events.blob(launch.code_blob)).split("\n")
-        )
+        path = launch.path or ""
+        if path not in codes:
+            codes[path] = WrapperCode(text_of(events.blob(launch.code_blob)))
         call = calls[key]
         comparison = None
         why = call if isinstance(call, str) else launch.why or ""
         if isinstance(call, _GraphCall):
             try:
-                found = _comparison(call, launch, code)
+                found = _comparison(call, launch, codes[path])
                 comparison = None if why else found
             except Unverifiable as error:
                 why = why or str(error)
@@ -156,116 +234,52 @@ def tasks_of(
     return tasks
 
 
-def _comparison(call: _GraphCall, launch: LaunchValues, code: Sequence[str]) -> Comparison:
+def _comparison(call: _GraphCall, launch: LaunchValues, code: WrapperCode) -> Comparison:
     """What is compared of a launch. Raises Unverifiable."""
     line = launch.line or 0
-    names = launch_arguments(code[line - 1]) if 0 < line <= len(code) else []
-    wrapper = parse_wrapper("\n".join(code))
-    earlier = {b.name: b.reuses for b in wrapper.buffers if b.n < line and b.reuses is not None}
-    written = {word for c in wrapper.calls if c.n < line for word in c.words}
-    arguments = list(zip(names, launch.arguments, strict=False))
-    read: dict[str, TensorValue] = {}
-    partial: list[str] = []
-    for name, argument in arguments:
-        before = call.tensor(argument, argument.before)
-        if name is None or before is None or _only_written(argument):
-            continue
-        content = name
-        if (argument.name or "").startswith(IN_PLACE):
-            content = earlier.get(name, name)
-            if content not in written and content not in call.nodes.node_of_input:
-                continue  # the kernel itself writes it before it reads it
-        node = call.nodes.node(content)
-        if node is not None:
-            read[node] = before
-        elif content in call.reads_of_partial:
-            partial.append(content)
-    outputs: list[tuple[str, str, TensorValue]] = []
-    unresolved = []
-    for name, argument in arguments:
-        after = call.tensor(argument, argument.after)
-        if name is None or after is None or not _is_written(argument):
-            continue
-        node = _written_node(call, name)
-        if node is None:
-            unresolved.append(name)
-        else:
-            outputs.append((argument.name or name, node, after))
-    known = dict(read)
-    with_lines: list[int] = []
-    for content in partial:
-        earlier_line, earlier_reads = call.reads_of_partial[content]
-        known = {**earlier_reads, **known}
-        with_lines.append(earlier_line)
-    for name in unresolved:
-        call.reads_of_partial[name] = (line, known)
-    call.values |= {**read, **{node: value for _, node, value in outputs}}
+    names = code.arguments(line)
+    pairs = zip(names, launch.arguments, strict=False)
+    arguments = [(name, argument) for name, argument in pairs if name is not None]
+    reads = call.reads(arguments, code, line)
+    outputs, parts = call.written(arguments, reads, line)
     if not outputs:
-        if unresolved:
+        if parts:
             raise Unverifiable("it writes parts of a result, which a later kernel completes")
         raise Unverifiable("it writes no buffer of its graph")
-    return _with_program(call, launch, known, outputs, tuple(dict.fromkeys(with_lines)))
-
-
-def _with_program(
-    call: _GraphCall,
-    launch: LaunchValues,
-    known: Mapping[str, TensorValue],
-    outputs: Sequence[tuple[str, str, TensorValue]],
-    with_lines: tuple[int, ...],
-) -> Comparison:
-    """The operators between what a launch reads and what it writes. Raises Unverifiable."""
-    inputs = dict(known)
-    wanted = [node for _, node, _ in outputs]
-    # What a kernel writes is computed again, also where it reads the same node's earlier value.
-    for name in wanted:
-        inputs.pop(name, None)
-    sizes = dict(launch.sizes)
-    nodes = call.nodes.program(wanted, inputs)
-    for node in nodes:
-        name = node["name"]
-        if node["op"] in ("placeholder", "get_attr") and name not in inputs and name not in sizes:
-            if _is_overwritten(name, nodes):
-                continue
-            if name not in call.values:
-                raise Unverifiable(f"its operators use {name}, which it does not read")
-            inputs[name] = call.values[name]
+    inputs = dict(reads.values)
+    for output in outputs:
+        if not output.effects:
+            # It is computed again, also where the kernel reads the same node's earlier value.
+            inputs.pop(output.node, None)
+    needed = [name for output in outputs for name in (output.node, *output.effects)]
+    nodes = call.nodes.program(needed, inputs)
+    unread = {
+        node["name"]: _described(node)
+        for node in nodes
+        if node["op"] in ("placeholder", "get_attr")
+        and node["name"] not in inputs
+        and node["name"] not in launch.sizes
+    }
+    if reads.unknown and unread:
+        raise Unverifiable(f"it reads {reads.unknown[0]}, a part of a result that a library wrote")
     used = {node["name"] for node in nodes}
     return Comparison(
-        [node for node in nodes if node["name"] not in inputs],
+        [node for node in nodes if node["name"] not in inputs and node["name"] not in unread],
         {name: value for name, value in inputs.items() if name in used},
-        {name: size for name, size in sizes.items() if name in used},
-        outputs,
-        with_lines,
+        {name: size for name, size in launch.sizes.items() if name in used},
+        [(output.parameter, output.node, output.value) for output in outputs],
+        unread,
+        tuple(reads.lines),
     )
 
 
-def _is_overwritten(name: str, nodes: Iterable[Node]) -> bool:
-    """Whether the nodes do no more with an input than to copy a value into it."""
-    users = [n for n in nodes if {"node": name} in _flat(n.get("args"))]
-    return bool(users) and all(
-        n["target"] == "aten.copy_.default" and n["args"][0] == {"node": name} for n in users
-    )
-
-
-def _flat(item: object) -> list[object]:
-    if isinstance(item, list):
-        return [inner for part in item for inner in _flat(part)]
-    return [item]
-
-
-def _written_node(call: _GraphCall, name: str) -> str | None:
-    """The node whose value a buffer holds after a launch; of an input that is written, the next."""
-    written = call.nodes.written_nodes.get(name)
-    if written and name not in call.nodes.node_of_buffer:
-        count = call.written_counts.get(name, 0)
-        call.written_counts[name] = count + 1
-        return written[min(count, len(written) - 1)]
-    return call.nodes.node_of_buffer.get(name)
-
-
-def _only_written(argument: KeptArgument) -> bool:
-    return argument.before is None
+def _described(node: Node) -> tuple[str, tuple[int, ...]]:
+    """Dtype and shape of a node's value. Raises Unverifiable where they are not known."""
+    dtype = node.get("dtype")
+    shape = node.get("shape")
+    if dtype is None or shape is None or not all(isinstance(n, int) for n in shape):
+        raise Unverifiable(f"its operators use {node['name']}, which it does not read")
+    return dtype, tuple(shape)
 
 
 def _is_written(argument: KeptArgument) -> bool:

@@ -120,10 +120,9 @@ def _of_output(
         return Judgement(Verdict.CLOSER, words, **common)
     sums = [base(node) for node in nodes if base(node) in table["sums"]["operators"]]
     if figures["by_rounding"] and sums:
-        words = (
-            f"within {figures['largest_move']:.1e} of the largest value, which the order of "
-            f"{_words(sums)} explains"
-        )
+        words = f"the order of {_words(sums)} explains it"
+        if figures["largest_move"] is not None:
+            words += f": at most {figures['largest_move']:.1e} of the largest value"
         return Judgement(Verdict.SUM_ORDER, words, **common)
     functions = [base(node) for node in nodes if base(node) in table["functions"]]
     if functions:

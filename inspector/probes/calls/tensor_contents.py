@@ -49,13 +49,14 @@ def _launching(args: Any, kwargs: Any) -> dict[str, Any] | None:
     if number >= int(os.environ["PTXVIEW_VERIFY"]):
         return None
     tuner = args[0]
+    meta = getattr(tuner, "inductor_meta", None) or {}
     names = [str(name) for name in getattr(tuner.fn, "arg_names", ())]
     values = args[1:]
     event = {
         "event": "launch_values",
         "path": path,
         "line": line,
-        "name": (getattr(tuner, "inductor_meta", None) or {}).get("kernel_name"),
+        "name": meta.get("kernel_name"),
         "call": number,
         "code_blob": _code(path),
         "sizes": {k: v for k, v in frame.f_locals.items() if type(v) is int},
@@ -65,6 +66,7 @@ def _launching(args: Any, kwargs: Any) -> dict[str, Any] | None:
     if torch.cuda.is_initialized() and torch.cuda.is_current_stream_capturing():
         event["why"] = "it was captured into a CUDA graph, where nothing can be copied"
         return event
+    event["changed"] = frozenset(meta.get("mutated_arg_names") or ())
     _keep(event, "before", WRITTEN_ONLY)
     return event
 
@@ -75,6 +77,7 @@ def _launched(event: dict[str, Any] | None, _: object, error: BaseException | No
     if error is None and "why" not in event:
         _keep(event, "after", READ_ONLY)
     del event["values"]
+    event.pop("changed", None)
     if error is None:
         emit(event)
 
@@ -105,11 +108,13 @@ def _keep(event: dict[str, Any], key: str, without: tuple[str, ...]) -> None:
     import torch
 
     for argument, value in zip(event["arguments"], event["values"], strict=False):
-        if isinstance(value, torch.Tensor) and not argument["name"].startswith(without):
+        name = argument["name"]
+        is_kept = name in event["changed"] or not name.startswith(without)
+        if is_kept and isinstance(value, torch.Tensor):
             try:
                 argument[key] = _content(value)
             except Exception as error:  # absent on the emulated device, or out of memory
-                event["why"] = f"{argument['name']} cannot be read: {error}"[:300]
+                event["why"] = f"{name} cannot be read: {error}"[:300]
                 return
             if argument[key] is None:
                 event["why"] = (

@@ -77,7 +77,10 @@ class Evaluator:
     ) -> None:
         self.wide = wide
         self.change = change
+        self.single = True
         self.values = {name: widened(v) if wide else v for name, v in values.items()}
+        if any(_changes_in_place(node) for node in nodes):
+            self.values = {name: _copy(value) for name, value in self.values.items()}
         for node in nodes:
             if node["name"] not in self.values:
                 self.values[node["name"]] = self._computed(node)
@@ -86,21 +89,18 @@ class Evaluator:
         target = node["target"]
         if node["op"] != "call_function":
             raise NotComputable(f"{node['name']} ({node['op']}) has no recorded value")
+        self.single = node.get("dtype") not in ("float64", "complex128")
         args = self._value(node.get("args", []))
         kwargs = {name: self._value(item) for name, item in node.get("kwargs", {}).items()}
-        if target == "aten.copy_.default":  # what was there before does not matter
-            value = args[1].to(args[0].dtype) if not self.wide else args[1]
-            value = value.expand(args[0].shape)
-        else:
-            if self.wide and target in ("aten.view.dtype", "aten._to_copy.bits"):
-                raise NotComputable(f"{node['name']} reads the bits of a number")
-            try:
-                value = function_of(target)(*args, **kwargs)
-            except NotComputable:
-                raise
-            except Exception as error:
-                text = next(iter(str(error).splitlines()), type(error).__name__)
-                raise NotComputable(f"{target} cannot be computed on the CPU: {text}") from error
+        if self.wide and target == "aten.view.dtype":
+            raise NotComputable(f"{node['name']} reads the bits of a number")
+        try:
+            value = function_of(target)(*args, **kwargs)
+        except NotComputable:
+            raise
+        except Exception as error:
+            text = next(iter(str(error).splitlines()), type(error).__name__)
+            raise NotComputable(f"{target} cannot be computed on the CPU: {text}") from error
         if self.wide:
             value = widened(value)
         return value if self.change is None else self.change(node, value, args, kwargs)
@@ -109,6 +109,8 @@ class Evaluator:
         """An argument, from JSON. Raises NotComputable."""
         if isinstance(item, list):
             return [self._value(part) for part in item]
+        if isinstance(item, float) and self.wide and self.single:
+            return _as_single(item)
         if not isinstance(item, dict):
             return item
         ((kind, content),) = item.items()
@@ -119,6 +121,20 @@ class Evaluator:
         if self.wide and (dtype.is_floating_point or dtype.is_complex):
             return WIDE[dtype.is_complex]
         return dtype
+
+
+def _changes_in_place(node: Node) -> bool:
+    """Whether an operator changes an argument: ``aten.copy_.default``."""
+    return node["target"].rpartition(".")[0].endswith("_")
+
+
+def _copy(value: Any) -> Any:
+    return value.clone() if isinstance(value, torch.Tensor) else value
+
+
+def _as_single(number: float) -> float:
+    """A constant as kernels and operators have it: in fp32, which holds fp16 and bf16."""
+    return float(torch.tensor(number, dtype=torch.float32))
 
 
 def _unknown(_: Evaluator, kind: str) -> Any:
