@@ -79,24 +79,23 @@ def compared(task: Mapping[str, Any], table: Mapping[str, Any]) -> list[dict[str
             shapes = f"{list(eager[name].shape)}, and the kernel's {list(tensor.shape)}"
             raise NotComputable(f"{name} has the shape {shapes}")
     written = {name: tensor.reshape(eager[name].shape) for name, tensor in written.items()}
-    figures = _figures(task, table, values, eager, written)
-    chosen = {
-        name: tensor
-        for name, tensor in written.items()
-        if not (tensor.is_floating_point() or tensor.is_complex())
-        and not figures[name]["equal"]
-        and not figures[name]["outside"]
-    }
-    if chosen:  # the rest follows from what the kernel chose
-        values = {**values, **chosen}
-        eager = {**Evaluator(nodes, values, False).values, **chosen}
-        others = {name: tensor for name, tensor in written.items() if name not in chosen}
-        figures |= _figures(task, table, values, eager, others)
+    choices = {name: tensor for name, tensor in written.items() if _is_discrete(tensor)}
+    figures = _figures(task, table, values, eager, choices)
+    made = {name: tensor for name, tensor in choices.items() if not figures[name]["outside"]}
+    if made:  # the rest follows from what the kernel chose
+        values = {**values, **made}
+        eager = Evaluator(nodes, values, False).values
+    others = {name: tensor for name, tensor in written.items() if name not in choices}
+    figures |= _figures(task, table, values, eager, others)
     for name in written:
         first = figures[name]["first"]
         if first is not None:
             first["inputs"] = _values_at(inputs, first["index"], eager[name].shape)
     return [figures[name] for name in written]
+
+
+def _is_discrete(tensor: Any) -> bool:
+    return not (tensor.is_floating_point() or tensor.is_complex())
 
 
 def _figures(
