@@ -366,7 +366,7 @@ def variant_cells(row: VariantRow) -> dict[str, str]:
     return {
         "variant": absent_text(row) if row.variant is None else row.variant.id,
         "configuration": configuration_text,
-        "time": UNKNOWN if row.time_us is None else f"{row.at_most}{microseconds(row.time_us)} µs",
+        "time": UNKNOWN if row.time_us is None else f"{microseconds(row.time_us)} µs",
         **{column.head: column.cell(row) for column in VARIANT_FIGURES},
     }
 

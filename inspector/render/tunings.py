@@ -17,7 +17,6 @@ from inspector.analysis.tuner_times import (
     TunerFacts,
     best_by_gpu,
     elsewhere,
-    is_mostly_overhead,
     same_code,
     tuner_facts,
 )
@@ -142,8 +141,7 @@ def _rows(
             + BEST_BY_GPU * (configuration in fastest),
             candidate(configuration),
             shown(configuration.variant or ""),
-            "≤ " * at_most(configuration, facts.overhead_us(tuning))
-            + (UNKNOWN if configuration.time_us is None else microseconds(configuration.time_us)),
+            UNKNOWN if configuration.time_us is None else microseconds(configuration.time_us),
             UNKNOWN
             if configuration.gpu_time is None
             else microseconds(configuration.gpu_time.median_us),
@@ -205,11 +203,11 @@ def remarks(kernel: Kernel, tuning: Tuning, facts: TunerFacts) -> Iterator[str]:
         tied = plural(len(facts.tied(tuning)), "candidate")
         yield f"≈ tied: {tied} within the {spread:.0%} by which its times of one code differ"
     overhead_us = facts.overhead_us(tuning)
-    if overhead_us and any(
-        at_most(configuration, overhead_us) for configuration in tuning.configurations
-    ):
-        read = f"{tuning.stopwatch} read up to {microseconds(overhead_us)} µs around kernels of "
-        yield f"≤ mostly launch overhead: {read}{SMALL_ELEMENTS:,} elements or fewer"
+    if overhead_us:
+        yield (
+            f"launching alone may take up to {microseconds(overhead_us)} µs of each time: "
+            f"{tuning.stopwatch} read that around kernels of {SMALL_ELEMENTS:,} elements or fewer"
+        )
 
 
 def verdict(kernel: Kernel, tuning: Tuning, facts: TunerFacts) -> str:
@@ -253,11 +251,6 @@ def _choice_beside_best(kernel: Kernel, tuning: Tuning, facts: TunerFacts, best_
         return f"{choice}; {shortest}; {times} ≈ {microseconds(cost.us)} µs"
     reason = "cost unknown: in the program the chosen one is no slower" if cost.launches else ""
     return "; ".join(filter(None, (choice, shortest, reason)))
-
-
-def at_most(configuration: Configuration, overhead_us: float | None) -> bool:
-    """Whether a time may be mostly that of launching: the kernel takes that or less."""
-    return is_mostly_overhead(configuration.time_us, overhead_us)
 
 
 class CandidateRow(Struct, frozen=True, kw_only=True):

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from inspector.analysis.tuner_times import is_mostly_overhead
 from inspector.base.model import GpuTime, Recording, Variant
 from inspector.diff.variants import VariantRow
 from inspector.parsers.cubin import read_cubin
@@ -367,9 +366,3 @@ def test_a_product_costs_what_the_kernel_made_from_the_choice_is_launched_for(
     again = replace(product, id="other")
     for shared in tunings.round_rows(Recording("x", (product, again, made)), {}):
         assert shared.cost_of_choice_us is None
-
-
-@pytest.mark.parametrize(("us", "is_mostly"), [(29.5, True), (30.1, True), (40.0, False)])
-def test_times_about_as_long_as_the_overhead_have_one_mark(us: float, is_mostly: bool) -> None:
-    assert is_mostly_overhead(us, 30.0) is is_mostly
-    assert not is_mostly_overhead(us, None)

@@ -309,13 +309,6 @@ def with_executed(
     return (*from_code, *from_counts)
 
 
-def _lost_lanes(facts: ExecutedFacts) -> float | None:
-    """The share of the lanes of all accesses that had no part in them; None without accesses."""
-    lanes = sum(access.lanes for access in facts.accesses)
-    requests = sum(access.requests for access in facts.accesses)
-    return 1 - lanes / (WARP * requests) if requests else None
-
-
 def _ptx_lines(those: Iterable[ExecutedAccess | ExecutedBranch]) -> dict[Stage, tuple[int, ...]]:
     return {Stage.PTX: tuple(sorted({counter.line for counter in those}))}
 
@@ -417,7 +410,7 @@ def _idle(subject: HintSubject, facts: ExecutedFacts, thresholds: Thresholds) ->
     requests = sum(access.requests for access in those)
     lanes = sum(access.lanes for access in those)
     limit = number(thresholds, IDLE, "share")
-    lost = _lost_lanes(facts)
+    lost = facts.lost_lanes
     if lost is None or lost < limit:
         return
     bad = [access for access in those if 1 - access.lanes / (WARP * access.requests) >= limit]

@@ -241,10 +241,23 @@ def masked_lanes(subject: HintSubject, thresholds: Thresholds) -> Iterator[Findi
         f"Launched with a grid of {grid}, {share * size:,.0f} of the {size:,} elements of a block "
         f"pass the mask of its worst access{'' if exact else ' (an estimate, of some programs)'}: "
         f"up to {1 - share:.0%} of the lanes' work is thrown away, though it takes registers and "
-        f"time all the same. {advice(subject, thresholds, MASKED)}",
+        f"time all the same. {_measured_share(subject)} {advice(subject, thresholds, MASKED)}",
         {Stage.TTGIR: numbers([line for _, line, _, _ in bad])},
         estimated=not exact,
         gain=1 - share,
+    )
+
+
+def _measured_share(subject: HintSubject) -> str:
+    """How many lanes had no work where blocks were executed, else that it is a bound."""
+    facts = subject.executed
+    lost = None if facts is None else facts.lost_lanes
+    if facts is None or lost is None:
+        return "That is a bound from the code, not measured."
+    ran, launched = facts.blocks
+    return (
+        f"In the {ran:,} of {plural(launched, 'block')} that {'was' if ran == 1 else 'were'} "
+        f"executed, {lost:.0%} of the lanes of accesses to memory had no part in them."
     )
 
 
@@ -330,7 +343,7 @@ def idle_lanes(subject: HintSubject, thresholds: Thresholds) -> Iterator[Finding
         "info" if generated else "hint",
         f"{plural(threads, 'thread')} ({plural(subject.warps, 'warp')}) for blocks of {largest} "
         f"elements at most: {threads - largest} threads repeat what others do, in registers and "
-        f"slots that other blocks could have. {cure}",
+        f"slots that other blocks could have. {_measured_share(subject)} {cure}",
         {Stage.TTGIR: numbers([line for _, line in sizes])},
         gain=1 - largest / threads,
     )
@@ -346,7 +359,7 @@ def _ragged(subject: HintSubject) -> Iterator[Finding]:
         IDLE,
         "hint",
         f"Blocks of {threads} threads take {plural(warps, 'warp')}, in which {idle} of "
-        f"{warps * WARP} lanes never have work: the hardware schedules whole warps of 32. Make "
-        "the block's size a multiple of 32.",
+        f"{warps * WARP} lanes never have work: the hardware schedules whole warps of 32. "
+        f"{_measured_share(subject)} Make the block's size a multiple of 32.",
         gain=idle / (warps * WARP),
     )
