@@ -42,7 +42,7 @@ class DifferenceLines(Struct, frozen=True, kw_only=True):
     source: str | None
 
 
-class VerdictRow(Struct, frozen=True, kw_only=True):
+class VerifiedKernel(Struct, frozen=True, kw_only=True):
     """A kernel of one call of a graph; errors are shares of the reference's largest magnitude."""
 
     kernel: str
@@ -65,7 +65,7 @@ class VerifiedGraph(Struct, frozen=True, kw_only=True):
 
     graph: str
     call: int
-    kernels: Sequence[VerdictRow]
+    kernels: Sequence[VerifiedKernel]
 
 
 class VerifyDocument(Struct, frozen=True, kw_only=True):
@@ -98,9 +98,9 @@ def document(report: VerifyReport, lines: Lines) -> VerifyDocument:
     )
 
 
-def _row(kernel: KernelVerdict, lines: Lines) -> VerdictRow:
+def _row(kernel: KernelVerdict, lines: Lines) -> VerifiedKernel:
     judgement = kernel.judgement
-    return VerdictRow(
+    return VerifiedKernel(
         kernel=kernel.kernel.id,
         number=kernel.kernel.number,
         variant=None if kernel.variant is None else kernel.variant.id,
