@@ -226,7 +226,10 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
                 f"number {index + 1} of {len(ranked_lines)}" if index else "the most of any line"
             )
             amount = plural(int(figure), COLUMNS[column].unit)
-            self.say(f"{amount}, {place}; again goes to the next largest.")
+            # A simulation counts a wait on the line that is waited for.
+            waits = ", here or waiting for its result" if column == CYCLES else ""
+            more = "; ^p Most cycles simulates" if column == STALL else ""
+            self.say(f"{amount}{waits}, {place}; again goes to the next largest{more}.")
 
         if column in gutter.available:
             in_thread(self, lambda: gutter.ranked(column, lines), ranked, "rank")

@@ -18,7 +18,7 @@ from inspector.base.model import Stage
 from inspector.execute.calls.stepper import StepAnswer, Stepper
 from inspector.execute.calls.tracing import TracedLaunch, Triple, parse_place, trace_launch
 from inspector.reader.reader import Reader
-from inspector.render.trace import percent
+from inspector.render.trace import coalescing, percent
 from inspector.tui.code.code_rows import WARPS
 from inspector.tui.keys.command_table import BESIDE, KeyContext, bindings, bindings_of, of_screen
 from inspector.tui.panes.pane import Pane
@@ -182,7 +182,8 @@ class StepScreen(PaneScreen[None]):
                 trace_launch, launch_choice.program, launch_choice.launch, launch_choice.make
             )
             work = partial(launch, stop=self._leaving.is_set)
-            in_thread(self, work, self._was_counted, "count", failed=self._not_counted)
+            counted = partial(self._was_counted, launch_choice.recorded is not None)
+            in_thread(self, work, counted, "count", failed=self._not_counted)
         else:
             kernel.uncounted = ended
         self.fit()
@@ -209,10 +210,19 @@ class StepScreen(PaneScreen[None]):
         self.set_focus(None)
         self.say("Esc goes back to the kernels.")
 
-    def _was_counted(self, launched: TracedLaunch) -> None:
+    def _was_counted(self, is_recorded_call: bool, launched: TracedLaunch) -> None:
         self.kernel.count(launched)
+        executed = launched.executed if is_recorded_call else None
+        if executed is not None:  # hints use them from now on
+            self.reads.store_execution_counts(self.subject.pair[1], executed)
+            for pane in self.panes.panes:
+                pane.annotate_again()
         self._stand()
         self._tell()
+        sectors = coalescing(launched.facts.totals())
+        if sectors and self._news is not None and not self._news[1]:  # nothing was done since
+            self._news = f"{sectors}. H: hints, u: to the cursor.", False
+            self._tell_news()
 
     def _not_counted(self, notice: Notice) -> None:
         self.kernel.uncounted = notice.message
@@ -395,7 +405,7 @@ class StepScreen(PaneScreen[None]):
         self._hot = (stage, index)
         line = hottest[index]
         self.view.jump(line.n)
-        next_hint = "" if index + 1 == len(hottest) else "; H goes to the next"
+        next_hint = "" if index + 1 == len(hottest) else "; again goes to the next"
         share = percent(line.executed / figures.total)
         sentence = f"{stage} {line.n}: {share} of the instructions that warps executed"
         self.call_after_refresh(self.say, f"{sentence}, of {self.kernel.sample}{next_hint}.")

@@ -247,8 +247,8 @@ JOURNEYS: dict[str, list[Step]] = {
         ("escape", {"screen": "MainScreen"})],
     "edited compare mark": [
         ("<edited>", {"text": "This variant has not changed"}),
-        ("D", {"text": "Mark two variants with d"}),
-        ("d j j d", {"marked": ["3f2a91c0", "84d20b7e"],
+        ("D", {"screen": "VariantsScreen", "text": "d marks two variants"}),
+        ("escape d j j d", {"marked": ["3f2a91c0", "84d20b7e"],
                      "text": "A BLOCK=1024 w4 3f2a || B BLOCK=4096 w16 84d2"}),
         ("D", {"screen": "DiffScreen"}), ("q", {"screen": "MainScreen"}),
         ("d", {"marked": ["3f2a91c0"],
