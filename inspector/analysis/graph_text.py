@@ -20,7 +20,7 @@ from inspector.analysis.graph_view import (
 )
 from inspector.base.grouping import by_key
 from inspector.base.names import base_name
-from inspector.base.units import counted, kibibytes, microseconds, plural
+from inspector.base.units import kibibytes, microseconds, plural
 
 MAX_COLUMN_CHARS = 48
 """Letters of a column of the table; a longer text is written out and moves the rest of its row."""
@@ -152,7 +152,7 @@ def _refused(view: GraphView) -> list[GraphRow]:
         calls = tuple(number for number in (fusion.a, fusion.b) if number is not None)
         rows.append(GraphRow(refusal(fusion), calls))
     if view.refused_left_out:
-        left_out = counted(view.refused_left_out, "more reason")
+        left_out = plural(view.refused_left_out, "more reason")
         rows.append(GraphRow(f"{left_out} were not kept"))
     return rows
 

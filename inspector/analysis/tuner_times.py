@@ -32,7 +32,7 @@ def overheads(rec: Recording) -> dict[str, float]:
     """The longest that each stopwatch of tuners took for a launch of next to no work, in µs.
 
     Those are generated kernels of ``SMALL_ELEMENTS`` or fewer, each in its fastest configuration.
-    A time that is no longer may be that of launching alone. Nothing of stopwatches that time a
+    So much of each of its times may be that of launching alone. Nothing of stopwatches that time a
     CUDA graph of many launches.
     """
     longest: dict[str, float] = {}
@@ -45,16 +45,6 @@ def overheads(rec: Recording) -> dict[str, float]:
             overhead = OVERHEAD_US if least is None else least
             longest[name] = max(longest.get(name, OVERHEAD_US), overhead)
     return longest
-
-
-OVERHEAD_BAND = 1.25
-"""Times up to this multiple of the overhead are mostly overhead, too: 29.5 and 30.1 µs are alike
-where 30 was read for next to no work."""
-
-
-def is_mostly_overhead(us: float | None, overhead_us: float | None) -> bool:
-    """Whether launching alone may be four fifths of a tuner's time, or all of it."""
-    return us is not None and overhead_us is not None and us <= OVERHEAD_BAND * overhead_us
 
 
 def _least_work_us(tuning: Tuning) -> float | None:

@@ -16,11 +16,6 @@ def word_for(count: int, word: str) -> str:
 
 
 def plural(count: int, word: str) -> str:
-    """``1 kernel``, ``2 kernels``."""
-    return f"{count} {word_for(count, word)}"
-
-
-def counted(count: int, word: str) -> str:
     """``1 request``, ``1,823 requests``."""
     return f"{count:,} {word_for(count, word)}"
 

@@ -17,7 +17,7 @@ from inspector.analysis.passes import PassFilter, PassRun
 from inspector.base.errors import Exit, PtxviewError, UsageError
 from inspector.base.escapes import shown
 from inspector.base.model import Stage
-from inspector.base.units import counted, plural
+from inspector.base.units import plural
 from inspector.commands import common
 from inspector.commands.common import JSON, KERNEL, option, say, several, takes, takes_compiler
 from inspector.commands.compile import targets
@@ -164,7 +164,7 @@ def _print_list(
         asked_for = pass_filter.matching_operations(pass_list.passes)
         printing.out().print(report.pass_table(listed, asked_for))
     changed = sum(pass_run.changed for pass_run in pass_list.passes)
-    sentence = f"{counted(len(pass_list.passes), 'pass')} ran, {changed} changed something"
+    sentence = f"{plural(len(pass_list.passes), 'pass')} ran, {changed} changed something"
     if args.introduces or args.removes or args.stage:
         sentence += f"; {len(listed)} of them as asked"
     say(sentence)

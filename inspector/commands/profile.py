@@ -24,7 +24,7 @@ from inspector.base.errors import Exit, PtxviewError, RunFailed, ToolMissing, Un
 from inspector.base.escapes import shown
 from inspector.base.model import Recording
 from inspector.base.names import words
-from inspector.base.units import counted
+from inspector.base.units import plural
 from inspector.commands import common
 from inspector.commands.common import flag, option, say, split_program, takes, takes_program
 from inspector.commands.list import print_launches
@@ -202,7 +202,7 @@ def _stacks(args: argparse.Namespace, path: Path, profile: Profile) -> None:
     lines = stacks(trace_of(path, profile.window), gpu)
     _write(Path(args.stacks), "".join(f"{line}\n" for line in lines).encode("utf-8", "replace"))
     unit = "GPU" if gpu else "CPU"
-    say(f"wrote {counted(len(lines), 'stack')} with {unit} µs to {args.stacks}")
+    say(f"wrote {plural(len(lines), 'stack')} with {unit} µs to {args.stacks}")
 
 
 def _write(path: Path, data: bytes) -> None:

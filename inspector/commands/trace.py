@@ -17,7 +17,7 @@ from rich.text import Text
 from inspector.base.errors import Exit, PtxviewError, Unreadable, UsageError
 from inspector.base.escapes import shown
 from inspector.base.model import KERNEL_STAGES, Stage
-from inspector.base.units import counted
+from inspector.base.units import plural
 from inspector.commands import common
 from inspector.commands.common import JSON, KERNEL, amount, flag, option, print_json, say, takes
 from inspector.execute import ExecutedLine, LaunchError, OutOfBudget, approximations
@@ -288,7 +288,7 @@ def run_step(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     call = chosen_launch(args)
     if not 0 <= args.lane < call.launch.threads:
         raise UsageError(
-            f"there is no lane {args.lane}: a block has " + counted(call.launch.threads, "thread")
+            f"there is no lane {args.lane}: a block has " + plural(call.launch.threads, "thread")
         )
     traced = trace_block(
         call.program,

@@ -166,8 +166,8 @@ def _measured(d: Delta) -> Iterator[str]:
         text += f": {_times(times.a, times.b)}"
         if max(times.a, times.b) <= min(times.a, times.b) * (1 + (times.noise or 0)):
             text += f", which is noise: times of one code differ by {times.noise or 0:.0%} there"
-        if max(times.a, times.b) <= (times.overhead_us or 0):
-            text += f"; both may be the launch alone, of which it reads {times.overhead_us:.3g} µs"
+        if times.overhead_us:
+            text += f"; launching alone may take up to {microseconds(times.overhead_us)} µs of each"
         yield text
 
 
@@ -235,7 +235,7 @@ def _compared_times(d: Delta) -> tuple[float, float] | None:
             continue
         slower = max(times.a, times.b)
         is_noise = slower <= min(times.a, times.b) * (1 + (times.noise or 0))
-        if not is_noise and slower > (times.overhead_us or 0):
+        if not is_noise:
             return times.a, times.b
     return None
 

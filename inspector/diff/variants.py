@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from inspector.analysis.tuner_times import is_mostly_overhead
 from inspector.base.model import Configuration, Kernel, Resources, Variant
 
 
@@ -46,11 +45,6 @@ class VariantRow(Struct, frozen=True):
     gpu_us: float | None = None
     gpu_best: bool = False
     verdict: str = ""
-
-    @property
-    def at_most(self) -> str:
-        """A mark before the tuner's time where it may be mostly that of launching."""
-        return "≤ " if is_mostly_overhead(self.time_us, self.overhead_us) else ""
 
 
 Measure = Callable[[VariantRow], float | None]

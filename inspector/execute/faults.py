@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from inspector.base.errors import PtxviewError
-from inspector.base.units import counted, plural
+from inspector.base.units import plural
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +110,7 @@ class OutOfBudget(PtxviewError):
     """
 
     def __init__(self, kernel: str, work: int, seconds: float | None = None) -> None:
-        amount = counted(work, "lane-instruction") if seconds is None else f"{seconds:g} seconds"
+        amount = plural(work, "lane-instruction") if seconds is None else f"{seconds:g} seconds"
         super().__init__(
             f"{kernel} was stopped after {amount}, as many as it was allowed",
             "What it would have written is not known.",

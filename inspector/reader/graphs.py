@@ -65,6 +65,11 @@ class GraphReader:
         """Where the operations of a kernel come from, over all its launches, each once."""
         return self._memo.memoize(("origins", kernel.id), lambda: self._origins(kernel))
 
+    def modules(self, kernel: Kernel) -> tuple[str, ...]:
+        """The paths of the modules that a kernel's operations are from, each once."""
+        modules = (origin.module for origin in self.origins(kernel))
+        return tuple(dict.fromkeys(path for path in modules if path))
+
     def _origins(self, kernel: Kernel) -> tuple[NodeOrigin, ...]:
         origins: dict[NodeOrigin, None] = {}
         for graph in self._recording.graphs:

@@ -1,15 +1,16 @@
 """Choosing variants: queries (``mm 512x256 spill>0 launched``) and KERNEL selectors.
 
 A query has words and properties, all of which must hold. A word is what the screen shows: a number
-(``#13``), a line of the program (``activations.py:66``, ``:66``), sizes (``512×256``), or a part of
-a name or an operator. A selector is a name, a glob, a variant id's prefix, ``NAME#2``, or a query.
+(``#13``), a line of the program (``activations.py:66``, ``:66``), sizes (``512×256``), a part of a
+name or an operator, or else a module of the model (``h.0.attn.c_proj``). A selector is a name, a
+glob, a variant id's prefix, ``NAME#2``, or a query.
 """
 
 import difflib
 import fnmatch
 import operator
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import chain
 from pathlib import PurePath
@@ -54,6 +55,7 @@ WORDS = {
     "dtype": "a tensor's or scalar's type",
     "origin": "triton, inductor, nvcc or extern",
     "file": "a source file of it",
+    "module": "a module of the model",
 }
 FLAGS = {
     "launched": "the program launched it",
@@ -97,6 +99,8 @@ class Term(Struct, frozen=True):
         if self.relation == ":":
             texts = [value] if isinstance(value, str) else value
             assert isinstance(texts, Collection)
+            if self.name == "module":
+                return any(has_module(path, self.value) for path in texts)
             whole_word = re.compile(rf"(?<![^\W_]){re.escape(self.value)}(?![^\W_])", re.IGNORECASE)
             return any(whole_word.search(text) for text in texts)
         if self.relation:
@@ -121,6 +125,30 @@ def word_pattern(word: str) -> str:
 def has_word(text: str, word: str) -> bool:
     """Whether a folded text has a word of a query."""
     return re.search(word_pattern(word), text) is not None
+
+
+def has_module(path: str, part: str) -> bool:
+    """Whether ``transformer.h.0.attn.c_proj`` has ``h.0.attn`` or ``c_proj``, and not ``c``."""
+    return f".{part.casefold()}." in f".{path.casefold()}."
+
+
+def may_be_module(term: Term, kernels: Iterable[Kernel]) -> bool:
+    """Whether a term is a word that no kernel's name has."""
+    return term.is_name and not any(has_word(kernel_words(kernel), term.name) for kernel in kernels)
+
+
+def with_modules(reader: Reader, terms: Iterable[Term]) -> tuple[Term, ...]:
+    """The terms; words that no kernel's name has are the module that some kernel is from."""
+    kernels = reader.recording.kernels
+    resolved_terms = []
+    for term in terms:
+        is_module = may_be_module(term, kernels) and any(
+            has_module(path, term.name)
+            for kernel in kernels
+            for path in reader.graphs.modules(kernel)
+        )
+        resolved_terms.append(Term("module", ":", term.name) if is_module else term)
+    return tuple(resolved_terms)
 
 
 def completions(query: str) -> list[tuple[str, str]]:
@@ -197,7 +225,7 @@ def matching(
     after each.
     """
     ordered = sorted(
-        terms,
+        with_modules(reader, terms),
         key=lambda term: _SLOW_PROPERTIES.index(term.name) if term.name in _SLOW_PROPERTIES else -1,
     )
 
@@ -218,7 +246,7 @@ _RESOURCE_FIELDS = {
     "shared": ("static_shared_bytes", "dynamic_shared_bytes"),
 }
 """The fields of ``Resources`` that a property adds up."""
-_SLOW_PROPERTIES = ("instr", "op", "occupancy", "hint", "hints")
+_SLOW_PROPERTIES = ("module", "instr", "op", "occupancy", "hint", "hints")
 _READ_PROPERTIES: Mapping[str, Callable[[Reader, Variant], Value]] = {
     "occupancy": lambda reader, variant: reader.facts.occupancy(variant),
     "op": lambda reader, variant: reader.facts.opcodes(variant),
@@ -248,6 +276,8 @@ def _property(
     measures: Measures | None,
     name: str,
 ) -> Value:
+    if name == "module":
+        return reader.graphs.modules(kernel)
     if name in _READ_PROPERTIES:
         return _READ_PROPERTIES[name](reader, variant)
     if name in _RECORDED_PROPERTIES:

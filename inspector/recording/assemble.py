@@ -30,7 +30,7 @@ from inspector.base.model import (
     Variant,
 )
 from inspector.base.names import base_name, shortest_ids, untagged
-from inspector.base.units import counted
+from inspector.base.units import plural
 from inspector.recording import autotune, variants
 from inspector.recording.calls import Calls
 from inspector.recording.contents import Blob
@@ -402,14 +402,14 @@ class Assembly:
                 lacks = "emulated; its code is here" if has_code else "captured"
                 yield f"the kernel {name} was made by {maker}, which is not {lacks}"
             if len(names) > MAX_NAMED:
-                remaining = counted(len(names) - MAX_NAMED, "more kernel")
+                remaining = plural(len(names) - MAX_NAMED, "more kernel")
                 were = "was" if len(names) == MAX_NAMED + 1 else "were"
                 yield f"{remaining} {were} made by {maker}, which is not captured"
         for process in list(self._unwatched)[:MAX_NAMED]:
             reason = _WHY_UNWATCHED.get(process.why, process.why)
             yield f"{process.command} was not watched: {reason}"
         if (unnamed_count := len(self._unwatched) - MAX_NAMED) > 0:
-            yield f"{counted(unnamed_count, 'more command')} could not be watched"
+            yield f"{plural(unnamed_count, 'more command')} could not be watched"
 
     def _without_source(self) -> bool:
         return "source" in self._removed

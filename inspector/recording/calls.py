@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from inspector.base.model import Argument, Call, Graph, Stage, Variant
 from inspector.base.names import base_name
-from inspector.base.units import counted, plural
+from inspector.base.units import plural
 from inspector.recording.contents import text_of
 from inspector.recording.decoding import is_launch_number
 from inspector.recording.events import (
@@ -264,7 +264,7 @@ def _lost_call(context: LostContext) -> str:
 
 
 def _candidates(context: LostContext) -> str:
-    return f"{'' if context.complete else 'at least '}{counted(context.launches, 'launch')}"
+    return f"{'' if context.complete else 'at least '}{plural(context.launches, 'launch')}"
 
 
 def _lost_problem(context: LostContext) -> str:

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from inspector.base.errors import Unreadable
 from inspector.base.model import Call, Content, GpuTime, Stage, Variant
 from inspector.base.names import argument_types, base_name
-from inspector.base.units import counted
+from inspector.base.units import plural
 from inspector.parsers.cubin import extract_kernel
 from inspector.recording.decoding import is_launch_number
 from inspector.recording.driver_records import LOST
@@ -339,7 +339,7 @@ class DriverLaunches:
         for loss, (word, matter) in LOST.items():
             total = sum(count for (_, name), count in self._lost.items() if name == loss)
             if total:
-                yield f"the driver's launches: {counted(total, word)} {matter}"
+                yield f"the driver's launches: {plural(total, word)} {matter}"
 
 
 def digest_named(content: Content) -> str | None:

@@ -20,7 +20,7 @@ from inspector.base.model import (
     Variant,
 )
 from inspector.base.names import base_name
-from inspector.base.units import counted
+from inspector.base.units import plural
 from inspector.recording.compiler_messages import messages_from, messages_of
 from inspector.recording.contents import Blob, text_of
 from inspector.recording.decoding import tolerant
@@ -85,7 +85,7 @@ def of_launch(event: NotLaunched) -> Failure | None:
     if event.shared_bytes is not None:  # the driver's own text names no sizes
         grid = _size_text(event.grid)
         block = _size_text(event.block)
-        shared = f"{counted(event.shared_bytes, 'byte')} of dynamic shared memory"
+        shared = f"{plural(event.shared_bytes, 'byte')} of dynamic shared memory"
         error += f" (grid {grid}, blocks of {block}, {shared})"
     failure = Failure(f"{event.kind}: {error}", stage=LAUNCH, tool="driver", kind=event.kind)
     return _limited(event, failure)

@@ -45,7 +45,7 @@ from msgspec.structs import replace
 
 from inspector.base.errors import Unreadable
 from inspector.base.model import Content
-from inspector.base.units import counted
+from inspector.base.units import plural
 from inspector.recording.driver_records import PartContent, is_records, read_records
 from inspector.system import files
 
@@ -259,7 +259,7 @@ def read_events(path: Path) -> Events:
         marks = unwritten(path)
         reader.problems.extend(text for text, _ in marks[:MAX_NAMED_LINES])
         if len(marks) > MAX_NAMED_LINES:
-            more_processes = counted(len(marks) - MAX_NAMED_LINES, "more process")
+            more_processes = plural(len(marks) - MAX_NAMED_LINES, "more process")
             reader.problems.append(f"events of {more_processes} could not be written")
     if not reader.events and reader.bound is not None:
         raise reader.bound

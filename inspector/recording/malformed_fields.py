@@ -11,7 +11,7 @@ from typing import get_args, get_origin
 
 from msgspec import Struct, inspect
 
-from inspector.base.units import counted
+from inspector.base.units import plural
 from inspector.recording.decoding import arms_of, fields_of, fits, has_defaults
 from inspector.recording.events import KINDS
 
@@ -39,7 +39,7 @@ class MalformedFields:
     def problems(self) -> Iterator[str]:
         """A sentence for each kind of event and field, with the count if there are several."""
         for (event, path, expected), count in self._counts.items():
-            times = f" ({counted(count, 'time')})" if count > 1 else ""
+            times = f" ({plural(count, 'time')})" if count > 1 else ""
             yield f"the field {path} of {event} is not {expected}{times}"
 
 

@@ -12,7 +12,7 @@ from inspector.analysis.graph_view import GraphView
 from inspector.base.escapes import shown
 from inspector.base.model import Argument, Call, Graph, Recording, Share
 from inspector.base.names import short_name
-from inspector.base.units import counted, kibibytes, microseconds, plural, word_for
+from inspector.base.units import kibibytes, microseconds, plural, word_for
 from inspector.render.tables import UNKNOWN, grid
 
 _TIMES = "×"
@@ -39,7 +39,7 @@ def _call_lines(name: str, calls: Sequence[tuple[str, Call]], total: int) -> Ite
     if not calls:
         return
     ways = f", {len(calls)} distinct" if len(calls) > 1 else ""
-    yield Text.assemble((shown(name), "bold"), f"  {counted(total, 'call')}{ways}")
+    yield Text.assemble((shown(name), "bold"), f"  {plural(total, 'call')}{ways}")
     first_id, first = calls[0]
     count_width = max(len(f"{c.count:,}") for _, c in calls)
     for n, (variant, call) in enumerate(calls):

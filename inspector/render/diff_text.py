@@ -73,7 +73,7 @@ def side_by_side(
     room = half - digits - 4
     for row in rows:
         if row.sign is Sign.FOLD:
-            text = f"… {row.count} equal lines".center(2 * half + 1).rstrip()
+            text = f"… {row.count:,} equal lines".center(2 * half + 1).rstrip()
             yield Text(text, style="dim", no_wrap=True)
             continue
         numbers = (row.a, row.b)
@@ -371,7 +371,7 @@ def variant_cells(row: VariantRow) -> dict[str, str]:
     return {
         "variant": absent_text(row) if row.variant is None else row.variant.id,
         "configuration": configuration_text,
-        "time": UNKNOWN if row.time_us is None else f"{row.at_most}{microseconds(row.time_us)} µs",
+        "time": UNKNOWN if row.time_us is None else f"{microseconds(row.time_us)} µs",
         **{column.head: column.cell(row) for column in VARIANT_FIGURES},
     }
 
@@ -582,7 +582,7 @@ def unified(
         gone.clear()
         new.clear()
         if row.sign is Sign.FOLD:
-            yield f"@@ {row.count} equal lines @@"
+            yield f"@@ {row.count:,} equal lines @@"
         elif row.sign is Sign.EQUAL:
             yield f"  {text_b if row.b is not None else text_a}".rstrip()
         elif row.sign is Sign.MOVED_AWAY:

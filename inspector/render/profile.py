@@ -8,7 +8,7 @@ from rich.text import Text
 from inspector.base.escapes import shown
 from inspector.base.grouping import by_key
 from inspector.base.names import short_name
-from inspector.base.units import counted, some
+from inspector.base.units import plural, some
 from inspector.measure.ncu.attach import UNRECORDED, Key, MatchedLaunch
 from inspector.measure.ncu.report import Dim3, NcuLaunch, Report
 from inspector.measure.profile.trace import GpuWork, Overhead, Profile, Window
@@ -167,19 +167,19 @@ def sentence(overhead: Overhead) -> str:
     if not overhead.kernels:
         return f"the GPU ran no kernel in the {time(overhead.window_us)} of the window"
     text = f"the GPU was busy {_percent(part)} of {time(overhead.window_us)}: "
-    kernels, kernel = counted(overhead.kernels, "kernel"), time(overhead.median_kernel_us)
+    kernels, kernel = plural(overhead.kernels, "kernel"), time(overhead.median_kernel_us)
     take = "takes" if (overhead.launches or overhead.kernels) == 1 else "take"
     if overhead.launches:
-        text += f"{counted(overhead.launches, 'launch')} {take} {time(overhead.median_launch_us)} "
+        text += f"{plural(overhead.launches, 'launch')} {take} {time(overhead.median_launch_us)} "
         text += f"of the CPU each, {kernels} {kernel} of the GPU (medians)"
     else:
         text += f"{kernels} {take} {kernel} each (median)"
     if overhead.gaps and overhead.median_gap_us is not None:
-        text += f"; it idled {time(overhead.gap_us)} in {counted(overhead.gaps, 'gap')} between "
+        text += f"; it idled {time(overhead.gap_us)} in {plural(overhead.gaps, 'gap')} between "
         text += f"its work (median {time(overhead.median_gap_us)})"
     if overhead.syncs and overhead.sync_us is not None:
         share = _percent(100 * overhead.sync_us / overhead.window_us)
-        text += f"; the CPU waited for it {share} of the time ({counted(overhead.syncs, 'call')})"
+        text += f"; the CPU waited for it {share} of the time ({plural(overhead.syncs, 'call')})"
     return text
 
 

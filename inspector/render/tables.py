@@ -310,6 +310,12 @@ def _differs(key: str, configurations: Sequence[Mapping[str, object]]) -> bool:
     return len({repr(config.get(key, missing)) for config in configurations}) > 1
 
 
+def settings_in_words(text: str) -> str:
+    """``64·32 warps 4 stages 3`` for ``64·32 w4 s3``."""
+    text = re.sub(r"(?<!\S)w(?=\d+(?!\S))", "warps ", text)
+    return re.sub(r"(?<!\S)s(?=\d+(?!\S))", "stages ", text)
+
+
 UNKNOWN = "–"
 FAILED = " ✗"
 """Follows the id of a failed variant."""

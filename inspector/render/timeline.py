@@ -17,7 +17,7 @@ from rich.text import Text
 
 from inspector.base.escapes import shown
 from inspector.base.model import Recording
-from inspector.base.units import counted, plural
+from inspector.base.units import plural
 from inspector.measure.gpu_window import Gap, GpuWindow, optimizer_of
 from inspector.measure.streams import Lane, Streams, Work, launch_work
 from inspector.render.compiles import CompileLine
@@ -265,7 +265,7 @@ def heading(window: GpuWindow) -> str:
         kind = shown(window.steps.kind)
         count = plural(window.steps.count, "step")
         parts.append(f"{count} of {time(window.steps.us)} ({kind})")
-    parts.append(counted(window.launches, "launch"))
+    parts.append(plural(window.launches, "launch"))
     parts.append(plural(len(lanes), "stream"))
     return " · ".join(parts)
 

@@ -11,7 +11,7 @@ from inspector.analysis.hints.subject import Finding
 from inspector.base.escapes import shown
 from inspector.base.grouping import by_key
 from inspector.base.model import Stage
-from inspector.base.units import counted, kibibytes, plural, word_for
+from inspector.base.units import kibibytes, plural, word_for
 from inspector.execute import Approximation, Buffer, Fault
 from inspector.execute.calls.tracing import SHARED, TracedLaunch
 from inspector.execute.facts import GLOBAL, ExecutedLine, MemoryUse, Totals, ValueFacts, kind_of
@@ -146,13 +146,13 @@ def summary(traced: TracedKernel) -> Iterator[tuple[str, str]]:
             conflicts = f"{count(use.conflicts)} of bank conflicts"
         yield (
             "shared",
-            f"{counted(use.requests, 'request')}, {counted(use.wavefronts, 'wavefront')}, "
+            f"{plural(use.requests, 'request')}, {plural(use.wavefronts, 'wavefront')}, "
             f"least {count(use.least_wavefronts)}: {conflicts}",
         )
     hot_lines = hottest(traced)
     if hot_lines:
         yield "hottest", ", ".join(f"{line} {percent(share)}" for line, share in hot_lines)
-    flops = counted(totals.operations, "floating-point operation")
+    flops = plural(totals.operations, "floating-point operation")
     if totals.intensity is not None:
         flops += f", {totals.intensity:.3g} for each byte of global memory's sectors"
     yield "operations", flops
@@ -180,7 +180,7 @@ def _call_text(traced: TracedKernel) -> str:
 def _executed_text(launched: TracedLaunch) -> str:
     """How many blocks ran, and why not all."""
     blocks = launched.launch.blocks
-    text = f"not to its end: it has {counted(blocks, 'block')}"
+    text = f"not to its end: it has {plural(blocks, 'block')}"
     if launched.ran is not None:
         text = f"{sample_of(launched.ran, blocks)}, {count(launched.work)} lane-instructions"
     return text + ("; all of them would take long: --blocks all" if launched.sampled else "")
@@ -202,17 +202,17 @@ def _instructions_text(totals: Totals) -> str:
 def _global_text(use: MemoryUse) -> str:
     """Requests and sectors of global memory, beside the least that would do."""
     return (
-        f"{counted(use.requests, 'request')}, {counted(use.sectors, 'sector')}, "
-        f"{ratio(use.sectors, use.requests)} a request, {_excess(use)} that would do; "
+        f"{plural(use.requests, 'request')}, {plural(use.sectors, 'sector')}, "
+        f"{ratio(use.sectors, use.requests)} a request, {_excess(use, 'times')} that would do; "
         f"{octets(use.bytes_wanted)} wanted, {octets(use.bytes_moved)} moved"
     )
 
 
-def _excess(use: MemoryUse) -> str:
+def _excess(use: MemoryUse, times: str = "×") -> str:
     """How many times the least sectors those were that were moved."""
     if use.sectors == use.least_sectors:
         return "the least"
-    return f"{ratio(use.sectors, use.least_sectors)} times the least"
+    return f"{ratio(use.sectors, use.least_sectors)} {times} the least"
 
 
 def coalescing(totals: Totals) -> str:

@@ -8,6 +8,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec import Struct
+from rich.cells import cell_len
 from rich.text import Text
 
 from inspector.analysis.tuner_times import (
@@ -16,13 +17,12 @@ from inspector.analysis.tuner_times import (
     TunerFacts,
     best_by_gpu,
     elsewhere,
-    is_mostly_overhead,
     same_code,
     tuner_facts,
 )
 from inspector.base.escapes import shown
 from inspector.base.model import Configuration, Kernel, Recording, Tuning
-from inspector.base.units import counted, microseconds, plural
+from inspector.base.units import microseconds, plural
 from inspector.render.compiles import CompileLine
 from inspector.render.kernel_names import titles
 from inspector.render.pictures.picture import RowPicture
@@ -30,11 +30,13 @@ from inspector.render.pictures.terminal_picture import picture_lines
 from inspector.render.pictures.tuning_picture import tuning_picture
 from inspector.render.tables import (
     BEST_BY_GPU,
+    GAP,
     STAR,
     TIE,
     TILE,
     UNKNOWN,
     grid,
+    settings_in_words,
     settings_text,
 )
 
@@ -62,6 +64,9 @@ def lines(rec: Recording, width: int, codes: Codes) -> Iterator[CompileLine]:
             heading = " · ".join(filter(None, (name, about(kernel, number))))
             yield CompileLine(Text(heading, "bold cyan"), tuned=(kernel.id,))
             rows = _rows(kernel, number, titles_by_id, facts)
+            worded_rows = [_with_words(row) for row in rows]
+            has_room = _table_width(worded_rows) <= width
+            rows = worded_rows if has_room else rows
             head, *table = grid(HEADS, rows, width, ("µs", "GPU µs"), SHRINK_ORDER)
             yield CompileLine(head)
             generated = generated_kernels(tuning)
@@ -71,15 +76,32 @@ def lines(rec: Recording, width: int, codes: Codes) -> Iterator[CompileLine]:
                 yield CompileLine(text, None, variant, False, became, generated.get(place, ()))
             for remark in remarks(kernel, tuning, facts):
                 yield CompileLine(Text(f"  {remark}"))
-            picture = round_picture(tuning, facts)
+            picture = round_picture(tuning, facts, in_words=has_room)
             if picture is not None:
                 yield from map(CompileLine, picture_lines(picture, width))
             yield CompileLine(Text(""))
 
 
-def round_picture(tuning: Tuning, facts: TunerFacts) -> RowPicture | None:
+def _with_words(row: Sequence[str]) -> list[str]:
+    """A row with ``warps 4 stages 3`` for ``w4 s3``."""
+    place = HEADS.index("candidate")
+    return [*row[:place], settings_in_words(row[place]), *row[place + 1 :]]
+
+
+def _table_width(rows: Sequence[Sequence[str]]) -> int:
+    """The cells of a line if no column gives room."""
+    columns = zip(HEADS, *rows, strict=True)
+    return sum(max(map(cell_len, cells)) + len(GAP) for cells in columns) - len(GAP)
+
+
+def round_picture(
+    tuning: Tuning, facts: TunerFacts, *, in_words: bool = False
+) -> RowPicture | None:
     """A round's candidates as dots with bands of noise; None of fewer than two times."""
-    return tuning_picture(tuning, facts, [candidate(c) for c in tuning.configurations])
+    texts = [candidate(configuration) for configuration in tuning.configurations]
+    if in_words:
+        texts = list(map(settings_in_words, texts))
+    return tuning_picture(tuning, facts, texts)
 
 
 def about(kernel: Kernel, number: int) -> str:
@@ -118,23 +140,26 @@ def _rows(
         name = titles_by_id.get(use.kernel or "", use.kernel or "a library's function")
         if place is not None and name not in became.setdefault(place, []):
             became[place].append(name)
+    unlaunched = {variant.id for variant in kernel.variants if variant.launches == 0}
     rows = []
     for place, configuration in by_time(tuning):
         first = fastest_same_code(tuning, configuration, facts.codes)
         same = "" if first is None else f"same code as {first}"
         reason = (configuration.reason or "").partition("\n")[0]
+        launched = became.get(place, [])
+        if place == tuning.best and not launched and configuration.variant in unlaunched:
+            launched = ["not launched"]
         row = [
             (STAR if place == tuning.best else TIE * (configuration in tied))
             + BEST_BY_GPU * (configuration in fastest),
             candidate(configuration),
             shown(configuration.variant or ""),
-            "≤ " * at_most(configuration, facts.overhead_us(tuning))
-            + (UNKNOWN if configuration.time_us is None else microseconds(configuration.time_us)),
+            UNKNOWN if configuration.time_us is None else microseconds(configuration.time_us),
             UNKNOWN
             if configuration.gpu_time is None
             else microseconds(configuration.gpu_time.median_us),
             ", ".join(map(microseconds, elsewhere(kernel, tuning, configuration))),
-            shown(", ".join(filter(None, (*became.get(place, []), same, reason)))),
+            shown(", ".join(filter(None, (*launched, same, reason)))),
         ]
         rows.append(row)
     return rows
@@ -191,11 +216,11 @@ def remarks(kernel: Kernel, tuning: Tuning, facts: TunerFacts) -> Iterator[str]:
         tied = plural(len(facts.tied(tuning)), "candidate")
         yield f"≈ tied: {tied} within the {spread:.0%} by which its times of one code differ"
     overhead_us = facts.overhead_us(tuning)
-    if overhead_us and any(
-        at_most(configuration, overhead_us) for configuration in tuning.configurations
-    ):
-        read = f"{tuning.stopwatch} read up to {microseconds(overhead_us)} µs around kernels of "
-        yield f"≤ mostly launch overhead: {read}{SMALL_ELEMENTS:,} elements or fewer"
+    if overhead_us:
+        yield (
+            f"launching alone may take up to {microseconds(overhead_us)} µs of each time: "
+            f"{tuning.stopwatch} read that around kernels of {SMALL_ELEMENTS:,} elements or fewer"
+        )
 
 
 def verdict(kernel: Kernel, tuning: Tuning, facts: TunerFacts) -> str:
@@ -235,15 +260,10 @@ def _choice_beside_best(kernel: Kernel, tuning: Tuning, facts: TunerFacts, best_
     if cost.program_us is not None:
         choice += f" ({microseconds(cost.program_us)} µs in the program)"
     if cost.us is not None:
-        times = f"× {counted(cost.launches or 0, 'launch')} of the run"
+        times = f"× {plural(cost.launches or 0, 'launch')} of the run"
         return f"{choice}; {shortest}; {times} ≈ {microseconds(cost.us)} µs"
     reason = "cost unknown: in the program the chosen one is no slower" if cost.launches else ""
     return "; ".join(filter(None, (choice, shortest, reason)))
-
-
-def at_most(configuration: Configuration, overhead_us: float | None) -> bool:
-    """Whether a time may be mostly that of launching: the kernel takes that or less."""
-    return is_mostly_overhead(configuration.time_us, overhead_us)
 
 
 class CandidateRow(Struct, frozen=True, kw_only=True):

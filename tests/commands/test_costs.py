@@ -104,7 +104,7 @@ def test_every_view_has_the_same_time_of_a_launch(tmp_path: Path) -> None:
     brief = call("show", LOOP, "3ade1c39", "--brief", "--json").json["figures"]
     assert (brief["time"], brief["time_from"]) == (square["launch_time"]["us"], "run")
     shown = call("show", LOOP, "3ade1c39", "-a").text
-    assert "17.9 µs a launch (median while the program ran, of 8505 timed launches)" in shown
+    assert "17.9 µs a launch (median while the program ran, of 8,505 timed launches)" in shown
     page = tmp_path / "issue.md"
     assert call("export", LOOP, "square", "--format", "markdown", "-o", page).status == 0
     assert "| 17.9 µs |" in page.read_text("utf-8")
@@ -314,21 +314,22 @@ def test_candidates_of_one_code_are_one_fact_and_their_spread_is_noise() -> None
     ]
 
 
-def test_a_tuners_time_of_a_launch_alone_is_at_most_that() -> None:
+def test_a_round_says_what_launching_may_take_of_each_of_its_times() -> None:
     def tuned(size: int, us: float) -> Kernel:
         times = (Configuration({}, None, us), Configuration({"X": 1}, None, 100.0))
         tuning = Tuning("inductor", {"x": size}, times, 0, "InductorBenchmarker")
         return Kernel(f"{size}", "k", "k", Origin.INDUCTOR, (), autotune=(tuning,))
 
-    def marked(*kernels: Kernel) -> list[str]:
+    def overheads(*kernels: Kernel) -> list[str]:
         lines = [one.text.plain for one in tunings.lines(Recording("x", kernels), 120, {})]
-        stars = [line for line in lines if line.startswith("★")]
-        return [star.split("≤ ")[1].split()[0] for star in stars if "≤" in star]
+        assert not any("≤" in line for line in lines)
+        return [line.split()[6] for line in lines if line.startswith("  launching alone may")]
 
-    assert marked(tuned(1 << 20, 14)) == []
-    assert marked(tuned(1 << 20, 14), tuned(128, 15)) == ["14.0", "15.0"]
-    assert marked(tuned(1 << 20, 14), tuned(128, 5)) == ["5.00"]
-    assert marked(tuned(1 << 20, 3.5)) == ["3.50"]
+    assert overheads(tuned(1 << 20, 14)) == ["4.00"]
+    assert overheads(tuned(1 << 20, 14), tuned(128, 15)) == ["15.0", "15.0"]
+    # The same is said of times on either side of it.
+    assert overheads(tuned(1 << 20, 29.5), tuned(1 << 21, 30.1), tuned(128, 30)) == ["30.0"] * 3
+    assert overheads(tuned(1 << 20, 14), tuned(128, 3.5)) == ["4.00", "4.00"]
 
 
 def test_no_two_generated_kernels_have_one_title() -> None:
@@ -338,6 +339,16 @@ def test_no_two_generated_kernels_have_one_title() -> None:
     named = titles(replace(rec, kernels=(generated, twin)))
     assert len(set(named.values())) == 2
     assert "1823×781 fp32" in named[generated.id] and "fused.py:" in named[generated.id]
+
+
+def test_the_heading_of_a_tuning_groups_the_digits_of_its_launches() -> None:
+    rec = open_path(SAMPLE)
+    (generated,) = (k for k in rec.kernels if k.origin is Origin.INDUCTOR and k.fusion)
+    (variant,) = generated.variants
+    launched = replace(generated, variants=(replace(variant, launches=12760),))
+    tuned = replace(launched, autotune=(round_of("mm", 10, 11),))
+    first, *_ = tunings.lines(replace(rec, kernels=(tuned,)), 200, {})
+    assert " · 12,760 launches" in first.text.plain
 
 
 def test_the_number_of_a_title_selects_its_kernel() -> None:

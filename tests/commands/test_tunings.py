@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from inspector.analysis.tuner_times import is_mostly_overhead
 from inspector.base.model import GpuTime, Recording, Variant
 from inspector.diff.variants import VariantRow
 from inspector.parsers.cubin import read_cubin
@@ -100,8 +99,30 @@ def variant_rows(recording: Recording) -> tuple[VariantRow, ...]:
 def marks(text: str) -> list[str]:
     """The marks of the candidates, in the order of the table; rows of pictures are indented."""
     lines = [line for line in text.splitlines() if not line.startswith("  ")]
-    rows = [line.split("  w")[0].split("w")[0].strip() for line in lines]
+    rows = [line.split("  warps")[0].split("warps")[0].strip() for line in lines]
     return [row for row in rows if set(row) and set(row) <= set("★☆≈")]
+
+
+@pytest.mark.parametrize(("width", "settings"), [(60, "warps 2"), (30, "w2")])
+def test_candidates_have_words_for_their_settings_where_the_table_has_room(
+    folder: TunedFolder, width: int, settings: str
+) -> None:
+    folder.round(1, [190, 200])
+    lines = [line.text.plain for line in tunings.lines(folder.opened(), width, {})]
+    (row,) = [line.strip() for line in lines if "200.0" in line and "µs" not in line]
+    assert row.startswith(f"{settings} ")
+    (picture_row,) = [line.strip() for line in lines if "200.0 µs" in line]
+    assert picture_row.startswith(f"{settings} ")
+
+
+def test_a_choice_that_the_program_never_launched_says_so(folder: TunedFolder) -> None:
+    folder.round(1, [190, 200])
+    folder.timed(0, (3400, 3500, 3600))
+    folder.timed(1, (1900, 2000, 2100))
+    rows = [line for line in folder.text().splitlines() if "1a1a1a1a" in line or "0a0a" in line]
+    assert [row.endswith("not launched") for row in rows] == [True, False]
+    folder.timed(0, (3400, 3500, 3600), count=23, tuning=False)
+    assert "not launched" not in folder.text()
 
 
 def test_a_choice_that_the_gpu_ran_slower_has_its_cost(folder: TunedFolder) -> None:
@@ -387,9 +408,3 @@ def test_a_difference_has_the_gpus_times_instead_of_the_stopwatchs(
     assert "tuner's time in round" not in text
     (gpu, _) = (times["gpu"] for times in call("diff", a, b, "--json").json["rounds"])
     assert (gpu["a"], gpu["b"]) == (3.5, quartiles_ns[1] / 1000)
-
-
-@pytest.mark.parametrize(("us", "is_mostly"), [(29.5, True), (30.1, True), (40.0, False)])
-def test_times_about_as_long_as_the_overhead_have_one_mark(us: float, is_mostly: bool) -> None:
-    assert is_mostly_overhead(us, 30.0) is is_mostly
-    assert not is_mostly_overhead(us, None)

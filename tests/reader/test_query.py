@@ -1,7 +1,9 @@
 """What the screen shows of a kernel chooses it; queries that cannot be read."""
 
 import pytest
+from msgspec.structs import replace
 
+from inspector.analysis.graph_view import NodeOrigin
 from inspector.base.errors import UsageError
 from inspector.base.model import (
     Argument,
@@ -13,6 +15,7 @@ from inspector.base.model import (
     Recording,
     Variant,
 )
+from inspector.reader.graphs import GraphReader
 from inspector.reader.query import folded, has_word, parse, select, select_launched
 
 
@@ -61,6 +64,29 @@ def test_a_part_of_a_name_chooses_all_that_have_it_and_a_property_fewer() -> Non
 @pytest.mark.parametrize("query", ["#6", "512x25", ":6", "softmax", "no:such", "mm launches>9", ""])
 def test_what_fits_nothing_chooses_nothing(query: str) -> None:
     assert select(RECORDING, query) == ()
+
+
+def test_a_word_that_no_name_has_is_a_module(monkeypatch: pytest.MonkeyPatch) -> None:
+    modules = {5: "transformer.h.1.attn.c_proj", 54: "transformer.h.10.attn.fused_mm"}
+
+    def origins(_: GraphReader, kernel: Kernel) -> tuple[NodeOrigin, ...]:
+        return (NodeOrigin("/m/gpt.py", 1, modules[kernel.number or 0]),)
+
+    monkeypatch.setattr(GraphReader, "origins", origins)
+    words = ["transformer.h.1.attn.c_proj", "h.1.attn", "h.1", "c_proj", "module:c_proj", "h.10",
+             "attn", "proj", "transformer.h.1.attn.c", "fused_mm"]  # fmt: skip
+    found = {word: {k.number for k, _ in select(RECORDING, word)} for word in words}
+    assert found == {
+        **{word: {5} for word in words[:5]},
+        "h.10": {54},
+        "attn": {5, 54},
+        "proj": set(),
+        "transformer.h.1.attn.c": set(),
+        "fused_mm": {5, 54},  # names have it
+    }
+    named = replace(RECORDING.kernels[1], name="c_proj")
+    both = replace(RECORDING, kernels=(RECORDING.kernels[0], named))
+    assert {k.number for k, _ in select(both, "c_proj")} == {54}
 
 
 def test_of_several_variants_the_launched_one_is_taken_and_said(

@@ -97,10 +97,13 @@ def test_without_two_times_of_one_code_no_band_is_drawn() -> None:
     assert "unknown" in picture.answer
 
 
-def test_times_that_may_be_those_of_launching_alone_answer_nothing() -> None:
-    picture = picture_of(tuning(candidate("a", 10), candidate("b", 12), elements=128))
-    assert picture is not None
-    assert picture.answer.startswith("Unknown: launching alone may take 10.0 µs")
+def test_the_answer_by_tuners_times_says_what_launching_may_take_of_them() -> None:
+    for us in (9.9, 10, 10.1, 30):
+        small = tuning(candidate("a", 10), candidate("b", 12), elements=128)
+        picture = picture_of(tuning(candidate("a", us), candidate("b", us + 2)), small)
+        assert picture is not None
+        assert picture.answer.startswith("No candidate was timed twice")
+        assert picture.answer.endswith("Launching alone may take up to 10.0 µs of each time.")
 
 
 def test_a_round_with_one_time_has_no_picture() -> None:

@@ -33,7 +33,7 @@ from inspector.analysis.tensors import (
 )
 from inspector.base.grouping import by_key
 from inspector.base.model import Stage
-from inspector.base.units import counted
+from inspector.base.units import plural
 from inspector.parsers.line import Line
 
 # Rows that begin where nothing is aligned.
@@ -66,7 +66,7 @@ def narrow_rows(subject: HintSubject, thresholds: Thresholds) -> Iterator[Findin
     yield Finding(
         NARROW,
         "hint",
-        f"{counted(len(lines), 'access')} of {elements} elements a thread, {size} bytes at a time, "
+        f"{plural(len(lines), 'access')} of {elements} elements a thread, {size} bytes at a time, "
         f"though {together} lie side by side: each row but the first begins at an address that is "
         f"not known to be a multiple of {MAX_ACCESS_BYTES}, so that no two may be moved at once. "
         "Give rows a stride that is a multiple of 16 elements (pad them when they are allocated): "
@@ -120,7 +120,7 @@ def narrow_access(subject: HintSubject, thresholds: Thresholds) -> Iterator[Find
     yield Finding(
         NARROW,
         "hint",
-        f"{counted(len(accesses), 'access')} of {width} bytes a thread to neighbouring addresses "
+        f"{plural(len(accesses), 'access')} of {width} bytes a thread to neighbouring addresses "
         f"in global memory, where {pieces} of {wide} bytes would do: every access takes an "
         f"instruction and a place in the queue of memory, however little it moves. "
         f"{advice(subject, thresholds, NARROW)}",
@@ -181,7 +181,7 @@ def uncoalesced_layout(subject: HintSubject, thresholds: Thresholds) -> Iterator
     yield Finding(
         UNCOALESCED,
         "warn",
-        f"{counted(len(lines), 'access')} to global memory in which the lanes of a warp are far "
+        f"{plural(len(lines), 'access')} to global memory in which the lanes of a warp are far "
         f"apart{unless}: the worst touches {sectors} sectors of 32 bytes for data that fill "
         f"{needed}. Memory moves whole sectors, so most of what it moves is thrown away. Let "
         "neighbouring lanes have neighbouring elements: "
@@ -245,7 +245,7 @@ def bank_conflicts(subject: HintSubject, thresholds: Thresholds) -> Iterator[Fin
     yield Finding(
         CONFLICTS,
         "hint",
-        f"{counted(len(bad), 'access')} to shared memory with bank conflicts,{several} {worst}-way "
+        f"{plural(len(bad), 'access')} to shared memory with bank conflicts,{several} {worst}-way "
         f"in the worst: lanes of a warp want different words of the same of its {BANKS} banks, and "
         f"the access is repeated until all are served (computed from the addresses of a block's "
         f"first warp). {advice(subject, thresholds, CONFLICTS)}",
@@ -309,13 +309,6 @@ def with_executed(
     return (*from_code, *from_counts)
 
 
-def _lost_lanes(facts: ExecutedFacts) -> float | None:
-    """The share of the lanes of all accesses that had no part in them; None without accesses."""
-    lanes = sum(access.lanes for access in facts.accesses)
-    requests = sum(access.requests for access in facts.accesses)
-    return 1 - lanes / (WARP * requests) if requests else None
-
-
 def _ptx_lines(those: Iterable[ExecutedAccess | ExecutedBranch]) -> dict[Stage, tuple[int, ...]]:
     return {Stage.PTX: tuple(sorted({counter.line for counter in those}))}
 
@@ -341,7 +334,7 @@ def _scattered(
     yield Finding(
         UNCOALESCED,
         "warn",
-        f"{counted(len(bad), 'access')} to global memory in which the lanes of a warp are far "
+        f"{plural(len(bad), 'access')} to global memory in which the lanes of a warp are far "
         f"apart: {moved:,} sectors of {SECTOR_BYTES} bytes for data that fill {needed:,}, "
         f"{worst.sectors / worst.requests:.3g} a request in the worst, where "
         f"{worst.least_sectors / worst.requests:.3g} would do. Memory moves whole sectors, so most "
@@ -372,7 +365,7 @@ def _conflicting(
     yield Finding(
         CONFLICTS,
         "hint",
-        f"{counted(len(bad), 'access')} to shared memory with bank conflicts: {waves:,} wavefronts "
+        f"{plural(len(bad), 'access')} to shared memory with bank conflicts: {waves:,} wavefronts "
         f"where {least:,} would do, {worst.wavefronts / worst.least_wavefronts:.3g} times as many "
         f"in the worst. Lanes of a warp want different words of the same of its {BANKS} banks, and "
         f"the access is repeated until all are served. {advice(subject, thresholds, CONFLICTS)}",
@@ -403,7 +396,7 @@ def _divergent(
     yield Finding(
         DIVERGENCE,
         "hint",
-        f"{counted(len(bad), 'branch')} at which the lanes of {parted:,} of {warps:,} warps part: "
+        f"{plural(len(bad), 'branch')} at which the lanes of {parted:,} of {warps:,} warps part: "
         f"the two ways are run one after the other, each with the other's lanes idle, {lost:.0%} "
         f"of all lanes' turns. {advice(subject, thresholds, DIVERGENCE)}",
         _ptx_lines(bad),
@@ -417,7 +410,7 @@ def _idle(subject: HintSubject, facts: ExecutedFacts, thresholds: Thresholds) ->
     requests = sum(access.requests for access in those)
     lanes = sum(access.lanes for access in those)
     limit = number(thresholds, IDLE, "share")
-    lost = _lost_lanes(facts)
+    lost = facts.lost_lanes
     if lost is None or lost < limit:
         return
     bad = [access for access in those if 1 - access.lanes / (WARP * access.requests) >= limit]

@@ -22,7 +22,7 @@ from inspector.analysis.hints.warp import ttgir_values
 from inspector.analysis.tensors import Tensors, operand_shape, uses
 from inspector.base.model import Call, Origin, Stage
 from inspector.base.names import words
-from inspector.base.units import counted
+from inspector.base.units import plural
 from inspector.parsers.line import Line
 from inspector.parsers.ptx_statement import variable_declaration
 
@@ -69,13 +69,13 @@ def local_memory(subject: HintSubject, thresholds: Thresholds) -> Iterator[Findi
     if not _reads_array(subject, machine, accesses):
         return
     size = _array_bytes(subject)
-    array_text = f"{counted(size, 'byte')} a thread" if size else "an array"
+    array_text = f"{plural(size, 'byte')} a thread" if size else "an array"
     count = len(machine) or len(accesses)
     yield Finding(
         LOCAL,
         "hint",
         f"{array_text[0].upper()}{array_text[1:]} in local memory, by "
-        f"{counted(count, 'instruction')}, and not because registers spilled: an array that is "
+        f"{plural(count, 'instruction')}, and not because registers spilled: an array that is "
         "indexed by a value not known when compiling cannot be kept in registers, so each access "
         "is one of memory. Unroll the loops that "
         "index it until every index is a constant, or keep it in shared memory.",
@@ -148,7 +148,7 @@ def small_grid(subject: HintSubject, thresholds: Thresholds) -> Iterator[Finding
     severe = "warn" if 2 * blocks < sms else "hint"
     grid_text = f"{blocks:,} blocks fill {waves:.0%} of what {sms} SMs hold, {per_sm} each"
     if blocks < sms:
-        grid_text = f"{counted(blocks, 'block')} for {sms} SMs: {sms - blocks} of them get no work"
+        grid_text = f"{plural(blocks, 'block')} for {sms} SMs: {sms - blocks} of them get no work"
     yield Finding(
         GRID,
         "info" if small else severe,
@@ -174,7 +174,7 @@ def tail_effect(subject: HintSubject, thresholds: Thresholds) -> Iterator[Findin
     yield Finding(
         TAIL,
         "hint",
-        f"{counted(full, 'full wave')} and one of {last:,} blocks, where {sms * resident:,} fit: "
+        f"{plural(full, 'full wave')} and one of {last:,} blocks, where {sms * resident:,} fit: "
         f"if all blocks take equally long (an estimate), {idle:.0%} of the device's time is spent "
         "idle while the last ones run. Choose a block size or a split that fills whole waves, or "
         "launch as many blocks as fit and let each loop over its share.",
@@ -200,7 +200,7 @@ def low_occupancy(subject: HintSubject, thresholds: Thresholds) -> Iterator[Find
     yield Finding(
         OCCUPANCY,
         "hint",
-        f"{counted(full.warps, 'warp')} an SM, {full.percent:.0f} percent of what it could hold, "
+        f"{plural(full.warps, 'warp')} an SM, {full.percent:.0f} percent of what it could hold, "
         f"limited by {' and '.join(full.limiters)}: {full.warps / schedulers:.3g} for each of its "
         f"{schedulers} schedulers, too few to hide even the latency of arithmetic.{advice_text}",
     )
@@ -241,10 +241,23 @@ def masked_lanes(subject: HintSubject, thresholds: Thresholds) -> Iterator[Findi
         f"Launched with a grid of {grid}, {share * size:,.0f} of the {size:,} elements of a block "
         f"pass the mask of its worst access{'' if exact else ' (an estimate, of some programs)'}: "
         f"up to {1 - share:.0%} of the lanes' work is thrown away, though it takes registers and "
-        f"time all the same. {advice(subject, thresholds, MASKED)}",
+        f"time all the same. {_measured_share(subject)} {advice(subject, thresholds, MASKED)}",
         {Stage.TTGIR: numbers([line for _, line, _, _ in bad])},
         estimated=not exact,
         gain=1 - share,
+    )
+
+
+def _measured_share(subject: HintSubject) -> str:
+    """How many lanes had no work where blocks were executed, else that it is a bound."""
+    facts = subject.executed
+    lost = None if facts is None else facts.lost_lanes
+    if facts is None or lost is None:
+        return "That is a bound from the code, not measured."
+    ran, launched = facts.blocks
+    return (
+        f"In the {ran:,} of {plural(launched, 'block')} that {'was' if ran == 1 else 'were'} "
+        f"executed, {lost:.0%} of the lanes of accesses to memory had no part in them."
     )
 
 
@@ -328,9 +341,9 @@ def idle_lanes(subject: HintSubject, thresholds: Thresholds) -> Iterator[Finding
     yield Finding(
         IDLE,
         "info" if generated else "hint",
-        f"{counted(threads, 'thread')} ({counted(subject.warps, 'warp')}) for blocks of {largest} "
+        f"{plural(threads, 'thread')} ({plural(subject.warps, 'warp')}) for blocks of {largest} "
         f"elements at most: {threads - largest} threads repeat what others do, in registers and "
-        f"slots that other blocks could have. {cure}",
+        f"slots that other blocks could have. {_measured_share(subject)} {cure}",
         {Stage.TTGIR: numbers([line for _, line in sizes])},
         gain=1 - largest / threads,
     )
@@ -345,8 +358,8 @@ def _ragged(subject: HintSubject) -> Iterator[Finding]:
     yield Finding(
         IDLE,
         "hint",
-        f"Blocks of {threads} threads take {counted(warps, 'warp')}, in which {idle} of "
-        f"{warps * WARP} lanes never have work: the hardware schedules whole warps of 32. Make "
-        "the block's size a multiple of 32.",
+        f"Blocks of {threads} threads take {plural(warps, 'warp')}, in which {idle} of "
+        f"{warps * WARP} lanes never have work: the hardware schedules whole warps of 32. "
+        f"{_measured_share(subject)} Make the block's size a multiple of 32.",
         gain=idle / (warps * WARP),
     )

@@ -18,7 +18,7 @@ from inspector.analysis.tensors import blocked, operand_shape, uses
 from inspector.base.grouping import by_key
 from inspector.base.model import Stage
 from inspector.base.names import base_name, words
-from inspector.base.units import counted, some
+from inspector.base.units import plural, some
 from inspector.parsers.line import Line
 from inspector.parsers.sass_operands import access_bytes
 
@@ -54,7 +54,7 @@ def early_wait(subject: HintSubject, thresholds: Thresholds) -> Iterator[Finding
     yield Finding(
         WAIT,
         "hint",
-        f"{counted(len(set(early)), 'load')} in a loop waited for at once ({soon}), with nothing "
+        f"{plural(len(set(early)), 'load')} in a loop waited for at once ({soon}), with nothing "
         "else on its way: each turn takes the whole latency of memory, hundreds of cycles, which "
         f"only other warps can hide. {advice(subject, thresholds, WAIT)}",
         {Stage.SASS: numbers((*early, *waiting))},
@@ -158,7 +158,7 @@ def barrier_in_loop(subject: HintSubject, thresholds: Thresholds) -> Iterator[Fi
         yield Finding(
             BARRIER,
             "hint",
-            f"{counted(len(crowded), 'barrier')} in a loop with about {work} instructions of PTX "
+            f"{plural(len(crowded), 'barrier')} in a loop with about {work} instructions of PTX "
             "for each: all warps of the block wait for the slowest, turn after turn, for very "
             "little work. Do the last steps within a warp by shuffles (__shfl_xor_sync, "
             "__reduce_add_sync), which need no barrier, or let each thread do more before it.",
@@ -171,8 +171,8 @@ def _deferrable(sums: Sequence[Line], bars: Sequence[Line]) -> Finding:
     return Finding(
         BARRIER,
         "hint",
-        f"{counted(len(sums), 'reduction')} over all warps in every turn of a loop, with "
-        f"{counted(len(bars), 'barrier')}, only to be added up: all warps wait for the "
+        f"{plural(len(sums), 'reduction')} over all warps in every turn of a loop, with "
+        f"{plural(len(bars), 'barrier')}, only to be added up: all warps wait for the "
         "slowest, turn after turn. Keep a block of partial results, add to it elementwise, and "
         "reduce it once after the loop.",
         {Stage.TTGIR: numbers(sums), Stage.PTX: numbers(bars)},
@@ -241,7 +241,7 @@ def uninlined_call(subject: HintSubject, thresholds: Thresholds) -> Iterator[Fin
     yield Finding(
         CALL,
         "info" if heavy else "hint",
-        f"{counted(len(names), 'call')} of {some(list(called))}, not inlined: registers are saved "
+        f"{plural(len(names), 'call')} of {some(list(called))}, not inlined: registers are saved "
         "around it and arguments handed over by convention, and nothing is optimised across it. "
         f"{cure}",
         {Stage.PTX: numbers(ptx_calls), Stage.SASS: numbers(sass_calls)},
@@ -314,7 +314,7 @@ def slow_division(subject: HintSubject, thresholds: Thresholds) -> Iterator[Find
     yield Finding(
         SLOW_DIVISION,
         "hint",
-        f"{counted(len(divisions), 'division')} {place} ({opcodes}), about {share:.0%} of its "
+        f"{plural(len(divisions), 'division')} {place} ({opcodes}), about {share:.0%} of its "
         "instructions (an estimate): the hardware has no such instruction, so each is a "
         f"reciprocal and its corrections. {cure}",
         {Stage.PTX: numbers(divisions)},
@@ -356,12 +356,12 @@ def no_tensor_cores(subject: HintSubject, thresholds: Thresholds) -> Iterator[Fi
     if not bad:
         return
     fused = len(subject.instructions(Stage.SASS, "FFMA"))
-    became = f" became {counted(fused, 'FFMA instruction')}" if fused else " are multiply-adds"
+    became = f" became {plural(fused, 'FFMA instruction')}" if fused else " are multiply-adds"
     kinds = sorted({element for element in elements.values() if element})
     yield Finding(
         NO_TENSOR_CORES,
         "warn",
-        f"{counted(len(bad), 'product')} of {' and '.join(kinds)} tiles{became} and no instruction "
+        f"{plural(len(bad), 'product')} of {' and '.join(kinds)} tiles{became} and no instruction "
         'of the tensor cores, which are many times faster: input_precision="ieee" asks for all 24 '
         'bits of fp32, and the tensor cores round to tf32. Use input_precision="tf32", or "tf32x3" '
         "for nearly fp32's accuracy, or give tl.dot fp16 or bf16.",
@@ -412,7 +412,7 @@ def fp64_promotion(subject: HintSubject, thresholds: Thresholds) -> Iterator[Fin
     yield Finding(
         PROMOTION,
         "warn",
-        f"{counted(len(double), 'fp64 instruction')} against {floats} in fp32, though "
+        f"{plural(len(double), 'fp64 instruction')} against {floats} in fp32, though "
         f"everything that is loaded and stored is narrower: values are widened to double here"
         f"{slower}, and a double takes two registers. {advice(subject, thresholds, PROMOTION)}",
         {Stage.PTX: numbers([*widened, *double])},

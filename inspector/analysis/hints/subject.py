@@ -70,6 +70,13 @@ class ExecutedFacts(Struct, frozen=True):
     def blocks(self) -> tuple[int, int]:
         return self.ran, self.launched
 
+    @property
+    def lost_lanes(self) -> float | None:
+        """The share of the lanes of all accesses that had no part in them; None without any."""
+        lanes = sum(access.lanes for access in self.accesses)
+        requests = sum(access.requests for access in self.accesses)
+        return 1 - lanes / (WARP * requests) if requests else None
+
 
 WARP = 32
 

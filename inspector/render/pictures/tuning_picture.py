@@ -104,7 +104,10 @@ def _tuner_picture(
     notes = [f"times by {tuning.stopwatch}" if tuning.stopwatch else "the tuner's times"]
     if noise is not None:
         notes.append(f"band: the {noise:.0%} by which times of one machine code differ")
-    answer = _answer_by_tuner(winner, tied, noise, facts.overhead_us(tuning))
+    answer = _answer_by_tuner(tied, noise)
+    overhead_us = facts.overhead_us(tuning)
+    if overhead_us is not None:
+        answer += f" Launching alone may take up to {microseconds(overhead_us)} µs of each time."
     band = next(((r.low, r.high) for r in rows if r.role == "chosen" and r.low and r.high), None)
     return _picture(rows, answer, band, "; ".join(notes))
 
@@ -118,15 +121,7 @@ def _tuner_row(us: float, label: str, role: Role, factor: float | None) -> Pictu
     return PictureRow(label, _MARKS.get(role, ""), role, us, low, high, f"{microseconds(us)} µs")
 
 
-def _answer_by_tuner(
-    winner: Configuration,
-    tied: Sequence[Configuration],
-    noise: float | None,
-    overhead_us: float | None,
-) -> str:
-    if overhead_us is not None and (winner.time_us or 0.0) <= overhead_us:
-        launching = f"launching alone may take {microseconds(overhead_us)} µs of these times"
-        return f"Unknown: {launching}, and the GPU's times were not recorded."
+def _answer_by_tuner(tied: Sequence[Configuration], noise: float | None) -> str:
     if noise is None:
         return "No candidate was timed twice: whether the difference is real is unknown."
     if not tied:

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from inspector.base.errors import Unreadable
-from inspector.base.units import counted
+from inspector.base.units import plural
 from inspector.system.files import (
     CHUNK,
     DAMAGE,
@@ -170,7 +170,7 @@ def unpacked(path: Path) -> UnpackedFolder:
         unnamed_count = len(target.problems) - MAX_NAMED_PROBLEMS
         if unnamed_count > 0:
             verb = "was" if unnamed_count == 1 else "were"
-            summary = f"{counted(unnamed_count, 'more member')} {verb} left out"
+            summary = f"{plural(unnamed_count, 'more member')} {verb} left out"
             target.problems[MAX_NAMED_PROBLEMS:] = [summary]
         _unpacked[file_identity] = target
         return target

@@ -16,7 +16,13 @@ from inspector.measure.launch_time import TIMED
 from inspector.measure.time.results import COLD
 from inspector.reader.reader import Reader
 from inspector.render.ranks import differences
-from inspector.render.tables import TRITON_OPTIONS, configuration, exceeded_resource, shared
+from inspector.render.tables import (
+    TRITON_OPTIONS,
+    configuration,
+    exceeded_resource,
+    settings_in_words,
+    shared,
+)
 from inspector.tui.keys.command_table import command, shown
 from inspector.tui.program.live import Live, ProgramState, ending
 from inspector.tui.widgets.notice import cut, in_thread, label, shorten
@@ -33,6 +39,11 @@ from inspector.tui.widgets.tool_screen import LineWidget, ends, link
 
 StyledText = tuple[str, str]
 """A text and the name of its style."""
+
+MIN_NAME_CELLS = 24
+"""Cells of a kernel's name before which figures give way."""
+LEAST_FIGURES = ("shared ", "sm_")
+"""How the figures begin that give way to the name, in this order."""
 
 
 class VariantCard(LineWidget):
@@ -153,14 +164,19 @@ class VariantCard(LineWidget):
                 break
         else:
             ident = ""
+            for least in LEAST_FIGURES:
+                if figures + min(len(name), MIN_NAME_CELLS) <= width:
+                    break
+                parts = [part for part in parts if not part[0].startswith(least)]
+                figures = sum(len(text) + 2 for text, _ in parts)
         name = shorten(name, max(6, width - figures - len(ident)))
         line: list[StyledText] = [(" ", ""), (name, "bold $primary"), (ident, "dim")]
         for text, style in parts:
             line += [("  ", ""), (text, style)]
         room = width - Content(name).cell_length - len(ident) - figures
         settings = "" if variant is None else _settings(variant)
-        if len(_in_words(settings)) + 2 <= room:
-            settings = _in_words(settings)
+        if len(settings_in_words(settings)) + 2 <= room:
+            settings = settings_in_words(settings)
         if settings and room > 12:
             line.append(("  " + cut(settings, room - 2), "dim"))
         return Content.assemble(*line)
@@ -173,12 +189,6 @@ def _settings(variant: Variant) -> str:
         del config["num_ctas"]
     names = dict.fromkeys((*TRITON_OPTIONS, *config))
     return label(configuration(config, tuple(names)))
-
-
-def _in_words(settings: str) -> str:
-    """``warps 4 stages 3`` for ``w4 s3``."""
-    settings = re.sub(r"\bw(?=\d+\b)", "warps ", settings)
-    return re.sub(r"\bs(?=\d+\b)", "stages ", settings)
 
 
 _UNNAMED = re.compile(

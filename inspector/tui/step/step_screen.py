@@ -221,7 +221,7 @@ class StepScreen(PaneScreen[None]):
         self._tell()
         sectors = coalescing(launched.facts.totals())
         if sectors and self._news is not None and not self._news[1]:  # nothing was done since
-            self._news = f"{sectors}. H: hints, u: to the cursor.", False
+            self._news = f"{sectors}. H: hints.", False
             self._tell_news()
 
     def _not_counted(self, notice: Notice) -> None:

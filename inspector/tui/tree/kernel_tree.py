@@ -19,6 +19,7 @@ from inspector.base.units import plural
 from inspector.reader.reader import Reader
 from inspector.render.kernel_names import distinct_names
 from inspector.render.labels import shorten_settings
+from inspector.render.tables import settings_in_words
 from inspector.tui.keys.command_table import KeyContext, bindings
 from inspector.tui.tree.rows import (
     Key,
@@ -349,6 +350,9 @@ class KernelTree(RowList[TreeRow], can_focus=True, inherit_bindings=False):
         return Strip(parts).adjust_cell_length(width, base)
 
     def _fitted(self, row: TreeRow, room: int) -> str:
+        worded = settings_in_words(row.text)
+        if cell_len(worded) <= room:
+            return worded
         if cell_len(row.text) <= room:
             return row.text
         if row.kind is TreeKind.OPERATORS:
@@ -388,7 +392,8 @@ class KernelTree(RowList[TreeRow], can_focus=True, inherit_bindings=False):
             return figures.strip(), "failed ", True
         # Where its siblings have others, the variant's own text tells its warps.
         warps = variant.config.get("num_warps") if row.kind is TreeKind.KERNEL else None
-        warps_text = f"warps {warps}" if isinstance(warps, int) else ""
+        is_in_title = settings_in_words(row.text) != row.text
+        warps_text = f"warps {warps}" if isinstance(warps, int) and not is_in_title else ""
         return warps_text, figures, spilled(resources)
 
     def _ordered_by(self, row: TreeRow, variant: Variant, resources: Resources) -> str:

@@ -128,7 +128,7 @@ def _launches(row: VariantRow) -> str:
 
 IDENT = VariantColumn("variant", _ident, _ident, right=False)
 WINNER = VariantColumn("winner", lambda r: r.winner, _sign, "★", right=False, least=False)
-TUNED = VariantColumn("tuner's", lambda r: r.time_us, lambda r: r.at_most + _time(r.time_us))
+TUNED = VariantColumn("tuner's", lambda r: r.time_us, lambda r: _time(r.time_us))
 """What the program's own tuner measured: by another stopwatch, on its own inputs."""
 TUNED_ON_GPU = VariantColumn("gpu", lambda r: r.gpu_us, lambda r: _time(r.gpu_us), "tuner's GPU")
 """What the GPU took for the launches that the tuner measured."""
@@ -876,8 +876,8 @@ class VariantsScreen(ToolScreen[ScreenResult]):
         row = self.table.row
         if row is None or row.head:
             return
-        if row.at_most:
-            yield f"≤ is mostly launch overhead, {_time(row.overhead_us)} at most."
+        if row.time_us is not None and row.overhead_us is not None:
+            yield f"Launching alone may take up to {_time(row.overhead_us)} of the tuner's time."
         if measurement := self.times.latest(row.kernel, row.variant):
             yield f"Measured {age(measurement.taken)}, {measurement.timing.cache} L2."
 

@@ -8,7 +8,15 @@ from textual.dom import DOMNode
 from textual.suggester import Suggester
 
 from inspector.base.errors import UsageError
-from inspector.reader.query import Term, completions, matching, needs_measures, parse
+from inspector.reader.query import (
+    Term,
+    completions,
+    matching,
+    may_be_module,
+    needs_measures,
+    parse,
+    with_modules,
+)
 from inspector.reader.reader import Reader
 from inspector.tui.widgets.notice import cancelled, in_thread
 
@@ -43,6 +51,19 @@ class Selection:
         except UsageError as error:
             self.say(f"⚠ {error.message}: {error.hint}")
             return
+        reads = self.reads()
+        if any(may_be_module(term, reads.recording.kernels) for term in terms):
+            # Which modules there are is in the graphs, which may not be read yet.
+            in_thread(
+                self.node,
+                lambda: with_modules(reads, terms),
+                lambda resolved_terms: self._look(query, resolved_terms),
+                "query",
+            )
+        else:
+            self._look(query, terms)
+
+    def _look(self, query: str, terms: Sequence[Term]) -> None:
         words = " ".join(term.name for term in terms if term.is_name)
         property_terms = tuple(term for term in terms if not term.is_name)
         reads = self.reads()

@@ -25,7 +25,7 @@ from inspector.base.model import (
     StageFile,
     Variant,
 )
-from inspector.base.units import counted
+from inspector.base.units import plural
 from inspector.diff.variants import winner
 from inspector.measure.launch_time import LaunchTime, measured_time
 from inspector.measure.time import results
@@ -113,12 +113,12 @@ class TreeSubject(Struct, frozen=True):
         if kernel is None or variant is None or len(kernel.variants) < 2:
             return self.key[1]
         ordinal = f"1 of {len(kernel.variants)} variants"
-        tried = f"benchmarked {counted(variant.benchmarks, 'time')}" if variant.benchmarks else ""
+        tried = f"benchmarked {plural(variant.benchmarks, 'time')}" if variant.benchmarks else ""
         launches = "never launched"
         if variant.launches is None:
             launches = "chosen by tuning" if winner(variant) else ""
         elif variant.launches:
-            launches = counted(variant.launches, "launch")
+            launches = plural(variant.launches, "launch")
             tried = ""
         return ", ".join(filter(None, (variant.id, launches, tried, ordinal)))
 

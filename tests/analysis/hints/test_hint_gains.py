@@ -181,6 +181,27 @@ def test_idle_lanes_add_nothing_to_a_rule_that_says_why() -> None:
     assert set(findings_of_counts(parted)) == {"divergence"}
 
 
+@pytest.mark.parametrize(
+    ("rule", "subject"),
+    [
+        ("masked-lanes", rows_of(768)),
+        ("idle-lanes", pairs("few_lanes", num_warps=4)),
+        ("idle-lanes", blocks_of_threads(20)),
+    ],
+)
+def test_idle_and_masked_lanes_say_what_was_measured_else_that_it_is_a_bound(
+    rule: str, subject: HintSubject
+) -> None:
+    assert "That is a bound from the code, not measured." in findings(subject)[rule].text
+    counted = msgspec.structs.replace(subject, executed=executed(load(lanes=8 * 28)))
+    text = findings(counted)[rule].text
+    assert "bound from the code" not in text
+    measured = "In the 2 of 5 blocks that were executed, 12% of the lanes of accesses"
+    assert measured in text
+    without = msgspec.structs.replace(subject, executed=executed())
+    assert "That is a bound from the code" in findings(without)[rule].text
+
+
 def test_without_counts_every_guess_stays() -> None:
     assert with_executed(ptx(""), (MASKED, GUESSED), THRESHOLDS) == (MASKED, GUESSED)
 

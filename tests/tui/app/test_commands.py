@@ -200,7 +200,7 @@ JOURNEYS: dict[str, list[Step]] = {
         ("tab s", {"stages": "ttir ptx"}),
         ("<stage.previous> <stage.previous>", {"stages": "sass ptx"})],
     "pane.next pane.previous": [
-        ("", {"focus": "tree", "text": "1024 w4 3f2a 22r || 4096 w16 84d2 83r⚠"}),
+        ("", {"focus": "tree", "text": "1024 warps 4 3f2a 22r || 4096 warps 16 84d2 83r⚠"}),
         ("tab", {"focus": 1}), ("tab", {"focus": 2}), ("tab", {"focus": "tree"}),
         ("shift+tab", {"focus": 2})],
     "tree.toggle": [("b", {"tree": False, "focus": 1}), ("b", {"tree": True, "focus": "tree"})],
@@ -249,7 +249,7 @@ JOURNEYS: dict[str, list[Step]] = {
         ("<edited>", {"text": "This variant has not changed"}),
         ("D", {"screen": "VariantsScreen", "text": "d marks two variants"}),
         ("escape d j j d", {"marked": ["3f2a91c0", "84d20b7e"],
-                     "text": "A BLOCK=1024 w4 3f2a || B BLOCK=4096 w16 84d2"}),
+                            "text": "A BLOCK=1024 warps 4 3f2a || B BLOCK=4096 warps 16 84d2"}),
         ("D", {"screen": "DiffScreen"}), ("q", {"screen": "MainScreen"}),
         ("d", {"marked": ["3f2a91c0"],
                "text": "Marked: A square_kernel 3f2a91c0. d marks another"})],

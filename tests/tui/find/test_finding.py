@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 from textual.pilot import Pilot
 
-from inspector.base.model import Stage
+from inspector.analysis.graph_view import NodeOrigin
+from inspector.base.model import Kernel, Stage
+from inspector.reader.graphs import GraphReader
 from inspector.tui.app.app import PtxviewApp
 from inspector.tui.find.finder import Finder
 from inspector.tui.main.main_screen import MainScreen
@@ -136,6 +138,23 @@ async def test_what_works_here_comes_before_what_fits_better_elsewhere() -> None
         assert hits(ui)[0] == ("-", "Fold or unfold")  # the tree's is called Fold
         await settle(ui, "ctrl+u", *"wrap", "enter")
         assert screen.panes.active.view.wrapped
+
+
+async def test_a_module_selects_its_kernels_in_the_palette_and_the_tree(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def origins(_: GraphReader, kernel: Kernel) -> tuple[NodeOrigin, ...]:
+        return (NodeOrigin("/m/gpt.py", 1, "h.0.attn.c_proj"),) if kernel.id == "k2" else ()
+
+    monkeypatch.setattr(GraphReader, "origins", origins)
+    async with started("ctrl+p", *"attn.c_proj") as (ui, screen):
+        palette = ui.app.screen
+        assert isinstance(palette, Finder)
+        assert {match.entry.subject for match in palette.matches} == {("k2", "b615ffe2")}
+        await settle(ui, "escape", "slash", *"attn.c_proj")
+        assert {row.subject.key[0] for row in screen.kernels.rows if row.leaf} == {"k2"}
+        await settle(ui, *"x")
+        assert not screen.kernels.rows
 
 
 async def test_a_property_selects_variants_in_the_palette_the_tree_and_the_table() -> None:

@@ -153,7 +153,7 @@ STRIDED = kernel(
 async def test_it_says_how_coalesced_the_accesses_were_and_has_hints_of_the_counts() -> None:
     async with made(STRIDED, blocks=16).run_test(size=(100, 30)) as ui:
         await begin(ui)
-        assert "Sectors a request: reads 32, 8 times the least; writes 4, the least" in text_of(ui)
+        assert "Sectors a request: reads 32, 8 × the least; writes 4, the least" in text_of(ui)
         await press_keys(ui, "H")
         for _ in range(400):
             if isinstance(ui.app.screen, HintList):
