@@ -21,7 +21,7 @@ from inspector.render.compiles import CompileLine
 from inspector.render.jsons import SCHEMA, Rows
 from inspector.render.kernel_names import distinct_names, titles
 from inspector.render.profile import busy
-from inspector.render.tables import UNKNOWN, grid, user_line
+from inspector.render.tables import UNKNOWN, calling_operators, grid, user_line
 
 LATENCY_US = 2.5
 """A shorter kernel is bounded by the launch itself and one trip to memory."""
@@ -380,9 +380,8 @@ def lines(run_costs: Costs, width: int) -> Iterator[CompileLine]:
 
 def about(row: Cost) -> str:
     """Why a kernel takes its time and where it is from, which a narrow table has no room for."""
-    calls = () if row.variant is None else row.variant.calls
     place = "" if row.kernel is None else user_line(row.kernel)
-    operators = " → ".join(calls[0].operators) if calls and not place else ""
+    operators = "" if place or row.variant is None else calling_operators(row.variant)
     bound = row.bound and f"bound by {row.bound}"
     return " · ".join(filter(None, (bound, row.hint, place, operators and f"in {operators}")))
 

@@ -35,7 +35,7 @@ from inspector.base.model import (
     principal_lines,
 )
 from inspector.base.names import words
-from inspector.base.units import kibibytes, plural
+from inspector.base.units import kibibytes, plural, some
 from inspector.parsers.line import Line
 from inspector.render.jsons import ordered
 
@@ -130,6 +130,12 @@ def tile(config: Mapping[str, object], by_ttgir: str | None = None) -> str:
     """The tile of a matrix product, ``64·32·128``; "" if unknown."""
     sizes = [config.get(name) for name in TILE]
     return by_ttgir or "" if None in sizes else "·".join(map(str, sizes))
+
+
+def calling_operators(variant: Variant) -> str:
+    """The ATen operators that launch a library's kernel: ``matmul → mm and linear → addmm``."""
+    calls = (" → ".join(call.operators) for call in variant.calls)
+    return shown(some([*dict.fromkeys(filter(None, calls))]))
 
 
 def user_line(kernel: Kernel) -> str:

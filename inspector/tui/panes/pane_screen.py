@@ -505,9 +505,12 @@ class PaneScreen(SearchScreen[ResultType]):
         location = ""
         right = []
         if view.source is not None and view.lines:
-            has_own_lines = stage in OWN_LINES
-            place_ = "" if has_own_lines else place(location_of(view.source.listing, view.cursor))
-            location = f"{stage} {view.cursor}/{view.lines}  {self.about or place_}"
+            source_place = ""
+            if stage not in OWN_LINES:
+                line_location = location_of(view.source.listing, view.cursor)
+                library_place = "" if line_location else self.panes.subject.library_place
+                source_place = library_place or place(line_location)
+            location = f"{stage} {view.cursor}/{view.lines}  {self.about or source_place}"
         if view.selected_lines is not None:
             right.append(f"lines {view.selected_lines[0]} to {view.selected_lines[1]}, y copies")
         if view.pattern is not None:

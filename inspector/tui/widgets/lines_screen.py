@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
+from rich.cells import cell_len
 from rich.text import Text
 from textual import on
 from textual.binding import Binding
@@ -19,7 +20,9 @@ if TYPE_CHECKING:
     from inspector.render import compiles  # it delays the first frame
 
 FRAME_CELLS = 6
-"""Columns of the frame, the padding and the scrollbar."""
+"""Columns of the frame, the padding and the scrollbar; of a text in the frame its corners."""
+
+SEPARATOR = " · "
 
 
 LINES = {"bold cyan": "bold $accent", "bold red": "bold $error", "yellow": "$warning"}
@@ -60,6 +63,7 @@ class LinesScreen(ChoiceList[Target]):
     ]
 
     KEYS: ClassVar = "n next part"
+    """Keys and what they do, those that a narrow frame leaves out last."""
     CLOSES: ClassVar = "Esc closes"
 
     def __init__(self, title: str, make: Callable[[int], Iterable[compiles.CompileLine]]) -> None:
@@ -112,8 +116,11 @@ class LinesScreen(ChoiceList[Target]):
     def _line_highlighted(self, message: OptionList.OptionHighlighted) -> None:
         row = self.rows[message.option_index]
         enter = self.answer_to_enter(row)
-        parts = [enter, self.KEYS, self.CLOSES]
-        self.options.border_subtitle = Content(" · ".join(filter(None, parts)))
+        parts = list(filter(None, (enter, *self.KEYS.split(SEPARATOR), self.CLOSES)))
+        width = self.size.width - FRAME_CELLS
+        while len(parts) > 2 and cell_len(SEPARATOR.join(parts)) > width:
+            del parts[-2]  # the way out stays
+        self.options.border_subtitle = Content(SEPARATOR.join(parts))
         self.options.border_title = Content(" · ".join(filter(None, (self.heading, row.about))))
 
     def answer_to_enter(self, row: compiles.CompileLine) -> str:

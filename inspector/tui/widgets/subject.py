@@ -12,6 +12,7 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
+from inspector.base.escapes import shown
 from inspector.base.model import (
     EDIT,
     GRAPH_STAGES,
@@ -32,6 +33,7 @@ from inspector.measure.time import results
 from inspector.measure.time.results import StoredTime
 from inspector.render import tables, timings
 from inspector.render.tables import UNKNOWN as UNKNOWN
+from inspector.render.tables import calling_operators
 from inspector.render.tables import figure as figure
 
 LEFT = (Stage.SOURCE, Stage.OUTPUT_CODE, Stage.IR, Stage.TTIR, Stage.PTX, Stage.LLIR, Stage.SASS)
@@ -121,6 +123,17 @@ class TreeSubject(Struct, frozen=True):
             launches = plural(variant.launches, "launch")
             tried = ""
         return ", ".join(filter(None, (variant.id, launches, tried, ordinal)))
+
+    @property
+    def library_place(self) -> str:
+        """Where a library's kernel is called, for its lines have no source: ``cuBLAS has no source
+        lines · called in matmul → mm``; "" of any other kernel."""
+        variant = self.variant
+        if variant is None or variant.maker is None or Stage.SOURCE in variant.stages:
+            return ""
+        operators = calling_operators(variant)
+        called = f" · called in {operators}" if operators else ""
+        return shown(f"{variant.maker} has no source lines{called}")
 
     def _has_own(self, stage: Stage) -> bool:
         return self.variant is not None and stage in self.variant.stages

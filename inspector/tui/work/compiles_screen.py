@@ -73,7 +73,7 @@ class CostScreen(LinesScreen[UserFrame | str | None]):
         Binding("r", "round", show=False),
         Binding("slash", "filter", show=False),
     ]
-    KEYS: ClassVar = "n part · s sort · / filter · r tuning · t timeline"
+    KEYS: ClassVar = "r tuning · t timeline · / filter · s sort · n part"
 
     def __init__(
         self,

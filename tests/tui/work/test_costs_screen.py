@@ -12,7 +12,7 @@ from inspector.render.compiles import CompileLine
 from inspector.render.costs import Cost, Order, ordered
 from inspector.tui.widgets.lines_screen import same_row
 from inspector.tui.work.compiles_screen import CostScreen
-from tests.helpers.sample import settle
+from tests.helpers.sample import settle, text_of
 from tests.helpers.shared_app import lecture_app, started
 
 
@@ -84,6 +84,26 @@ async def test_the_cost_screen_filters_and_keeps_its_row_order_and_query() -> No
         await settle(ui, "escape")
         await settle(ui, "$")
         assert costly(ui.app.screen)[1] == row
+
+
+@pytest.mark.parametrize(
+    ("width", "keys"),
+    [
+        (80, "Enter: its kernel · r tuning · t timeline · / filter · s sort · Esc closes"),
+        (60, "Enter: its kernel · r tuning · t timeline · Esc closes"),
+        (
+            120,
+            "Enter: its kernel · r tuning · t timeline · / filter · s sort · n part · Esc closes",
+        ),
+    ],
+)
+async def test_a_narrow_frame_names_the_keys_that_lead_on_in_whole_words(
+    width: int, keys: str
+) -> None:
+    async with started("$", size=(width, 30), app=lecture_app) as (ui, _):
+        subtitle = ui.app.screen.query_one(OptionList).border_subtitle
+        assert str(subtitle) == keys
+        assert keys in text_of(ui)
 
 
 def test_a_row_that_only_a_profile_names_keeps_its_place() -> None:
