@@ -346,11 +346,6 @@ class Pane(Vertical):
         self.heads.update(" " * indent + rows.gutter.heads)
         self.heads.set_class(bool(rows.gutter.columns and self.view.lines), "-there")
 
-    def annotate_again(self) -> None:
-        """Read the notes of the lines again: more is known of the variant."""
-        if self.settled and self.request is not None:
-            self._annotate(self.request)
-
     def _annotate(self, request: ListingRequest) -> None:
         kernel = request.subject.kernel
         variant = request.subject.variant

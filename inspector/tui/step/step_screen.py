@@ -77,6 +77,8 @@ class StepScreen(PaneScreen[None]):
         self._hot: tuple[Stage | None, int] = None, -1
         self._panel_wanted = True
         self._cut = False
+        self._is_recorded_call = False
+        """Whether the counts are of a call as it was recorded: only then are they kept."""
         self.troubled = False
         self._news: tuple[str, bool] | None = None
         self._typed: dict[str, str] = {}
@@ -182,8 +184,8 @@ class StepScreen(PaneScreen[None]):
                 trace_launch, launch_choice.program, launch_choice.launch, launch_choice.make
             )
             work = partial(launch, stop=self._leaving.is_set)
-            counted = partial(self._was_counted, launch_choice.recorded is not None)
-            in_thread(self, work, counted, "count", failed=self._not_counted)
+            self._is_recorded_call = launch_choice.recorded is not None
+            in_thread(self, work, self._was_counted, "count", failed=self._not_counted)
         else:
             kernel.uncounted = ended
         self.fit()
@@ -210,13 +212,8 @@ class StepScreen(PaneScreen[None]):
         self.set_focus(None)
         self.say("Esc goes back to the kernels.")
 
-    def _was_counted(self, is_recorded_call: bool, launched: TracedLaunch) -> None:
+    def _was_counted(self, launched: TracedLaunch) -> None:
         self.kernel.count(launched)
-        executed = launched.executed if is_recorded_call else None
-        if executed is not None:  # hints use them from now on
-            self.reads.store_execution_counts(self.subject.pair[1], executed)
-            for pane in self.panes.panes:
-                pane.annotate_again()
         self._stand()
         self._tell()
         sectors = coalescing(launched.facts.totals())
@@ -409,6 +406,14 @@ class StepScreen(PaneScreen[None]):
         share = percent(line.executed / figures.total)
         sentence = f"{stage} {line.n}: {share} of the instructions that warps executed"
         self.call_after_refresh(self.say, f"{sentence}, of {self.kernel.sample}{next_hint}.")
+
+    def action_understand(self, kind: str) -> None:
+        """Show the hints, those of the counts among them, which are kept from now on."""
+        launched = self.kernel.launched
+        executed = launched.executed if launched is not None and self._is_recorded_call else None
+        if kind == "hints" and executed is not None:
+            self.reads.store_execution_counts(self.subject.pair[1], executed)
+        super().action_understand(kind)
 
     def action_facts(self) -> None:
         self.kernel.other()
