@@ -118,6 +118,8 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
         self._top = 1
         self._led = False
         self._largest = "", 0
+        self.simulated_blocks = ""
+        """The blocks that cycles by line are of."""
         self._begin(0)
 
     def _begin(self, width: int) -> None:
@@ -226,6 +228,8 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
                 f"number {index + 1} of {len(ranked_lines)}" if index else "the most of any line"
             )
             amount = plural(int(figure), COLUMNS[column].unit)
+            if column == CYCLES and self.simulated_blocks:
+                amount += f" of {self.simulated_blocks}"
             self.say(f"{amount}, {place}; again goes to the next largest.")
 
         if column in gutter.available:
