@@ -275,7 +275,7 @@ class MainScreen(PaneScreen[None]):
         if focus:
             self.focus_first()
         self.fit()
-        self.read_times()
+        self.call_after_refresh(self.read_times)
 
     async def fill(self, reads: Reader) -> None:
         output = self.output
@@ -809,11 +809,11 @@ class MainScreen(PaneScreen[None]):
                 screen.show_times()
 
     def read_times(self) -> None:
-        from inspector.estimate.launches import launch_evidence
-
         reads = self.reads
 
         def read() -> tuple[StoredTimes, dict[tuple[str, str], LaunchTime]]:
+            from inspector.estimate.launches import launch_evidence
+
             evidence = launch_evidence(reads)
             return evidence.times, evidence.launch_times(reads.recording)
 
