@@ -126,6 +126,12 @@ def test_importing_the_command_line_loads_no_torch_triton_or_textual() -> None:
     assert not {"torch", "triton", "textual", "rich", "pygments", "argcomplete"} & loaded
 
 
+def test_the_first_frame_waits_for_no_numpy_and_no_hints() -> None:
+    loaded = loaded_by("inspector.tui.app.app, inspector.tui.work.overview_screen")
+    assert "textual" in loaded
+    assert not [name for name in loaded if within(name, "numpy", "inspector.analysis.hints.rules")]
+
+
 def test_a_program_that_is_run_waits_for_no_listing_and_no_analysis() -> None:
     """What the end of a run needs is imported while the program runs."""
     loaded = loaded_by("inspector.commands.run")

@@ -9,7 +9,6 @@ from rich.text import Text
 from inspector.analysis.accesses import Access, Mix, Product
 from inspector.analysis.card import Card, Estimate, StageContent
 from inspector.analysis.graph_view import NodeOrigin
-from inspector.analysis.hints.rules import pages
 from inspector.analysis.hints.subject import Finding
 from inspector.analysis.line_annotations import LineAnnotations, Samples, Told
 from inspector.analysis.occupancy import Occupancy, OccupancyStep
@@ -458,6 +457,8 @@ def peak(annotation: Told, annotations: LineAnnotations) -> str:
 
 def hints(findings: Sequence[Finding]) -> Iterator[Text]:
     """The hints of a kernel, and where their rules are explained."""
+    from inspector.analysis.hints.rules import pages  # needs numpy, which delays the first frame
+
     yield from map(hint, findings)
     if explained := pages(findings):
         yield Text(f"    see {', '.join(explained)}", "dim")

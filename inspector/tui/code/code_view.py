@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar
@@ -16,6 +16,7 @@ from typing import Any, ClassVar
 from msgspec.structs import replace
 from rich.style import Style
 from textual import events
+from textual.geometry import Region as ScreenRegion
 from textual.geometry import Size
 from textual.message import Message
 from textual.scroll_view import ScrollView
@@ -118,6 +119,8 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
         self._top = 1
         self._led = False
         self._largest = "", 0
+        self.simulated_blocks = ""
+        """The blocks that cycles by line are of."""
         self._begin(0)
 
     def _begin(self, width: int) -> None:
@@ -226,6 +229,8 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
                 f"number {index + 1} of {len(ranked_lines)}" if index else "the most of any line"
             )
             amount = plural(int(figure), COLUMNS[column].unit)
+            if column == CYCLES and self.simulated_blocks:
+                amount += f" of {self.simulated_blocks}"
             # A simulation counts a wait on the line that is waited for.
             waits = ", here or waiting for its result" if column == CYCLES else ""
             more = "; ^p Most cycles simulates" if column == STALL else ""
@@ -538,9 +543,10 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
     def light(self, group: int) -> None:
         """Light up the lines of one source line, unless they are most of a listing."""
         lit = group if self._can_be_lit(group) else 0
-        if lit != self.lit:
+        if lit != self.lit and self.groups is not None:
+            changed = {self.lit, lit} - {0}
             self.lit = lit
-            self.refresh()
+            self._refresh_lines(n for n, _ in self.laid() if self.groups.group(n) in changed)
 
     def _can_be_lit(self, group: int) -> bool:
         """Whether so few lines have a group that it helps to see which."""
@@ -575,6 +581,27 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
         self.refresh()
         if self.is_mounted:
             self.vertical_scrollbar.refresh()
+
+    def _refresh_lines(self, lines: Iterable[int]) -> None:
+        """Draw these lines again, and the marks of the scrollbar: a whole pane takes longer."""
+        shown = {self.map.line(self.map.row(n)) for n in lines}
+        width = self.size.width
+        rows = [y for y, (n, _) in enumerate(self.laid()) if n in shown]
+        if rows:
+            self.refresh(*(ScreenRegion(0, y, width, 1) for y in rows))
+        if self.is_mounted:
+            self.vertical_scrollbar.refresh()
+
+    def _put_cursor(self, n: int) -> None:
+        """Move the cursor, and draw again what looks different for it."""
+        old_cursor = self.cursor
+        self.cursor = n
+        flow = self.flow
+        has_arrow = flow is not None and bool(flow.ends(old_cursor) or flow.ends(n))
+        if has_arrow or self.selection_start is not None:
+            self.refresh_marks()  # the lines between look different, too
+        else:
+            self._refresh_lines((old_cursor, n))
 
     def marks(self, height: int) -> Marks:
         if not self.lines or not height:
@@ -638,10 +665,12 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
 
     def link(self, lines: tuple[int, ...], follow: bool) -> None:
         """Mark ``lines``; with ``follow``, bring them into view and take the cursor along."""
+        old_lines = self.linked
         self.linked = lines = tuple(n for n in lines if 1 <= n <= self.lines)
-        self.refresh_marks()
+        if lines != old_lines:
+            self._refresh_lines({*old_lines} ^ {*lines})
         if follow and lines and self.cursor not in lines:
-            self.cursor = self.nearest(lines)
+            self._put_cursor(self.nearest(lines))
             last = self.cursor
             for n in lines[bisect_left(lines, last) :]:
                 # Directives and labels are between the instructions of one statement.
@@ -740,7 +769,6 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
         self.untouched = False
         self._unfold(n)
         if n != self.cursor:
-            self.cursor = n
+            self._put_cursor(n)
             self.post_message(self.Moved(self))
         self.reveal(n, n)
-        self.refresh_marks()

@@ -52,17 +52,9 @@ from inspector.tui.keys.command_table import (
     with_key,
 )
 from inspector.tui.main.bars import EmptyState, TitleBar, VariantCard
+from inspector.tui.main.layout_screen import LayoutScreen
 from inspector.tui.main.settings import PaneView, View
-from inspector.tui.panes.pane import Pane
-from inspector.tui.panes.pane_screen import PaneScreen
-from inspector.tui.panes.panes import (
-    DEFAULT_PANES,
-    MAX_PANES,
-    MIN_COLUMNS_OF_TWO,
-    MIN_PANE_COLUMNS,
-    Panes,
-    next_layout,
-)
+from inspector.tui.panes.panes import Panes
 from inspector.tui.program.live import Live
 from inspector.tui.program.output_view import OutputView
 from inspector.tui.tree.kernel_tree import KernelTree
@@ -160,22 +152,8 @@ def editor(path: Path, n: int, waits: bool = False) -> list[str]:
 
 # Screens over this one are imported when they are opened: the first frame does not wait for them.
 
-HEIGHTS = [(0, "-low"), (8, "-short"), (14, "-tall"), (30, "-high"), (40, "-ample"), (56, "-vast")]
-"""Rows of the screen from which a class of the styles holds: what gives way where it is low."""
-
-NARROW_CELLS = 80
-"""Columns of the screen below which the tree and the panes are not shown together."""
-
-DRAWER_CELLS = 140
-"""Columns of the screen below which the tree is a drawer over the panes."""
-
 MAP_COLOURS = ("256", "truecolor", "windows")
 """Rich's names of the colour systems in which the map is on from the start."""
-
-MIN_TREE_CELLS = 16
-MIN_TREE_BESIDE_CELLS = 20
-"""Columns that must be left beside the panes, else the tree is a drawer, too."""
-MIN_PANES_CELLS = 30
 
 TREE = "tree"
 """What a line of the overview leads to where it is about all kernels."""
@@ -208,32 +186,28 @@ def origins_text(origins: Iterable[NodeOrigin]) -> Content:
     return Content.assemble(*parts)
 
 
-class MainScreen(PaneScreen[None]):
+class MainScreen(LayoutScreen):
     """Passes what was chosen in the tree to the panes, and what happens there to the lines."""
 
     BINDINGS = bindings(KeyContext.SCREEN)
     AUTO_FOCUS = ""
-    VERTICAL_BREAKPOINTS = HEIGHTS
     contexts: ClassVar = (KeyContext.SCREEN, KeyContext.PANE, KeyContext.TREE)
 
     def __init__(
         self, reads: Reader, live: Live | None = None, begins_with_overview: bool = False
     ) -> None:
         times = RecordingTimes(reads.recording.path)
-        super().__init__(reads, Panes(reads), times)
+        super().__init__(reads, times)
         self.cost_view: CostView | None = None
         self.marked: tuple[TreeSubject, ...] = ()
         self.live = live
         self.begins_with_overview = begins_with_overview
-        self.tree_wanted = True
-        self.tree_width: int | None = None
-        self.kernels = KernelTree(reads, times, self.note)
         self.card = VariantCard(reads, times)
         self.title_bar = TitleBar(reads.recording)
         self.output = OutputView(live) if live is not None and live.send is not None else None
         self.footer.watched = self.output is not None
         self.footer.context = KeyContext.TREE
-        self.empty = self.footer.bare = not (reads.recording.kernels or reads.recording.graphs)
+        self.footer.bare = self.empty
 
     def compose(self) -> ComposeResult:
         self.set_class(self.output is not None, "-watched")
@@ -275,7 +249,7 @@ class MainScreen(PaneScreen[None]):
         if focus:
             self.focus_first()
         self.fit()
-        self.read_times()
+        self.call_after_refresh(self.read_times)
 
     async def fill(self, reads: Reader) -> None:
         output = self.output
@@ -343,59 +317,6 @@ class MainScreen(PaneScreen[None]):
             )
         self.kernels.find(view.subject)
 
-    def fit(self) -> None:
-        """Lay out the tree, beside the panes or as a drawer over them, and the panes."""
-        if self.empty:
-            return
-        width = self.size.width
-        narrow = width < NARROW_CELLS
-        filtering = self.prompt.display and self.prompt.completes
-        in_tree = self.focused is self.kernels or filtering
-        beside = self._cells_beside() if self.tree_wanted else 0
-        cells = beside
-        if in_tree:
-            cells = max(beside, min(self._tree_cells(), width - MIN_PANES_CELLS))
-        self.kernels.display = in_tree or beside > 0
-        self.panes.display = not (narrow and in_tree)
-        self.panes.styles.margin = (0, 0, 0, beside)
-        self.kernels.styles.width = "1fr" if narrow else max(MIN_TREE_CELLS, cells)
-        self.kernels.set_class(cells > beside and not narrow, "-drawer")
-        word = "tree"
-        if self.in_drawer and in_tree:
-            word = "close"
-        elif self.in_drawer and width >= MIN_COLUMNS_OF_TWO:
-            word = "kernels"
-        keys = {"tree.toggle": word}
-        self.footer.tell(words=self.footer.words | keys)
-
-    @property
-    def in_drawer(self) -> bool:
-        """Whether there is no room for the tree beside the panes: it is opened over them."""
-        return not self._cells_beside()
-
-    def _tree_cells(self) -> int:
-        """Columns of the tree as the user wants it, else by the width."""
-        width = self.size.width
-        if self.tree_width is not None:
-            return self.tree_width
-        if width < DRAWER_CELLS:
-            return max(46, min(60, width // 2))
-        return max(24, min(46, width // 5 + 6))
-
-    def _cells_beside(self) -> int:
-        """Columns of the tree beside the panes, which have theirs first; 0 for a drawer."""
-        width = self.size.width
-        if width < DRAWER_CELLS:
-            return 0
-        if self.tree_width is not None or self.panes.count_chosen:
-            return min(self._tree_cells(), width - MIN_PANES_CELLS)
-        three = width >= MAX_PANES * MIN_PANE_COLUMNS
-        panes = MAX_PANES if three else DEFAULT_PANES
-        spare = width - panes * MIN_PANE_COLUMNS
-        return min(self._tree_cells(), spare) if spare >= MIN_TREE_BESIDE_CELLS else 0
-
-    on_resize = fit
-
     def focus_first(self) -> None:
         if not self.empty:
             self.focus_tree()
@@ -403,15 +324,6 @@ class MainScreen(PaneScreen[None]):
             self.output.focus()
         else:
             self.query_one(EmptyState).focus()
-
-    def focus_tree(self) -> None:
-        self.kernels.display = True
-        self.set_focus(self.kernels)
-
-    def focus_pane(self, pane: Pane | None = None) -> None:
-        """Go to a pane, the active one if none is named; shown if it was not."""
-        self.panes.display = True
-        self.panes.activate(pane or self.panes.active)
 
     @property
     def about(self) -> str:
@@ -491,16 +403,6 @@ class MainScreen(PaneScreen[None]):
         unread = order in (Order.REGISTERS, Order.SPILLS) and read < total
         self.say(f"{sentence} ({read} of {total} read)." if unread else f"{sentence}.")
 
-    def action_toggle_tree(self) -> None:
-        """Show or hide the tree; where it is a drawer, open or close it."""
-        if self.in_drawer:
-            self.tree_wanted = True
-            shows = self.focused is not self.kernels
-        else:
-            shows = self.tree_wanted = not self.tree_wanted
-        (self.focus_tree if shows else self.focus_pane)()
-        self.fit()
-
     def action_filter(self) -> None:
         self.tree_wanted = self.kernels.display = True
         row = self.kernels.row
@@ -534,11 +436,6 @@ class MainScreen(PaneScreen[None]):
     def action_step(self, step: int) -> None:
         self.kernels.step(step)
 
-    def action_widen(self, cells: int) -> None:
-        max_cells = self.size.width - MIN_PANES_CELLS
-        self.tree_width = max(MIN_TREE_CELLS, min(self.kernels.outer_size.width + cells, max_cells))
-        self.fit()
-
     def action_stage(self, stage: str) -> None:
         panes = self.panes
         place = self.panes.current_place()
@@ -570,33 +467,6 @@ class MainScreen(PaneScreen[None]):
     def action_next_stage(self, step: int) -> None:
         if stages := self.panes.subject.stages():
             self.panes.choose(following(stages, self.panes.active.stage, step))
-
-    def action_next_pane(self, step: int) -> None:
-        focused = self.kernels if self.focused is self.kernels else self.panes.active
-        stops = [self.kernels, *self.panes.panes] if self.tree_wanted else self.panes.panes
-        stop = following(stops, focused, step)
-        if isinstance(stop, Pane):
-            self.focus_pane(stop)
-        else:
-            self.focus_tree()
-
-    def action_pane_more(self) -> None:
-        self.panes.add_pane()
-
-    def action_widen_pane(self, cells: int) -> None:
-        if not self.panes.widen(cells) and self.kernels.display:
-            self.action_widen(-cells)
-
-    def action_layout(self) -> None:
-        arrangement = next_layout(self.panes.arrangement)
-        self.panes.display = True
-        self.panes.lay_out(arrangement)
-        if self.focused is not self.kernels:
-            self.panes.activate(self.panes.active)
-        sentence = f"Layout: {arrangement.title}."
-        if lacks := arrangement.lacks(self.panes.subject):
-            sentence += f" There is no {' and no '.join(map(str, lacks))} of this."
-        self.say(f"{sentence} The next is {next_layout(arrangement).title}.")
 
     def action_map(self) -> None:
         self.panes.map(not self.panes.mapped)
@@ -809,11 +679,11 @@ class MainScreen(PaneScreen[None]):
                 screen.show_times()
 
     def read_times(self) -> None:
-        from inspector.estimate.launches import launch_evidence
-
         reads = self.reads
 
         def read() -> tuple[StoredTimes, dict[tuple[str, str], LaunchTime]]:
+            from inspector.estimate.launches import launch_evidence
+
             evidence = launch_evidence(reads)
             return evidence.times, evidence.launch_times(reads.recording)
 

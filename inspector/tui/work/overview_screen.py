@@ -77,8 +77,8 @@ class OverviewScreen(LinesScreen[Any]):
         return overview.lines(recording, self.costs, found, self.progress, width, key_of)
 
     def fill(self) -> None:
-        # The modules that make the lines are imported in the background, for they take longer
-        # than the first frame may.
+        # The modules that make the lines are imported in the background once the first frame is
+        # shown: a thread that imports delays it.
         if self.loaded:
             super().fill()
 
@@ -92,7 +92,7 @@ class OverviewScreen(LinesScreen[Any]):
             self.loaded = True
             self._read_times()
 
-        in_thread(self, load, show, "overview")
+        self.call_after_refresh(in_thread, self, load, show, "overview")
 
     def renew(self, reads: Reader) -> None:
         """Look again, where the recording has grown since all was looked for."""

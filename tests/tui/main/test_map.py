@@ -8,10 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import combinations, pairwise
 from math import dist
+from statistics import median
 
 import pytest
 from textual.color import Color
+from textual.geometry import Region
 from textual.pilot import Pilot
+from textual.strip import Strip
 
 from inspector.analysis.line_annotations import HUES
 from inspector.tui.code.code_view import CodeView
@@ -49,6 +52,43 @@ def grounds(view: CodeView) -> Iterator[tuple[int, str]]:
         style = list(view.render_line(y))[-1].style
         assert style is not None and style.bgcolor is not None
         yield n, style.bgcolor.name
+
+
+def drawn(view: CodeView) -> list[list[tuple[str, str]]]:
+    """The rows of a view as they are on the screen."""
+    strips = view.render_lines(Region(0, 0, *view.size))
+    return [[(segment.text, str(segment.style)) for segment in strip] for strip in strips]
+
+
+async def test_a_step_of_the_cursor_draws_only_lines_that_look_different(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with lecture_app.run_test(size=(200, 60)) as pilot:
+        await settle(pilot)
+        await settle(pilot, "slash", *"softmax", "enter", "tab")
+        rows_drawn = 0
+        render_line = CodeView.render_line
+
+        def counted(self: CodeView, y: int) -> Strip:
+            nonlocal rows_drawn
+            rows_drawn += 1
+            return render_line(self, y)
+
+        monkeypatch.setattr(CodeView, "render_line", counted)
+        rows_by_step = []
+        for key in (*("j" * 20), *("k" * 10)):
+            rows_drawn = 0
+            screen = await settle(pilot, key)
+            await settle(pilot)
+            views = [pane.view for pane in screen.panes.panes if pane.display]
+            on_screen = [drawn(view) for view in views]
+            rows_by_step.append(rows_drawn)
+            for view in views:
+                view.refresh()
+            assert on_screen == [drawn(view) for view in views]
+        assert len(views) == 3
+        rows_in_view = sum(view.size.height for view in views)
+        assert median(rows_by_step) < rows_in_view / 2
 
 
 async def test_lines_of_one_source_line_have_its_colour_in_every_pane() -> None:
