@@ -269,11 +269,22 @@ def overlap(a: GpuTime, b: GpuTime) -> bool:
     return apart <= TICK_US or min(a.timed, b.timed) < MIN_TIMED
 
 
+class GpuTimes(Struct, frozen=True):
+    """The GPU's medians of the tuner's launches of two variants, in µs.
+
+    ``tied``: they differ by no more than repeated launches do.
+    """
+
+    a: float
+    b: float
+    tied: bool
+
+
 class RoundTimes(Struct, frozen=True):
     """The tuner's times of two variants in one round that both were in, in µs.
 
     ``noise`` is the share by which times of the same code differ, ``overhead_us`` what the
-    stopwatch reads of launching alone; None if it is not known.
+    stopwatch reads of launching alone, ``gpu`` what the GPU took; None if it is not known.
     """
 
     round: int
@@ -283,24 +294,27 @@ class RoundTimes(Struct, frozen=True):
     b: float
     noise: float | None
     overhead_us: float | None
+    gpu: GpuTimes | None = None
 
 
 def rounds_of(rec: Recording, kernel: Kernel, a: str, b: str, codes: Codes) -> Iterator[RoundTimes]:
     """The rounds of a kernel's tuning that timed both of two variants, by their ids."""
     facts = tuner_facts(rec, codes)
     for number, tuning in enumerate(kernel.autotune, 1):
-        times = {
-            candidate.variant: candidate.time_us
-            for candidate in tuning.configurations
-            if candidate.time_us
-        }
-        if a in times and b in times:
-            yield RoundTimes(
-                number,
-                tuple(use.node for use in tuning.uses if use.node),
-                tuning.stopwatch,
-                times[a],
-                times[b],
-                facts.noise(tuning),
-                facts.overhead_us(tuning),
-            )
+        timed = {c.variant: c for c in tuning.configurations if c.time_us}
+        if a not in timed or b not in timed:
+            continue
+        gpu_a = timed[a].gpu_time
+        gpu_b = timed[b].gpu_time
+        yield RoundTimes(
+            number,
+            tuple(use.node for use in tuning.uses if use.node),
+            tuning.stopwatch,
+            timed[a].time_us or 0.0,
+            timed[b].time_us or 0.0,
+            facts.noise(tuning),
+            facts.overhead_us(tuning),
+            None
+            if gpu_a is None or gpu_b is None
+            else GpuTimes(gpu_a.median_us, gpu_b.median_us, overlap(gpu_a, gpu_b)),
+        )

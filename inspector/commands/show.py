@@ -272,7 +272,7 @@ def _cycles(
     # Imported here: few simulate anything.
     from inspector.estimate.rows import by_line
 
-    return by_line(reader, variant, LaunchEstimates(reader).cycles(kernel, variant), stage)
+    return by_line(reader, variant, LaunchEstimates(reader).cycles(kernel, variant).spent, stage)
 
 
 def _default(variant: Variant) -> Stage:

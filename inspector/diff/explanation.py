@@ -13,6 +13,7 @@ from msgspec import Struct
 from inspector.analysis.accesses import COPY, LOAD, STORE, Access
 from inspector.analysis.card import GRID, Card, StageContent
 from inspector.analysis.occupancy import REGISTERS, SHARED, THREADS, Occupancy
+from inspector.analysis.tuner_times import RoundTimes
 from inspector.base.model import Stage
 from inspector.base.units import microseconds, plural, some
 from inspector.diff.summary import FigureChange, Summary, VariantSide
@@ -154,7 +155,10 @@ def _measured(d: Delta) -> Iterator[str]:
     y = d.b.time_us
     if x and y and x != y:
         yield f"measured: {_times(x, y)}"
+    yield from dict.fromkeys(_gpu_times(times) for times in d.summary.rounds if times.gpu)
     for times in d.summary.rounds:
+        if times.gpu:
+            continue
         nodes = f" for {some(times.nodes)}" if times.nodes else ""
         text = (
             f"tuner's time in round {times.round}{nodes} ({times.stopwatch or 'unknown stopwatch'})"
@@ -165,6 +169,14 @@ def _measured(d: Delta) -> Iterator[str]:
         if times.overhead_us:
             text += f"; launching alone may take up to {microseconds(times.overhead_us)} µs of each"
         yield text
+
+
+def _gpu_times(times: RoundTimes) -> str:
+    """The GPU's times in a round; those of rounds for one key are the same."""
+    assert times.gpu is not None
+    verdict = "a tie within" if times.gpu.tied else "more than"
+    pair = _times(times.gpu.a, times.gpu.b)
+    return f"GPU time of the tuner's launches: {pair}, {verdict} their noise"
 
 
 def _times(x: float, y: float) -> str:
@@ -217,6 +229,10 @@ def _compared_times(d: Delta) -> tuple[float, float] | None:
     if d.a.time_us and d.b.time_us:
         return d.a.time_us, d.b.time_us
     for times in d.summary.rounds:
+        if times.gpu is not None:
+            if not times.gpu.tied:
+                return times.gpu.a, times.gpu.b
+            continue
         slower = max(times.a, times.b)
         is_noise = slower <= min(times.a, times.b) * (1 + (times.noise or 0))
         if not is_noise:

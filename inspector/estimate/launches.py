@@ -13,8 +13,7 @@ from inspector import __version__
 from inspector.analysis.card import needed_bytes, operations
 from inspector.base.errors import PtxviewError
 from inspector.base.model import Kernel, Stage, Variant
-from inspector.estimate.model import Spent
-from inspector.estimate.rows import Constants, constants, estimates, frequent, simulated
+from inspector.estimate.rows import Constants, LineCycles, constants, estimates, frequent, simulated
 from inspector.measure.evidence import Evidence, evidence
 from inspector.measure.time.results import Session
 from inspector.measure.time.take import device_peaks
@@ -92,7 +91,7 @@ class LaunchEstimates:
             self._keep(kernel, variant, us, lasting=True)
         return session
 
-    def cycles(self, kernel: Kernel, variant: Variant) -> Spent:
+    def cycles(self, kernel: Kernel, variant: Variant) -> LineCycles:
         """The warps' cycles of a launch by its lines of SASS, which are kept with its time.
 
         Raises ``PtxviewError`` without an estimate.
@@ -100,19 +99,19 @@ class LaunchEstimates:
         kept_cycles = self.kept_cycles(kernel, variant)
         if kept_cycles is not None:
             return kept_cycles
-        us, spent = simulated(self._reader, frequent(kernel, variant), self._device())
+        us, cycles = simulated(self._reader, frequent(kernel, variant), self._device())
         self._keep(kernel, variant, us, lasting=True)
-        key = self._key(kernel, variant, "launch cycles")
-        self._reader.cache.store(key, msgspec.json.encode(spent))
-        return spent
+        key = self._key(kernel, variant, "cycles of a launch")
+        self._reader.cache.store(key, msgspec.json.encode(cycles))
+        return cycles
 
-    def kept_cycles(self, kernel: Kernel, variant: Variant) -> Spent | None:
+    def kept_cycles(self, kernel: Kernel, variant: Variant) -> LineCycles | None:
         """The cycles by line that somebody asked for before; None if nobody did."""
         if not variant.calls or not is_available(variant, Stage.PTX):
             return None
         try:
-            data = self._reader.cache.get(self._key(kernel, variant, "launch cycles"))
-            return None if data is None else msgspec.json.decode(data, type=Spent)
+            data = self._reader.cache.get(self._key(kernel, variant, "cycles of a launch"))
+            return None if data is None else msgspec.json.decode(data, type=LineCycles)
         except (PtxviewError, msgspec.DecodeError):
             return None
 
@@ -158,7 +157,7 @@ class LaunchEstimates:
         except (PtxviewError, msgspec.DecodeError):
             return None
 
-    def _key(self, kernel: Kernel, variant: Variant, kind: str = "launch estimate") -> str:
+    def _key(self, kernel: Kernel, variant: Variant, kind: str = "estimate of a launch") -> str:
         """The digest of all that an estimate depends on: code, call, device, version.
 
         Raises ``PtxviewError`` without a recorded call.

@@ -57,7 +57,10 @@ class Machine(Struct, frozen=True):
 
 
 class Work(Struct, frozen=True):
-    """What is launched: ``resident`` blocks an SM holds at once, bytes of the whole launch."""
+    """What is launched: ``resident`` blocks an SM holds at once, bytes of the whole launch.
+
+    ``blocks`` are as many as do the launch's work, each as much as those that were executed.
+    """
 
     steps: Sequence[Step]
     blocks: int
@@ -65,6 +68,8 @@ class Work(Struct, frozen=True):
     resident: int
     loaded: float
     stored: float
+    executed_blocks: range
+    launched_blocks: int
 
 
 Result = tuple[float, int]

@@ -4,10 +4,11 @@
 """
 
 import datetime
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
-from msgspec import convert
+from msgspec import Struct, convert
 from msgspec.structs import replace
 
 from inspector.analysis.occupancy import occupancy
@@ -17,8 +18,12 @@ from inspector.base.names import words
 from inspector.base.units import some
 from inspector.estimate.model import Machine, Simulation, Spent, Work
 from inspector.estimate.path import Op, Path, Traffic, decode
-from inspector.execute import Facts, Fault, Malformed, OutOfBudget, execute
+from inspector.execute import Facts, Fault, Malformed, Observer, OutOfBudget, Program, execute
+from inspector.execute.blocks import BasicBlock
+from inspector.execute.calls.inputs import LaunchInputs
 from inspector.execute.calls.tracing import SECONDS, TraceLaunch
+from inspector.execute.kinds import Mask
+from inspector.execute.lanes import Lanes
 from inspector.measure.recorded_launch import (
     ChosenLaunch,
     LaunchOverrides,
@@ -38,6 +43,13 @@ MAX_BLOCKS = 8
 MAX_BLOCKS_OF_LOOPS = 2
 BUDGET = 400_000_000
 """Lane-instructions that the executed blocks may take: about ten seconds."""
+SAMPLED_BLOCKS = 8
+"""Blocks of the grid whose work is compared with that of the middle one."""
+SAMPLE_BUDGET = 40_000_000
+"""Lane-instructions of the sampled blocks: where they take more, none of them is idle."""
+SAMPLE_SECONDS = 2.0
+IDLE_SHARE = 0.5
+"""Work of a block below which it does not stand for those that have most."""
 UNSIZED = 1 << 30
 """Bytes behind a pointer of nvcc's kernels, of whose memory only the address is recorded."""
 UNMODELLED = words("UTMALDG UTMASTG UTMAREDG UBLKCP UBLKRED UCGABAR_ARV UCGABAR_WAIT ACQBULK")
@@ -65,10 +77,12 @@ def gather(reader: Reader, planned: PlannedLaunch) -> Work:
     max_blocks = MAX_BLOCKS_OF_LOOPS if analysis.flow.loops else MAX_BLOCKS
     block_count = min(LANES // launch.threads, max_blocks, launch.blocks)
     block_count = max(1, block_count)
-    facts, traffic = _executed(call, block_count, unsized=bool(wish.unsized))
+    chosen_blocks = choose_blocks(call.program, launch, call.make(), block_count)
+    facts, traffic = _executed(call, chosen_blocks.numbers, unsized=bool(wish.unsized))
     if traffic.contended:
         raise ToolMissing("atomics of several threads on one address are not modelled")
-    loaded, stored = traffic.finish(launch.blocks / block_count)
+    busy_blocks = max(1, round(launch.blocks * chosen_blocks.share))
+    loaded, stored = traffic.finish(busy_blocks / block_count)
     executed = {row.n: row for row in facts.lines()}
     links = reader.stages.links(variant, Stage.SASS, Stage.PTX)
     warps = -(-launch.threads // 32)
@@ -82,11 +96,76 @@ def gather(reader: Reader, planned: PlannedLaunch) -> Work:
         raise ToolMissing("its machine code does not say which PTX it is from (-lineinfo)")
     blocks_of_sm = _blocks_of_sm(reader, variant, launch)
     path = Path(analysis.flow, ops, executed, block_count * warps, warps)
-    return Work(path.steps(), launch.blocks, warps, blocks_of_sm, loaded, stored)
+    return Work(
+        path.steps(), busy_blocks, warps, blocks_of_sm, loaded, stored,
+        executed_blocks=chosen_blocks.numbers, launched_blocks=launch.blocks,
+    )  # fmt: skip
 
 
-def _executed(call: ChosenLaunch, block_count: int, unsized: bool) -> tuple[Facts, Traffic]:
-    """Execute some blocks in the middle of the grid, beside each other.
+class ChosenBlocks(Struct, frozen=True):
+    """Neighbouring blocks that are executed for a launch.
+
+    ``share`` is the mean work of all blocks as a share of theirs: 0.5 where half are idle.
+    """
+
+    numbers: range
+    share: float = 1.0
+
+
+class BlockWork(Observer):
+    """An observer of how many instructions the warps of each block run."""
+
+    def __init__(self) -> None:
+        self.instructions: Counter[int] = Counter()
+        self._warps: list[tuple[int, int]] = []
+
+    def visit(self, lanes: Lanes, block: BasicBlock, mask: Mask) -> None:
+        warps = lanes.mask_warps(mask).any(2).sum(1).tolist()
+        self._warps = list(zip(lanes.numbers.tolist(), warps, strict=True))
+
+    def step(self, lanes: Lanes, instruction: int, mask: Mask) -> None:
+        for number, warps in self._warps:
+            self.instructions[number] += warps
+
+
+def choose_blocks(
+    program: Program, launch: TraceLaunch, inputs: LaunchInputs, block_count: int
+) -> ChosenBlocks:
+    """Choose the middle of the grid; where it is idle, the sampled block that half of the work of
+    all samples is done by, in the order of their work."""
+    middle = launch.blocks // 2
+    in_the_middle = ChosenBlocks(_neighbours(middle, block_count, launch.blocks))
+    samples = {(2 * i + 1) * launch.blocks // (2 * SAMPLED_BLOCKS) for i in range(SAMPLED_BLOCKS)}
+    work = BlockWork()
+    try:
+        execute(
+            program, launch.grid, launch.block, inputs.arguments, memory=inputs.memory,
+            shared=launch.shared, budget=SAMPLE_BUDGET, seconds=SAMPLE_SECONDS,
+            blocks=sorted(samples | {middle}), observer=(work,),
+        )  # fmt: skip
+    except (Fault, Malformed, OutOfBudget):
+        return in_the_middle  # where it comes to its end is seen when it is executed
+    instructions = work.instructions
+    if instructions[middle] >= IDLE_SHARE * max(instructions.values(), default=0):
+        return in_the_middle
+    by_work = sorted(samples, key=lambda number: (instructions[number], -number))
+    total = sum(instructions[number] for number in samples)
+    done = 0
+    for number in by_work:
+        done += instructions[number]
+        if 2 * done >= total:
+            break
+    share = total / (len(samples) * instructions[number])
+    return ChosenBlocks(_neighbours(number, block_count, launch.blocks), share)
+
+
+def _neighbours(first: int, count: int, block_count: int) -> range:
+    first = min(first, block_count - count)
+    return range(first, first + count)
+
+
+def _executed(call: ChosenLaunch, numbers: range, unsized: bool) -> tuple[Facts, Traffic]:
+    """Execute some blocks beside each other.
 
     ``unsized``: how large buffers are is not known, only how far the blocks reach into them.
     """
@@ -95,7 +174,6 @@ def _executed(call: ChosenLaunch, block_count: int, unsized: bool) -> tuple[Fact
     inputs = call.make()
     facts = Facts(program, values=False)
     traffic = Traffic(program, inputs.memory)
-    first = min(launch.blocks // 2, launch.blocks - block_count)
     run = partial(
         execute,
         program,
@@ -108,7 +186,7 @@ def _executed(call: ChosenLaunch, block_count: int, unsized: bool) -> tuple[Fact
         seconds=SECONDS,
     )
     try:
-        run(blocks=list(range(first, first + block_count)), observer=(facts, traffic))
+        run(blocks=list(numbers), observer=(facts, traffic))
         if unsized:  # the first and the last block tell how far the memory reaches
             ends = Traffic(program, inputs.memory)
             run(blocks=sorted({0, launch.blocks - 1}), observer=(ends,))
@@ -205,17 +283,37 @@ def estimate(reader: Reader, planned: PlannedLaunch, device_constants: Constants
     return replace(untimed_row, median_us=us, low_us=low, high_us=high)
 
 
+class LineCycles(Struct, frozen=True):
+    """Where the warps' cycles of a launch go, by its blocks ``first`` to ``last``."""
+
+    spent: Spent
+    first: int
+    last: int
+    launched: int
+
+    @property
+    def blocks(self) -> str:
+        """``blocks 16 to 17 of 132``."""
+        numbers = f"block {self.first:,}"
+        if self.last > self.first:
+            numbers = f"blocks {self.first:,} to {self.last:,}"
+        return f"{numbers} of {self.launched:,}"
+
+
 def simulated(
     reader: Reader, planned: PlannedLaunch, device_constants: Constants | None
-) -> tuple[float, Spent]:
+) -> tuple[float, LineCycles]:
     """A launch's µs, and where its warps' cycles go. Raises ``PtxviewError`` without them."""
     if device_constants is None:
         raise ToolMissing("its device is unknown: name one with --device")
     if (planned.variant.target or "").rstrip("af") != device_constants["arch"]:
         raise ToolMissing(f"it is compiled for {planned.variant.target}")
     machine = convert(device_constants, Machine)
-    simulation = Simulation(gather(reader, planned), machine)
-    return machine.floor_us + simulation.run() / machine.clock_hz * 1e6, simulation.spent
+    work = gather(reader, planned)
+    simulation = Simulation(work, machine)
+    us = machine.floor_us + simulation.run() / machine.clock_hz * 1e6
+    numbers = work.executed_blocks
+    return us, LineCycles(simulation.spent, numbers[0], numbers[-1], work.launched_blocks)
 
 
 def frequent(kernel: Kernel, variant: Variant) -> PlannedLaunch:

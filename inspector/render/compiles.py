@@ -266,6 +266,7 @@ class CompileLine(Struct, frozen=True):
 
     ``kernel`` is the kernel that it is about: its id, or the hash of its variant. ``opens``: more
     lines come beneath it where one asks for them. ``about`` is said of it where it is chosen.
+    ``tuned`` are the ids of kernels that a round of tuning, or one of its candidates, was for.
     """
 
     text: Text
@@ -273,6 +274,7 @@ class CompileLine(Struct, frozen=True):
     kernel: str | None = None
     opens: bool = False
     about: str = ""
+    tuned: tuple[str, ...] = ()
 
     @property
     def leads(self) -> bool:

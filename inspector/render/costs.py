@@ -306,7 +306,7 @@ def _bound(
 
 NUMBERS = ("launches", "µs", "total", "share", "of step")
 SHRINK_ORDER = (
-    *(("hint", 12), ("kernel", 24), ("hint", 0), ("bound by", 0), ("variant", 0)),
+    *(("kernel", 64), ("hint", 12), ("kernel", 24), ("hint", 0), ("bound by", 0), ("variant", 0)),
     *(("from", 0), ("of step", 0), ("", 0), ("kernel", 12)),
 )
 

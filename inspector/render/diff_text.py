@@ -234,6 +234,11 @@ def figure_groups(summary: Summary, everything: bool = False) -> list[list[Row]]
         a = amount(change.name, change.a)
         b = amount(change.name, change.b)
         times.append((f"tuner's time, round {tuning_round.round}", a, b, delta(change)))
+    for gpu in dict.fromkeys(r.gpu for r in summary.rounds if r.gpu is not None):
+        change = FigureChange("time_us", gpu.a, gpu.b)
+        a = amount(change.name, change.a)
+        b = amount(change.name, change.b)
+        times.append(("GPU time, tuner's launches", a, b, delta(change)))
     groups: list[list[Row]] = [
         resources,
         times,

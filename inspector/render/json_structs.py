@@ -7,7 +7,7 @@ from inspector.analysis.card import Estimate
 from inspector.analysis.function_facts import Consumer, Wait
 from inspector.analysis.line_annotations import Rolled, Samples
 from inspector.analysis.occupancy import OccupancyStep
-from inspector.analysis.tuner_times import RoundTimes
+from inspector.analysis.tuner_times import GpuTimes, RoundTimes
 from inspector.base.model import (
     Argument,
     CacheLookup,
@@ -132,6 +132,7 @@ STRUCTS: Mapping[str, StructTable] = {
     "Compilation": StructTable(Compilation),
     "Message": StructTable(CompilerMessage),
     "VariantsRound": StructTable(RoundTimes),
+    "VariantsRoundGpu": StructTable(GpuTimes),
     "Variants": StructTable(VariantsDiff),
     "VariantsA": StructTable(DiffSide),
     "VariantsFunction": StructTable(FunctionPairRow),

@@ -201,14 +201,32 @@ def _instructions_text(totals: Totals) -> str:
 
 def _global_text(use: MemoryUse) -> str:
     """Requests and sectors of global memory, beside the least that would do."""
-    excess = "the least that would do"
-    if use.sectors != use.least_sectors:
-        excess = f"{ratio(use.sectors, use.least_sectors)} times {excess}"
     return (
         f"{plural(use.requests, 'request')}, {plural(use.sectors, 'sector')}, "
-        f"{ratio(use.sectors, use.requests)} a request, {excess}; "
+        f"{ratio(use.sectors, use.requests)} a request, {_excess(use, 'times')} that would do; "
         f"{octets(use.bytes_wanted)} wanted, {octets(use.bytes_moved)} moved"
     )
+
+
+def _excess(use: MemoryUse, times: str = "×") -> str:
+    """How many times the least sectors those were that were moved."""
+    if use.sectors == use.least_sectors:
+        return "the least"
+    return f"{ratio(use.sectors, use.least_sectors)} {times} the least"
+
+
+def coalescing(totals: Totals) -> str:
+    """Sectors of each request to global memory beside the least; "" without a request."""
+    uses = {
+        name: totals.use(GLOBAL, kind)
+        for kind, name in (("load", "reads"), ("store", "writes"), ("atomic", "atomics"))
+    }
+    parts = [
+        f"{name} {ratio(use.sectors, use.requests)}, {_excess(use)}"
+        for name, use in uses.items()
+        if use.requests
+    ]
+    return f"Sectors a request: {'; '.join(parts)}" if parts else ""
 
 
 def _approximations(approximate: Iterable[Approximation]) -> Iterator[tuple[str, str]]:

@@ -62,15 +62,18 @@ def lines(rec: Recording, width: int, codes: Codes) -> Iterator[CompileLine]:
         for number, tuning in enumerate(kernel.autotune):
             name = titles_by_id.get(kernel.id, shown(kernel.display_name))
             heading = " · ".join(filter(None, (name, about(kernel, number))))
-            yield CompileLine(Text(heading, "bold cyan"))
+            yield CompileLine(Text(heading, "bold cyan"), tuned=(kernel.id,))
             rows = _rows(kernel, number, titles_by_id, facts)
             worded_rows = [_with_words(row) for row in rows]
             has_room = _table_width(worded_rows) <= width
             rows = worded_rows if has_room else rows
-            table = grid(HEADS, rows, width, ("µs", "GPU µs"), SHRINK_ORDER)
-            for text, row in zip(table, [[""] * len(HEADS), *rows], strict=True):
+            head, *table = grid(HEADS, rows, width, ("µs", "GPU µs"), SHRINK_ORDER)
+            yield CompileLine(head)
+            generated = generated_kernels(tuning)
+            for text, row, (place, _) in zip(table, rows, by_time(tuning), strict=True):
                 variant = hashes.get(row[HEADS.index("variant")])
-                yield CompileLine(text, kernel=variant, about=row[HEADS.index("became")])
+                became = row[HEADS.index("became")]
+                yield CompileLine(text, None, variant, False, became, generated.get(place, ()))
             for remark in remarks(kernel, tuning, facts):
                 yield CompileLine(Text(f"  {remark}"))
             picture = round_picture(tuning, facts, in_words=has_room)
@@ -113,6 +116,16 @@ def about(kernel: Kernel, number: int) -> str:
         "times from a cache" if tuning.from_cache else shown(tuning.stopwatch or ""),
     ]
     return " · ".join(filter(None, parts))
+
+
+def generated_kernels(tuning: Tuning) -> dict[int, tuple[str, ...]]:
+    """The ids of the kernels that each candidate became, by its place."""
+    kernels: dict[int, tuple[str, ...]] = {}
+    for use in tuning.uses:
+        place = tuning.best if use.configuration is None else use.configuration
+        if place is not None and use.kernel is not None:
+            kernels[place] = (*kernels.get(place, ()), use.kernel)
+    return kernels
 
 
 def _rows(

@@ -14,8 +14,8 @@ from inspector.parsers.cubin import read_cubin
 from inspector.reader.reader import Reader
 from inspector.recording.layout import DerivedCache
 from inspector.render import tunings
-from inspector.tui.variants.variants_screen import columns, recorded, recording_scope
-from inspector.tui.widgets.subject import RecordingTimes
+from inspector.tui.variants.variants_screen import columns, recorded, recording_scope, scope_of
+from inspector.tui.widgets.subject import RecordingTimes, TreeSubject
 from tests.commands.test_costs import MM, round_of
 from tests.helpers.ptxview import call
 from tests.helpers.samples import DATA
@@ -366,3 +366,45 @@ def test_a_product_costs_what_the_kernel_made_from_the_choice_is_launched_for(
     again = replace(product, id="other")
     for shared in tunings.round_rows(Recording("x", (product, again, made)), {}):
         assert shared.cost_of_choice_us is None
+
+
+def test_the_table_of_a_generated_kernel_has_the_candidates_of_its_round() -> None:
+    tuned = replace(MM, autotune=(round_of("mm_1", 10, 11), round_of("mm_2", 13, 12)))
+    launched = Variant("v", "v", "made", launches=10)
+    made = replace(MM, id="made", name="triton_tem_fused_mm_0", variants=(launched,))
+    recording = Recording("x", (tuned, made))
+    reader = Reader(recording, DerivedCache(Path("/dev/null/none")))
+    rows = recorded(reader, scope_of("made", [TreeSubject(made, launched)]))
+    assert rows[0].variant is launched and not rows[0].round
+    assert [row.time_us for row in rows[1:]] == [10, 11, 12, 13]
+    assert rows[1].winner and rows[1].round.startswith("mm · round 1 of 2 · for mm_1")
+
+
+def test_the_lines_of_a_round_know_the_kernels_that_it_was_for() -> None:
+    tuned = replace(MM, autotune=(round_of("mm_1", 10, 11),))
+    made = replace(MM, id="made", variants=(Variant("v", "v", "made", launches=10),))
+    heading, head, fast, slow, *_ = tunings.lines(Recording("x", (tuned, made)), 120, {})
+    assert [line.tuned for line in (heading, head, fast, slow)] == [("mm",), (), ("made",), ()]
+
+
+@pytest.mark.parametrize(
+    ("quartiles_ns", "words"),
+    [
+        ((1900, 2000, 2100), "3.50 → 2.00 µs, 43% less, more than their noise"),
+        ((3450, 3550, 3650), "3.50 → 3.55 µs, 1% more, a tie within their noise"),
+    ],
+)
+def test_a_difference_has_the_gpus_times_instead_of_the_stopwatchs(
+    quartiles_ns: tuple[int, int, int], words: str, folder: TunedFolder
+) -> None:
+    folder.round(64, [190, 191])
+    folder.round(64, [191, 190])
+    folder.timed(0, (3400, 3500, 3600))
+    folder.timed(1, quartiles_ns)
+    folder.opened()
+    a, b = (f"{folder.path}::{digest[:8]}" for digest in folder.hashes)
+    text = " ".join(call("diff", a, b).out.decode().split())
+    assert text.count(f"GPU time of the tuner's launches: {words}") == 1
+    assert "tuner's time in round" not in text
+    (gpu, _) = (times["gpu"] for times in call("diff", a, b, "--json").json["rounds"])
+    assert (gpu["a"], gpu["b"]) == (3.5, quartiles_ns[1] / 1000)

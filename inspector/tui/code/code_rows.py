@@ -481,7 +481,7 @@ COLUMNS = {
     CYCLES: Column("simulated cycles", "≈ %", 6, "% simulated cycle"),
     WARPS: Column("times executed, by warps", "warps", 7),
     LANES: Column("active lanes of a warp's 32", "lanes", 6),
-    DIVERGES: Column("divergent of the branches", "parts", 6),
+    DIVERGES: Column("divergent of the branches", "parts", 7),
     SECTORS: Column("sectors of global memory", "sector", 8),
     CONFLICTS: Column("conflicts of shared memory's banks", "confl.", 7),
     VALUE: Column("the chosen lane's value", "value", 16),

@@ -119,6 +119,8 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
         self._top = 1
         self._led = False
         self._largest = "", 0
+        self.simulated_blocks = ""
+        """The blocks that cycles by line are of."""
         self._begin(0)
 
     def _begin(self, width: int) -> None:
@@ -227,7 +229,12 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
                 f"number {index + 1} of {len(ranked_lines)}" if index else "the most of any line"
             )
             amount = plural(int(figure), COLUMNS[column].unit)
-            self.say(f"{amount}, {place}; again goes to the next largest.")
+            if column == CYCLES and self.simulated_blocks:
+                amount += f" of {self.simulated_blocks}"
+            # A simulation counts a wait on the line that is waited for.
+            waits = ", here or waiting for its result" if column == CYCLES else ""
+            more = "; ^p Most cycles simulates" if column == STALL else ""
+            self.say(f"{amount}{waits}, {place}; again goes to the next largest{more}.")
 
         if column in gutter.available:
             in_thread(self, lambda: gutter.ranked(column, lines), ranked, "rank")

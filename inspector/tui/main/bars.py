@@ -40,6 +40,11 @@ from inspector.tui.widgets.tool_screen import LineWidget, ends, link
 StyledText = tuple[str, str]
 """A text and the name of its style."""
 
+MIN_NAME_CELLS = 24
+"""Cells of a kernel's name before which figures give way."""
+LEAST_FIGURES = ("shared ", "sm_")
+"""How the figures begin that give way to the name, in this order."""
+
 
 class VariantCard(LineWidget):
     """``square_kernel 3f2a91c0  sm_90a  22 registers  spills 0  shared 0  num_warps 4``."""
@@ -159,6 +164,11 @@ class VariantCard(LineWidget):
                 break
         else:
             ident = ""
+            for least in LEAST_FIGURES:
+                if figures + min(len(name), MIN_NAME_CELLS) <= width:
+                    break
+                parts = [part for part in parts if not part[0].startswith(least)]
+                figures = sum(len(text) + 2 for text, _ in parts)
         name = shorten(name, max(6, width - figures - len(ident)))
         line: list[StyledText] = [(" ", ""), (name, "bold $primary"), (ident, "dim")]
         for text, style in parts:

@@ -599,7 +599,7 @@ class MainScreen(LayoutScreen):
 
     def action_compare(self) -> None:
         if len(self.marked) < 2:
-            self.warn("Mark two variants with d; then this compares them.")
+            self.action_variants()  # where two can be marked
         else:
             self._compare(*self.marked)
 

@@ -369,11 +369,13 @@ class Pane(Vertical):
                 self.view.columns(annotations=annotations)
                 self.post_message(CodeView.Moved(self.view))
 
-        def recalled(percent: dict[int, float]) -> None:
+        def recalled(answer: tuple[dict[int, float], str]) -> None:
+            percent, blocks = answer
             if not percent:
                 return
             self._cycles.setdefault(request, percent)
             if request == self.request and self.settled:
+                self.view.simulated_blocks = blocks
                 annotations = self.view.rows.gutter.annotations
                 self.view.columns(annotations=replace(annotations, estimated=self.cycles(request)))
 
@@ -394,10 +396,12 @@ class Pane(Vertical):
         if request is None or kernel is None or variant is None:
             return
 
-        def show(percent: dict[int, float]) -> None:
+        def show(answer: tuple[dict[int, float], str]) -> None:
+            percent, blocks = answer
             self._cycles[request] = percent
             if request == self.request and self.settled:
                 view.columns(annotations=replace(view.rows.gutter.annotations, estimated=percent))
+                view.simulated_blocks = blocks
                 view.action_largest(CYCLES)
 
         def failed(notice: Notice) -> None:
@@ -423,22 +427,28 @@ class Pane(Vertical):
 
 def _cycles_by_line(
     reads: Reader, kernel: Kernel, variant: Variant, stage: Stage
-) -> dict[int, float]:
-    """Simulate a launch, or read what was kept of it. Raises ``PtxviewError``."""
+) -> tuple[dict[int, float], str]:
+    """Simulate a launch, or read what was kept of it; with the blocks that stand for it.
+
+    Raises ``PtxviewError``.
+    """
     from inspector.estimate.launches import LaunchEstimates
     from inspector.estimate.rows import by_line
 
-    return by_line(reads, variant, LaunchEstimates(reads).cycles(kernel, variant), stage)
+    cycles = LaunchEstimates(reads).cycles(kernel, variant)
+    return by_line(reads, variant, cycles.spent, stage), cycles.blocks
 
 
 def _kept_cycles_by_line(
     reads: Reader, kernel: Kernel | None, variant: Variant, stage: Stage
-) -> dict[int, float]:
+) -> tuple[dict[int, float], str]:
     """Percentages of cycles that were simulated before, as when the recording was open last."""
     if kernel is None:
-        return {}
+        return {}, ""
     from inspector.estimate.launches import LaunchEstimates
     from inspector.estimate.rows import by_line
 
-    spent = LaunchEstimates(reads).kept_cycles(kernel, variant)
-    return {} if spent is None else by_line(reads, variant, spent, stage)
+    cycles = LaunchEstimates(reads).kept_cycles(kernel, variant)
+    if cycles is None:
+        return {}, ""
+    return by_line(reads, variant, cycles.spent, stage), cycles.blocks

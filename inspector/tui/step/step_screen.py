@@ -18,7 +18,7 @@ from inspector.base.model import Stage
 from inspector.execute.calls.stepper import StepAnswer, Stepper
 from inspector.execute.calls.tracing import TracedLaunch, Triple, parse_place, trace_launch
 from inspector.reader.reader import Reader
-from inspector.render.trace import percent
+from inspector.render.trace import coalescing, percent
 from inspector.tui.code.code_rows import WARPS
 from inspector.tui.keys.command_table import BESIDE, KeyContext, bindings, bindings_of, of_screen
 from inspector.tui.panes.pane import Pane
@@ -77,6 +77,8 @@ class StepScreen(PaneScreen[None]):
         self._hot: tuple[Stage | None, int] = None, -1
         self._panel_wanted = True
         self._cut = False
+        self._is_recorded_call = False
+        """Whether the counts are of a call as it was recorded: only then are they kept."""
         self.troubled = False
         self._news: tuple[str, bool] | None = None
         self._typed: dict[str, str] = {}
@@ -182,6 +184,7 @@ class StepScreen(PaneScreen[None]):
                 trace_launch, launch_choice.program, launch_choice.launch, launch_choice.make
             )
             work = partial(launch, stop=self._leaving.is_set)
+            self._is_recorded_call = launch_choice.recorded is not None
             in_thread(self, work, self._was_counted, "count", failed=self._not_counted)
         else:
             kernel.uncounted = ended
@@ -213,6 +216,10 @@ class StepScreen(PaneScreen[None]):
         self.kernel.count(launched)
         self._stand()
         self._tell()
+        sectors = coalescing(launched.facts.totals())
+        if sectors and self._news is not None and not self._news[1]:  # nothing was done since
+            self._news = f"{sectors}. H: hints.", False
+            self._tell_news()
 
     def _not_counted(self, notice: Notice) -> None:
         self.kernel.uncounted = notice.message
@@ -395,10 +402,18 @@ class StepScreen(PaneScreen[None]):
         self._hot = (stage, index)
         line = hottest[index]
         self.view.jump(line.n)
-        next_hint = "" if index + 1 == len(hottest) else "; H goes to the next"
+        next_hint = "" if index + 1 == len(hottest) else "; again goes to the next"
         share = percent(line.executed / figures.total)
         sentence = f"{stage} {line.n}: {share} of the instructions that warps executed"
         self.call_after_refresh(self.say, f"{sentence}, of {self.kernel.sample}{next_hint}.")
+
+    def action_understand(self, kind: str) -> None:
+        """Show the hints, those of the counts among them, which are kept from now on."""
+        launched = self.kernel.launched
+        executed = launched.executed if launched is not None and self._is_recorded_call else None
+        if kind == "hints" and executed is not None:
+            self.reads.store_execution_counts(self.subject.pair[1], executed)
+        super().action_understand(kind)
 
     def action_facts(self) -> None:
         self.kernel.other()

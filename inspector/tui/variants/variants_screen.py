@@ -548,13 +548,47 @@ def scope_of(name: str, subjects: Sequence[TreeSubject]) -> Scope:
     return Scope(name, tuple(pairs.values()), tuple(kernels.values()))
 
 
+class RoundOf(NamedTuple):
+    """A round of an operation's tuning, by its number in the kernel that has its candidates."""
+
+    kernel: Kernel
+    number: int
+
+
+def _rounds(recording: Recording, scope: Scope) -> list[RoundOf]:
+    """The rounds of the one kernel of a scope: its own, or those that it was generated from."""
+    if len(scope.kernels) != 1:
+        return []
+    kernel = scope.kernels[0]
+    if len(kernel.autotune) > 1 or any(tuning.operation for tuning in kernel.autotune):
+        return [RoundOf(kernel, number) for number in range(len(kernel.autotune))]
+    if kernel.autotune:
+        return []
+    return [
+        RoundOf(candidates, number)
+        for candidates in recording.kernels
+        for number, tuning in enumerate(candidates.autotune)
+        if any(use.kernel == kernel.id for use in tuning.uses)
+    ]
+
+
+def _with_candidates(recording: Recording, scope: Scope) -> Scope:
+    """A scope with the candidates that its one kernel was generated from."""
+    pairs = {(kernel.id, variant.id): (kernel, variant) for kernel, variant in scope.variants}
+    for candidates, number in _rounds(recording, scope):
+        timed = {c.variant for c in candidates.autotune[number].configurations}
+        for variant in candidates.variants:
+            if variant.id in timed:
+                pairs[candidates.id, variant.id] = candidates, variant
+    return scope._replace(variants=tuple(pairs.values()))
+
+
 def recorded(reads: Reader, scope: Scope) -> tuple[VariantRow, ...]:
     code = any(Stage.SASS in variant.stages for _, variant in scope.variants)
     facts = tuner_facts(reads.recording, {})
     rows = [_row(reads, kernel, variant, code) for kernel, variant in scope.variants]
-    first = scope.kernels[0] if len(scope.kernels) == 1 else None
-    if first is not None and (len(first.autotune) > 1 or any(t.operation for t in first.autotune)):
-        return tuple(_in_rounds(first, rows, facts))
+    if rounds := _rounds(reads.recording, scope):
+        return tuple(_in_rounds(scope.kernels[0], rounds, rows, facts))
     # A time of one of several rounds says nothing beside those of others.
     rows = [replace(row, time_us=None) if len(row.kernel.autotune) > 1 else row for row in rows]
     rows += [row for k in scope.kernels for row in variants.without_variant(k)]
@@ -586,24 +620,33 @@ def _with_gpu_time(
 
 
 def _in_rounds(
-    kernel: Kernel, rows: Sequence[VariantRow], facts: TunerFacts
+    kernel: Kernel, rounds: Sequence[RoundOf], rows: Sequence[VariantRow], facts: TunerFacts
 ) -> Iterator[VariantRow]:
-    """The candidates of each round by time, with its choice; then what no round tried."""
-    rows_by_id = {row.variant.id: row for row in rows if row.variant is not None}
-    for number, tuning in enumerate(kernel.autotune):
-        remarks = tunings.remarks(kernel, tuning, facts)
-        heading = " · ".join((tunings.about(kernel, number), *remarks))
+    """What rounds of other kernels became this one; the candidates of each round by time, with its
+    choice; then what no round tried."""
+    rows_by_id = {(row.kernel.id, row.variant.id): row for row in rows if row.variant is not None}
+    is_generated = all(candidates is not kernel for candidates, _ in rounds)
+    if is_generated:
+        yield from (row for row in rows if row.kernel is kernel)
+    for candidates, number in rounds:
+        tuning = candidates.autotune[number]
+        remarks = tunings.remarks(candidates, tuning, facts)
+        name = label(candidates.display_name) if is_generated else ""
+        about = tunings.about(candidates, number)
+        heading = " · ".join(filter(None, (name, about, *remarks)))
         for place, candidate in tunings.by_time(tuning):
             best = place == tuning.best
-            row = rows_by_id.get(candidate.variant or "") or variants.candidate(
-                kernel, candidate, best
+            row = rows_by_id.get((candidates.id, candidate.variant or "")) or variants.candidate(
+                candidates, candidate, best
             )
             reason = candidate.reason or row.reason
             row = replace(row, time_us=candidate.time_us, winner=best, reason=reason, round=heading)
             row = _with_gpu_time(row, tuning, candidate, facts)
             yield replace(row, overhead_us=facts.overhead_us(tuning))
+    if is_generated:
+        return
     tried = {candidate.variant for tuning in kernel.autotune for candidate in tuning.configurations}
-    for ident, row in rows_by_id.items():
+    for (_, ident), row in rows_by_id.items():
         if ident not in tried:
             yield replace(row, time_us=None, winner=None, round="in no round of tuning")
 
@@ -684,7 +727,7 @@ class VariantsScreen(ToolScreen[ScreenResult]):
         self.reads = reads
         self.times = times
         self.current_scope = current_scope
-        self.scope = current_scope()
+        self.scope = _with_candidates(reads.recording, current_scope())
         self.bar = SubjectBar("variants", self.scope.name)
         self._reading = False
         self._failed = ""
@@ -744,7 +787,7 @@ class VariantsScreen(ToolScreen[ScreenResult]):
         self._show_scope(self.current_scope(), old_reader)
 
     def _show_scope(self, scope: Scope, old_reader: Reader) -> None:
-        self.scope = scope
+        self.scope = _with_candidates(self.reads.recording, scope)
         self.bar.name_text = scope.name
         self._copy_summaries(old_reader)
         self._show()

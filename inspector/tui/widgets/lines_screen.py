@@ -78,6 +78,7 @@ class LinesScreen(ChoiceList[Target]):
         width = max(self.size.width - FRAME_CELLS, 20)
         highlighted = self.options.highlighted
         old_rows = self.rows
+        top = self.options.scroll_offset.y
         self.rows = list(self.make(width))
         if highlighted is not None and old_rows[highlighted].leads:
             highlighted = same_row(old_rows, highlighted, self.rows)
@@ -91,6 +92,9 @@ class LinesScreen(ChoiceList[Target]):
         self.options.highlighted = (
             highlighted if highlighted is not None else next(targets, 0 if self.rows else None)
         )
+        if old_rows:
+            self.options.scroll_to(y=top, animate=False)
+            self.options.scroll_to_highlight()
 
     on_resize = fill
 

@@ -41,11 +41,6 @@ class CompilesScreen(LinesScreen[UserFrame | str | None]):
         super().__init__("Compiles", partial(compiles.lines, recording, *tables))
 
 
-def _is_of_round(about: str, text: str, name: str) -> bool:
-    """Whether a row is of a tuner's candidate for a kernel, or of the kernel's own round."""
-    return name in about.split(", ") or text.startswith(f"{name} · ")
-
-
 @dataclass
 class CostView:
     """How the costs were looked at last: their order, the query, and the kernel of the row."""
@@ -246,10 +241,10 @@ class CostScreen(LinesScreen[UserFrame | str | None]):
             else:
                 self.notify("This is a round of tuning; its candidate here was not launched.")
             return
-        names = (row.name for row in self.shown.rows if row.variant and row.variant.hash == kernel)
-        name = next(names, "")
+        chosen = (r for r in self.shown.rows if r.variant and r.variant.hash == kernel)
+        ids = {row.kernel.id for row in chosen if row.kernel is not None}
         for n in range(first_round, len(self.rows)):
-            if name and _is_of_round(self.rows[n].about, self.rows[n].text.plain, name):
+            if ids.intersection(self.rows[n].tuned):
                 self.options.highlighted = n
                 self.options.scroll_to_highlight(top=True)
                 return

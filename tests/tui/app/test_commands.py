@@ -247,9 +247,9 @@ JOURNEYS: dict[str, list[Step]] = {
         ("escape", {"screen": "MainScreen"})],
     "edited compare mark": [
         ("<edited>", {"text": "This variant has not changed"}),
-        ("D", {"text": "Mark two variants with d"}),
-        ("d j j d", {"marked": ["3f2a91c0", "84d20b7e"],
-                     "text": "A BLOCK=1024 warps 4 3f2a || B BLOCK=4096 warps 16 84d2"}),
+        ("D", {"screen": "VariantsScreen", "text": "d marks two variants"}),
+        ("escape d j j d", {"marked": ["3f2a91c0", "84d20b7e"],
+                            "text": "A BLOCK=1024 warps 4 3f2a || B BLOCK=4096 warps 16 84d2"}),
         ("D", {"screen": "DiffScreen"}), ("q", {"screen": "MainScreen"}),
         ("d", {"marked": ["3f2a91c0"],
                "text": "Marked: A square_kernel 3f2a91c0. d marks another"})],

@@ -15,7 +15,16 @@ from inspector.execute.calls.tracing import trace_block, trace_launch
 from inspector.measure.recorded_launch import ChosenLaunch, LaunchOverrides, choose_launch
 from inspector.reader.query import select_one
 from inspector.reader.reader import Reader
-from inspector.tui.code.code_rows import CONFLICTS, DIVERGES, LANES, SECTORS, VALUE, WARPS
+from inspector.render.trace import short
+from inspector.tui.code.code_rows import (
+    COLUMNS,
+    CONFLICTS,
+    DIVERGES,
+    LANES,
+    SECTORS,
+    VALUE,
+    WARPS,
+)
 from inspector.tui.step.step_figures import SteppedKernel, register_rows
 from tests.helpers.ptxview import SAMPLE
 
@@ -119,3 +128,9 @@ def test_the_registers_are_what_the_step_gave_and_what_is_live() -> None:
     assert all(len(row) <= 34 for row in rows)
     named = [not row.startswith(" ") for row in rows[4:]]
     assert named == sorted(named, reverse=True)
+
+
+def test_columns_of_counts_are_wide_enough_for_each_count() -> None:
+    for column in (WARPS, DIVERGES, SECTORS, CONFLICTS):
+        longest = max(len(short(count)) for count in (99_999, 999_400, 99_950_000))
+        assert COLUMNS[column].width > longest, column

@@ -28,6 +28,7 @@ from inspector.commands.common import open_reader
 from inspector.reader.reader import Reader
 from inspector.recording.layout import DerivedCache
 from inspector.tui.app.app import PtxviewApp
+from inspector.tui.panes.pane_screen import HintList
 from inspector.tui.step.step_figures import LaneGrid
 from inspector.tui.step.step_screen import StepScreen
 from inspector.tui.widgets.tool_screen import Overlay
@@ -140,6 +141,26 @@ async def test_a_key_runs_a_block_and_lines_show_what_they_gave() -> None:
         await press(ui, "b", "b")
         (below,) = (row for row in text_of(ui).splitlines() if "setp.lt.s32" in row)
         assert below.split()[1] == "setp.lt.s32"
+
+
+STRIDED = kernel(
+    "    mul.wide.s32 %rd4, %r1, 32;\n    add.s64 %rd5, %rd0, %rd4;\n"
+    "    ld.global.f32 %f1, [%rd5];\n    st.global.f32 [%rd1], %f1;"
+)
+"""Lanes read words that are a sector apart, and write neighbouring ones."""
+
+
+async def test_it_says_how_coalesced_the_accesses_were_and_has_hints_of_the_counts() -> None:
+    async with made(STRIDED, blocks=16).run_test(size=(100, 30)) as ui:
+        await begin(ui)
+        assert "Sectors a request: reads 32, 8 × the least; writes 4, the least" in text_of(ui)
+        await press_keys(ui, "H")
+        for _ in range(400):
+            if isinstance(ui.app.screen, HintList):
+                break
+            await ui.pause(0.02)
+        assert "uncoalesced-layout" in text_of(ui)
+        await press_keys(ui, "escape")
 
 
 @pytest.mark.nightly
