@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from inspector.base.errors import PtxviewError
 from inspector.base.model import Graph
+from inspector.base.names import words
 from inspector.parsers.output_code import parse_wrapper
 from inspector.recording.decoding import as_map
 
@@ -103,14 +104,41 @@ def read_nodes(graph: Graph) -> GraphNodes:
     steps: dict[str, list[WriteStep]] = defaultdict(list)
     for operation in (o for s in _list(content, "scheduled") for o in _list(s, "operations")):
         result = operation.get("result")
-        if not isinstance(result, str) or by_name.get(result, {}).get("dtype") is None:
-            result = None
         origins = [n for n in operation.get("origins") or () if n in by_name]
+        if not isinstance(result, str):
+            result = _last_moved(by_name, origins)
+        elif by_name.get(result, {}).get("dtype") is None:
+            result = None
         for output in _list(operation, "outputs"):
             steps[str(output.get("name"))].append(WriteStep(result))
             for changed in output.get("mutates") or ():
                 _change(by_name, steps[str(changed)], str(changed), origins, result)
     return GraphNodes(by_name, steps, node_of_input)
+
+
+MOVES = frozenset(
+    words(
+        "view reshape _unsafe_view permute transpose t expand clone slice select squeeze unsqueeze "
+        "constant_pad_nd cat where convert_element_type add sub mul div neg"
+    )
+)
+"""Operators without a sum or several results: what they give is no part of a result."""
+
+
+def _last_moved(nodes: Mapping[str, Node], origins: Sequence[str]) -> str | None:
+    """The node of an operation that the recording ties to none: the one of its origins that no
+    other uses, if all that it can be is a copy in another layout; else None."""
+    used = {name for n in origins for name in references(nodes[n].get("args"))}
+    sinks = [name for name in origins if name not in used]
+    if len(sinks) != 1 or nodes[sinks[0]].get("dtype") is None:
+        return None
+    return sinks[0] if base_name(nodes[sinks[0]]) in MOVES else None
+
+
+def base_name(node: Node) -> str:
+    """``aten.sum.dim_IntList`` as ``sum``."""
+    parts = str(node.get("target", "")).split(".")
+    return parts[1] if len(parts) > 1 else parts[0]
 
 
 def _change(
