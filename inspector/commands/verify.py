@@ -34,7 +34,8 @@ from inspector.render import verify as text
 from inspector.sources.running import run as record
 from inspector.system import printing, toolchain
 from inspector.verify.compare import coarse_words_of, judged
-from inspector.verify.report import VerifyReport, report_of
+from inspector.verify.lines import difference_lines
+from inspector.verify.report import report_of
 from inspector.verify.tasks import LaunchTask, kept_launches, tasks_of
 
 VALUED = words("-o --out --target --python --calls --budget --value-seconds")
@@ -133,10 +134,16 @@ def _verify(reader: Reader, path: Path, selector: str | None, args: argparse.Nam
         opcodes = coarse_words_of(lambda variant: reader.facts.opcodes(variant) or ())
         results = list(judged(tasks, python, opcodes, tell))
     report = report_of(results, _inputs(reader))
+    lines = {
+        (graph.graph.id, graph.call, kernel.kernel.id): difference_lines(reader, kernel)
+        for graph in report.graphs
+        for kernel in graph.unexplained
+    }
     if args.json:
-        print_json(text.document(report, {}))
+        print_json(text.document(report, lines))
     else:
-        _print(report)
+        printing.rows(text.rows(report, lines, printing.out().width))
+        printing.rows([Text(text.answer(report), "bold" if report.passed else "bold red")])
     return Exit.OK if report.passed else Exit.DIFFERENT
 
 
@@ -158,8 +165,3 @@ def _selected(
     if not kernels:
         raise UsageError(f"there is no graph or kernel {selector}", "ptxview list names them.")
     return [task for task in tasks if task.kernel.id in kernels]
-
-
-def _print(report: VerifyReport) -> None:
-    printing.rows(text.rows(report, printing.out().width))
-    printing.rows([Text(text.answer(report), "bold" if report.passed else "bold red")])

@@ -200,6 +200,9 @@ def tasks_of(
         if (stage := graph.stages.get(Stage.OUTPUT_CODE)) is not None and stage.origin_path
     }
     kernels = {kernel.id: kernel for kernel in recording.kernels}
+    # Of code that was edited the launched variant is another kernel's than the graph's.
+    by_cache_key = {variant.cache_key: variant for _, variant in recording.variants()}
+    by_cache_key.pop(None, None)
     calls: dict[tuple[str, int], _GraphCall | str] = {}
     codes: dict[str, WrapperCode] = {}
     tasks = []
@@ -228,7 +231,7 @@ def tasks_of(
                 comparison = None if why else found
             except Unverifiable as error:
                 why = why or str(error)
-        variant = next((v for v in kernel.variants if v.calls), None)
+        variant = by_cache_key.get(launch.cache_key)
         task = LaunchTask(graph, kernel, variant, launch.call, launch.line, comparison, why)
         tasks.append(task)
     return tasks

@@ -47,6 +47,8 @@ class Judgement(Struct, frozen=True):
     first: FirstDifference | None = None
     output: str | None = None
     """The parameter of the kernel that the difference is in."""
+    source: str | None = None
+    """The model's line that its node comes from: ``model.py:12: x = self.norm(x)``."""
 
 
 def not_compared(reason: str) -> Judgement:
@@ -107,6 +109,7 @@ def _of_output(
             unexplained_elements=count,
             first=difference,
             output=parameter,
+            source=_source(nodes, figures["node"]),
             **common,
         )
     dropped = dropped_roundings(nodes, figures["node"], table["exact"]["operators"])
@@ -153,6 +156,16 @@ def dropped_roundings(nodes: Sequence[Node], output: str, exact: Collection[str]
         and node["name"] != output
         and (base_name(node) not in exact or base_name(node) in CONVERSIONS)
     ]
+
+
+def _source(nodes: Sequence[Node], name: str) -> str | None:
+    """The model's line of a node: outside of installed packages where the recording knows one."""
+    node = next((node for node in nodes if node["name"] == name), {})
+    place = node.get("caller") or node.get("line")
+    if not place:
+        return None
+    file, line, code = place
+    return f"{file}:{line}: {code}"
 
 
 def _named(nodes: Sequence[Node]) -> str:
