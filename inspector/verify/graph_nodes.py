@@ -2,6 +2,7 @@
 
 import ast
 import json
+import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
@@ -15,6 +16,8 @@ from inspector.parsers.output_code import parse_wrapper
 from inspector.recording.decoding import as_map
 
 Node = Mapping[str, Any]
+# s77 = arg0_1
+_SYMBOL = re.compile(r"^\s{1,100}([su]\d{1,9}) = (\w{1,100})$", re.MULTILINE)
 
 
 class Unverifiable(Exception):
@@ -182,6 +185,7 @@ class WrapperCode:
         self._lines = text.split("\n")
         wrapper = parse_wrapper(text)
         self._reused = [(b.n, b.name, b.reuses) for b in wrapper.buffers if b.reuses is not None]
+        self._symbols: dict[str, str] = dict(_SYMBOL.findall(text))
         self._called = [(call.n, frozenset(call.words)) for call in wrapper.calls]
 
     def arguments(self, line: int) -> list[str | None]:
@@ -197,6 +201,10 @@ class WrapperCode:
         return (
             [_base_name(argument) for argument in call.args] if isinstance(call, ast.Call) else []
         )
+
+    def symbol_input(self, name: str) -> str:
+        """The graph's input that a size is, by ``s77 = arg0_1``; else the name itself."""
+        return self._symbols.get(name, name)
 
     def reused_before(self, line: int, name: str) -> str:
         """The buffer whose memory it has, by ``buf3 = buf0; del buf0  # reuse``; else itself."""
