@@ -92,3 +92,18 @@ def test_ranges_of_floats_are_those_of_the_values(buckets: Path) -> None:
     values = kernel["variants"][0]["calls"][0]["arguments"][0]
     assert 0 <= values["low"] < 0.1 and 0.9 < values["high"] < 1
     assert values["nans"] == 0
+
+
+COMPILED = """
+import torch
+print(torch.compile(lambda x: torch.sin(x) * 2)(torch.ones(8, device="cuda"))[0].item())
+"""
+
+
+def test_a_list_says_whose_values_an_emulated_graph_has(tmp_path: Path) -> None:
+    script = saved(tmp_path / "compiled.py", COMPILED)
+    sentence = "values are the operators', not the kernels'"
+    for option, is_said in ((), True), (("--values", "ptx"), False):
+        path = tmp_path / f"{bool(option)}.ptxview"
+        assert ptxview("run", "--no-tui", *option, "-o", path, script).status == 0
+        assert (sentence in call("list", path).text) is is_said
