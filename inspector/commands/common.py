@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import itertools
+import os
 import shlex
 import signal
 import sys
@@ -206,6 +207,19 @@ def split_program(argv: list[str], valued: Collection[str]) -> tuple[list[str], 
             return argv[:index], "script", argv[index:]
         index += 2 if word in valued else 1
     return argv, "script", []
+
+
+@contextlib.contextmanager
+def program_on_stderr() -> Iterator[None]:
+    """Within it, programs that are started write to standard error what they print."""
+    printing.flush()
+    saved_stdout = os.dup(1)
+    try:
+        os.dup2(2, 1)
+        yield
+    finally:
+        os.dup2(saved_stdout, 1)
+        os.close(saved_stdout)
 
 
 def seconds(text: str) -> float:

@@ -14,7 +14,6 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -26,7 +25,15 @@ from inspector.base.model import Recording
 from inspector.base.names import words
 from inspector.base.units import plural
 from inspector.commands import common
-from inspector.commands.common import flag, option, say, split_program, takes, takes_program
+from inspector.commands.common import (
+    flag,
+    option,
+    program_on_stderr,
+    say,
+    split_program,
+    takes,
+    takes_program,
+)
 from inspector.commands.list import print_launches
 from inspector.commands.run import request_of, summary
 from inspector.measure.ncu import report as ncu_files
@@ -115,7 +122,7 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     wish["stack"] = args.stacks is not None
     request = request_of("profile", kind, words, args, (("PTXVIEW_PROFILE", json.dumps(wish)),))
     _check_writable(args.trace, args.stacks)
-    with _program_on_stderr() if args.json else contextlib.nullcontext():
+    with program_on_stderr() if args.json else contextlib.nullcontext():
         outcome = record(request, say)
     printing.narrate(summary(outcome))
     try:
@@ -146,19 +153,6 @@ def _checked(parser: argparse.ArgumentParser, args: argparse.Namespace) -> None:
                 "MODULE:FUNCTION of a module that it imports, or --step optimizer, or call "
                 "torch.profiler and its step() in the script"
             )
-
-
-@contextlib.contextmanager
-def _program_on_stderr() -> Iterator[None]:
-    """Within it, programs that are started write to standard error what they print."""
-    printing.flush()
-    saved_stdout = os.dup(1)
-    try:
-        os.dup2(2, 1)
-        yield
-    finally:
-        os.dup2(saved_stdout, 1)
-        os.close(saved_stdout)
 
 
 def _stored(args: argparse.Namespace, words: list[str]) -> int:

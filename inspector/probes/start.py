@@ -27,6 +27,7 @@ PROBES = (
     (f"{INDUCTOR}.graph", "calls.call_counts", "attach"),
     (f"{INDUCTOR}.runtime.benchmarking", "calls.graphs", "attach_benchmarks"),
     (HEURISTICS, "compiles.triton_compiles", "attach_launchers"),
+    (HEURISTICS, "calls.tensor_contents", "attach"),
     ("torch.optim.optimizer", "driver.marks", "attach_optimizers"),
     ("torch.utils.cpp_extension", "compiles.libraries", "attach_builds"),
     ("torch._ops", "compiles.libraries", "attach_ops"),

@@ -20,6 +20,7 @@ from inspector.recording.decoding import (
     Moment,
     Report,
     Seconds,
+    Size,
     Text,
     checked,
     known_values,
@@ -332,6 +333,37 @@ class CallRecorded(Event, frozen=True, kw_only=True):
     final: bool | None = None
     call: Call | None = None
     malformed: str | None = None
+
+
+class KeptArgument(Struct, frozen=True):
+    """An argument of a launch whose contents were kept: a scalar's ``value``, or a tensor with its
+    elements before and after the launch, in the order of their indices; null where not kept."""
+
+    name: Text | None = None
+    value: bool | int | float | None = None
+    dtype: Text | None = None
+    shape: tuple[Size, ...] | None = None
+    strides: tuple[Size, ...] | None = None
+    before: object = None
+    after: object = None
+
+
+class LaunchValues(Event, frozen=True, kw_only=True):
+    """``launch_values``: a launch by a line of ``output_code``, with contents of its tensors.
+
+    ``name`` is the kernel's and ``path`` the file that launches it, whose content is ``code_blob``.
+    ``call`` counts the launches by this line from 0, ``sizes`` are the integers that the code had
+    by name. ``cache_key`` is the name of the variant's folder in Triton's cache. ``why`` says why
+    contents are missing.
+    """
+
+    line: Integer | None = None
+    call: Integer = 0
+    cache_key: Text | None = None
+    code_blob: object = None
+    sizes: dict[str, Integer] = field(default_factory=dict)
+    arguments: tuple[KeptArgument, ...] = ()
+    why: Text | None = None
 
 
 class SubjectCounts(Struct, frozen=True):
@@ -714,6 +746,7 @@ KINDS: Mapping[str, type[Event]] = {
     "graph_uncoded": GraphCode,
     "guards": CompileText,
     "launched": Launched,
+    "launch_values": LaunchValues,
     "loaded": BinaryFigures,
     "made_failed": CompilerProduct,
     "mark": TimelineMark,

@@ -117,6 +117,13 @@ from inspector.render.recording_rows import RecordingRow, UncapturedRow
 from inspector.render.timings import LaunchTimeRow, TimingRow
 from inspector.render.tunings import CandidateRow, RoundRow
 from inspector.render.variant_figures import VariantFigures
+from inspector.render.verify import (
+    FirstRow,
+    VerifiedGraph,
+    VerifiedKernel,
+    VerifyDocument,
+)
+from inspector.verify.lines import DifferenceLines
 
 STRUCTS: Mapping[str, StructTable] = {
     "Stage": StructTable(Stage),
@@ -212,6 +219,11 @@ STRUCTS: Mapping[str, StructTable] = {
     "ListRanksRank": StructTable(RankRow),
     "ListRanksDifference": StructTable(RankDifferenceRow),
     "Check": StructTable(CheckDocument),
+    "Verify": StructTable(VerifyDocument),
+    "VerifyGraph": StructTable(VerifiedGraph),
+    "VerifyGraphKernel": StructTable(VerifiedKernel),
+    "VerifyGraphKernelFirst": StructTable(FirstRow),
+    "VerifyGraphKernelLines": StructTable(DifferenceLines),
     "CheckCounts": StructTable(VerdictCounts),
     "CheckCheck": StructTable(VerdictRow),
     "Function": StructTable(FunctionRow),

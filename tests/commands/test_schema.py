@@ -74,6 +74,7 @@ LINES = [
     ["export", LECTURE, "-o", f"{NEW}page.html"],
     ["export", RECORDED, "softmax_kernel", "--without", "source,paths", "-o", f"{NEW}x.ptxview"],
     ["repro", RECORDED, "softmax_kernel"],
+    ["verify", str(REPOSITORY / "tests" / "data" / "verify" / "lost_scale.ptxview")],
     ["passes", RECORDED, "square_kernel#1", "tritongpu-coalesce"],
 ]
 # What these print is an interface, a shell's function, or a program's own output.

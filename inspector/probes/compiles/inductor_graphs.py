@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 from .. import private_names
 from ..hooks import CallHook, ReturnHook, guarded, per_recording, recording
 from ..writer import blob, emit, file_blob
+from . import node_arguments
 
 MAX_REASONS = 4096
 """Reasons against a fusion that are kept of one graph; how many more there were is counted."""
@@ -109,7 +110,7 @@ def _lowered(token: tuple[Any, bool], _: object, error: BaseException | None) ->
         return
     nodes = getattr(getattr(lowering, "scheduler", None), "nodes", ())
     scheduled = [_scheduled(node) for node in nodes]
-    graphs.append({**_nodes(lowering.graph.nodes), "scheduled": scheduled})
+    graphs.append({**_nodes(lowering.graph.nodes, with_arguments=True), "scheduled": scheduled})
     if outermost:
         _emit_graph(graphs, refused)
 
@@ -147,8 +148,11 @@ def _emit_graph(graphs: list[dict[str, Any]], refused: Counter[tuple[str, ...]])
     emit({"event": "graph_nodes", **graph_ids(), "blob": blob(json.dumps(outer_graph))})
 
 
-def _nodes(nodes: Any) -> dict[str, Any]:
-    """Nodes with the place of the stack of modules that each was called in."""
+def _nodes(nodes: Any, with_arguments: bool = False) -> dict[str, Any]:
+    """Nodes with the place of the stack of modules that each was called in.
+
+    ``with_arguments``: and with what each is called with, so that it can be computed again.
+    """
     out: list[dict[str, Any]] = []
     stacks: dict[tuple[Any, ...], int] = {}
     listed_nodes = (node for node in nodes if node.op not in ("output", "root"))
@@ -160,6 +164,7 @@ def _nodes(nodes: Any) -> dict[str, Any]:
         aten = meta.get("original_aten")
         out.append(
             {
+                **(node_arguments.described(node) if with_arguments else {}),
                 "name": str(node.name),
                 "op": str(node.op),
                 "target": _target(node.target),
@@ -244,7 +249,11 @@ def _scheduled(node: Any) -> dict[str, Any]:
         "kind": type(node).__name__,
         "buffer": None if inside is None else type(inside).__name__,
         "operations": [
-            {"name": str(operation.get_name()), **origins_of(getattr(operation, "node", None))}
+            {
+                "name": str(operation.get_name()),
+                **origins_of(getattr(operation, "node", None)),
+                "outputs": [_output(output) for output in operation.get_outputs()],
+            }
             for operation in inner
         ],
         "outputs": [str(output.get_name()) for output in outputs],
@@ -253,6 +262,11 @@ def _scheduled(node: Any) -> dict[str, Any]:
         "bytes_read": _figure(node, "get_read_buffer_sizes"),
         "bytes_written": _figure(node, "get_write_buffer_sizes"),
     }
+
+
+def _output(output: Any) -> dict[str, Any]:
+    """A buffer that an operation writes, and those whose memory that changes."""
+    return {"name": str(output.get_name()), "mutates": [str(n) for n in output.get_mutations()]}
 
 
 def origins_of(node: Any) -> dict[str, Any]:

@@ -1,0 +1,144 @@
+"""Contents of tensors around launches of generated kernels.
+
+``PTXVIEW_VERIFY`` is how many launches of each line of ``output_code`` are kept, and
+``PTXVIEW_CONTENTS`` how many bytes of tensors in all. A tensor is copied as it is before the launch
+if the kernel may read it, and again after it if the kernel may write it; the same bytes are kept
+once. Launches are told apart by the line that makes them, whose file is kept too.
+"""
+
+import os
+import sys
+import threading
+import zlib
+from typing import Any
+
+from .. import private_names
+from ..hooks import PACKAGE, per_recording
+from ..writer import blob, emit, file_blob
+
+TUNER = "torch._inductor.runtime.triton_heuristics:CachingAutotuner"
+READ_ONLY = ("in_ptr",)
+WRITTEN_ONLY = ("out_ptr",)
+"""Beginnings of the names of parameters that a kernel of Inductor's only reads, or only writes."""
+
+_launches: dict[tuple[str, int], int] = per_recording({})
+_files: dict[str, str | None] = per_recording({})
+_kept_bytes: dict[str, int] = per_recording({})
+"""Bytes of contents by their digests."""
+_lock = threading.Lock()
+
+
+def attach(module: Any) -> None:
+    """Keep contents around the launches of Inductor's kernels, where that is asked for."""
+    if os.environ.get("PTXVIEW_VERIFY"):
+        private_names.wrap(f"{TUNER}.run", _launching, _launched)
+
+
+def _launching(args: Any, kwargs: Any) -> dict[str, Any] | None:
+    """The event of a launch that is kept, with contents from before it; None of another."""
+    import torch
+
+    frame = sys._getframe(1)
+    while frame.f_globals.get("__name__", "").startswith(PACKAGE) and frame.f_back is not None:
+        frame = frame.f_back
+    path = frame.f_code.co_filename
+    line = frame.f_lineno
+    with _lock:
+        number = _launches.get((path, line), 0)
+        _launches[path, line] = number + 1
+    if number >= int(os.environ["PTXVIEW_VERIFY"]):
+        return None
+    tuner = args[0]
+    meta = getattr(tuner, "inductor_meta", None) or {}
+    names = [str(name) for name in getattr(tuner.fn, "arg_names", ())]
+    values = args[1:]
+    event = {
+        "event": "launch_values",
+        "path": path,
+        "line": line,
+        "name": meta.get("kernel_name"),
+        "call": number,
+        "code_blob": _code(path),
+        "sizes": {k: v for k, v in frame.f_locals.items() if type(v) is int},
+        "values": values,
+        "tuner": tuner,
+        "arguments": [_described(n, v) for n, v in zip(names, values, strict=False)],
+    }
+    if torch.cuda.is_initialized() and torch.cuda.is_current_stream_capturing():
+        event["why"] = "it was captured into a CUDA graph, where nothing can be copied"
+        return event
+    event["changed"] = frozenset(meta.get("mutated_arg_names") or ())
+    _keep(event, "before", WRITTEN_ONLY)
+    return event
+
+
+def _launched(event: dict[str, Any] | None, _: object, error: BaseException | None) -> None:
+    if event is None:
+        return
+    if error is None and "why" not in event:
+        _keep(event, "after", READ_ONLY)
+    del event["values"]
+    event.pop("changed", None)
+    launchers: list[Any] = getattr(event.pop("tuner"), "launchers", None) or []
+    event["cache_key"] = getattr(launchers[0], "cache_hash", None) if len(launchers) == 1 else None
+    if error is None:
+        emit(event)
+
+
+def _code(path: str) -> str | None:
+    """The content of the file that launches, kept once."""
+    if path not in _files:
+        _files[path] = file_blob(path)
+    return _files[path]
+
+
+def _described(name: str, value: Any) -> dict[str, Any]:
+    import torch
+
+    if not isinstance(value, torch.Tensor):
+        number = value if isinstance(value, bool | int | float) else None
+        return {"name": name, "value": number}
+    return {
+        "name": name,
+        "dtype": str(value.dtype).removeprefix("torch."),
+        "shape": list(value.shape),
+        "strides": list(value.stride()),
+    }
+
+
+def _keep(event: dict[str, Any], key: str, without: tuple[str, ...]) -> None:
+    """Keep the contents of an event's tensors under a key, but of parameters named so."""
+    import torch
+
+    for argument, value in zip(event["arguments"], event["values"], strict=False):
+        name = argument["name"]
+        is_kept = name in event["changed"] or not name.startswith(without)
+        if is_kept and isinstance(value, torch.Tensor):
+            try:
+                argument[key] = _content(value)
+            except Exception as error:  # absent on the emulated device, or out of memory
+                event["why"] = f"{name} cannot be read: {error}"[:300]
+                return
+            if argument[key] is None:
+                event["why"] = (
+                    "the tensors kept so far fill the budget of "
+                    f"{int(os.environ.get('PTXVIEW_CONTENTS') or 0):,} bytes"
+                )
+                return
+
+
+def _content(tensor: Any) -> str | None:
+    """Keep a tensor's elements in the order of their indices; None where they are too many."""
+    import torch
+
+    size = tensor.numel() * tensor.element_size()
+    budget = int(os.environ.get("PTXVIEW_CONTENTS") or 0)
+    if sum(_kept_bytes.values()) + size > budget:
+        return None
+    with torch.no_grad():
+        plain = tensor.detach().to("cpu", copy=True).contiguous()
+    raw = plain.reshape(-1).view(torch.uint8).numpy().tobytes() if size else b""
+    digest = blob(zlib.compress(raw, 1))
+    if digest is not None:
+        _kept_bytes[digest] = size
+    return digest

@@ -1,0 +1,1 @@
+"""Compute a graph's operators again beside what a generated kernel wrote."""

@@ -1,0 +1,69 @@
+"""The random numbers of Inductor's kernels, from their own seeds: Philox 4x32 of ten rounds.
+
+Triton's ``tl.rand`` and ``tl.randn`` (triton/language/random.py), at the offsets that Inductor's
+lowering of ``inductor_random`` gives them: the index of the element in a contiguous tensor.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+LOW = 0xFFFFFFFF
+KEYS = (0x9E3779B9, 0xBB67AE85)
+ROUNDS = (0xD2511F53, 0xCD9E8D57)
+SCALE = 4.6566127342e-10
+SMALLEST = 1.0e-7
+
+
+def philox(seed: int, offsets: Any) -> tuple[Any, Any]:
+    """The first two of four words for each offset, as int64 tensors below 2**32."""
+    c0 = offsets & LOW
+    c1 = c2 = c3 = torch.zeros_like(c0)
+    k0 = seed & LOW
+    k1 = (seed >> 32) & LOW
+    for _ in range(10):
+        high_a, low_a = _product(ROUNDS[0], c0)
+        high_b, low_b = _product(ROUNDS[1], c2)
+        c0, c1, c2, c3 = high_b ^ c1 ^ k0, low_b, high_a ^ c3 ^ k1, low_a
+        k0 = (k0 + KEYS[0]) & LOW
+        k1 = (k1 + KEYS[1]) & LOW
+    return c0, c1
+
+
+def _product(factor: int, words: Any) -> tuple[Any, Any]:
+    """The upper and the lower 32 bits of a product, of which int64 cannot hold all 64."""
+    upper = (words >> 16) * factor
+    lower = (words & 0xFFFF) * factor
+    middle = (upper & 0xFFFF) << 16
+    total = lower + middle
+    return ((upper >> 16) + (total >> 32)) & LOW, total & LOW
+
+
+def uniform(words: Any) -> Any:
+    """Numbers of fp32 in [0, 1) of 32-bit words, as Triton makes them."""
+    signed = torch.where(words > 0x7FFFFFFF, words - (1 << 32), words)
+    folded = torch.where(signed < 0, -signed - 1, signed)
+    return folded.to(torch.float32) * torch.tensor(SCALE, dtype=torch.float32)
+
+
+def inductor_random(size: Sequence[int], seed: Any, mode: str, **ignored: Any) -> Any:
+    """``prims.inductor_random``: uniform (``rand``) or normal (``randn``) numbers of fp32."""
+    offsets = torch.arange(math.prod(size), dtype=torch.int64)
+    first, second = philox(int(seed), offsets)
+    if mode == "rand":
+        return uniform(first).reshape(size)
+    radius = torch.sqrt(-2.0 * torch.log(torch.clamp(uniform(first), min=SMALLEST)))
+    return (radius * torch.cos(uniform(second) * (2.0 * math.pi))).reshape(size)
+
+
+def inductor_lookup_seed(seeds: Any, index: int) -> Any:
+    """``prims.inductor_lookup_seed``."""
+    return seeds[index]
+
+
+FUNCTIONS: dict[str, Callable[..., Any]] = {
+    "prims.inductor_random.default": inductor_random,
+    "prims.inductor_lookup_seed.default": inductor_lookup_seed,
+}

@@ -1,0 +1,203 @@
+"""A report of ``verify`` as tables, a sentence and JSON."""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from msgspec import Struct
+from rich.cells import set_cell_size
+from rich.text import Text
+
+from inspector.base.units import plural
+from inspector.render.jsons import SCHEMA
+from inspector.verify.lines import DifferenceLines
+from inspector.verify.report import GraphVerdict, KernelVerdict, VerifyReport
+from inspector.verify.verdicts import FirstDifference, Verdict
+
+WORDS = {
+    Verdict.EQUAL: "equal",
+    Verdict.CLOSER: "closer than eager",
+    Verdict.SUM_ORDER: "order of a sum",
+    Verdict.APPROXIMATION: "approximation",
+    Verdict.NOT_COMPARED: "not compared",
+    Verdict.UNEXPLAINED: "NOT EXPLAINED",
+}
+STYLES = {Verdict.UNEXPLAINED: "bold red", Verdict.NOT_COMPARED: "dim"}
+
+
+class FirstRow(Struct, frozen=True, kw_only=True):
+    """The first element that nothing explains; ``allowed`` is by how much rounding may move it."""
+
+    output: str
+    index: tuple[int, ...]
+    value: object
+    reference: object
+    eager: object
+    allowed: object
+    inputs: Mapping[str, object]
+
+
+class VerifiedKernel(Struct, frozen=True, kw_only=True):
+    """A kernel of one call of a graph; errors are shares of the reference's largest magnitude."""
+
+    kernel: str
+    number: int | None
+    variant: str | None
+    verdict: Verdict
+    reason: str
+    max_error: float | None
+    eager_max_error: float | None
+    elements: int
+    unexplained_elements: int
+    launches: int
+    compared: int
+    first: FirstRow | None
+    lines: DifferenceLines | None
+
+
+class VerifiedGraph(Struct, frozen=True, kw_only=True):
+    """One call of a graph, counted from 0."""
+
+    graph: str
+    call: int
+    kernels: Sequence[VerifiedKernel]
+
+
+class VerifyDocument(Struct, frozen=True, kw_only=True):
+    """``verify --json``."""
+
+    schema: int
+    passed: bool
+    inputs: str
+    graphs: Sequence[VerifiedGraph]
+
+
+Lines = Mapping[tuple[str, int, str], DifferenceLines]
+"""The lines of differences by graph, call and kernel."""
+
+
+def document(report: VerifyReport, lines: Lines) -> VerifyDocument:
+    """The report as JSON."""
+    return VerifyDocument(
+        schema=SCHEMA,
+        passed=report.passed,
+        inputs=report.inputs,
+        graphs=[
+            VerifiedGraph(
+                graph=graph.graph.id,
+                call=graph.call,
+                kernels=[
+                    _row(kernel, lines.get((graph.graph.id, graph.call, kernel.kernel.id)))
+                    for kernel in graph.kernels
+                ],
+            )
+            for graph in report.graphs
+        ],
+    )
+
+
+def _row(kernel: KernelVerdict, lines: DifferenceLines | None) -> VerifiedKernel:
+    judgement = kernel.judgement
+    return VerifiedKernel(
+        kernel=kernel.kernel.id,
+        number=kernel.kernel.number,
+        variant=None if kernel.variant is None else kernel.variant.id,
+        verdict=judgement.verdict,
+        reason=judgement.reason,
+        max_error=judgement.max_error,
+        eager_max_error=judgement.eager_max_error,
+        elements=judgement.elements,
+        unexplained_elements=judgement.unexplained_elements,
+        launches=kernel.launches,
+        compared=kernel.compared,
+        first=None if judgement.first is None else _first(judgement.first),
+        lines=lines,
+    )
+
+
+def _first(first: FirstDifference) -> FirstRow:
+    return FirstRow(
+        output=first.output,
+        index=first.index,
+        value=first.value,
+        reference=first.reference,
+        eager=first.eager,
+        allowed=first.allowed,
+        inputs=first.inputs,
+    )
+
+
+def rows(report: VerifyReport, lines: Lines, width: int) -> Iterator[Text]:
+    """A row for each kernel, below the graph's; what differs stands under its kernel."""
+    for graph in report.graphs:
+        call = f" · call {graph.call}" if graph.call else ""
+        yield Text(f"graph {graph.graph.id}{call}", "bold")
+        for kernel in graph.kernels:
+            yield _kernel_row(kernel, width)
+            key = (graph.graph.id, graph.call, kernel.kernel.id)
+            yield from _difference_rows(kernel, lines.get(key, DifferenceLines()))
+
+
+def _kernel_row(kernel: KernelVerdict, width: int) -> Text:
+    judgement = kernel.judgement
+    verdict = judgement.verdict
+    errors = ""
+    if judgement.max_error is not None and verdict is not Verdict.EQUAL:
+        errors = f"{judgement.max_error:.1e}, eager {judgement.eager_max_error or 0:.1e}"
+    if kernel.launches > 1:
+        errors += f"  {kernel.compared} of {plural(kernel.launches, 'launch')}"
+    name_width = max(24, width - 74)
+    text = Text("  ")
+    text.append(set_cell_size(label(kernel), name_width))
+    text.append(f"  {WORDS[verdict]:<17}", STYLES.get(verdict, ""))
+    text.append(f"  {errors:<26}")
+    text.append(f"  {judgement.reason}", "dim")
+    return text
+
+
+def _difference_rows(kernel: KernelVerdict, lines: DifferenceLines) -> Iterator[Text]:
+    first = kernel.judgement.first
+    if first is None:
+        return
+    index = ", ".join(map(str, first.index))
+    yield Text(
+        f"      first: {first.output}[{index}] = {first.value}; its operators give "
+        f"{first.reference} in fp64, {first.eager} in their dtypes"
+    )
+    if first.inputs:
+        values = ", ".join(f"{name} = {value}" for name, value in first.inputs.items())
+        yield Text(f"      from {values}")
+    places = [f"{stage} line {n}" for stage, n in (("ptx", lines.ptx), ("sass", lines.sass)) if n]
+    places += [lines.source] if lines.source is not None else []
+    if places:
+        yield Text(f"      stored at {', '.join(places)}")
+
+
+def answer(report: VerifyReport) -> str:
+    """One sentence: whether all is explained, and which kernel is not."""
+    if not report.graphs:
+        return "no launch of a generated kernel was compared"
+    sentences = [_answer(graph) for graph in report.graphs]
+    return "; ".join(sentences)
+
+
+def _answer(graph: GraphVerdict) -> str:
+    compared = graph.compared
+    explained = len(compared) - len(graph.unexplained)
+    call = f" call {graph.call}" if graph.call else ""
+    text = (
+        f"graph {graph.graph.id}{call}: {explained} of {plural(len(compared), 'kernel')} explained"
+    )
+    left_out = len(graph.kernels) - len(compared)
+    if left_out:
+        text += f", {left_out} not compared"
+    for kernel in graph.unexplained[:3]:
+        first = kernel.judgement.first
+        text += f"; kernel {label(kernel)} differs"
+        if first is not None:
+            text += f": {first.output}{list(first.index)} is {first.value}, not {first.reference}"
+    return text
+
+
+def label(kernel: KernelVerdict) -> str:
+    """``#7 triton_poi_fused_add_0``."""
+    number = kernel.kernel.number
+    return kernel.kernel.name if number is None else f"#{number} {kernel.kernel.name}"

@@ -1,0 +1,221 @@
+"""A graph's nodes and buffers as recorded: which node a buffer holds, what a node is made from."""
+
+import ast
+import json
+import re
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any
+
+from msgspec import Struct
+
+from inspector.base.errors import PtxviewError
+from inspector.base.model import Graph
+from inspector.base.names import words
+from inspector.parsers.output_code import parse_wrapper
+from inspector.recording.decoding import as_map
+
+Node = Mapping[str, Any]
+# s77 = arg0_1
+_SYMBOL = re.compile(r"^\s{1,100}([su]\d{1,9}) = (\w{1,100})$", re.MULTILINE)
+
+
+class Unverifiable(Exception):
+    """A kernel cannot be compared: the sentence says why."""
+
+
+class WriteStep(Struct, frozen=True):
+    """What a buffer holds after a kernel has written it: the value of ``node``, None of a part of a
+    result. ``effects`` are nodes that change this value in place."""
+
+    node: str | None
+    effects: tuple[str, ...] = ()
+
+
+class GraphNodes(Struct, frozen=True):
+    """Nodes by name, in the order of their graph.
+
+    ``steps`` are, by the name of a buffer or of an input that is changed, what it holds after each
+    kernel that writes it.
+    """
+
+    nodes: Mapping[str, Node]
+    steps: Mapping[str, Sequence[WriteStep]]
+    node_of_input: Mapping[str, str]
+
+    def is_input(self, name: str) -> bool:
+        """Whether the graph is given it."""
+        return name in self.node_of_input
+
+    def step(self, name: str, writes: int) -> WriteStep | None:
+        """What a buffer or an input holds after so many kernels have written it; None if unknown.
+        What libraries write is not counted."""
+        steps = self.steps.get(name, ())
+        return steps[min(max(writes, 1), len(steps)) - 1] if steps else None
+
+    def content(self, name: str, writes: int) -> str | None:
+        """The node whose value it then holds; None of a part of a result."""
+        if writes == 0 and name in self.node_of_input:
+            return self.node_of_input[name]
+        step = self.step(name, writes)
+        return None if step is None else step.node
+
+    def program(self, outputs: Iterable[str], known: Collection[str]) -> list[Node]:
+        """The nodes that outputs are computed by from known ones, in order, these included."""
+        needed: set[str] = set()
+        waiting = list(outputs)
+        while waiting:
+            name = waiting.pop()
+            if name in needed or name not in self.nodes:
+                continue
+            needed.add(name)
+            if name not in known:
+                node = self.nodes[name]
+                waiting += references(node.get("args"))
+                waiting += references(node.get("kwargs"))
+        return [node for name, node in self.nodes.items() if name in needed]
+
+
+def references(item: object) -> list[str]:
+    """The names of the nodes in an argument."""
+    if isinstance(item, list):
+        return [name for part in item for name in references(part)]
+    if isinstance(item, dict):
+        if set(item) == {"node"} and isinstance(item["node"], str):
+            return [item["node"]]
+        return [name for part in item.values() for name in references(part)]
+    return []
+
+
+def read_nodes(graph: Graph) -> GraphNodes:
+    """What was recorded of a graph's nodes. Raises Unverifiable where they have no arguments."""
+    try:
+        content = None if graph.nodes is None else json.loads(graph.nodes.read())
+    except (PtxviewError, ValueError):
+        content = None
+    nodes = [node for node in _list(content, "nodes") if isinstance(node.get("name"), str)]
+    if not nodes:
+        raise Unverifiable("the operators of its graph were not recorded: it came from a cache")
+    if not any("args" in node for node in nodes):
+        raise Unverifiable(
+            "its graph was recorded by a ptxview that kept no arguments of operators"
+        )
+    by_name = {node["name"]: node for node in nodes}
+    inputs = [node for node in nodes if node.get("op") in ("placeholder", "get_attr")]
+    node_of_input = {str(node["target"]): node["name"] for node in inputs}
+    node_of_input |= {node["name"]: node["name"] for node in inputs}
+    steps: dict[str, list[WriteStep]] = defaultdict(list)
+    for operation in (o for s in _list(content, "scheduled") for o in _list(s, "operations")):
+        result = operation.get("result")
+        origins = [n for n in operation.get("origins") or () if n in by_name]
+        if not isinstance(result, str):
+            result = _last_moved(by_name, origins)
+        elif by_name.get(result, {}).get("dtype") is None:
+            result = None
+        for output in _list(operation, "outputs"):
+            steps[str(output.get("name"))].append(WriteStep(result))
+            for changed in output.get("mutates") or ():
+                _change(by_name, steps[str(changed)], str(changed), origins, result)
+    return GraphNodes(by_name, steps, node_of_input)
+
+
+MOVES = frozenset(
+    words(
+        "view reshape _unsafe_view permute transpose t expand clone slice select squeeze unsqueeze "
+        "constant_pad_nd cat where convert_element_type add sub mul div neg"
+    )
+)
+"""Operators without a sum or several results: what they give is no part of a result."""
+
+
+def _last_moved(nodes: Mapping[str, Node], origins: Sequence[str]) -> str | None:
+    """The node of an operation that the recording ties to none: the one of its origins that no
+    other uses, if all that it can be is a copy in another layout; else None."""
+    used = {name for n in origins for name in references(nodes[n].get("args"))}
+    sinks = [name for name in origins if name not in used]
+    if len(sinks) != 1 or nodes[sinks[0]].get("dtype") is None:
+        return None
+    return sinks[0] if base_name(nodes[sinks[0]]) in MOVES else None
+
+
+def base_name(node: Node) -> str:
+    """``aten.sum.dim_IntList`` as ``sum``."""
+    parts = str(node.get("target", "")).split(".")
+    return parts[1] if len(parts) > 1 else parts[0]
+
+
+def _change(
+    nodes: Mapping[str, Node],
+    steps: list[WriteStep],
+    changed: str,
+    origins: Sequence[str],
+    result: str | None,
+) -> None:
+    """Add what a buffer or an input holds after an operation that changes it."""
+    copies = [n for n in origins if _is_in_place(nodes[n])]
+    whole = [n for n in copies if nodes[n]["args"][0] == {"node": changed}]
+    if whole:
+        steps.append(WriteStep(whole[-1]))
+    elif copies:
+        held = steps[-1].node if steps else changed
+        steps.append(WriteStep(held, tuple(copies)))
+    elif steps:  # the result was noted for the first kernel, which only prepares its memory
+        first = steps[-1].node
+        steps[-1] = WriteStep(None)
+        steps.append(WriteStep(result or first))
+    else:
+        steps.append(WriteStep(result))
+
+
+def _is_in_place(node: Node) -> bool:
+    """Whether an operator changes its first argument: ``aten.copy_.default``."""
+    parts = str(node.get("target")).split(".")
+    return len(parts) > 1 and parts[1].endswith("_") and bool(node.get("args"))
+
+
+def _list(content: object, name: str) -> list[dict[str, Any]]:
+    value = as_map(content).get(name)
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
+
+
+class WrapperCode:
+    """The code that launches a graph's kernels."""
+
+    def __init__(self, text: str) -> None:
+        self._lines = text.split("\n")
+        wrapper = parse_wrapper(text)
+        self._reused = [(b.n, b.name, b.reuses) for b in wrapper.buffers if b.reuses is not None]
+        self._symbols: dict[str, str] = dict(_SYMBOL.findall(text))
+        self._called = [(call.n, frozenset(call.words)) for call in wrapper.calls]
+
+    def arguments(self, line: int) -> list[str | None]:
+        """The buffer of each argument of ``kernel.run(buf0, reinterpret_tensor(buf1, …), 8, …)``;
+        None of one that is none."""
+        if not 0 < line <= len(self._lines):
+            return []
+        try:
+            statement = ast.parse(self._lines[line - 1].strip()).body[0]
+        except (SyntaxError, IndexError, ValueError, RecursionError, MemoryError):
+            return []
+        call = statement.value if isinstance(statement, ast.Expr) else None
+        return (
+            [_base_name(argument) for argument in call.args] if isinstance(call, ast.Call) else []
+        )
+
+    def symbol_input(self, name: str) -> str:
+        """The graph's input that a size is, by ``s77 = arg0_1``; else the name itself."""
+        return self._symbols.get(name, name)
+
+    def reused_before(self, line: int, name: str) -> str:
+        """The buffer whose memory it has, by ``buf3 = buf0; del buf0  # reuse``; else itself."""
+        return next((old for n, new, old in self._reused if new == name and n < line), name)
+
+    def is_written_before(self, line: int, name: str) -> bool:
+        """Whether a call before a line names a buffer."""
+        return any(n < line and name in words for n, words in self._called)
+
+
+def _base_name(expression: ast.expr) -> str | None:
+    while isinstance(expression, ast.Call) and expression.args:
+        expression = expression.args[0]
+    return expression.id if isinstance(expression, ast.Name) else None

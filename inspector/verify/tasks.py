@@ -1,0 +1,207 @@
+"""Kept launches as tasks: the operators that a kernel computes, its inputs, and what it wrote."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from msgspec import Struct, field
+
+from inspector.verify.graph_nodes import (
+    GraphNodes,
+    Node,
+    Unverifiable,
+    WrapperCode,
+    read_nodes,
+)
+from inspector.verify.launches import GraphLaunch, LaunchArgument, TensorValue
+
+READ_ONLY = "in_ptr"
+IN_PLACE = "in_out_ptr"
+NamedArgument = tuple[str, LaunchArgument]
+"""A buffer of the wrapper, and the argument of the kernel that it is."""
+
+
+class Comparison(Struct, frozen=True):
+    """What is compared of a launch.
+
+    ``outputs`` are the kernel's parameters, with the node of each and what was written for it.
+    ``unread`` are dtype and shape of inputs that the operators take and the kernel does not read:
+    its result must not depend on them. ``with_lines`` are the lines of launches whose partial
+    results it completes.
+    """
+
+    nodes: Sequence[Node]
+    inputs: Mapping[str, TensorValue]
+    sizes: Mapping[str, int]
+    outputs: Sequence[tuple[str, str, TensorValue]]
+    unread: Mapping[str, tuple[str, tuple[int, ...]]] = {}
+    with_lines: tuple[int, ...] = ()
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of all its tensors."""
+        return sum(t.bytes for t in (*self.inputs.values(), *(o[2] for o in self.outputs)))
+
+
+class LaunchTask(Struct, frozen=True):
+    """A launch, and what is compared of it, or why nothing is."""
+
+    launch: GraphLaunch
+    comparison: Comparison | None = None
+    why: str = ""
+
+
+class _Output(Struct, frozen=True):
+    """A parameter of a kernel, what was written for it, and the node whose value that is;
+    ``effects`` are nodes that change this value in place."""
+
+    parameter: str
+    node: str
+    value: TensorValue
+    effects: tuple[str, ...] = ()
+
+
+class _Reads(Struct):
+    """What a launch reads, by node; ``unknown`` are buffers of which no node is known, and
+    ``lines`` of launches that wrote parts of a result that it reads."""
+
+    values: dict[str, TensorValue] = field(default_factory=dict)
+    unknown: list[str] = field(default_factory=list)
+    lines: dict[int, None] = field(default_factory=dict)
+
+
+class _GraphCall(Struct):
+    """The state of one call of a graph between its launches.
+
+    ``writes`` counts the launches that have written a buffer, and ``writers`` has the line of the
+    last and what it read.
+    """
+
+    nodes: GraphNodes
+    writes: Counter[str] = field(default_factory=Counter)
+    writers: dict[str, tuple[int, Mapping[str, TensorValue]]] = field(default_factory=dict)
+
+    def reads(self, arguments: Sequence[NamedArgument], code: WrapperCode, line: int) -> _Reads:
+        """What a launch by this line reads."""
+        out = _Reads()
+        for name, argument in arguments:
+            before = argument.before
+            buffer = name
+            if argument.name.startswith(IN_PLACE):
+                buffer = code.reused_before(line, name)
+                if not code.is_written_before(line, buffer) and not self.nodes.is_input(buffer):
+                    continue  # the kernel itself writes it before it reads it
+            if before is None:
+                continue
+            node = self.nodes.content(buffer, self.writes[buffer])
+            if node is not None:
+                out.values[node] = before
+            elif buffer in self.writers:
+                earlier_line, earlier_reads = self.writers[buffer]
+                out.values = {**earlier_reads, **out.values}
+                out.lines[earlier_line] = None
+            else:
+                out.unknown.append(buffer)
+        return out
+
+    def written(
+        self, arguments: Sequence[NamedArgument], reads: _Reads, line: int
+    ) -> tuple[list[_Output], list[str]]:
+        """What a launch writes: outputs that are values of nodes, and buffers that are not."""
+        outputs = []
+        parts = []
+        written = []
+        for name, argument in arguments:
+            after = argument.after
+            if after is None or not _is_written(argument):
+                continue
+            self.writes[name] += 1
+            written.append(name)
+            step = self.nodes.step(name, self.writes[name])
+            if name in self.writers and self.writes[name] > 1:
+                earlier_line, earlier_reads = self.writers[name]
+                reads.values = {**earlier_reads, **reads.values}
+                reads.lines[earlier_line] = None
+            if step is None or step.node is None:
+                parts.append(name)
+            else:
+                outputs.append(_Output(argument.name, step.node, after, step.effects))
+        for name in written:
+            self.writers[name] = (line, dict(reads.values))
+        return outputs, parts
+
+
+def tasks_of(launches: Iterable[GraphLaunch]) -> Iterator[LaunchTask]:
+    """A task for each launch, in their order."""
+    calls: dict[tuple[str, int], _GraphCall | str] = {}
+    for launch in launches:
+        key = (launch.graph.id, launch.call)
+        if key not in calls:
+            try:
+                calls[key] = _GraphCall(read_nodes(launch.graph))
+            except Unverifiable as error:
+                calls[key] = str(error)
+        call = calls[key]
+        comparison = None
+        why = launch.why or (call if isinstance(call, str) else "")
+        if isinstance(call, _GraphCall) and not why:
+            try:
+                comparison = _comparison(call, launch)
+            except Unverifiable as error:
+                why = str(error)
+        yield LaunchTask(launch, comparison, why)
+
+
+def _comparison(call: _GraphCall, launch: GraphLaunch) -> Comparison:
+    """What is compared of a launch. Raises Unverifiable."""
+    line = launch.line
+    code = launch.code
+    names = code.arguments(line)
+    pairs = zip(names, launch.arguments, strict=False)
+    arguments = [(name, argument) for name, argument in pairs if name is not None]
+    reads = call.reads(arguments, code, line)
+    outputs, parts = call.written(arguments, reads, line)
+    if not outputs:
+        if parts:
+            raise Unverifiable("it writes parts of a result, which a later kernel completes")
+        raise Unverifiable("it writes no buffer of its graph")
+    inputs = dict(reads.values)
+    for output in outputs:
+        if not output.effects:
+            # It is computed again, also where the kernel reads the same node's earlier value.
+            inputs.pop(output.node, None)
+    needed = [name for output in outputs for name in (output.node, *output.effects)]
+    nodes = call.nodes.program(needed, inputs)
+    unread = {
+        node["name"]: _described(node)
+        for node in nodes
+        if node["op"] in ("placeholder", "get_attr")
+        and node["name"] not in inputs
+        and node["name"] not in launch.sizes
+    }
+    if reads.unknown and unread:
+        raise Unverifiable(f"it reads {reads.unknown[0]}, a part of a result that a library wrote")
+    used = {node["name"] for node in nodes}
+    return Comparison(
+        [node for node in nodes if node["name"] not in inputs and node["name"] not in unread],
+        {name: value for name, value in inputs.items() if name in used},
+        {name: size for name, size in launch.sizes.items() if name in used},
+        [(output.parameter, output.node, output.value) for output in outputs],
+        unread,
+        tuple(reads.lines),
+    )
+
+
+def _described(node: Node) -> tuple[str, tuple[int, ...]]:
+    """Dtype and shape of a node's value. Raises Unverifiable where they are not known."""
+    dtype = node.get("dtype")
+    shape = node.get("shape")
+    if dtype is None or shape is None or not all(isinstance(n, int) for n in shape):
+        raise Unverifiable(f"its operators use {node['name']}, which it does not read")
+    return dtype, tuple(shape)
+
+
+def _is_written(argument: LaunchArgument) -> bool:
+    """Whether a launch has changed an argument, or would by its name."""
+    if argument.name.startswith(READ_ONLY):
+        return False
+    return argument.name.startswith(("out_ptr", IN_PLACE)) or argument.changed
