@@ -394,9 +394,10 @@ def title(run_costs: Costs) -> str:
         return "no launch was recorded"
     if not timed and run_costs.emulated:
         return f"{plural(row_count, 'launched kernel')}, not run on a GPU: no time is measured"
-    if not timed:
-        return f"no GPU time of {plural(row_count, 'variant')} was recorded: {HOW_TO_TIME}"
     launched = any(row.launches is not None for row in run_costs.rows)
+    if not timed:
+        noun = "kernel" if launched else "variant"
+        return f"no GPU time of {plural(row_count, noun)} was recorded: {HOW_TO_TIME}"
     parts = [
         f"GPU time of {timed} of {plural(row_count, 'launched kernel' if launched else 'kernel')}"
     ]
