@@ -105,7 +105,10 @@ def _executed(
             continue
         if buffer is not None:
             values[buffer] = argument, after[argument.name]
-        arguments.append(_argument(argument, before[argument.name], after[argument.name]))
+        only_written = argument.name.startswith("out_ptr") and argument.name not in arrays
+        arguments.append(
+            _argument(argument, before[argument.name], after[argument.name], only_written)
+        )
     sizes = _sizes(code, buffers, recorded)
     return replace(launch, arguments=tuple(arguments), sizes=sizes)
 
@@ -140,9 +143,10 @@ def _elements(inputs: LaunchInputs, argument: Argument) -> Array:
     return np.array(np.lib.stride_tricks.as_strided(flat, shape, steps), order="C")
 
 
-def _argument(argument: Argument, before: Array, after: Array) -> LaunchArgument:
+def _argument(
+    argument: Argument, before: Array, after: Array, only_written: bool
+) -> LaunchArgument:
     changed = before.tobytes() != after.tobytes()
-    only_written = argument.name.startswith("out_ptr")
     return LaunchArgument(
         argument.name, None if only_written else _tensor(argument, before),
         _tensor(argument, after), changed,

@@ -2,6 +2,7 @@
 
 import ast
 import json
+import math
 import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -36,16 +37,22 @@ class GraphNodes(Struct, frozen=True):
     """Nodes by name, in the order of their graph.
 
     ``steps`` are, by the name of a buffer or of an input that is changed, what it holds after each
-    kernel that writes it.
+    kernel that writes it. ``parts`` are, by the name of a buffer with parts of a reduction, its
+    node.
     """
 
     nodes: Mapping[str, Node]
     steps: Mapping[str, Sequence[WriteStep]]
     node_of_input: Mapping[str, str]
+    parts: Mapping[str, str] = {}
 
     def is_input(self, name: str) -> bool:
         """Whether the graph is given it."""
         return name in self.node_of_input
+
+    def is_given(self, node: str) -> bool:
+        """Whether a node's value is given to the graph."""
+        return self.nodes[node].get("op") in ("placeholder", "get_attr")
 
     def step(self, name: str, writes: int) -> WriteStep | None:
         """What a buffer or an input holds after so many kernels have written it; None if unknown.
@@ -59,6 +66,40 @@ class GraphNodes(Struct, frozen=True):
             return self.node_of_input[name]
         step = self.step(name, writes)
         return None if step is None else step.node
+
+    def combining(self, buffer: str, shape: Sequence[int], dtype: str) -> list[Node]:
+        """Nodes that compute a reduction from a buffer with its parts, along the last dimension;
+        none of a buffer that has no such parts."""
+        node = self.nodes.get(self.parts.get(buffer, ""))
+        if node is None or not _has_parts(node, shape):
+            return []
+        operator = base_name(node)
+        name = node["name"]
+        total = "sum" if operator == "mean" else operator
+        overload = "dim_IntList" if total == "sum" else "default"
+        steps: list[tuple[str, list[Any]]] = [(f"aten.{total}.{overload}", [[-1]])]
+        if operator == "mean":
+            terms = _elements(self.nodes.get(next(iter(references(node["args"])), ""), {}))
+            if terms is None:
+                return []
+            steps.append(("aten.div.Scalar", [terms // (_elements(node) or 1)]))
+        steps.append(("aten.reshape.default", [node["shape"]]))
+        nodes: list[Node] = []
+        previous = buffer
+        for target, arguments in steps:
+            step = f"{name}_of_{buffer}_{len(nodes)}"
+            nodes.append(called(step, target, [{"node": previous}, *arguments], dtype))
+            previous = step
+        conversion = [{"node": previous}, {"dtype": node["dtype"]}]
+        target = "prims.convert_element_type.default"
+        return [*nodes, called(name, target, conversion, node["dtype"])]
+
+    def replaced(self, nodes: Mapping[str, Sequence[Node]]) -> "GraphNodes":
+        """The same graph where these nodes are computed by others."""
+        changed: dict[str, Node] = {}
+        for name, node in self.nodes.items():
+            changed |= {step["name"]: step for step in nodes.get(name, (node,))}
+        return GraphNodes(changed, self.steps, self.node_of_input, self.parts)
 
     def program(self, outputs: Iterable[str], known: Collection[str]) -> list[Node]:
         """The nodes that outputs are computed by from known ones, in order, these included."""
@@ -74,6 +115,41 @@ class GraphNodes(Struct, frozen=True):
                 waiting += references(node.get("args"))
                 waiting += references(node.get("kwargs"))
         return [node for name, node in self.nodes.items() if name in needed]
+
+
+REDUCTIONS = frozenset(words("sum mean amax amin"))
+"""Operators whose parts are combined by themselves; parts of a mean by a sum."""
+
+
+def called(name: str, target: str, arguments: list[Any], dtype: str) -> Node:
+    """A node that the recording does not have."""
+    return {
+        "name": name,
+        "op": "call_function",
+        "target": target,
+        "args": arguments,
+        "dtype": dtype,
+    }
+
+
+def _static_shape(node: Node) -> list[int] | None:
+    """The sizes of a node's value; None where one depends on an input."""
+    shape = node.get("shape")
+    is_static = isinstance(shape, list) and all(isinstance(size, int) for size in shape)
+    return shape if is_static else None
+
+
+def _elements(node: Node) -> int | None:
+    shape = _static_shape(node)
+    return None if shape is None else math.prod(shape)
+
+
+def _has_parts(node: Node, shape: Sequence[int]) -> bool:
+    """Whether a buffer of this shape has a reduction's parts in its last dimension."""
+    result = _static_shape(node)
+    if result is None or not shape or node.get("dtype") is None:
+        return False
+    return [n for n in shape[:-1] if n != 1] == [n for n in result if n != 1]
 
 
 def references(item: object) -> list[str]:
@@ -105,6 +181,7 @@ def read_nodes(graph: Graph) -> GraphNodes:
     node_of_input = {str(node["target"]): node["name"] for node in inputs}
     node_of_input |= {node["name"]: node["name"] for node in inputs}
     steps: dict[str, list[WriteStep]] = defaultdict(list)
+    parts: dict[str, str] = {}
     for operation in (o for s in _list(content, "scheduled") for o in _list(s, "operations")):
         result = operation.get("result")
         origins = [n for n in operation.get("origins") or () if n in by_name]
@@ -112,11 +189,14 @@ def read_nodes(graph: Graph) -> GraphNodes:
             result = _last_moved(by_name, origins)
         elif by_name.get(result, {}).get("dtype") is None:
             result = None
+        reduction = _reduction(by_name, origins) if result is None else None
         for output in _list(operation, "outputs"):
             steps[str(output.get("name"))].append(WriteStep(result))
+            if reduction is not None:
+                parts[str(output.get("name"))] = reduction
             for changed in output.get("mutates") or ():
                 _change(by_name, steps[str(changed)], str(changed), origins, result)
-    return GraphNodes(by_name, steps, node_of_input)
+    return GraphNodes(by_name, steps, node_of_input, parts)
 
 
 MOVES = frozenset(
@@ -131,11 +211,23 @@ MOVES = frozenset(
 def _last_moved(nodes: Mapping[str, Node], origins: Sequence[str]) -> str | None:
     """The node of an operation that the recording ties to none: the one of its origins that no
     other uses, if all that it can be is a copy in another layout; else None."""
+    sink = _only_sink(nodes, origins)
+    return sink if sink is not None and base_name(nodes[sink]) in MOVES else None
+
+
+def _reduction(nodes: Mapping[str, Node], origins: Sequence[str]) -> str | None:
+    """The node of whose result an operation computes parts; None of one that does not."""
+    sink = _only_sink(nodes, origins)
+    return sink if sink is not None and base_name(nodes[sink]) in REDUCTIONS else None
+
+
+def _only_sink(nodes: Mapping[str, Node], origins: Sequence[str]) -> str | None:
+    """The one of an operation's origins that no other uses."""
     used = {name for n in origins for name in references(nodes[n].get("args"))}
     sinks = [name for name in origins if name not in used]
     if len(sinks) != 1 or nodes[sinks[0]].get("dtype") is None:
         return None
-    return sinks[0] if base_name(nodes[sinks[0]]) in MOVES else None
+    return sinks[0]
 
 
 def base_name(node: Node) -> str:
@@ -156,15 +248,47 @@ def _change(
     whole = [n for n in copies if nodes[n]["args"][0] == {"node": changed}]
     if whole:
         steps.append(WriteStep(whole[-1]))
+    elif copies and steps and _has_layout(nodes, copies[-1], steps[-1].node):
+        # What it holds at last was noted for the first kernel.
+        if len(steps) == 1:
+            steps[0] = WriteStep(_prepared(nodes, copies[0]))
+        steps.append(WriteStep(copies[-1]))
     elif copies:
         held = steps[-1].node if steps else changed
         steps.append(WriteStep(held, tuple(copies)))
     elif steps:  # the result was noted for the first kernel, which only prepares its memory
         first = steps[-1].node
-        steps[-1] = WriteStep(None)
+        prepared = _prepared(nodes, first) if len(steps) == 1 and first is not None else None
+        steps[-1] = WriteStep(prepared)
         steps.append(WriteStep(result or first))
     else:
         steps.append(WriteStep(result))
+
+
+def _has_layout(nodes: Mapping[str, Node], name: str, other: str | None) -> bool:
+    """Whether the values of two nodes have one shape and dtype."""
+    if other is None:
+        return False
+    keys = ("shape", "dtype")
+    return all(nodes[name].get(key) == nodes[other].get(key) is not None for key in keys)
+
+
+ACCUMULATING = frozenset(
+    words(
+        "scatter scatter_add scatter_reduce index_put _unsafe_index_put index_add "
+        "_unsafe_masked_index_put_accumulate"
+    )
+)
+"""Operators that change a copy of their first argument, in a kernel after that of the copy."""
+
+
+def _prepared(nodes: Mapping[str, Node], name: str) -> str | None:
+    """The node that is copied before an operator changes the copy; None of other operators."""
+    node = nodes[name]
+    copied = next(iter(references(node.get("args"))), None)
+    if base_name(node).removesuffix("_") not in ACCUMULATING or copied is None:
+        return None
+    return copied if nodes[copied].get("dtype") == node.get("dtype") else None
 
 
 def _is_in_place(node: Node) -> bool:
@@ -182,6 +306,7 @@ class WrapperCode:
     """The code that launches a graph's kernels."""
 
     def __init__(self, text: str) -> None:
+        self._text = text
         self._lines = text.split("\n")
         wrapper = parse_wrapper(text)
         self._reused = [(b.n, b.name, b.reuses) for b in wrapper.buffers if b.reuses is not None]
@@ -201,6 +326,11 @@ class WrapperCode:
         return (
             [_base_name(argument) for argument in call.args] if isinstance(call, ast.Call) else []
         )
+
+    def calls(self, kernel: str, functions: Sequence[str]) -> bool:
+        """Whether the source of a kernel names one of these functions."""
+        source = self._text.partition(f"\n{kernel} = async_compile")[2].partition("\n'''")[0]
+        return any(f".{function}(" in source for function in functions)
 
     def symbol_input(self, name: str) -> str:
         """The graph's input that a size is, by ``s77 = arg0_1``; else the name itself."""

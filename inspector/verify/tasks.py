@@ -11,8 +11,10 @@ from inspector.verify.graph_nodes import (
     Unverifiable,
     WrapperCode,
     read_nodes,
+    references,
 )
 from inspector.verify.launches import GraphLaunch, LaunchArgument, TensorValue
+from inspector.verify.random_nodes import random_nodes
 
 READ_ONLY = "in_ptr"
 IN_PLACE = "in_out_ptr"
@@ -24,6 +26,7 @@ class Comparison(Struct, frozen=True):
     """What is compared of a launch.
 
     ``outputs`` are the kernel's parameters, with the node of each and what was written for it.
+    ``combined`` are, of a node of which parts were written, the nodes that compute it from them.
     ``unread`` are dtype and shape of inputs that the operators take and the kernel does not read:
     its result must not depend on them. ``with_lines`` are the lines of launches whose partial
     results it completes.
@@ -33,6 +36,7 @@ class Comparison(Struct, frozen=True):
     inputs: Mapping[str, TensorValue]
     sizes: Mapping[str, int]
     outputs: Sequence[tuple[str, str, TensorValue]]
+    combined: Mapping[str, Sequence[Node]] = {}
     unread: Mapping[str, tuple[str, tuple[int, ...]]] = {}
     with_lines: tuple[int, ...] = ()
 
@@ -52,20 +56,23 @@ class LaunchTask(Struct, frozen=True):
 
 class _Output(Struct, frozen=True):
     """A parameter of a kernel, what was written for it, and the node whose value that is;
-    ``effects`` are nodes that change this value in place."""
+    ``effects`` are nodes that change this value in place, and ``combining`` nodes that compute it
+    from parts, which were written."""
 
     parameter: str
     node: str
     value: TensorValue
     effects: tuple[str, ...] = ()
+    combining: Sequence[Node] = ()
 
 
 class _Reads(Struct):
-    """What a launch reads, by node; ``unknown`` are buffers of which no node is known, and
-    ``lines`` of launches that wrote parts of a result that it reads."""
+    """What a launch reads, by node; ``unknown`` are buffers of which no node is known, ``combined``
+    nodes that it computes from parts that it reads, and ``lines`` of launches that wrote others."""
 
     values: dict[str, TensorValue] = field(default_factory=dict)
     unknown: list[str] = field(default_factory=list)
+    combined: dict[str, Sequence[Node]] = field(default_factory=dict)
     lines: dict[int, None] = field(default_factory=dict)
 
 
@@ -95,6 +102,9 @@ class _GraphCall(Struct):
             node = self.nodes.content(buffer, self.writes[buffer])
             if node is not None:
                 out.values[node] = before
+            elif combining := self.nodes.combining(buffer, before.shape, before.dtype):
+                out.values[buffer] = before
+                out.combined[combining[-1]["name"]] = combining
             elif buffer in self.writers:
                 earlier_line, earlier_reads = self.writers[buffer]
                 out.values = {**earlier_reads, **out.values}
@@ -121,7 +131,11 @@ class _GraphCall(Struct):
                 earlier_line, earlier_reads = self.writers[name]
                 reads.values = {**earlier_reads, **reads.values}
                 reads.lines[earlier_line] = None
-            if step is None or step.node is None:
+            combining = self.nodes.combining(name, after.shape, after.dtype)
+            if combining:
+                node = combining[-1]["name"]
+                outputs.append(_Output(argument.name, node, after, (), combining))
+            elif step is None or step.node is None:
                 parts.append(name)
             else:
                 outputs.append(_Output(argument.name, step.node, after, step.effects))
@@ -166,11 +180,12 @@ def _comparison(call: _GraphCall, launch: GraphLaunch) -> Comparison:
         raise Unverifiable("it writes no buffer of its graph")
     inputs = dict(reads.values)
     for output in outputs:
-        if not output.effects:
+        if not output.effects and not call.nodes.is_given(output.node):
             # It is computed again, also where the kernel reads the same node's earlier value.
             inputs.pop(output.node, None)
     needed = [name for output in outputs for name in (output.node, *output.effects)]
-    nodes = call.nodes.program(needed, inputs)
+    replaced = {**random_nodes(launch, call.nodes.nodes), **reads.combined}
+    nodes = call.nodes.replaced(replaced).program(needed, inputs)
     unread = {
         node["name"]: _described(node)
         for node in nodes
@@ -180,12 +195,15 @@ def _comparison(call: _GraphCall, launch: GraphLaunch) -> Comparison:
     }
     if reads.unknown and unread:
         raise Unverifiable(f"it reads {reads.unknown[0]}, a part of a result that a library wrote")
-    used = {node["name"] for node in nodes}
+    used = {node["name"] for node in nodes} | {
+        name for node in nodes for name in references(node.get("args"))
+    }
     return Comparison(
         [node for node in nodes if node["name"] not in inputs and node["name"] not in unread],
         {name: value for name, value in inputs.items() if name in used},
         {name: size for name, size in launch.sizes.items() if name in used},
         [(output.parameter, output.node, output.value) for output in outputs],
+        {output.node: output.combining for output in outputs if output.combining},
         unread,
         tuple(reads.lines),
     )

@@ -67,7 +67,7 @@ def _launching(args: Any, kwargs: Any) -> dict[str, Any] | None:
     if torch.cuda.is_initialized() and torch.cuda.is_current_stream_capturing():
         event["why"] = "it was captured into a CUDA graph, where nothing can be copied"
         return event
-    event["changed"] = frozenset(meta.get("mutated_arg_names") or ())
+    event["changed"] = frozenset(getattr(tuner, "mutated_arg_names", None) or ())
     _keep(event, "before", WRITTEN_ONLY)
     return event
 
