@@ -63,6 +63,11 @@ def _executed(
     launch = GraphLaunch(graph, kernel, variant, 0, line, code, ())
     if variant is None:
         return replace(launch, why="no variant of it was recorded")
+    if not variant.calls:
+        why = "no launch of it was recorded"
+        if reader.recording.mode == "target":
+            why += ": the graph's values were its operators' (run --values ptx launches kernels)"
+        return replace(launch, why=why)
     try:
         chosen = choose_launch(reader, kernel, variant, LaunchOverrides())
         if chosen.recorded is None:
