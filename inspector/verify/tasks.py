@@ -3,7 +3,7 @@
 import math
 import zlib
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -19,6 +19,7 @@ from inspector.verify.graph_nodes import (
     Node,
     Unverifiable,
     WrapperCode,
+    WriteStep,
     read_nodes,
 )
 
@@ -82,12 +83,13 @@ class LaunchTask(Struct, frozen=True):
 
 class _Output(Struct, frozen=True):
     """A parameter of a kernel, what was written for it, and the node whose value that is;
-    ``effects`` are nodes that change this value in place."""
+    ``effects`` are nodes that change this value in place. ``is_copy``: in another layout."""
 
     parameter: str
     node: str
     value: TensorValue
     effects: tuple[str, ...] = ()
+    is_copy: bool = False
 
 
 class _Reads(Struct):
@@ -103,13 +105,14 @@ class _GraphCall(Struct):
     """The state of one call of a graph between its launches.
 
     ``writes`` counts the launches that have written a buffer, and ``writers`` has the line of the
-    last and what it read.
+    last and what it read. ``copies`` has the nodes of buffers that hold a library's argument.
     """
 
     nodes: GraphNodes
     events: Events
     writes: Counter[str] = field(default_factory=Counter)
     writers: dict[str, tuple[int, Mapping[str, TensorValue]]] = field(default_factory=dict)
+    copies: dict[str, str] = field(default_factory=dict)
 
     def tensor(self, argument: KeptArgument, digest: object) -> TensorValue | None:
         """A tensor of an argument by the digest of its contents; None of what was not kept."""
@@ -124,14 +127,12 @@ class _GraphCall(Struct):
         out = _Reads()
         for name, argument in arguments:
             before = self.tensor(argument, argument.before)
-            buffer = name
+            buffer: str | None = name
             if (argument.name or "").startswith(IN_PLACE):
-                buffer = code.reused_before(line, name)
-                if not code.is_written_before(line, buffer) and not self.nodes.is_input(buffer):
-                    continue  # the kernel itself writes it before it reads it
-            if before is None:
+                buffer = self._memory_read(name, code, line)
+            if before is None or buffer is None:
                 continue
-            node = self.nodes.content(buffer, self.writes[buffer])
+            node = self.copies.get(buffer) or self.nodes.content(buffer, self.writes[buffer])
             if node is not None:
                 out.values[node] = before
             elif buffer in self.writers:
@@ -142,8 +143,20 @@ class _GraphCall(Struct):
                 out.unknown.append(buffer)
         return out
 
+    def _memory_read(self, name: str, code: WrapperCode, line: int) -> str | None:
+        """The buffer that a kernel finds in the memory that it writes in place: the first that was
+        written of those that have had it; None if the kernel itself writes it before it reads it.
+        """
+        buffer = code.reused_before(line, name) or name
+        while not (code.is_written_before(line, buffer) or self.nodes.is_input(buffer)):
+            earlier = code.reused_before(line, buffer)
+            if earlier is None:
+                return None
+            buffer = earlier
+        return buffer
+
     def written(
-        self, arguments: Sequence[NamedArgument], reads: _Reads, line: int
+        self, arguments: Sequence[NamedArgument], reads: _Reads, code: WrapperCode, line: int
     ) -> tuple[list[_Output], list[str]]:
         """What a launch writes: outputs that are values of nodes, and buffers that are not."""
         outputs = []
@@ -153,6 +166,9 @@ class _GraphCall(Struct):
             after = self.tensor(argument, argument.after)
             if after is None or not _is_written(argument):
                 continue
+            is_changed = argument.before != argument.after or self.nodes.is_input(name)
+            if not is_changed and not code.is_used_after(line, name):
+                continue  # Inductor leaves out the store of what nothing reads
             self.writes[name] += 1
             written.append(name)
             step = self.nodes.step(name, self.writes[name])
@@ -160,13 +176,35 @@ class _GraphCall(Struct):
                 earlier_line, earlier_reads = self.writers[name]
                 reads.values = {**earlier_reads, **reads.values}
                 reads.lines[earlier_line] = None
-            if step is None or step.node is None:
+            node = None if step is None else step.node
+            if step is not None and node is None:
+                node = self._copied(name, step, after, reads.values)
+            if step is None or node is None:
                 parts.append(name)
             else:
-                outputs.append(_Output(argument.name or name, step.node, after, step.effects))
+                parameter = argument.name or name
+                outputs.append(_Output(parameter, node, after, step.effects, step.node is None))
         for name in written:
             self.writers[name] = (line, dict(reads.values))
         return outputs, parts
+
+    def _copied(
+        self, buffer: str, step: WriteStep, value: TensorValue, reads: Collection[str]
+    ) -> str | None:
+        """The argument of a library's operator that a buffer holds, by its dtype and size.
+
+        Of several that fit it is the only one that the launch reads, or the only one that it
+        computes if it reads none of them. None if that is not known.
+        """
+        fitting = [n for n in step.arguments if self.nodes.fits(n, value.dtype, value.shape)]
+        if len(fitting) > 1:
+            read = [name for name in fitting if name in reads]
+            computed = [name for name in fitting if name in step.origins]
+            fitting = read if len(reads) == 1 else [] if read else computed
+        if len(fitting) != 1:
+            return None
+        self.copies[buffer] = fitting[0]
+        return fitting[0]
 
 
 MAX_TENSOR_BYTES = 1 << 32
@@ -241,14 +279,14 @@ def _comparison(call: _GraphCall, launch: LaunchValues, code: WrapperCode) -> Co
     pairs = zip(names, launch.arguments, strict=False)
     arguments = [(name, argument) for name, argument in pairs if name is not None]
     reads = call.reads(arguments, code, line)
-    outputs, parts = call.written(arguments, reads, line)
+    outputs, parts = call.written(arguments, reads, code, line)
     if not outputs:
         if parts:
             raise Unverifiable("it writes parts of a result, which a later kernel completes")
         raise Unverifiable("it writes no buffer of its graph")
     inputs = dict(reads.values)
     for output in outputs:
-        if not output.effects:
+        if not output.effects and not output.is_copy:
             # It is computed again, also where the kernel reads the same node's earlier value.
             inputs.pop(output.node, None)
     needed = [name for output in outputs for name in (output.node, *output.effects)]
