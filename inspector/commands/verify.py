@@ -6,12 +6,13 @@ recording, what was kept is compared. Exits with 1 where a kernel's values are n
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from rich.text import Text
 
 from inspector.base.errors import Exit, RunFailed, UsageError
+from inspector.base.model import Stage
 from inspector.base.names import words
 from inspector.commands import common
 from inspector.commands.common import (
@@ -29,17 +30,22 @@ from inspector.commands.run import request_of, summary
 from inspector.measure.time.take import interpreter
 from inspector.reader.query import select, select_graph
 from inspector.reader.reader import Reader
-from inspector.recording.layout import is_recording
+from inspector.recording.layout import is_recording, read_events
 from inspector.render import verify as text
 from inspector.sources.running import run as record
 from inspector.system import printing, toolchain
 from inspector.verify.compare import coarse_words_of, judged
-from inspector.verify.report import VerifyReport, report_of
-from inspector.verify.tasks import LaunchTask, kept_launches, tasks_of
+from inspector.verify.executed import executed_launches
+from inspector.verify.launches import GraphLaunch, kept_launches
+from inspector.verify.lines import difference_lines
+from inspector.verify.report import report_of
+from inspector.verify.tasks import LaunchTask, tasks_of
 
 VALUED = words("-o --out --target --python --calls --budget --value-seconds")
 BUDGET = 1 << 30
 """Bytes of tensors that are kept of a run."""
+KEPT = "the program's own, and what its kernels wrote"
+MADE_UP = "made up as trace makes them; ptxview verify SCRIPT.py compares the program's own"
 WITHOUT_CACHES = (("TORCHINDUCTOR_FX_GRAPH_CACHE", "0"), ("TORCHINDUCTOR_AUTOGRAD_CACHE", "0"))
 """A graph from a cache comes without its operators."""
 
@@ -115,34 +121,59 @@ def _verify(reader: Reader, path: Path, selector: str | None, args: argparse.Nam
             "ptxview verify SCRIPT.py makes one.",
         )
     recording = reader.recording
-    events, launches = kept_launches(path)
-    tasks = _selected(reader, tasks_of(recording, events, launches), selector)
-    if not tasks:
-        raise UsageError(
-            f"{path} has no launch whose values were kept",
-            "ptxview verify SCRIPT.py runs a program and keeps them.",
-        )
     python = interpreter(
         args.python, (sys.executable, toolchain.interpreter(None)), toolchain.versions
     )
+    launches = kept_launches(recording, read_events(path))
+    inputs = KEPT
+    with printing.progress("executing kernels") as show:
+        if not launches:
+            inputs = MADE_UP
+            launches = _executed(reader, selector, show)
+    tasks = _selected(reader, list(tasks_of(launches)), selector)
+    if not tasks:
+        raise UsageError(
+            f"{path} has no launch of a generated kernel",
+            "ptxview verify SCRIPT.py runs a program, and compares what its kernels write.",
+        )
+    opcodes = coarse_words_of(lambda variant: reader.facts.opcodes(variant) or ())
     with printing.progress("computing operators") as show:
 
         def tell(done: int, total: int) -> None:
             show(f"{done} of {total}")
 
-        opcodes = coarse_words_of(lambda variant: reader.facts.opcodes(variant) or ())
-        results = list(judged(tasks, python, opcodes, tell))
-    report = report_of(results, _inputs(reader))
+        report = report_of(judged(tasks, python, opcodes, tell), inputs)
+    lines = {
+        (graph.graph.id, graph.call, kernel.kernel.id): difference_lines(reader, kernel)
+        for graph in report.graphs
+        for kernel in graph.unexplained
+    }
     if args.json:
-        print_json(text.document(report, {}))
+        print_json(text.document(report, lines))
     else:
-        _print(report)
+        printing.rows(text.rows(report, lines, printing.out().width))
+        printing.rows([Text(text.answer(report), "bold" if report.passed else "bold red")])
+        printing.narrate(f"inputs: {report.inputs}")
     return Exit.OK if report.passed else Exit.DIFFERENT
 
 
-def _inputs(reader: Reader) -> str:
-    device = "GPU" if reader.recording.mode == "gpu" else "emulated device, which executes the PTX"
-    return f"the program's own; outputs are those of the {device}"
+def _executed(
+    reader: Reader, selector: str | None, show: Callable[[str], object]
+) -> list[GraphLaunch]:
+    """The launches of the graphs that a word means, executed on inputs that are made up."""
+    graphs = reader.recording.graphs
+    if selector is not None and (chosen := select_graph(reader.recording, selector)) is not None:
+        graphs = (chosen,)
+    elif selector is not None:
+        kernels = {kernel.id for kernel, _ in select(reader.recording, selector)}
+        graphs = tuple(graph for graph in graphs if kernels.intersection(graph.kernels))
+    launches = []
+    for graph in graphs:
+        if Stage.OUTPUT_CODE in graph.stages and graph.nodes is not None:
+            for launch in executed_launches(reader, graph):
+                launches.append(launch)
+                show(f"{len(launches)}")
+    return launches
 
 
 def _selected(
@@ -153,13 +184,8 @@ def _selected(
         return tasks
     graph = select_graph(reader.recording, selector)
     if graph is not None:
-        return [task for task in tasks if task.graph.id == graph.id]
+        return [task for task in tasks if task.launch.graph.id == graph.id]
     kernels = {kernel.id for kernel, _ in select(reader.recording, selector)}
     if not kernels:
         raise UsageError(f"there is no graph or kernel {selector}", "ptxview list names them.")
-    return [task for task in tasks if task.kernel.id in kernels]
-
-
-def _print(report: VerifyReport) -> None:
-    printing.rows(text.rows(report, printing.out().width))
-    printing.rows([Text(text.answer(report), "bold" if report.passed else "bold red")])
+    return [task for task in tasks if task.launch.kernel.id in kernels]

@@ -353,11 +353,13 @@ class LaunchValues(Event, frozen=True, kw_only=True):
 
     ``name`` is the kernel's and ``path`` the file that launches it, whose content is ``code_blob``.
     ``call`` counts the launches by this line from 0, ``sizes`` are the integers that the code had
-    by name. ``why`` says why contents are missing.
+    by name. ``cache_key`` is the name of the variant's folder in Triton's cache. ``why`` says why
+    contents are missing.
     """
 
     line: Integer | None = None
     call: Integer = 0
+    cache_key: Text | None = None
     code_blob: object = None
     sizes: dict[str, Integer] = field(default_factory=dict)
     arguments: tuple[KeptArgument, ...] = ()

@@ -118,12 +118,12 @@ from inspector.render.timings import LaunchTimeRow, TimingRow
 from inspector.render.tunings import CandidateRow, RoundRow
 from inspector.render.variant_figures import VariantFigures
 from inspector.render.verify import (
-    DifferenceLines,
     FirstRow,
     VerifiedGraph,
     VerifiedKernel,
     VerifyDocument,
 )
+from inspector.verify.lines import DifferenceLines
 
 STRUCTS: Mapping[str, StructTable] = {
     "Stage": StructTable(Stage),

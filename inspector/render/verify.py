@@ -8,6 +8,7 @@ from rich.text import Text
 
 from inspector.base.units import plural
 from inspector.render.jsons import SCHEMA
+from inspector.verify.lines import DifferenceLines
 from inspector.verify.report import GraphVerdict, KernelVerdict, VerifyReport
 from inspector.verify.verdicts import FirstDifference, Verdict
 
@@ -32,14 +33,6 @@ class FirstRow(Struct, frozen=True, kw_only=True):
     eager: object
     allowed: object
     inputs: Mapping[str, object]
-
-
-class DifferenceLines(Struct, frozen=True, kw_only=True):
-    """Lines that a difference belongs to: of the store in PTX and SASS, of the model's source."""
-
-    ptx: int | None
-    sass: int | None
-    source: str | None
 
 
 class VerifiedKernel(Struct, frozen=True, kw_only=True):
@@ -77,8 +70,8 @@ class VerifyDocument(Struct, frozen=True, kw_only=True):
     graphs: Sequence[VerifiedGraph]
 
 
-Lines = Mapping[str, DifferenceLines]
-"""The lines of differences by the ids of kernels."""
+Lines = Mapping[tuple[str, int, str], DifferenceLines]
+"""The lines of differences by graph, call and kernel."""
 
 
 def document(report: VerifyReport, lines: Lines) -> VerifyDocument:
@@ -91,14 +84,17 @@ def document(report: VerifyReport, lines: Lines) -> VerifyDocument:
             VerifiedGraph(
                 graph=graph.graph.id,
                 call=graph.call,
-                kernels=[_row(kernel, lines) for kernel in graph.kernels],
+                kernels=[
+                    _row(kernel, lines.get((graph.graph.id, graph.call, kernel.kernel.id)))
+                    for kernel in graph.kernels
+                ],
             )
             for graph in report.graphs
         ],
     )
 
 
-def _row(kernel: KernelVerdict, lines: Lines) -> VerifiedKernel:
+def _row(kernel: KernelVerdict, lines: DifferenceLines | None) -> VerifiedKernel:
     judgement = kernel.judgement
     return VerifiedKernel(
         kernel=kernel.kernel.id,
@@ -113,7 +109,7 @@ def _row(kernel: KernelVerdict, lines: Lines) -> VerifiedKernel:
         launches=kernel.launches,
         compared=kernel.compared,
         first=None if judgement.first is None else _first(judgement.first),
-        lines=lines.get(kernel.kernel.id) if judgement.first is not None else None,
+        lines=lines,
     )
 
 
@@ -129,14 +125,15 @@ def _first(first: FirstDifference) -> FirstRow:
     )
 
 
-def rows(report: VerifyReport, width: int) -> Iterator[Text]:
+def rows(report: VerifyReport, lines: Lines, width: int) -> Iterator[Text]:
     """A row for each kernel, below the graph's; what differs stands under its kernel."""
     for graph in report.graphs:
         call = f" · call {graph.call}" if graph.call else ""
         yield Text(f"graph {graph.graph.id}{call}", "bold")
         for kernel in graph.kernels:
             yield _kernel_row(kernel, width)
-            yield from _difference_rows(kernel, width)
+            key = (graph.graph.id, graph.call, kernel.kernel.id)
+            yield from _difference_rows(kernel, lines.get(key, DifferenceLines()))
 
 
 def _kernel_row(kernel: KernelVerdict, width: int) -> Text:
@@ -156,7 +153,7 @@ def _kernel_row(kernel: KernelVerdict, width: int) -> Text:
     return text
 
 
-def _difference_rows(kernel: KernelVerdict, width: int) -> Iterator[Text]:
+def _difference_rows(kernel: KernelVerdict, lines: DifferenceLines) -> Iterator[Text]:
     first = kernel.judgement.first
     if first is None:
         return
@@ -168,6 +165,10 @@ def _difference_rows(kernel: KernelVerdict, width: int) -> Iterator[Text]:
     if first.inputs:
         values = ", ".join(f"{name} = {value}" for name, value in first.inputs.items())
         yield Text(f"      from {values}")
+    places = [f"{stage} line {n}" for stage, n in (("ptx", lines.ptx), ("sass", lines.sass)) if n]
+    places += [lines.source] if lines.source is not None else []
+    if places:
+        yield Text(f"      stored at {', '.join(places)}")
 
 
 def answer(report: VerifyReport) -> str:

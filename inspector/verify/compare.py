@@ -9,12 +9,13 @@ from typing import Any
 from msgspec import Struct
 
 from inspector.base.errors import PtxviewError, Unreadable
-from inspector.base.model import Kernel, Variant
+from inspector.base.model import Variant
 from inspector.reader import tables
 from inspector.sources.compilers import by_probes
 from inspector.system import files
 from inspector.system.process import run_tool
-from inspector.verify.tasks import Comparison, LaunchTask, TensorValue
+from inspector.verify.launches import TensorValue
+from inspector.verify.tasks import Comparison, LaunchTask
 from inspector.verify.verdicts import Judgement, judge, not_compared
 
 BATCH_BYTES = 256 << 20
@@ -35,7 +36,7 @@ class JudgedLaunch(Struct, frozen=True):
     judgement: Judgement
 
 
-CoarseWords = Callable[[Kernel, Variant | None], Sequence[str]]
+CoarseWords = Callable[[Variant | None], Sequence[str]]
 """Returns the opcodes of a variant's approximate instructions."""
 
 
@@ -105,7 +106,12 @@ def _run_child(
     job = {
         "rounding": tables.table("operator_rounding"),
         "tasks": [
-            _job(folder, number, task.comparison, coarse_words(task.kernel, task.variant))
+            _job(
+                folder,
+                number,
+                task.comparison,
+                coarse_words(task.launch.variant),
+            )
             for number, task in enumerate(tasks)
             if task.comparison is not None
         ],
@@ -177,7 +183,7 @@ def _judgement(
         [parameter for parameter, _, _ in task.comparison.outputs],
         record["outputs"],
         tables.table("operator_rounding"),
-        coarse_words(task.kernel, task.variant),
+        coarse_words(task.launch.variant),
     )
 
 
@@ -185,7 +191,7 @@ def coarse_words_of(read_opcodes: Callable[[Variant], Sequence[str]]) -> CoarseW
     """The approximate opcodes of variants, by their PTX."""
     table = tables.table("approximate")
 
-    def words(kernel: Kernel, variant: Variant | None) -> Sequence[str]:
+    def words(variant: Variant | None) -> Sequence[str]:
         if variant is None:
             return ()
         try:

@@ -12,10 +12,13 @@ from msgspec import Struct
 
 from inspector.base.errors import PtxviewError
 from inspector.base.model import Graph
+from inspector.base.names import words
 from inspector.parsers.output_code import parse_wrapper
 from inspector.recording.decoding import as_map
 
 Node = Mapping[str, Any]
+# s77 = arg0_1
+_SYMBOL = re.compile(r"^\s{1,100}([su]\d{1,9}) = (\w{1,100})$", re.MULTILINE)
 
 
 class Unverifiable(Exception):
@@ -119,21 +122,33 @@ def read_nodes(graph: Graph) -> GraphNodes:
     libraries = _library_calls(scheduled, list(recorded))
     by_name, without_bias = _with_bias_added(recorded, libraries.values())
     for operation in (o for s in scheduled for o in _list(s, "operations")):
-        result = operation.get("result")
-        if not isinstance(result, str) or by_name.get(result, {}).get("dtype") is None:
-            result = None
-        origins = [n for n in operation.get("origins") or () if n in by_name]
-        step = WriteStep(result)
-        if result is None and operation.get("name") in libraries:
-            step = WriteStep(without_bias.get(libraries[str(operation["name"])]))
-        elif result is None:
-            arguments = _arguments(recorded, origins, libraries.values())
-            step = WriteStep(None, (), arguments, frozenset(origins))
+        origins = [n for n in operation.get("origins") or () if n in recorded]
+        library_call = libraries.get(str(operation.get("name")))
+        step = _step(recorded, operation.get("result"), origins, libraries.values())
+        if library_call is not None:
+            step = WriteStep(without_bias.get(library_call, step.node))
         for output in _list(operation, "outputs"):
             steps[str(output.get("name"))].append(step)
             for changed in output.get("mutates") or ():
-                _change(by_name, steps[str(changed)], str(changed), origins, result)
+                _change(recorded, steps[str(changed)], str(changed), origins, step.node)
     return GraphNodes(by_name, steps, node_of_input)
+
+
+def _step(
+    nodes: Mapping[str, Node], result: object, origins: Sequence[str], libraries: Collection[str]
+) -> WriteStep:
+    """What the buffer of an operation holds, by the node that the recording names as its result."""
+    if not isinstance(result, str):
+        node = _last_moved(nodes, origins)
+        arguments = () if node else _arguments(nodes, origins, libraries)
+        return WriteStep(node, (), arguments, frozenset(origins))
+    if nodes.get(result, {}).get("dtype") is None:
+        return WriteStep(None)
+    if origins and result not in origins and _is_in_place(nodes[result]):
+        target = references(nodes[result]["args"][0])
+        if len(target) == 1 and target[0] in origins:
+            return WriteStep(target[0])  # it prepares the memory that the result is written into
+    return WriteStep(result)
 
 
 LIBRARY_KIND = "ExternKernelSchedulerNode"
@@ -185,6 +200,31 @@ def _arguments(
     return tuple(references(nodes[calls[0]].get("args"))) if len(calls) == 1 else ()
 
 
+MOVES = frozenset(
+    words(
+        "view reshape _unsafe_view permute transpose t expand clone slice select squeeze unsqueeze "
+        "constant_pad_nd cat where convert_element_type add sub mul div neg"
+    )
+)
+"""Operators without a sum or several results: what they give is no part of a result."""
+
+
+def _last_moved(nodes: Mapping[str, Node], origins: Sequence[str]) -> str | None:
+    """The node of an operation that the recording ties to none: the one of its origins that no
+    other uses, if all that it can be is a copy in another layout; else None."""
+    used = {name for n in origins for name in references(nodes[n].get("args"))}
+    sinks = [name for name in origins if name not in used]
+    if len(sinks) != 1 or nodes[sinks[0]].get("dtype") is None:
+        return None
+    return sinks[0] if base_name(nodes[sinks[0]]) in MOVES else None
+
+
+def base_name(node: Node) -> str:
+    """``aten.sum.dim_IntList`` as ``sum``."""
+    parts = str(node.get("target", "")).split(".")
+    return parts[1] if len(parts) > 1 else parts[0]
+
+
 def _change(
     nodes: Mapping[str, Node],
     steps: list[WriteStep],
@@ -194,18 +234,28 @@ def _change(
 ) -> None:
     """Add what a buffer or an input holds after an operation that changes it."""
     copies = [n for n in origins if _is_in_place(nodes[n])]
-    whole = [n for n in copies if nodes[n]["args"][0] == {"node": changed}]
+    held = steps[-1].node if steps else changed
+    whole = [n for n in copies if nodes[n]["args"][0] in ({"node": changed}, {"node": held})]
     if whole:
         steps.append(WriteStep(whole[-1]))
     elif copies:
-        held = steps[-1].node if steps else changed
         steps.append(WriteStep(held, tuple(copies)))
     elif steps:  # the result was noted for the first kernel, which only prepares its memory
-        first = steps[-1].node
-        steps[-1] = WriteStep(None)
-        steps.append(WriteStep(result or first))
+        steps[-1] = WriteStep(None, (), _base(nodes, held))
+        steps.append(WriteStep(result or held))
     else:
         steps.append(WriteStep(result))
+
+
+def _base(nodes: Mapping[str, Node], name: str | None) -> tuple[str, ...]:
+    """What an operator that writes parts of a tensor writes them into: a copy of its argument."""
+    node = nodes.get(name or "", {})
+    if base_name(node) not in WRITES_INTO:
+        return ()
+    return tuple(references(node["args"][:1]))
+
+
+WRITES_INTO = frozenset(words("index_put _unsafe_index_put scatter scatter_add index_add"))
 
 
 def _is_in_place(node: Node) -> bool:
@@ -226,6 +276,7 @@ class WrapperCode:
         self._lines = text.split("\n")
         wrapper = parse_wrapper(text)
         self._reused = [(b.n, b.name, b.reuses) for b in wrapper.buffers if b.reuses is not None]
+        self._symbols: dict[str, str] = dict(_SYMBOL.findall(text))
         self._called = [(call.n, frozenset(call.words)) for call in wrapper.calls]
 
     def arguments(self, line: int) -> list[str | None]:
@@ -242,6 +293,10 @@ class WrapperCode:
             [_base_name(argument) for argument in call.args] if isinstance(call, ast.Call) else []
         )
 
+    def symbol_input(self, name: str) -> str:
+        """The graph's input that a size is, by ``s77 = arg0_1``; else the name itself."""
+        return self._symbols.get(name, name)
+
     def reused_before(self, line: int, name: str) -> str | None:
         """The buffer whose memory it has, by ``buf3 = buf0; del buf0  # reuse``; None if new."""
         return next((old for n, new, old in self._reused if new == name and n < line), None)
@@ -256,8 +311,8 @@ class WrapperCode:
 
     def is_written_before(self, line: int, name: str) -> bool:
         """Whether a call before a line names a buffer, or it is one of several that a call made:
-        ``buf6 = buf5[0]``."""
-        part = re.compile(rf"\s*{re.escape(name)} = \w+\[")
+        ``buf6 = buf5[0]``, ``buf1 = buf0``."""
+        part = re.compile(rf"\s*{re.escape(name)} = \w+(\[.*)?$")
         return any(n < line and name in words for n, words in self._called) or any(
             part.match(text) for text in self._lines[: line - 1]
         )

@@ -64,10 +64,10 @@ def report_of(launches: Iterable[JudgedLaunch], inputs: str) -> VerifyReport:
     groups: dict[tuple[str, int], dict[str, list[JudgedLaunch]]] = {}
     graphs: dict[str, Graph] = {}
     for launch in launches:
-        task = launch.task
-        graphs[task.graph.id] = task.graph
-        kernels = groups.setdefault((task.graph.id, task.call), {})
-        kernels.setdefault(task.kernel.id, []).append(launch)
+        graph_launch = launch.task.launch
+        graphs[graph_launch.graph.id] = graph_launch.graph
+        kernels = groups.setdefault((graph_launch.graph.id, graph_launch.call), {})
+        kernels.setdefault(graph_launch.kernel.id, []).append(launch)
     return VerifyReport(
         tuple(
             GraphVerdict(graphs[graph], call, tuple(map(_of_kernel, kernels.values())))
@@ -80,9 +80,9 @@ def report_of(launches: Iterable[JudgedLaunch], inputs: str) -> VerifyReport:
 def _of_kernel(launches: Sequence[JudgedLaunch]) -> KernelVerdict:
     worst = max(launches, key=lambda launch: SEVERITY.index(launch.judgement.verdict))
     compared = [j for j in launches if j.judgement.verdict is not Verdict.NOT_COMPARED]
-    task = worst.task
+    launch = worst.task.launch
     return KernelVerdict(
-        task.kernel, task.variant, worst.judgement, task.line, len(launches), len(compared)
+        launch.kernel, launch.variant, worst.judgement, launch.line, len(launches), len(compared)
     )
 
 

@@ -1,19 +1,10 @@
 """Kept launches as tasks: the operators that a kernel computes, its inputs, and what it wrote."""
 
-import math
-import zlib
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
-from functools import partial
-from pathlib import Path
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from msgspec import Struct, field
 
-from inspector.base.errors import Unreadable
-from inspector.base.model import Content, Graph, Kernel, Recording, Stage, Variant
-from inspector.recording.contents import text_of
-from inspector.recording.events import KeptArgument, LaunchValues, event_of
-from inspector.recording.layout import Events, read_events
 from inspector.verify.graph_nodes import (
     GraphNodes,
     Node,
@@ -22,28 +13,12 @@ from inspector.verify.graph_nodes import (
     WriteStep,
     read_nodes,
 )
+from inspector.verify.launches import GraphLaunch, LaunchArgument, TensorValue
 
-ELEMENT_BYTES = {
-    **dict.fromkeys(("bool", "uint8", "int8", "float8_e4m3fn", "float8_e5m2"), 1),
-    **dict.fromkeys(("float16", "bfloat16", "int16", "uint16"), 2),
-    **dict.fromkeys(("float32", "int32", "uint32"), 4),
-}
-"""Bytes of an element by dtype; of all others eight at most."""
 READ_ONLY = "in_ptr"
 IN_PLACE = "in_out_ptr"
-
-
-NamedArgument = tuple[str, KeptArgument]
+NamedArgument = tuple[str, LaunchArgument]
 """A buffer of the wrapper, and the argument of the kernel that it is."""
-
-
-class TensorValue(Struct, frozen=True):
-    """A tensor of a launch: ``read`` returns its elements, in the order of their indices."""
-
-    dtype: str
-    shape: tuple[int, ...]
-    strides: tuple[int, ...]
-    read: Callable[[], bytes]
 
 
 class Comparison(Struct, frozen=True):
@@ -65,18 +40,13 @@ class Comparison(Struct, frozen=True):
     @property
     def bytes(self) -> int:
         """Bytes of all its tensors."""
-        tensors = [*self.inputs.values(), *(value for _, _, value in self.outputs)]
-        return sum(math.prod(t.shape) * ELEMENT_BYTES.get(t.dtype, 8) for t in tensors)
+        return sum(t.bytes for t in (*self.inputs.values(), *(o[2] for o in self.outputs)))
 
 
 class LaunchTask(Struct, frozen=True):
-    """A launch of a graph's kernel, and what is compared of it, or why nothing is."""
+    """A launch, and what is compared of it, or why nothing is."""
 
-    graph: Graph
-    kernel: Kernel
-    variant: Variant | None
-    call: int
-    line: int
+    launch: GraphLaunch
     comparison: Comparison | None = None
     why: str = ""
 
@@ -109,26 +79,17 @@ class _GraphCall(Struct):
     """
 
     nodes: GraphNodes
-    events: Events
     writes: Counter[str] = field(default_factory=Counter)
     writers: dict[str, tuple[int, Mapping[str, TensorValue]]] = field(default_factory=dict)
     copies: dict[str, str] = field(default_factory=dict)
-
-    def tensor(self, argument: KeptArgument, digest: object) -> TensorValue | None:
-        """A tensor of an argument by the digest of its contents; None of what was not kept."""
-        content = self.events.blob(digest)
-        if argument.dtype is None or argument.shape is None or content is None:
-            return None
-        strides = argument.strides or ()
-        return TensorValue(argument.dtype, argument.shape, strides, partial(_inflated, content))
 
     def reads(self, arguments: Sequence[NamedArgument], code: WrapperCode, line: int) -> _Reads:
         """What a launch by this line reads."""
         out = _Reads()
         for name, argument in arguments:
-            before = self.tensor(argument, argument.before)
+            before = argument.before
             buffer: str | None = name
-            if (argument.name or "").startswith(IN_PLACE):
+            if argument.name.startswith(IN_PLACE):
                 buffer = self._memory_read(name, code, line)
             if before is None or buffer is None:
                 continue
@@ -163,10 +124,10 @@ class _GraphCall(Struct):
         parts = []
         written = []
         for name, argument in arguments:
-            after = self.tensor(argument, argument.after)
+            after = argument.after
             if after is None or not _is_written(argument):
                 continue
-            is_changed = argument.before != argument.after or self.nodes.is_input(name)
+            is_changed = argument.changed or self.nodes.is_input(name)
             if not is_changed and not code.is_used_after(line, name):
                 continue  # Inductor leaves out the store of what nothing reads
             self.writes[name] += 1
@@ -176,14 +137,15 @@ class _GraphCall(Struct):
                 earlier_line, earlier_reads = self.writers[name]
                 reads.values = {**earlier_reads, **reads.values}
                 reads.lines[earlier_line] = None
+            self.copies.pop(name, None)
             node = None if step is None else step.node
             if step is not None and node is None:
                 node = self._copied(name, step, after, reads.values)
             if step is None or node is None:
                 parts.append(name)
             else:
-                parameter = argument.name or name
-                outputs.append(_Output(parameter, node, after, step.effects, step.node is None))
+                is_copy = step.node is None
+                outputs.append(_Output(argument.name, node, after, step.effects, is_copy))
         for name in written:
             self.writers[name] = (line, dict(reads.values))
         return outputs, parts
@@ -207,74 +169,31 @@ class _GraphCall(Struct):
         return fitting[0]
 
 
-MAX_TENSOR_BYTES = 1 << 32
-"""Bytes that a tensor's compressed content may hold."""
-
-
-def _inflated(content: Content) -> bytes:
-    """The elements that a probe has compressed. Raises ``Unreadable``."""
-    reader = zlib.decompressobj()
-    try:
-        data = reader.decompress(content.read(), MAX_TENSOR_BYTES)
-    except zlib.error as error:
-        raise Unreadable(f"a tensor of the recording is damaged: {error}") from None
-    return data
-
-
-def kept_launches(path: Path) -> tuple[Events, list[LaunchValues]]:
-    """The launches of a recording whose contents were kept, in the order of time."""
-    events = read_events(path)
-    kept = [event_of(e) for e in events.events if e.get("event") == "launch_values"]
-    return events, [event for event in kept if isinstance(event, LaunchValues)]
-
-
-def tasks_of(
-    recording: Recording, events: Events, launches: Sequence[LaunchValues]
-) -> list[LaunchTask]:
-    """A task for each kept launch, in their order."""
-    by_path = {
-        stage.origin_path: graph
-        for graph in recording.graphs
-        if (stage := graph.stages.get(Stage.OUTPUT_CODE)) is not None and stage.origin_path
-    }
-    kernels = {kernel.id: kernel for kernel in recording.kernels}
+def tasks_of(launches: Iterable[GraphLaunch]) -> Iterator[LaunchTask]:
+    """A task for each launch, in their order."""
     calls: dict[tuple[str, int], _GraphCall | str] = {}
-    codes: dict[str, WrapperCode] = {}
-    tasks = []
     for launch in launches:
-        graph = by_path.get(launch.path or "")
-        if graph is None or launch.line is None:
-            continue
-        kernel = next((kernels[i] for i in graph.kernels if kernels[i].name == launch.name), None)
-        if kernel is None:
-            continue
-        key = (graph.id, launch.call)
+        key = (launch.graph.id, launch.call)
         if key not in calls:
             try:
-                calls[key] = _GraphCall(read_nodes(graph), events)
+                calls[key] = _GraphCall(read_nodes(launch.graph))
             except Unverifiable as error:
                 calls[key] = str(error)
-        path = launch.path or ""
-        if path not in codes:
-            codes[path] = WrapperCode(text_of(events.blob(launch.code_blob)))
         call = calls[key]
         comparison = None
-        why = call if isinstance(call, str) else launch.why or ""
-        if isinstance(call, _GraphCall):
+        why = launch.why or (call if isinstance(call, str) else "")
+        if isinstance(call, _GraphCall) and not why:
             try:
-                found = _comparison(call, launch, codes[path])
-                comparison = None if why else found
+                comparison = _comparison(call, launch)
             except Unverifiable as error:
-                why = why or str(error)
-        variant = next((v for v in kernel.variants if v.calls), None)
-        task = LaunchTask(graph, kernel, variant, launch.call, launch.line, comparison, why)
-        tasks.append(task)
-    return tasks
+                why = str(error)
+        yield LaunchTask(launch, comparison, why)
 
 
-def _comparison(call: _GraphCall, launch: LaunchValues, code: WrapperCode) -> Comparison:
+def _comparison(call: _GraphCall, launch: GraphLaunch) -> Comparison:
     """What is compared of a launch. Raises Unverifiable."""
-    line = launch.line or 0
+    line = launch.line
+    code = launch.code
     names = code.arguments(line)
     pairs = zip(names, launch.arguments, strict=False)
     arguments = [(name, argument) for name, argument in pairs if name is not None]
@@ -320,9 +239,8 @@ def _described(node: Node) -> tuple[str, tuple[int, ...]]:
     return dtype, tuple(shape)
 
 
-def _is_written(argument: KeptArgument) -> bool:
+def _is_written(argument: LaunchArgument) -> bool:
     """Whether a launch has changed an argument, or would by its name."""
-    name = argument.name or ""
-    if name.startswith(READ_ONLY):
+    if argument.name.startswith(READ_ONLY):
         return False
-    return name.startswith(("out_ptr", IN_PLACE)) or argument.before != argument.after
+    return argument.name.startswith(("out_ptr", IN_PLACE)) or argument.changed

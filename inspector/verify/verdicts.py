@@ -6,7 +6,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from inspector.verify.graph_nodes import Node
+from inspector.verify.graph_nodes import Node, base_name
 
 
 class Verdict(StrEnum):
@@ -47,6 +47,8 @@ class Judgement(Struct, frozen=True):
     first: FirstDifference | None = None
     output: str | None = None
     """The parameter of the kernel that the difference is in."""
+    source: str | None = None
+    """The model's line that its node comes from: ``model.py:12: x = self.norm(x)``."""
 
 
 def not_compared(reason: str) -> Judgement:
@@ -107,6 +109,7 @@ def _of_output(
             unexplained_elements=count,
             first=difference,
             output=parameter,
+            source=_source(nodes, figures["node"]),
             **common,
         )
     dropped = dropped_roundings(nodes, figures["node"], table["exact"]["operators"])
@@ -118,13 +121,13 @@ def _of_output(
                 f"{_named(dropped)} rounds to {dropped[0]['dtype']} there, and the kernel does not"
             )
         return Judgement(Verdict.CLOSER, words, **common)
-    sums = [base(node) for node in nodes if base(node) in table["sums"]["operators"]]
+    sums = [base_name(node) for node in nodes if base_name(node) in table["sums"]["operators"]]
     if figures["by_rounding"] and sums:
         words = f"the order of {_words(sums)} explains it"
         if figures["largest_move"] is not None:
             words += f": at most {figures['largest_move']:.1e} of the largest value"
         return Judgement(Verdict.SUM_ORDER, words, **common)
-    functions = [base(node) for node in nodes if base(node) in table["functions"]]
+    functions = [base_name(node) for node in nodes if base_name(node) in table["functions"]]
     if functions:
         words = f"within the error of {_words(functions)}"
         if coarse_words:
@@ -141,12 +144,6 @@ def _of_output(
 CONVERSIONS = ("convert_element_type", "_to_copy")
 
 
-def base(node: Node) -> str:
-    """``aten.sum.dim_IntList`` as ``sum``."""
-    parts = str(node.get("target", "")).split(".")
-    return parts[1] if len(parts) > 1 else parts[0]
-
-
 NARROW = ("bfloat16", "float16", "float8_e4m3fn", "float8_e5m2")
 
 
@@ -157,12 +154,22 @@ def dropped_roundings(nodes: Sequence[Node], output: str, exact: Collection[str]
         for node in nodes
         if node.get("dtype") in NARROW
         and node["name"] != output
-        and (base(node) not in exact or base(node) in CONVERSIONS)
+        and (base_name(node) not in exact or base_name(node) in CONVERSIONS)
     ]
 
 
+def _source(nodes: Sequence[Node], name: str) -> str | None:
+    """The model's line of a node: outside of installed packages where the recording knows one."""
+    node = next((node for node in nodes if node["name"] == name), {})
+    place = node.get("caller") or node.get("line")
+    if not place:
+        return None
+    file, line, code = place
+    return f"{file}:{line}: {code}"
+
+
 def _named(nodes: Sequence[Node]) -> str:
-    return _words([base(node) for node in nodes])
+    return _words([base_name(node) for node in nodes])
 
 
 def _words(names: Sequence[str]) -> str:

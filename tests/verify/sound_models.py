@@ -31,7 +31,7 @@ def randn(*shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
     return torch.randn(*shape, device=DEVICE, dtype=dtype)
 
 
-class Residual(nn.Module):
+class Residual(nn.Module):  # type: ignore[misc]
     """A block of a ResNet."""
 
     def __init__(self, channels: int) -> None:
@@ -73,7 +73,7 @@ def train_resnet_float16() -> None:
     train(resnet(), randn(4, 3, 32, 32), autocast=torch.float16)
 
 
-class Up(nn.Module):
+class Up(nn.Module):  # type: ignore[misc]
     """A U-Net of two levels with bilinear and nearest upsampling."""
 
     def __init__(self) -> None:
@@ -98,7 +98,7 @@ def train_unet() -> None:
     train(Up(), randn(2, 3, 16, 16))
 
 
-class Layer(nn.Module):
+class Layer(nn.Module):  # type: ignore[misc]
     """A layer of a transformer: before its norms (GPT, ViT) or after them (BERT)."""
 
     def __init__(self, width: int, heads: int, causal: bool, dropout: float, after: bool) -> None:
@@ -138,7 +138,7 @@ class Layer(nn.Module):
         return x + self.perceptron(self.norm2(x))
 
 
-class Gpt(nn.Module):
+class Gpt(nn.Module):  # type: ignore[misc]
     """GPT-2 with its loss."""
 
     def __init__(self, dropout: float = 0.1, width: int = 64, layers: int = 2) -> None:
@@ -185,7 +185,7 @@ def train_gpt_dynamic() -> None:
         compiled(token_ids(length=length)).backward()
 
 
-class Bert(nn.Module):
+class Bert(nn.Module):  # type: ignore[misc]
     """Layers with their norms after them, of padded inputs."""
 
     def __init__(self) -> None:
@@ -205,7 +205,7 @@ def train_bert() -> None:
     train(Bert(), token_ids())
 
 
-class Vit(nn.Module):
+class Vit(nn.Module):  # type: ignore[misc]
     """Patches, a class token, a layer of a transformer."""
 
     def __init__(self) -> None:
@@ -231,7 +231,7 @@ def train_vit_bfloat16() -> None:
     train(Vit(), randn(2, 3, 32, 32), autocast=torch.bfloat16)
 
 
-class Lstm(nn.Module):
+class Lstm(nn.Module):  # type: ignore[misc]
     """An LSTM of plain operators."""
 
     def __init__(self) -> None:
@@ -253,7 +253,7 @@ def train_lstm() -> None:
     train(Lstm(), randn(5, 4, 16))
 
 
-class Experts(nn.Module):
+class Experts(nn.Module):  # type: ignore[misc]
     """A mixture of four experts of which each token takes two."""
 
     def __init__(self) -> None:

@@ -20,8 +20,19 @@ def test_a_kernel_with_a_fault_is_named_and_one_without_is_not() -> None:
     assert first["output"] == "out_ptr2"
     # The kernel lost the factor 2.
     assert abs(first["value"] / first["reference"] - 0.5) < 1e-6
+    # The store of the quotient: PTX, the machine code that came of it, and the line of the program.
+    lines = softmax["lines"]
+    assert "st.global" in _line("ptx", lines["ptx"])
+    assert "STG" in _line("sass", lines["sass"])
+    assert lines["source"].endswith("return torch.softmax(x, -1) * 2")
     assert gelu["verdict"] == "closer-than-eager"
     assert gelu["first"] is None
+
+
+def _line(stage: str, number: int) -> str:
+    kernel = "triton_per_fused__softmax_mul_prepare_softmax_online_0"
+    shown = call("show", LOST_SCALE, kernel, "--stage", stage)
+    return shown.text.splitlines()[number - 1]
 
 
 def test_one_graph_can_be_chosen() -> None:

@@ -61,6 +61,7 @@ def _launching(args: Any, kwargs: Any) -> dict[str, Any] | None:
         "code_blob": _code(path),
         "sizes": {k: v for k, v in frame.f_locals.items() if type(v) is int},
         "values": values,
+        "tuner": tuner,
         "arguments": [_described(n, v) for n, v in zip(names, values, strict=False)],
     }
     if torch.cuda.is_initialized() and torch.cuda.is_current_stream_capturing():
@@ -78,6 +79,8 @@ def _launched(event: dict[str, Any] | None, _: object, error: BaseException | No
         _keep(event, "after", READ_ONLY)
     del event["values"]
     event.pop("changed", None)
+    launchers: list[Any] = getattr(event.pop("tuner"), "launchers", None) or []
+    event["cache_key"] = getattr(launchers[0], "cache_hash", None) if len(launchers) == 1 else None
     if error is None:
         emit(event)
 

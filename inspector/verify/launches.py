@@ -1,0 +1,130 @@
+"""Launches of graphs' kernels with the contents of their tensors, as a recording kept them."""
+
+import math
+import zlib
+from collections.abc import Callable, Mapping
+from functools import partial
+
+from msgspec import Struct, field
+
+from inspector.base.errors import Unreadable
+from inspector.base.model import Content, Graph, Kernel, Recording, Stage, Variant
+from inspector.recording.contents import text_of
+from inspector.recording.events import KeptArgument, LaunchValues, event_of
+from inspector.recording.layout import Events
+from inspector.verify.graph_nodes import WrapperCode
+
+ELEMENT_BYTES = {
+    **dict.fromkeys(("bool", "uint8", "int8", "float8_e4m3fn", "float8_e5m2"), 1),
+    **dict.fromkeys(("float16", "bfloat16", "int16", "uint16"), 2),
+    **dict.fromkeys(("float32", "int32", "uint32"), 4),
+}
+"""Bytes of an element by dtype; of all others eight at most."""
+MAX_TENSOR_BYTES = 1 << 32
+"""Bytes that a tensor's compressed content may hold."""
+
+
+class TensorValue(Struct, frozen=True):
+    """A tensor of a launch: ``read`` returns its elements, in the order of their indices."""
+
+    dtype: str
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    read: Callable[[], bytes]
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of its elements."""
+        return math.prod(self.shape) * ELEMENT_BYTES.get(self.dtype, 8)
+
+
+class LaunchArgument(Struct, frozen=True):
+    """A kernel's parameter, with its tensor before and after the launch; None where not kept.
+
+    ``changed``: the launch has changed the tensor.
+    """
+
+    name: str
+    before: TensorValue | None = None
+    after: TensorValue | None = None
+    changed: bool = False
+
+
+class GraphLaunch(Struct, frozen=True):
+    """A launch by a line of a graph's ``output_code``; ``call`` counts the graph's calls from 0.
+
+    ``sizes`` are integers that the code has by name. ``why`` says why contents are missing.
+    """
+
+    graph: Graph
+    kernel: Kernel
+    variant: Variant | None
+    call: int
+    line: int
+    code: WrapperCode
+    arguments: tuple[LaunchArgument, ...]
+    sizes: Mapping[str, int] = field(default_factory=dict)
+    why: str = ""
+
+
+def kept_launches(recording: Recording, events: Events) -> list[GraphLaunch]:
+    """The launches whose contents were kept, in the order of time."""
+    by_path = {
+        stage.origin_path: graph
+        for graph in recording.graphs
+        if (stage := graph.stages.get(Stage.OUTPUT_CODE)) is not None and stage.origin_path
+    }
+    kernels = {kernel.id: kernel for kernel in recording.kernels}
+    # Of code that was edited the launched variant is another kernel's than the graph's.
+    by_cache_key = {variant.cache_key: variant for _, variant in recording.variants()}
+    by_cache_key.pop(None, None)
+    codes: dict[str, WrapperCode] = {}
+    launches = []
+    for raw in events.events:
+        event = event_of(raw) if raw.get("event") == "launch_values" else None
+        if not isinstance(event, LaunchValues) or event.line is None or event.path is None:
+            continue
+        graph = by_path.get(event.path)
+        graph_kernels = () if graph is None else graph.kernels
+        kernel = next((kernels[i] for i in graph_kernels if kernels[i].name == event.name), None)
+        if graph is None or kernel is None:
+            continue
+        if event.path not in codes:
+            codes[event.path] = WrapperCode(text_of(events.blob(event.code_blob)))
+        launches.append(
+            GraphLaunch(
+                graph,
+                kernel,
+                by_cache_key.get(event.cache_key),
+                event.call,
+                event.line,
+                codes[event.path],
+                tuple(_kept_argument(events, argument) for argument in event.arguments),
+                event.sizes,
+                event.why or "",
+            )
+        )
+    return launches
+
+
+def _kept_argument(events: Events, argument: KeptArgument) -> LaunchArgument:
+    before = _kept_tensor(events, argument, argument.before)
+    after = _kept_tensor(events, argument, argument.after)
+    return LaunchArgument(argument.name or "", before, after, argument.before != argument.after)
+
+
+def _kept_tensor(events: Events, argument: KeptArgument, digest: object) -> TensorValue | None:
+    content = events.blob(digest)
+    if argument.dtype is None or argument.shape is None or content is None:
+        return None
+    strides = argument.strides or ()
+    return TensorValue(argument.dtype, argument.shape, strides, partial(_inflated, content))
+
+
+def _inflated(content: Content) -> bytes:
+    """The elements that a probe has compressed. Raises ``Unreadable``."""
+    reader = zlib.decompressobj()
+    try:
+        return reader.decompress(content.read(), MAX_TENSOR_BYTES)
+    except zlib.error as error:
+        raise Unreadable(f"a tensor of the recording is damaged: {error}") from None
