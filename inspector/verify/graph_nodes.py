@@ -273,6 +273,7 @@ class WrapperCode:
     """The code that launches a graph's kernels."""
 
     def __init__(self, text: str) -> None:
+        self._text = text
         self._lines = text.split("\n")
         wrapper = parse_wrapper(text)
         self._reused = [(b.n, b.name, b.reuses) for b in wrapper.buffers if b.reuses is not None]
@@ -292,6 +293,11 @@ class WrapperCode:
         return (
             [_base_name(argument) for argument in call.args] if isinstance(call, ast.Call) else []
         )
+
+    def kernel_text(self, name: str) -> str:
+        """The Python of a kernel that the file defines; "" of another."""
+        _, _, beginning = self._text.partition(f"\ndef {name}(")
+        return beginning.partition("\n'''")[0]
 
     def symbol_input(self, name: str) -> str:
         """The graph's input that a size is, by ``s77 = arg0_1``; else the name itself."""

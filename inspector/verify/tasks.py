@@ -219,6 +219,7 @@ def _comparison(call: _GraphCall, launch: GraphLaunch) -> Comparison:
     }
     if reads.unknown and unread:
         raise Unverifiable(f"it reads {reads.unknown[0]}, a part of a result that a library wrote")
+    nodes = _with_random_words(nodes, code.kernel_text(launch.kernel.name))
     used = {node["name"] for node in nodes}
     return Comparison(
         [node for node in nodes if node["name"] not in inputs and node["name"] not in unread],
@@ -228,6 +229,22 @@ def _comparison(call: _GraphCall, launch: GraphLaunch) -> Comparison:
         unread,
         tuple(reads.lines),
     )
+
+
+FOUR_WORDS = ("rand4x(", "randn4x(")
+"""Functions by which a kernel makes four random numbers at once."""
+
+
+def _with_random_words(nodes: Sequence[Node], kernel_text: str) -> list[Node]:
+    """Nodes with the way in which a kernel makes their random numbers."""
+    if not any(word in kernel_text for word in FOUR_WORDS):
+        return list(nodes)
+    return [
+        {**node, "kwargs": {**node.get("kwargs", {}), "all_words": True}}
+        if node["target"] == "prims.inductor_random.default"
+        else node
+        for node in nodes
+    ]
 
 
 def _described(node: Node) -> tuple[str, tuple[int, ...]]:

@@ -341,6 +341,32 @@ def multiply_by_templates() -> None:
     torch.compile(lambda a, b, c: functional.relu(a @ b + c) * 2, mode=mode)(a, b, c)
 
 
+def run_rare_writes() -> None:
+    """What buffers hold that is no plain result: the recording of ``test_verify``.
+
+    A convolution whose bias a kernel adds and whose weight is copied to channels_last, memory that
+    is filled before it is scattered into, a store that is left out, and a cast to fp8.
+    """
+    convolution = nn.Conv2d(3, 4, 3).to(DEVICE, memory_format=torch.channels_last)
+    image = randn(1, 3, 6, 6).to(memory_format=torch.channels_last)
+    torch.compile(convolution)(image)
+    index = torch.tensor([3, 0, 3], device=DEVICE)
+
+    def scatter(values: Any) -> Any:
+        return torch.zeros(5, device=DEVICE).index_put_((index,), values, accumulate=True) * 2
+
+    torch.compile(scatter)(randn(3))
+    layer = Layer(16, 2, causal=True, dropout=0.1, after=False).to(DEVICE)
+    torch.compile(layer.attention)(randn(1, 8, 16)).sum().backward()
+
+    def cast(x: Any) -> Any:
+        scale = x.abs().amax() / 448
+        return (x / scale).to(torch.float8_e4m3fn).to(torch.float32) * scale
+
+    torch.compile(cast)(randn(4, 32, dtype=torch.bfloat16))
+    torch.compile(torch.special.bessel_j0)(randn(32) * 20)
+
+
 MODELS: Mapping[str, Callable[[], None]] = {
     "resnet": train_resnet,
     "resnet-channels-last": train_resnet_channels_last,
@@ -360,6 +386,7 @@ MODELS: Mapping[str, Callable[[], None]] = {
     "clip-gradients": clip_gradients,
     "quantize": quantize,
     "templates": multiply_by_templates,
+    "rare-writes": run_rare_writes,
 }
 
 

@@ -1,7 +1,9 @@
 """The random numbers of Inductor's kernels, from their own seeds: Philox 4x32 of ten rounds.
 
 Triton's ``tl.rand`` and ``tl.randn`` (triton/language/random.py), at the offsets that Inductor's
-lowering of ``inductor_random`` gives them: the index of the element in a contiguous tensor.
+lowering of ``inductor_random`` gives them: the index of the element in a contiguous tensor. Newer
+torch 2.13 pointwise kernels of one dimension use all four words of a fourth of the offsets
+(``rand4x`` and ``randn4x`` in torch/_inductor/runtime/triton_helpers.py).
 """
 
 import math
@@ -17,8 +19,8 @@ SCALE = 4.6566127342e-10
 SMALLEST = 1.0e-7
 
 
-def philox(seed: int, offsets: Any) -> tuple[Any, Any]:
-    """The first two of four words for each offset, as int64 tensors below 2**32."""
+def philox(seed: int, offsets: Any) -> tuple[Any, Any, Any, Any]:
+    """Four words for each offset, as int64 tensors below 2**32."""
     c0 = offsets & LOW
     c1 = c2 = c3 = torch.zeros_like(c0)
     k0 = seed & LOW
@@ -29,7 +31,7 @@ def philox(seed: int, offsets: Any) -> tuple[Any, Any]:
         c0, c1, c2, c3 = high_b ^ c1 ^ k0, low_b, high_a ^ c3 ^ k1, low_a
         k0 = (k0 + KEYS[0]) & LOW
         k1 = (k1 + KEYS[1]) & LOW
-    return c0, c1
+    return c0, c1, c2, c3
 
 
 def _product(factor: int, words: Any) -> tuple[Any, Any]:
@@ -48,14 +50,49 @@ def uniform(words: Any) -> Any:
     return folded.to(torch.float32) * torch.tensor(SCALE, dtype=torch.float32)
 
 
-def inductor_random(size: Sequence[int], seed: Any, mode: str, **ignored: Any) -> Any:
-    """``prims.inductor_random``: uniform (``rand``) or normal (``randn``) numbers of fp32."""
-    offsets = torch.arange(math.prod(size), dtype=torch.int64)
-    first, second = philox(int(seed), offsets)
-    if mode == "rand":
-        return uniform(first).reshape(size)
+def normal(first: Any, second: Any) -> tuple[Any, Any]:
+    """Two normal numbers of fp32 of two words."""
     radius = torch.sqrt(-2.0 * torch.log(torch.clamp(uniform(first), min=SMALLEST)))
-    return (radius * torch.cos(uniform(second) * (2.0 * math.pi))).reshape(size)
+    angle = uniform(second) * (2.0 * math.pi)
+    return radius * torch.cos(angle), radius * torch.sin(angle)
+
+
+def inductor_random(
+    size: Sequence[int],
+    seed: Any,
+    mode: str,
+    *,
+    offset: int = 0,
+    all_words: bool = False,
+    **ignored: Any,
+) -> Any:
+    """``prims.inductor_random``: uniform (``rand``) or normal (``randn``) numbers of fp32.
+
+    ``all_words``: four numbers are made of the four words of one offset.
+    """
+    count = math.prod(size)
+    if all_words:
+        first = offset // 4
+        words = philox(int(seed), torch.arange(first, first + -(-count // 4), dtype=torch.int64))
+        if mode == "rand":
+            numbers = tuple(uniform(word) for word in words)
+        else:
+            numbers = (*normal(*words[:2]), *normal(*words[2:]))
+        return torch.stack(numbers, -1).reshape(-1)[:count].reshape(size)
+    words = philox(int(seed), torch.arange(offset, offset + count, dtype=torch.int64))
+    numbers = uniform(words[0]) if mode == "rand" else normal(words[0], words[1])[0]
+    return numbers.reshape(size)
+
+
+def inductor_randint(
+    low: int, high: int, size: Sequence[int], seed: Any, *, offset: int = 0, **ignored: Any
+) -> Any:
+    """``prims.inductor_randint``: integers of 64 bits from ``low`` to below ``high``."""
+    offsets = torch.arange(offset, offset + math.prod(size), dtype=torch.int64)
+    lower, upper, _, _ = philox(int(seed), offsets)
+    pairs = zip(lower.tolist(), upper.tolist(), strict=True)
+    numbers = [(first | second << 32) % (high - low) + low for first, second in pairs]
+    return torch.tensor(numbers, dtype=torch.int64).reshape(size)
 
 
 def inductor_lookup_seed(seeds: Any, index: int) -> Any:
@@ -65,5 +102,6 @@ def inductor_lookup_seed(seeds: Any, index: int) -> Any:
 
 FUNCTIONS: dict[str, Callable[..., Any]] = {
     "prims.inductor_random.default": inductor_random,
+    "prims.inductor_randint.default": inductor_randint,
     "prims.inductor_lookup_seed.default": inductor_lookup_seed,
 }
