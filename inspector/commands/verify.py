@@ -132,8 +132,12 @@ def _verify(reader: Reader, path: Path, selector: str | None, args: argparse.Nam
             launches = _executed(reader, selector, show)
     tasks = _selected(reader, list(tasks_of(launches)), selector)
     if not tasks:
+        cached = any(graph.nodes is None for graph in recording.graphs)
+        reason = "no launch of a generated kernel"
+        if cached:
+            reason = "no operators of its graphs, which came from Inductor's cache"
         raise UsageError(
-            f"{path} has no launch of a generated kernel",
+            f"{path} has {reason}",
             "ptxview verify SCRIPT.py runs a program, and compares what its kernels write.",
         )
     opcodes = coarse_words_of(lambda variant: reader.facts.opcodes(variant) or ())

@@ -41,24 +41,27 @@ class GraphNodes(Struct, frozen=True):
     """Nodes by name, in the order of their graph.
 
     ``steps`` are, by the name of a buffer or of an input that is changed, what it holds after each
-    kernel that writes it.
+    kernel that writes it. ``parts`` are, by the name of a buffer with parts of a reduction, its
+    node.
     """
 
     nodes: Mapping[str, Node]
     steps: Mapping[str, Sequence[WriteStep]]
     node_of_input: Mapping[str, str]
+    parts: Mapping[str, str] = {}
 
     def is_input(self, name: str) -> bool:
         """Whether the graph is given it."""
         return name in self.node_of_input
 
-    def fits(self, name: str, dtype: str, shape: Sequence[int]) -> bool:
+    def is_given(self, node: str) -> bool:
+        """Whether a node's value is given to the graph."""
+        return self.nodes[node].get("op") in ("placeholder", "get_attr")
+
+    def fits(self, node: str, dtype: str, shape: Sequence[int]) -> bool:
         """Whether a node's value has this dtype and as many elements."""
-        node = self.nodes.get(name, {})
-        sizes = node.get("shape")
-        if node.get("dtype") != dtype or sizes is None:
-            return False
-        return all(isinstance(n, int) for n in sizes) and math.prod(sizes) == math.prod(shape)
+        described = self.nodes.get(node, {})
+        return described.get("dtype") == dtype and _elements(described) == math.prod(shape)
 
     def step(self, name: str, writes: int) -> WriteStep | None:
         """What a buffer or an input holds after so many kernels have written it; None if unknown.
@@ -72,6 +75,40 @@ class GraphNodes(Struct, frozen=True):
             return self.node_of_input[name]
         step = self.step(name, writes)
         return None if step is None else step.node
+
+    def combining(self, buffer: str, shape: Sequence[int], dtype: str) -> list[Node]:
+        """Nodes that compute a reduction from a buffer with its parts, along the last dimension;
+        none of a buffer that has no such parts."""
+        node = self.nodes.get(self.parts.get(buffer, ""))
+        if node is None or not _has_parts(node, shape):
+            return []
+        operator = base_name(node)
+        name = node["name"]
+        total = "sum" if operator == "mean" else operator
+        overload = "dim_IntList" if total == "sum" else "default"
+        steps: list[tuple[str, list[Any]]] = [(f"aten.{total}.{overload}", [[-1]])]
+        if operator == "mean":
+            terms = _elements(self.nodes.get(next(iter(references(node["args"])), ""), {}))
+            if terms is None:
+                return []
+            steps.append(("aten.div.Scalar", [terms // (_elements(node) or 1)]))
+        steps.append(("aten.reshape.default", [node["shape"]]))
+        nodes: list[Node] = []
+        previous = buffer
+        for target, arguments in steps:
+            step = f"{name}_of_{buffer}_{len(nodes)}"
+            nodes.append(called(step, target, [{"node": previous}, *arguments], dtype))
+            previous = step
+        conversion = [{"node": previous}, {"dtype": node["dtype"]}]
+        target = "prims.convert_element_type.default"
+        return [*nodes, called(name, target, conversion, node["dtype"])]
+
+    def replaced(self, nodes: Mapping[str, Sequence[Node]]) -> "GraphNodes":
+        """The same graph where these nodes are computed by others."""
+        changed: dict[str, Node] = {}
+        for name, node in self.nodes.items():
+            changed |= {step["name"]: step for step in nodes.get(name, (node,))}
+        return GraphNodes(changed, self.steps, self.node_of_input, self.parts)
 
     def program(self, outputs: Iterable[str], known: Collection[str]) -> list[Node]:
         """The nodes that outputs are computed by from known ones, in order, these included."""
@@ -87,6 +124,41 @@ class GraphNodes(Struct, frozen=True):
                 waiting += references(node.get("args"))
                 waiting += references(node.get("kwargs"))
         return [node for name, node in self.nodes.items() if name in needed]
+
+
+REDUCTIONS = frozenset(words("sum mean amax amin"))
+"""Operators whose parts are combined by themselves; parts of a mean by a sum."""
+
+
+def called(name: str, target: str, arguments: list[Any], dtype: str) -> Node:
+    """A node that the recording does not have."""
+    return {
+        "name": name,
+        "op": "call_function",
+        "target": target,
+        "args": arguments,
+        "dtype": dtype,
+    }
+
+
+def _static_shape(node: Node) -> list[int] | None:
+    """The sizes of a node's value; None where one depends on an input."""
+    shape = node.get("shape")
+    is_static = isinstance(shape, list) and all(isinstance(size, int) for size in shape)
+    return shape if is_static else None
+
+
+def _elements(node: Node) -> int | None:
+    shape = _static_shape(node)
+    return None if shape is None else math.prod(shape)
+
+
+def _has_parts(node: Node, shape: Sequence[int]) -> bool:
+    """Whether a buffer of this shape has a reduction's parts in its last dimension."""
+    result = _static_shape(node)
+    if result is None or not shape or node.get("dtype") is None:
+        return False
+    return [n for n in shape[:-1] if n != 1] == [n for n in result if n != 1]
 
 
 def references(item: object) -> list[str]:
@@ -118,37 +190,36 @@ def read_nodes(graph: Graph) -> GraphNodes:
     node_of_input = {str(node["target"]): node["name"] for node in inputs}
     node_of_input |= {node["name"]: node["name"] for node in inputs}
     steps: dict[str, list[WriteStep]] = defaultdict(list)
+    parts: dict[str, str] = {}
     scheduled = _list(content, "scheduled")
     libraries = _library_calls(scheduled, list(recorded))
     by_name, without_bias = _with_bias_added(recorded, libraries.values())
     for operation in (o for s in scheduled for o in _list(s, "operations")):
         origins = [n for n in operation.get("origins") or () if n in recorded]
-        library_call = libraries.get(str(operation.get("name")))
         step = _step(recorded, operation.get("result"), origins, libraries.values())
+        library_call = libraries.get(str(operation.get("name")))
         if library_call is not None:
             step = WriteStep(without_bias.get(library_call, step.node))
+        reduction = _reduction(recorded, origins) if step.node is None else None
         for output in _list(operation, "outputs"):
             steps[str(output.get("name"))].append(step)
+            if reduction is not None:
+                parts[str(output.get("name"))] = reduction
             for changed in output.get("mutates") or ():
                 _change(recorded, steps[str(changed)], str(changed), origins, step.node)
-    return GraphNodes(by_name, steps, node_of_input)
+    return GraphNodes(by_name, steps, node_of_input, parts)
 
 
 def _step(
     nodes: Mapping[str, Node], result: object, origins: Sequence[str], libraries: Collection[str]
 ) -> WriteStep:
     """What the buffer of an operation holds, by the node that the recording names as its result."""
-    if not isinstance(result, str):
-        node = _last_moved(nodes, origins)
-        arguments = () if node else _arguments(nodes, origins, libraries)
-        return WriteStep(node, (), arguments, frozenset(origins))
-    if nodes.get(result, {}).get("dtype") is None:
-        return WriteStep(None)
-    if origins and result not in origins and _is_in_place(nodes[result]):
-        target = references(nodes[result]["args"][0])
-        if len(target) == 1 and target[0] in origins:
-            return WriteStep(target[0])  # it prepares the memory that the result is written into
-    return WriteStep(result)
+    if isinstance(result, str):
+        return WriteStep(result if nodes.get(result, {}).get("dtype") is not None else None)
+    moved = _last_moved(nodes, origins)
+    if moved is not None:
+        return WriteStep(moved)
+    return WriteStep(None, (), _arguments(nodes, origins, libraries), frozenset(origins))
 
 
 LIBRARY_KIND = "ExternKernelSchedulerNode"
@@ -158,13 +229,13 @@ CONVOLUTION = "aten.convolution.default"
 def _library_calls(scheduled: Sequence[Node], order: Sequence[str]) -> dict[str, str]:
     """The node that each call of a library computes, by the name of the operation."""
     place = {name: n for n, name in enumerate(order)}
-    return {
-        str(operation.get("name")): max(origins, key=place.__getitem__)
-        for item in scheduled
-        if item.get("kind") == LIBRARY_KIND
-        for operation in _list(item, "operations")
-        if (origins := [n for n in operation.get("origins") or () if n in place])
-    }
+    out: dict[str, str] = {}
+    for item in scheduled:
+        for operation in _list(item, "operations"):
+            origins = [n for n in operation.get("origins") or () if n in place]
+            if item.get("kind") == LIBRARY_KIND and origins:
+                out[str(operation.get("name"))] = max(origins, key=place.__getitem__)
+    return out
 
 
 def _with_bias_added(
@@ -178,17 +249,16 @@ def _with_bias_added(
     parts: dict[str, str] = {}
     for name, node in nodes.items():
         args = list(node.get("args") or ())
-        shape = node.get("shape") or ()
-        out[name] = node
         if name in libraries and node.get("target") == CONVOLUTION and args[2] is not None:
             part = {**node, "name": f"{name}_without_bias", "args": [*args[:2], None, *args[3:]]}
-            view = [args[2], [-1, *[1] * (len(shape) - 2)]]
-            bias = {**node, "name": f"{name}_bias", "target": "aten.view.default", "args": view}
+            sizes = [-1, *[1] * (len(node.get("shape") or ()) - 2)]
+            dtype = str(node.get("dtype"))
+            bias = called(f"{name}_bias", "aten.reshape.default", [args[2], sizes], dtype)
             terms = [{"node": part["name"]}, {"node": bias["name"]}]
-            del out[name]
             out |= {part["name"]: part, bias["name"]: bias}
-            out[name] = {**node, "target": "aten.add.Tensor", "args": terms}
+            node = {**node, "target": "aten.add.Tensor", "args": terms}
             parts[name] = part["name"]
+        out[name] = node
     return out, parts
 
 
@@ -212,11 +282,23 @@ MOVES = frozenset(
 def _last_moved(nodes: Mapping[str, Node], origins: Sequence[str]) -> str | None:
     """The node of an operation that the recording ties to none: the one of its origins that no
     other uses, if all that it can be is a copy in another layout; else None."""
+    sink = _only_sink(nodes, origins)
+    return sink if sink is not None and base_name(nodes[sink]) in MOVES else None
+
+
+def _reduction(nodes: Mapping[str, Node], origins: Sequence[str]) -> str | None:
+    """The node of whose result an operation computes parts; None of one that does not."""
+    sink = _only_sink(nodes, origins)
+    return sink if sink is not None and base_name(nodes[sink]) in REDUCTIONS else None
+
+
+def _only_sink(nodes: Mapping[str, Node], origins: Sequence[str]) -> str | None:
+    """The one of an operation's origins that no other uses."""
     used = {name for n in origins for name in references(nodes[n].get("args"))}
     sinks = [name for name in origins if name not in used]
     if len(sinks) != 1 or nodes[sinks[0]].get("dtype") is None:
         return None
-    return sinks[0] if base_name(nodes[sinks[0]]) in MOVES else None
+    return sinks[0]
 
 
 def base_name(node: Node) -> str:
@@ -234,28 +316,50 @@ def _change(
 ) -> None:
     """Add what a buffer or an input holds after an operation that changes it."""
     copies = [n for n in origins if _is_in_place(nodes[n])]
-    held = steps[-1].node if steps else changed
-    whole = [n for n in copies if nodes[n]["args"][0] in ({"node": changed}, {"node": held})]
+    whole = [n for n in copies if nodes[n]["args"][0] == {"node": changed}]
     if whole:
         steps.append(WriteStep(whole[-1]))
+    elif copies and steps and _has_layout(nodes, copies[-1], steps[-1].node):
+        # What it holds at last was noted for the first kernel.
+        if len(steps) == 1:
+            steps[0] = WriteStep(_prepared(nodes, copies[0]))
+        steps.append(WriteStep(copies[-1]))
     elif copies:
+        held = steps[-1].node if steps else changed
         steps.append(WriteStep(held, tuple(copies)))
     elif steps:  # the result was noted for the first kernel, which only prepares its memory
-        steps[-1] = WriteStep(None, (), _base(nodes, held))
-        steps.append(WriteStep(result or held))
+        first = steps[-1].node
+        prepared = _prepared(nodes, first) if len(steps) == 1 and first is not None else None
+        steps[-1] = WriteStep(prepared)
+        steps.append(WriteStep(result or first))
     else:
         steps.append(WriteStep(result))
 
 
-def _base(nodes: Mapping[str, Node], name: str | None) -> tuple[str, ...]:
-    """What an operator that writes parts of a tensor writes them into: a copy of its argument."""
-    node = nodes.get(name or "", {})
-    if base_name(node) not in WRITES_INTO:
-        return ()
-    return tuple(references(node["args"][:1]))
+def _has_layout(nodes: Mapping[str, Node], name: str, other: str | None) -> bool:
+    """Whether the values of two nodes have one shape and dtype."""
+    if other is None:
+        return False
+    keys = ("shape", "dtype")
+    return all(nodes[name].get(key) == nodes[other].get(key) is not None for key in keys)
 
 
-WRITES_INTO = frozenset(words("index_put _unsafe_index_put scatter scatter_add index_add"))
+ACCUMULATING = frozenset(
+    words(
+        "scatter scatter_add scatter_reduce index_put _unsafe_index_put index_add "
+        "_unsafe_masked_index_put_accumulate"
+    )
+)
+"""Operators that change a copy of their first argument, in a kernel after that of the copy."""
+
+
+def _prepared(nodes: Mapping[str, Node], name: str) -> str | None:
+    """The node that is copied before an operator changes the copy; None of other operators."""
+    node = nodes[name]
+    copied = next(iter(references(node.get("args"))), None)
+    if base_name(node).removesuffix("_") not in ACCUMULATING or copied is None:
+        return None
+    return copied if nodes[copied].get("dtype") == node.get("dtype") else None
 
 
 def _is_in_place(node: Node) -> bool:
@@ -294,10 +398,10 @@ class WrapperCode:
             [_base_name(argument) for argument in call.args] if isinstance(call, ast.Call) else []
         )
 
-    def kernel_text(self, name: str) -> str:
-        """The Python of a kernel that the file defines; "" of another."""
-        _, _, beginning = self._text.partition(f"\ndef {name}(")
-        return beginning.partition("\n'''")[0]
+    def calls(self, kernel: str, functions: Sequence[str]) -> bool:
+        """Whether the source of a kernel names one of these functions."""
+        source = self._text.partition(f"\n{kernel} = async_compile")[2].partition("\n'''")[0]
+        return any(f".{function}(" in source for function in functions)
 
     def symbol_input(self, name: str) -> str:
         """The graph's input that a size is, by ``s77 = arg0_1``; else the name itself."""

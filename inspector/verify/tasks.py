@@ -12,8 +12,10 @@ from inspector.verify.graph_nodes import (
     WrapperCode,
     WriteStep,
     read_nodes,
+    references,
 )
 from inspector.verify.launches import GraphLaunch, LaunchArgument, TensorValue
+from inspector.verify.random_nodes import random_nodes
 
 READ_ONLY = "in_ptr"
 IN_PLACE = "in_out_ptr"
@@ -25,6 +27,7 @@ class Comparison(Struct, frozen=True):
     """What is compared of a launch.
 
     ``outputs`` are the kernel's parameters, with the node of each and what was written for it.
+    ``combined`` are, of a node of which parts were written, the nodes that compute it from them.
     ``unread`` are dtype and shape of inputs that the operators take and the kernel does not read:
     its result must not depend on them. ``with_lines`` are the lines of launches whose partial
     results it completes.
@@ -34,6 +37,7 @@ class Comparison(Struct, frozen=True):
     inputs: Mapping[str, TensorValue]
     sizes: Mapping[str, int]
     outputs: Sequence[tuple[str, str, TensorValue]]
+    combined: Mapping[str, Sequence[Node]] = {}
     unread: Mapping[str, tuple[str, tuple[int, ...]]] = {}
     with_lines: tuple[int, ...] = ()
 
@@ -53,21 +57,24 @@ class LaunchTask(Struct, frozen=True):
 
 class _Output(Struct, frozen=True):
     """A parameter of a kernel, what was written for it, and the node whose value that is;
-    ``effects`` are nodes that change this value in place. ``is_copy``: in another layout."""
+    ``effects`` are nodes that change this value in place, and ``combining`` nodes that compute it
+    from parts, which were written. ``is_copy``: of a value in another layout."""
 
     parameter: str
     node: str
     value: TensorValue
     effects: tuple[str, ...] = ()
+    combining: Sequence[Node] = ()
     is_copy: bool = False
 
 
 class _Reads(Struct):
-    """What a launch reads, by node; ``unknown`` are buffers of which no node is known, and
-    ``lines`` of launches that wrote parts of a result that it reads."""
+    """What a launch reads, by node; ``unknown`` are buffers of which no node is known, ``combined``
+    nodes that it computes from parts that it reads, and ``lines`` of launches that wrote others."""
 
     values: dict[str, TensorValue] = field(default_factory=dict)
     unknown: list[str] = field(default_factory=list)
+    combined: dict[str, Sequence[Node]] = field(default_factory=dict)
     lines: dict[int, None] = field(default_factory=dict)
 
 
@@ -96,6 +103,9 @@ class _GraphCall(Struct):
             node = self.copies.get(buffer) or self.nodes.content(buffer, self.writes[buffer])
             if node is not None:
                 out.values[node] = before
+            elif combining := self.nodes.combining(buffer, before.shape, before.dtype):
+                out.values[buffer] = before
+                out.combined[combining[-1]["name"]] = combining
             elif buffer in self.writers:
                 earlier_line, earlier_reads = self.writers[buffer]
                 out.values = {**earlier_reads, **out.values}
@@ -131,28 +141,29 @@ class _GraphCall(Struct):
             if not is_changed and not code.is_used_after(line, name):
                 continue  # Inductor leaves out the store of what nothing reads
             self.writes[name] += 1
+            self.copies.pop(name, None)
             written.append(name)
             step = self.nodes.step(name, self.writes[name])
             if name in self.writers and self.writes[name] > 1:
                 earlier_line, earlier_reads = self.writers[name]
                 reads.values = {**earlier_reads, **reads.values}
                 reads.lines[earlier_line] = None
-            self.copies.pop(name, None)
-            node = None if step is None else step.node
-            if step is not None and node is None:
-                node = self._copied(name, step, after, reads.values)
-            if step is None or node is None:
-                parts.append(name)
+            combining = self.nodes.combining(name, after.shape, after.dtype)
+            if combining:
+                node = combining[-1]["name"]
+                outputs.append(_Output(argument.name, node, after, (), combining))
+            elif step is not None and step.node is not None:
+                outputs.append(_Output(argument.name, step.node, after, step.effects))
+            elif step is not None and (copied := self._copied(step, after, reads.values)):
+                outputs.append(_Output(argument.name, copied, after, is_copy=True))
+                self.copies[name] = copied
             else:
-                is_copy = step.node is None
-                outputs.append(_Output(argument.name, node, after, step.effects, is_copy))
+                parts.append(name)
         for name in written:
             self.writers[name] = (line, dict(reads.values))
         return outputs, parts
 
-    def _copied(
-        self, buffer: str, step: WriteStep, value: TensorValue, reads: Collection[str]
-    ) -> str | None:
+    def _copied(self, step: WriteStep, value: TensorValue, reads: Collection[str]) -> str | None:
         """The argument of a library's operator that a buffer holds, by its dtype and size.
 
         Of several that fit it is the only one that the launch reads, or the only one that it
@@ -163,10 +174,7 @@ class _GraphCall(Struct):
             read = [name for name in fitting if name in reads]
             computed = [name for name in fitting if name in step.origins]
             fitting = read if len(reads) == 1 else [] if read else computed
-        if len(fitting) != 1:
-            return None
-        self.copies[buffer] = fitting[0]
-        return fitting[0]
+        return fitting[0] if len(fitting) == 1 else None
 
 
 def tasks_of(launches: Iterable[GraphLaunch]) -> Iterator[LaunchTask]:
@@ -205,11 +213,13 @@ def _comparison(call: _GraphCall, launch: GraphLaunch) -> Comparison:
         raise Unverifiable("it writes no buffer of its graph")
     inputs = dict(reads.values)
     for output in outputs:
-        if not output.effects and not output.is_copy:
+        is_read = output.is_copy or call.nodes.is_given(output.node)
+        if not output.effects and not is_read:
             # It is computed again, also where the kernel reads the same node's earlier value.
             inputs.pop(output.node, None)
     needed = [name for output in outputs for name in (output.node, *output.effects)]
-    nodes = call.nodes.program(needed, inputs)
+    replaced = {**random_nodes(launch, call.nodes.nodes), **reads.combined}
+    nodes = call.nodes.replaced(replaced).program(needed, inputs)
     unread = {
         node["name"]: _described(node)
         for node in nodes
@@ -219,32 +229,18 @@ def _comparison(call: _GraphCall, launch: GraphLaunch) -> Comparison:
     }
     if reads.unknown and unread:
         raise Unverifiable(f"it reads {reads.unknown[0]}, a part of a result that a library wrote")
-    nodes = _with_random_words(nodes, code.kernel_text(launch.kernel.name))
-    used = {node["name"] for node in nodes}
+    used = {node["name"] for node in nodes} | {
+        name for node in nodes for name in references(node.get("args"))
+    }
     return Comparison(
         [node for node in nodes if node["name"] not in inputs and node["name"] not in unread],
         {name: value for name, value in inputs.items() if name in used},
         {name: size for name, size in launch.sizes.items() if name in used},
         [(output.parameter, output.node, output.value) for output in outputs],
+        {output.node: output.combining for output in outputs if output.combining},
         unread,
         tuple(reads.lines),
     )
-
-
-FOUR_WORDS = ("rand4x(", "randn4x(")
-"""Functions by which a kernel makes four random numbers at once."""
-
-
-def _with_random_words(nodes: Sequence[Node], kernel_text: str) -> list[Node]:
-    """Nodes with the way in which a kernel makes their random numbers."""
-    if not any(word in kernel_text for word in FOUR_WORDS):
-        return list(nodes)
-    return [
-        {**node, "kwargs": {**node.get("kwargs", {}), "all_words": True}}
-        if node["target"] == "prims.inductor_random.default"
-        else node
-        for node in nodes
-    ]
 
 
 def _described(node: Node) -> tuple[str, tuple[int, ...]]:

@@ -1,9 +1,8 @@
 """The random numbers of Inductor's kernels, from their own seeds: Philox 4x32 of ten rounds.
 
 Triton's ``tl.rand`` and ``tl.randn`` (triton/language/random.py), at the offsets that Inductor's
-lowering of ``inductor_random`` gives them: the index of the element in a contiguous tensor. Newer
-torch 2.13 pointwise kernels of one dimension use all four words of a fourth of the offsets
-(``rand4x`` and ``randn4x`` in torch/_inductor/runtime/triton_helpers.py).
+lowering of ``inductor_random`` gives them: the index of the element in a contiguous tensor. Packed,
+as ``triton_helpers.rand4x`` and ``randn4x``, four elements have the four words of one offset.
 """
 
 import math
@@ -50,38 +49,35 @@ def uniform(words: Any) -> Any:
     return folded.to(torch.float32) * torch.tensor(SCALE, dtype=torch.float32)
 
 
-def normal(first: Any, second: Any) -> tuple[Any, Any]:
-    """Two normal numbers of fp32 of two words."""
-    radius = torch.sqrt(-2.0 * torch.log(torch.clamp(uniform(first), min=SMALLEST)))
-    angle = uniform(second) * (2.0 * math.pi)
-    return radius * torch.cos(angle), radius * torch.sin(angle)
+def inductor_random(size: Sequence[int], seed: Any, mode: str, **ignored: Any) -> Any:
+    """``prims.inductor_random``: uniform numbers of fp32 (``rand``), or the ``first`` or ``second``
+    of two that a normal one is made of."""
+    offsets = torch.arange(math.prod(size), dtype=torch.int64)
+    first, second, _, _ = map(uniform, philox(int(seed), offsets))
+    return _chosen(mode, first, second).reshape(size)
 
 
-def inductor_random(
-    size: Sequence[int],
-    seed: Any,
-    mode: str,
-    *,
-    offset: int = 0,
-    all_words: bool = False,
-    **ignored: Any,
-) -> Any:
-    """``prims.inductor_random``: uniform (``rand``) or normal (``randn``) numbers of fp32.
+def packed_random(size: Sequence[int], seed: Any, mode: str, **ignored: Any) -> Any:
+    """The same where four elements have the words of one offset; whether a normal number is of the
+    sine (``odd``)."""
+    length = math.prod(size)
+    if mode == "odd":
+        return (torch.arange(length) % 2 == 1).reshape(size)
+    offsets = torch.arange(-(-length // 4), dtype=torch.int64)
+    words = list(map(uniform, philox(int(seed), offsets)))
+    if mode == "rand":
+        numbers = torch.stack(words, 1)
+    else:
+        first = torch.stack([words[0], words[0], words[2], words[2]], 1)
+        second = torch.stack([words[1], words[1], words[3], words[3]], 1)
+        numbers = _chosen(mode, first, second)
+    return numbers.reshape(-1)[:length].reshape(size)
 
-    ``all_words``: four numbers are made of the four words of one offset.
-    """
-    count = math.prod(size)
-    if all_words:
-        first = offset // 4
-        words = philox(int(seed), torch.arange(first, first + -(-count // 4), dtype=torch.int64))
-        if mode == "rand":
-            numbers = tuple(uniform(word) for word in words)
-        else:
-            numbers = (*normal(*words[:2]), *normal(*words[2:]))
-        return torch.stack(numbers, -1).reshape(-1)[:count].reshape(size)
-    words = philox(int(seed), torch.arange(offset, offset + count, dtype=torch.int64))
-    numbers = uniform(words[0]) if mode == "rand" else normal(words[0], words[1])[0]
-    return numbers.reshape(size)
+
+def _chosen(mode: str, first: Any, second: Any) -> Any:
+    if mode == "first":
+        return torch.clamp(first, min=SMALLEST)
+    return second if mode == "second" else first
 
 
 def inductor_randint(
@@ -102,6 +98,7 @@ def inductor_lookup_seed(seeds: Any, index: int) -> Any:
 
 FUNCTIONS: dict[str, Callable[..., Any]] = {
     "prims.inductor_random.default": inductor_random,
+    "prims.inductor_random.packed": packed_random,
     "prims.inductor_randint.default": inductor_randint,
     "prims.inductor_lookup_seed.default": inductor_lookup_seed,
 }
