@@ -345,7 +345,7 @@ def run_rare_writes() -> None:
     """What buffers hold that is no plain result: the recording of ``test_verify``.
 
     A convolution whose bias a kernel adds and whose weight is copied to channels_last, memory that
-    is filled before it is scattered into, a store that is left out, and a cast to fp8.
+    is filled before it is scattered into, a store that is left out, a cast to fp8, random integers.
     """
     convolution = nn.Conv2d(3, 4, 3).to(DEVICE, memory_format=torch.channels_last)
     image = randn(1, 3, 6, 6).to(memory_format=torch.channels_last)
@@ -365,6 +365,7 @@ def run_rare_writes() -> None:
 
     torch.compile(cast)(randn(4, 32, dtype=torch.bfloat16))
     torch.compile(torch.special.bessel_j0)(randn(32) * 20)
+    torch.compile(lambda x: x + torch.randint(-3, 1000, (32,), device=DEVICE))(randn(32))
 
 
 MODELS: Mapping[str, Callable[[], None]] = {
