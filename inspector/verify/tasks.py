@@ -30,7 +30,7 @@ class Comparison(Struct, frozen=True):
     ``combined`` are, of a node of which parts were written, the nodes that compute it from them.
     ``unread`` are dtype and shape of inputs that the operators take and the kernel does not read:
     its result must not depend on them. ``with_lines`` are the lines of launches whose partial
-    results it completes.
+    results it completes. ``parameters`` are, by nodes, the kernel's own that it reads them from.
     """
 
     nodes: Sequence[Node]
@@ -40,6 +40,7 @@ class Comparison(Struct, frozen=True):
     combined: Mapping[str, Sequence[Node]] = {}
     unread: Mapping[str, tuple[str, tuple[int, ...]]] = {}
     with_lines: tuple[int, ...] = ()
+    parameters: Mapping[str, str] = {}
 
     @property
     def bytes(self) -> int:
@@ -73,6 +74,7 @@ class _Reads(Struct):
     nodes that it computes from parts that it reads, and ``lines`` of launches that wrote others."""
 
     values: dict[str, TensorValue] = field(default_factory=dict)
+    parameters: dict[str, str] = field(default_factory=dict)
     unknown: list[str] = field(default_factory=list)
     combined: dict[str, Sequence[Node]] = field(default_factory=dict)
     lines: dict[int, None] = field(default_factory=dict)
@@ -102,6 +104,7 @@ class _GraphCall(Struct):
                 continue
             node = self.copies.get(buffer) or self.nodes.content(buffer, self.writes[buffer])
             if node is not None:
+                out.parameters[node] = argument.name
                 out.values[node] = before
             elif combining := self.nodes.combining(buffer, before.shape, before.dtype):
                 out.values[buffer] = before
@@ -240,6 +243,7 @@ def _comparison(call: _GraphCall, launch: GraphLaunch) -> Comparison:
         {output.node: output.combining for output in outputs if output.combining},
         unread,
         tuple(reads.lines),
+        {name: parameter for name, parameter in reads.parameters.items() if name in used},
     )
 
 

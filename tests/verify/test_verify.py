@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.helpers.ptxview import call, ptxview, saved
+from tests.helpers.ptxview import SAMPLE, call, ptxview, saved
 
 DATA = Path(__file__).parents[1] / "data" / "verify"
 LOST_SCALE = str(DATA / "lost_scale.ptxview")
@@ -119,3 +119,28 @@ def test_a_list_says_whose_values_an_emulated_graph_has(tmp_path: Path) -> None:
         path = tmp_path / f"{bool(option)}.ptxview"
         assert ptxview("run", "--no-tui", *option, "-o", path, script).status == 0
         assert (sentence in call("list", path).text) is is_said
+
+
+@pytest.mark.parametrize(
+    ("kernel", "status", "words"),
+    [
+        ("23c30efe", 1, "NOT the same: out_ptr2"),
+        ("triton_poi_fused_add_gelu_0", 0, "agrees with the reference"),
+    ],
+)
+def test_a_script_shows_the_difference_alone(
+    kernel: str, status: int, words: str, tmp_path: Path
+) -> None:
+    script = tmp_path / "alone.py"
+    assert call("repro", LOST_SCALE, kernel, "--verify", "-o", script).status == 0
+    done = ptxview(
+        "run", "--no-tui", "--target", "sm_90", "-o", tmp_path / "r", script, "--no-time"
+    )
+    assert done.status == status, done.said
+    assert words in done.text
+
+
+def test_a_recording_without_values_makes_no_such_script() -> None:
+    done = call("repro", SAMPLE, "softmax_kernel", "--verify")
+    assert done.status == 2
+    assert "ptxview verify -o x.ptxview SCRIPT.py keeps them" in done.said
