@@ -46,7 +46,13 @@ def test_one_graph_can_be_chosen() -> None:
 def test_a_recording_without_values_says_how_to_get_them() -> None:
     done = call("verify", str(Path(__file__).parents[1] / "data" / "core" / "lecture"))
     assert done.status == 2
-    assert "ptxview verify SCRIPT.py" in done.said
+    assert "operators" in done.said
+
+
+def test_a_script_that_is_not_there_cannot_be_read(tmp_path: Path) -> None:
+    done = call("verify", tmp_path / "missing.py")
+    assert done.status == 4
+    assert "does not exist" in done.said
 
 
 def test_sound_kernels_that_write_no_plain_result_are_compared_and_explained() -> None:
