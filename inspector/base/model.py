@@ -245,6 +245,8 @@ class Argument(Struct, frozen=True):
     ``high`` are the range of an integer tensor's values before its first such call, None if it
     was not taken. ``device`` is ``cuda`` or ``cpu``. ``python_type`` is the type of a value that
     is identified by name or text (``dtype``, ``JITFunction``, ``str``), None if not recorded.
+    ``content`` names the tensor's elements before the call, in the order of their indices, where
+    they were kept; of these a floating-point tensor has its range and its number of NaN, ``nans``.
     """
 
     name: str
@@ -254,10 +256,12 @@ class Argument(Struct, frozen=True):
     shape: tuple[int, ...] | None = None
     strides: tuple[int, ...] | None = None
     alignment: int | None = None
-    low: int | None = None
-    high: int | None = None
+    low: int | float | None = None
+    high: int | float | None = None
     device: str | None = None
     python_type: str | None = None
+    nans: int | None = None
+    content: str | None = None
 
 
 class Share(Struct, frozen=True, array_like=True):

@@ -55,6 +55,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
             "--format": option(
                 None, "default: by the name of the output, else html", choices=FORMATS
             ),
+            "--with-inputs": flag("in a recording: what tensors held (run --inputs, verify)"),
             "--without": option("WHAT", f"what is taken out: {without}", default=""),
             "--device": DEVICE,
             "--json": flag("print JSON of what was written"),
@@ -76,7 +77,7 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     try:
         if form == "ptxview":
             assert target is not None
-            selected, size = _write_recording(path, selectors, without, target)
+            selected, size = _write_recording(path, selectors, without, target, args.with_inputs)
         else:
             reader, selected = _exported(path, selectors, without, args.device)
             evidence = _evidence(reader, path, selected)
@@ -122,10 +123,14 @@ def _names_path(words: Sequence[str]) -> bool:
 
 
 def _write_recording(
-    path: Path, selectors: Sequence[str], without: tuple[str, ...], target: Path
+    path: Path,
+    selectors: Sequence[str],
+    without: tuple[str, ...],
+    target: Path,
+    with_inputs: bool,
 ) -> tuple[list[KernelVariant], int]:
     """Write a recording; return its variants and its size in bytes."""
-    collection = _collected(path, selectors, without)
+    collection = _collected(path, selectors, without, with_inputs)
     selected = list(collection.recording(path.name).variants())
     if not selected:
         raise PtxviewError(f"{path} holds no kernels", "Did the program compile any?")
@@ -148,10 +153,10 @@ def _exported(
 
 
 def _collected(
-    path: Path, selectors: Sequence[str], without: tuple[str, ...]
+    path: Path, selectors: Sequence[str], without: tuple[str, ...], with_inputs: bool = False
 ) -> collected.Collected:
     """The recording as events, its selected kernels, without what is taken out."""
-    collection = collected.collect(path)
+    collection = collected.collect(path, with_inputs)
     if selectors:
         collection = collected.subset(
             collection, select_all(collection.recording(str(path)), selectors)

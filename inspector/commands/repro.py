@@ -21,7 +21,7 @@ from inspector.base.model import Argument, Call, Kernel, Origin, Stage, Variant
 from inspector.commands import common
 from inspector.commands.common import KERNEL, flag, open_reader, option, print_json, say, takes
 from inspector.commands.trace import read_arrays, triple
-from inspector.execute.calls.inputs import Array
+from inspector.execute.calls.inputs import Array, stored_elements
 from inspector.export.repro.python_source import CutSource, cut_function
 from inspector.export.repro.script import (
     CHECKS,
@@ -43,6 +43,11 @@ from inspector.recording.decoding import as_map, as_text
 from inspector.recording.layout import Events, is_recording, read_events
 from inspector.render.tables import require_compiled
 from inspector.system import files, printing
+from inspector.verify.graph_nodes import Unverifiable
+from inspector.verify.launches import kept_launches
+from inspector.verify.operator_source import NAME as OPERATORS
+from inspector.verify.operator_source import operator_function
+from inspector.verify.tasks import tasks_of
 
 MAX_ARRAY_BYTES = 4 << 20
 """Bytes of arrays, compressed, that a script may hold."""
@@ -68,6 +73,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
             "--inputs": option(
                 "FILE.npz", "arrays by argument name, kept in the script", type=Path
             ),
+            "--verify": flag("with kept values, checked by the kernel's own operators"),
             "--json": flag("print JSON, the script within it"),
             "--grid": option("X[,Y,Z]", "blocks, instead of the call's", type=triple),
         },
@@ -196,6 +202,10 @@ def _triton(
     call_number = default_call(variant.calls) if args.call is None else args.call
     number, call = chosen_call(kernel.demangled, variant.calls, call_number)
     arrays = {} if args.inputs is None else read_arrays(args.inputs)
+    check, reference = _check(args.check_with)
+    if args.verify:
+        check = "reference"
+        reference, arrays = _operators(reader, events, kernel, call)
     if call is None:
         grid = args.grid
         passed = _unrecorded_arguments(variant, arrays)
@@ -207,7 +217,6 @@ def _triton(
     if reader.recording.mode == "target":  # the largest alignment there is on the emulated device
         passed = tuple(replace(a, alignment=512) if a.alignment == 64 else a for a in passed)
     source, text_owner = _source(events, kernel, variant, passed)
-    check, reference = _check(args.check_with)
     if source.unknown:
         printing.narrate(
             f"ptxview: {', '.join(source.unknown)}: used by the kernel, and neither in "
@@ -243,6 +252,38 @@ def _triton(
         "unknown": source.unknown,
         "text": triton_script(launch, table("repro_parts")),
     }
+
+
+def _operators(
+    reader: Reader, events: Events, kernel: Kernel, call: Call | None
+) -> tuple[CutSource, dict[str, Array]]:
+    """The operators of a kernel as a reference, and what a launch read. Raises ``UsageError``."""
+    launches = kept_launches(reader.recording, events)
+    if not launches:
+        raise UsageError(
+            "the recording has no values of launches",
+            "ptxview verify -o x.ptxview SCRIPT.py keeps them.",
+        )
+    tasks = [task for task in tasks_of(launches) if task.launch.kernel.name == kernel.name]
+    compared = [task.comparison for task in tasks if task.comparison is not None]
+    try:
+        if not compared:
+            why = tasks[0].why if tasks else "no launch of it was kept"
+            raise Unverifiable(why)
+        function = operator_function(compared[0])
+    except Unverifiable as error:
+        raise UsageError(f"{kernel.demangled} has no operators to compare with: {error}") from None
+    arguments = {a.name: a for a in (() if call is None else call.arguments)}
+    arrays = {}
+    for node, parameter in compared[0].parameters.items():
+        argument = arguments.get(parameter)
+        tensor = compared[0].inputs.get(node)
+        if argument is not None and tensor is not None:
+            elements = stored_elements(argument, tensor.read())
+            if elements is not None:
+                arrays[parameter] = elements
+    imports = ("import torch", "import torch._inductor.inductor_prims  # registers operators")
+    return CutSource(OPERATORS, imports=imports, statements=(function,)), arrays
 
 
 def _no_launch(reader: Reader, kernel: Kernel) -> UsageError:

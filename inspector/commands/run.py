@@ -30,12 +30,21 @@ from inspector.base.model import Recording
 from inspector.base.names import words
 from inspector.base.units import plural
 from inspector.commands import common
-from inspector.commands.common import flag, option, reader_of, say, takes, takes_program
+from inspector.commands.common import (
+    amount,
+    flag,
+    option,
+    reader_of,
+    say,
+    takes,
+    takes_program,
+)
 from inspector.commands.open import browse, on_terminal
 from inspector.sources.running import Follower, Run, RunOutcome, RunRequest, load_the_rest
 from inspector.sources.running import run as record
 from inspector.system import faults, printing
 from inspector.system.process import ENDING, STOPPING, WANTS_TERMINAL, PtyProcess, forwarded
+from inspector.system.toolchain import gpu_present
 from inspector.tui.program.live import Choice, Live, ProgramState
 
 if TYPE_CHECKING:
@@ -51,6 +60,11 @@ MAX_COUNTED_VARIANTS = 8
 # ptxview's options with a value; the program begins at the first word that is not an option.
 VALUED = {"run": words("-o --out --target --python --devices --values --value-seconds")}
 
+
+INPUT_BYTES = 64 << 20
+"""Bytes of tensors that are kept of a run, unless the user says how many."""
+EMULATED_TENSOR_BYTES = 1 << 20
+"""Bytes of the largest tensor that is kept on the emulated device, unless the user asks for all."""
 
 HANG_UP_SECONDS = 60.0
 """In which a program whose terminal is gone may end, and its recording be completed."""
@@ -79,6 +93,13 @@ def arguments(parser: argparse.ArgumentParser) -> None:
             "--no-ranges": flag("do not read the value range of integer tensors"),
             "--no-driver": flag("on a GPU, record known compilers alone, not every launch"),
             "--operators": flag("on a GPU, the ATen operator of every launch (10 µs each)"),
+            "--inputs": option(
+                "BYTES",
+                "keep the inputs of first calls, so many bytes in all (64 MiB)",
+                nargs="?",
+                const=INPUT_BYTES,
+                type=amount,
+            ),
             "--time": flag(f"then time the recorded calls, for {TIME_BUDGET} s at most"),
             "--no-tui": flag("print the table of kernels in place of the interface"),
         },
@@ -132,7 +153,7 @@ def request_of(
 
 def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     """Record a run; the program's own exit status."""
-    our_words, kind, words = common.split_program(argv, VALUED["run"])
+    our_words, kind, words = common.split_program(_with_size(argv), VALUED["run"])
     try:
         args = parser.parse_args(our_words)
     except SystemExit as stop:
@@ -150,6 +171,18 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
                 python = args.python or (words[0] if typed else None)
                 _print_recorded(outcome.recording, outcome.path, args.time, python)
     return outcome.status
+
+
+def _with_size(argv: list[str]) -> list[str]:
+    """The words with ``--inputs 64e6`` as one word: without a number, the next is the program."""
+    out: list[str] = []
+    for word in argv:
+        is_size = out[-1:] == ["--inputs"] and re.fullmatch(r"\d+(\.\d+)?(e\d+)?", word)
+        if is_size:
+            out[-1] = f"--inputs={word}"
+        else:
+            out.append(word)
+    return out
 
 
 def _print_recorded(rec: Recording, path: Path, timed: bool, python: str | None) -> None:
@@ -248,6 +281,12 @@ def emulation(args: argparse.Namespace) -> tuple[tuple[str, str], ...]:
         "PTXVIEW_RANGES": "0" if args.no_ranges else None,
         "PTXVIEW_OPERATORS": "1" if args.operators else None,
     }
+    inputs = args.inputs
+    if inputs is None and not gpu_present():
+        inputs = INPUT_BYTES
+        variables["PTXVIEW_CONTENT"] = EMULATED_TENSOR_BYTES
+    if inputs:
+        variables["PTXVIEW_CONTENTS"] = inputs
     return tuple((k, str(v)) for k, v in variables.items() if v is not None)
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from rich.text import Text
 
-from inspector.base.errors import Exit, RunFailed, UsageError
+from inspector.base.errors import Exit, RunFailed, Unreadable, UsageError
 from inspector.base.model import Stage
 from inspector.base.names import words
 from inspector.commands import common
@@ -103,12 +103,15 @@ def _recorded(
         ("PTXVIEW_VALUE_SECONDS", "inf"),
         *WITHOUT_CACHES,
     )
-    request = request_of("verify", kind, list(program), args, environment)
-    with program_on_stderr():
-        outcome = record(request, say)
+    try:
+        request = request_of("verify", kind, list(program), args, environment)
+        with program_on_stderr():
+            outcome = record(request, say)
+    except RunFailed as error:
+        raise Unreadable(error.message, error.hint) from None
     printing.narrate(summary(outcome))
     if outcome.recording is None:
-        raise RunFailed("the recording could not be completed")
+        raise Unreadable("the recording could not be completed")
     if outcome.status:
         say(f"the program ended with status {outcome.status}; what it launched is compared")
     return common.reader_of(outcome.recording), outcome.path, None
@@ -132,10 +135,7 @@ def _verify(reader: Reader, path: Path, selector: str | None, args: argparse.Nam
             launches = _executed(reader, selector, show)
     tasks = _selected(reader, list(tasks_of(launches)), selector)
     if not tasks:
-        raise UsageError(
-            f"{path} has no launch of a generated kernel",
-            "ptxview verify SCRIPT.py runs a program, and compares what its kernels write.",
-        )
+        raise UsageError(*_nothing_to_verify(reader, path))
     opcodes = coarse_words_of(lambda variant: reader.facts.opcodes(variant) or ())
     with printing.progress("computing operators") as show:
 
@@ -155,6 +155,20 @@ def _verify(reader: Reader, path: Path, selector: str | None, args: argparse.Nam
         printing.rows([Text(text.answer(report), "bold" if report.passed else "bold red")])
         printing.narrate(f"inputs: {report.inputs}")
     return Exit.OK if report.passed else Exit.DIFFERENT
+
+
+def _nothing_to_verify(reader: Reader, path: Path) -> tuple[str, str]:
+    """Why nothing can be compared, and what to do about it."""
+    graphs = reader.recording.graphs
+    again = "ptxview verify SCRIPT.py runs a program, and compares what its kernels write."
+    if not graphs:
+        return (
+            f"{path} has no graph of torch.compile",
+            "Kernels that torch.compile generates have operators to be compared with, others none.",
+        )
+    if any(graph.nodes is None for graph in graphs):
+        return f"{path} lacks the operators of its graphs, which came from Inductor's cache", again
+    return f"{path} has no launch of a generated kernel", again
 
 
 def _executed(

@@ -187,7 +187,8 @@ class Phases:
         self.memory.changes += 1
 
     def invalidate(self, n: int, address: Array, mask: Mask) -> None:
-        _, index, words = self._locate(n, address, mask)
+        keep, index, words = self._locate(n, address, mask)
+        self._tell("init", n, index, keep)
         words[index] = u64(0)
 
     def arrive(

@@ -414,8 +414,8 @@ class OrderObserver(Observer):
     def mbarrier(
         self, lanes: Lanes, way: str, instruction: int, rows: Array, offsets: Array, columns: Array
     ) -> None:
-        """Lanes, by row and column, ``init`` mbarriers, ``arrive``, ``hold`` a phase for their
-        copies, or find that a phase is over (``wait``); or phases are over (``complete``)."""
+        """Lanes, by row and column, ``init`` or invalidate mbarriers, ``arrive``, ``hold`` a phase
+        for their copies, or find that it is over (``wait``); or phases are over (``complete``)."""
 
     def asynchronous(self, lanes: Lanes, access: AsynchronousAccess) -> None:
         """A unit beside the warps begins to read or write shared memory."""

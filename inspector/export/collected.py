@@ -39,6 +39,8 @@ GRAPH_EVENTS = words(
     "graph graph_failed graph_text graph_nodes graph_uncoded dynamo_nodes user_file"
 )
 BUILD_EVENTS = ("extension", "library")
+VALUES = "launch_values"
+"""The event of a launch whose tensors were kept."""
 DIGEST_CHARS = 64  # length of a content's name, its SHA-256 in hex
 
 
@@ -90,15 +92,31 @@ class Collected(Struct):
             pack(Path(name), target)
 
 
-def collect(path: Path) -> Collected:
+def collect(path: Path, with_inputs: bool = False) -> Collected:
+    """All that a path holds; contents of tensors only if they are asked for."""
     events, blob = raw_events(path)
     contents: dict[str, bytes] = {}
+    if not with_inputs:
+        events = [_without_inputs(event) for event in events if event.get("event") != VALUES]
     return Collected(
         [_with_named_contents(event, contents) for event in events],
         contents,
         stored_records(path),
         blob,
     )
+
+
+def _without_inputs(event: Event) -> Event:
+    """A call without what its tensors held."""
+    arguments = event.get("arguments")
+    if event.get("event") != "call" or not isinstance(arguments, list):
+        return event
+    plain = [
+        {name: value for name, value in argument.items() if name != "content"}
+        for argument in arguments
+        if isinstance(argument, Mapping)
+    ]
+    return {**event, "arguments": plain}
 
 
 def subset(collected: Collected, kernel_variants: Sequence[KernelVariant]) -> Collected:

@@ -1,6 +1,7 @@
 """A kernel with what it is launched with on the CPU: a recorded call's, or what a user gives."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from msgspec import Struct, field
@@ -8,12 +9,19 @@ from msgspec import Struct, field
 from inspector.base.errors import PtxviewError, ToolMissing, Unreadable, UsageError
 from inspector.base.model import Call, Kernel, Location, Stage, Variant
 from inspector.execute import CannotRun, Program
-from inspector.execute.calls.inputs import Array, InputOptions, LaunchInputs, make_inputs
+from inspector.execute.calls.inputs import (
+    Array,
+    InputOptions,
+    LaunchInputs,
+    make_inputs,
+    stored_elements,
+)
 from inspector.execute.calls.stepper import register_names
 from inspector.execute.calls.tracing import TraceLaunch, Triple
 from inspector.execute.program import MALFORMED
 from inspector.measure.time.planning import LaunchNeeds, launch_needs
 from inspector.reader.reader import Reader
+from inspector.recording.contents import inflated
 from inspector.recording.layout import is_recording, read_events
 from inspector.system import files
 
@@ -49,10 +57,12 @@ class ChosenLaunch(Struct, frozen=True):
     names: tuple[str, ...]
     recorded: Call | None
     options: InputOptions
+    kept_names: tuple[str, ...] = ()
+    """Arguments whose values are the recorded call's own."""
 
     @property
     def given_names(self) -> tuple[str, ...]:
-        return tuple(self.options.arrays)
+        return tuple(name for name in self.options.arrays if name not in self.kept_names)
 
     @property
     def seed(self) -> int | None:
@@ -105,11 +115,39 @@ def choose_launch(
     max_bytes = bounds.streamed
     raising = bounds.raising()
     shares = () if recorded is None else recorded.shares
+    kept = {} if recorded is None else _kept_arrays(reader, recorded, overrides.arrays)
+    arrays = {**kept, **overrides.arrays}
     inputs = InputOptions(
-        overrides.seed, overrides.arrays, scratch, max_bytes, raising, overrides.unsized, shares
+        overrides.seed, arrays, scratch, max_bytes, raising, overrides.unsized, shares
     )
     names = _argument_names(reader, variant, program)
-    return ChosenLaunch(reader, kernel, variant, program, launch, number, names, recorded, inputs)
+    return ChosenLaunch(
+        reader, kernel, variant, program, launch, number, names, recorded, inputs, tuple(kept)
+    )
+
+
+def _kept_arrays(reader: Reader, recorded: Call, arrays: Mapping[str, Array]) -> dict[str, Array]:
+    """What the tensors of a call held, of those that the user gives no array for. Tensors that
+    share memory are made up together instead."""
+    sharing = {name for share in recorded.shares for name in (share.first, share.second)}
+    wanted = [
+        argument
+        for argument in recorded.arguments
+        if argument.content is not None and argument.name not in {*sharing, *arrays}
+    ]
+    path = Path(reader.recording.resolved_path or reader.recording.path)
+    if not wanted or not is_recording(path):
+        return {}
+    events = read_events(path)
+    out = {}
+    for argument in wanted:
+        content = events.blob(argument.content)
+        elements = None
+        with suppress(PtxviewError):
+            elements = None if content is None else stored_elements(argument, inflated(content))
+        if elements is not None:
+            out[argument.name] = elements
+    return out
 
 
 def _runnable_program(reader: Reader, kernel: Kernel, variant: Variant) -> Program:

@@ -2,9 +2,10 @@
 
 import hashlib
 import re
+import zlib
 from collections.abc import Callable, Mapping
 
-from inspector.base.errors import PtxviewError
+from inspector.base.errors import PtxviewError, Unreadable
 from inspector.base.model import Content
 from inspector.recording.decoding import as_map, as_text
 
@@ -17,6 +18,18 @@ MAX_PROLOGUE_CHARS = 2000
 """Characters between ``__global__`` and a kernel's name: launch bounds, a template, a type."""
 # void square_kernel
 _NAME = re.compile(r"(?<!\w)(\w++)\s*+$")
+
+
+MAX_TENSOR_BYTES = 1 << 32
+"""Bytes that the elements of a tensor may be inflated to."""
+
+
+def inflated(content: Content) -> bytes:
+    """The elements of a tensor, which a probe has compressed. Raises ``Unreadable``."""
+    try:
+        return zlib.decompressobj().decompress(content.read(), MAX_TENSOR_BYTES)
+    except zlib.error as error:
+        raise Unreadable(f"a tensor of the recording is damaged: {error}") from None
 
 
 def digest_of(content: Content | None) -> str:

@@ -81,9 +81,20 @@ def argument_text(argument: Argument) -> str:
         parts.append(f"strided {_shape(argument.strides)}")
     if argument.alignment is not None and argument.alignment < 16:
         parts.append(f"at {argument.alignment} B")
-    if argument.low is not None:
-        parts.append(f"{argument.low}…{argument.high}")
+    if argument.low is not None and argument.high is not None:
+        parts.append(f"{_bound(argument.low)}…{_bound(argument.high)}")
+    if argument.nans:
+        parts.append(f"{argument.nans:,} NaN")
     return " ".join(parts)
+
+
+def _bound(value: int | float) -> str:
+    return f"{value:.3g}" if isinstance(value, float) else str(value)
+
+
+def _integer_range(argument: Argument) -> str | None:
+    """The range of integers, which decide where a kernel reads; None of other values."""
+    return f"{argument.low}…{argument.high}" if isinstance(argument.low, int) else None
 
 
 def sharing_text(pair: Share) -> str:
@@ -124,10 +135,8 @@ def _argument_differences(old_argument: Argument, new_argument: Argument) -> Ite
         ("", _shape(old_argument.shape), _shape(new_argument.shape)),
         ("strides ", _shape(old_argument.strides), _shape(new_argument.strides)),
         ("alignment ", old_argument.alignment, new_argument.alignment),
-        (
-            "range ",
-            *(None if a.low is None else f"{a.low}…{a.high}" for a in (old_argument, new_argument)),
-        ),
+        ("range ", _integer_range(old_argument), _integer_range(new_argument)),
+        ("NaN ", old_argument.nans or None, new_argument.nans or None),
         ("on ", old_argument.device, new_argument.device),
     )
     # Other strides of another shape are no news where both are dense.

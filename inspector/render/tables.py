@@ -461,6 +461,17 @@ def graphs(rec: Recording, console: Console) -> None:
             ),
             soft_wrap=True,
         )
+    if has_operators_values(rec):
+        text = "values are the operators', not the kernels'; --values ptx runs them, "
+        console.print(Text(f"{text}ptxview verify SCRIPT.py compares them", style="dim"))
+
+
+def has_operators_values(rec: Recording) -> bool:
+    """Whether graphs ran by their operators on the emulated device, and launched no kernel."""
+    names = {name for graph in rec.graphs for name in graph.kernels}
+    kernels = [k for k in rec.kernels if k.id in names and k.origin is Origin.INDUCTOR]
+    launched = any(variant.launches for kernel in kernels for variant in kernel.variants)
+    return rec.mode == "target" and bool(kernels) and not launched
 
 
 def problems(rec: Recording, console: Console) -> None:

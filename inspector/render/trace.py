@@ -173,6 +173,8 @@ def _call_text(traced: TracedKernel) -> str:
         call = f"recorded call {selection.call}" + (f" of {call_count}" if call_count > 1 else "")
     shared = f", {kibibytes(launch.shared)} shared" if launch.shared else ""
     inputs = [f"{', '.join(selection.given_names)} given"] if selection.given_names else []
+    if selection.kept_names:
+        inputs.append(f"{', '.join(selection.kept_names)} as the program's call had them")
     if selection.seed is not None:
         inputs.append(f"new inputs of the same kind, seed {selection.seed}")
     return (

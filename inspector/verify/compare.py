@@ -149,6 +149,7 @@ def _job(folder: Path, number: int, comparison: Comparison, words: Sequence[str]
         "nodes": list(comparison.nodes),
         "inputs": {name: described(f"in{n}", tensor) for n, (name, tensor) in inputs},
         "sizes": dict(comparison.sizes),
+        "combined": {name: list(nodes) for name, nodes in comparison.combined.items()},
         "unread": dict(comparison.unread),
         "outputs": [(node, described(f"out{n}", tensor)) for n, (_, node, tensor) in outputs],
         "coarse": coarse_errors(words),

@@ -63,6 +63,11 @@ def _executed(
     launch = GraphLaunch(graph, kernel, variant, 0, line, code, ())
     if variant is None:
         return replace(launch, why="no variant of it was recorded")
+    if not variant.calls:
+        why = "no launch of it was recorded"
+        if reader.recording.mode == "target":
+            why += ": the graph's values were its operators' (run --values ptx launches kernels)"
+        return replace(launch, why=why)
     try:
         chosen = choose_launch(reader, kernel, variant, LaunchOverrides())
         if chosen.recorded is None:
@@ -105,7 +110,10 @@ def _executed(
             continue
         if buffer is not None:
             values[buffer] = argument, after[argument.name]
-        arguments.append(_argument(argument, before[argument.name], after[argument.name]))
+        only_written = argument.name.startswith("out_ptr") and argument.name not in arrays
+        arguments.append(
+            _argument(argument, before[argument.name], after[argument.name], only_written)
+        )
     sizes = _sizes(code, buffers, recorded)
     return replace(launch, arguments=tuple(arguments), sizes=sizes)
 
@@ -122,7 +130,7 @@ def _content(
     if name is None or argument.shape is None:
         return None
     if argument.name.startswith(IN_PLACE):
-        name = code.reused_before(line, name)
+        name = code.reused_before(line, name) or name
     earlier = values.get(name)
     if earlier is None or (earlier[0].dtype, earlier[0].shape) != (argument.dtype, argument.shape):
         return None
@@ -140,9 +148,10 @@ def _elements(inputs: LaunchInputs, argument: Argument) -> Array:
     return np.array(np.lib.stride_tricks.as_strided(flat, shape, steps), order="C")
 
 
-def _argument(argument: Argument, before: Array, after: Array) -> LaunchArgument:
+def _argument(
+    argument: Argument, before: Array, after: Array, only_written: bool
+) -> LaunchArgument:
     changed = before.tobytes() != after.tobytes()
-    only_written = argument.name.startswith("out_ptr")
     return LaunchArgument(
         argument.name, None if only_written else _tensor(argument, before),
         _tensor(argument, after), changed,

@@ -2,6 +2,7 @@
 
 import ast
 import json
+import math
 import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -26,26 +27,41 @@ class Unverifiable(Exception):
 
 class WriteStep(Struct, frozen=True):
     """What a buffer holds after a kernel has written it: the value of ``node``, None of a part of a
-    result. ``effects`` are nodes that change this value in place."""
+    result. ``effects`` are nodes that change this value in place; ``arguments`` are those of a
+    library's operator, of which the buffer holds one in the layout that the library takes, computed
+    by nodes of ``origins``."""
 
     node: str | None
     effects: tuple[str, ...] = ()
+    arguments: tuple[str, ...] = ()
+    origins: frozenset[str] = frozenset()
 
 
 class GraphNodes(Struct, frozen=True):
     """Nodes by name, in the order of their graph.
 
     ``steps`` are, by the name of a buffer or of an input that is changed, what it holds after each
-    kernel that writes it.
+    kernel that writes it. ``parts`` are, by the name of a buffer with parts of a reduction, its
+    node.
     """
 
     nodes: Mapping[str, Node]
     steps: Mapping[str, Sequence[WriteStep]]
     node_of_input: Mapping[str, str]
+    parts: Mapping[str, str] = {}
 
     def is_input(self, name: str) -> bool:
         """Whether the graph is given it."""
         return name in self.node_of_input
+
+    def is_given(self, node: str) -> bool:
+        """Whether a node's value is given to the graph."""
+        return self.nodes[node].get("op") in ("placeholder", "get_attr")
+
+    def fits(self, node: str, dtype: str, shape: Sequence[int]) -> bool:
+        """Whether a node's value has this dtype and as many elements."""
+        described = self.nodes.get(node, {})
+        return described.get("dtype") == dtype and _elements(described) == math.prod(shape)
 
     def step(self, name: str, writes: int) -> WriteStep | None:
         """What a buffer or an input holds after so many kernels have written it; None if unknown.
@@ -59,6 +75,40 @@ class GraphNodes(Struct, frozen=True):
             return self.node_of_input[name]
         step = self.step(name, writes)
         return None if step is None else step.node
+
+    def combining(self, buffer: str, shape: Sequence[int], dtype: str) -> list[Node]:
+        """Nodes that compute a reduction from a buffer with its parts, along the last dimension;
+        none of a buffer that has no such parts."""
+        node = self.nodes.get(self.parts.get(buffer, ""))
+        if node is None or not _has_parts(node, shape):
+            return []
+        operator = base_name(node)
+        name = node["name"]
+        total = "sum" if operator == "mean" else operator
+        overload = "dim_IntList" if total == "sum" else "default"
+        steps: list[tuple[str, list[Any]]] = [(f"aten.{total}.{overload}", [[-1]])]
+        if operator == "mean":
+            terms = _elements(self.nodes.get(next(iter(references(node["args"])), ""), {}))
+            if terms is None:
+                return []
+            steps.append(("aten.div.Scalar", [terms // (_elements(node) or 1)]))
+        steps.append(("aten.reshape.default", [node["shape"]]))
+        nodes: list[Node] = []
+        previous = buffer
+        for target, arguments in steps:
+            step = f"{name}_of_{buffer}_{len(nodes)}"
+            nodes.append(called(step, target, [{"node": previous}, *arguments], dtype))
+            previous = step
+        conversion = [{"node": previous}, {"dtype": node["dtype"]}]
+        target = "prims.convert_element_type.default"
+        return [*nodes, called(name, target, conversion, node["dtype"])]
+
+    def replaced(self, nodes: Mapping[str, Sequence[Node]]) -> "GraphNodes":
+        """The same graph where these nodes are computed by others."""
+        changed: dict[str, Node] = {}
+        for name, node in self.nodes.items():
+            changed |= {step["name"]: step for step in nodes.get(name, (node,))}
+        return GraphNodes(changed, self.steps, self.node_of_input, self.parts)
 
     def program(self, outputs: Iterable[str], known: Collection[str]) -> list[Node]:
         """The nodes that outputs are computed by from known ones, in order, these included."""
@@ -74,6 +124,41 @@ class GraphNodes(Struct, frozen=True):
                 waiting += references(node.get("args"))
                 waiting += references(node.get("kwargs"))
         return [node for name, node in self.nodes.items() if name in needed]
+
+
+REDUCTIONS = frozenset(words("sum mean amax amin"))
+"""Operators whose parts are combined by themselves; parts of a mean by a sum."""
+
+
+def called(name: str, target: str, arguments: list[Any], dtype: str) -> Node:
+    """A node that the recording does not have."""
+    return {
+        "name": name,
+        "op": "call_function",
+        "target": target,
+        "args": arguments,
+        "dtype": dtype,
+    }
+
+
+def _static_shape(node: Node) -> list[int] | None:
+    """The sizes of a node's value; None where one depends on an input."""
+    shape = node.get("shape")
+    is_static = isinstance(shape, list) and all(isinstance(size, int) for size in shape)
+    return shape if is_static else None
+
+
+def _elements(node: Node) -> int | None:
+    shape = _static_shape(node)
+    return None if shape is None else math.prod(shape)
+
+
+def _has_parts(node: Node, shape: Sequence[int]) -> bool:
+    """Whether a buffer of this shape has a reduction's parts in its last dimension."""
+    result = _static_shape(node)
+    if result is None or not shape or node.get("dtype") is None:
+        return False
+    return [n for n in shape[:-1] if n != 1] == [n for n in result if n != 1]
 
 
 def references(item: object) -> list[str]:
@@ -100,23 +185,89 @@ def read_nodes(graph: Graph) -> GraphNodes:
         raise Unverifiable(
             "its graph was recorded by a ptxview that kept no arguments of operators"
         )
-    by_name = {node["name"]: node for node in nodes}
+    recorded = {node["name"]: node for node in nodes}
     inputs = [node for node in nodes if node.get("op") in ("placeholder", "get_attr")]
     node_of_input = {str(node["target"]): node["name"] for node in inputs}
     node_of_input |= {node["name"]: node["name"] for node in inputs}
     steps: dict[str, list[WriteStep]] = defaultdict(list)
-    for operation in (o for s in _list(content, "scheduled") for o in _list(s, "operations")):
-        result = operation.get("result")
-        origins = [n for n in operation.get("origins") or () if n in by_name]
-        if not isinstance(result, str):
-            result = _last_moved(by_name, origins)
-        elif by_name.get(result, {}).get("dtype") is None:
-            result = None
+    parts: dict[str, str] = {}
+    scheduled = _list(content, "scheduled")
+    libraries = _library_calls(scheduled, list(recorded))
+    by_name, without_bias = _with_bias_added(recorded, libraries.values())
+    for operation in (o for s in scheduled for o in _list(s, "operations")):
+        origins = [n for n in operation.get("origins") or () if n in recorded]
+        step = _step(recorded, operation.get("result"), origins, libraries.values())
+        library_call = libraries.get(str(operation.get("name")))
+        if library_call is not None:
+            step = WriteStep(without_bias.get(library_call, step.node))
+        reduction = _reduction(recorded, origins) if step.node is None else None
         for output in _list(operation, "outputs"):
-            steps[str(output.get("name"))].append(WriteStep(result))
+            steps[str(output.get("name"))].append(step)
+            if reduction is not None:
+                parts[str(output.get("name"))] = reduction
             for changed in output.get("mutates") or ():
-                _change(by_name, steps[str(changed)], str(changed), origins, result)
-    return GraphNodes(by_name, steps, node_of_input)
+                _change(recorded, steps[str(changed)], str(changed), origins, step.node)
+    return GraphNodes(by_name, steps, node_of_input, parts)
+
+
+def _step(
+    nodes: Mapping[str, Node], result: object, origins: Sequence[str], libraries: Collection[str]
+) -> WriteStep:
+    """What the buffer of an operation holds, by the node that the recording names as its result."""
+    if isinstance(result, str):
+        return WriteStep(result if nodes.get(result, {}).get("dtype") is not None else None)
+    moved = _last_moved(nodes, origins)
+    if moved is not None:
+        return WriteStep(moved)
+    return WriteStep(None, (), _arguments(nodes, origins, libraries), frozenset(origins))
+
+
+LIBRARY_KIND = "ExternKernelSchedulerNode"
+CONVOLUTION = "aten.convolution.default"
+
+
+def _library_calls(scheduled: Sequence[Node], order: Sequence[str]) -> dict[str, str]:
+    """The node that each call of a library computes, by the name of the operation."""
+    place = {name: n for n, name in enumerate(order)}
+    out: dict[str, str] = {}
+    for item in scheduled:
+        for operation in _list(item, "operations"):
+            origins = [n for n in operation.get("origins") or () if n in place]
+            if item.get("kind") == LIBRARY_KIND and origins:
+                out[str(operation.get("name"))] = max(origins, key=place.__getitem__)
+    return out
+
+
+def _with_bias_added(
+    nodes: Mapping[str, Node], libraries: Collection[str]
+) -> tuple[dict[str, Node], dict[str, str]]:
+    """Split each convolution into the part that a library computes, and the bias that is added.
+
+    Returns the nodes, and the part by the convolution's name.
+    """
+    out: dict[str, Node] = {}
+    parts: dict[str, str] = {}
+    for name, node in nodes.items():
+        args = list(node.get("args") or ())
+        if name in libraries and node.get("target") == CONVOLUTION and args[2] is not None:
+            part = {**node, "name": f"{name}_without_bias", "args": [*args[:2], None, *args[3:]]}
+            sizes = [-1, *[1] * (len(node.get("shape") or ()) - 2)]
+            dtype = str(node.get("dtype"))
+            bias = called(f"{name}_bias", "aten.reshape.default", [args[2], sizes], dtype)
+            terms = [{"node": part["name"]}, {"node": bias["name"]}]
+            out |= {part["name"]: part, bias["name"]: bias}
+            node = {**node, "target": "aten.add.Tensor", "args": terms}
+            parts[name] = part["name"]
+        out[name] = node
+    return out, parts
+
+
+def _arguments(
+    nodes: Mapping[str, Node], origins: Sequence[str], libraries: Collection[str]
+) -> tuple[str, ...]:
+    """The arguments of the library's operator for which a buffer from these nodes is made."""
+    calls = [name for name in origins if name in libraries]
+    return tuple(references(nodes[calls[0]].get("args"))) if len(calls) == 1 else ()
 
 
 MOVES = frozenset(
@@ -131,11 +282,23 @@ MOVES = frozenset(
 def _last_moved(nodes: Mapping[str, Node], origins: Sequence[str]) -> str | None:
     """The node of an operation that the recording ties to none: the one of its origins that no
     other uses, if all that it can be is a copy in another layout; else None."""
+    sink = _only_sink(nodes, origins)
+    return sink if sink is not None and base_name(nodes[sink]) in MOVES else None
+
+
+def _reduction(nodes: Mapping[str, Node], origins: Sequence[str]) -> str | None:
+    """The node of whose result an operation computes parts; None of one that does not."""
+    sink = _only_sink(nodes, origins)
+    return sink if sink is not None and base_name(nodes[sink]) in REDUCTIONS else None
+
+
+def _only_sink(nodes: Mapping[str, Node], origins: Sequence[str]) -> str | None:
+    """The one of an operation's origins that no other uses."""
     used = {name for n in origins for name in references(nodes[n].get("args"))}
     sinks = [name for name in origins if name not in used]
     if len(sinks) != 1 or nodes[sinks[0]].get("dtype") is None:
         return None
-    return sinks[0] if base_name(nodes[sinks[0]]) in MOVES else None
+    return sinks[0]
 
 
 def base_name(node: Node) -> str:
@@ -156,15 +319,47 @@ def _change(
     whole = [n for n in copies if nodes[n]["args"][0] == {"node": changed}]
     if whole:
         steps.append(WriteStep(whole[-1]))
+    elif copies and steps and _has_layout(nodes, copies[-1], steps[-1].node):
+        # What it holds at last was noted for the first kernel.
+        if len(steps) == 1:
+            steps[0] = WriteStep(_prepared(nodes, copies[0]))
+        steps.append(WriteStep(copies[-1]))
     elif copies:
         held = steps[-1].node if steps else changed
         steps.append(WriteStep(held, tuple(copies)))
     elif steps:  # the result was noted for the first kernel, which only prepares its memory
         first = steps[-1].node
-        steps[-1] = WriteStep(None)
+        prepared = _prepared(nodes, first) if len(steps) == 1 and first is not None else None
+        steps[-1] = WriteStep(prepared)
         steps.append(WriteStep(result or first))
     else:
         steps.append(WriteStep(result))
+
+
+def _has_layout(nodes: Mapping[str, Node], name: str, other: str | None) -> bool:
+    """Whether the values of two nodes have one shape and dtype."""
+    if other is None:
+        return False
+    keys = ("shape", "dtype")
+    return all(nodes[name].get(key) == nodes[other].get(key) is not None for key in keys)
+
+
+ACCUMULATING = frozenset(
+    words(
+        "scatter scatter_add scatter_reduce index_put _unsafe_index_put index_add "
+        "_unsafe_masked_index_put_accumulate"
+    )
+)
+"""Operators that change a copy of their first argument, in a kernel after that of the copy."""
+
+
+def _prepared(nodes: Mapping[str, Node], name: str) -> str | None:
+    """The node that is copied before an operator changes the copy; None of other operators."""
+    node = nodes[name]
+    copied = next(iter(references(node.get("args"))), None)
+    if base_name(node).removesuffix("_") not in ACCUMULATING or copied is None:
+        return None
+    return copied if nodes[copied].get("dtype") == node.get("dtype") else None
 
 
 def _is_in_place(node: Node) -> bool:
@@ -182,6 +377,7 @@ class WrapperCode:
     """The code that launches a graph's kernels."""
 
     def __init__(self, text: str) -> None:
+        self._text = text
         self._lines = text.split("\n")
         wrapper = parse_wrapper(text)
         self._reused = [(b.n, b.name, b.reuses) for b in wrapper.buffers if b.reuses is not None]
@@ -202,17 +398,34 @@ class WrapperCode:
             [_base_name(argument) for argument in call.args] if isinstance(call, ast.Call) else []
         )
 
+    def calls(self, kernel: str, functions: Sequence[str]) -> bool:
+        """Whether the source of a kernel names one of these functions."""
+        source = self._text.partition(f"\n{kernel} = async_compile")[2].partition("\n'''")[0]
+        return any(f".{function}(" in source for function in functions)
+
     def symbol_input(self, name: str) -> str:
         """The graph's input that a size is, by ``s77 = arg0_1``; else the name itself."""
         return self._symbols.get(name, name)
 
-    def reused_before(self, line: int, name: str) -> str:
-        """The buffer whose memory it has, by ``buf3 = buf0; del buf0  # reuse``; else itself."""
-        return next((old for n, new, old in self._reused if new == name and n < line), name)
+    def reused_before(self, line: int, name: str) -> str | None:
+        """The buffer whose memory it has, by ``buf3 = buf0; del buf0  # reuse``; None if new."""
+        return next((old for n, new, old in self._reused if new == name and n < line), None)
+
+    def is_used_after(self, line: int, name: str) -> bool:
+        """Whether a later line of the wrapper reads a buffer under this name."""
+        word = re.compile(rf"\b{re.escape(name)}\b(?!.*# reuse)")
+        return any(
+            word.search(text) and not text.lstrip().startswith("del ")
+            for text in self._lines[line:]
+        )
 
     def is_written_before(self, line: int, name: str) -> bool:
-        """Whether a call before a line names a buffer."""
-        return any(n < line and name in words for n, words in self._called)
+        """Whether a call before a line names a buffer, or it is one of several that a call made:
+        ``buf6 = buf5[0]``, ``buf1 = buf0``."""
+        part = re.compile(rf"\s*{re.escape(name)} = \w+(\[.*)?$")
+        return any(n < line and name in words for n, words in self._called) or any(
+            part.match(text) for text in self._lines[: line - 1]
+        )
 
 
 def _base_name(expression: ast.expr) -> str | None:

@@ -1,15 +1,13 @@
 """Launches of graphs' kernels with the contents of their tensors, as a recording kept them."""
 
 import math
-import zlib
 from collections.abc import Callable, Mapping
 from functools import partial
 
 from msgspec import Struct, field
 
-from inspector.base.errors import Unreadable
-from inspector.base.model import Content, Graph, Kernel, Recording, Stage, Variant
-from inspector.recording.contents import text_of
+from inspector.base.model import Graph, Kernel, Recording, Stage, Variant
+from inspector.recording.contents import inflated, text_of
 from inspector.recording.events import KeptArgument, LaunchValues, event_of
 from inspector.recording.layout import Events
 from inspector.verify.graph_nodes import WrapperCode
@@ -20,8 +18,6 @@ ELEMENT_BYTES = {
     **dict.fromkeys(("float32", "int32", "uint32"), 4),
 }
 """Bytes of an element by dtype; of all others eight at most."""
-MAX_TENSOR_BYTES = 1 << 32
-"""Bytes that a tensor's compressed content may hold."""
 
 
 class TensorValue(Struct, frozen=True):
@@ -118,13 +114,4 @@ def _kept_tensor(events: Events, argument: KeptArgument, digest: object) -> Tens
     if argument.dtype is None or argument.shape is None or content is None:
         return None
     strides = argument.strides or ()
-    return TensorValue(argument.dtype, argument.shape, strides, partial(_inflated, content))
-
-
-def _inflated(content: Content) -> bytes:
-    """The elements that a probe has compressed. Raises ``Unreadable``."""
-    reader = zlib.decompressobj()
-    try:
-        return reader.decompress(content.read(), MAX_TENSOR_BYTES)
-    except zlib.error as error:
-        raise Unreadable(f"a tensor of the recording is damaged: {error}") from None
+    return TensorValue(argument.dtype, argument.shape, strides, partial(inflated, content))

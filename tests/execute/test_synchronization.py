@@ -180,6 +180,15 @@ def test_a_phase_of_an_mbarrier_orders_what_was_before_its_arrivals() -> None:
     assert [(r.first.access, r.second.access) for r in found] == [("store", "load")]
 
 
+def test_an_mbarrier_is_invalidated_after_the_last_wait() -> None:
+    end = PHASE.replace(
+        "    ret;", "    bar.sync 1;\n    @%p1 mbarrier.inval.shared.b64 [%r8];\n    ret;"
+    )
+    assert not races(end)
+    (race,) = races(without(end, "bar.sync 1"))
+    assert (race.first.access, race.second.access) == ("atomic", "store")
+
+
 def test_a_copy_that_reports_to_an_mbarrier_is_seen_after_its_phase() -> None:
     text = PHASE.replace("st.shared.u32 [%r5], %r1;", COPY.strip()).replace(
         "mbarrier.arrive", "cp.async.mbarrier.arrive.shared.b64 [%r8];\n    mbarrier.arrive"

@@ -3,7 +3,9 @@
 import json
 from pathlib import Path
 
-from tests.helpers.ptxview import call
+import pytest
+
+from tests.helpers.ptxview import SAMPLE, call, ptxview, saved
 
 DATA = Path(__file__).parents[1] / "data" / "verify"
 LOST_SCALE = str(DATA / "lost_scale.ptxview")
@@ -44,4 +46,107 @@ def test_one_graph_can_be_chosen() -> None:
 def test_a_recording_without_values_says_how_to_get_them() -> None:
     done = call("verify", str(Path(__file__).parents[1] / "data" / "core" / "lecture"))
     assert done.status == 2
-    assert "ptxview verify SCRIPT.py" in done.said
+    assert "operators" in done.said
+
+
+def test_a_script_that_is_not_there_cannot_be_read(tmp_path: Path) -> None:
+    done = call("verify", tmp_path / "missing.py")
+    assert done.status == 4
+    assert "does not exist" in done.said
+
+
+def test_sound_kernels_that_write_no_plain_result_are_compared_and_explained() -> None:
+    # A bias that a kernel adds, a weight copied to another layout, memory that is filled before it
+    # is scattered into, a store left out, a cast to fp8, a Bessel function, random integers.
+    done = call("verify", str(DATA / "rare_writes.ptxview"), "--json")
+    assert done.status == 0, done.text
+    kernels = [k for graph in json.loads(done.text)["graphs"] for k in graph["kernels"]]
+    assert len(kernels) == 17
+    assert {k["verdict"] for k in kernels} <= {
+        "equal", "closer-than-eager", "summation-order", "approximation"
+    }  # fmt: skip
+
+
+BUCKETS = """
+import torch, triton, triton.language as tl
+
+@triton.jit
+def bucket_kernel(values, counts, N: tl.constexpr):
+    # Out of bounds for values that are not in [0, 1).
+    bucket = (tl.load(values + tl.arange(0, N)) * 8).to(tl.int32)
+    tl.atomic_add(counts + bucket, 1)
+
+values = torch.rand(64, device="cuda")
+values[3] = 0.5
+counts = torch.zeros(8, device="cuda", dtype=torch.int32)
+bucket_kernel[(1,)](values, counts, N=64)
+"""
+
+
+@pytest.fixture(scope="module")
+def buckets(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A recording of a kernel that only makes sense on the program's own values."""
+    folder = tmp_path_factory.mktemp("buckets")
+    path = folder / "x.ptxview"
+    done = ptxview("run", "--no-tui", "-o", path, saved(folder / "buckets.py", BUCKETS))
+    assert done.status == 0, done.said
+    return path
+
+
+def test_a_kernel_is_traced_on_the_values_of_its_call(buckets: Path, tmp_path: Path) -> None:
+    done = call("trace", buckets, "bucket_kernel")
+    assert done.status == 0, done.said
+    assert "values, counts as the program's call had them" in done.text
+    without = tmp_path / "without.ptxview"
+    assert call("export", buckets, "-o", without).status == 0
+    assert "out of bounds" in call("trace", without, "bucket_kernel").text
+    kept = tmp_path / "kept.ptxview"
+    assert call("export", buckets, "--with-inputs", "-o", kept).status == 0
+    assert call("trace", kept, "bucket_kernel").status == 0
+
+
+def test_ranges_of_floats_are_those_of_the_values(buckets: Path) -> None:
+    (kernel,) = json.loads(call("list", buckets, "--json").text)["kernels"]
+    values = kernel["variants"][0]["calls"][0]["arguments"][0]
+    assert 0 <= values["low"] < 0.1 and 0.9 < values["high"] < 1
+    assert values["nans"] == 0
+
+
+COMPILED = """
+import torch
+print(torch.compile(lambda x: torch.sin(x) * 2)(torch.ones(8, device="cuda"))[0].item())
+"""
+
+
+def test_a_list_says_whose_values_an_emulated_graph_has(tmp_path: Path) -> None:
+    script = saved(tmp_path / "compiled.py", COMPILED)
+    sentence = "values are the operators', not the kernels'"
+    for option, is_said in ((), True), (("--values", "ptx"), False):
+        path = tmp_path / f"{bool(option)}.ptxview"
+        assert ptxview("run", "--no-tui", *option, "-o", path, script).status == 0
+        assert (sentence in call("list", path).text) is is_said
+
+
+@pytest.mark.parametrize(
+    ("kernel", "status", "words"),
+    [
+        ("23c30efe", 1, "NOT the same: out_ptr2"),
+        ("triton_poi_fused_add_gelu_0", 0, "agrees with the reference"),
+    ],
+)
+def test_a_script_shows_the_difference_alone(
+    kernel: str, status: int, words: str, tmp_path: Path
+) -> None:
+    script = tmp_path / "alone.py"
+    assert call("repro", LOST_SCALE, kernel, "--verify", "-o", script).status == 0
+    done = ptxview(
+        "run", "--no-tui", "--target", "sm_90", "-o", tmp_path / "r", script, "--no-time"
+    )
+    assert done.status == status, done.said
+    assert words in done.text
+
+
+def test_a_recording_without_values_makes_no_such_script() -> None:
+    done = call("repro", SAMPLE, "softmax_kernel", "--verify")
+    assert done.status == 2
+    assert "ptxview verify -o x.ptxview SCRIPT.py keeps them" in done.said

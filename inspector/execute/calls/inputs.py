@@ -6,6 +6,7 @@ every time. Tensors that overlapped do so again.
 """
 
 import itertools
+import math
 import operator
 import zlib
 from collections.abc import Mapping, Sequence
@@ -303,10 +304,24 @@ class _Maker:
                 part[:] = _as_stored(draw.standard_normal(part.size, wide), dtype, flat.dtype)
 
 
+def stored_elements(argument: Argument, data: bytes) -> Array | None:
+    """A tensor's elements, in the order of their indices, in the form in which they are stored.
+
+    None of a dtype that has none here, and of data of another size.
+    """
+    dtype = argument.dtype or ""
+    if argument.shape is None or (dtype not in _PLAIN and dtype not in _STORED):
+        return None
+    stored = np.dtype(_STORED.get(dtype, dtype))
+    if len(data) != stored.itemsize * math.prod(argument.shape):
+        return None
+    return np.frombuffer(data, stored).reshape(argument.shape)
+
+
 def _integer_range(argument: Argument, info: np.iinfo[Any]) -> tuple[int, int]:
     """The recorded range of an argument's integers, clipped to their type."""
-    low = max(argument.low or 0, info.min)
-    high = min(argument.high or 0, info.max)
+    low = max(int(argument.low or 0), info.min)
+    high = min(int(argument.high or 0), info.max)
     if low > high:
         raise _not_made(
             argument.name, f"{argument.dtype} does not hold {argument.low} to {argument.high}"

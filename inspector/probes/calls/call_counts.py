@@ -22,7 +22,7 @@ from .. import hooks, private_names
 from ..driver import subscriber
 from ..hooks import CallCounter
 from ..writer import emit, problem
-from . import lost_context
+from . import lost_context, tensor_contents
 from .overlaps import shared_memory
 
 # torch's allocator begins every block at a multiple of 512 bytes, and in the host's memory, where
@@ -258,6 +258,8 @@ class CallTarget:
                 return self.others
             if counter is None:
                 ranges(call.tensors)
+                if not self.calls and self.kind in ("triton", "graph"):
+                    tensor_contents.keep_inputs(call.tensors)
                 counter = self._new(call)
             if self.described >= DESCRIBED_CALLS:
                 if len(self.quick) >= MAX_KEYS:

@@ -1,15 +1,20 @@
-"""Contents of tensors around launches of generated kernels.
+"""Contents of tensors: inputs of first calls, and what generated kernels read and write.
 
-``PTXVIEW_VERIFY`` is how many launches of each line of ``output_code`` are kept, and
-``PTXVIEW_CONTENTS`` how many bytes of tensors in all. A tensor is copied as it is before the launch
-if the kernel may read it, and again after it if the kernel may write it; the same bytes are kept
-once. Launches are told apart by the line that makes them, whose file is kept too.
+``PTXVIEW_CONTENTS`` is how many bytes of tensors are kept in all, and ``PTXVIEW_CONTENT`` of one;
+the same bytes are kept once. The first call of each variant and graph is kept with its inputs, and
+the ranges of floating-point ones are taken from these copies.
+
+``PTXVIEW_VERIFY`` is how many launches of each line of ``output_code`` are kept, in place of
+inputs. A tensor is copied as it is before the launch if the kernel may read it, and again after it
+if the kernel may write it. Launches are told apart by the line that makes them, whose file is kept
+too.
 """
 
 import os
 import sys
 import threading
 import zlib
+from contextlib import suppress
 from typing import Any
 
 from .. import private_names
@@ -26,6 +31,21 @@ _files: dict[str, str | None] = per_recording({})
 _kept_bytes: dict[str, int] = per_recording({})
 """Bytes of contents by their digests."""
 _lock = threading.Lock()
+
+
+def keep_inputs(tensors: list[tuple[dict[str, Any], Any]]) -> None:
+    """Add content and range to the descriptions of a call's tensors, as far as the budget goes."""
+    import torch
+
+    if not os.environ.get("PTXVIEW_CONTENTS") or os.environ.get("PTXVIEW_VERIFY"):
+        return
+    largest = int(os.environ.get("PTXVIEW_CONTENT") or os.environ["PTXVIEW_CONTENTS"])
+    for description, tensor in tensors:
+        if not isinstance(tensor, torch.Tensor) or tensor.numel() * tensor.element_size() > largest:
+            continue
+        # Absent on the emulated device, or of a layout without elements in memory.
+        with suppress(Exception):
+            description["content"] = _content(tensor, description)
 
 
 def attach(module: Any) -> None:
@@ -67,7 +87,7 @@ def _launching(args: Any, kwargs: Any) -> dict[str, Any] | None:
     if torch.cuda.is_initialized() and torch.cuda.is_current_stream_capturing():
         event["why"] = "it was captured into a CUDA graph, where nothing can be copied"
         return event
-    event["changed"] = frozenset(meta.get("mutated_arg_names") or ())
+    event["changed"] = frozenset(getattr(tuner, "mutated_arg_names", None) or ())
     _keep(event, "before", WRITTEN_ONLY)
     return event
 
@@ -127,8 +147,11 @@ def _keep(event: dict[str, Any], key: str, without: tuple[str, ...]) -> None:
                 return
 
 
-def _content(tensor: Any) -> str | None:
-    """Keep a tensor's elements in the order of their indices; None where they are too many."""
+def _content(tensor: Any, description: dict[str, Any] | None = None) -> str | None:
+    """Keep a tensor's elements in the order of their indices; None where they are too many.
+
+    The range of floating-point ones goes into ``description``.
+    """
     import torch
 
     size = tensor.numel() * tensor.element_size()
@@ -137,6 +160,12 @@ def _content(tensor: Any) -> str | None:
         return None
     with torch.no_grad():
         plain = tensor.detach().to("cpu", copy=True).contiguous()
+        if description is not None and size and plain.is_floating_point():
+            values = plain.to(torch.float64)
+            numbers = values[~values.isnan()]
+            description["nans"] = values.numel() - numbers.numel()
+            if numbers.numel():
+                description["low"], description["high"] = map(float, torch.aminmax(numbers))
     raw = plain.reshape(-1).view(torch.uint8).numpy().tobytes() if size else b""
     digest = blob(zlib.compress(raw, 1))
     if digest is not None:

@@ -5,7 +5,8 @@
 JOB is a JSON file: ``rounding``, the table of operators' errors, and ``tasks``. A task has the
 ``nodes`` that its kernel computes, ``inputs`` (tensors by the names of nodes), ``sizes`` (integers
 by the names of nodes), ``outputs`` (pairs of a node and what the kernel wrote for it) and
-``coarse`` (relative errors of coarser instructions, by operator). A tensor is a file of its
+``coarse`` (relative errors of coarser instructions, by operator); ``combined`` are, of nodes of
+which parts were written, the nodes that compute them from these. A tensor is a file of its
 elements in the order of their indices, with dtype, shape and strides.
 
 RESULTS grows by one JSON object a line, flushed: for each task ``{"begin": n}``, and then
@@ -71,6 +72,9 @@ def compared(task: Mapping[str, Any], table: Mapping[str, Any]) -> list[dict[str
     if task["unread"]:
         values |= _unread(task, values)
     written = {node: read_tensor(tensor) for node, tensor in task["outputs"]}
+    for name, combining in task["combined"].items():
+        parts = {combining[0]["args"][0]["node"]: written[name]}
+        written[name] = Evaluator(combining, parts, False).values[name]
     eager = Evaluator(nodes, values, False).values
     for name, tensor in written.items():
         if not isinstance(eager.get(name), torch.Tensor):
@@ -95,7 +99,8 @@ def compared(task: Mapping[str, Any], table: Mapping[str, Any]) -> list[dict[str
 
 
 def _is_discrete(tensor: Any) -> bool:
-    return not (tensor.is_floating_point() or tensor.is_complex())
+    """Whether a small error may change a value by a large step, as a cast to eight bits does."""
+    return tensor.element_size() == 1 or not (tensor.is_floating_point() or tensor.is_complex())
 
 
 def _figures(
