@@ -8,7 +8,7 @@ from rich.text import Text
 
 from inspector.base.units import plural
 from inspector.render.jsons import SCHEMA
-from inspector.verify.lines import DifferenceLines
+from inspector.verify.lines import DifferenceLines, Lines
 from inspector.verify.report import GraphVerdict, KernelVerdict, VerifyReport
 from inspector.verify.verdicts import FirstDifference, Verdict
 
@@ -68,10 +68,6 @@ class VerifyDocument(Struct, frozen=True, kw_only=True):
     passed: bool
     inputs: str
     graphs: Sequence[VerifiedGraph]
-
-
-Lines = Mapping[tuple[str, int, str], DifferenceLines]
-"""The lines of differences by graph, call and kernel."""
 
 
 def document(report: VerifyReport, lines: Lines) -> VerifyDocument:
