@@ -714,6 +714,22 @@ class MainScreen(LayoutScreen):
         else:
             self.app.push_screen(PassesScreen(subject))
 
+    def action_verify(self) -> None:
+        from inspector.tui.work.verify_screen import VerifyScreen
+
+        subject = self.panes.subject
+        graphs = self.reads.recording.graphs
+        if subject.graph is not None:
+            graphs = (subject.graph,)
+        elif subject.kernel is not None:
+            name = subject.kernel.id
+            graphs = tuple(graph for graph in graphs if name in graph.kernels)
+        if not graphs:
+            self.warn("Only kernels that torch.compile generated have operators to compare with.")
+        else:
+            screen = VerifyScreen(self.reads, subject, graphs)
+            self.app.push_screen(screen, lambda _: self.read_times())
+
     def action_cost(self) -> None:
         """Show what kernels cost, once times were looked for."""
         from inspector.estimate.launches import LaunchEstimates, launch_evidence
