@@ -37,6 +37,15 @@ def kibibytes(count: int) -> str:
     return f"{count / 1024:.3g} KiB"
 
 
+def whole_percent(value: float) -> str:
+    """``3 %``; ``<1 %`` and ``>99 %`` where rounding would say none or all."""
+    if 0 < value < 0.5:
+        return "<1 %"
+    if 99.5 < value < 100:
+        return ">99 %"
+    return f"{value:.0f} %"
+
+
 def seconds(value: float) -> str:
     """``1.25 s``, ``38 ms``, ``0.4 ms``."""
     if value >= 0.9995:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from rich.text import Text
 
-from inspector.base.errors import Exit, RunFailed, UsageError
+from inspector.base.errors import Exit, RunFailed, Unreadable, UsageError
 from inspector.base.names import words
 from inspector.commands import common
 from inspector.commands.common import (
@@ -95,12 +95,15 @@ def _recorded(
         ("PTXVIEW_VALUE_SECONDS", "inf"),
         *WITHOUT_CACHES,
     )
-    request = request_of("verify", kind, list(program), args, environment)
-    with program_on_stderr():
-        outcome = record(request, say)
+    try:
+        request = request_of("verify", kind, list(program), args, environment)
+        with program_on_stderr():
+            outcome = record(request, say)
+    except RunFailed as error:
+        raise Unreadable(error.message, error.hint) from None
     printing.narrate(summary(outcome))
     if outcome.recording is None:
-        raise RunFailed("the recording could not be completed")
+        raise Unreadable("the recording could not be completed")
     if outcome.status:
         say(f"the program ended with status {outcome.status}; what it launched is compared")
     return common.reader_of(outcome.recording), outcome.path, None

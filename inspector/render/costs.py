@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from inspector.base.escapes import shown
 from inspector.base.model import Kernel, Recording, Variant
-from inspector.base.units import microseconds, plural, time_span
+from inspector.base.units import microseconds, plural, time_span, whole_percent
 from inspector.measure.evidence import Evidence
 from inspector.measure.gpu_window import GpuWindow
 from inspector.measure.launch_time import BOUND, MEANINGS, PROFILED, RUN, LaunchTime
@@ -394,16 +394,17 @@ def title(run_costs: Costs) -> str:
         return "no launch was recorded"
     if not timed and run_costs.emulated:
         return f"{plural(row_count, 'launched kernel')}, not run on a GPU: no time is measured"
-    if not timed:
-        return f"no GPU time of {plural(row_count, 'kernel')} was recorded: {HOW_TO_TIME}"
     launched = any(row.launches is not None for row in run_costs.rows)
+    if not timed:
+        noun = "kernel" if launched else "variant"
+        return f"no GPU time of {plural(row_count, noun)} was recorded: {HOW_TO_TIME}"
     parts = [
         f"GPU time of {timed} of {plural(row_count, 'launched kernel' if launched else 'kernel')}"
     ]
     window = run_costs.window
     if window is not None and window.busy_percent is not None:
         length = time_span(window.seconds * 1e6)
-        parts.append(f"GPU busy {window.busy_percent:.0f} % of {length}")
+        parts.append(f"GPU busy {whole_percent(window.busy_percent)} of {length}")
         if window.steps is not None:
             parts.append(f"{time_span(window.steps.us)} a {shown(window.steps.kind)}")
     return " · ".join(parts)

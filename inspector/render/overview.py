@@ -15,7 +15,7 @@ from rich.text import Text
 from inspector.analysis.hints.subject import Finding
 from inspector.base.escapes import shown
 from inspector.base.model import Recording, Stage, Variant
-from inspector.base.units import plural
+from inspector.base.units import plural, whole_percent
 from inspector.render import costs
 from inspector.render.compiles import CompileLine, failed_compiles, recompiles
 from inspector.render.kernel_names import distinct_names
@@ -138,7 +138,7 @@ def action_lines(actions: Sequence[Action], width: int) -> Iterator[OverviewLine
     """The findings, each a sentence with what it may gain at most."""
     for action in actions:
         mark = "≈ " if action.estimated else ""
-        share = "" if action.share is None else f"≤ {mark}{action.share:.0f} %"
+        share = "" if action.share is None else f"≤ {mark}{_bound(action.share)} %"
         text_width = max(width - GAIN_CELLS, 20)
         first, *following = wrap(action.text, text_width, max_lines=MAX_LINES, placeholder=" …")
         text = Text.assemble((f"{share:>{GAIN_CELLS - 2}}  ", "yellow"), first)
@@ -154,6 +154,11 @@ def action_lines(actions: Sequence[Action], width: int) -> Iterator[OverviewLine
             line=action.line,
             about=action.text,
         )
+
+
+def _bound(percent: float) -> int:
+    """A bound in whole percent: never 0 of something."""
+    return 1 if 0 < percent < 1 else round(percent)
 
 
 def trouble_lines(recording: Recording, width: int) -> Iterator[OverviewLine]:
@@ -286,7 +291,8 @@ def _idle(run_costs: costs.Costs) -> Action | None:
     idle = 100 - window.busy_percent
     if idle < IDLE_PERCENT:
         return None
-    text = f"The GPU is idle {idle:.0f} % of the time: launch more work at once, or a CUDA graph"
+    share = whole_percent(idle)
+    text = f"The GPU is idle {share} of the time: launch more work at once, or a CUDA graph"
     return Action(text, idle, idle, command="timeline")
 
 

@@ -17,7 +17,7 @@ from rich.text import Text
 
 from inspector.base.escapes import shown
 from inspector.base.model import Recording
-from inspector.base.units import plural
+from inspector.base.units import plural, whole_percent
 from inspector.measure.gpu_window import Gap, GpuWindow, optimizer_of
 from inspector.measure.streams import Lane, Streams, Work, launch_work
 from inspector.render.compiles import CompileLine
@@ -260,7 +260,9 @@ def heading(window: GpuWindow) -> str:
     lanes = set(zip(columns["device"].tolist(), columns["stream"].tolist(), strict=True))
     length = time(window.seconds * 1e6)
     busy = window.busy_percent
-    parts = [f"{length} of the run" if busy is None else f"GPU busy {busy:.0f} % of {length}"]
+    parts = [
+        f"{length} of the run" if busy is None else f"GPU busy {whole_percent(busy)} of {length}"
+    ]
     if window.steps is not None:
         kind = shown(window.steps.kind)
         count = plural(window.steps.count, "step")

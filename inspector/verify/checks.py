@@ -83,14 +83,22 @@ def launch_tasks(
         launches = _executed(reader, graphs, tell, go_on)
     tasks = [task for task in tasks_of(launches) if selection.takes(task.launch)]
     if not tasks:
-        reason = "no launch of a generated kernel"
-        if any(graph.nodes is None for graph in recording.graphs):
-            reason = "no operators of its graphs, which came from Inductor's cache"
-        raise UsageError(
-            f"{path} has {reason}",
-            "ptxview verify SCRIPT.py runs a program, and compares what its kernels write.",
-        )
+        raise UsageError(*_nothing_to_verify(recording, path))
     return LaunchTasks(tasks, inputs)
+
+
+def _nothing_to_verify(recording: Recording, path: Path) -> tuple[str, str]:
+    """Why nothing can be compared, and what to do about it."""
+    graphs = recording.graphs
+    again = "ptxview verify SCRIPT.py runs a program, and compares what its kernels write."
+    if not graphs:
+        return (
+            f"{path} has no graph of torch.compile",
+            "Kernels that torch.compile generates have operators to be compared with, others none.",
+        )
+    if any(graph.nodes is None for graph in graphs):
+        return f"{path} lacks the operators of its graphs, which came from Inductor's cache", again
+    return f"{path} has no launch of a generated kernel", again
 
 
 def _executed(

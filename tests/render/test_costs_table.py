@@ -225,6 +225,8 @@ def test_the_title_says_how_many_kernels_have_a_time() -> None:
     assert title(Costs((timed, timed), emulated=True)) == "GPU time of 2 of 2 launched kernels"
     assert title(Costs((replace(timed, launches=None),))) == "GPU time of 1 of 1 kernel"
     assert title(Costs((estimated,), emulated=True)).startswith("1 launched kernel, not run on a")
+    unlaunched = replace(estimated, launches=None)
+    assert title(Costs((unlaunched,))).startswith("no GPU time of 1 variant was recorded")
     assert title(Costs((estimated,))) == f"no GPU time of 1 kernel was recorded: {HOW_TO_TIME}"
 
 

@@ -12,7 +12,7 @@ from inspector.base.model import Kernel, Origin, Stage, Variant
 from inspector.measure.gpu_window import GpuWindow
 from inspector.measure.launch_time import RUN, LaunchTime
 from inspector.measure.time.results import ESTIMATE
-from inspector.render.costs import Cost, Costs
+from inspector.render.costs import Cost, Costs, title
 from inspector.render.overview import MAX_FINDINGS, VariantKey, action_lines, actions, variant_key
 
 
@@ -73,6 +73,24 @@ def test_a_gpu_that_waits_is_something_to_act_on(busy: float, count: int) -> Non
     found = actions(Costs((), window=window(busy)), {})
     assert len(found) == count
     assert not found or (found[0].share == 100 - busy and "CUDA graph" in found[0].text)
+
+
+@pytest.mark.parametrize(
+    ("busy", "idle", "busy_text"),
+    [(0.05, ">99 %", "<1 %"), (3.0, "97 %", "3 %"), (0.0, "100 %", "0 %")],
+)
+def test_a_share_is_not_rounded_to_none_or_all(busy: float, idle: str, busy_text: str) -> None:
+    run_costs = Costs((row("k", 10.0),), window=replace(window(busy), seconds=0.3))
+    (first, *_) = actions(run_costs, {})
+    assert f"The GPU is idle {idle} of the time" in first.text
+    assert f"GPU busy {busy_text} of 300.0 ms" in title(run_costs)
+
+
+def test_a_bound_is_never_0_of_something() -> None:
+    rows = (row("small", 0.3),)
+    found = {key(rows[0]): [Finding("rule", "warn", "Text.")]}
+    (line,) = action_lines(actions(Costs(rows), found), 80)
+    assert "≤ 1 %" in line.text.plain
 
 
 def test_a_bound_from_an_estimated_time_is_marked() -> None:

@@ -272,6 +272,7 @@ def colours_of_a_usual_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def no_kept_estimates(monkeypatch: pytest.MonkeyPatch) -> None:
     """No estimate of another test is found: tests of one worker share the user's cache."""
-    monkeypatch.setattr(
-        "inspector.estimate.launches.LaunchEstimates._read", lambda estimates, *launched: None
-    )
+    for name in ("_read", "kept_cycles"):
+        monkeypatch.setattr(
+            f"inspector.estimate.launches.LaunchEstimates.{name}", lambda estimates, *launched: None
+        )

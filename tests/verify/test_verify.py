@@ -1,6 +1,7 @@
 """``ptxview verify`` of a recording with a planted fault, and of values that are made up here."""
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -96,7 +97,29 @@ def test_verdicts_that_cannot_be_kept_are_shown(lost_scale: Path) -> None:
 def test_a_recording_without_values_says_how_to_get_them() -> None:
     done = call("verify", str(Path(__file__).parents[1] / "data" / "core" / "lecture"))
     assert done.status == 2
-    assert "ptxview verify SCRIPT.py" in done.said
+    assert "operators" in done.said
+
+
+def test_a_script_that_is_not_there_cannot_be_read(tmp_path: Path) -> None:
+    done = call("verify", tmp_path / "missing.py")
+    assert done.status == 4
+    assert "does not exist" in done.said
+
+
+def test_sound_kernels_that_write_no_plain_result_are_compared_and_explained(
+    tmp_path: Path,
+) -> None:
+    # A bias that a kernel adds, a weight copied to another layout, memory that is filled before it
+    # is scattered into, a store left out, a cast to fp8, a Bessel function, random integers.
+    done = call(
+        "verify", shutil.copy(LOST_SCALE.with_name("rare_writes.ptxview"), tmp_path), "--json"
+    )
+    assert done.status == 0, done.text
+    kernels = [k for graph in json.loads(done.text)["graphs"] for k in graph["kernels"]]
+    assert len(kernels) == 17
+    assert {k["verdict"] for k in kernels} <= {
+        "equal", "closer-than-eager", "summation-order", "approximation"
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize(

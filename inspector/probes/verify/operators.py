@@ -24,6 +24,7 @@ ARITHMETIC = {
 }
 WIDE = {True: torch.complex128, False: torch.float64}
 """The dtype in which complex and other floating-point values are computed again."""
+EIGHT_BITS = ("float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz")
 Node = Mapping[str, Any]
 Change = Callable[[Node, Any, Sequence[Any], Mapping[str, Any]], Any]
 """Takes a node, its value and what it was called with; returns the value to go on with."""
@@ -112,7 +113,7 @@ class Evaluator:
             text = next(iter(str(error).splitlines()), type(error).__name__)
             raise NotComputable(f"{target} cannot be computed on the CPU: {text}") from error
         if self.wide:
-            value = widened(value)
+            value = widened(_rounded(value, node.get("dtype")))
         return value if self.change is None else self.change(node, value, args, kwargs)
 
     def _value(self, item: Any) -> Any:
@@ -131,6 +132,11 @@ class Evaluator:
         if self.wide and (dtype.is_floating_point or dtype.is_complex):
             return WIDE[dtype.is_complex]
         return dtype
+
+
+def _rounded(value: Any, dtype: str | None) -> Any:
+    """A value of a dtype of eight bits with the rounding to it, which kernels never leave out."""
+    return value.to(getattr(torch, dtype)) if dtype in EIGHT_BITS else value
 
 
 def _changes_in_place(node: Node) -> bool:

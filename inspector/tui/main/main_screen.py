@@ -417,6 +417,14 @@ class MainScreen(LayoutScreen):
 
         self.ask("filter", self.kernels.query_text, filtered, self.kernels.filter)
 
+    def action_local_memory(self) -> None:
+        """Keep the kernels whose threads have a stack, of those that were launched if any was."""
+        variants = self.reads.recording.variants()
+        launched = any(variant.launches for _, variant in variants)
+        self.tree_wanted = self.kernels.display = True
+        self.kernels.filter("stack>0 launched" if launched else "stack>0")
+        self.focus_tree()
+
     def action_clear_filter(self) -> None:
         """Forget the filter; without one, close the drawer, else go back to the overview."""
         if self.kernels.query_text:
@@ -731,28 +739,16 @@ class MainScreen(LayoutScreen):
             self.app.push_screen(screen, lambda _: self.read_times())
 
     def action_cost(self) -> None:
-        """Show what kernels cost, once times were looked for."""
-        from inspector.estimate.launches import LaunchEstimates, launch_evidence
-        from inspector.render.costs import costs
+        """Show what kernels cost."""
         from inspector.tui.work.compiles_screen import CostScreen, CostView
 
-        reads = self.reads
-        view = self.cost_view = self.cost_view or CostView()
-
-        def screen() -> CostScreen:
-            estimates = LaunchEstimates(reads)
-            evidence = launch_evidence(reads, estimates, with_window=True)
-            run_costs = costs(reads.recording, evidence)
-            return CostScreen(reads, run_costs, evidence, estimates, view)
+        self.cost_view = self.cost_view or CostView()
 
         def back(place: UserFrame | str | None) -> None:
             self.read_times()  # estimates may have been made there
             self._to_line(place)
 
-        push = self.app.push_screen
-        in_thread(
-            self, screen, lambda cost_screen: push(cost_screen, back), "cost", failed=self.fail
-        )
+        self.app.push_screen(CostScreen(self.reads, self.cost_view), back)
 
     def action_overview(self) -> None:
         from inspector.tui.work.overview_screen import OverviewScreen

@@ -114,9 +114,11 @@ def load(reads: Reader, request: ListingRequest) -> LoadedListing | Notice:
 def missing(subject: TreeSubject, stage: Stage, complete: bool = True) -> Notice:
     """Why there is no such stage, so far if not ``complete``, and which there are."""
     available = "   ".join(f"{digit(other)} {other}" for other in subject.stages())
+    reason = subject.why_missing(stage, complete)
+    mark = ":" if reason[:1].islower() else "."
     return Notice(
         "∅" if complete else "◔",
-        f"No {stage} here{'' if complete else ' yet'}. {subject.why_missing(stage, complete)}",
+        f"No {stage} here{'' if complete else ' yet'}{mark} {reason}",
         f"Available:   {available}" if available else "There is no other stage either.",
     )
 

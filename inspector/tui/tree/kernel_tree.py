@@ -75,7 +75,13 @@ def shorten_variant(text: str, width: int) -> str:
     return f"{shorten_settings(settings, width - cell_len(ident) - 1)} {ident}"
 
 
-LEGEND = "● launched  ★ chosen by tuning  ? this row"
+LEGEND_FRAME_CELLS = 4
+LEGENDS = (
+    "● launched  ★ chosen by tuning  ? this row",
+    "● launched  ★ chosen  ? this row",
+    "● launched  ★ chosen",
+    "? this row",
+)
 """What the signs of most rows mean, in the lower border."""
 
 
@@ -103,7 +109,6 @@ class KernelTree(RowList[TreeRow], can_focus=True, inherit_bindings=False):
         """``told`` is given how a filter fares, or what is wrong with it."""
         super().__init__()
         self.border_title = Content("Kernels")
-        self.border_subtitle = Content(LEGEND)
         self.reads = reads
         self.times = times
         self.order = Order.COMPILED
@@ -200,6 +205,9 @@ class KernelTree(RowList[TreeRow], can_focus=True, inherit_bindings=False):
             self.post_message(self.Selected(row.subject))
 
     def on_resize(self) -> None:
+        room = self.outer_size.width - LEGEND_FRAME_CELLS
+        legend = next((text for text in LEGENDS if cell_len(text) <= room), "")
+        self.border_subtitle = Content(legend)
         self._ask()
         self.reveal()
 

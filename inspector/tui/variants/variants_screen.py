@@ -194,6 +194,8 @@ MIN_CELLS = (
     ("kernel", 20),
 )
 """Columns that are cut where a table is too wide, in this order, and how far."""
+LEAST_NAME_CELLS = 12
+"""What is left of names of kernels before figures give way that say how fast they are."""
 
 
 def _setting(name: str, row: VariantRow) -> Value:
@@ -244,14 +246,29 @@ def columns(
         configuration.append(_configuration_column([column.name for column in single_settings]))
     if several:
         columns = [KERNEL, IDENT, WINNER, *configuration, *figures]
-        return _sized(columns, rows, width, (*idle, *MIN_CELLS, *_left_out(GIVEN_UP)))
+        cuts = (*idle, *MIN_CELLS, *_left_out(GIVEN_UP), ("kernel", LEAST_NAME_CELLS))
+        return _whole(_sized(columns, rows, width, cuts), width)
     cuts = (*idle, *MIN_CELLS[:2])
     columns = [IDENT, WINNER, *single_settings, *figures]
     sized = _sized(columns, rows, width, (*cuts, *_left_out(SPARED)))
     if sum(size + 2 for _, size in sized) <= width:
         return sized
     columns = [IDENT, WINNER, *configuration, *figures]
-    return _sized(columns, rows, width, (*cuts, *_left_out(GIVEN_UP)))
+    return _whole(_sized(columns, rows, width, (*cuts, *_left_out(GIVEN_UP))), width)
+
+
+def _whole(
+    sized: Sequence[tuple[VariantColumn, int]], width: int
+) -> list[tuple[VariantColumn, int]]:
+    """The first columns that fit: one that is cut would show other figures."""
+    used = 0
+    count = 0
+    for _, size in sized:
+        used += size + 2
+        if used - 2 > width:
+            break
+        count += 1
+    return list(sized[:count])
 
 
 def _figure_columns(

@@ -72,6 +72,8 @@ class LinesScreen(ChoiceList[Target]):
         self.heading = title
         self.opened = False
         self.rows: list[compiles.CompileLine] = []
+        self.awaited = ""
+        """What is waited for, beneath the rows in the place of the keys; "" if nothing."""
 
     def fill(self) -> None:
         """Make the lines again, for the present width."""
@@ -114,13 +116,25 @@ class LinesScreen(ChoiceList[Target]):
 
     @on(OptionList.OptionHighlighted)
     def _line_highlighted(self, message: OptionList.OptionHighlighted) -> None:
-        row = self.rows[message.option_index]
+        self._describe(self.rows[message.option_index])
+
+    def wait_for(self, text: str) -> None:
+        """Say in the frame what is waited for; "" shows the keys again."""
+        self.awaited = text
+        index = self.options.highlighted
+        if index is not None:
+            self._describe(self.rows[index])
+        elif text:
+            self.options.border_subtitle = Content(text)
+
+    def _describe(self, row: compiles.CompileLine) -> None:
+        """Write into the frame what a row is about, and the keys that work there."""
         enter = self.answer_to_enter(row)
         parts = list(filter(None, (enter, *self.KEYS.split(SEPARATOR), self.CLOSES)))
         width = self.size.width - FRAME_CELLS
         while len(parts) > 2 and cell_len(SEPARATOR.join(parts)) > width:
             del parts[-2]  # the way out stays
-        self.options.border_subtitle = Content(SEPARATOR.join(parts))
+        self.options.border_subtitle = Content(self.awaited or SEPARATOR.join(parts))
         self.options.border_title = Content(" · ".join(filter(None, (self.heading, row.about))))
 
     def answer_to_enter(self, row: compiles.CompileLine) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, ClassVar, TypeVar
 
+from rich.cells import cell_len
 from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import Binding
@@ -386,8 +387,19 @@ class StatusLine(LineWidget):
         )
 
 
-MIN_NAME_CELLS = 10
-"""Cells that a name keeps, however long the text at the right is."""
+MIN_NAME_CELLS = 30
+"""Cells that a name keeps if it is that long: facts at the right give way."""
+
+
+FACTS_SEPARATOR = " · "
+
+
+def fitting_facts(text: str, width: int) -> str:
+    """As many whole facts as fit, the first of them cut at its end if it does not."""
+    facts = text.split(FACTS_SEPARATOR)
+    while len(facts) > 1 and cell_len(FACTS_SEPARATOR.join(facts)) > width:
+        facts.pop()
+    return cut(FACTS_SEPARATOR.join(facts), max(width, 0))
 
 
 class SubjectBar(LineWidget):
@@ -405,10 +417,13 @@ class SubjectBar(LineWidget):
         width = self.size.width
         head = f" {self.head}  "
         part = f"  {self.part}" if self.part else ""
+        name = label(self.name_text)
+        room = width - len(head) - len(part) - 3
         ident = f" {self.ident}" if self.ident else ""
-        used = len(head) + len(ident) + len(part)
-        right = shorten(self.right, max(0, width - used - MIN_NAME_CELLS))
-        name = shorten(label(self.name_text), width - used - len(right) - 3)
+        if cell_len(name) + len(ident) + cell_len(self.right) > room:
+            ident = ""
+        right = fitting_facts(self.right, room - min(cell_len(name), MIN_NAME_CELLS))
+        name = shorten(name, room - cell_len(right))
         left_content = Content.assemble((head, "bold"), name, (ident, "dim"), (part, "bold"))
         return ends(left_content, Content.styled(right, "bold $accent"), width - 1)
 

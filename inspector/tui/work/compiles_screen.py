@@ -1,9 +1,9 @@
 """What torch.compile compiled and why, over the screen: a row that is about a line leads there."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 from msgspec.structs import replace
 from rich.text import Text
@@ -13,20 +13,24 @@ from textual.binding import Binding
 from textual.content import Content
 from textual.widgets import OptionList
 
+from inspector.analysis.tuner_times import Codes
 from inspector.base.model import Content as FileText
 from inspector.base.model import Recording, UserFrame
 from inspector.base.units import plural
 from inspector.diff.compare import tuned_codes
-from inspector.estimate.launches import Launched, LaunchEstimates
+from inspector.estimate.launches import Launched, LaunchEstimates, launch_evidence
 from inspector.measure.evidence import Evidence
+from inspector.measure.profile.trace import Profile
 from inspector.reader.reader import Reader
 from inspector.reader.tables import table
 from inspector.render import compiles, costs, tables, tunings
 from inspector.tui.widgets.lines_screen import LinesScreen
-from inspector.tui.widgets.notice import following, in_thread, label, visible
+from inspector.tui.widgets.notice import Notice, following, in_thread, label, visible
 from inspector.tui.widgets.selection import MatchingIds, Selection
 from inspector.tui.widgets.tool_screen import Overlay, Prompt
+from inspector.tui.work.timeline_key import TimelineKey
 
+READING = "◔ reading times"
 AT_ONCE = 8
 """Rows of which hints are looked for before they are shown."""
 CONTEXT_LINES = 2000
@@ -61,33 +65,35 @@ class CostView:
         return self.matching_ids is None or (kernel_id, variant_id) in self.matching_ids
 
 
-class CostScreen(LinesScreen[UserFrame | str | None]):
+class CostTimes(NamedTuple):
+    """What is known of times, what estimates the others, and the tuned kernels of each code."""
+
+    evidence: Evidence
+    estimates: LaunchEstimates
+    codes: Codes
+
+
+class CostScreen(TimelineKey[UserFrame | str | None]):
     """Kernels by what they cost, and what tuning compared, one table for each round.
 
-    Launches without a measured time are simulated in the background, the most frequent first.
+    Times are read in the background, then launches without a measured one are simulated, the most
+    frequent first.
     """
 
     BINDINGS: ClassVar = [
-        Binding("t", "timeline", show=False),
         Binding("s", "sort", show=False),
         Binding("r", "round", show=False),
         Binding("slash", "filter", show=False),
     ]
     KEYS: ClassVar = "r tuning · t timeline · / filter · s sort · n part"
 
-    def __init__(
-        self,
-        reads: Reader,
-        initial_costs: costs.Costs,
-        evidence: Evidence,
-        estimates: LaunchEstimates,
-        view: CostView,
-    ) -> None:
+    def __init__(self, reads: Reader, view: CostView) -> None:
         recording = self.recording = reads.recording
         self.reads = reads
-        self.costs = initial_costs
-        self.evidence = evidence
-        self.estimates = estimates
+        self.costs = costs.Costs(())
+        self.times: CostTimes | None = None
+        self._afterwards: list[Callable[[], None]] = []
+        """What keys asked for before there were rows."""
         self.view = view
         self.prompt = Prompt()
         self.selection = Selection(self, lambda: self.reads, self._select, self.answer)
@@ -96,10 +102,11 @@ class CostScreen(LinesScreen[UserFrame | str | None]):
         self.progress = ""
         self.hint_rules: dict[int, tuple[str, ...] | None] = {}
         """The rules of each variant that was looked at, by its identity."""
-        self.profiled = evidence.profile
-        codes = tuned_codes(recording.kernels)
 
         def make(width: int) -> Iterator[compiles.CompileLine]:
+            if self.times is None:
+                yield compiles.CompileLine(Text(READING, "yellow"))
+                return
             initial_costs = self.shown
             for line in tables.folded(costs.title(self.costs), width):
                 yield compiles.CompileLine(line)
@@ -116,7 +123,7 @@ class CostScreen(LinesScreen[UserFrame | str | None]):
             for footnote in costs.footnotes(replace(initial_costs, idle=())):
                 yield compiles.CompileLine(Text(footnote, "yellow"))
             yield compiles.CompileLine(Text(""))
-            tuning_lines = list(tunings.lines(recording, width, codes))
+            tuning_lines = list(tunings.lines(recording, width, self.times.codes))
             self.tuning_count = len(tuning_lines)
             yield from tuning_lines
 
@@ -138,11 +145,33 @@ class CostScreen(LinesScreen[UserFrame | str | None]):
         yield self.prompt
 
     def on_mount(self) -> None:
+        self.wait_for(READING)
+        read = partial(_read_times, self.reads)
+        in_thread(self, read, self._were_read, "times", failed=self._not_read)
+
+    def _were_read(self, times: CostTimes) -> None:
         # The first row is chosen, and remembered, as soon as there are rows.
-        self.call_after_refresh(self._show_row, self.view.kernel)
+        kernel = self.view.kernel
+        self.times = times
+        self.costs = costs.costs(self.recording, times.evidence)
+        self.wait_for("")
+        self.fill()
+        self.call_after_refresh(self._show_row, kernel)
         self.count()
-        look = partial(self.estimates.missing, self.evidence, self.recording.variants())
+        look = partial(times.estimates.missing, times.evidence, self.recording.variants())
         in_thread(self, look, self.estimate, "estimate")
+        for action in self._afterwards:
+            self.call_after_refresh(action)
+
+    def _not_read(self, notice: Notice) -> None:
+        self.wait_for(f"{notice.message} · {self.CLOSES}")
+
+    def _with_rows(self, action: Callable[[], None]) -> None:
+        """Do what a key asks for, once there are rows."""
+        if self.times is None:
+            self._afterwards.append(action)
+        else:
+            action()
 
     def count(self) -> None:
         """Look for the hints of some rows in the background, of the most expensive first."""
@@ -170,9 +199,12 @@ class CostScreen(LinesScreen[UserFrame | str | None]):
             else ""
         )
 
+        times = self.times
+        assert times is not None
+
         def simulate() -> costs.Costs:
-            self.estimates.simulate(*missing[done_count])
-            return costs.costs(self.recording, self.evidence)
+            times.estimates.simulate(*missing[done_count])
+            return costs.costs(self.recording, times.evidence)
 
         def estimated(new_costs: costs.Costs) -> None:
             self.costs = new_costs
@@ -225,13 +257,17 @@ class CostScreen(LinesScreen[UserFrame | str | None]):
 
     @on(OptionList.OptionHighlighted)
     def _remember_row(self, message: OptionList.OptionHighlighted) -> None:
-        self.view.kernel = self.rows[message.option_index].kernel
+        if self.times is not None:
+            self.view.kernel = self.rows[message.option_index].kernel
 
     def action_round(self) -> None:
         """Go to the candidate that the chosen kernel was made from, or to its own round.
 
         From a row of a round it goes back to the kernel's cost.
         """
+        self._with_rows(self._go_to_round)
+
+    def _go_to_round(self) -> None:
         index = self.options.highlighted or 0
         first_round = len(self.rows) - self.tuning_count
         kernel = self.rows[index].kernel if index < len(self.rows) else None
@@ -245,28 +281,33 @@ class CostScreen(LinesScreen[UserFrame | str | None]):
         ids = {row.kernel.id for row in chosen if row.kernel is not None}
         for n in range(first_round, len(self.rows)):
             if ids.intersection(self.rows[n].tuned):
-                self.options.highlighted = n
+                # The name of the round and the heads of its columns come into view as well.
+                self.options.highlighted = max(
+                    (m + 1 for m in range(first_round, n) if not self.rows[m].text.plain),
+                    default=first_round,
+                )
                 self.options.scroll_to_highlight(top=True)
+                self.options.highlighted = n
+                self.options.scroll_to_highlight()
                 return
         self.notify("No tuning of this kernel was recorded.")
 
+    @property
+    def timeline_source(self) -> tuple[Recording, Profile | None]:
+        return self.recording, None if self.times is None else self.times.evidence.profile
+
     def action_timeline(self) -> None:
-        """Show when the GPU did what; a kernel that is chosen there is shown as one chosen here."""
-        from inspector.tui.work.timeline_screen import TimelineScreen, timeline_of
+        """Show when the GPU did what."""
+        self._with_rows(super().action_timeline)
 
-        def closed(place: str | None) -> None:
-            if place is not None:
-                self.dismiss(place)
+    def show_kernel(self, kernel: str) -> None:
+        self.dismiss(kernel)
 
-        def opened(screen: TimelineScreen | None) -> None:
-            if screen is None:
-                self.notify(
-                    "No work of a GPU was recorded: ptxview run on a machine with one does."
-                )
-            else:
-                self.app.push_screen(screen, closed)
 
-        in_thread(self, partial(timeline_of, self.recording, self.profiled), opened, "timeline")
+def _read_times(reads: Reader) -> CostTimes:
+    estimates = LaunchEstimates(reads)
+    evidence = launch_evidence(reads, estimates, with_window=True)
+    return CostTimes(evidence, estimates, tuned_codes(reads.recording.kernels))
 
 
 def file_overlay(place: UserFrame, text: FileText) -> Overlay:

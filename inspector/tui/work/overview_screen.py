@@ -11,11 +11,12 @@ from rich.text import Text
 from textual.binding import Binding
 
 from inspector.analysis.hints.subject import Finding
+from inspector.base.model import Recording
 from inspector.reader.reader import Reader
 from inspector.tui.keys.command_table import command, shown
 from inspector.tui.main.bars import recording_name
-from inspector.tui.widgets.lines_screen import LinesScreen
 from inspector.tui.widgets.notice import in_thread
+from inspector.tui.work.timeline_key import TimelineKey
 
 if TYPE_CHECKING:
     from inspector.estimate.launches import Launched, LaunchEstimates
@@ -28,7 +29,7 @@ ESTIMATING_SECONDS = 20.0
 """Time that is given to estimates before hints are looked for."""
 
 
-class OverviewScreen(LinesScreen[Any]):
+class OverviewScreen(TimelineKey[Any]):
     """Times, then the hints of the costliest kernels, are looked for in the background.
 
     It is left with the line that was chosen, or with the id of a command to run.
@@ -44,7 +45,6 @@ class OverviewScreen(LinesScreen[Any]):
         Binding("V", "leave('tree.variants')", show=False),
         Binding("ctrl+p", "leave('palette')", show=False),
         Binding("question_mark,f1", "leave('help')", show=False),
-        Binding("t", "timeline", show=False),
     ]
     KEYS: ClassVar = "$ cost · t timeline · / filter · ? help"
     CLOSES: ClassVar = "Esc kernels"
@@ -90,8 +90,10 @@ class OverviewScreen(LinesScreen[Any]):
 
         def show(_: None) -> None:
             self.loaded = True
+            self.wait_for("")
             self._read_times()
 
+        self.wait_for("◔ reading the recording")
         self.call_after_refresh(in_thread, self, load, show, "overview")
 
     def renew(self, reads: Reader) -> None:
@@ -177,6 +179,8 @@ class OverviewScreen(LinesScreen[Any]):
             self.action_timeline()
         elif line.command or line.kernel is not None:
             self.dismiss(line)
+        elif self.progress:
+            self.answer(f"{self.progress}: Enter opens a row once it is known")
 
     def answer_to_enter(self, row: compiles.CompileLine) -> str:
         line = cast("OverviewLine", row)
@@ -187,22 +191,11 @@ class OverviewScreen(LinesScreen[Any]):
     def action_leave(self, name: str) -> None:
         self.dismiss(name)
 
-    def action_timeline(self) -> None:
-        """Show when the GPU did what; a kernel that is chosen there is shown."""
-        from inspector.tui.work.timeline_screen import TimelineScreen, timeline_of
+    @property
+    def timeline_source(self) -> tuple[Recording, None]:
+        return self.reads.recording, None
 
-        def closed(kernel: str | None) -> None:
-            if kernel is not None:
-                from inspector.render.overview import OverviewLine
+    def show_kernel(self, kernel: str) -> None:
+        from inspector.render.overview import OverviewLine
 
-                self.dismiss(OverviewLine(Text(), kernel=kernel))
-
-        def opened(screen: TimelineScreen | None) -> None:
-            if screen is None:
-                self.notify(
-                    "No work of a GPU was recorded: ptxview run on a machine with one does."
-                )
-            else:
-                self.app.push_screen(screen, closed)
-
-        in_thread(self, partial(timeline_of, self.reads.recording, None), opened, "timeline")
+        self.dismiss(OverviewLine(Text(), kernel=kernel))

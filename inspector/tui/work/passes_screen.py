@@ -188,7 +188,7 @@ class PassesScreen(DiffSearching):
         if answer.failed is not None:
             notes = ["the compiler did not come to its end (r)"]
         change_count = f"{changed} of {len(answer.passes)} changed something"
-        self.bar.tell(right=" · ".join([*facts, change_count, *notes]))
+        self.bar.tell(right=" · ".join([change_count, *notes, *facts]))
 
     @on(PassTable.Moved)
     def _moved_to(self) -> None:

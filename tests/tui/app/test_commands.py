@@ -206,6 +206,7 @@ JOURNEYS: dict[str, list[Step]] = {
         ("tab", {"focus": 1}), ("tab", {"focus": 2}), ("tab", {"focus": "tree"}),
         ("shift+tab", {"focus": 2})],
     "tree.toggle": [("b", {"tree": False, "focus": 1}), ("b", {"tree": True, "focus": "tree"})],
+    "filter.local": [("<filter.local>", {"text": "filter stack>0"})],
     "filter": [("tab <filter> 'gelu'", {"rows": ["nvcc", "gelu_kernel"]}),
                ("enter", {"focus": "tree", "subject": "c07711aa"})],
     "zoom turn": [("tab z", {"shown": [True, False]}), ("tab", {"shown": [False, True]}),

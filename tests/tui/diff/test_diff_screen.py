@@ -478,6 +478,18 @@ async def test_the_filter_narrows_the_table_and_escape_clears_it() -> None:
         assert ui.app.screen is not screen
 
 
+@pytest.mark.parametrize("width", [50, 60, 80, 100])
+async def test_a_narrow_table_shows_whole_columns(width: int) -> None:
+    own = tuned()
+    other = replace(own.recording.kernels[0], id="k2", name="another_kernel", autotune=())
+    recording = replace(own.recording, kernels=(*own.recording.kernels, other))
+    both = Reader(recording, DerivedCache(Path("/dev/null/none")))
+    async with table("a", size=(width, 24), reads=both) as (_, screen):
+        shown = screen.table.columns
+        assert len(shown) >= 3
+        assert 4 + sum(size + 2 for _, size in shown) - 2 <= screen.table.size.width
+
+
 async def test_key_variants_wider() -> None:
     own = tuned()
     other = replace(own.recording.kernels[0], id="k2", name="other", autotune=())

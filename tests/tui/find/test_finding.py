@@ -14,7 +14,7 @@ from inspector.tui.main.main_screen import MainScreen
 from inspector.tui.step.step_screen import StepScreen
 from inspector.tui.variants.variants_screen import VariantsScreen
 from tests.helpers.sample import empty, settle, text_of
-from tests.helpers.shared_app import started
+from tests.helpers.shared_app import lecture_app, started
 
 Ui = Pilot[None]
 
@@ -115,7 +115,7 @@ async def test_the_help_begins_with_the_focused_part_and_opens_the_rest_by_task(
         ("coalesced", "Is its memory access coalesced?", StepScreen),
         ("wait", "What does this instruction wait for?", MainScreen),
         ("trace", "What values does it compute?", StepScreen),
-        ("local memory", "Which kernel spills or uses local memory?", VariantsScreen),
+        ("local memory", "Which kernel spills or uses local memory?", MainScreen),
     ],
 )
 async def test_the_help_answers_questions_with_a_command(
@@ -171,3 +171,11 @@ async def test_a_property_selects_variants_in_the_palette_the_tree_and_the_table
         await settle(ui, "V")
         await settle(ui, "slash", *"spill>0 sq", "enter")
         assert "3f2a91c0" not in text_of(ui) and "84d20b7e" in text_of(ui)
+
+
+async def test_kernels_that_use_local_memory_are_one_command() -> None:
+    async with started("ctrl+p", *"local memory", "enter", app=lecture_app) as (ui, screen):
+        assert screen.kernels.query_text == "stack>0 launched" and screen.kernels.has_focus
+        assert "filter stack>0 launched" in text_of(ui)
+    async with started("ctrl+p", *"local memory", "enter") as (_, screen):  # none was launched
+        assert screen.kernels.query_text == "stack>0"

@@ -84,6 +84,8 @@ async def rest(ui: Ui, *keys: str) -> StepScreen:
         assert isinstance(screen, StepScreen)
         busy = [w for w in ui.app.workers if not w.is_finished]
         if screen.settled and not busy and all(p.settled for p in screen.panes.panes):
+            if screen.reading.is_fitting:  # it waits until the cursor rests: now
+                screen.reading.fit()
             await ui.pause()
             return screen
         with suppress(WorkerCancelled, WorkerFailed):  # a thread has the processor to itself

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
 from msgspec.structs import replace
 
 from inspector.base.model import Fusion, GpuTime, Recording, Resources, Variant
 from inspector.tui.tree.rows import Figures, Order, TreeKind, ordered, orders, recording_tree, rows
-from tests.helpers.sample import recording
+from tests.helpers.sample import recording, text_of
+from tests.helpers.shared_app import started
 
 
 def texts(order: Order, figures: Figures, of: Recording | None = None) -> list[str]:
@@ -81,3 +83,9 @@ def test_a_kernels_row_is_for_the_launched_variant_else_the_tuners_choice() -> N
     best = replace(second, launches=0, autotune={"winner": True})
     assert chosen(replace(first, launches=0, autotune=None), best) == second.id
     assert chosen(replace(first, launches=3, autotune=None), best) == first.id
+
+
+@pytest.mark.parametrize(("width", "legend"), [(160, "★ chosen  ? this row"), (220, "? this row")])
+async def test_the_legend_of_the_tree_is_whole_at_any_width(width: int, legend: str) -> None:
+    async with started(size=(width, 40)) as (ui, _):
+        assert legend in text_of(ui) and "? t…" not in text_of(ui)

@@ -7,11 +7,12 @@ from msgspec.structs import replace
 from textual.color import Color
 
 from inspector.base.model import Resources, Stage
-from inspector.tui.panes.pane import ListingRequest, load
+from inspector.tui.panes.pane import ListingRequest, load, missing
 from inspector.tui.tree.rows import recording_tree, rows
 from inspector.tui.widgets.notice import Notice, squeezed, visible
 from inspector.tui.widgets.subject import TreeSubject, spilled, spills
 from inspector.tui.widgets.theme import DARK, LIGHT, TOKENS
+from inspector.tui.widgets.tool_screen import fitting_facts
 from tests.helpers.contrast import contrast
 from tests.helpers.sample import reader, recording
 
@@ -106,3 +107,23 @@ def test_tokens_can_be_read_on_every_ground(theme: object, ground: str) -> None:
         front = on_dark if chosen.dark else on_light
         ratio = contrast(Color.parse(front), Color.parse(behind))
         assert ratio >= 4.5, f"{token} on {ground}: {ratio:.1f}"
+
+
+@pytest.mark.parametrize(
+    ("reason", "message"),
+    [
+        ("only its machine code passes the driver", "No ptx here: only its machine code"),
+        ("Triton could not compile it", "No ptx here. Triton could not"),
+    ],
+)
+def test_the_reason_for_a_missing_stage_is_a_sentence_or_goes_on(reason: str, message: str) -> None:
+    kernel = recording().kernels[0]
+    variant = replace(kernel.variants[0], missing={Stage.PTX: reason})
+    assert missing(TreeSubject(kernel, variant), Stage.PTX).message.startswith(message)
+
+
+@pytest.mark.parametrize(
+    ("width", "text"), [(24, "step 2 of 11 · lane 0"), (20, "step 2 of 11"), (8, "step 2…")]
+)
+def test_facts_of_a_title_are_left_out_whole(width: int, text: str) -> None:
+    assert fitting_facts("step 2 of 11 · lane 0", width) == text

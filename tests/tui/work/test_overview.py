@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
+
+import pytest
+from textual.dom import DOMNode
 
 from inspector.commands.common import open_reader
 from inspector.tui.app.app import PtxviewApp
 from inspector.tui.main.main_screen import MainScreen
+from inspector.tui.widgets.notice import in_thread
+from inspector.tui.work import overview_screen
 from inspector.tui.work.overview_screen import OverviewScreen
 from tests.helpers.ptxview import SAMPLE, call
 from tests.helpers.sample import rest, settle, text_of
@@ -46,6 +52,21 @@ async def test_enter_on_a_kernel_shows_it_and_a_key_comes_back() -> None:
         assert isinstance(pilot.app.screen, OverviewScreen)
         await settle(pilot, "escape")
         assert isinstance(pilot.app.screen, MainScreen)
+
+
+async def test_enter_before_there_are_rows_opens_nothing_and_says_so(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def hold(node: DOMNode, work: Any, then: Any, group: str, **options: Any) -> None:
+        if group == "overview":
+            in_thread(node, work, then, group, **options)
+
+    monkeypatch.setattr(overview_screen, "in_thread", hold)
+    async with started("enter", size=(120, 48), app=opened(SAMPLE)) as (pilot, _):
+        assert isinstance(pilot.app.screen, OverviewScreen)
+        await settle(pilot, "enter")
+        assert isinstance(pilot.app.screen, OverviewScreen)
+        assert "reading times: Enter opens a row once it is known" in text_of(pilot)
 
 
 async def test_a_finding_leads_to_its_line() -> None:

@@ -130,7 +130,7 @@ async def test_it_lists_what_changed_and_shows_the_first(start: Start) -> None:
     async with start() as (ui, screen):
         assert numbers(screen) == [2, 3, 4]
         text = text_of(ui)
-        assert "sm_90 · Triton 3.9.0 · 3 of 5 changed something" in text
+        assert "3 of 5 changed something · r: remarks · sm_90 · Triton 3.9.0" in text
         assert "ttg.convert_layout %x" in text and "loc(" not in text
         assert "+1 ttg.convert_layout   runs CanonicalizerPass" in text
         assert "~0.3" in text and "12.0" in text
@@ -230,6 +230,6 @@ async def test_passes_of_a_graph_are_those_that_were_recorded() -> None:
         assert screen.pass_list is not None and [p.name for p in screen.pass_list.passes] == [
             passes[0][0]
         ]
-        assert "Inductor's own · 1 of 1 changed something" in screen.bar.right
+        assert "1 of 1 changed something · Inductor's own" in screen.bar.right
         shown = text_of(ui)
         assert "aten.addmm.default" in shown and "aten.mm.default" in shown

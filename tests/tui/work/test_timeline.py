@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
+from textual.dom import DOMNode
 from textual.pilot import Pilot
 
 from inspector.commands.common import open_reader
 from inspector.tui.app.app import PtxviewApp
 from inspector.tui.main.main_screen import MainScreen
+from inspector.tui.widgets.notice import in_thread
+from inspector.tui.work import compiles_screen, timeline_key
 from inspector.tui.work.timeline_screen import TimelineScreen, TimelineView
 from tests.helpers.gpu_timeline import US, recorded, steps, timeline_file
 from tests.helpers.sample import settle, text_of
@@ -105,6 +109,37 @@ async def test_it_fits_into_any_terminal(folder: Path, size: tuple[int, int]) ->
     async with timeline(folder, size) as (ui, _, _):
         text = text_of(ui)
         assert "stream 7" in text and "▲" in text
+
+
+async def test_keys_wait_for_the_times_and_the_frame_says_so(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held: list[Callable[[], None]] = []
+
+    def hold(node: DOMNode, work: Any, then: Any, group: str, **options: Any) -> None:
+        if group == "times":
+            held.append(lambda: then(work()))
+        else:
+            in_thread(node, work, then, group, **options)
+
+    monkeypatch.setattr(compiles_screen, "in_thread", hold)
+    app = PtxviewApp(open_reader(str(folder)))
+    async with started("$", "t", size=(100, 30), app=app) as (ui, _):
+        assert "◔ reading times" in notices(ui)[0]
+        held[0]()
+        await settle(ui)
+        assert isinstance(ui.app.screen, TimelineScreen)
+        await settle(ui, "escape")
+        assert "t timeline" in notices(ui)[0]
+
+
+async def test_a_timeline_that_is_read_is_announced(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(timeline_key, "in_thread", lambda *a, **k: None)
+    app = PtxviewApp(open_reader(str(folder)))
+    async with started("$", "t", size=(100, 30), app=app) as (ui, _):
+        assert "◔ reading the timeline" in notices(ui)[0]
 
 
 async def test_without_a_gpus_work_it_says_what_records_it() -> None:
