@@ -9,6 +9,7 @@ from rich.text import Text
 from inspector.base.units import plural
 from inspector.render.jsons import SCHEMA
 from inspector.render.tables import short_title, title
+from inspector.verify.kept import KeptVerdict
 from inspector.verify.lines import DifferenceLines, Lines
 from inspector.verify.report import GraphVerdict, KernelVerdict, VerifyReport
 from inspector.verify.verdicts import FirstDifference, Verdict
@@ -179,6 +180,11 @@ def _difference_rows(kernel: KernelVerdict, lines: DifferenceLines) -> Iterator[
     places += [lines.source] if lines.source is not None else []
     if places:
         yield Text(f"      stored at {', '.join(places)}")
+
+
+def kept_text(kept: KeptVerdict) -> str:
+    """``closer than eager: its error is at most that of the operators``."""
+    return f"{WORDS[kept.verdict]}: {kept.reason}" if kept.reason else WORDS[kept.verdict]
 
 
 def answer(report: VerifyReport) -> str:

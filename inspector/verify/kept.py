@@ -100,6 +100,15 @@ def verdicts_of_kernels(kept: KeptVerdicts) -> dict[str, KeptVerdict]:
     return out
 
 
+def verdicts_of_variants(kept: KeptVerdicts) -> dict[str, KeptVerdict]:
+    """The most severe verdict on each variant, by its hash."""
+    out: dict[str, KeptVerdict] = {}
+    for verdict in kept.values():
+        if verdict.variant is not None:
+            out[verdict.variant] = most_severe(verdict, out.get(verdict.variant))
+    return out
+
+
 def most_severe(verdict: KeptVerdict, other: KeptVerdict | None) -> KeptVerdict:
     """The verdict that is harder to explain; the first of two that are alike."""
     if other is None or SEVERITY.index(verdict.verdict) > SEVERITY.index(other.verdict):

@@ -92,7 +92,7 @@ class VerifyScreen(WorkScreen):
     def _verified(self, verified: Verified) -> None:
         self.working = False
         self.verified = verified
-        self.status.say(label(verified.problem or f"inputs: {verified.report.inputs}"))
+        self.status.say(label(verified.problem) or "Esc goes back.")
         self.show()
 
     def _failed(self, notice: Notice) -> None:

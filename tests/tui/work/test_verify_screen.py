@@ -13,9 +13,10 @@ from textual.pilot import Pilot
 
 from inspector.base.errors import Stopped
 from inspector.commands.common import open_reader
-from inspector.recording.layout import VERDICTS, stored_records
+from inspector.recording.layout import VERDICTS, store_record, stored_records
 from inspector.tui.app.app import PtxviewApp
 from inspector.tui.main.main_screen import MainScreen
+from inspector.tui.variants.variants_screen import VariantsScreen
 from inspector.tui.work import verify_screen
 from inspector.tui.work.verify_screen import VerifyScreen
 from tests.helpers.sample import rest, settle, text_of
@@ -52,7 +53,7 @@ async def test_the_report_is_the_commands_and_is_kept(
         await rest(ui)
         assert isinstance(ui.app.screen, VerifyScreen)
         text = " ".join(text_of(ui).split())
-        assert "#0 " in text
+        assert "graph 0/0 triton_per_fused__softmax" in text
         assert "NOT EXPLAINED" in text
         assert "first: out_ptr2[0, 0]" in text
         assert "768 of 768 elements of mul are not explained by rounding" in text
@@ -106,3 +107,38 @@ def no_torch() -> None:
     from inspector.base.errors import ToolMissing
 
     raise ToolMissing("no interpreter with torch was found to run the calls under")
+
+
+async def test_kept_verdicts_are_a_column_of_the_graph_and_a_line_of_the_card(
+    lost_scale: Path,
+) -> None:
+    kernels: list[dict[str, Any]] = []
+    recording = open_reader(str(lost_scale)).recording
+    verdicts = {"29a5f0ad": "unexplained", "23c30efe": "equal"}
+    for kernel, variant in recording.variants():
+        if variant.id in verdicts:
+            fields = {"graph": "0/0", "call": 0, "kernel": kernel.id, "variant": variant.hash}
+            kernels.append({**fields, "reason": "it is so", "verdict": verdicts[variant.id]})
+    record = {"taken": "2026-01-01T12:00:00+00:00", "inputs": "", "kernels": kernels}
+    store_record(lost_scale, record, VERDICTS)
+    app = PtxviewApp(open_reader(str(lost_scale)))
+    async with started(size=(160, 40), app=app) as (ui, main):
+        (row,) = [n for n, row in enumerate(main.kernels.rows) if row.subject.key[1] == "29a5f0ad"]
+        main.kernels.go(row)
+        await settle(ui)
+        await rest(ui, "V", "a")
+        text = text_of(ui)
+        assert "verified" in text
+        screen = app.screen
+        assert isinstance(screen, VariantsScreen)
+        words = [column.cell(row) for column, _ in screen.table.columns
+                 if column.name == "verified" for row in screen.table.rows]  # fmt: skip
+        assert sorted(words) == ["NOT EXPLAINED", "equal", "–", "–"]
+        segments = [s for strip in screen._compositor.render_strips() for s in strip]
+        (segment,) = [s for s in segments if "NOT EXPLAINED" in s.text]
+        (other,) = [s for s in segments if s.text.strip() == "equal"]
+        assert segment.style is not None and other.style is not None
+        assert segment.style.color != other.style.color
+        await rest(ui, "escape", "i")
+        assert "verified" in text_of(ui)
+        assert "NOT EXPLAINED: it is so" in text_of(ui)
