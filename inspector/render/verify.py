@@ -184,7 +184,9 @@ def _difference_rows(kernel: KernelVerdict, lines: DifferenceLines) -> Iterator[
 
 def kept_text(kept: KeptVerdict) -> str:
     """``closer than eager: its error is at most that of the operators``."""
-    return f"{WORDS[kept.verdict]}: {kept.reason}" if kept.reason else WORDS[kept.verdict]
+    if kept.verdict is Verdict.EQUAL or not kept.reason:
+        return WORDS[kept.verdict]
+    return f"{WORDS[kept.verdict]}: {kept.reason}"
 
 
 def answer(report: VerifyReport) -> str:

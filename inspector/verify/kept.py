@@ -100,12 +100,20 @@ def verdicts_of_kernels(kept: KeptVerdicts) -> dict[str, KeptVerdict]:
     return out
 
 
-def verdicts_of_variants(kept: KeptVerdicts) -> dict[str, KeptVerdict]:
-    """The most severe verdict on each variant, by its hash."""
+def verdicts_of_variants(kept: KeptVerdicts, recording: Recording) -> dict[str, KeptVerdict]:
+    """The most severe verdict on each variant, by its hash.
+
+    Where it is not known which variant was launched, every one of the kernel's that was.
+    """
+    launched = {
+        kernel.id: [variant.hash for variant in kernel.variants if variant.launches]
+        for kernel in recording.kernels
+    }
     out: dict[str, KeptVerdict] = {}
     for verdict in kept.values():
-        if verdict.variant is not None:
-            out[verdict.variant] = most_severe(verdict, out.get(verdict.variant))
+        hashes = [verdict.variant] if verdict.variant else launched.get(verdict.kernel, [])
+        for variant_hash in hashes:
+            out[variant_hash] = most_severe(verdict, out.get(variant_hash))
     return out
 
 

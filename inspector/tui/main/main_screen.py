@@ -707,7 +707,8 @@ class MainScreen(LayoutScreen):
             evidence = launch_evidence(reads)
             verdicts = kept_verdicts(Path(recording.resolved_path or recording.path), recording)
             launch_times = evidence.launch_times(recording)
-            return ReadTimes(evidence.times, launch_times, verdicts_of_variants(verdicts))
+            by_variant = verdicts_of_variants(verdicts, recording)
+            return ReadTimes(evidence.times, launch_times, by_variant)
 
         def show(answer: ReadTimes) -> None:
             stored = answer.stored

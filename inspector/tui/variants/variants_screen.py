@@ -290,10 +290,10 @@ def _figure_columns(
         VariantColumn("time", us, text): not tuned
         or not times.are_read
         or any(us(row) is not None for row in rows),
+        _verified_column(times): any(times.verdict(row.variant) for row in rows),
         TUNED: tuned,
         TUNED_ON_GPU: any(row.gpu_us is not None for row in rows),
         **dict.fromkeys(FIGURES, True),
-        _verified_column(times): any(times.verdict(row.variant) for row in rows),
         LAUNCHES: any(LAUNCHES.value(row) is not None for row in rows),
         SPECIALISED: len({SPECIALISED.value(row) for row in rows}) > 1,
         REASON: not several and any(row.reason for row in rows),
