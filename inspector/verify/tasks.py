@@ -1,7 +1,8 @@
 """Kept launches as tasks: the operators that a kernel computes, its inputs, and what it wrote."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 
 from msgspec import Struct, field
 
@@ -117,7 +118,11 @@ class _GraphCall(Struct):
         return out
 
     def written(
-        self, arguments: Sequence[NamedArgument], reads: _Reads, line: int
+        self,
+        arguments: Sequence[NamedArgument],
+        reads: _Reads,
+        line: int,
+        only_loaded: Callable[[str], bool],
     ) -> tuple[list[_Output], list[str]]:
         """What a launch writes: outputs that are values of nodes, and buffers that are not."""
         outputs = []
@@ -125,7 +130,7 @@ class _GraphCall(Struct):
         written = []
         for name, argument in arguments:
             after = argument.after
-            if after is None or not _is_written(argument):
+            if after is None or not _is_written(argument) or only_loaded(argument.name):
                 continue
             self.writes[name] += 1
             written.append(name)
@@ -176,7 +181,8 @@ def _comparison(call: _GraphCall, launch: GraphLaunch) -> Comparison:
     pairs = zip(names, launch.arguments, strict=False)
     arguments = [(name, argument) for name, argument in pairs if name is not None]
     reads = call.reads(arguments, code, line)
-    outputs, parts = call.written(arguments, reads, line)
+    only_loaded = partial(code.only_loads, launch.kernel.name)
+    outputs, parts = call.written(arguments, reads, line, only_loaded)
     if not outputs:
         if parts:
             raise Unverifiable("it writes parts of a result, which a later kernel completes")
