@@ -8,6 +8,7 @@ from rich.text import Text
 
 from inspector.base.units import plural
 from inspector.render.jsons import SCHEMA
+from inspector.render.tables import short_title, title
 from inspector.verify.lines import DifferenceLines
 from inspector.verify.report import GraphVerdict, KernelVerdict, VerifyReport
 from inspector.verify.verdicts import FirstDifference, Verdict
@@ -131,26 +132,39 @@ def rows(report: VerifyReport, lines: Lines, width: int) -> Iterator[Text]:
         call = f" · call {graph.call}" if graph.call else ""
         yield Text(f"graph {graph.graph.id}{call}", "bold")
         for kernel in graph.kernels:
-            yield _kernel_row(kernel, width)
+            yield from _kernel_rows(kernel, width)
             key = (graph.graph.id, graph.call, kernel.kernel.id)
             yield from _difference_rows(kernel, lines.get(key, DifferenceLines()))
 
 
-def _kernel_row(kernel: KernelVerdict, width: int) -> Text:
+NARROW_COLUMNS = 120
+"""Below which a kernel's reason has a line of its own."""
+VERDICT_COLUMNS = 17
+
+
+def _kernel_rows(kernel: KernelVerdict, width: int) -> Iterator[Text]:
+    """A kernel with its verdict; a reason unless every bit is equal."""
     judgement = kernel.judgement
     verdict = judgement.verdict
-    errors = ""
-    if judgement.max_error is not None and verdict is not Verdict.EQUAL:
-        errors = f"{judgement.max_error:.1e}, eager {judgement.eager_max_error or 0:.1e}"
-    if kernel.launches > 1:
-        errors += f"  {kernel.compared} of {plural(kernel.launches, 'launch')}"
-    name_width = max(24, width - 74)
+    is_narrow = width < NARROW_COLUMNS
+    name_columns = max(24, width - VERDICT_COLUMNS - (6 if is_narrow else 66))
     text = Text("  ")
-    text.append(set_cell_size(label(kernel), name_width))
-    text.append(f"  {WORDS[verdict]:<17}", STYLES.get(verdict, ""))
-    text.append(f"  {errors:<26}")
-    text.append(f"  {judgement.reason}", "dim")
-    return text
+    text.append(set_cell_size(label(kernel), name_columns))
+    text.append(f"  {WORDS[verdict]:<{VERDICT_COLUMNS}}", STYLES.get(verdict, ""))
+    details = [] if verdict is Verdict.EQUAL else [judgement.reason]
+    if judgement.max_error is not None and verdict is not Verdict.EQUAL:
+        details.append(f"error {judgement.max_error:.1e}, eager {judgement.eager_max_error:.1e}")
+    if kernel.launches > kernel.compared > 0:
+        details.append(f"{kernel.compared} of {plural(kernel.launches, 'launch')} compared")
+    detail = "; ".join(details)
+    if is_narrow or not detail:
+        text.rstrip()
+        yield text
+        if detail:
+            yield Text(f"      {detail}", "dim")
+        return
+    text.append(f"  {detail}", "dim")
+    yield text
 
 
 def _difference_rows(kernel: KernelVerdict, lines: DifferenceLines) -> Iterator[Text]:
@@ -191,13 +205,12 @@ def _answer(graph: GraphVerdict) -> str:
         text += f", {left_out} not compared"
     for kernel in graph.unexplained[:3]:
         first = kernel.judgement.first
-        text += f"; kernel {label(kernel)} differs"
+        text += f"; kernel {short_title(kernel.kernel)} differs"
         if first is not None:
             text += f": {first.output}{list(first.index)} is {first.value}, not {first.reference}"
     return text
 
 
 def label(kernel: KernelVerdict) -> str:
-    """``#7 triton_poi_fused_add_0``."""
-    number = kernel.kernel.number
-    return kernel.kernel.name if number is None else f"#{number} {kernel.kernel.name}"
+    """``#7 silu·mul 4×128 bf16 · model.py:66 · pointwise``."""
+    return title(kernel.kernel, with_launches=False)

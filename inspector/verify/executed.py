@@ -130,7 +130,7 @@ def _content(
     if name is None or argument.shape is None:
         return None
     if argument.name.startswith(IN_PLACE):
-        name = code.reused_before(line, name)
+        name = code.reused_before(line, name) or name
     earlier = values.get(name)
     if earlier is None or (earlier[0].dtype, earlier[0].shape) != (argument.dtype, argument.shape):
         return None

@@ -19,20 +19,20 @@ from inspector.recording.decoding import as_map
 Node = Mapping[str, Any]
 # s77 = arg0_1
 _SYMBOL = re.compile(r"^\s{1,100}([su]\d{1,9}) = (\w{1,100})$", re.MULTILINE)
-# buf3 = buf2[0]
-_RESULT = re.compile(r"^\s{1,100}(buf\d{1,9}) = buf\d{1,9}(?:\[\d{1,9}\])*$", re.MULTILINE)
-
-
 class Unverifiable(Exception):
     """A kernel cannot be compared: the sentence says why."""
 
 
 class WriteStep(Struct, frozen=True):
     """What a buffer holds after a kernel has written it: the value of ``node``, None of a part of a
-    result. ``effects`` are nodes that change this value in place."""
+    result. ``effects`` are nodes that change this value in place; ``arguments`` are those of a
+    library's operator, of which the buffer holds one in the layout that the library takes, computed
+    by nodes of ``origins``."""
 
     node: str | None
     effects: tuple[str, ...] = ()
+    arguments: tuple[str, ...] = ()
+    origins: frozenset[str] = frozenset()
 
 
 class GraphNodes(Struct, frozen=True):
@@ -55,6 +55,11 @@ class GraphNodes(Struct, frozen=True):
     def is_given(self, node: str) -> bool:
         """Whether a node's value is given to the graph."""
         return self.nodes[node].get("op") in ("placeholder", "get_attr")
+
+    def fits(self, node: str, dtype: str, shape: Sequence[int]) -> bool:
+        """Whether a node's value has this dtype and as many elements."""
+        described = self.nodes.get(node, {})
+        return described.get("dtype") == dtype and _elements(described) == math.prod(shape)
 
     def step(self, name: str, writes: int) -> WriteStep | None:
         """What a buffer or an input holds after so many kernels have written it; None if unknown.
@@ -185,27 +190,89 @@ def read_nodes(graph: Graph) -> GraphNodes:
         raise Unverifiable(
             "its graph was recorded by a ptxview that kept no arguments of operators"
         )
-    by_name = {node["name"]: node for node in nodes}
+    recorded = {node["name"]: node for node in nodes}
     inputs = [node for node in nodes if node.get("op") in ("placeholder", "get_attr")]
     node_of_input = {str(node["target"]): node["name"] for node in inputs}
     node_of_input |= {node["name"]: node["name"] for node in inputs}
     steps: dict[str, list[WriteStep]] = defaultdict(list)
     parts: dict[str, str] = {}
-    for operation in (o for s in _list(content, "scheduled") for o in _list(s, "operations")):
-        result = operation.get("result")
-        origins = [n for n in operation.get("origins") or () if n in by_name]
-        if not isinstance(result, str):
-            result = _last_moved(by_name, origins)
-        elif by_name.get(result, {}).get("dtype") is None:
-            result = None
-        reduction = _reduction(by_name, origins) if result is None else None
+    scheduled = _list(content, "scheduled")
+    libraries = _library_calls(scheduled, list(recorded))
+    by_name, without_bias = _with_bias_added(recorded, libraries.values())
+    for operation in (o for s in scheduled for o in _list(s, "operations")):
+        origins = [n for n in operation.get("origins") or () if n in recorded]
+        step = _step(recorded, operation.get("result"), origins, libraries.values())
+        library_call = libraries.get(str(operation.get("name")))
+        if library_call is not None:
+            step = WriteStep(without_bias.get(library_call, step.node))
+        reduction = _reduction(recorded, origins) if step.node is None else None
         for output in _list(operation, "outputs"):
-            steps[str(output.get("name"))].append(WriteStep(result))
+            steps[str(output.get("name"))].append(step)
             if reduction is not None:
                 parts[str(output.get("name"))] = reduction
             for changed in output.get("mutates") or ():
-                _change(by_name, steps[str(changed)], str(changed), origins, result)
+                _change(recorded, steps[str(changed)], str(changed), origins, step.node)
     return GraphNodes(by_name, steps, node_of_input, parts)
+
+
+def _step(
+    nodes: Mapping[str, Node], result: object, origins: Sequence[str], libraries: Collection[str]
+) -> WriteStep:
+    """What the buffer of an operation holds, by the node that the recording names as its result."""
+    if isinstance(result, str):
+        return WriteStep(result if nodes.get(result, {}).get("dtype") is not None else None)
+    moved = _last_moved(nodes, origins)
+    if moved is not None:
+        return WriteStep(moved)
+    return WriteStep(None, (), _arguments(nodes, origins, libraries), frozenset(origins))
+
+
+LIBRARY_KIND = "ExternKernelSchedulerNode"
+CONVOLUTION = "aten.convolution.default"
+
+
+def _library_calls(scheduled: Sequence[Node], order: Sequence[str]) -> dict[str, str]:
+    """The node that each call of a library computes, by the name of the operation."""
+    place = {name: n for n, name in enumerate(order)}
+    out: dict[str, str] = {}
+    for item in scheduled:
+        for operation in _list(item, "operations"):
+            origins = [n for n in operation.get("origins") or () if n in place]
+            if item.get("kind") == LIBRARY_KIND and origins:
+                out[str(operation.get("name"))] = max(origins, key=place.__getitem__)
+    return out
+
+
+def _with_bias_added(
+    nodes: Mapping[str, Node], libraries: Collection[str]
+) -> tuple[dict[str, Node], dict[str, str]]:
+    """Split each convolution into the part that a library computes, and the bias that is added.
+
+    Returns the nodes, and the part by the convolution's name.
+    """
+    out: dict[str, Node] = {}
+    parts: dict[str, str] = {}
+    for name, node in nodes.items():
+        args = list(node.get("args") or ())
+        if name in libraries and node.get("target") == CONVOLUTION and args[2] is not None:
+            part = {**node, "name": f"{name}_without_bias", "args": [*args[:2], None, *args[3:]]}
+            sizes = [-1, *[1] * (len(node.get("shape") or ()) - 2)]
+            dtype = str(node.get("dtype"))
+            bias = called(f"{name}_bias", "aten.reshape.default", [args[2], sizes], dtype)
+            terms = [{"node": part["name"]}, {"node": bias["name"]}]
+            out |= {part["name"]: part, bias["name"]: bias}
+            node = {**node, "target": "aten.add.Tensor", "args": terms}
+            parts[name] = part["name"]
+        out[name] = node
+    return out, parts
+
+
+def _arguments(
+    nodes: Mapping[str, Node], origins: Sequence[str], libraries: Collection[str]
+) -> tuple[str, ...]:
+    """The arguments of the library's operator for which a buffer from these nodes is made."""
+    calls = [name for name in origins if name in libraries]
+    return tuple(references(nodes[calls[0]].get("args"))) if len(calls) == 1 else ()
 
 
 MOVES = frozenset(
@@ -332,7 +399,6 @@ class WrapperCode:
         wrapper = parse_wrapper(text)
         self._reused = [(b.n, b.name, b.reuses) for b in wrapper.buffers if b.reuses is not None]
         self._symbols: dict[str, str] = dict(_SYMBOL.findall(text))
-        self._results = frozenset(_RESULT.findall(text))
         self._called = [(call.n, frozenset(call.words)) for call in wrapper.calls]
 
     def arguments(self, line: int) -> list[str | None]:
@@ -368,14 +434,25 @@ class WrapperCode:
         """The graph's input that a size is, by ``s77 = arg0_1``; else the name itself."""
         return self._symbols.get(name, name)
 
-    def reused_before(self, line: int, name: str) -> str:
-        """The buffer whose memory it has, by ``buf3 = buf0; del buf0  # reuse``; else itself."""
-        return next((old for n, new, old in self._reused if new == name and n < line), name)
+    def reused_before(self, line: int, name: str) -> str | None:
+        """The buffer whose memory it has, by ``buf3 = buf0; del buf0  # reuse``; None if new."""
+        return next((old for n, new, old in self._reused if new == name and n < line), None)
+
+    def is_used_after(self, line: int, name: str) -> bool:
+        """Whether a later line of the wrapper reads a buffer under this name."""
+        word = re.compile(rf"\b{re.escape(name)}\b(?!.*# reuse)")
+        return any(
+            word.search(text) and not text.lstrip().startswith("del ")
+            for text in self._lines[line:]
+        )
 
     def is_written_before(self, line: int, name: str) -> bool:
-        """Whether a call before a line names a buffer, or a result of a call was given its name."""
-        called = any(n < line and name in words for n, words in self._called)
-        return called or name in self._results
+        """Whether a call before a line names a buffer, or it is one of several that a call made:
+        ``buf6 = buf5[0]``, ``buf1 = buf0``."""
+        part = re.compile(rf"\s*{re.escape(name)} = \w+(\[.*)?$")
+        return any(n < line and name in words for n, words in self._called) or any(
+            part.match(text) for text in self._lines[: line - 1]
+        )
 
 
 def _base_name(expression: ast.expr) -> str | None:

@@ -1,7 +1,7 @@
 """Kept launches as tasks: the operators that a kernel computes, its inputs, and what it wrote."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 
 from msgspec import Struct, field
@@ -11,6 +11,7 @@ from inspector.verify.graph_nodes import (
     Node,
     Unverifiable,
     WrapperCode,
+    WriteStep,
     read_nodes,
     references,
 )
@@ -59,13 +60,14 @@ class LaunchTask(Struct, frozen=True):
 class _Output(Struct, frozen=True):
     """A parameter of a kernel, what was written for it, and the node whose value that is;
     ``effects`` are nodes that change this value in place, and ``combining`` nodes that compute it
-    from parts, which were written."""
+    from parts, which were written. ``is_copy``: of a value in another layout."""
 
     parameter: str
     node: str
     value: TensorValue
     effects: tuple[str, ...] = ()
     combining: Sequence[Node] = ()
+    is_copy: bool = False
 
 
 class _Reads(Struct):
@@ -83,26 +85,25 @@ class _GraphCall(Struct):
     """The state of one call of a graph between its launches.
 
     ``writes`` counts the launches that have written a buffer, and ``writers`` has the line of the
-    last and what it read.
+    last and what it read. ``copies`` has the nodes of buffers that hold a library's argument.
     """
 
     nodes: GraphNodes
     writes: Counter[str] = field(default_factory=Counter)
     writers: dict[str, tuple[int, Mapping[str, TensorValue]]] = field(default_factory=dict)
+    copies: dict[str, str] = field(default_factory=dict)
 
     def reads(self, arguments: Sequence[NamedArgument], code: WrapperCode, line: int) -> _Reads:
         """What a launch by this line reads."""
         out = _Reads()
         for name, argument in arguments:
             before = argument.before
-            buffer = name
+            buffer: str | None = name
             if argument.name.startswith(IN_PLACE):
-                buffer = code.reused_before(line, name)
-                if not code.is_written_before(line, buffer) and not self.nodes.is_input(buffer):
-                    continue  # the kernel itself writes it before it reads it
-            if before is None:
+                buffer = self._memory_read(name, code, line)
+            if before is None or buffer is None:
                 continue
-            node = self.nodes.content(buffer, self.writes[buffer])
+            node = self.copies.get(buffer) or self.nodes.content(buffer, self.writes[buffer])
             if node is not None:
                 out.parameters[node] = argument.name
                 out.values[node] = before
@@ -117,10 +118,23 @@ class _GraphCall(Struct):
                 out.unknown.append(buffer)
         return out
 
+    def _memory_read(self, name: str, code: WrapperCode, line: int) -> str | None:
+        """The buffer that a kernel finds in the memory that it writes in place: the first that was
+        written of those that have had it; None if the kernel itself writes it before it reads it.
+        """
+        buffer = code.reused_before(line, name) or name
+        while not (code.is_written_before(line, buffer) or self.nodes.is_input(buffer)):
+            earlier = code.reused_before(line, buffer)
+            if earlier is None:
+                return None
+            buffer = earlier
+        return buffer
+
     def written(
         self,
         arguments: Sequence[NamedArgument],
         reads: _Reads,
+        code: WrapperCode,
         line: int,
         only_loaded: Callable[[str], bool],
     ) -> tuple[list[_Output], list[str]]:
@@ -130,9 +144,13 @@ class _GraphCall(Struct):
         written = []
         for name, argument in arguments:
             after = argument.after
-            if after is None or not _is_written(argument) or only_loaded(argument.name):
+            if after is None or not _is_written(argument):
                 continue
+            is_read = self.nodes.is_input(name) or code.is_used_after(line, name)
+            if only_loaded(argument.name) and not is_read:
+                continue  # Inductor leaves out the store of what nothing reads
             self.writes[name] += 1
+            self.copies.pop(name, None)
             written.append(name)
             step = self.nodes.step(name, self.writes[name])
             if name in self.writers and self.writes[name] > 1:
@@ -143,13 +161,29 @@ class _GraphCall(Struct):
             if combining:
                 node = combining[-1]["name"]
                 outputs.append(_Output(argument.name, node, after, (), combining))
-            elif step is None or step.node is None:
-                parts.append(name)
-            else:
+            elif step is not None and step.node is not None:
                 outputs.append(_Output(argument.name, step.node, after, step.effects))
+            elif step is not None and (copied := self._copied(step, after, reads.values)):
+                outputs.append(_Output(argument.name, copied, after, is_copy=True))
+                self.copies[name] = copied
+            else:
+                parts.append(name)
         for name in written:
             self.writers[name] = (line, dict(reads.values))
         return outputs, parts
+
+    def _copied(self, step: WriteStep, value: TensorValue, reads: Collection[str]) -> str | None:
+        """The argument of a library's operator that a buffer holds, by its dtype and size.
+
+        Of several that fit it is the only one that the launch reads, or the only one that it
+        computes if it reads none of them. None if that is not known.
+        """
+        fitting = [n for n in step.arguments if self.nodes.fits(n, value.dtype, value.shape)]
+        if len(fitting) > 1:
+            read = [name for name in fitting if name in reads]
+            computed = [name for name in fitting if name in step.origins]
+            fitting = read if len(reads) == 1 else [] if read else computed
+        return fitting[0] if len(fitting) == 1 else None
 
 
 def tasks_of(launches: Iterable[GraphLaunch]) -> Iterator[LaunchTask]:
@@ -182,14 +216,15 @@ def _comparison(call: _GraphCall, launch: GraphLaunch) -> Comparison:
     arguments = [(name, argument) for name, argument in pairs if name is not None]
     reads = call.reads(arguments, code, line)
     only_loaded = partial(code.only_loads, launch.kernel.name)
-    outputs, parts = call.written(arguments, reads, line, only_loaded)
+    outputs, parts = call.written(arguments, reads, code, line, only_loaded)
     if not outputs:
         if parts:
             raise Unverifiable("it writes parts of a result, which a later kernel completes")
         raise Unverifiable("it writes no buffer of its graph")
     inputs = dict(reads.values)
     for output in outputs:
-        if not output.effects and not call.nodes.is_given(output.node):
+        is_read = output.is_copy or call.nodes.is_given(output.node)
+        if not output.effects and not is_read:
             # It is computed again, also where the kernel reads the same node's earlier value.
             inputs.pop(output.node, None)
     needed = [name for output in outputs for name in (output.node, *output.effects)]

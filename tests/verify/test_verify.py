@@ -55,6 +55,18 @@ def test_a_script_that_is_not_there_cannot_be_read(tmp_path: Path) -> None:
     assert "does not exist" in done.said
 
 
+def test_sound_kernels_that_write_no_plain_result_are_compared_and_explained() -> None:
+    # A bias that a kernel adds, a weight copied to another layout, memory that is filled before it
+    # is scattered into, a store left out, a cast to fp8, a Bessel function, random integers.
+    done = call("verify", str(DATA / "rare_writes.ptxview"), "--json")
+    assert done.status == 0, done.text
+    kernels = [k for graph in json.loads(done.text)["graphs"] for k in graph["kernels"]]
+    assert len(kernels) == 17
+    assert {k["verdict"] for k in kernels} <= {
+        "equal", "closer-than-eager", "summation-order", "approximation"
+    }  # fmt: skip
+
+
 BUCKETS = """
 import torch, triton, triton.language as tl
 

@@ -23,6 +23,7 @@ ARITHMETIC = {
 }
 WIDE = {True: torch.complex128, False: torch.float64}
 """The dtype in which complex and other floating-point values are computed again."""
+EIGHT_BITS = ("float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz")
 Node = Mapping[str, Any]
 Change = Callable[[Node, Any, Sequence[Any], Mapping[str, Any]], Any]
 """Takes a node, its value and what it was called with; returns the value to go on with."""
@@ -104,7 +105,7 @@ class Evaluator:
         if value is None and _changes_in_place(node):  # aten._foreach_add_
             value = args[0]
         if self.wide:
-            value = widened(value)
+            value = widened(_rounded(value, node.get("dtype")))
         return value if self.change is None else self.change(node, value, args, kwargs)
 
     def _value(self, item: Any) -> Any:
@@ -123,6 +124,11 @@ class Evaluator:
         if self.wide and (dtype.is_floating_point or dtype.is_complex):
             return WIDE[dtype.is_complex]
         return dtype
+
+
+def _rounded(value: Any, dtype: str | None) -> Any:
+    """A value of a dtype of eight bits with the rounding to it, which kernels never leave out."""
+    return value.to(getattr(torch, dtype)) if dtype in EIGHT_BITS else value
 
 
 def _changes_in_place(node: Node) -> bool:

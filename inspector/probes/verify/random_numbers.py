@@ -80,6 +80,17 @@ def _chosen(mode: str, first: Any, second: Any) -> Any:
     return second if mode == "second" else first
 
 
+def inductor_randint(
+    low: int, high: int, size: Sequence[int], seed: Any, *, offset: int = 0, **ignored: Any
+) -> Any:
+    """``prims.inductor_randint``: integers of 64 bits from ``low`` to below ``high``."""
+    offsets = torch.arange(offset, offset + math.prod(size), dtype=torch.int64)
+    lower, upper, _, _ = philox(int(seed), offsets)
+    pairs = zip(lower.tolist(), upper.tolist(), strict=True)
+    numbers = [(first | second << 32) % (high - low) + low for first, second in pairs]
+    return torch.tensor(numbers, dtype=torch.int64).reshape(size)
+
+
 def inductor_lookup_seed(seeds: Any, index: int) -> Any:
     """``prims.inductor_lookup_seed``."""
     return seeds[index]
@@ -88,5 +99,6 @@ def inductor_lookup_seed(seeds: Any, index: int) -> Any:
 FUNCTIONS: dict[str, Callable[..., Any]] = {
     "prims.inductor_random.default": inductor_random,
     "prims.inductor_random.packed": packed_random,
+    "prims.inductor_randint.default": inductor_randint,
     "prims.inductor_lookup_seed.default": inductor_lookup_seed,
 }

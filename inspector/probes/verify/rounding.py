@@ -55,6 +55,7 @@ class Moved:
         self.errors = 0
         self.exact = frozenset(table["exact"]["operators"])
         self.functions: Mapping[str, float] = table["functions"]
+        self.absolute: Mapping[str, float] = table["absolute"]
         self.approximate = approximate
         self.coarse = coarse
 
@@ -82,6 +83,8 @@ class Moved:
         if self.approximate and base in self.functions:
             relative = max(unit * 2 * self.functions[base], coarse)
         error = value.abs() * relative
+        if self.approximate:
+            error = error + self.absolute.get(base, 0.0)
         if terms is not None:
             size, roundings = terms
             error = error + size * (unit * roundings + coarse)

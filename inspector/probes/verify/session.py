@@ -99,7 +99,8 @@ def compared(task: Mapping[str, Any], table: Mapping[str, Any]) -> list[dict[str
 
 
 def _is_discrete(tensor: Any) -> bool:
-    return not (tensor.is_floating_point() or tensor.is_complex())
+    """Whether a small error may change a value by a large step, as a cast to eight bits does."""
+    return tensor.element_size() == 1 or not (tensor.is_floating_point() or tensor.is_complex())
 
 
 def _figures(
