@@ -19,6 +19,8 @@ from inspector.recording.decoding import as_map
 Node = Mapping[str, Any]
 # s77 = arg0_1
 _SYMBOL = re.compile(r"^\s{1,100}([su]\d{1,9}) = (\w{1,100})$", re.MULTILINE)
+
+
 class Unverifiable(Exception):
     """A kernel cannot be compared: the sentence says why."""
 
