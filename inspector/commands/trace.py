@@ -140,6 +140,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
             ),
             "--by": option("STAGE", "lines of another stage, by sums", choices=ROLLED),
             "--lines": option("A[:B]", "lines of this range alone", type=common.span),
+            "--races": flag("report accesses to shared memory without an order"),
             "--bars": option(None, "figure of the bars (lanes)", choices=bars, default="lanes"),
             "--json": JSON,
         },
@@ -161,7 +162,7 @@ def blocks_option(text: str) -> BlockSelection:
 
 
 def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
-    """Run a call and print what happened; 1 where it did not come to its end."""
+    """Run a call and print what happened; 1 where it did not come to its end, or has a race."""
     args = parser.parse_args(argv)
     call = chosen_launch(args)
     reader = call.reader
@@ -178,6 +179,7 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
             blocks=args.blocks,
             budget=args.budget,
             seconds=args.seconds,
+            races=args.races,
         )
     except LaunchError as error:
         raise UsageError(error.message, error.hint) from None
@@ -200,6 +202,8 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
         _print_head(call)
         if launched.fault is not None:
             _labelled(report.fault_rows(traced, launched.fault), "red")
+        if launched.races is not None:
+            _labelled(report.race_rows(traced, launched.races), "red")
         _labelled(report.summary(traced), "dim")
         printing.rows(card.hints(findings))
         for picture in report.bank_pictures(traced):
@@ -208,7 +212,8 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     if launched.spent is not None:
         _say_spent(launched.spent, args)
     ended = launched.fault is not None or launched.spent is not None
-    return Exit.DIFFERENT if ended else Exit.OK
+    raced = launched.races is not None and bool(launched.races.races)
+    return Exit.DIFFERENT if ended or raced else Exit.OK
 
 
 def _is_recorded_call(call: ChosenLaunch, args: argparse.Namespace) -> bool:

@@ -10,7 +10,7 @@ import numpy as np
 
 from inspector.execute.kinds import Array, Mask, i64, u32, u64
 from inspector.execute.lanes import Lanes
-from inspector.execute.memory import ChunkMemory
+from inspector.execute.memory import ChunkMemory, Ordering
 from inspector.parsers.ptx_statement import PtxInstruction, RegisterOperand
 
 CLUSTER = -1
@@ -47,8 +47,9 @@ class Release:
 
 
 class Barriers:
-    def __init__(self, lanes: Lanes) -> None:
+    def __init__(self, lanes: Lanes, ordering: Ordering = None) -> None:
         self.lanes = lanes
+        self.ordering = ordering
         self._barriers: dict[int, _Barrier] = {}
         self._cluster_phase = np.zeros(lanes.shape, i64)
         """How often each lane has arrived at the cluster's barrier."""
@@ -75,6 +76,7 @@ class Barriers:
         reduces = "red" in end.parts
         if cluster and arrives:
             self._cluster_phase = self._cluster_phase + full
+            self._tell("arrive", CLUSTER, full)
             return [Release(target, full), *self.release()]
         predicate = operands[-1] if reduces else None
         numbers = operands[:-1] if reduces else operands
@@ -92,6 +94,8 @@ class Barriers:
                 first = np.argmax(lanes, 1)
                 counts = self.lanes.full(numbers[1])[np.arange(self.lanes.blocks), first]
             barrier.counts = np.where(lanes.any(1), counts, barrier.counts)
+            if not cluster:
+                self._tell("arrive", n, lanes & ~barrier.arrived)
             barrier.arrived = barrier.arrived | lanes
             if arrives:
                 out.append(Release(target, lanes))
@@ -116,11 +120,16 @@ class Barriers:
             for waiter in barrier.waiting:
                 free = waiter.mask & finished
                 if free.any():
+                    self._tell("release", number, free)
                     out.append(self._freed(waiter, free, barrier.arrived & finished))
                 waiter.mask = waiter.mask & ~finished
             barrier.waiting = [waiter for waiter in barrier.waiting if waiter.mask.any()]
             barrier.arrived = barrier.arrived & ~finished
         return out
+
+    def _tell(self, way: str, number: int, mask: Array) -> None:
+        if self.ordering is not None:
+            self.ordering("barrier", way, number, mask)
 
     def _freed(self, waiter: _WaitingLanes, free: Array, arrived: Array) -> Release:
         """Lanes that go on, with what their barrier's predicates came to."""
@@ -156,15 +165,30 @@ class Phases:
         words, index = self.memory.shared_words(n, address, mask)
         return keep, np.broadcast_to(index, self.lanes.shape)[keep], words
 
+    def _tell(self, way: str, n: int, index: Array, keep: Array | None = None) -> None:
+        """Tell the order observers of mbarriers by their index, of lanes or of none."""
+        if self.memory.ordering is not None:
+            rows, words = np.divmod(index, self.memory.shared_size >> 3)
+            columns = np.zeros(0, i64) if keep is None else np.nonzero(keep)[1]
+            self.memory.ordering("mbarrier", way, n, rows, words << 3, columns)
+
+    def hold(self, n: int, address: Array, mask: Mask) -> None:
+        """A phase that is not over before copies are, which are done at once here."""
+        if self.memory.ordering is not None:
+            keep, index, _ = self._locate(n, address, mask)
+            self._tell("hold", n, index, keep)
+
     def initialise(self, n: int, address: Array, count: Array, mask: Mask) -> None:
         """``mbarrier.init``: its first phase, of so many arrivals."""
         keep, index, words = self._locate(n, address, mask)
+        self._tell("init", n, index, keep)
         counts = self.lanes.full(count)[keep].astype(i64)
         words[index] = _word(counts, counts, np.zeros_like(counts), np.zeros_like(counts))
         self.memory.changes += 1
 
     def invalidate(self, n: int, address: Array, mask: Mask) -> None:
-        _, index, words = self._locate(n, address, mask)
+        keep, index, words = self._locate(n, address, mask)
+        self._tell("init", n, index, keep)
         words[index] = u64(0)
 
     def arrive(
@@ -184,6 +208,7 @@ class Phases:
         keep, index, words = self._locate(n, address, mask)
         if index.size == 0:
             return state
+        self._tell("arrive", n, index, keep)
         state[keep] = words[index]
         arrivals = 1 if count is None else self.lanes.full(count)[keep].astype(i64)
         expected_bytes = 0 if expected is None else self.lanes.full(expected)[keep].astype(i64)
@@ -225,6 +250,7 @@ class Phases:
             completed = (pending <= 0) & (still == 0) & (expected > 0)
             if not completed.any():
                 break
+            self._tell("complete", -1, barriers[completed])
             pending = np.where(completed, pending + expected, pending)
             parity = np.where(completed, 1 - parity, parity)
         words[barriers] = _word(np.maximum(pending, 0), expected, still, parity)
@@ -236,7 +262,9 @@ class Phases:
         keep, index, words = self._locate(n, address, mask)
         now = words[index] >> u64(_PARITY)
         awaited = self.lanes.full(state)[keep].astype(u64)
-        out[keep] = now != ((awaited & u64(1)) if parity else (awaited >> u64(_PARITY)))
+        over = now != ((awaited & u64(1)) if parity else (awaited >> u64(_PARITY)))
+        out[keep] = over
+        self._tell("wait", n, index[over], out)
         return out
 
 

@@ -16,9 +16,18 @@ import numpy as np
 
 from inspector.execute.barriers import Phases
 from inspector.execute.kinds import UNSIGNED, Array, Mask, f32, f64, i64, u8, u64
-from inspector.execute.memory import WINDOWS, Access, ChunkMemory, Region, as_shared, in_order
+from inspector.execute.memory import (
+    WINDOWS,
+    Access,
+    AsynchronousAccess,
+    ChunkMemory,
+    Region,
+    as_shared,
+    in_order,
+)
 
 _OFFSET = (1 << 56) - 1
+WARP_LANES = 32
 
 
 class BulkCopies:
@@ -137,6 +146,7 @@ class BulkCopies:
                 region = self._within(n, lane, address[inside], tile.item)
                 index = (address[inside] - region.base) // tile.item
                 values[inside] = region.view(elements.dtype.type)[index]
+            self._tell_shared(n, lane, "store", places * tile.item, tile.item, waits)
             elements[places] = values
             self.memory.changes += 1
             self._arrived(n, lane, waits, len(address) * tile.item)
@@ -157,6 +167,7 @@ class BulkCopies:
             tile, address, inside, elements, places = self._tile(
                 n, lane, target, points, scatter, origin
             )
+            self._tell_shared(n, lane, "load", places * tile.item, tile.item)
             if inside.any():
                 self._write(
                     n, lane, address[inside], elements[places][inside], tile.kind, reduction
@@ -209,6 +220,35 @@ class BulkCopies:
             )
             self.memory.watching(access)
 
+    def _tell_bytes(
+        self,
+        n: int,
+        lane: tuple[int, int],
+        way: str,
+        offset: int,
+        count: int,
+        mbarrier: int | None = None,
+    ) -> None:
+        """``_tell_shared`` of bytes in a row, a multiple of 16."""
+        address = np.arange(offset, offset + count, 16, dtype=i64)
+        self._tell_shared(n, lane, way, address, 16, mbarrier)
+
+    def _tell_shared(
+        self,
+        n: int,
+        lane: tuple[int, int],
+        way: str,
+        address: Array,
+        nbytes: int,
+        mbarrier: int | None = None,
+    ) -> None:
+        """Tells the order observers what a copy reads or writes of shared memory."""
+        if self.memory.ordering is not None:
+            offset = None if mbarrier is None else mbarrier & _OFFSET
+            warp = lane[1] // WARP_LANES
+            access = AsynchronousAccess(n, way, lane[0], warp, address, nbytes, offset)
+            self.memory.ordering("asynchronous", access)
+
     def copy_in(
         self, n: int, target: Array, source: Array, size: Array, barrier: Array, mask: Mask
     ) -> None:
@@ -218,12 +258,14 @@ class BulkCopies:
             offset = self._shared(n, lane, to, count)
             if origin >> 56 == WINDOWS["shared"] >> 56 or origin < self.memory.limit:
                 start = self._shared(n, lane, origin, count)
+                self._tell_bytes(n, lane, "load", start, count, waits)
                 data = self.memory.shared[lane[0], start : start + count].copy()
             else:
                 region = self._region(n, lane, origin, count)
                 start = origin - region.base
                 data = region.data[start : start + count]
                 self._tell(n, lane, "load", origin + np.arange(0, count, 16, dtype=i64), 16)
+            self._tell_bytes(n, lane, "store", offset, count, waits)
             self.memory.shared[lane[0], offset : offset + count] = data
             self.memory.changes += 1
             self._arrived(n, lane, waits, count)
@@ -246,6 +288,7 @@ class BulkCopies:
         for lane, (to, origin, count) in self._lanes_of(mask, target, source, size):
             self._aligned(n, lane, to | origin | count)
             offset = self._shared(n, lane, origin, count)
+            self._tell_bytes(n, lane, "load", offset, count)
             data = self.memory.shared[lane[0], offset : offset + count].copy()
             bits = UNSIGNED[{"64": 64, "32": 32, "16": 16}.get(kind[-2:], 8)] if reduction else u8
             values = data.view(bits)

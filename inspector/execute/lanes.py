@@ -8,7 +8,7 @@ Products are summed in single precision (integers exactly, fp64 in fp64), in an 
 choosing: the hardware's is another.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -361,8 +361,10 @@ def descriptor_tile(
     size: int,
     transposed: bool,
     blocks: Array,
-) -> Array:
+) -> tuple[Array, Array]:
     """A tile in shared memory that a matrix descriptor names: bits, (groups, rows, columns).
+
+    With it the offset of each element in shared memory.
 
     Rows are along M or N, columns along K. ``descriptor`` is one a warp group, ``blocks`` the
     thread block of each. PTX ISA, "Matrix Descriptor Format" and "Strides".
@@ -387,7 +389,7 @@ def descriptor_tile(
         raise IndexError("wgmma reads past the end of shared memory")
     flat = blocks[:, None, None] * shared.shape[1] + address
     result: Array = shared.reshape(-1).view(UNSIGNED[size * 8])[flat // size]
-    return result
+    return result, address
 
 
 def multiply_group(
@@ -402,8 +404,12 @@ def multiply_group(
     transposed: Sequence[int],
     old: Sequence[Array],
     saturate: bool = False,
+    *,
+    tell_tile: Callable[[Array, int], None] | None = None,
 ) -> list[Array]:
     """``wgmma.mma_async`` D = A·B + D, done at once.
+
+    ``tell_tile`` is given the offsets that each warp reads, an array a warp, and an element's size.
 
     ``a`` are registers or a descriptor, ``keep`` whether D is added, ``signs`` those of A and B.
     """
@@ -418,15 +424,19 @@ def multiply_group(
         return lanes.full(x).reshape(count, 128)[:, 0]
 
     if isinstance(a, np.ndarray):
-        tile = descriptor_tile(
+        tile, address = descriptor_tile(
             lanes, shared, first_of_group(a), m, k, size, bool(transposed[0]), blocks
         )
+        if tell_tile is not None:
+            tell_tile(address, size)
         a_matrix = as_numbers(tile, kinds[1])
     else:
         a_matrix = fragment_a(lanes, list(a), kinds[1], 16, k).reshape(count, 64, k)
-    tile = descriptor_tile(
+    tile, address = descriptor_tile(
         lanes, shared, first_of_group(b), n, k, size, bool(transposed[1]), blocks
     )
+    if tell_tile is not None:
+        tell_tile(np.repeat(address, 4, axis=0), size)
     product = np.matmul(a_matrix, as_numbers(tile, kinds[2]).transpose(0, 2, 1))
     if signs[0] * signs[1] < 0:
         product = -product

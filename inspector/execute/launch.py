@@ -28,7 +28,14 @@ from inspector.execute.bulk import BulkCopies
 from inspector.execute.faults import Fault, LaunchError, Malformed, OutOfBudget, Place
 from inspector.execute.kinds import Array, Mask, i64, u32, u64
 from inspector.execute.lanes import Lanes, Triple, coordinates
-from inspector.execute.memory import ChunkMemory, Memory, Observer
+from inspector.execute.memory import (
+    AsynchronousAccess,
+    ChunkMemory,
+    Memory,
+    Observer,
+    Ordering,
+    OrderObserver,
+)
 from inspector.execute.program import Argument, Program
 from inspector.parsers.ptx_statement import PtxInstruction
 
@@ -189,6 +196,8 @@ class Machine:
         self.lanes = lanes
         self.work = work
         self.observers = observers
+        self.order_observers = [o for o in observers if isinstance(o, OrderObserver)]
+        ordering: Ordering = self.tell_order if self.order_observers else None
         self.memory = ChunkMemory(
             lanes,
             memory,
@@ -197,12 +206,13 @@ class Machine:
             local=program.local_size,
             parameters=parameters,
             watching=partial(self.tell, "access") if observers else None,
+            ordering=ordering,
         )
         self.phases = Phases(self.memory)
         self.bulk = BulkCopies(self.memory, self.phases)
         self.messages = Messages(self.memory, work)
         self.globals = [np.array([[address]], u64) for address in addresses]
-        self.barriers = Barriers(lanes)
+        self.barriers = Barriers(lanes, ordering)
         self.blocks = program.blocks.blocks
         self.registers: list[Array] = list(program.empty)
         self.pending: dict[int, Mask] = {0: lanes.live}
@@ -213,6 +223,11 @@ class Machine:
     def tell(self, event: str, *arguments: Any) -> None:
         """Call a method of each observer."""
         for observer in self.observers:
+            getattr(observer, event)(self.lanes, *arguments)
+
+    def tell_order(self, event: str, *arguments: Any) -> None:
+        """Call a method of each order observer."""
+        for observer in self.order_observers:
             getattr(observer, event)(self.lanes, *arguments)
 
     def multiply_group(
@@ -234,12 +249,25 @@ class Machine:
         if mask is not None:
             b = self._of_active(mask, b)
             a = self._of_active(mask, a) if isinstance(a, np.ndarray) else a
+        tell = partial(self._tell_tile, instruction, mask) if self.order_observers else None
         try:
             return lanes.multiply_group(
-                self.lanes, self.memory.shared, shape, kinds, a, b, *operands
+                self.lanes, self.memory.shared, shape, kinds, a, b, *operands, tell_tile=tell
             )
         except IndexError as error:
             raise self.fault("out of bounds", str(error), instruction, space="shared") from None
+
+    def _tell_tile(self, instruction: int, mask: Mask, address: Array, nbytes: int) -> None:
+        """Tell the order observers what each warp's ``wgmma`` reads of shared memory.
+
+        ``address`` has an array a warp.
+        """
+        active = self.lanes.mask_warps(mask).any(2)
+        by_warp = address.reshape(*active.shape, -1)
+        for row, warp in np.argwhere(active).tolist():
+            tile = by_warp[row, warp]
+            access = AsynchronousAccess(instruction, "load", row, warp, tile, nbytes)
+            self.tell_order("asynchronous", access)
 
     def _of_active(self, mask: Array, descriptor: Array) -> Array:
         """A descriptor in every lane: in those that do not run it means nothing."""

@@ -389,6 +389,41 @@ class Observer:
         """Lanes read or write memory."""
 
 
+class AsynchronousAccess(NamedTuple):
+    """What a unit beside the warps reads or writes in shared memory: a bulk copy, ``wgmma``.
+
+    ``row`` and ``warp`` issued it; ``address`` are offsets, flat, of ``nbytes`` each. ``mbarrier``
+    is the offset of the one that its bytes are reported to, None if a group is waited for.
+    """
+
+    instruction: int
+    way: str
+    row: int
+    warp: int
+    address: Array
+    nbytes: int
+    mbarrier: int | None = None
+
+
+class OrderObserver(Observer):
+    """An observer also of what orders the accesses of a block's warps."""
+
+    def barrier(self, lanes: Lanes, way: str, number: int, mask: Array) -> None:
+        """Lanes ``arrive`` at a barrier of the block, or go on from it (``release``)."""
+
+    def mbarrier(
+        self, lanes: Lanes, way: str, instruction: int, rows: Array, offsets: Array, columns: Array
+    ) -> None:
+        """Lanes, by row and column, ``init`` or invalidate mbarriers, ``arrive``, ``hold`` a phase
+        for their copies, or find that it is over (``wait``); or phases are over (``complete``)."""
+
+    def asynchronous(self, lanes: Lanes, access: AsynchronousAccess) -> None:
+        """A unit beside the warps begins to read or write shared memory."""
+
+
+Ordering = Callable[..., None] | None
+"""Calls a method of the order observers, by its name; None if there are none."""
+
 Piece = tuple[Array, Array, Mask]
 """A table, indices of the elements that lanes access, and these lanes; others' mean nothing."""
 
@@ -406,11 +441,13 @@ class ChunkMemory:
         local: int,
         parameters: Array,
         watching: Callable[[Access], None] | None = None,
+        ordering: Ordering = None,
     ) -> None:
         self.lanes = lanes
         self.memory = memory
         self.fault = fault
         self.watching = watching
+        self.ordering = ordering
         self.shared_size = -(-shared // 16) * 16 + 16
         self.limit = shared
         self.local_size = -(-local // 16) * 16

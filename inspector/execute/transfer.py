@@ -293,8 +293,9 @@ def _copy(t: Translator, row: PtxInstruction) -> None:
         if "mbarrier" in parts and "arrive" in parts:
             # Copies are done when they are issued, so that the arrival is at once; else it is
             # counted
+            address = _shared(t, row.operands[0])
+            t.emit(f"m.phases.hold({t.number}, {address}, {t.mask})")
             if "noinc" in parts_of(row):
-                address = _shared(t, row.operands[0])
                 t.emit(f"m.phases.arrive({t.number}, {address}, None, None, {t.mask})")
         else:
             _copy_few(t, row)

@@ -15,6 +15,8 @@ from inspector.base.units import kibibytes, plural, word_for
 from inspector.execute import Approximation, Buffer, Fault
 from inspector.execute.calls.tracing import SHARED, TracedLaunch
 from inspector.execute.facts import GLOBAL, ExecutedLine, MemoryUse, Totals, ValueFacts, kind_of
+from inspector.execute.lanes import coordinates
+from inspector.execute.synchronization import Race, RaceObserver
 from inspector.measure.recorded_launch import ChosenLaunch
 from inspector.parsers.line import Listing
 from inspector.render import jsons
@@ -39,6 +41,8 @@ MAX_HOT_LINES = 3
 """Lines of the source that are named as the hottest."""
 MAX_PRINTED = 8
 """Texts of printf that are shown."""
+MAX_RACES = 8
+"""Races that are shown."""
 _EIGHTHS = " ▏▎▍▌▋▊▉█"
 
 
@@ -288,6 +292,56 @@ def fault_rows(traced: TracedKernel, fault: Fault) -> Iterator[tuple[str, str]]:
         )
 
 
+def race_rows(traced: TracedKernel, observer: RaceObserver) -> Iterator[tuple[str, str]]:
+    """The missing edge of each race, its bytes, and both lines with their sources."""
+    grid = traced.launched.launch.grid
+    blocks = [size_list(coordinates(number, grid)) for number in sorted(observer.followed)]
+    text = plural(len(observer.races), "race") if observer.races else "none found"
+    yield (
+        "races",
+        f"{text} in shared memory, in {word_for(len(blocks), 'block')} {', '.join(blocks)}",
+    )
+    for race in observer.races[:MAX_RACES]:
+        yield "  race", race.reason
+        block = size_list(coordinates(race.block, grid))
+        yield "", f"bytes {race.low:,} to {race.high:,} of shared memory, block {block}"
+        for access in (race.first, race.second):
+            source = traced.selection.source(access.line)
+            place = "" if source is None else f" ({source.file}:{source.line})"
+            statement = traced.selection.program.statement(access.line)
+            yield "", f"line {access.line}: {' '.join(statement.split())}{place}"
+    unshown = len(observer.races) - MAX_RACES
+    if unshown > 0:
+        yield "", f"and {unshown:,} more, which --json has"
+
+
+def size_list(place: tuple[int, int, int]) -> str:
+    """``(3, 1, 0)``: a block's place."""
+    return f"({', '.join(map(str, place))})"
+
+
+def _races(traced: TracedKernel) -> list[dict[str, object]] | None:
+    observer = traced.launched.races
+    if observer is None:
+        return None
+    return [_race(traced, race) for race in observer.races]
+
+
+def _race(traced: TracedKernel, race: Race) -> dict[str, object]:
+    accesses = {
+        name: jsons.pick_fields(access, "line warp access")
+        | {"source": jsons.to_builtins(traced.selection.source(access.line))}
+        for name, access in (("first", race.first), ("second", race.second))
+    }
+    block = coordinates(race.block, traced.launched.launch.grid)
+    return {
+        **accesses,
+        "bytes": [race.low, race.high],
+        "reason": race.reason,
+        "block": list(block),
+    }
+
+
 class FigureColumn(Struct, frozen=True):
     """A column of figures: its head, its cell of a line ("" where it has none), and what it is,
     by ncu's name where ncu has it."""
@@ -499,6 +553,7 @@ def document(
         "hints": [
             listing_hint_row(item.note, list(item.lines.get(Stage.PTX, ()))) for item in findings
         ],
+        "races": _races(traced),
         "pictures": jsons.to_builtins(bank_pictures(traced)),
         "lines": jsons.Rows(_line(item, tensor_at) for item in lines),
         **{

@@ -80,7 +80,7 @@ OF_MACHINE = {
     *("lanes", "memory", "bulk", "phases", "messages", "globals", "tell", "multiply_group"),
     *("special", "load", "store", "atomic", "copy", "load_matrix", "store_matrix", "print"),
     *("failed", "initialise", "invalidate", "expect", "arrive", "test", "load_tile", "store_tile"),
-    *("copy_in", "copy_out", "copy_map", "replace"),
+    *("copy_in", "copy_out", "copy_map", "replace", "hold"),
 }
 OF_ARRAYS = {"astype", "view", "dtype", "type"}
 

@@ -32,6 +32,7 @@ from inspector.execute.kinds import Array, Mask, i64, u64
 from inspector.execute.lanes import Lanes
 from inspector.execute.launch import BlockChoice, choose
 from inspector.execute.memory import Access
+from inspector.execute.synchronization import RaceObserver
 
 SHARED = ("shared",)
 SECTOR = 32
@@ -199,6 +200,8 @@ class TracedLaunch(Struct):
     inputs: LaunchInputs
     facts: Facts
     coalescing: CoalescingObserver
+    races: RaceObserver | None = None
+    """Of the first, the middle and the last of the blocks that were chosen, if asked for."""
     ran: int | None = 0
     work: int = 0
     sampled: bool = False
@@ -262,14 +265,15 @@ def trace_launch(
     seconds: float = SECONDS,
     cheap: int = CHEAP,
     values: bool = True,
+    races: bool = False,
     stop: Stop | None = None,
 ) -> TracedLaunch:
     """Runs a launch and counts what happens at each line.
 
     ``make`` gives new inputs each time that it is called; ``values``: also what registers
-    held, which takes longer. Raises CannotRun before anything is run, LaunchError for a launch that
-    no device would take, Stopped where ``stop`` says so; a fault and a budget that is spent are
-    results.
+    held, which takes longer; ``races``: also races in shared memory. Raises CannotRun before
+    anything is run, LaunchError for a launch that no device would take, Stopped where ``stop`` says
+    so; a fault and a budget that is spent are results.
     """
     program.check()
     end = time.monotonic() + seconds
@@ -277,7 +281,9 @@ def trace_launch(
     def run(numbers: BlockChoice, traced: TracedLaunch | None = None) -> TracedLaunch:
         if traced is None:
             facts = Facts(program, values=values)
-            traced = TracedLaunch(program, launch, make(), facts, CoalescingObserver(program))
+            observer = RaceObserver(program, _ends(launch, blocks)) if races else None
+            coalescing = CoalescingObserver(program)
+            traced = TracedLaunch(program, launch, make(), facts, coalescing, observer)
         _run_blocks(traced, numbers, budget, seconds, end, stop)
         return traced
 
@@ -298,6 +304,13 @@ def trace_launch(
     return run([n for n in numbers if n != first], begun)
 
 
+def _ends(launch: TraceLaunch, blocks: BlockSelection) -> list[int]:
+    """The numbers of the first, the middle and the last of some blocks. Raises LaunchError."""
+    chosen = choose(launch.grid, None if isinstance(blocks, str) else blocks)
+    places = (0, len(chosen) // 2, len(chosen) - 1)
+    return [int(chosen.between(place, place + 1)[0]) for place in places]
+
+
 def _run_blocks(
     traced: TracedLaunch,
     numbers: BlockChoice,
@@ -311,7 +324,10 @@ def _run_blocks(
     ``end`` is when the ``seconds`` for the whole launch are over.
     """
     program = traced.program
-    stopping = () if stop is None else (StopObserver(stop),)
+    observers: list[Observer] = [] if stop is None else [StopObserver(stop)]
+    observers += [traced.facts, traced.coalescing]
+    if traced.races is not None:
+        observers.append(traced.races)
     try:
         result = execute(
             program,
@@ -323,7 +339,7 @@ def _run_blocks(
             blocks=numbers,
             budget=budget - traced.work,
             seconds=max(0.0, end - time.monotonic()),
-            observer=(*stopping, traced.facts, traced.coalescing),
+            observer=observers,
         )
     except Fault as fault:
         traced.fault = fault

@@ -112,6 +112,8 @@ class Evaluator:
         except Exception as error:
             text = next(iter(str(error).splitlines()), type(error).__name__)
             raise NotComputable(f"{target} cannot be computed on the CPU: {text}") from error
+        if value is None and _changes_in_place(node):  # aten._foreach_add_
+            value = args[0]
         if self.wide:
             value = widened(_rounded(value, node.get("dtype")))
         return value if self.change is None else self.change(node, value, args, kwargs)
