@@ -82,12 +82,10 @@ class GraphNodes(Struct, frozen=True):
         node = self.nodes.get(self.parts.get(buffer, ""))
         if node is None or not _has_parts(node, shape):
             return []
-        operator = base_name(node)
         name = node["name"]
-        total = "sum" if operator == "mean" else operator
-        overload = "dim_IntList" if total == "sum" else "default"
-        steps: list[tuple[str, list[Any]]] = [(f"aten.{total}.{overload}", [[-1]])]
-        if operator == "mean":
+        target, arguments = REDUCTIONS[base_name(node)]
+        steps: list[tuple[str, list[Any]]] = [(target, arguments)]
+        if base_name(node) == "mean":
             terms = _elements(self.nodes.get(next(iter(references(node["args"])), ""), {}))
             if terms is None:
                 return []
@@ -126,8 +124,17 @@ class GraphNodes(Struct, frozen=True):
         return [node for name, node in self.nodes.items() if name in needed]
 
 
-REDUCTIONS = frozenset(words("sum mean amax amin"))
-"""Operators whose parts are combined by themselves; parts of a mean by a sum."""
+TOTAL = ("aten.sum.dim_IntList", [[-1]])
+REDUCTIONS: Mapping[str, tuple[str, list[Any]]] = {
+    "sum": TOTAL,
+    "mean": TOTAL,
+    "prod": ("aten.prod.dim_int", [-1]),
+    "amax": ("aten.amax.default", [[-1]]),
+    "amin": ("aten.amin.default", [[-1]]),
+    "any": ("aten.any.dim", [-1]),
+    "all": ("aten.all.dim", [-1]),
+}
+"""Operators whose parts are combined by an operator along the last dimension."""
 
 
 def called(name: str, target: str, arguments: list[Any], dtype: str) -> Node:
@@ -317,6 +324,7 @@ def _change(
     """Add what a buffer or an input holds after an operation that changes it."""
     copies = [n for n in origins if _is_in_place(nodes[n])]
     whole = [n for n in copies if nodes[n]["args"][0] == {"node": changed}]
+    whole += _members(nodes, copies, changed)
     if whole:
         steps.append(WriteStep(whole[-1]))
     elif copies and steps and _has_layout(nodes, copies[-1], steps[-1].node):
@@ -334,6 +342,17 @@ def _change(
         steps.append(WriteStep(result or first))
     else:
         steps.append(WriteStep(result))
+
+
+def _members(nodes: Mapping[str, Node], lists: Sequence[str], changed: str) -> list[str]:
+    """The nodes of a tensor that an operator changes in a list: ``aten._foreach_add_.Scalar``."""
+    out = []
+    for name in lists:
+        tensors = nodes[name]["args"][0]
+        if isinstance(tensors, list) and {"node": changed} in tensors:
+            member = [{"node": name}, tensors.index({"node": changed})]
+            out += [n for n, node in nodes.items() if node.get("args") == member]
+    return out
 
 
 def _has_layout(nodes: Mapping[str, Node], name: str, other: str | None) -> bool:
@@ -398,10 +417,20 @@ class WrapperCode:
             [_base_name(argument) for argument in call.args] if isinstance(call, ast.Call) else []
         )
 
-    def calls(self, kernel: str, functions: Sequence[str]) -> bool:
-        """Whether the source of a kernel names one of these functions."""
+    def _body(self, kernel: str) -> str:
+        """The source of a kernel after its parameters."""
         source = self._text.partition(f"\n{kernel} = async_compile")[2].partition("\n'''")[0]
-        return any(f".{function}(" in source for function in functions)
+        return source.partition(f"def {kernel}(")[2].partition("):\n")[2]
+
+    def calls(self, kernel: str, functions: Sequence[str]) -> bool:
+        """Whether a kernel calls one of these functions."""
+        body = self._body(kernel)
+        return any(f".{function}(" in body for function in functions)
+
+    def only_loads(self, kernel: str, parameter: str) -> bool:
+        """Whether a kernel only loads from a parameter: its result is in no memory at all."""
+        before = self._body(kernel).split(f"{parameter} ")[:-1]
+        return bool(before) and all(text.endswith("tl.load(") for text in before)
 
     def symbol_input(self, name: str) -> str:
         """The graph's input that a size is, by ``s77 = arg0_1``; else the name itself."""

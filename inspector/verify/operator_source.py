@@ -22,6 +22,8 @@ def operator_function(comparison: Comparison) -> str:
     if missing or comparison.unread:
         names = ", ".join([*missing, *comparison.unread])
         raise Unverifiable(f"its operators use {names}, which an earlier kernel reads")
+    if comparison.combined:
+        raise Unverifiable("it writes parts of a result, which a later kernel completes")
     lines = [f"def {NAME}({', '.join(dict.fromkeys(parameters.values()))}):"]
     lines.append('    """What the kernel is to write, by the graph\'s own operators."""')
     lines += [f"    {node} = {parameter}" for node, parameter in parameters.items()]

@@ -1,7 +1,8 @@
 """Kept launches as tasks: the operators that a kernel computes, its inputs, and what it wrote."""
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 
 from msgspec import Struct, field
 
@@ -130,7 +131,12 @@ class _GraphCall(Struct):
         return buffer
 
     def written(
-        self, arguments: Sequence[NamedArgument], reads: _Reads, code: WrapperCode, line: int
+        self,
+        arguments: Sequence[NamedArgument],
+        reads: _Reads,
+        code: WrapperCode,
+        line: int,
+        only_loaded: Callable[[str], bool],
     ) -> tuple[list[_Output], list[str]]:
         """What a launch writes: outputs that are values of nodes, and buffers that are not."""
         outputs = []
@@ -140,8 +146,8 @@ class _GraphCall(Struct):
             after = argument.after
             if after is None or not _is_written(argument):
                 continue
-            is_changed = argument.changed or self.nodes.is_input(name)
-            if not is_changed and not code.is_used_after(line, name):
+            is_read = self.nodes.is_input(name) or code.is_used_after(line, name)
+            if only_loaded(argument.name) and not is_read:
                 continue  # Inductor leaves out the store of what nothing reads
             self.writes[name] += 1
             self.copies.pop(name, None)
@@ -209,7 +215,8 @@ def _comparison(call: _GraphCall, launch: GraphLaunch) -> Comparison:
     pairs = zip(names, launch.arguments, strict=False)
     arguments = [(name, argument) for name, argument in pairs if name is not None]
     reads = call.reads(arguments, code, line)
-    outputs, parts = call.written(arguments, reads, code, line)
+    only_loaded = partial(code.only_loads, launch.kernel.name)
+    outputs, parts = call.written(arguments, reads, code, line, only_loaded)
     if not outputs:
         if parts:
             raise Unverifiable("it writes parts of a result, which a later kernel completes")

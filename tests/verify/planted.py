@@ -175,6 +175,16 @@ def index_add_twice(x: Any, index: Any, source: Any) -> Any:
     return once.index_add(0, index, source * 2)
 
 
+def foreach_step(x: Any, y: Any, first: Any, second: Any) -> Any:
+    torch._foreach_add_([first, second], 1.0)
+    torch._foreach_div_([x, y], [first, second])
+    return first + second
+
+
+def share(x: Any) -> Any:
+    return torch.cumsum(x, 1) / x.abs().sum()
+
+
 class Program(NamedTuple):
     """A function to compile, what makes its inputs, and how it is compiled.
 
@@ -258,6 +268,10 @@ PROGRAMS: Mapping[str, Program] = {
     "index_add_twice": Program(
         index_add_twice, lambda: [normal(70, 24), indices(70, 40), normal(40, 24)]
     ),
+    "foreach_step": Program(
+        foreach_step, lambda: [normal(300), normal(40, 50), normal() + 5, normal() + 5]
+    ),
+    "share": Program(share, lambda: [normal(20, 60, grad=True)]),
     "variance": Program(variance, lambda: [normal(8, 3000) + 1]),
 }
 
