@@ -22,7 +22,7 @@ from inspector.sources import disassembly
 from inspector.system import toolchain
 from tests.helpers import ptxview as programs
 from tests.helpers import samples, warm, warm_python
-from tests.helpers.ptxview import LECTURE, SAMPLE, Done, call, saved
+from tests.helpers.ptxview import LECTURE, LOST_SCALE, SAMPLE, Done, call, saved
 from tests.helpers.samples import Disassembler, disassemble
 
 # A worker of pytest-xdist has the width of its parent's terminal here (80 without one), and
@@ -262,6 +262,12 @@ def new_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def recording(tmp_path: Path) -> Path:
     """Somebody else's recording: a copy of the project's, beside which things can be kept."""
     return Path(shutil.copy(SAMPLE, tmp_path / "lecture.ptxview"))
+
+
+@pytest.fixture
+def lost_scale(tmp_path: Path) -> Path:
+    """A copy of the recording whose first kernel is wrong."""
+    return Path(shutil.copy(LOST_SCALE, tmp_path / "lost_scale.ptxview"))
 
 
 @pytest.fixture

@@ -6,13 +6,12 @@ recording, what was kept is compared. Exits with 1 where a kernel's values are n
 
 import argparse
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from rich.text import Text
 
 from inspector.base.errors import Exit, RunFailed, Unreadable, UsageError
-from inspector.base.model import Stage
 from inspector.base.names import words
 from inspector.commands import common
 from inspector.commands.common import (
@@ -28,24 +27,17 @@ from inspector.commands.common import (
 )
 from inspector.commands.run import request_of, summary
 from inspector.measure.time.take import interpreter
-from inspector.reader.query import select, select_graph
 from inspector.reader.reader import Reader
-from inspector.recording.layout import is_recording, read_events
+from inspector.recording.layout import is_recording
 from inspector.render import verify as text
 from inspector.sources.running import run as record
 from inspector.system import printing, toolchain
-from inspector.verify.compare import coarse_words_of, judged
-from inspector.verify.executed import executed_launches
-from inspector.verify.launches import GraphLaunch, kept_launches
-from inspector.verify.lines import difference_lines
-from inspector.verify.report import report_of
-from inspector.verify.tasks import LaunchTask, tasks_of
+from inspector.verify.checks import compared, launch_tasks, lines_of, selected
+from inspector.verify.kept import store
 
 VALUED = words("-o --out --target --python --calls --budget --value-seconds")
 BUDGET = 1 << 30
 """Bytes of tensors that are kept of a run."""
-KEPT = "the program's own, and what its kernels wrote"
-MADE_UP = "made up as trace makes them; ptxview verify SCRIPT.py compares the program's own"
 WITHOUT_CACHES = (("TORCHINDUCTOR_FX_GRAPH_CACHE", "0"), ("TORCHINDUCTOR_AUTOGRAD_CACHE", "0"))
 """A graph from a cache comes without its operators."""
 
@@ -118,36 +110,17 @@ def _recorded(
 
 
 def _verify(reader: Reader, path: Path, selector: str | None, args: argparse.Namespace) -> int:
-    if not is_recording(path):
-        raise UsageError(
-            f"{path} is not a recording: only recordings have operators and launches",
-            "ptxview verify SCRIPT.py makes one.",
-        )
-    recording = reader.recording
+    selection = selected(reader.recording, selector)
     python = interpreter(
         args.python, (sys.executable, toolchain.interpreter(None)), toolchain.versions
     )
-    launches = kept_launches(recording, read_events(path))
-    inputs = KEPT
     with printing.progress("executing kernels") as show:
-        if not launches:
-            inputs = MADE_UP
-            launches = _executed(reader, selector, show)
-    tasks = _selected(reader, list(tasks_of(launches)), selector)
-    if not tasks:
-        raise UsageError(*_nothing_to_verify(reader, path))
-    opcodes = coarse_words_of(lambda variant: reader.facts.opcodes(variant) or ())
+        launches = launch_tasks(reader, path, selection, show)
     with printing.progress("computing operators") as show:
-
-        def tell(done: int, total: int) -> None:
-            show(f"{done} of {total}")
-
-        report = report_of(judged(tasks, python, opcodes, tell), inputs)
-    lines = {
-        (graph.graph.id, graph.call, kernel.kernel.id): difference_lines(reader, kernel)
-        for graph in report.graphs
-        for kernel in graph.unexplained
-    }
+        report = compared(reader, launches, python, show)
+    if why := store(path, report):
+        printing.narrate(why)
+    lines = lines_of(reader, report)
     if args.json:
         print_json(text.document(report, lines))
     else:
@@ -155,51 +128,3 @@ def _verify(reader: Reader, path: Path, selector: str | None, args: argparse.Nam
         printing.rows([Text(text.answer(report), "bold" if report.passed else "bold red")])
         printing.narrate(f"inputs: {report.inputs}")
     return Exit.OK if report.passed else Exit.DIFFERENT
-
-
-def _nothing_to_verify(reader: Reader, path: Path) -> tuple[str, str]:
-    """Why nothing can be compared, and what to do about it."""
-    graphs = reader.recording.graphs
-    again = "ptxview verify SCRIPT.py runs a program, and compares what its kernels write."
-    if not graphs:
-        return (
-            f"{path} has no graph of torch.compile",
-            "Kernels that torch.compile generates have operators to be compared with, others none.",
-        )
-    if any(graph.nodes is None for graph in graphs):
-        return f"{path} lacks the operators of its graphs, which came from Inductor's cache", again
-    return f"{path} has no launch of a generated kernel", again
-
-
-def _executed(
-    reader: Reader, selector: str | None, show: Callable[[str], object]
-) -> list[GraphLaunch]:
-    """The launches of the graphs that a word means, executed on inputs that are made up."""
-    graphs = reader.recording.graphs
-    if selector is not None and (chosen := select_graph(reader.recording, selector)) is not None:
-        graphs = (chosen,)
-    elif selector is not None:
-        kernels = {kernel.id for kernel, _ in select(reader.recording, selector)}
-        graphs = tuple(graph for graph in graphs if kernels.intersection(graph.kernels))
-    launches = []
-    for graph in graphs:
-        if Stage.OUTPUT_CODE in graph.stages and graph.nodes is not None:
-            for launch in executed_launches(reader, graph):
-                launches.append(launch)
-                show(f"{len(launches)}")
-    return launches
-
-
-def _selected(
-    reader: Reader, tasks: Sequence[LaunchTask], selector: str | None
-) -> Sequence[LaunchTask]:
-    """The tasks of a graph or of a kernel. Raises ``UsageError`` for a word that fits none."""
-    if selector is None:
-        return tasks
-    graph = select_graph(reader.recording, selector)
-    if graph is not None:
-        return [task for task in tasks if task.launch.graph.id == graph.id]
-    kernels = {kernel.id for kernel, _ in select(reader.recording, selector)}
-    if not kernels:
-        raise UsageError(f"there is no graph or kernel {selector}", "ptxview list names them.")
-    return [task for task in tasks if task.launch.kernel.id in kernels]

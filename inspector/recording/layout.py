@@ -11,7 +11,7 @@ recorded its folder is beside it, as ``<file>.<tag>.unfinished``::
     blobs/<sha256>            each named by its content, written before the event that names it
     unwritten-<pid>-<errno>   empty: events of that process could not be written, for that reason
     watched                   empty: an interpreter of the program loaded the probes
-    timings.jsonl, notes …    later additions follow the same rule: append, one record a line
+    timings.jsonl, verify.jsonl … later additions follow the same rule: append, one record a line
 
 The first event of every file carries ``"schema": 1``. Reading never opens a path that stands
 inside a recording, and executes, imports or unpickles nothing. What tools make of a recording is
@@ -577,6 +577,7 @@ def user_derived_cache() -> DerivedCache:
 
 TIMINGS = "timings.jsonl"
 NCU_REPORTS = "ncu.jsonl"
+VERDICTS = "verify.jsonl"
 
 
 def record_file(path: Path, name: str = TIMINGS) -> Path:
@@ -625,10 +626,11 @@ def stored_records(
 
 
 def problems(path: Path) -> list[str]:
-    """Sentences on the files of timings and reports that are too large to be read."""
+    """Sentences on the files of timings, reports and verdicts that are too large to be read."""
     bound = files.limits().streamed
     reasons = (
-        files.unreadable_reason(record_file(path, name), bound) for name in (TIMINGS, NCU_REPORTS)
+        files.unreadable_reason(record_file(path, name), bound)
+        for name in (TIMINGS, NCU_REPORTS, VERDICTS)
     )
     return [why for why in reasons if why is not None]
 

@@ -9,7 +9,8 @@ from rich.text import Text
 from inspector.base.units import plural
 from inspector.render.jsons import SCHEMA
 from inspector.render.tables import short_title, title
-from inspector.verify.lines import DifferenceLines
+from inspector.verify.kept import KeptVerdict
+from inspector.verify.lines import DifferenceLines, Lines
 from inspector.verify.report import GraphVerdict, KernelVerdict, VerifyReport
 from inspector.verify.verdicts import FirstDifference, Verdict
 
@@ -69,10 +70,6 @@ class VerifyDocument(Struct, frozen=True, kw_only=True):
     passed: bool
     inputs: str
     graphs: Sequence[VerifiedGraph]
-
-
-Lines = Mapping[tuple[str, int, str], DifferenceLines]
-"""The lines of differences by graph, call and kernel."""
 
 
 def document(report: VerifyReport, lines: Lines) -> VerifyDocument:
@@ -183,6 +180,13 @@ def _difference_rows(kernel: KernelVerdict, lines: DifferenceLines) -> Iterator[
     places += [lines.source] if lines.source is not None else []
     if places:
         yield Text(f"      stored at {', '.join(places)}")
+
+
+def kept_text(kept: KeptVerdict) -> str:
+    """``closer than eager: its error is at most that of the operators``."""
+    if kept.verdict is Verdict.EQUAL or not kept.reason:
+        return WORDS[kept.verdict]
+    return f"{WORDS[kept.verdict]}: {kept.reason}"
 
 
 def answer(report: VerifyReport) -> str:

@@ -45,15 +45,17 @@ def judged(
     python: str,
     coarse_words: CoarseWords,
     tell: Callable[[int, int], None] = lambda done, total: None,
+    go_on: Callable[[], bool] = lambda: True,
 ) -> Iterator[JudgedLaunch]:
     """The judgement on each task, in order.
 
     ``tell`` is called with the number of tasks judged and their total. Raises ``ToolMissing`` where
-    the interpreter cannot be started, ``Unreadable`` where the child does not come to its end.
+    the interpreter cannot be started, ``Unreadable`` where the child does not come to its end,
+    ``Stopped`` where ``go_on`` says no.
     """
     done = 0
     for batch in _batches(tasks):
-        figures = _figures(batch, python, coarse_words)
+        figures = _figures(batch, python, coarse_words, go_on)
         for task in batch:
             yield JudgedLaunch(task, _judgement(task, figures.get(id(task)), coarse_words))
             done += 1
@@ -76,7 +78,10 @@ def _batches(tasks: Sequence[LaunchTask]) -> Iterator[list[LaunchTask]]:
 
 
 def _figures(
-    batch: Sequence[LaunchTask], python: str, coarse_words: CoarseWords
+    batch: Sequence[LaunchTask],
+    python: str,
+    coarse_words: CoarseWords,
+    go_on: Callable[[], bool],
 ) -> dict[int, Mapping[str, Any]]:
     """The child's record of each task that is compared, by the task's identity."""
     compared = [task for task in batch if task.comparison is not None]
@@ -85,7 +90,7 @@ def _figures(
         folder = Path(name)
         remaining = list(compared)
         while remaining:
-            records, why = _run_child(folder, remaining, python, coarse_words)
+            records, why = _run_child(folder, remaining, python, coarse_words, go_on)
             answered = {record["n"]: record for record in records if "n" in record}
             for number, task in enumerate(remaining):
                 if number in answered:
@@ -100,7 +105,11 @@ def _figures(
 
 
 def _run_child(
-    folder: Path, tasks: Sequence[LaunchTask], python: str, coarse_words: CoarseWords
+    folder: Path,
+    tasks: Sequence[LaunchTask],
+    python: str,
+    coarse_words: CoarseWords,
+    go_on: Callable[[], bool],
 ) -> tuple[list[dict[str, Any]], str]:
     """A child's records, and why it ended early, or ""."""
     job = {
@@ -121,7 +130,7 @@ def _run_child(
     results.unlink(missing_ok=True)
     job_file.write_text(json.dumps(job), "utf-8")
     argv = by_probes(python, "verify.session", job_file, results)
-    finished = run_tool(argv, seconds=BATCH_SECONDS)
+    finished = run_tool(argv, seconds=BATCH_SECONDS, go_on=go_on)
     try:
         records = [record for record in files.records(results) if isinstance(record, dict)]
     except Unreadable:

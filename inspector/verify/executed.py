@@ -12,7 +12,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from inspector.analysis.representative import representative
-from inspector.base.errors import PtxviewError
+from inspector.base.errors import PtxviewError, Stopped
 from inspector.base.model import Argument, Graph, Kernel, Origin, Stage, Variant
 from inspector.execute import Fault, LaunchError, OutOfBudget, execute
 from inspector.execute.calls.inputs import Array, LaunchInputs
@@ -30,9 +30,16 @@ Values = dict[str, tuple[Argument, Array]]
 
 
 def executed_launches(
-    reader: Reader, graph: Graph, seconds: float = SECONDS
+    reader: Reader,
+    graph: Graph,
+    seconds: float = SECONDS,
+    go_on: Callable[[], bool] = lambda: True,
 ) -> Iterator[GraphLaunch]:
-    """The first launch of each kernel of a graph, one after the other, as each is asked for."""
+    """The first launch of each kernel of a graph, one after the other, as each is asked for.
+
+    ``go_on`` is asked before each: an observer of its instructions would slow it. Raises
+    ``Stopped`` once it says no.
+    """
     code = WrapperCode(reader.graphs.text(graph, Stage.OUTPUT_CODE))
     kernels = {kernel.id: kernel for kernel in reader.recording.kernels}
     first_lines = sorted(
@@ -43,6 +50,8 @@ def executed_launches(
     )
     values: Values = {}
     for line, name in first_lines:
+        if not go_on():
+            raise Stopped("it was stopped before its end")
         kernel = kernels[name]
         if kernel.origin is Origin.INDUCTOR:
             variant = representative(kernel.variants) if kernel.variants else None

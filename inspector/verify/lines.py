@@ -1,6 +1,7 @@
 """Where a difference is: the store in PTX and SASS, and the model's line of the node."""
 
 import re
+from collections.abc import Mapping
 
 from msgspec import Struct
 
@@ -20,6 +21,10 @@ class DifferenceLines(Struct, frozen=True, kw_only=True):
     ptx: int | None = None
     sass: int | None = None
     source: str | None = None
+
+
+Lines = Mapping[tuple[str, int, str], DifferenceLines]
+"""The lines of differences by graph, call and kernel."""
 
 
 def difference_lines(reader: Reader, kernel: KernelVerdict) -> DifferenceLines:

@@ -11,6 +11,7 @@ import argparse
 import copy
 import json
 import re
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -26,7 +27,7 @@ from inspector.render.json_schema import JsonReference
 from inspector.render.json_structs import STRUCTS, json_reference
 from tests.helpers.pages import DOCS
 from tests.helpers.profile_traces import Made
-from tests.helpers.ptxview import REPOSITORY, SAMPLE, Done, call
+from tests.helpers.ptxview import LOST_SCALE, REPOSITORY, SAMPLE, Done, call
 from tests.helpers.schemas import hold, validator
 from tests.measure.profile.test_traces import of
 from tests.measure.time import test_results as results
@@ -74,7 +75,7 @@ LINES = [
     ["export", LECTURE, "-o", f"{NEW}page.html"],
     ["export", RECORDED, "softmax_kernel", "--without", "source,paths", "-o", f"{NEW}x.ptxview"],
     ["repro", RECORDED, "softmax_kernel"],
-    ["verify", str(REPOSITORY / "tests" / "data" / "verify" / "lost_scale.ptxview")],
+    ["verify", f"{NEW}lost_scale.ptxview"],
     ["passes", RECORDED, "square_kernel#1", "tritongpu-coalesce"],
 ]
 # What these print is an interface, a shell's function, or a program's own output.
@@ -83,6 +84,7 @@ WITHOUT = {"run", "open", "ncu", "mcp", "completion"}
 
 def printed(line: list[str], folder: Path) -> Done:
     """What a line prints as JSON; what it writes goes into a folder of the test's own."""
+    shutil.copy(LOST_SCALE, folder)
     return call(*(word.replace(NEW, f"{folder}/") for word in line), "--json")
 
 

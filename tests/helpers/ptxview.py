@@ -26,6 +26,8 @@ REPOSITORY = DATA.parents[2]
 LECTURE = DATA / "lecture"
 SAMPLE = REPOSITORY / "examples" / "recordings" / "lecture-h200.ptxview"
 """The recording that the project brings."""
+LOST_SCALE = REPOSITORY / "tests" / "data" / "verify" / "lost_scale.ptxview"
+"""A recording of two graphs with kept values: the kernel of the first is wrong."""
 MATMUL = LECTURE / "triton" / "62IEO2LAXFPRDFJTFP26LDFEMSIVZSEEWKOUBVBFACS6ECD7LZEA"
 SQUARE = LECTURE / "triton" / "QGNHRXZLHGC2YJ4RCQ27CD3XUW3TPV3OLG4XBHLEQZCPY2R2NZDA"
 EXTENSION = LECTURE / "ext" / "square_gelu"

@@ -1,18 +1,24 @@
 """``ptxview verify`` of a recording with a planted fault, and of values that are made up here."""
 
 import json
+import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.helpers.ptxview import SAMPLE, call, ptxview, saved
+from inspector.commands.common import open_reader
+from inspector.recording.layout import VERDICTS, record_file, stored_records
+from inspector.verify.kept import kept_verdicts, verdicts_of_kernels
+from inspector.verify.verdicts import Verdict
+from tests.helpers.ptxview import LOST_SCALE, SAMPLE, call, ptxview, saved
 
-DATA = Path(__file__).parents[1] / "data" / "verify"
-LOST_SCALE = str(DATA / "lost_scale.ptxview")
+SOFTMAX = "triton_per_fused__softmax_mul_prepare_softmax_online_0"
+GELU = "triton_poi_fused_add_gelu_0"
 
 
-def test_a_kernel_with_a_fault_is_named_and_one_without_is_not() -> None:
-    done = call("verify", LOST_SCALE, "--json")
+def test_a_kernel_with_a_fault_is_named_and_one_without_is_not(lost_scale: Path) -> None:
+    done = call("verify", lost_scale, "--json")
     assert done.status == 1
     document = json.loads(done.text)
     assert document["passed"] is False
@@ -32,14 +38,59 @@ def test_a_kernel_with_a_fault_is_named_and_one_without_is_not() -> None:
 
 
 def _line(stage: str, number: int) -> str:
-    kernel = "triton_per_fused__softmax_mul_prepare_softmax_online_0"
-    shown = call("show", LOST_SCALE, kernel, "--stage", stage)
+    shown = call("show", LOST_SCALE, SOFTMAX, "--stage", stage)
     return shown.text.splitlines()[number - 1]
 
 
-def test_one_graph_can_be_chosen() -> None:
-    done = call("verify", LOST_SCALE, "0/0#2")
+def test_one_graph_can_be_chosen(lost_scale: Path) -> None:
+    done = call("verify", lost_scale, "0/0#2")
     assert done.status == 0
+    assert done.text.splitlines()[-1] == "graph 0/0#2: 1 of 1 kernel explained"
+
+
+def kept(path: Path) -> dict[str, Verdict]:
+    """The verdicts that are kept with a recording, by the name of the kernel."""
+    recording = open_reader(str(path)).recording
+    verdicts = verdicts_of_kernels(kept_verdicts(path, recording))
+    names = {kernel.id: kernel.name for kernel in recording.kernels}
+    return {names[kernel]: verdict.verdict for kernel, verdict in verdicts.items()}
+
+
+def test_verdicts_are_kept_with_their_recording(lost_scale: Path) -> None:
+    assert kept(lost_scale) == {}
+    call("verify", lost_scale, "0/0#2")
+    assert kept(lost_scale) == {GELU: Verdict.CLOSER}
+    call("verify", lost_scale, "0/0")
+    assert kept(lost_scale) == {GELU: Verdict.CLOSER, SOFTMAX: Verdict.UNEXPLAINED}
+    (_, newest) = stored_records(lost_scale, VERDICTS)
+    kernels: Any = newest["kernels"]
+    (row,) = kernels
+    assert row["graph"] == "0/0"
+    assert row["call"] == 0
+    assert row["reason"] == "768 of 768 elements of mul are not explained by rounding"
+    assert abs(row["max_error"] - 0.5) < 1e-3
+    assert row["eager_max_error"] < 1e-6
+
+
+def test_the_newest_verdict_on_the_recorded_code_counts(lost_scale: Path) -> None:
+    call("verify", lost_scale)
+    file = record_file(lost_scale, VERDICTS)
+    row = json.loads(file.read_text())
+    for kernel in row["kernels"]:
+        kernel["verdict"] = "equal"
+    file.write_text(f"{file.read_text()}{json.dumps(row)}\n")
+    assert set(kept(lost_scale).values()) == {Verdict.EQUAL}
+    for kernel in row["kernels"]:
+        kernel["variant"] = "0" * 64
+    file.write_text(f"{json.dumps(row)}\n{{\n")
+    assert kept(lost_scale) == {}
+
+
+def test_verdicts_that_cannot_be_kept_are_shown(lost_scale: Path) -> None:
+    record_file(lost_scale, VERDICTS).mkdir()
+    done = call("verify", lost_scale, "0/0#2")
+    assert done.status == 0
+    assert "the verdicts are not kept" in done.said
     assert done.text.splitlines()[-1] == "graph 0/0#2: 1 of 1 kernel explained"
 
 
@@ -55,16 +106,32 @@ def test_a_script_that_is_not_there_cannot_be_read(tmp_path: Path) -> None:
     assert "does not exist" in done.said
 
 
-def test_sound_kernels_that_write_no_plain_result_are_compared_and_explained() -> None:
+def test_sound_kernels_that_write_no_plain_result_are_compared_and_explained(
+    tmp_path: Path,
+) -> None:
     # A bias that a kernel adds, a weight copied to another layout, memory that is filled before it
     # is scattered into, a store left out, a cast to fp8, a Bessel function, random integers.
-    done = call("verify", str(DATA / "rare_writes.ptxview"), "--json")
+    done = call(
+        "verify", shutil.copy(LOST_SCALE.with_name("rare_writes.ptxview"), tmp_path), "--json"
+    )
     assert done.status == 0, done.text
     kernels = [k for graph in json.loads(done.text)["graphs"] for k in graph["kernels"]]
     assert len(kernels) == 17
     assert {k["verdict"] for k in kernels} <= {
         "equal", "closer-than-eager", "summation-order", "approximation"
     }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "target", ["aten.save", "aten.save.default", "aten.from_file", "aten.add.default.__class__"]
+)
+def test_a_recording_makes_verify_call_nothing_but_operators_without_files(target: str) -> None:
+    pytest.importorskip("torch")
+    from inspector.probes.verify.operators import NotComputable, function_of
+
+    assert function_of("aten.add.Tensor") is not None
+    with pytest.raises(NotComputable):
+        function_of(target)
 
 
 BUCKETS = """

@@ -1,6 +1,7 @@
 """Nodes of a recorded graph computed by torch on the CPU, in the graph's dtypes or in fp64.
 
-Only operators of torch's own namespaces are called, and Python's arithmetic on sizes.
+Only operators of torch's own namespaces are called, and Python's arithmetic on sizes. The names
+are those of a recording, which may be a stranger's: none that opens a file is called.
 """
 
 import math
@@ -45,10 +46,19 @@ def function_of(target: str) -> Callable[..., Any]:
     value: Any = getattr(torch.ops, namespace)
     for name in path.split("."):
         value = getattr(value, name, None)
-    if value is None:
+    if not isinstance(value, torch._ops.OpOverload | torch._ops.OpOverloadPacket):
         raise NotComputable(f"this torch has no operator {target}")
+    if _opens_file(value):
+        raise NotComputable(f"{target} opens a file")
     function: Callable[..., Any] = value
     return function
+
+
+def _opens_file(operator: Any) -> bool:
+    """Whether an operator is given a file's name: ``aten::save(t item, str filename)``."""
+    names = operator.overloads() if isinstance(operator, torch._ops.OpOverloadPacket) else ()
+    overloads = [getattr(operator, name) for name in names] or [operator]
+    return any(a.name == "filename" for one in overloads for a in one._schema.arguments)
 
 
 def widened(value: Any) -> Any:

@@ -29,6 +29,7 @@ class KeyContext(Enum):
     STEP = "Running a block, step by step (x)"
     PASSES = "Pass by pass (Z)"
     TRYING = "Trying an edited stage (E)"
+    VERIFYING = "Comparing kernels with their operators"
     OVER = "On a screen over the kernels"
 
 
@@ -156,6 +157,7 @@ ALSO = {
     KeyContext.STEP: BESIDE,
     KeyContext.PASSES: BARE,
     KeyContext.TRYING: BARE,
+    KeyContext.VERIFYING: BARE,
 }
 """Commands of the main screen on the screens over it."""
 

@@ -10,12 +10,13 @@ import os
 import re
 import shlex
 import tempfile
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from itertools import chain, count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from msgspec import Struct
 from textual import on
 from textual.app import ComposeResult, SuspendNotSupported
 from textual.containers import Horizontal
@@ -68,6 +69,7 @@ if TYPE_CHECKING:
     from inspector.render.overview import OverviewLine
     from inspector.tui.variants.variants_screen import Scope, ScreenResult
     from inspector.tui.work.compiles_screen import CostView
+    from inspector.verify.kept import KeptVerdict
 
 
 WIDTH_CELLS = 160
@@ -184,6 +186,14 @@ def origins_text(origins: Iterable[NodeOrigin]) -> Content:
         for name, text in origin_rows(siblings):
             parts += [(f"  {name:<12}", "$quiet"), (f"{label(text)}\n", "bold")]
     return Content.assemble(*parts)
+
+
+class ReadTimes(Struct, frozen=True):
+    """What is kept with a recording: times, those of launches by kernel and variant, verdicts."""
+
+    stored: StoredTimes
+    launches: Mapping[tuple[str, str], LaunchTime]
+    verdicts: Mapping[str, KeptVerdict]
 
 
 class MainScreen(LayoutScreen):
@@ -689,14 +699,21 @@ class MainScreen(LayoutScreen):
     def read_times(self) -> None:
         reads = self.reads
 
-        def read() -> tuple[StoredTimes, dict[tuple[str, str], LaunchTime]]:
+        def read() -> ReadTimes:
             from inspector.estimate.launches import launch_evidence
+            from inspector.verify.kept import kept_verdicts, verdicts_of_variants
 
+            recording = reads.recording
             evidence = launch_evidence(reads)
-            return evidence.times, evidence.launch_times(reads.recording)
+            verdicts = kept_verdicts(Path(recording.resolved_path or recording.path), recording)
+            launch_times = evidence.launch_times(recording)
+            by_variant = verdicts_of_variants(verdicts, recording)
+            return ReadTimes(evidence.times, launch_times, by_variant)
 
-        def show(answer: tuple[StoredTimes, dict[tuple[str, str], LaunchTime]]) -> None:
-            stored, self.times.launches = answer
+        def show(answer: ReadTimes) -> None:
+            stored = answer.stored
+            self.times.launches = answer.launches
+            self.times.verdicts = answer.verdicts
             self.times.are_read = True
             if len(stored.sessions) >= len(self.times.stored.sessions):
                 self.times.stored = stored
@@ -721,6 +738,22 @@ class MainScreen(LayoutScreen):
             self.warn("There is no variant here whose passes could be shown.")
         else:
             self.app.push_screen(PassesScreen(subject))
+
+    def action_verify(self) -> None:
+        from inspector.tui.work.verify_screen import VerifyScreen
+
+        subject = self.panes.subject
+        graphs = self.reads.recording.graphs
+        if subject.graph is not None:
+            graphs = (subject.graph,)
+        elif subject.kernel is not None:
+            name = subject.kernel.id
+            graphs = tuple(graph for graph in graphs if name in graph.kernels)
+        if not graphs:
+            self.warn("Only kernels that torch.compile generated have operators to compare with.")
+        else:
+            screen = VerifyScreen(self.reads, subject, graphs)
+            self.app.push_screen(screen, lambda _: self.read_times())
 
     def action_cost(self) -> None:
         """Show what kernels cost."""

@@ -76,11 +76,13 @@ def answer(
     stage: Stage | None,
     n: int,
     times: Sequence[str],
+    verified: str,
     width: int,
 ) -> Content | tuple[Finding, ...] | Notice:
     """Answer ``card``, ``hints``, ``profile``, or ``explain`` of line ``n`` of ``stage``.
 
-    Called in a thread. ``times`` are lines about a launch's time, ``width`` the columns there are.
+    Called in a thread. ``times`` are lines about a launch's time, ``verified`` what ``verify`` said
+    of the kernel, ``width`` the columns there are.
     """
     variant = subject.variant
     if kind == "profile":
@@ -91,7 +93,11 @@ def answer(
         return reads.facts.findings(variant) or Content(NO_HINTS)
     if kind == "card":
         width = max(40, min(78, width))
-        rows = _times(times, width) + list(card_report.lines(reads.facts.card(variant), width))
+        rows = _times(times, width)
+        if verified:
+            head = f"{'verified':<{card_report.LABEL}}"
+            rows += [first + part for first, part in wrapped(head, verified, width)]
+        rows += list(card_report.lines(reads.facts.card(variant), width))
         if subject.kernel is not None:
             for name, text in card_report.origin_rows(reads.graphs.origins(subject.kernel)):
                 head = f"{name:<{card_report.LABEL}}"
@@ -639,15 +645,18 @@ class PaneScreen(SearchScreen[ResultType]):
             self.warn("This line has no register that is known.")
 
     def action_understand(self, kind: str) -> None:
+        from inspector.render.verify import kept_text
         from inspector.tui.panes.pane_screen import answer
 
         subject = self.panes.subject
         width = self.app.size.width - FRAME_CELLS
         device = str((self.reads.recording.device or {}).get("name") or "")
         times = self.times.lines(*subject.pair, device) if subject.variant else []
+        verdict = self.times.verdict(subject.variant)
+        verified = "" if verdict is None else kept_text(verdict)
         stage = self.panes.active.stage
         n = self.view.cursor
-        work = partial(answer, self.reads, kind, subject, stage, n, times, width)
+        work = partial(answer, self.reads, kind, subject, stage, n, times, verified, width)
         then = partial(self._answered, kind, subject)
         in_thread(self, work, then, "understand", failed=then)
 

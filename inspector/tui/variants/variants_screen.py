@@ -44,6 +44,7 @@ from inspector.render.tables import (
     settings_text,
 )
 from inspector.render.timings import duration
+from inspector.render.verify import WORDS
 from inspector.tui.diff.diff_screen import DiffScreen
 from inspector.tui.keys.command_table import BARE, KeyContext, bindings, bindings_of
 from inspector.tui.widgets.notice import Notice, cut, following, in_thread, label
@@ -60,6 +61,8 @@ from inspector.tui.widgets.subject import (
     spills,
 )
 from inspector.tui.widgets.tool_screen import SubjectBar, ToolScreen
+from inspector.verify.report import SEVERITY
+from inspector.verify.verdicts import Verdict
 
 Value = float | str | None
 
@@ -287,6 +290,7 @@ def _figure_columns(
         VariantColumn("time", us, text): not tuned
         or not times.are_read
         or any(us(row) is not None for row in rows),
+        _verified_column(times): any(times.verdict(row.variant) for row in rows),
         TUNED: tuned,
         TUNED_ON_GPU: any(row.gpu_us is not None for row in rows),
         **dict.fromkeys(FIGURES, True),
@@ -295,6 +299,23 @@ def _figure_columns(
         REASON: not several and any(row.reason for row in rows),
     }
     return [column for column, shown in is_shown.items() if shown]
+
+
+VERIFIED = "verified"
+
+
+def _verified_column(times: RecordingTimes) -> VariantColumn:
+    """What ``verify`` said of the kernel; that which is not explained is first."""
+
+    def severity(row: VariantRow) -> int | None:
+        verdict = times.verdict(row.variant)
+        return None if verdict is None else SEVERITY.index(verdict.verdict)
+
+    def text(row: VariantRow) -> str:
+        verdict = times.verdict(row.variant)
+        return UNKNOWN if verdict is None else WORDS[verdict.verdict]
+
+    return VariantColumn(VERIFIED, severity, text, right=False, least=False)
 
 
 def _without_local_memory(rows: Sequence[VariantRow]) -> list[str]:
@@ -490,7 +511,10 @@ class VariantTable(Table[VariantRow], can_focus=True, inherit_bindings=False):
             text = column.cell(row)
             if column is KERNEL:
                 text = self._names.get(text, text)
-            parts.append(Segment(f"{padded(text, size, column.right)}  ", base))
+            style = base
+            if column.name == VERIFIED and text == WORDS[Verdict.UNEXPLAINED]:
+                style += self.part("error")
+            parts.append(Segment(f"{padded(text, size, column.right)}  ", style))
         return Strip(parts).adjust_cell_length(width, base)
 
     def draw_head(self, width: int) -> Strip:

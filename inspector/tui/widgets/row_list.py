@@ -18,7 +18,8 @@ RowType = TypeVar("RowType")
 
 
 _PARTS = (
-    "cursor cursor-blurred head sorted mark loud quiet notice plus minus origin warning figures"
+    "cursor cursor-blurred head sorted mark loud quiet notice plus minus origin warning error "
+    "figures"
 )
 """Names of the parts that have styles of their own."""
 

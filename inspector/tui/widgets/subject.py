@@ -8,6 +8,7 @@ from __future__ import annotations
 import datetime
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -35,6 +36,9 @@ from inspector.render import tables, timings
 from inspector.render.tables import UNKNOWN as UNKNOWN
 from inspector.render.tables import calling_operators
 from inspector.render.tables import figure as figure
+
+if TYPE_CHECKING:
+    from inspector.verify.kept import KeptVerdict
 
 LEFT = (Stage.SOURCE, Stage.OUTPUT_CODE, Stage.IR, Stage.TTIR, Stage.PTX, Stage.LLIR, Stage.SASS)
 """What the first pane shows, the best first: where the code was written."""
@@ -274,7 +278,8 @@ def age(when: str) -> str:
 
 
 class RecordingTimes:
-    """Times of one recording; only screens change them, a thread reads them."""
+    """Times of one recording, and verdicts on its kernels; only screens change them, a thread
+    reads them."""
 
     def __init__(self, path: str) -> None:
         self.path = Path(path)
@@ -283,6 +288,8 @@ class RecordingTimes:
         self.stored = results.StoredTimes()
         self.launches: Mapping[tuple[str, str], LaunchTime] = {}
         """Times of launches that were read, by the ids of kernel and variant."""
+        self.verdicts: Mapping[str, KeptVerdict] = {}
+        """Verdicts of ``verify`` that were read, by the hash of the variant."""
         self.are_read = False
         """Whether ``launches`` were read: what lacks a time until then may have one."""
 
@@ -296,6 +303,10 @@ class RecordingTimes:
         return measured_time(variant, self.latest(kernel, variant)) or self.launches.get(
             (kernel.id, variant.id)
         )
+
+    def verdict(self, variant: Variant | None) -> KeptVerdict | None:
+        """The kept verdict on a variant."""
+        return None if variant is None else self.verdicts.get(variant.hash)
 
     def text(self, kernel: Kernel | None, variant: Variant | None) -> str:
         """The time of a launch, "…" if it may still be read, or a dash."""

@@ -38,7 +38,7 @@ from inspector.tui.widgets.notice import Notice, attempt, following, in_thread, 
 from inspector.tui.widgets.subject import RecordingTimes, TreeSubject, age
 from inspector.tui.widgets.tool_screen import SubjectBar, ToolScreen
 
-Part = tuple[str, str]
+Part = tuple[str, str] | Content
 HEAD = "bold $primary"
 QUIET = "$quiet"
 WARN = "bold $warning"
@@ -133,7 +133,6 @@ class WorkScreen(ToolScreen[None]):
     def __init__(self, head: str, subject: TreeSubject, right: str = "") -> None:
         super().__init__()
         self.subject = subject
-        (self.kernel, self.variant) = subject.pair
         self.bar = SubjectBar(head, subject.name, subject.description, right)
         self.text = Static(markup=False)
         self.scroller = VerticalScroll(self.text, can_focus=False)
@@ -236,6 +235,7 @@ class TimingScreen(WorkScreen):
 
     def __init__(self, reads: Reader, subject: TreeSubject, times: RecordingTimes) -> None:
         super().__init__("time", subject)
+        (self.kernel, self.variant) = subject.pair
         self.reads = reads
         self.times = times
         self.wish = BenchmarkOptions()
@@ -402,6 +402,7 @@ class TryScreen(WorkScreen):
         self, reads: Reader, subject: TreeSubject, stage: Stage, text: bytes, edit: Edit
     ) -> None:
         super().__init__("try", subject, f"edited {stage.value}")
+        (self.kernel, self.variant) = subject.pair
         self.reads = reads
         self.stage = stage
         self.edited = text

@@ -27,6 +27,7 @@ from inspector.tui.variants.variants_screen import VariantsScreen, VariantTable
 from inspector.tui.widgets.tool_screen import PROMPTS
 from inspector.tui.work import passes_screen
 from inspector.tui.work.passes_screen import PassesScreen, PassTable
+from inspector.tui.work.verify_screen import VerifyScreen
 from inspector.tui.work.work_screen import TimingScreen, TryScreen
 from tests.helpers.sample import press as press_keys
 from tests.helpers.sample import reader, settle, text_of
@@ -140,6 +141,7 @@ SCREENS: dict[KeyContext, type] = {
     KeyContext.STEP: StepScreen,
     KeyContext.PASSES: PassesScreen,
     KeyContext.TRYING: TryScreen,
+    KeyContext.VERIFYING: VerifyScreen,
 }
 HOMES = SCREENS | {
     KeyContext.SCREEN: MainScreen, KeyContext.PANE: CodeView, KeyContext.TREE: KernelTree,
@@ -234,6 +236,8 @@ JOURNEYS: dict[str, list[Step]] = {
     "cost": [("$", {"screen": "CostScreen", "text": "share || square_kernel"}),
              ("s", {"screen": "CostScreen", "text": "Cost by µs || square_kernel"}),
              ("escape", {"screen": "MainScreen"})],
+    "verify": [
+        ("<verify>", {"screen": "MainScreen", "text": "Only kernels that torch.compile"})],
     "card profile compiles hints": [
         ("i", {"screen": "Overlay", "text": "22 a thread || warps"}),
         ("escape <profile>", {"screen": "Overlay", "text": "ptxview profile SCRIPT"}),
