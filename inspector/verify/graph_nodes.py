@@ -309,9 +309,10 @@ def _only_sink(nodes: Mapping[str, Node], origins: Sequence[str]) -> str | None:
 
 
 def base_name(node: Node) -> str:
-    """``aten.sum.dim_IntList`` as ``sum``."""
+    """``aten.sum.dim_IntList`` as ``sum``, ``aten._foreach_div_.List`` as ``div``."""
     parts = str(node.get("target", "")).split(".")
-    return parts[1] if len(parts) > 1 else parts[0]
+    name = parts[1] if len(parts) > 1 else parts[0]
+    return name.removeprefix("_foreach_").removesuffix("_")
 
 
 def _change(

@@ -31,10 +31,15 @@ UNIT = 2.0**-24
 """Half a unit in the last place, relative: kernels compute fp16 and bf16 in fp32."""
 
 
+PRODUCTS = frozenset(("mm", "bmm", "addmm", "baddbmm", "convolution"))
+"""Products of matrices, which tensor cores compute."""
+
+
 def base_of(node: Node) -> str:
-    """``aten.sum.dim_IntList`` as ``sum``."""
+    """``aten.sum.dim_IntList`` as ``sum``, ``aten._foreach_div_.List`` as ``div``."""
     parts = str(node["target"]).split(".")
-    return parts[1] if len(parts) > 1 else parts[0]
+    name = parts[1] if len(parts) > 1 else parts[0]
+    return name.removeprefix("_foreach_").removesuffix("_")
 
 
 class Moved:
@@ -114,10 +119,12 @@ def _length(base: str, args: Sequence[Any], value: Any) -> int:
     return max(1, tensors[0].numel() // max(1, value.numel())) if tensors else 1
 
 
-def growth(length: int) -> float:
+def growth(base: str, length: int) -> float:
     """Roundings that a sum of so many terms may pile up, in the order of a kernel: a tree over
-    threads, of a row of terms in each, whose errors have no common sign."""
-    return math.log2(max(2, length)) + 2 * math.sqrt(length) + length / 32
+    threads, of a row of terms in each, whose errors have no common sign. A tensor core adds some
+    terms at once and cuts the sum off, always towards zero: one error for sixteen terms or more."""
+    roundings = math.log2(max(2, length)) + 2 * math.sqrt(length)
+    return roundings + length / 16 if base in PRODUCTS else roundings
 
 
 def _magnitudes(values: Sequence[Any]) -> list[Any]:
@@ -136,7 +143,7 @@ def _sum_errors(
     if rule is None:
         return [None] * len(values)
     return [
-        None if size is None else (size, growth(_length(base, args, value)))
+        None if size is None else (size, growth(base, _length(base, args, value)))
         for size, value in zip(rule(node, args, kwargs, values), values, strict=True)
     ]
 
