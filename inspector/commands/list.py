@@ -58,6 +58,7 @@ if TYPE_CHECKING:
     from inspector.analysis.graph_view import GraphView
     from inspector.render.costs import Costs
     from inspector.render.profile import Name
+    from inspector.verify.verdicts import Verdict
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -132,8 +133,19 @@ def _kernels(profiled: ProfiledRecording, alone: bool) -> int:
     if profiled.report.launches or profiled.report.problems:
         print_launches(profiled, out, alone)
     if not alone:
-        tables.problems(rec, printing.err())
+        from inspector.render import verify
+
+        unexplained = verify.unexplained_sentences(rec, _verdicts(rec))
+        tables.problems(rec, printing.err(), unexplained)
     return Exit.OK
+
+
+def _verdicts(rec: Recording) -> dict[str, Verdict]:
+    """Verdicts of ``verify`` that were kept, by the id of the kernel."""
+    from inspector.verify.kept import kept_verdicts, verdicts_of_kernels
+
+    kept = kept_verdicts(Path(rec.resolved_path or rec.path), rec)
+    return {kernel: verdict.verdict for kernel, verdict in verdicts_of_kernels(kept).items()}
 
 
 def _selected(profiled: ProfiledRecording, terms: Sequence[Term]) -> ProfiledRecording:
@@ -264,7 +276,8 @@ def _json(profiled: ProfiledRecording, with_operations: bool) -> int:
             launch_time=timings.launch_time_row(evidence.launch_time(kernel, variant)),
         )
 
-    value = recording_document(rec, reader.facts.resources, measures_of, jsons.Rows)
+    verdicts = _verdicts(rec)
+    value = recording_document(rec, reader.facts.resources, measures_of, jsons.Rows, verdicts)
     if with_operations:
         value["graphs"] = [graph_row(graph, view) for graph, view in _graph_views(reader)]
     value["compiles"] = compiles_row(rec, table("compile_phases"))

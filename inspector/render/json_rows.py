@@ -44,6 +44,7 @@ from inspector.render.jsons import ordered, pick_fields
 from inspector.render.ncu_rows import NcuVariantRow
 from inspector.render.pictures.picture import Picture
 from inspector.render.timings import LaunchTimeRow, TimingRow
+from inspector.verify.verdicts import Verdict
 
 Extent3 = tuple[int, int, int]
 """x, y and z of a grid in blocks, or of a block in threads."""
@@ -275,6 +276,7 @@ class KernelRow(Struct, frozen=True, kw_only=True):
     variants: list[VariantRow]
     autotune: list[TuningRow]
     tried_for: str | None
+    verified: Verdict | None
 
 
 ResourcesOf = Callable[[Variant], Resources]
@@ -320,6 +322,7 @@ def kernel_row(
     kernel: Kernel,
     resources_of: ResourcesOf,
     measures_of: MeasuresOf = lambda kernel, variant: NO_MEASURES,
+    verified: Verdict | None = None,
 ) -> KernelRow:
     fusion = kernel.fusion
     return KernelRow(
@@ -335,6 +338,7 @@ def kernel_row(
         ],
         autotune=list(map(tuning_row, kernel.autotune)),
         tried_for=kernel.tried_for,
+        verified=verified,
     )
 
 

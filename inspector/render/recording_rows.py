@@ -7,16 +7,18 @@ from collections.abc import Callable, Iterable, Mapping
 
 from msgspec import Struct
 
-from inspector.base.model import Compilation, Recording, Unwatched
+from inspector.base.model import Compilation, Kernel, Recording, Unwatched
 from inspector.render.graph_rows import graph_row
 from inspector.render.json_rows import (
     NO_MEASURES,
+    KernelRow,
     MeasuresOf,
     ResourcesOf,
     kernel_row,
     named_call_json,
 )
 from inspector.render.jsons import SCHEMA, pick_fields
+from inspector.verify.verdicts import Verdict
 
 
 class UncapturedRow(Struct, frozen=True):
@@ -71,6 +73,7 @@ def recording_document(
     resources_of: ResourcesOf,
     measures_of: MeasuresOf = lambda kernel, variant: NO_MEASURES,
     rows: Callable[[Iterable[object]], object] = list,
+    verdicts: Mapping[str, Verdict] | None = None,
 ) -> dict[str, object]:
     """Return the document of ``list``: the recording, its graphs, kernels and variants.
 
@@ -78,12 +81,17 @@ def recording_document(
         resources_of: the resources of a variant.
         measures_of: what is read or measured of a variant.
         rows: makes the list of kernels; ``Rows`` makes each while it is written.
+        verdicts: those of ``verify`` by the id of the kernel.
     """
+
+    def row(kernel: Kernel) -> KernelRow:
+        return kernel_row(kernel, resources_of, measures_of, (verdicts or {}).get(kernel.id))
+
     return {
         "schema": SCHEMA,
         "recording": recording_row(rec),
         "graphs": list(map(graph_row, rec.graphs)),
-        "kernels": rows(kernel_row(kernel, resources_of, measures_of) for kernel in rec.kernels),
+        "kernels": rows(map(row, rec.kernels)),
         "calls": list(map(named_call_json, rec.calls)),
         "compilations": list(map(compilation_json, rec.compilations)),
     }

@@ -474,8 +474,9 @@ def has_operators_values(rec: Recording) -> bool:
     return rec.mode == "target" and bool(kernels) and not launched
 
 
-def problems(rec: Recording, console: Console) -> None:
-    texts = (*missing_code(rec), *failure_sentences(rec), *rec.problems)
+def problems(rec: Recording, console: Console, unexplained: Sequence[str] = ()) -> None:
+    """Print what went wrong; ``unexplained`` are sentences on kernels that ``verify`` names."""
+    texts = (*missing_code(rec), *failure_sentences(rec), *rec.problems, *unexplained)
     for text in texts[:MAX_PROBLEMS]:
         console.print(Text("! " + shown(text), style="yellow"))
     remaining = len(texts) - MAX_PROBLEMS

@@ -6,6 +6,7 @@ from msgspec import Struct
 from rich.cells import set_cell_size
 from rich.text import Text
 
+from inspector.base.model import Recording
 from inspector.base.units import plural
 from inspector.render.jsons import SCHEMA
 from inspector.render.tables import short_title, title
@@ -187,6 +188,15 @@ def kept_text(kept: KeptVerdict) -> str:
     if kept.verdict is Verdict.EQUAL or not kept.reason:
         return WORDS[kept.verdict]
     return f"{WORDS[kept.verdict]}: {kept.reason}"
+
+
+def unexplained_sentences(rec: Recording, verdicts: Mapping[str, Verdict]) -> list[str]:
+    """A sentence for each kernel whose values are not explained; ``verdicts`` are by its id."""
+    return [
+        f"kernel {short_title(kernel)} is not explained by its operators: ptxview verify"
+        for kernel in rec.kernels
+        if verdicts.get(kernel.id) is Verdict.UNEXPLAINED
+    ]
 
 
 def answer(report: VerifyReport) -> str:

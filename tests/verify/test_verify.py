@@ -86,6 +86,21 @@ def test_the_newest_verdict_on_the_recorded_code_counts(lost_scale: Path) -> Non
     assert kept(lost_scale) == {}
 
 
+def test_a_list_marks_what_is_not_explained(lost_scale: Path) -> None:
+    def verified() -> list[str | None]:
+        document = json.loads(call("list", lost_scale, "--json").text)
+        return [kernel["verified"] for kernel in document["kernels"]]
+
+    sentence = f"! kernel {SOFTMAX} is not explained by its operators: ptxview verify"
+    assert verified() == [None, None, None]
+    assert sentence not in call("list", lost_scale).said
+    call("verify", lost_scale)
+    assert verified() == ["unexplained", "closer-than-eager", None]
+    said = call("list", lost_scale).said
+    assert " ".join(said.split()).count(sentence) == 1
+    assert said.count("is not explained") == 1
+
+
 def test_verdicts_that_cannot_be_kept_are_shown(lost_scale: Path) -> None:
     record_file(lost_scale, VERDICTS).mkdir()
     done = call("verify", lost_scale, "0/0#2")
