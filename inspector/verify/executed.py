@@ -5,7 +5,7 @@ next is given, so that a result in parts can be compared as a whole. What a libr
 up as the graph's inputs are.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -40,110 +40,116 @@ def executed_launches(
     ``go_on`` is asked before each: an observer of its instructions would slow it. Raises
     ``Stopped`` once it says no.
     """
-    code = WrapperCode(reader.graphs.text(graph, Stage.OUTPUT_CODE))
+    execution = _GraphExecution(reader, graph, seconds)
     kernels = {kernel.id: kernel for kernel in reader.recording.kernels}
-    first_lines = sorted(
-        (line, name)
-        for name, lines in graph.calls.items()
-        for line in [next((n for n in lines if code.arguments(n)), None)]
-        if line is not None
-    )
-    values: Values = {}
-    for line, name in first_lines:
+    for line, name in execution.first_launches():
         if not go_on():
             raise Stopped("it was stopped before its end")
-        kernel = kernels[name]
-        if kernel.origin is Origin.INDUCTOR:
-            variant = representative(kernel.variants) if kernel.variants else None
-            yield _executed(reader, graph, kernel, variant, line, code, values, seconds)
+        if kernels[name].origin is Origin.INDUCTOR:
+            yield execution.launch(kernels[name], line)
 
 
-def _executed(
-    reader: Reader,
-    graph: Graph,
-    kernel: Kernel,
-    variant: Variant | None,
-    line: int,
-    code: WrapperCode,
-    values: Values,
-    seconds: float,
-) -> GraphLaunch:
-    """One launch; what it reads and writes goes into ``values``."""
-    launch = GraphLaunch(graph, kernel, variant, 0, line, code, ())
-    if variant is None:
-        return replace(launch, why="no variant of it was recorded")
-    if not variant.calls:
-        why = "no launch of it was recorded"
-        if reader.recording.mode == "target":
-            why += ": the graph's values were its operators' (run --values ptx launches kernels)"
-        return replace(launch, why=why)
-    try:
-        chosen = choose_launch(reader, kernel, variant, LaunchOverrides())
-        if chosen.recorded is None:
-            return replace(launch, why="no launch of it was recorded")
-        names = code.arguments(line)
-        recorded = [a for a in chosen.recorded.arguments if a.type != "constexpr"]
-        if len(names) < len(recorded):
+class _GraphExecution:
+    """Executes a graph's kernels; ``values`` is what its buffers hold by then."""
+
+    def __init__(self, reader: Reader, graph: Graph, seconds: float) -> None:
+        self.reader = reader
+        self.graph = graph
+        self.seconds = seconds
+        self.code = WrapperCode(reader.graphs.text(graph, Stage.OUTPUT_CODE))
+        self.values: Values = {}
+
+    def first_launches(self) -> list[tuple[int, str]]:
+        """The line of the first launch of each kernel, in order, and the kernel's id."""
+        launches = []
+        for name, lines in self.graph.calls.items():
+            line = next((n for n in lines if self.code.arguments(n)), None)
+            if line is not None:
+                launches.append((line, name))
+        return sorted(launches)
+
+    def launch(self, kernel: Kernel, line: int) -> GraphLaunch:
+        """Execute a launch by a line; of one that cannot be executed the reason."""
+        variant = representative(kernel.variants) if kernel.variants else None
+        launch = GraphLaunch(self.graph, kernel, variant, 0, line, self.code, ())
+        if variant is None:
+            return replace(launch, why="no variant of it was recorded")
+        if not variant.calls:
+            why = "no launch of it was recorded"
+            if self.reader.recording.mode == "target":
+                values = "the graph's values were its operators'"
+                why += f": {values} (run --values ptx launches kernels)"
+            return replace(launch, why=why)
+        try:
+            return self._executed(launch, kernel, variant)
+        except OutOfBudget:
+            return replace(launch, why=f"executing it takes more than {self.seconds:g} s")
+        except (LaunchError, Fault) as error:
+            return replace(launch, why=f"on inputs that were made up: {error}")
+        except PtxviewError as error:
+            return replace(launch, why=error.message)
+
+    def _executed(self, launch: GraphLaunch, kernel: Kernel, variant: Variant) -> GraphLaunch:
+        """A launch with what it read and wrote, which goes into ``values``, too."""
+        recorded_call = choose_launch(self.reader, kernel, variant, LaunchOverrides()).recorded
+        names = self.code.arguments(launch.line)
+        arguments = () if recorded_call is None else recorded_call.arguments
+        passed = [argument for argument in arguments if argument.type != "constexpr"]
+        if recorded_call is None or len(names) < len(passed):
             return replace(launch, why="its launch is not one of its graph's code")
-        buffers = dict(zip((a.name for a in recorded), names, strict=False))
-        arrays = {
-            argument.name: values[content][1]
-            for argument in recorded
-            if (content := _content(code, line, buffers, argument, values)) is not None
-        }
-        options = LaunchOverrides(arrays=arrays)
-        chosen = choose_launch(reader, kernel, variant, options)
-        inputs = chosen.make()
-        before = {a.name: _elements(inputs, a) for a in recorded if a.shape is not None}
+        buffers = dict(zip((a.name for a in passed), names, strict=False))
+        arrays = self._arrays(launch.line, passed, buffers)
+        call = choose_launch(self.reader, kernel, variant, LaunchOverrides(arrays=arrays))
+        inputs = call.make()
+        tensors = [argument for argument in passed if argument.shape is not None]
+        contents_before = {a.name: _elements(inputs, a) for a in tensors}
         execute(
-            chosen.program,
-            chosen.launch.grid,
-            chosen.launch.block,
+            call.program,
+            call.launch.grid,
+            call.launch.block,
             inputs.arguments,
             memory=inputs.memory,
-            shared=chosen.launch.shared,
-            seconds=seconds,
+            shared=call.launch.shared,
+            seconds=self.seconds,
         )
-        after = {a.name: _elements(inputs, a) for a in recorded if a.shape is not None}
-    except OutOfBudget:
-        return replace(launch, why=f"executing it takes more than {seconds:g} s")
-    except (LaunchError, Fault) as error:
-        return replace(launch, why=f"on inputs that were made up: {error}")
-    except PtxviewError as error:
-        return replace(launch, why=error.message)
-    arguments = []
-    for argument in recorded:
-        buffer = buffers.get(argument.name)
-        if argument.shape is None:
-            arguments.append(LaunchArgument(argument.name))
-            continue
-        if buffer is not None:
-            values[buffer] = argument, after[argument.name]
-        only_written = argument.name.startswith("out_ptr") and argument.name not in arrays
-        arguments.append(
-            _argument(argument, before[argument.name], after[argument.name], only_written)
-        )
-    sizes = _sizes(code, buffers, recorded)
-    return replace(launch, arguments=tuple(arguments), sizes=sizes)
+        launch_arguments = []
+        for argument in passed:
+            if argument.shape is None:
+                launch_arguments.append(LaunchArgument(argument.name))
+                continue
+            elements = _elements(inputs, argument)
+            if (buffer := buffers.get(argument.name)) is not None:
+                self.values[buffer] = argument, elements
+            is_made_up = argument.name not in arrays
+            only_written = argument.name.startswith("out_ptr") and is_made_up
+            launch_arguments.append(
+                _argument(argument, contents_before[argument.name], elements, only_written)
+            )
+        sizes = _sizes(self.code, buffers, passed)
+        return replace(launch, arguments=tuple(launch_arguments), sizes=sizes)
 
+    def _arrays(
+        self, line: int, arguments: Sequence[Argument], buffers: Mapping[str, str | None]
+    ) -> dict[str, Array]:
+        """What the buffers hold that arguments are; none of one that is made up."""
+        arrays = {}
+        for argument in arguments:
+            content = self._content(line, buffers.get(argument.name), argument)
+            if content is not None:
+                arrays[argument.name] = content
+        return arrays
 
-def _content(
-    code: WrapperCode,
-    line: int,
-    buffers: Mapping[str, str | None],
-    argument: Argument,
-    values: Values,
-) -> str | None:
-    """The buffer whose content an argument is given, of the same layout; None of one made up."""
-    name = buffers.get(argument.name)
-    if name is None or argument.shape is None:
-        return None
-    if argument.name.startswith(IN_PLACE):
-        name = code.reused_before(line, name) or name
-    earlier = values.get(name)
-    if earlier is None or (earlier[0].dtype, earlier[0].shape) != (argument.dtype, argument.shape):
-        return None
-    return name
+    def _content(self, line: int, buffer: str | None, argument: Argument) -> Array | None:
+        """What a buffer holds in the layout of an argument; None if that is not known."""
+        if buffer is None or argument.shape is None:
+            return None
+        if argument.name.startswith(IN_PLACE):
+            buffer = self.code.reused_before(line, buffer) or buffer
+        if buffer not in self.values:
+            return None
+        earlier, elements = self.values[buffer]
+        is_alike = (earlier.dtype, earlier.shape) == (argument.dtype, argument.shape)
+        return elements if is_alike else None
 
 
 def _elements(inputs: LaunchInputs, argument: Argument) -> Array:

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from typing import TypeVar
 
 from msgspec import Struct, field
 
@@ -20,6 +21,7 @@ from inspector.verify.random_nodes import random_nodes
 
 READ_ONLY = "in_ptr"
 IN_PLACE = "in_out_ptr"
+T = TypeVar("T")
 NamedArgument = tuple[str, LaunchArgument]
 """A buffer of the wrapper, and the argument of the kernel that it is."""
 
@@ -221,37 +223,54 @@ def _comparison(call: _GraphCall, launch: GraphLaunch) -> Comparison:
         if parts:
             raise Unverifiable("it writes parts of a result, which a later kernel completes")
         raise Unverifiable("it writes no buffer of its graph")
+    inputs = _inputs(call, reads, outputs)
+    needed = [name for output in outputs for name in (output.node, *output.effects)]
+    replaced = {**random_nodes(launch, call.nodes.nodes), **reads.combined}
+    nodes = call.nodes.replaced(replaced).program(needed, inputs)
+    unread = _unread(nodes, {*inputs, *launch.sizes})
+    if reads.unknown and unread:
+        raise Unverifiable(f"it reads {reads.unknown[0]}, a part of a result that a library wrote")
+    used = {node["name"] for node in nodes}
+    for node in nodes:
+        used.update(references(node.get("args")))
+    return Comparison(
+        [node for node in nodes if node["name"] not in inputs and node["name"] not in unread],
+        _only(inputs, used),
+        _only(launch.sizes, used),
+        [(output.parameter, output.node, output.value) for output in outputs],
+        {output.node: output.combining for output in outputs if output.combining},
+        unread,
+        tuple(reads.lines),
+        _only(reads.parameters, used),
+    )
+
+
+def _inputs(call: _GraphCall, reads: _Reads, outputs: Sequence[_Output]) -> dict[str, TensorValue]:
+    """The values that operators begin with: what a launch reads, without what it is to compute."""
     inputs = dict(reads.values)
     for output in outputs:
         is_read = output.is_copy or call.nodes.is_given(output.node)
         if not output.effects and not is_read:
             # It is computed again, also where the kernel reads the same node's earlier value.
             inputs.pop(output.node, None)
-    needed = [name for output in outputs for name in (output.node, *output.effects)]
-    replaced = {**random_nodes(launch, call.nodes.nodes), **reads.combined}
-    nodes = call.nodes.replaced(replaced).program(needed, inputs)
-    unread = {
-        node["name"]: _described(node)
+    return inputs
+
+
+def _unread(
+    nodes: Sequence[Node], values: Collection[str]
+) -> dict[str, tuple[str, tuple[int, ...]]]:
+    """The graph's inputs that operators take and that have no value. Raises Unverifiable."""
+    missing = [
+        node
         for node in nodes
-        if node["op"] in ("placeholder", "get_attr")
-        and node["name"] not in inputs
-        and node["name"] not in launch.sizes
-    }
-    if reads.unknown and unread:
-        raise Unverifiable(f"it reads {reads.unknown[0]}, a part of a result that a library wrote")
-    used = {node["name"] for node in nodes} | {
-        name for node in nodes for name in references(node.get("args"))
-    }
-    return Comparison(
-        [node for node in nodes if node["name"] not in inputs and node["name"] not in unread],
-        {name: value for name, value in inputs.items() if name in used},
-        {name: size for name, size in launch.sizes.items() if name in used},
-        [(output.parameter, output.node, output.value) for output in outputs],
-        {output.node: output.combining for output in outputs if output.combining},
-        unread,
-        tuple(reads.lines),
-        {name: parameter for name, parameter in reads.parameters.items() if name in used},
-    )
+        if node["op"] in ("placeholder", "get_attr") and node["name"] not in values
+    ]
+    return {node["name"]: _described(node) for node in missing}
+
+
+def _only(values: Mapping[str, T], names: Collection[str]) -> dict[str, T]:
+    """The values of these names."""
+    return {name: value for name, value in values.items() if name in names}
 
 
 def _described(node: Node) -> tuple[str, tuple[int, ...]]:
