@@ -50,6 +50,7 @@ class GraphLaunch(Struct, frozen=True):
     """A launch by a line of a graph's ``output_code``; ``call`` counts the graph's calls from 0.
 
     ``sizes`` are integers that the code has by name. ``why`` says why contents are missing.
+    ``process`` launched it, where contents were kept: ranks have launches of the same graph.
     """
 
     graph: Graph
@@ -61,6 +62,7 @@ class GraphLaunch(Struct, frozen=True):
     arguments: tuple[LaunchArgument, ...]
     sizes: Mapping[str, int] = field(default_factory=dict)
     why: str = ""
+    process: int | None = None
 
 
 def kept_launches(recording: Recording, events: Events) -> list[GraphLaunch]:
@@ -98,6 +100,7 @@ def kept_launches(recording: Recording, events: Events) -> list[GraphLaunch]:
                 tuple(_kept_argument(events, argument) for argument in event.arguments),
                 event.sizes,
                 event.why or "",
+                event.pid,
             )
         )
     return launches

@@ -190,9 +190,9 @@ class _GraphCall(Struct):
 
 def tasks_of(launches: Iterable[GraphLaunch]) -> Iterator[LaunchTask]:
     """A task for each launch, in their order."""
-    calls: dict[tuple[str, int], _GraphCall | str] = {}
+    calls: dict[tuple[int | None, str, int], _GraphCall | str] = {}
     for launch in launches:
-        key = (launch.graph.id, launch.call)
+        key = (launch.process, launch.graph.id, launch.call)
         if key not in calls:
             try:
                 calls[key] = _GraphCall(read_nodes(launch.graph))

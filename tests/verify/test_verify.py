@@ -232,3 +232,31 @@ def test_a_recording_without_values_makes_no_such_script() -> None:
     done = call("repro", SAMPLE, "softmax_kernel", "--verify")
     assert done.status == 2
     assert "ptxview verify -o x.ptxview SCRIPT.py keeps them" in done.said
+
+
+RANKS = """
+import os, torch
+torch.manual_seed(int(os.environ["RANK"]))
+def step(weight, gradient):
+    weight.sub_(gradient * 0.1)
+    return weight.abs()
+torch.compile(step)(*torch.randn(2, 64, 64, device="cuda"))
+"""
+
+
+def test_launches_of_two_processes_are_told_apart(tmp_path: Path) -> None:
+    """A weight that one rank's launch has changed is as it was for the other's."""
+    ranks = saved(tmp_path / "rank.py", RANKS)
+    both = (
+        "import os, subprocess, sys\n"
+        f"runs = [subprocess.Popen([sys.executable, {str(ranks)!r}], "
+        "env=dict(os.environ, RANK=str(rank))) for rank in range(2)]\n"
+        "sys.exit(sum(run.wait() for run in runs))\n"
+    )
+    script = saved(tmp_path / "both.py", both)
+    done = ptxview("verify", "-o", tmp_path / "x.ptxview", "--json", script)
+    assert done.status == 0, done.said
+    graphs = done.json["graphs"]
+    verdicts = {k["verdict"] for graph in graphs for k in graph["kernels"]}
+    assert verdicts and "not-compared" not in verdicts
+    assert {k["launches"] for graph in graphs for k in graph["kernels"]} == {2}
