@@ -25,6 +25,9 @@ ARITHMETIC = {
 WIDE = {True: torch.complex128, False: torch.float64}
 """The dtype in which complex and other floating-point values are computed again."""
 EIGHT_BITS = ("float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz")
+OPERATOR_TYPES = ("OpOverload", "OpOverloadPacket")
+FILE_OPERATORS = ("from_file", "save")
+"""Operators of ATen's that are given a file's name, by their schemas in torch 2.13."""
 Node = Mapping[str, Any]
 Change = Callable[[Node, Any, Sequence[Any], Mapping[str, Any]], Any]
 """Takes a node, its value and what it was called with; returns the value to go on with."""
@@ -46,19 +49,12 @@ def function_of(target: str) -> Callable[..., Any]:
     value: Any = getattr(torch.ops, namespace)
     for name in path.split("."):
         value = getattr(value, name, None)
-    if not isinstance(value, torch._ops.OpOverload | torch._ops.OpOverloadPacket):
+    if type(value).__name__ not in OPERATOR_TYPES:
         raise NotComputable(f"this torch has no operator {target}")
-    if _opens_file(value):
+    if path.partition(".")[0] in FILE_OPERATORS:
         raise NotComputable(f"{target} opens a file")
     function: Callable[..., Any] = value
     return function
-
-
-def _opens_file(operator: Any) -> bool:
-    """Whether an operator is given a file's name: ``aten::save(t item, str filename)``."""
-    names = operator.overloads() if isinstance(operator, torch._ops.OpOverloadPacket) else ()
-    overloads = [getattr(operator, name) for name in names] or [operator]
-    return any(a.name == "filename" for one in overloads for a in one._schema.arguments)
 
 
 def widened(value: Any) -> Any:
@@ -101,8 +97,8 @@ class Evaluator:
         if node["op"] != "call_function":
             raise NotComputable(f"{node['name']} ({node['op']}) has no recorded value")
         self.single = node.get("dtype") not in ("float64", "complex128")
-        args = self._value(node.get("args", []))
-        kwargs = {name: self._value(item) for name, item in node.get("kwargs", {}).items()}
+        args = self.value(node.get("args", []))
+        kwargs = {name: self.value(item) for name, item in node.get("kwargs", {}).items()}
         if self.wide and target == "aten.view.dtype":
             raise NotComputable(f"{node['name']} reads the bits of a number")
         try:
@@ -118,10 +114,10 @@ class Evaluator:
             value = widened(_rounded(value, node.get("dtype")))
         return value if self.change is None else self.change(node, value, args, kwargs)
 
-    def _value(self, item: Any) -> Any:
+    def value(self, item: Any) -> Any:
         """An argument, from JSON. Raises NotComputable."""
         if isinstance(item, list):
-            return [self._value(part) for part in item]
+            return [self.value(part) for part in item]
         if isinstance(item, float) and self.wide and self.single:
             return _as_single(item)
         if not isinstance(item, dict):
@@ -162,7 +158,7 @@ def _unknown(_: Evaluator, kind: str) -> Any:
 SPECIAL: dict[str, Callable[[Evaluator, Any], Any]] = {
     "node": lambda evaluator, name: evaluator.values[name],
     "float": lambda _, text: float(text),
-    "slice": lambda evaluator, parts: slice(*map(evaluator._value, parts)),
+    "slice": lambda evaluator, parts: slice(*map(evaluator.value, parts)),
     "dtype": lambda evaluator, name: evaluator.dtype(name),
     "device": lambda _, name: torch.device("cpu"),
     "layout": lambda _, name: getattr(torch, name),
