@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from inspector.base.errors import PtxviewError, Unreadable
 from inspector.base.model import Content
 from inspector.recording.decoding import as_map, as_text
+from inspector.system import files
 
 Blob = Callable[[object], Content | None]
 """The content that a field of an event names, None if it names none."""
@@ -20,16 +21,18 @@ MAX_PROLOGUE_CHARS = 2000
 _NAME = re.compile(r"(?<!\w)(\w++)\s*+$")
 
 
-MAX_TENSOR_BYTES = 1 << 32
-"""Bytes that the elements of a tensor may be inflated to."""
-
-
 def inflated(content: Content) -> bytes:
-    """The elements of a tensor, which a probe has compressed. Raises ``Unreadable``."""
+    """The elements of a tensor, which a probe has compressed. Raises ``Unreadable``: also for one
+    that is cut short, or larger than any content may be."""
+    reader = zlib.decompressobj()
     try:
-        return zlib.decompressobj().decompress(content.read(), MAX_TENSOR_BYTES)
+        elements = reader.decompress(content.read(), files.limits().one)
     except zlib.error as error:
         raise Unreadable(f"a tensor of the recording is damaged: {error}") from None
+    if not reader.eof:
+        reason = "larger than a content may be" if reader.unconsumed_tail else "cut short"
+        raise Unreadable(f"a tensor of the recording is {reason}")
+    return elements
 
 
 def digest_of(content: Content | None) -> str:

@@ -148,8 +148,9 @@ class _GraphCall(Struct):
             after = argument.after
             if after is None or not _is_written(argument):
                 continue
-            is_read = self.nodes.is_input(name) or code.is_used_after(line, name)
-            if only_loaded(argument.name) and not is_read:
+            if only_loaded(argument.name) and not (
+                self.nodes.is_input(name) or code.is_used_after(line, name)
+            ):
                 continue  # Inductor leaves out the store of what nothing reads
             self.writes[name] += 1
             self.copies.pop(name, None)

@@ -84,7 +84,7 @@ def _of_output(
 ) -> Judgement:
     elements = int(figures["elements"])
     if figures["equal"]:
-        return Judgement(Verdict.EQUAL, "equal in all bits", 0.0, 0.0, elements)
+        return Judgement(Verdict.EQUAL, "equal in all bits", elements=elements)
     error = figures["max_error"]
     eager_error = figures["eager_max_error"]
     common = {"max_error": error, "eager_max_error": eager_error, "elements": elements}

@@ -15,7 +15,7 @@ import os
 import sys
 import threading
 from collections.abc import Iterable
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from typing import Any
 
 from .. import hooks, private_names
@@ -150,33 +150,16 @@ def ranges(tensors: list[tuple[ArgumentRecord, Any]]) -> None:
         and not (tensor.dtype.is_floating_point or tensor.dtype.is_complex)
         and tensor.dtype != torch.bool
     ]
-    if not integer_tensors or not _may_wait(torch):
+    if not integer_tensors or not tensor_contents.may_wait(torch):
         return
-    hiding = (
-        private_names.get("torch.utils._python_dispatch:_disable_current_modes"),
-        private_names.get("torch._C:DisableTorchFunction"),
-    )
     for description, tensor in integer_tensors:
         # No operator for this dtype, or values that are absent.
-        with suppress(Exception), ExitStack() as contexts:
-            # Hidden from the program's torch modes and subclasses.
-            for context in (*filter(None, hiding), torch.no_grad):
-                contexts.enter_context(context())
+        with suppress(Exception), tensor_contents.hidden(torch):
             low, high = torch.aminmax(tensor.detach())
             lowest = int(low.item())
             highest = int(high.item())
             description["low"] = lowest
             description["high"] = highest
-
-
-def _may_wait(torch: Any) -> bool:
-    """Whether our own operator may run now: not in a profile, not in a CUDA graph's capture."""
-    is_profiled = private_names.get("torch.autograd:_profiler_enabled")
-    if is_profiled is None or is_profiled():
-        return False
-    cuda = torch.cuda
-    waits = cuda.is_initialized()
-    return not (waits and (cuda.is_current_stream_capturing() or cuda.get_sync_debug_mode()))
 
 
 MAX_CALLS = 256

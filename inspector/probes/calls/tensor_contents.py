@@ -14,7 +14,9 @@ import os
 import sys
 import threading
 import zlib
-from contextlib import suppress
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from typing import Any
 
 from .. import private_names
@@ -28,16 +30,18 @@ WRITTEN_ONLY = ("out_ptr",)
 
 _launches: dict[tuple[str, int], int] = per_recording({})
 _files: dict[str, str | None] = per_recording({})
-_kept_bytes: dict[str, int] = per_recording({})
-"""Bytes of contents by their digests."""
+_kept_digests: set[str] = per_recording(set())
+_kept_bytes: Counter[str] = per_recording(Counter())
+"""Bytes of all contents that were kept, under one key."""
 _lock = threading.Lock()
 
 
 def keep_inputs(tensors: list[tuple[dict[str, Any], Any]]) -> None:
     """Add content and range to the descriptions of a call's tensors, as far as the budget goes."""
-    import torch
-
+    torch: Any = sys.modules.get("torch")
     if not os.environ.get("PTXVIEW_CONTENTS") or os.environ.get("PTXVIEW_VERIFY"):
+        return
+    if torch is None or not may_wait(torch):
         return
     largest = int(os.environ.get("PTXVIEW_CONTENT") or os.environ["PTXVIEW_CONTENTS"])
     for description, tensor in tensors:
@@ -46,6 +50,31 @@ def keep_inputs(tensors: list[tuple[dict[str, Any], Any]]) -> None:
         # Absent on the emulated device, or of a layout without elements in memory.
         with suppress(Exception):
             description["content"] = _content(tensor, description)
+
+
+def may_wait(torch: Any) -> bool:
+    """Whether our own operator may run now: not in a profile, not in a CUDA graph's capture, which
+    it would break, nor where the program has asked to be told of what waits for the device."""
+    is_profiled = private_names.get("torch.autograd:_profiler_enabled")
+    if is_profiled is None or is_profiled():
+        return False
+    cuda = torch.cuda
+    waits = cuda.is_initialized()
+    return not (waits and (cuda.is_current_stream_capturing() or cuda.get_sync_debug_mode()))
+
+
+@contextmanager
+def hidden(torch: Any) -> Iterator[None]:
+    """Within it, operators of ours are hidden from the program's torch modes and subclasses."""
+    contexts = (
+        private_names.get("torch.utils._python_dispatch:_disable_current_modes"),
+        private_names.get("torch._C:DisableTorchFunction"),
+        torch.no_grad,
+    )
+    with ExitStack() as stack:
+        for context in filter(None, contexts):
+            stack.enter_context(context())
+        yield
 
 
 def attach(module: Any) -> None:
@@ -84,8 +113,8 @@ def _launching(args: Any, kwargs: Any) -> dict[str, Any] | None:
         "tuner": tuner,
         "arguments": [_described(n, v) for n, v in zip(names, values, strict=False)],
     }
-    if torch.cuda.is_initialized() and torch.cuda.is_current_stream_capturing():
-        event["why"] = "it was captured into a CUDA graph, where nothing can be copied"
+    if not may_wait(torch):
+        event["why"] = "it was launched in a profile or a CUDA graph's capture: nothing was copied"
         return event
     event["changed"] = frozenset(getattr(tuner, "mutated_arg_names", None) or ())
     _keep(event, "before", WRITTEN_ONLY)
@@ -156,9 +185,9 @@ def _content(tensor: Any, description: dict[str, Any] | None = None) -> str | No
 
     size = tensor.numel() * tensor.element_size()
     budget = int(os.environ.get("PTXVIEW_CONTENTS") or 0)
-    if sum(_kept_bytes.values()) + size > budget:
+    if _kept_bytes["all"] + size > budget:
         return None
-    with torch.no_grad():
+    with hidden(torch):
         plain = tensor.detach().to("cpu", copy=True).contiguous()
         if description is not None and size and plain.is_floating_point():
             values = plain.to(torch.float64)
@@ -168,6 +197,7 @@ def _content(tensor: Any, description: dict[str, Any] | None = None) -> str | No
                 description["low"], description["high"] = map(float, torch.aminmax(numbers))
     raw = plain.reshape(-1).view(torch.uint8).numpy().tobytes() if size else b""
     digest = blob(zlib.compress(raw, 1))
-    if digest is not None:
-        _kept_bytes[digest] = size
+    if digest is not None and digest not in _kept_digests:
+        _kept_digests.add(digest)
+        _kept_bytes["all"] += size
     return digest
