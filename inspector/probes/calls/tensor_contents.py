@@ -195,7 +195,7 @@ def _content(tensor: Any, description: dict[str, Any] | None = None) -> str | No
             description["nans"] = values.numel() - numbers.numel()
             if numbers.numel():
                 description["low"], description["high"] = map(float, torch.aminmax(numbers))
-    raw = plain.reshape(-1).view(torch.uint8).numpy().tobytes() if size else b""
+        raw = plain.reshape(-1).view(torch.uint8).numpy().tobytes() if size else b""
     digest = blob(zlib.compress(raw, 1))
     if digest is not None and digest not in _kept_digests:
         _kept_digests.add(digest)
