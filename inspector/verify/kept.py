@@ -11,8 +11,8 @@ from msgspec import Struct, to_builtins
 from inspector.base.model import Recording
 from inspector.measure.time.results import from_json
 from inspector.recording.layout import VERDICTS, record_file, store_record, stored_records
-from inspector.verify.report import SEVERITY, VerifyReport
-from inspector.verify.verdicts import Verdict
+from inspector.verify.report import VerifyReport
+from inspector.verify.verdicts import SEVERITY, Verdict
 
 
 class KeptVerdict(Struct, frozen=True, kw_only=True):

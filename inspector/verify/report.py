@@ -7,17 +7,7 @@ from msgspec import Struct
 
 from inspector.base.model import Graph, Kernel, Variant
 from inspector.verify.compare import JudgedLaunch
-from inspector.verify.verdicts import Judgement, Verdict
-
-SEVERITY = (
-    Verdict.NOT_COMPARED,
-    Verdict.EQUAL,
-    Verdict.CLOSER,
-    Verdict.SUM_ORDER,
-    Verdict.APPROXIMATION,
-    Verdict.UNEXPLAINED,
-)
-"""Of several launches of a kernel the last of these is the kernel's verdict."""
+from inspector.verify.verdicts import SEVERITY, Judgement, Verdict
 
 
 class KernelVerdict(Struct, frozen=True):

@@ -10,14 +10,17 @@ from inspector.verify.graph_nodes import Node, base_name
 
 
 class Verdict(StrEnum):
-    """What explains a kernel's values, the most harmless first."""
+    """What explains a kernel's values. Of several the last of this order counts."""
 
+    NOT_COMPARED = "not-compared"
     EQUAL = "equal"
     CLOSER = "closer-than-eager"
     SUM_ORDER = "summation-order"
     APPROXIMATION = "approximation"
-    NOT_COMPARED = "not-compared"
     UNEXPLAINED = "unexplained"
+
+
+SEVERITY = tuple(Verdict)
 
 
 class FirstDifference(Struct, frozen=True):
@@ -67,12 +70,11 @@ def judge(
     ``parameters`` are the kernel's names of the outputs that ``figures`` are of; ``coarse_words``
     name the approximate instructions of its PTX.
     """
-    judged = [
-        _of_output(nodes, parameter, one, table, coarse_words)
-        for parameter, one in zip(parameters, figures, strict=True)
+    judgements = [
+        _of_output(nodes, parameter, output_figures, table, coarse_words)
+        for parameter, output_figures in zip(parameters, figures, strict=True)
     ]
-    order = list(Verdict)
-    return max(judged, key=lambda judgement: order.index(judgement.verdict))
+    return max(judgements, key=lambda judgement: SEVERITY.index(judgement.verdict))
 
 
 def _of_output(
@@ -117,9 +119,7 @@ def _of_output(
     if closer and figures["by_rounding"]:
         words = "its error is at most that of the operators"
         if dropped:
-            words = (
-                f"{_named(dropped)} rounds to {dropped[0]['dtype']} there, and the kernel does not"
-            )
+            words = f"the kernel does not round {_named(dropped)} to {dropped[0]['dtype']}"
         return Judgement(Verdict.CLOSER, words, **common)
     sums = [base_name(node) for node in nodes if base_name(node) in table["sums"]["operators"]]
     if figures["by_rounding"] and sums:

@@ -61,8 +61,7 @@ from inspector.tui.widgets.subject import (
     spills,
 )
 from inspector.tui.widgets.tool_screen import SubjectBar, ToolScreen
-from inspector.verify.report import SEVERITY
-from inspector.verify.verdicts import Verdict
+from inspector.verify.verdicts import SEVERITY, Verdict
 
 Value = float | str | None
 
