@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from msgspec.structs import replace
 
+from inspector.analysis.python_source import CutSource, cut_function
 from inspector.base.errors import Exit, UsageError
 from inspector.base.escapes import shown
 from inspector.base.model import Argument, Call, Kernel, Origin, Stage, Variant
@@ -22,7 +23,6 @@ from inspector.commands import common
 from inspector.commands.common import KERNEL, flag, open_reader, option, print_json, say, takes
 from inspector.commands.trace import read_arrays, triple
 from inspector.execute.calls.inputs import Array, stored_elements
-from inspector.export.repro.python_source import CutSource, cut_function
 from inspector.export.repro.script import (
     CHECKS,
     TORCH_TYPES,
@@ -39,9 +39,10 @@ from inspector.reader.query import select, select_calls, select_one
 from inspector.reader.reader import Reader
 from inspector.reader.tables import table
 from inspector.recording.contents import text_of
-from inspector.recording.decoding import as_map, as_text
+from inspector.recording.decoding import as_map
 from inspector.recording.layout import Events, is_recording, read_events
 from inspector.render.tables import require_compiled
+from inspector.sources.kernel_source import KernelSources
 from inspector.system import files, printing
 from inspector.verify.graph_nodes import Unverifiable
 from inspector.verify.launches import kept_launches
@@ -382,7 +383,11 @@ def _source(
 ) -> tuple[CutSource, str]:
     """The kernel's text with all that it needs, and a word on whose text that is."""
     generated = "what torch.compile generated"
-    compiled = _compiled_source(events, variant, passed)
+    compiled = KernelSources(events).cut(
+        variant.hash,
+        variant.symbol,
+        lambda text: [str(a.value) for a in passed if is_function(a, text)],
+    )
     if compiled is not None:
         source, path = compiled
         is_generated = kernel.origin is Origin.INDUCTOR
@@ -404,59 +409,6 @@ def _source(
         f"there is no source of {kernel.demangled} to write: {why}",
         "ptxview run SCRIPT records it with its source.",
     )
-
-
-def _compiled_source(
-    events: Events, variant: Variant, passed: tuple[Argument, ...]
-) -> tuple[CutSource, str] | None:
-    """The text that a compilation of the variant recorded, and its path: a file's, else a part."""
-    compilations = (e for e in events.events if e.get("event") == "triton")
-    sources = [as_map(e.get("source")) for e in compilations if e.get("hash") == variant.hash]
-    for source in sorted(sources, key=lambda source: source.get("blob") is None):
-        path = as_text(source.get("file")) or ""
-        text = text_of(events.blob(source.get("blob"))) or text_of(events.blob(source.get("cut")))
-        if not text:
-            continue
-        first = source.get("first") if source.get("blob") else 1
-        cut_out = cut_function(
-            text,
-            path,
-            as_text(source.get("name")) or variant.symbol,
-            first if isinstance(first, int) else None,
-            recorded=_recorded_globals(source),
-            other_files=_other_files(events, path),
-            extra_functions=[str(a.value) for a in passed if is_function(a, text)],
-        )
-        return cut_out, path
-    return None
-
-
-def _recorded_globals(source: Mapping[str, object]) -> dict[str, dict[str, object]]:
-    """Globals of a kernel and of what it calls as its compile saw them, by file and name."""
-    recorded = {}
-    for path, rows in as_map(source.get("globals")).items():
-        values = as_map(rows).items()
-        recorded[path] = {n: v for n, v in values if n.isidentifier() and _is_literal(v)}
-    return recorded
-
-
-def _is_literal(value: object) -> bool:
-    return value is None or isinstance(value, bool | int | float | str)
-
-
-def _other_files(events: Events, path: str) -> dict[str, str]:
-    """All other files of Python that were recorded, by path."""
-    digests: dict[str, object] = {}
-    for event in events.events:
-        source = as_map(event.get("source")) if event.get("event") == "triton" else {}
-        digests |= {str(p): digest for p, digest in as_map(source.get("files")).items()}
-        if event.get("event") == "user_file":
-            digests[str(event.get("path"))] = event.get("blob")
-        if source.get("file"):
-            digests[str(source["file"])] = source.get("blob")
-    python = {p: d for p, d in digests.items() if p.endswith(".py") and p != path}
-    texts = {p: text_of(events.blob(digest)) for p, digest in python.items()}
-    return {p: text for p, text in texts.items() if text}
 
 
 def _check(wish: str) -> tuple[str, CutSource | None]:

@@ -219,9 +219,10 @@ def compile_cuda(
     extra_options: Sequence[str] = (),
     seconds: float = 600,
     go_on: GoOn | None = None,
+    tool: Tool | None = None,
 ) -> Compiled:
     """CUDA C++ for one target with nvcc; ``extra_options`` follow. Raises ``ToolMissing``."""
-    tool = need("nvcc")
+    tool = tool or need("nvcc")
     path = source.path.absolute()
     if not PLAIN.fullmatch(str(path)):
         raise Unreadable(

@@ -492,7 +492,7 @@ def _compiled_alone(
     ]
     option_words = [word for options in request.options for word in options]
     torch_options = {
-        s.name: _for_torch(s, request.python, option_words)
+        s.name: torch_options(s, request.python, option_words)
         for s in request.inputs
         if s.language == "cuda"
     }
@@ -530,7 +530,7 @@ def _compiled_alone(
                 yield from _events_of_ir(job, outcome, writer)
 
 
-def _for_torch(source: CompilerInput, python: str | None, options: Sequence[str]) -> list[str]:
+def torch_options(source: CompilerInput, python: str | None, options: Sequence[str]) -> list[str]:
     """Options for a file that includes torch's headers: the folders of all that they need.
 
     cuBLAS, cuSPARSE and cuSOLVER, which ``ATen/cuda/CUDAContext.h`` includes, come with CUDA builds

@@ -236,7 +236,7 @@ def complete(
         writer.event(**event)
     recording = open_path(writer.folder)
     later = list(of_triton(recording, writer, python, say, go_on))
-    later += _measure(recording, versions.get("triton_folder"), cache, still)
+    later += measured_spills(recording, versions.get("triton_folder"), cache, still)
     for event in later:
         writer.event(**event)
     return open_path(writer.folder) if later else recording
@@ -301,8 +301,11 @@ def _named(events: list[Event], kind: str, field: str) -> list[str]:
     return list(dict.fromkeys(values))
 
 
-def _measure(
-    recording: Recording, triton_folder: str | None, cache: DerivedCache, still: Callable[[], None]
+def measured_spills(
+    recording: Recording,
+    triton_folder: str | None,
+    cache: DerivedCache,
+    still: Callable[[], object] = lambda: None,
 ) -> list[dict[str, object]]:
     """``ptxas`` events for Triton's variants whose spills are not recorded."""
     tools = disassembly.assemblers([triton_folder])

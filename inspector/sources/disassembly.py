@@ -213,6 +213,22 @@ OPTIONS: tuple[tuple[str, ...], ...] = (
     ("-lineinfo", "--fmad=false", "--regAllocOptLevel=2"),
     (),
 )
+
+
+def likeliest_options(variant: Variant) -> list[tuple[str, ...]]:
+    """Sets of options for ptxas, those first that the Triton that was recorded gives it."""
+    options = variant.options
+    version = re.match(r"(\d{1,3})\.(\d{1,3})", str(options.get("triton_version") or ""))
+    # The first version of Triton that tells ptxas's register allocator its level.
+    level = version is not None and (int(version[1]), int(version[2])) >= (3, 9)
+    without_fusion = options.get("enable_fp_fusion") is False
+    likely = {"--regAllocOptLevel=2": level, "--fmad=false": without_fusion}
+    return sorted(
+        OPTIONS,
+        key=lambda words: sum((word in words) != expected for word, expected in likely.items()),
+    )
+
+
 # Cached instead of machine code if an assembler refused the PTX; no cubin begins so.
 _REFUSED = b"\0ptxas would not"
 

@@ -8,7 +8,6 @@ that of the edit. Nothing is written into the recording, and the result is no va
 """
 
 import hashlib
-import re
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -375,10 +374,11 @@ class _Trial:
             folder = versions.get("triton_folder")
         triton_tools = disassembly.assemblers([folder]) if folder else []
         tools = dict.fromkeys((*triton_tools, *(tool.path for tool in assemblers())))
+        likeliest = disassembly.likeliest_options(self.request.variant)
         try:
             code = sass.content.read()
             reproduced = disassembly.reproduction(
-                ptx, code, variant.target, list(tools), user_derived_cache(), self._likeliest()
+                ptx, code, variant.target, list(tools), user_derived_cache(), likeliest
             )
         except PtxviewError:
             reproduced = None
@@ -387,18 +387,6 @@ class _Trial:
         path, words, _ = reproduced
         tool = Tool("ptxas", path, version_of(path), "")
         return (tool,), tuple(word for word in words if word != "-lineinfo")
-
-    def _likeliest(self) -> list[tuple[str, ...]]:
-        """Sets of options for ptxas, those first that the Triton that was recorded gives it."""
-        options = self.request.variant.options
-        version = re.match(r"(\d{1,3})\.(\d{1,3})", str(options.get("triton_version") or ""))
-        level = version is not None and (int(version[1]), int(version[2])) >= (3, 9)
-        without_fusion = options.get("enable_fp_fusion") is False
-        likely = {"--regAllocOptLevel=2": level, "--fmad=false": without_fusion}
-        return sorted(
-            disassembly.OPTIONS,
-            key=lambda words: sum((word in words) != expected for word, expected in likely.items()),
-        )
 
     def _assembled(
         self,

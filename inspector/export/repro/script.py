@@ -8,11 +8,11 @@ from itertools import chain, pairwise
 from msgspec import Struct
 
 from inspector.analysis.argument_memory import memory_blocks
+from inspector.analysis.python_source import CutSource, is_jitted, python_literal
 from inspector.base.errors import UsageError
 from inspector.base.grouping import by_key
 from inspector.base.model import Argument, Share
 from inspector.base.names import words
-from inspector.export.repro.python_source import CutSource, is_jitted, python_literal
 
 CHECKS = ("interpreter", "reference", "none")  # what a launch can be compared with
 TL_TYPES = {

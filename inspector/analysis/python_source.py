@@ -29,7 +29,8 @@ class CutSource(Struct, frozen=True):
     """A function's text with what it needs.
 
     ``future`` are the features that its file imports from the future, ``imports`` lines,
-    ``statements`` texts in the order of the file, ``outside`` packages that are imported and not
+    ``statements`` texts in the order of the file, ``places`` the file and the first line of each
+    (line 0 where it is no text of the file), ``outside`` packages that are imported and not
     everybody has, ``unknown`` names that are bound nowhere.
     """
 
@@ -37,6 +38,7 @@ class CutSource(Struct, frozen=True):
     future: tuple[str, ...] = ()
     imports: tuple[str, ...] = ()
     statements: tuple[str, ...] = ()
+    places: tuple[tuple[str, int], ...] = ()
     outside: tuple[str, ...] = ()
     unknown: tuple[str, ...] = ()
 
@@ -194,6 +196,7 @@ class _Cutter:
             future,
             tuple(sorted(self._imports)),
             tuple(self._texts[k][1] for k in keys),
+            tuple((path, self._texts[path, line][0] if line > 0 else 0) for path, line in keys),
             tuple(self._outside),
             tuple(self._unknown),
         )
@@ -202,7 +205,9 @@ class _Cutter:
         key = (module.path, _first(node))
         if key in self._texts:
             return
-        self._texts[key] = (_first(node), text)
+        # Decorators may be left out: what remains ends where it ended.
+        first = _first(node) if node.end_lineno is None else node.end_lineno - text.count("\n")
+        self._texts[key] = (first, text)
         try:
             body = ast.parse(text).body
         except SyntaxError:

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from inspector.analysis.python_source import CutSource, cut_function
 from inspector.base.errors import Unreadable, UsageError
-from inspector.export.repro.python_source import CutSource, cut_function
 
 FILE = '''
 """A module."""

@@ -1,0 +1,561 @@
+"""A whole recording through another compiler: a recording of the same program, with other products.
+
+Kernels of Triton, Inductor's and tuners' candidates too, are compiled from their recorded Python by
+the Triton of another interpreter, for their recorded target and with the options that were chosen;
+or their recorded PTX is assembled by another ptxas. CUDA C++ is compiled by another nvcc. What was
+made of a kernel is kept by content in the user's cache, so that an interrupted upgrade goes on.
+
+The new recording has the events of the first: calls, graphs, tunings and origins. A variant of
+Triton keeps its hash, by which these name it. What was measured with the old code is left out.
+"""
+
+import hashlib
+import json
+import tempfile
+import time
+import zlib
+from collections.abc import Iterator, Mapping
+from contextlib import closing, suppress
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct, field
+
+from inspector import __version__
+from inspector.base.errors import PtxviewError, RunFailed, Unreadable, UsageError
+from inspector.base.model import Kernel, Origin, Recording, Stage, Variant
+from inspector.recording.compiler_messages import message_event
+from inspector.recording.decoding import as_map
+from inspector.recording.layout import (
+    DerivedCache,
+    Events,
+    Writer,
+    content_digest,
+    pack,
+    read_events,
+    remove,
+    user_derived_cache,
+)
+from inspector.recording.resources import from_ptxas
+from inspector.sources.builds import ptxas_event
+from inspector.sources.compilers import (
+    NO_TRITON,
+    Compiled,
+    CompilerInput,
+    GoOn,
+    Say,
+    by_probes,
+    compile_cuda,
+    compile_ptx,
+    death_of,
+    no_triton,
+    options_of,
+    triton_environment,
+)
+from inspector.sources.compiling import torch_options
+from inspector.sources.completing import measured_spills
+from inspector.sources.disassembly import likeliest_options
+from inspector.sources.kernel_source import KernelSources
+from inspector.sources.opening import open_path
+from inspector.sources.running import RunRequest, prepare
+from inspector.system import files, toolchain
+from inspector.system.process import cores, run_tool, side_by_side, stop_tools
+from inspector.system.toolchain import Tool
+
+TRITON = (Origin.TRITON, Origin.INDUCTOR)
+BY_TARGET = ("triton_version", "ptx_version", "max_num_imprecise_acc_default")
+"""Options that Triton sets by its version and the target where nobody does."""
+NOT_OF_NEW_CODE = frozenset(("loaded", "not_loaded", "not_launched", "timeline", "tools", "ptxas"))
+"""Events that say how the old code was loaded and measured."""
+MEASURED = frozenset(("times_ms", "gpu_time"))
+STAGES = (Stage.TTIR, Stage.TTGIR, Stage.LLIR, Stage.PTX)
+Event = Mapping[str, object]
+
+
+class Compilers(Struct, frozen=True):
+    """What to compile with; None keeps what was recorded. ``python`` is an interpreter with
+    Triton, the others are programs."""
+
+    python: str | None = None
+    ptxas: Tool | None = None
+    nvcc: Tool | None = None
+
+
+class RecompileRequest(Struct, frozen=True):
+    """Which recording to compile again. ``limit`` is the most seconds that one kernel may take;
+    ``out`` where to write, as of a run."""
+
+    recording: Recording
+    compilers: Compilers
+    out: Path | None = None
+    limit: float = 600.0
+
+
+class Made(Struct, frozen=True):
+    """What a compiler made of one variant: the fields that replace those of its event, and the
+    contents that they name by their SHA-256."""
+
+    fields: dict[str, object]
+    contents: dict[str, bytes] = field(default_factory=dict)
+    figures: tuple[dict[str, object], ...] = ()
+    """Events of what ptxas said of it."""
+
+    @property
+    def failed(self) -> bool:
+        return self.fields.get("event") == "triton_failed" or bool(self.fields.get("why"))
+
+
+class Recompiled(Struct, frozen=True):
+    """The new recording, and how many variants were compiled, failed, and why others were not."""
+
+    path: Path
+    compiled: int
+    failed: int
+    left_out: Mapping[str, str]
+
+
+def recompile(request: RecompileRequest, say: Say, go_on: GoOn = lambda: True) -> Recompiled:
+    """Compile a recording's variants again, and write the recording of them.
+
+    Raises ``ToolMissing`` where a compiler is not there, ``UsageError`` where nothing of the
+    recording can be compiled or the place of the new one cannot be written, ``Stopped`` where
+    ``go_on`` says no; what was compiled by then is not compiled again the next time.
+    """
+    place = Path(request.recording.resolved_path or request.recording.path)
+    events = read_events(place)
+    cache = user_derived_cache()
+    recompiling = _Recompiling(request, events, cache, say, go_on)
+    made = recompiling.made()
+    if not made:
+        reasons = "; ".join(dict.fromkeys(recompiling.left_out.values()))
+        raise UsageError(
+            f"nothing of {place.name} can be compiled again" + (f": {reasons}" if reasons else "")
+        )
+    try:
+        folder, pack_to = prepare(RunRequest("script", (f"{place.stem}-upgraded",), request.out))
+    except RunFailed as error:
+        raise UsageError(error.message, error.hint) from None
+    try:
+        with closing(Writer(folder)) as writer:
+            for event in recompiling.events(made, writer):
+                writer.event(**event)
+            recording = open_path(folder)
+            for event in measured_spills(recording, recompiling.triton_folder, cache, go_on):
+                writer.event(**event)
+        if pack_to is not None:
+            pack(folder, pack_to)
+            remove(folder)
+    except BaseException:
+        stop_tools()
+        remove(folder)
+        raise
+    failed = sum(result.failed for result in made.values())
+    return Recompiled(pack_to or folder, len(made) - failed, failed, recompiling.left_out)
+
+
+class _Recompiling:
+    """One recording under way."""
+
+    def __init__(
+        self,
+        request: RecompileRequest,
+        events: Events,
+        cache: DerivedCache,
+        say: Say,
+        go_on: GoOn,
+    ) -> None:
+        self.request, self._recorded, self._cache = request, events, cache
+        self._say, self._go_on = say, go_on
+        self.left_out: dict[str, str] = {}
+        """Why a variant was not compiled again, by its id."""
+        self._versions: dict[str, str | None] = {}
+
+    @property
+    def triton_folder(self) -> str | None:
+        return self._versions.get("triton_folder")
+
+    def made(self) -> dict[str, Made]:
+        """What was made of each variant, by the hash of Triton's and by the digest of CUDA's."""
+        compilers = self.request.compilers
+        made: dict[str, Made] = {}
+        if compilers.python is not None:
+            made |= self._by_triton(compilers.python, compilers.ptxas)
+        elif compilers.ptxas is not None:
+            made |= self._by_ptxas(compilers.ptxas)
+        if compilers.nvcc is not None:
+            made |= self._by_nvcc(compilers.nvcc)
+        return made
+
+    # -- Triton ------------------------------------------------------------------------------
+
+    def _by_triton(self, python: str, ptxas: Tool | None) -> dict[str, Made]:
+        self._versions = toolchain.versions(python)
+        if self._versions.get("triton") is None:
+            raise no_triton(python, "the recorded kernels")
+        stamp = repr(ptxas) + _stamp(self._versions)
+        jobs: dict[str, dict[str, object]] = {}
+        keys: dict[str, str] = {}
+        made: dict[str, Made] = {}
+        sources = KernelSources(self._recorded)
+        for kernel, variant in self.request.recording.variants():
+            if kernel.origin not in TRITON:
+                continue
+            try:
+                jobs[variant.hash] = job = _job(kernel, variant, sources)
+            except PtxviewError as error:
+                self.left_out[variant.id] = error.message
+                continue
+            keys[variant.hash] = self._cache.key("recompiled", stamp, json.dumps(job, default=str))
+            if (kept := self._cache.get(keys[variant.hash])) is not None:
+                made[variant.hash] = msgspec.msgpack.decode(zlib.decompress(kept), type=Made)
+        jobs = {digest: job for digest, job in jobs.items() if digest not in made}
+        if made and jobs:
+            self._say(f"{len(made)} were compiled before; {len(jobs)} remain")
+        for digest, result in self._by_child(python, ptxas, jobs):
+            if not result.failed:
+                self._cache.store(keys[digest], zlib.compress(msgspec.msgpack.encode(result), 1))
+            made[digest] = result
+        return made
+
+    def _by_child(
+        self, python: str, ptxas: Tool | None, jobs: Mapping[str, dict[str, object]]
+    ) -> Iterator[tuple[str, Made]]:
+        """What a child makes of each job, while it goes on with the next ones."""
+        if not jobs:
+            return
+        with tempfile.TemporaryDirectory(prefix="ptxview-") as name:
+            folder = Path(name)
+            digests = list(jobs)
+            kernels = [{**jobs[d], "folder": str(folder / f"{n}.made")} for n, d in enumerate(jobs)]
+            job_file, results = folder / "job.json", folder / "results.jsonl"
+            limits = {"workers": cores(), "seconds": self.request.limit}
+            job_file.write_text(json.dumps({**limits, "kernels": kernels}, default=str), "utf-8")
+            argv = by_probes(python, "cross_compile.recompile", job_file, results)
+            # The recording that the program's own events go to: none is made of them.
+            env = triton_environment(folder) | {"PTXVIEW_RECORDING": str(folder / "own")}
+            if ptxas is not None:
+                env |= dict.fromkeys(
+                    ("TRITON_PTXAS_PATH", "TRITON_PTXAS_BLACKWELL_PATH"), str(ptxas.path)
+                )
+            progress = _Progress(results, len(jobs), self._say, self._go_on)
+            ended = run_tool(
+                argv, env=env, seconds=self.request.limit * len(jobs) + 60, go_on=progress.go_on
+            )
+            if ended.status == NO_TRITON:
+                raise no_triton(python, "the recorded kernels")
+            told = {record.get("kernel"): record for record in _records(results)}
+            for n, digest in enumerate(digests):
+                record = told.get(n, {"status": ended.status, "printed": ended.complaint})
+                yield digest, _made(folder / f"{n}.made", str(jobs[digest]["name"]), record)
+
+    # -- ptxas, nvcc -------------------------------------------------------------------------
+
+    def _by_ptxas(self, ptxas: Tool) -> dict[str, Made]:
+        """The recorded PTX of every variant, assembled with the options that Triton gives."""
+        pairs = {v.hash: (k, v) for k, v in self.request.recording.variants()}
+        jobs = []
+        for kernel, variant in pairs.values():
+            file = variant.stages.get(Stage.PTX)
+            if kernel.origin not in (*TRITON, Origin.NVCC, Origin.FILE):
+                continue
+            if file is None or file.costly:
+                self.left_out[variant.id] = variant.missing.get(Stage.PTX, "it has no PTX")
+            else:
+                jobs.append((kernel, variant, file.content.read()))
+
+        def run(job: tuple[Kernel, Variant, bytes]) -> Compiled:
+            kernel, variant, text = job
+            words = likeliest_options(variant)[0] if kernel.origin in TRITON else ()
+            source = CompilerInput(Path(variant.symbol), variant.symbol, "ptx", text)
+            options = [word for word in words if word != "-lineinfo"]
+            target = variant.target or "sm_90"
+            seconds = self.request.limit
+            return compile_ptx(
+                source, target, options, seconds=seconds, go_on=self._go_on, ptxas_tools=(ptxas,)
+            )
+
+        made = {}
+        with closing(side_by_side(run, jobs)) as outcomes:
+            for n, (job, outcome) in enumerate(zip(jobs, outcomes, strict=True), 1):
+                kernel, variant, _ = job
+                self._say(f"{n} of {len(jobs)}: {kernel.display_name}")
+                made[variant.hash] = _assembled(kernel, variant, outcome)
+        return made
+
+    def _by_nvcc(self, nvcc: Tool) -> dict[str, Made]:
+        """The recorded CUDA C++ of every build, compiled with the options of its build."""
+        events: dict[str, dict[str, object]] = {}
+        for event in self._recorded.events:
+            if event.get("event") == "device_code" and event.get("source_blob"):
+                events[_identity(event)] = event
+        made = {}
+        with tempfile.TemporaryDirectory(prefix="ptxview-") as name:
+            for n, (identity, event) in enumerate(events.items()):
+                content = self._recorded.blob(event.get("source_blob"))
+                if content is None:
+                    continue
+                label = Path(str(event.get("source"))).name
+                self._say(f"{n + 1} of {len(events)}: {label}")
+                path = Path(name) / f"{n}" / "source.cu"
+                path.parent.mkdir()
+                data = content.read()
+                path.write_bytes(data)
+                source = CompilerInput(path, label, "cuda", data)
+                flags = event.get("flags")
+                options = [str(word) for word in flags] if isinstance(flags, list) else []
+                compiled = compile_cuda(
+                    source,
+                    str(event.get("arch")),
+                    options,
+                    extra_options=torch_options(source, self.request.compilers.python, options),
+                    seconds=self.request.limit,
+                    go_on=self._go_on,
+                    tool=nvcc,
+                )
+                made[identity] = _made_of_cuda(compiled)
+        return made
+
+    # -- the new recording -------------------------------------------------------------------
+
+    def events(self, made: Mapping[str, Made], writer: Writer) -> Iterator[dict[str, object]]:
+        """The events of the new recording; the contents that they name are written before."""
+        replaced: set[str] = set()
+        with_source = {
+            str(e.get("hash")) for e in self._recorded.events if e.get("source") is not None
+        }
+        for event in self._recorded.events:
+            kind = str(event.get("event"))
+            identity = _identity(event)
+            if kind in NOT_OF_NEW_CODE or kind.startswith("driver"):
+                continue
+            if identity in made and kind in ("triton", "triton_failed", "device_code"):
+                lacks_source = event.get("source") is None and identity in with_source
+                if identity in replaced or lacks_source:
+                    continue
+                replaced.add(identity)
+                for data in made[identity].contents.values():
+                    writer.blob(data)
+                event = _exchanged(event, made[identity].fields)
+                yield from made[identity].figures
+            elif kind == "autotune":
+                event = _unmeasured(event)
+            for digest in _digests(event):
+                content = self._recorded.blob(digest)
+                # A hash looks like the name of a content; a damaged one stays behind.
+                with suppress(PtxviewError):
+                    if content is not None and writer.stored(digest) is None:
+                        writer.blob(content.read())
+            yield event
+        yield {"event": "tools", "tools": self._tools()}
+
+    def _tools(self) -> dict[str, str]:
+        compilers = self.request.compilers
+        tools = dict(self.request.recording.tools)
+        tools |= {name: v for name, v in self._versions.items() if name == "triton" and v}
+        for name in ("ptxas", "nvcc"):
+            tool: Tool | None = getattr(compilers, name)
+            if tool is not None and tool.version:
+                tools[name] = tool.version
+        return tools
+
+
+class _Progress:
+    """Says how far a child is, and how long it will take at this rate."""
+
+    def __init__(self, results: Path, total: int, say: Say, go_on: GoOn) -> None:
+        self._results, self._total, self._say, self._go_on = results, total, say, go_on
+        self._began = time.monotonic()
+        self._done = 0
+
+    def go_on(self) -> bool:
+        done = self._results.read_bytes().count(b"\n") if self._results.exists() else 0
+        if done != self._done:
+            self._done = done
+            seconds = (time.monotonic() - self._began) / done * (self._total - done)
+            self._say(f"{done} of {self._total} compiled, about {seconds:.0f} s remain")
+        return self._go_on()
+
+
+def _identity(event: Event) -> str:
+    """What a compilation is known by: Triton's hash, else the digest of a build's product."""
+    if event.get("event") != "device_code":
+        return str(event.get("hash"))
+    names = [event.get(n) for n in ("cubin", "ptx", "source_blob")]
+    return next((n for n in names if isinstance(n, str)), "")
+
+
+def _stamp(versions: Mapping[str, str | None]) -> str:
+    """What identifies a build of Triton: its version, and the size and time of its library."""
+    library = Path(str(versions.get("triton_folder"))) / "_C" / "libtriton.so"
+    status = library.stat() if library.is_file() else None
+    built = None if status is None else (status.st_size, status.st_mtime_ns)
+    return repr((__version__, versions.get("triton"), str(library), built, versions.get("torch")))
+
+
+def _job(kernel: Kernel, variant: Variant, sources: KernelSources) -> dict[str, object]:
+    """How a variant is compiled again from its source. Raises ``PtxviewError`` where its source or
+    its target is not known."""
+    constants = {n: v for n, v in variant.config.items() if n in variant.signature}
+    attributes: dict[str, object] = {}
+    for name, value in variant.specialization.items():
+        if isinstance(value, list) and value and value[0][0] == "constant":
+            constants[name] = value[0][1]
+        else:
+            attributes[name] = value
+    arguments = [a for call in variant.calls for a in call.arguments]
+    texts = {a.name for a in arguments if a.python_type == "str"}
+
+    def passed_functions(text: str) -> list[str]:
+        names = [v for v in constants.values() if isinstance(v, str) and v.isidentifier()]
+        return [name for name in names if f"def {name}(" in text]
+
+    cut = sources.cut(variant.hash, variant.symbol, passed_functions)
+    if cut is None:
+        raise Unreadable("its Python source was not recorded")
+    source, _ = cut
+    digits = "".join(c for c in variant.target or "" if c.isdigit())
+    if not digits:
+        raise Unreadable("its target was not recorded")
+    options = {n: v for n, v in options_of(variant).items() if n not in BY_TARGET}
+    return {
+        "name": source.name,
+        "imports": source.imports,
+        "future": source.future,
+        "statements": [
+            (*place, text) for place, text in zip(source.places, source.statements, strict=True)
+        ],
+        "signature": dict(variant.signature),
+        "constexprs": constants,
+        "texts": sorted(texts),
+        "attributes": attributes,
+        "options": options,
+        "target": int(digits),
+    }
+
+
+def _records(results: Path) -> Iterator[dict[str, object]]:
+    for record in files.records(results) if results.exists() else ():
+        if isinstance(record, dict):
+            yield record
+
+
+def _made(folder: Path, name: str, told: Mapping[str, object]) -> Made:
+    """What one process of the child recorded; why it did not, where it ended before."""
+    recorded = read_events(folder) if folder.is_dir() else Events(folder, (), ())
+    compiles = (e for e in recorded.events if e.get("event") in ("triton", "triton_failed"))
+    event = next(compiles, None)
+    printed = str(told.get("printed") or "")
+    if event is None or told.get("status") or event.get("unkept"):
+        last = next((row for row in reversed(printed.splitlines()) if row.strip()), "")
+        failed = last.strip() or f"its process ended with status {told.get('status')}"
+        if isinstance(status := told.get("status"), int) and status < 0:
+            failed, _ = death_of(printed, status, name, name, "")
+        event = {"event": "triton_failed", "error": failed, "message": failed, "tool": "triton"}
+    contents = {}
+    for digest in (*as_map(event.get("files")).values(), event.get("log")):
+        if (content := recorded.blob(digest)) is not None:
+            contents[str(digest)] = content.read()
+    kept = {k: v for k, v in event.items() if k in EXCHANGED}
+    return Made({**dict.fromkeys(FAILED), **kept}, contents)
+
+
+FAILED = ("error", "stage", "kind", "message", "tool", "messages", "log", "command", "lacks")
+"""Fields of a compilation that failed."""
+EXCHANGED = frozenset((
+    "event", "metadata", "files", "made_by", "seconds", "stage_seconds", "required", "limit",
+    "resource", *FAILED,
+))  # fmt: skip
+"""Fields of an event of Triton's that are of its products."""
+
+
+def _exchanged(event: Event, fields: Event) -> dict[str, object]:
+    """A recorded event with the products of another compiler."""
+    exchanged = {**event, "files": {}, "paths": {}, **fields}
+    if event.get("event") != "device_code":
+        recorded = as_map(event.get("metadata"))
+        # Calls and tunings name a variant by the hash that it was recorded with.
+        metadata = {**(as_map(fields.get("metadata")) or recorded), "hash": event.get("hash")}
+        exchanged |= {"metadata": metadata, "cache_hit": None, "cache_key": None}
+    return {name: value for name, value in exchanged.items() if value is not None}
+
+
+def _unmeasured(event: dict[str, object]) -> dict[str, object]:
+    """A tuning without the times of the old code."""
+    rows = event.get("configurations")
+    if not isinstance(rows, list):
+        return event
+    plain = [{n: v for n, v in as_map(row).items() if n not in MEASURED} for row in rows]
+    return {**event, "configurations": plain, "seconds": None}
+
+
+def _digests(value: object) -> Iterator[str]:
+    """Texts of a JSON value that may name a content."""
+    if isinstance(value, str):
+        if len(value) == 64:
+            yield value
+    elif isinstance(value, Mapping):
+        for member in value.values():
+            yield from _digests(member)
+    elif isinstance(value, list | tuple):
+        for member in value:
+            yield from _digests(member)
+
+
+def _named(data: bytes | None, contents: dict[str, bytes]) -> str | None:
+    """The digest of a content, which is added to ``contents``."""
+    if data is None:
+        return None
+    digest = hashlib.sha256(data).hexdigest()
+    contents[digest] = data
+    return digest
+
+
+def _assembled(kernel: Kernel, variant: Variant, compiled: Compiled) -> Made:
+    """A variant whose recorded PTX was assembled: its other stages are the recorded ones."""
+    if kernel.origin not in TRITON:
+        return _made_of_cuda(compiled)
+    contents: dict[str, bytes] = {}
+    files: dict[str, str | None] = {
+        stage.value: content_digest(variant.stages[stage].content)
+        for stage in STAGES
+        if stage in variant.stages
+    }
+    files["source"] = None if variant.initial_ir is None else content_digest(variant.initial_ir)
+    files["cubin"] = _named(compiled.cubin, contents)
+    fields: dict[str, object] = {"event": "triton", "files": files}
+    if compiled.failed is not None:
+        fields |= _failure(compiled)
+    return Made(fields, contents, _figures(compiled, variant.hash))
+
+
+def _made_of_cuda(compiled: Compiled) -> Made:
+    """A build's kernels: their PTX and machine code, or why there are none."""
+    contents: dict[str, bytes] = {}
+    cubin = _named(compiled.cubin, contents)
+    fields: dict[str, object] = {
+        "ptx": _named(compiled.ptx, contents),
+        "cubin": cubin,
+        "lineinfo_cubin": cubin,
+        "sha256": cubin,
+        "why": compiled.failed,
+    }
+    return Made(fields, contents, _figures(compiled, cubin))
+
+
+def _failure(compiled: Compiled) -> dict[str, object]:
+    messages = [message_event(message) for message in compiled.messages]
+    return {
+        "event": "triton_failed",
+        "stage": "sass",
+        "tool": "ptxas",
+        "error": compiled.failed,
+        "message": compiled.failed,
+        "messages": messages,
+    }
+
+
+def _figures(compiled: Compiled, digest: str | None) -> tuple[dict[str, object], ...]:
+    if digest is None or compiled.cubin is None:
+        return ()
+    figures = from_ptxas(compiled.printed).items()
+    return tuple(ptxas_event(digest, symbol, resources) for symbol, resources in figures)
