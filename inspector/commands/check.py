@@ -8,7 +8,7 @@ configurations that the tuner left are not checked.
 import argparse
 import os
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -34,6 +34,7 @@ from inspector.diff.check import (
 )
 from inspector.measure.time.results import times
 from inspector.reader.query import select
+from inspector.reader.reader import Reader
 from inspector.render import check as report
 from inspector.system import files, printing
 
@@ -89,8 +90,10 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     if args.other is not None and args.baseline is not None:
         parser.error("give the baseline once")
     rules = _rules(args)
-    current = _reading(args.path, args.device)
-    baseline = None if rules.baseline is None else _reading(rules.baseline, args.device)
+    current = reading(open_reader(args.path, args.device))
+    baseline = None
+    if rules.baseline is not None:
+        baseline = reading(open_reader(rules.baseline, args.device))
     parts = (rules.limits, *(part for _, part in rules.kernels))
     if baseline is None and (args.allow or any(part.allowed for part in parts)):
         raise UsageError("--allow needs a baseline", "Give --baseline OTHER.")
@@ -99,14 +102,14 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
             "there is nothing to check: no limit was given",
             "Such as --max-registers 128 --no-spills, or [tool.ptxview.check] in pyproject.toml.",
         )
-    checked = _checked(args, rules, current, baseline)
+    checked = judged(rules, current, baseline, kernels=args.kernel, all_variants=args.all_variants)
     failures = [v for v in checked.failed if v.outcome is Outcome.BROKEN or not args.allow_unknown]
     _print(args, checked, passed=not failures)
     return Exit.DIFFERENT if failures else Exit.OK
 
 
-def _reading(path: str | None, device: str | None) -> check.Reading:
-    reader = open_reader(path, device)
+def reading(reader: Reader) -> check.Reading:
+    """A recording with the times that are kept of it."""
     return check.Reading(reader, times(reader.recording.path))
 
 
@@ -162,12 +165,21 @@ def _nearest_pyproject() -> Path | None:
     return None
 
 
-def _checked(
-    args: argparse.Namespace, rules: Rules, current: check.Reading, baseline: check.Reading | None
+def judged(
+    rules: Rules,
+    current: check.Reading,
+    baseline: check.Reading | None,
+    *,
+    kernels: Sequence[str] = (),
+    all_variants: bool = False,
 ) -> report.CheckResult:
+    """Every limit of a recording's kernels, or of those that are named.
+
+    Raises ``UsageError`` where there is nothing to judge.
+    """
     recording = current.reader.recording
-    selected = common.select_all(recording, args.kernel)
-    used = [pair for pair in selected if args.all_variants or check.in_use(*pair)]
+    selected = common.select_all(recording, kernels)
+    used = [pair for pair in selected if all_variants or check.in_use(*pair)]
     if not used and not recording.graphs:
         raise UsageError(f"{recording.path} has no variant to check")
     list(current.reader.facts.read_resources([variant for _, variant in used]))
@@ -180,7 +192,7 @@ def _checked(
         base = _figures(baseline, other, limits) if baseline is not None and other else None
         figures = current.figures(kernel, variant, limits)
         verdicts += check.judge(check.Subject(kernel, variant), figures, limits, base)
-    if not args.kernel:
+    if not kernels:
         for graph in recording.graphs:
             verdicts += check.judge_graph(graph.id, len(graph.kernels), rules.limits)
     if not verdicts:

@@ -1,0 +1,202 @@
+"""What another Triton, ptxas or nvcc makes of a recording, without a GPU.
+
+Every kernel is compiled again from its recorded source, for its recorded target, by the compilers
+that are named; OTHER is a recording of the same program that was made elsewhere. The report has the
+edits that explain the changes, and what they may cost. With limits it is a gate: it exits with 1
+where a kernel got worse than they allow, or no longer compiles.
+"""
+
+import argparse
+import time
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from inspector.base.errors import Exit, UsageError
+from inspector.base.model import Variant
+from inspector.base.units import plural
+from inspector.commands import common
+from inspector.commands.check import HELP, judged, reading
+from inspector.commands.common import JSON, OUT, flag, open_reader, option, takes, takes_compiler
+from inspector.commands.time import ask
+from inspector.diff.check import Allowance, Limits, Rules, allowance
+from inspector.diff.upgrade import Change, UpgradeReport, upgrade
+from inspector.estimate.launches import LaunchEstimates
+from inspector.measure.time.take import is_own
+from inspector.reader.reader import Reader
+from inspector.render import check as gate
+from inspector.render import upgrade as report_text
+from inspector.sources.recompiling import Compilers, RecompileRequest, recompile
+from inspector.system import printing
+from inspector.system.toolchain import Tool, version_of
+
+GROWTHS = ("registers", "stack", "shared", "instructions")
+ESTIMATE_SECONDS = 60.0
+"""Time that estimates get where nobody says otherwise."""
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Options of ``upgrade``."""
+    takes(
+        parser,
+        {
+            "path": option("RECORDING", "what was compiled before"),
+            "other": option("OTHER", "what was compiled since, by a run of its own", nargs="?"),
+            "--ptxas": option(
+                "PATH", "assembler; without --python, of the recorded PTX", type=Path
+            ),
+            "--nvcc": option("PATH", "compiler of the recorded CUDA C++", type=Path),
+            "-o --out": OUT,
+            "--explain": option("KERNEL", "which part of the compiler brings a kernel's change"),
+            "--estimate": option(
+                "S", "seconds for estimates of launches, 0 for none (60)", type=float
+            ),
+            "--trust": flag("compile the Python of another's recording"),
+            "--all": flag("every edit and every variant"),
+            "--markdown": flag("print a comment in Markdown"),
+            "--json": JSON,
+        },
+    )
+    takes_compiler(parser)
+    limits = parser.add_argument_group("a gate: how much worse a variant in use may be")
+    for name in GROWTHS:
+        takes(limits, {f"--max-{name}-growth": option("N[%]", HELP[name][1])})
+    takes(
+        limits,
+        {
+            "--max-occupancy-loss": option("N[%]", HELP["occupancy"][1]),
+            "--no-new-spills": flag("no more bytes spilled"),
+            "--all-variants": flag("judge what a tuner tried and left, too"),
+        },
+    )
+
+
+def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
+    """Compile again, compare, and print what changed."""
+    args = parser.parse_args(argv)
+    if args.json and args.markdown:
+        parser.error("one of --json and --markdown")
+    limits = _limits(args)
+    baseline = open_reader(args.path)
+    compilers = Compilers(args.python, _tool("ptxas", args.ptxas), _tool("nvcc", args.nvcc))
+    chosen = compilers != Compilers()
+    if chosen == (args.other is not None):
+        raise UsageError(
+            "give either other compilers or another recording",
+            "--python OTHER/bin/python, --ptxas PATH, --nvcc PATH, or the OTHER recording.",
+        )
+    current = _recompiled(args, baseline, compilers) if chosen else open_reader(args.other)
+    report = _compared(baseline, current)
+    seconds = ESTIMATE_SECONDS if args.estimate is None else args.estimate
+    report = _estimated(report, (baseline, current), seconds)
+    checked = None
+    if limits.allowed:
+        readings = reading(current), reading(baseline)
+        checked = judged(Rules(limits), *readings, all_variants=args.all_variants)
+    return _print(args, (baseline, current), report, checked)
+
+
+def _limits(args: argparse.Namespace) -> Limits:
+    """The gate's limits, in the words of ``check``; empty without any."""
+    growths = {name: getattr(args, f"max_{name}_growth") for name in GROWTHS}
+    growths["occupancy"] = args.max_occupancy_loss
+    allowed = {
+        name: allowance(text, f"--max-{name}-growth")
+        for name, text in growths.items()
+        if text is not None
+    }
+    if args.no_new_spills:
+        allowed["spills"] = Allowance(0)
+    return Limits(allowed=allowed)
+
+
+def _tool(name: str, path: Path | None) -> Tool | None:
+    """A compiler that was named. Raises ``UsageError`` where it is none."""
+    if path is None:
+        return None
+    version = version_of(path)
+    if version is None:
+        raise UsageError(f"{path} is no {name} that says its version")
+    return Tool(name, path.absolute(), version, "--" + name)
+
+
+def _recompiled(args: argparse.Namespace, baseline: Reader, compilers: Compilers) -> Reader:
+    """The recording by other compilers, which is written and said."""
+    if compilers.python is not None and not args.trust and not is_own(baseline.recording):
+        ask(Path(args.path), compilers.python)
+    request = RecompileRequest(
+        baseline.recording, compilers, Path(args.out) if args.out else None, args.limit
+    )
+    began = time.monotonic()
+    with common.ended_like_ctrl_c(), printing.progress("") as say:
+        made = recompile(request, say)
+    for reason in dict.fromkeys(made.left_out.values()):
+        count = sum(why == reason for why in made.left_out.values())
+        common.say(f"{plural(count, 'variant')} not compiled: {reason}")
+    common.say(
+        f"{made.path}: {plural(made.compiled, 'variant')} compiled, {made.failed} failed, "
+        f"{time.monotonic() - began:.0f} s"
+    )
+    return open_reader(str(made.path))
+
+
+def _compared(baseline: Reader, current: Reader) -> UpgradeReport:
+    with printing.progress("comparing") as say:
+        for step in upgrade(baseline, current):
+            if isinstance(step, UpgradeReport):
+                return step
+            say(f"comparing {step}")
+    raise AssertionError("the report is the last step")
+
+
+def _estimated(
+    report: UpgradeReport, readers: tuple[Reader, Reader], seconds: float
+) -> UpgradeReport:
+    """The report with estimates of launches, the costliest changes first, while there is time."""
+    until = time.monotonic() + seconds
+    estimates = [LaunchEstimates(reader) for reader in readers]
+    changes: list[Change] = []
+    with printing.progress("") as say:
+        for change in report.changes:
+            if change.in_use and change.a.calls and time.monotonic() < until:
+                say(f"estimating {change.kernel.display_name}")
+                sides = zip(estimates, (change.a, change.b), strict=True)
+                both = [_estimate(side, change, variant) for side, variant in sides]
+                known = tuple(us for us in both if us is not None)
+                change = replace(change, estimates_us=known if len(known) == 2 else ())
+            changes.append(change)
+    return replace(report, changes=tuple(changes))
+
+
+def _estimate(
+    estimates: LaunchEstimates, change: Change, variant: Variant
+) -> tuple[float, float, float] | None:
+    """The µs of a launch and their interval; None where it cannot be estimated."""
+    for row in estimates.session(change.kernel, variant).rows:
+        if row.median_us is not None and row.low_us is not None and row.high_us is not None:
+            return row.median_us, row.low_us, row.high_us
+    return None
+
+
+def _print(
+    args: argparse.Namespace,
+    readers: tuple[Reader, Reader],
+    report: UpgradeReport,
+    checked: gate.CheckResult | None,
+) -> int:
+    passed = checked is None or not checked.failed
+    paths = (str(readers[0].recording.path), str(readers[1].recording.path))
+    if args.json:
+        document = None if checked is None else gate.document(checked, passed)
+        common.print_json(report_text.document(paths, report, document))
+    elif args.markdown:
+        lines = [] if checked is None else list(gate.markdown(checked, passed))
+        printing.lines(report_text.markdown(paths, report, lines))
+    else:
+        printing.rows(report_text.text(report, args.all))
+        if checked is not None:
+            printing.rows(
+                [*gate.rows(checked, everything=False), Text(shown(gate.heading(checked)))]
+            )
+    refused = any(failed.compiled_before for failed in report.failed)
+    return Exit.OK if passed and not refused else Exit.DIFFERENT

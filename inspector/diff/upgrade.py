@@ -1,0 +1,243 @@
+"""What another compiler made of a recording: which variants changed, by which edits, at what cost.
+
+A variant is *the same* if its machine code is, byte for byte; *reordered* if its machine code has
+the same instructions in another order or with other registers. Of the others every edit is a set of
+opcodes of PTX (of SASS, where the PTX is the same) that became another one in the same lines;
+opcodes of which a variant has as many as before are not counted, since they have only moved.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+
+from msgspec import Struct
+
+from inspector.base.errors import PtxviewError
+from inspector.base.model import Kernel, Stage, Variant
+from inspector.diff.check import in_use
+from inspector.diff.compare import code_of, entries, of_stage, same_form, shared_stages
+from inspector.diff.listings import diff_listings
+from inspector.diff.recordings import pair
+from inspector.diff.summary import FigureChange, changed_versions, opcodes
+from inspector.parsers.line import Listing
+from inspector.reader.reader import Reader
+
+FIGURES = ("registers", "spills", "shared", "occupancy", "instructions")
+"""Figures of ``check`` that a report has, the costliest first where two variants are compared."""
+MAX_OPCODES = 6
+"""Opcodes of an edit on each side: a longer one is a rewritten part of a kernel."""
+
+
+class Edit(Struct, frozen=True, order=True):
+    """Opcodes of a stage that became others; empty on one side where lines came or went."""
+
+    stage: Stage
+    gone: tuple[str, ...]
+    come: tuple[str, ...]
+
+    @property
+    def rewritten(self) -> bool:
+        """Whether it is too large to be read as one edit."""
+        return max(len(self.gone), len(self.come)) > MAX_OPCODES
+
+
+class Change(Struct, frozen=True):
+    """A variant whose code changed.
+
+    ``first`` is the first stage whose operations differ in kind or number, else the first whose
+    text does; None where no two stages can be compared. ``edits`` are counted by places.
+    ``figures`` are those that differ, of ``FIGURES``; ``estimates_us`` of a launch on both sides
+    with their intervals, empty without an estimate.
+    """
+
+    kernel: Kernel
+    a: Variant
+    b: Variant
+    in_use: bool
+    first: Stage | None
+    edits: Mapping[Edit, int]
+    figures: tuple[FigureChange, ...]
+    estimates_us: tuple[tuple[float, float, float], ...] = ()
+
+    def figure(self, name: str) -> FigureChange | None:
+        return next((figure for figure in self.figures if figure.name == name), None)
+
+
+class Failed(Struct, frozen=True):
+    """A variant that one of two compilers refused, with the reason of the side that did."""
+
+    kernel: Kernel
+    variant: Variant
+    reason: str
+    compiled_before: bool
+
+
+class EditGroup(Struct, frozen=True):
+    """An edit with the changes that have it, and in how many places of them all."""
+
+    edit: Edit
+    changes: tuple[Change, ...]
+    places: int
+
+
+class UpgradeReport(Struct, frozen=True):
+    """Two recordings of the same variants.
+
+    ``versions`` are of compilers that differ, ``compared`` the number of variants that both have,
+    ``reordered`` how many differ in order and registers alone, ``alone`` those that one recording
+    lacks.
+    """
+
+    versions: tuple[FigureChange, ...]
+    compared: int
+    same: int
+    reordered: int
+    alone: int
+    changes: tuple[Change, ...] = ()
+    failed: tuple[Failed, ...] = ()
+
+    @property
+    def empty(self) -> bool:
+        return not self.changes and not self.failed
+
+    def groups(self) -> list[EditGroup]:
+        """The edits that explain the changes, those of most variants first."""
+        changes: dict[Edit, list[Change]] = {}
+        places: Counter[Edit] = Counter()
+        for change in self.changes:
+            for edit, count in change.edits.items():
+                changes.setdefault(edit, []).append(change)
+                places[edit] += count
+        ordered = sorted(changes, key=lambda edit: (-len(changes[edit]), -places[edit], edit))
+        return [EditGroup(edit, tuple(changes[edit]), places[edit]) for edit in ordered]
+
+
+def upgrade(a: Reader, b: Reader) -> Iterator[str | UpgradeReport]:
+    """Compare two recordings: yields the name of each kernel that is compared, then the report."""
+    same = reordered = alone = compared = 0
+    changes: list[Change] = []
+    failed: list[Failed] = []
+    versions: dict[FigureChange, None] = {}
+    for x, y in pair(entries(a), entries(b)):
+        if x is None or y is None:
+            alone += 1
+            continue
+        compared += 1
+        yield x.kernel.display_name
+        tools = a.facts.producing_tools(x.variant), b.facts.producing_tools(y.variant)
+        versions |= dict.fromkeys(changed_versions(*tools))
+        if x.variant.uncompiled or y.variant.uncompiled:
+            if x.variant.uncompiled != y.variant.uncompiled:
+                reason = y.variant.failed or x.variant.failed or ""
+                failed.append(Failed(x.kernel, x.variant, reason, y.variant.uncompiled))
+        elif _same_code(x.variant, y.variant):
+            same += 1
+        else:
+            change = _change((a, b), x.kernel, (x.variant, y.variant))
+            if change.edits or change.figures:
+                changes.append(change)
+            else:
+                reordered += 1
+    ordered = tuple(sorted(changes, key=_cost))
+    yield UpgradeReport(tuple(versions), compared, same, reordered, alone, ordered, tuple(failed))
+
+
+def _same_code(a: Variant, b: Variant) -> bool:
+    """Whether two have the same machine code, and as much shared memory."""
+    codes = [None if Stage.SASS not in v.stages else code_of(v) for v in (a, b)]
+    shared = [v.recorded_resources.dynamic_shared_bytes for v in (a, b)]
+    return codes[0] is not None and codes[0] == codes[1] and shared[0] == shared[1]
+
+
+def _change(
+    readers: tuple[Reader, Reader], kernel: Kernel, pair: tuple[Variant, Variant]
+) -> Change:
+    """What differs between two variants whose code does; without edits and figures it is order."""
+    edits: Counter[Edit] = Counter()
+    for stage in (Stage.PTX, Stage.SASS):
+        if not edits and stage in shared_stages(pair):
+            edits = edits_of(readers, pair, stage)
+    figures = tuple(
+        change
+        for name, value in _figures(readers[0], pair[0]).items()
+        if (change := FigureChange(name, value, _figures(readers[1], pair[1])[name])).differs
+    )
+    first = first_stage(readers, pair)
+    return Change(kernel, *pair, in_use(kernel, pair[0]), first, edits, figures)
+
+
+def _figures(reader: Reader, variant: Variant) -> dict[str, float | None]:
+    """The figures of ``FIGURES``; None is not known."""
+    resources = reader.facts.resources(variant)
+    counted = of_stage(reader, variant, Stage.PTX, opcodes)
+    return {
+        "registers": resources.registers,
+        "spills": resources.spill_bytes,
+        "shared": resources.shared_bytes,
+        "occupancy": reader.facts.occupancy(variant),
+        "instructions": None if counted is None else sum(counted.values()),
+    }
+
+
+def first_stage(readers: tuple[Reader, Reader], pair: tuple[Variant, Variant]) -> Stage | None:
+    """The first stage whose operations differ in kind or number, else the first whose text does.
+
+    Releases of Triton write one operation in several ways, which is no change.
+    """
+    by_text = None
+    for stage in shared_stages(pair):
+        if same_form(readers, pair, stage) is not False:
+            continue
+        by_text = by_text or stage
+        counts = [of_stage(r, v, stage, opcodes) for r, v in zip(readers, pair, strict=True)]
+        if counts[0] != counts[1]:
+            return stage
+    return by_text
+
+
+def edits_of(
+    readers: tuple[Reader, Reader], pair: tuple[Variant, Variant], stage: Stage
+) -> Counter[Edit]:
+    """The edits of a stage by the places where they are; none where it cannot be read."""
+    try:
+        listings = [r.stages.listing(v, stage) for r, v in zip(readers, pair, strict=True)]
+        functions = [r.stages.function(v, stage) for r, v in zip(readers, pair, strict=True)]
+    except PtxviewError:
+        return Counter()
+    a_function, b_function = functions
+    if a_function is None or b_function is None:
+        return Counter()
+    a_counts, b_counts = map(opcodes, listings, (a_function, b_function))
+    changed = {n for n in (*a_counts, *b_counts) if a_counts.get(n, 0) != b_counts.get(n, 0)}
+    if not changed:
+        return Counter()
+    edits: Counter[Edit] = Counter()
+    for hunk in diff_listings(*listings, functions=((a_function, b_function),)).hunks:
+        gone = _opcodes_in(listings[0], hunk.a, changed)
+        come = _opcodes_in(listings[1], hunk.b, changed)
+        edit = Edit(stage, tuple(sorted(gone - come)), tuple(sorted(come - gone)))
+        if edit.gone or edit.come:
+            edits[edit] += 1
+    return edits
+
+
+def _opcodes_in(listing: Listing, span: tuple[int, int], among: set[str]) -> Counter[str]:
+    """The opcodes of some lines, those of ``among`` alone."""
+    lines = listing.lines[span[0] - 1 : span[1] - 1]
+    return Counter(line.opcode for line in lines if line.opcode in among)
+
+
+def _cost(change: Change) -> tuple[object, ...]:
+    """What the costliest change is sorted by: in use, then by how much worse each figure is."""
+    by_name = {figure.name: figure for figure in change.figures}
+    worse: list[float] = []
+    for name in ("occupancy", "spills", "registers", "shared", "instructions"):
+        growth = 0.0 if name not in by_name else growth_of(by_name[name])
+        worse.append(growth if name == "occupancy" else -growth)
+    return (not change.in_use, *worse)
+
+
+def growth_of(figure: FigureChange) -> float:
+    """How much of itself a figure grew by; 0 where a side is not known."""
+    if not isinstance(figure.a, int | float) or not isinstance(figure.b, int | float):
+        return 0.0
+    return (figure.b - figure.a) / max(abs(figure.a), 1)

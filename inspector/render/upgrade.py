@@ -1,0 +1,249 @@
+"""A report of ``upgrade`` as text, Markdown and JSON."""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from msgspec import Struct
+from rich.table import Table
+from rich.text import Text
+
+from inspector.base.escapes import shown
+from inspector.base.model import Stage
+from inspector.base.units import microseconds, plural
+from inspector.diff.summary import FigureChange
+from inspector.diff.upgrade import FIGURES, Change, Edit, EditGroup, Failed, UpgradeReport
+from inspector.render import check
+from inspector.render.diff_text import code_span, escaped, markdown_table, versions_text
+from inspector.render.jsons import SCHEMA
+from inspector.render.tables import UNKNOWN, short_title
+
+EDIT_HEADS = ("what became of instructions", "variants", "places")
+MAX_EDITS = 12
+MAX_CHANGES = 24
+"""Rows of a table that is not asked for in whole."""
+HEADS = ("kernel", "variant", "first", *FIGURES, "estimate µs")
+
+
+class EditRow(Struct, frozen=True, kw_only=True):
+    """Opcodes that became others, in how many variants and places."""
+
+    stage: Stage
+    gone: Sequence[str]
+    come: Sequence[str]
+    variants: int
+    places: int
+
+
+class ChangeRow(Struct, frozen=True, kw_only=True):
+    """A variant whose code changed; ``figures`` are those that differ, before and after, and
+    ``estimates_us`` of one launch with their intervals: middle, low, high."""
+
+    kernel: str
+    variant: str
+    in_use: bool
+    first: Stage | None
+    edits: int
+    figures: Mapping[str, Sequence[object]]
+    estimates_us: Sequence[Sequence[float]]
+
+
+class FailedRow(Struct, frozen=True, kw_only=True):
+    """A variant that one of the two compilers refused."""
+
+    kernel: str
+    variant: str
+    compiled_before: bool
+    reason: str
+
+
+class UpgradeDocument(Struct, frozen=True, kw_only=True):
+    """``upgrade --json``; numbers are those of ``UpgradeReport``."""
+
+    schema: int
+    a: str
+    b: str
+    versions: Mapping[str, Sequence[object]]
+    compared: int
+    same: int
+    reordered: int
+    alone: int
+    edits: Sequence[EditRow]
+    changes: Sequence[ChangeRow]
+    failed: Sequence[FailedRow]
+    check: check.CheckDocument | None
+
+
+def document(
+    paths: tuple[str, str], report: UpgradeReport, checked: check.CheckDocument | None
+) -> UpgradeDocument:
+    """The report as JSON, with the gate's verdicts where limits were given."""
+    return UpgradeDocument(
+        schema=SCHEMA,
+        a=paths[0],
+        b=paths[1],
+        versions={change.name: (change.a, change.b) for change in report.versions},
+        compared=report.compared,
+        same=report.same,
+        reordered=report.reordered,
+        alone=report.alone,
+        edits=list(map(_edit_row, report.groups())),
+        changes=list(map(_change_row, report.changes)),
+        failed=list(map(_failed_row, report.failed)),
+        check=checked,
+    )
+
+
+def _edit_row(group: EditGroup) -> EditRow:
+    edit = group.edit
+    return EditRow(
+        stage=edit.stage,
+        gone=edit.gone,
+        come=edit.come,
+        variants=len(group.changes),
+        places=group.places,
+    )
+
+
+def _change_row(change: Change) -> ChangeRow:
+    return ChangeRow(
+        kernel=change.kernel.name,
+        variant=change.a.id,
+        in_use=change.in_use,
+        first=change.first,
+        edits=sum(change.edits.values()),
+        figures={figure.name: (figure.a, figure.b) for figure in change.figures},
+        estimates_us=change.estimates_us,
+    )
+
+
+def _failed_row(failed: Failed) -> FailedRow:
+    return FailedRow(
+        kernel=failed.kernel.name,
+        variant=failed.variant.id,
+        compiled_before=failed.compiled_before,
+        reason=failed.reason,
+    )
+
+
+def heading(report: UpgradeReport) -> str:
+    """``270 variants: 200 the same, 9 reordered, 61 changed, 0 that …``."""
+    parts = [f"{report.same} the same"]
+    if report.reordered:
+        parts.append(f"{report.reordered} in other order or registers alone")
+    parts.append(f"{len(report.changes)} changed")
+    refused = sum(failed.compiled_before for failed in report.failed)
+    if refused:
+        parts.append(f"{refused} refused now")
+    if len(report.failed) > refused:
+        parts.append(f"{len(report.failed) - refused} compiled only now")
+    if report.alone:
+        parts.append(f"{report.alone} in one recording alone, not compared")
+    return f"{plural(report.compared, 'variant')}: {', '.join(parts)}"
+
+
+def edit_text(edit: Edit) -> str:
+    """``add.f32 + cvt.f32.f16 became add.rn.f32.f16``."""
+    gone, come = " + ".join(edit.gone), " + ".join(edit.come)
+    if not gone:
+        return f"{come} came"
+    return f"{gone} became {come}" if come else f"{gone} went"
+
+
+def text(report: UpgradeReport, everything: bool) -> Iterator[Text | Table]:
+    """Lines and tables of the report; without ``everything``, of long tables the head."""
+    if report.versions:
+        yield Text(shown(versions_text(report.versions)))
+    yield Text(heading(report), style="bold")
+    groups = [g for g in report.groups() if everything or not g.edit.rewritten]
+    limit = len(groups) if everything else MAX_EDITS
+    if groups:
+        yield Text()
+        yield _table(
+            ("what became of instructions", "variants", "places"), map(_edit_cells, groups[:limit])
+        )
+        yield from _rest(len(report.groups()) - len(groups[:limit]), "more edit")
+    if report.changes:
+        limit = len(report.changes) if everything else MAX_CHANGES
+        yield Text()
+        yield _table(_heads(report), (_cells(c, _heads(report)) for c in report.changes[:limit]))
+        yield from _rest(len(report.changes) - limit, "more variant")
+    for failed in report.failed:
+        kernel = short_title(failed.kernel)
+        how = "does not compile now" if failed.compiled_before else "did not compile before"
+        yield Text(shown(f"✗ {kernel} {failed.variant.id} {how}: {failed.reason}"), style="red")
+
+
+def _edit_cells(group: EditGroup) -> tuple[str, str, str]:
+    return edit_text(group.edit), str(len(group.changes)), str(group.places)
+
+
+def _rest(count: int, noun: str) -> Iterator[Text]:
+    if count > 0:
+        yield Text(f"… {plural(count, noun)} (--all)", style="dim")
+
+
+def _table(heads: Sequence[str], rows: Iterator[Sequence[str]]) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold", show_edge=False)
+    for number, head in enumerate(heads):
+        table.add_column(head, overflow="fold", justify="right" if number > 2 else "left")
+    for row in rows:
+        table.add_row(*(Text(shown(cell)) for cell in row))
+    return table
+
+
+def _heads(report: UpgradeReport) -> list[str]:
+    """The columns in which some variant differs."""
+    named = {figure.name for change in report.changes for figure in change.figures}
+    shown_heads = [h for h in HEADS if h not in FIGURES or h in named]
+    return shown_heads if any(c.estimates_us for c in report.changes) else shown_heads[:-1]
+
+
+def _cells(change: Change, heads: Sequence[str]) -> list[str]:
+    cells = {
+        "kernel": short_title(change.kernel),
+        "variant": f"{change.a.id}{'' if change.in_use else ' tried'}",
+        "first": change.first.value if change.first else UNKNOWN,
+        "estimate µs": _estimate(change),
+    }
+    cells |= {figure.name: _figure(figure) for figure in change.figures}
+    return [cells.get(head, "") for head in heads]
+
+
+def _figure(figure: FigureChange) -> str:
+    a, b = (
+        UNKNOWN if v is None else f"{v:.4g}" if isinstance(v, float) else str(v)
+        for v in (figure.a, figure.b)
+    )
+    return f"{a} → {b}{' %' if figure.name == 'occupancy' else ''}"
+
+
+def _estimate(change: Change) -> str:
+    if len(change.estimates_us) != 2:
+        return ""
+    texts = [
+        f"{microseconds(us)} ({microseconds(low)}–{microseconds(high)})"
+        for us, low, high in change.estimates_us
+    ]
+    return " → ".join(texts)
+
+
+def markdown(
+    paths: tuple[str, str], report: UpgradeReport, checked: Sequence[str] = ()
+) -> Iterator[str]:
+    """A comment for a pull request; ``checked`` are the lines of the gate."""
+    versions = versions_text(report.versions)
+    yield from (f"### ptxview upgrade: {escaped(versions or 'the same compilers')}", "")
+    yield from (escaped(heading(report)), "")
+    yield from checked
+    groups = [g for g in report.groups() if not g.edit.rewritten][:MAX_EDITS]
+    if groups:
+        edits = ((code_span(edit_text(g.edit)), *_edit_cells(g)[1:]) for g in groups)
+        yield from markdown_table(EDIT_HEADS, edits)
+    if report.changes:
+        heads = _heads(report)
+        rows = (
+            [escaped(c).replace("|", "\\|") for c in _cells(change, heads)]
+            for change in report.changes[:MAX_CHANGES]
+        )
+        yield from markdown_table(heads, rows)
+    for failed in report.failed:
+        yield f"- {code_span(failed.kernel.name)} {failed.variant.id}: {escaped(failed.reason)}"
