@@ -193,10 +193,10 @@ def _print(
         lines = [] if checked is None else list(gate.markdown(checked, passed))
         printing.lines(report_text.markdown(paths, report, lines))
     else:
-        printing.rows(report_text.text(report, args.all))
+        for part in report_text.text(report, args.all):
+            printing.out().print(part)
         if checked is not None:
-            printing.rows(
-                [*gate.rows(checked, everything=False), Text(shown(gate.heading(checked)))]
-            )
+            printing.rows(gate.rows(checked, everything=False))
+            printing.lines([gate.heading(checked)])
     refused = any(failed.compiled_before for failed in report.failed)
     return Exit.OK if passed and not refused else Exit.DIFFERENT
