@@ -1,12 +1,14 @@
 """Launches of graphs' kernels with the contents of their tensors, as a recording kept them."""
 
+import json
 import math
 from collections.abc import Callable, Mapping
 from functools import partial
+from typing import Any
 
 from msgspec import Struct, field
 
-from inspector.base.model import Graph, Kernel, Recording, Stage, Variant
+from inspector.base.model import Graph, Kernel, Origin, Recording, Stage, Variant
 from inspector.recording.contents import inflated, text_of
 from inspector.recording.events import KeptArgument, LaunchValues, event_of
 from inspector.recording.layout import Events
@@ -18,6 +20,10 @@ ELEMENT_BYTES = {
     **dict.fromkeys(("float32", "int32", "uint32"), 4),
 }
 """Bytes of an element by dtype; of all others eight at most."""
+
+
+REFERENCES = Graph("references", Origin.TRITON, (), {})
+"""Stands for a graph where the program itself launches kernels that have a reference."""
 
 
 class TensorValue(Struct, frozen=True):
@@ -51,6 +57,7 @@ class GraphLaunch(Struct, frozen=True):
 
     ``sizes`` are integers that the code has by name. ``why`` says why contents are missing.
     ``process`` launched it, where contents were kept: ranks have launches of the same graph.
+    ``reference`` has the operators of a hand-written kernel's reference.
     """
 
     graph: Graph
@@ -63,6 +70,7 @@ class GraphLaunch(Struct, frozen=True):
     sizes: Mapping[str, int] = field(default_factory=dict)
     why: str = ""
     process: int | None = None
+    reference: Mapping[str, Any] | None = None
 
 
 def kept_launches(recording: Recording, events: Events) -> list[GraphLaunch]:
@@ -74,33 +82,39 @@ def kept_launches(recording: Recording, events: Events) -> list[GraphLaunch]:
     }
     kernels = {kernel.id: kernel for kernel in recording.kernels}
     # Of code that was edited the launched variant is another kernel's than the graph's.
-    by_cache_key = {variant.cache_key: variant for _, variant in recording.variants()}
-    by_cache_key.pop(None, None)
+    by_key = {variant.hash: (kernel, variant) for kernel, variant in recording.variants()}
+    by_key |= {pair[1].cache_key: pair for pair in by_key.values() if pair[1].cache_key}
     codes: dict[str, WrapperCode] = {}
     launches = []
     for raw in events.events:
         event = event_of(raw) if raw.get("event") == "launch_values" else None
-        if not isinstance(event, LaunchValues) or event.line is None or event.path is None:
+        if not isinstance(event, LaunchValues):
             continue
-        graph = by_path.get(event.path)
+        path = event.path or ""
+        graph = by_path.get(path) if path else REFERENCES
         graph_kernels = () if graph is None else graph.kernels
-        kernel = next((kernels[i] for i in graph_kernels if kernels[i].name == event.name), None)
+        launched, variant = by_key.get(event.cache_key or event.hash or "", (None, None))
+        kernel = next(
+            (kernels[i] for i in graph_kernels if kernels[i].name == event.name), launched
+        )
         if graph is None or kernel is None:
             continue
-        if event.path not in codes:
-            codes[event.path] = WrapperCode(text_of(events.blob(event.code_blob)))
+        if path not in codes:
+            codes[path] = WrapperCode(text_of(events.blob(event.code_blob)))
+        reference = text_of(events.blob(event.reference)) if event.reference else "null"
         launches.append(
             GraphLaunch(
                 graph,
                 kernel,
-                by_cache_key.get(event.cache_key),
+                variant,
                 event.call,
-                event.line,
-                codes[event.path],
+                event.line or 0,
+                codes[path],
                 tuple(_kept_argument(events, argument) for argument in event.arguments),
                 event.sizes,
                 event.why or "",
                 event.pid,
+                json.loads(reference),
             )
         )
     return launches

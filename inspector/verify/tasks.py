@@ -7,6 +7,8 @@ from typing import TypeVar
 
 from msgspec import Struct, field
 
+from inspector.base.model import Origin
+from inspector.base.units import plural
 from inspector.verify.graph_nodes import (
     GraphNodes,
     Node,
@@ -202,12 +204,39 @@ def tasks_of(launches: Iterable[GraphLaunch]) -> Iterator[LaunchTask]:
         call = calls[key]
         comparison = None
         why = launch.why or (call if isinstance(call, str) else "")
-        if isinstance(call, _GraphCall) and not why:
-            try:
+        try:
+            if isinstance(call, _GraphCall) and not why:
                 comparison = _comparison(call, launch)
-            except Unverifiable as error:
-                why = str(error)
+        except Unverifiable as error:
+            why = str(error)
+        if launch.kernel.origin is Origin.TRITON and not launch.why:
+            comparison, why = _with_reference(launch)
         yield LaunchTask(launch, comparison, why)
+
+
+def _with_reference(launch: GraphLaunch) -> tuple[Comparison | None, str]:
+    """What is compared of a hand-written kernel, or why nothing is."""
+    reference = launch.reference
+    if reference is None:
+        return None, "it is hand-written: inspector.reference(kernel, function) gives it operators"
+    results = reference["outputs"]
+    written = {a.name: a.after for a in launch.arguments if a.after is not None}
+    if isinstance(results, list):
+        changed = [a.name for a in launch.arguments if a.changed and a.name in written]
+        if len(changed) != len(results):
+            count = plural(len(results), "tensor")
+            names = ", ".join(changed) or "none"
+            return None, f"its reference returns {count}, and the kernel changes {names}"
+        results = dict(zip(changed, results, strict=True))
+    if unknown := [name for name in results if name not in written]:
+        return None, f"its reference returns {unknown[0]}, which is no tensor of the kernel"
+    node_of = reference["inputs"]
+    tensors = [a for a in launch.arguments if a.before is not None]
+    inputs = {node_of.get(a.name, a.name): a.before for a in tensors if a.before is not None}
+    outputs = [(name, node, written[name]) for name, node in results.items()]
+    nodes = [node for node in reference["nodes"] if node["name"] not in inputs]
+    parameters = {node: name for name, node in node_of.items()}
+    return Comparison(nodes, inputs, {}, outputs, parameters=parameters), ""
 
 
 def _comparison(call: _GraphCall, launch: GraphLaunch) -> Comparison:
