@@ -349,11 +349,11 @@ class KeptArgument(Struct, frozen=True):
 
 
 class LaunchValues(Event, frozen=True, kw_only=True):
-    """``launch_values``: a launch by a line of ``output_code``, or of a kernel that has a reference,
-    with contents of its tensors.
+    """``launch_values``: a launch by a line of ``output_code``, or by the program itself of a kernel
+    that has a reference, with contents of its tensors.
 
     ``name`` is the kernel's and ``path`` the file that launches it, whose content is ``code_blob``;
-    a launch by the program itself has neither file nor line. ``call`` counts the launches by this
+    the program's own launches have neither file nor line. ``call`` counts the launches by this
     line from 0, or of one kernel and signature; ``sizes`` are the integers that the code had by
     name. ``cache_key`` is the name of the variant's folder in Triton's cache, ``hash`` Triton's of
     it. ``reference`` has the operators of the kernel's reference, whose own tensors are further

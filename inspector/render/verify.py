@@ -217,9 +217,7 @@ def _answer(graph: GraphVerdict) -> str:
     compared = graph.compared
     explained = len(compared) - len(graph.unexplained)
     call = f" call {graph.call}" if graph.call else ""
-    text = (
-        f"{_heading(graph)}{call}: {explained} of {plural(len(compared), 'kernel')} explained"
-    )
+    text = f"{_heading(graph)}{call}: {explained} of {plural(len(compared), 'kernel')} explained"
     left_out = len(graph.kernels) - len(compared)
     if left_out:
         text += f", {left_out} not compared"

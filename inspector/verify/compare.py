@@ -162,6 +162,7 @@ def _job(folder: Path, number: int, comparison: Comparison, words: Sequence[str]
         "unread": dict(comparison.unread),
         "outputs": [(node, described(f"out{n}", tensor)) for n, (_, node, tensor) in outputs],
         "coarse": coarse_errors(words),
+        "roundings": list(comparison.roundings),
     }
 
 

@@ -9,6 +9,7 @@ from msgspec import Struct, field
 
 from inspector.base.model import Origin
 from inspector.base.units import plural
+from inspector.reader.tables import table
 from inspector.verify.graph_nodes import (
     GraphNodes,
     Node,
@@ -20,6 +21,7 @@ from inspector.verify.graph_nodes import (
 )
 from inspector.verify.launches import GraphLaunch, LaunchArgument, TensorValue
 from inspector.verify.random_nodes import random_nodes
+from inspector.verify.verdicts import dropped_roundings
 
 READ_ONLY = "in_ptr"
 IN_PLACE = "in_out_ptr"
@@ -36,6 +38,8 @@ class Comparison(Struct, frozen=True):
     ``unread`` are dtype and shape of inputs that the operators take and the kernel does not read:
     its result must not depend on them. ``with_lines`` are the lines of launches whose partial
     results it completes. ``parameters`` are, by nodes, the kernel's own that it reads them from.
+    ``roundings`` are the nodes whose value a hand-written kernel may round to their narrow dtype:
+    Inductor's kernels do not.
     """
 
     nodes: Sequence[Node]
@@ -46,6 +50,7 @@ class Comparison(Struct, frozen=True):
     unread: Mapping[str, tuple[str, tuple[int, ...]]] = {}
     with_lines: tuple[int, ...] = ()
     parameters: Mapping[str, str] = {}
+    roundings: Collection[str] = ()
 
     @property
     def bytes(self) -> int:
@@ -236,7 +241,13 @@ def _with_reference(launch: GraphLaunch) -> tuple[Comparison | None, str]:
     outputs = [(name, node, written[name]) for name, node in results.items()]
     nodes = [node for node in reference["nodes"] if node["name"] not in inputs]
     parameters = {node: name for name, node in node_of.items()}
-    return Comparison(nodes, inputs, {}, outputs, parameters=parameters), ""
+    exact = table("operator_rounding")["exact"]["operators"]
+    written_nodes = set(results.values())
+    roundings = {n["name"] for n in dropped_roundings(nodes, "", exact)} - written_nodes
+    comparison = Comparison(
+        nodes, inputs, {}, outputs, parameters=parameters, roundings=tuple(roundings)
+    )
+    return comparison, ""
 
 
 def _comparison(call: _GraphCall, launch: GraphLaunch) -> Comparison:

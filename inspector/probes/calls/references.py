@@ -6,6 +6,7 @@ those of a compiled graph are, so that they are computed again and compared in t
 """
 
 import inspect
+import linecache
 import sys
 from collections.abc import Mapping
 from typing import Any
@@ -56,17 +57,20 @@ def operators(function: Any, arguments: Mapping[str, Any]) -> tuple[dict[str, An
         names.extend([None] * len(results))
         return _distinct(results)
 
-    module = make_fx(
-        traced, table(), _error_on_data_dependent_ops=False, record_stack_traces=True
-    )(*tensors.values())
+    module = make_fx(traced, table(), _error_on_data_dependent_ops=False)(*tensors.values())
     nodes = list(module.graph.nodes)
     taken = {node.name for node in nodes}
     for node, name in zip(nodes, tensors, strict=False):  # the inputs are the first nodes
         node.name = name if name not in taken else node.name
     results = [node.name for node in nodes[-1].args[0]]
     own = {n.name: getattr(module, n.target).detach() for n in nodes if n.op == "get_attr"}
+    described_nodes = inductor_graphs.described(nodes, with_arguments=True)["nodes"]
+    if code := getattr(function, "__code__", None):
+        place = [code.co_filename, code.co_firstlineno]
+        for node in described_nodes:
+            node["line"] = [*place, linecache.getline(*place).strip()]
     return {
-        "nodes": inductor_graphs.described(nodes, with_arguments=True)["nodes"],
+        "nodes": described_nodes,
         "inputs": {name: node.name for name, node in zip(tensors, nodes, strict=False)},
         "outputs": results if None in names else dict(zip(names, results, strict=True)),
     }, own

@@ -179,7 +179,8 @@ def _begun(
     if reference is not None and "why" not in event:
         arguments = {**compiled_in, **dict(zip(names, values, strict=False))}
         try:
-            with hidden(torch), torch.random.fork_rng():
+            devices = {v.get_device() for v in values if isinstance(v, torch.Tensor) and v.is_cuda}
+            with hidden(torch), torch.random.fork_rng(devices):
                 described, own = references.operators(reference, arguments)
             for name, tensor in own.items():
                 event["arguments"].append({**_described(name, tensor), "before": _content(tensor)})

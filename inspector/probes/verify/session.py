@@ -5,7 +5,8 @@
 JOB is a JSON file: ``rounding``, the table of operators' errors, and ``tasks``. A task has the
 ``nodes`` that its kernel computes, ``inputs`` (tensors by the names of nodes), ``sizes`` (integers
 by the names of nodes), ``outputs`` (pairs of a node and what the kernel wrote for it) and
-``coarse`` (relative errors of coarser instructions, by operator); ``combined`` are, of nodes of
+``coarse`` (relative errors of coarser instructions, by operator) and ``roundings`` (nodes that the
+kernel may round to their narrow dtype); ``combined`` are, of nodes of
 which parts were written, the nodes that compute them from these. A tensor is a file of its
 elements in the order of their indices, with dtype, shape and strides.
 
@@ -151,7 +152,13 @@ def _figures_of_differing(
     out: dict[str, dict[str, Any]] = {}
     remaining = dict(exact)
     for approximate in (False, True):
-        change = partial(Moved, table=table, approximate=approximate, coarse=task["coarse"])
+        change = partial(
+            Moved,
+            table=table,
+            approximate=approximate,
+            coarse=task["coarse"],
+            roundings=task["roundings"],
+        )
         found = moves(task["nodes"], values, remaining, change)
         for name in list(remaining):
             result = Difference(written[name], eager[name], exact[name], found[name])
