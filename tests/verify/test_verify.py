@@ -187,6 +187,19 @@ def test_a_kernel_is_traced_on_the_values_of_its_call(buckets: Path, tmp_path: P
     assert call("trace", kept, "bucket_kernel").status == 0
 
 
+def test_a_script_of_a_launch_has_the_values_of_its_call(buckets: Path, tmp_path: Path) -> None:
+    script = tmp_path / "alone.py"
+    written = call("repro", buckets, "bucket_kernel", "--json", "-o", script)
+    assert set(json.loads(written.text)["kept_inputs"]) == {"values", "counts"}
+    assert "as the program's call had them, within the script" in written.said
+    done = ptxview(
+        "run", "--no-tui", "--target", "sm_90", "-o", tmp_path / "r", script, "--no-time"
+    )
+    # New values are outside of [0, 1): the kernel would write outside of its counts.
+    assert done.status == 0, done.said
+    assert "agrees with Triton's interpreter" in done.text
+
+
 def test_ranges_of_floats_are_those_of_the_values(buckets: Path) -> None:
     (kernel,) = json.loads(call("list", buckets, "--json").text)["kernels"]
     values = kernel["variants"][0]["calls"][0]["arguments"][0]
