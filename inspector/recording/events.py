@@ -349,8 +349,8 @@ class KeptArgument(Struct, frozen=True):
 
 
 class LaunchValues(Event, frozen=True, kw_only=True):
-    """``launch_values``: a launch by a line of ``output_code``, or by the program itself of a kernel
-    that has a reference, with contents of its tensors.
+    """``launch_values``: a launch by a line of ``output_code``, or by the program itself of a
+    kernel that has a reference, with contents of its tensors.
 
     ``name`` is the kernel's and ``path`` the file that launches it, whose content is ``code_blob``;
     the program's own launches have neither file nor line. ``call`` counts the launches by this

@@ -24,7 +24,7 @@ from typing import Any
 from .. import private_names
 from ..hooks import PACKAGE, per_recording
 from ..writer import blob, emit, file_blob
-from . import call_counts, references
+from . import references
 
 TUNER = "torch._inductor.runtime.triton_heuristics:CachingAutotuner"
 READ_ONLY = ("in_ptr",)
@@ -84,16 +84,10 @@ def hidden(torch: Any) -> Iterator[None]:
 def attach(module: Any) -> None:
     """Keep contents around the launches of Inductor's kernels, where that is asked for."""
     if os.environ.get("PTXVIEW_VERIFY"):
-        private_names.wrap(f"{TUNER}.run", _launching, _launched)
+        private_names.wrap(f"{TUNER}.run", _launching, launched)
 
 
-def attach_hand_written(module: Any) -> None:
-    """Keep contents around the launches of kernels that have a reference."""
-    if os.environ.get("PTXVIEW_VERIFY"):
-        private_names.wrap("triton.runtime.jit:JITFunction.run", _launching_jit, _launched)
-
-
-def _counted(key: Any) -> int | None:
+def counted(key: Any) -> int | None:
     """How many launches of this kind were before; None where enough of them were kept."""
     with _lock:
         number = _launches[key]
@@ -108,12 +102,12 @@ def _launching(args: Any, kwargs: Any) -> dict[str, Any] | None:
         frame = frame.f_back
     path = frame.f_code.co_filename
     line = frame.f_lineno
-    number = _counted((path, line))
+    number = counted((path, line))
     if number is None:
         return None
     tuner, *values = args
     meta = getattr(tuner, "inductor_meta", None) or {}
-    names = _names(tuner.fn)
+    names = passed_names(tuner.fn)
     event = {
         "path": path,
         "line": line,
@@ -125,39 +119,17 @@ def _launching(args: Any, kwargs: Any) -> dict[str, Any] | None:
         "changed": frozenset(getattr(tuner, "mutated_arg_names", None) or ()),
     }
     constants = (getattr(tuner, "triton_meta", None) or {}).get("constants") or {}
-    return _begun(event, names, values, references.of_kernel(tuner.fn), constants)
+    return begun(event, names, values, references.of_kernel(tuner.fn), constants)
 
 
-def _names(function: Any) -> list[str]:
+def passed_names(function: Any) -> list[str]:
     """The parameters of a kernel that a launch in ``output_code`` passes, in order."""
     declared = getattr(function, "constexprs", ())
     names = getattr(function, "arg_names", ())
     return [str(name) for n, name in enumerate(names) if n not in declared]
 
 
-def _launching_jit(args: Any, kwargs: Any) -> dict[str, Any] | None:
-    """The same for a hand-written kernel that has a reference."""
-    kernel, *values = args
-    is_launched = not kwargs.get("warmup") and not call_counts.is_tuning()
-    reference = references.of_kernel(kernel) if is_launched else None
-    if reference is None:
-        return None
-    bound = {
-        **{p.name: p.default for p in kernel.params if p.has_default},
-        **dict(zip(kernel.arg_names, values, strict=False)),
-        **{name: value for name, value in kwargs.items() if name in kernel.arg_names},
-    }
-    compiled_in = {name: bound.get(name) for name in set(bound).difference(_names(kernel))}
-    arguments = {name: bound[name] for name in _names(kernel) if name in bound}
-    tensors = [_described(*item) for item in arguments.items() if hasattr(item[1], "dtype")]
-    number = _counted((kernel.src, repr(tensors), repr(compiled_in)))
-    if number is None:
-        return None
-    event = {"name": kernel.fn.__name__, "call": number, "changed": frozenset()}
-    return _begun(event, list(arguments), list(arguments.values()), reference, compiled_in)
-
-
-def _begun(
+def begun(
     event: dict[str, Any],
     names: Sequence[str],
     values: Sequence[Any],
@@ -169,7 +141,7 @@ def _begun(
 
     event["event"] = "launch_values"
     event["values"] = values
-    event["arguments"] = [_described(n, v) for n, v in zip(names, values, strict=False)]
+    event["arguments"] = [described(n, v) for n, v in zip(names, values, strict=False)]
     if not may_wait(torch):
         event["why"] = "it was launched in a profile or a CUDA graph's capture: nothing was copied"
         return event
@@ -183,14 +155,14 @@ def _begun(
             with hidden(torch), torch.random.fork_rng(devices):
                 described, own = references.operators(reference, arguments)
             for name, tensor in own.items():
-                event["arguments"].append({**_described(name, tensor), "before": _content(tensor)})
+                event["arguments"].append({**described(name, tensor), "before": _content(tensor)})
             event["reference"] = blob(json.dumps(described))
         except Exception as error:
             event["why"] = f"its reference raises {type(error).__name__}: {error}"[:300]
     return event
 
 
-def _launched(event: dict[str, Any] | None, compiled: Any, error: BaseException | None) -> None:
+def launched(event: dict[str, Any] | None, compiled: Any, error: BaseException | None) -> None:
     if event is None:
         return
     if error is None and "why" not in event:
@@ -213,7 +185,7 @@ def _code(path: str) -> str | None:
     return _files[path]
 
 
-def _described(name: str, value: Any) -> dict[str, Any]:
+def described(name: str, value: Any) -> dict[str, Any]:
     import torch
 
     if not isinstance(value, torch.Tensor):

@@ -71,7 +71,7 @@ class Moved:
         self.absolute: Mapping[str, float] = table["absolute"]
         self.approximate = approximate
         self.coarse = coarse
-        self.roundings = frozenset(roundings) if approximate else frozenset()
+        self.roundings = frozenset(roundings)
 
     def __call__(
         self, node: Node, value: Any, args: Sequence[Any], kwargs: Mapping[str, Any]

@@ -148,26 +148,25 @@ def _figures_of_differing(
     eager: Mapping[str, Any],
     written: Mapping[str, Any],
 ) -> dict[str, dict[str, Any]]:
-    """By rounding alone first, and then with functions and products as exact as they are made."""
+    """By rounding alone first, then with functions and products as exact as they are made, and then
+    with roundings to narrow dtypes between operators."""
     out: dict[str, dict[str, Any]] = {}
     remaining = dict(exact)
-    for approximate in (False, True):
+    passes = [(False, ()), (True, ()), (True, task["roundings"])]
+    for approximate, roundings in passes if task["roundings"] else passes[:2]:
         change = partial(
             Moved,
             table=table,
             approximate=approximate,
             coarse=task["coarse"],
-            roundings=task["roundings"],
+            roundings=roundings,
         )
         found = moves(task["nodes"], values, remaining, change)
         for name in list(remaining):
             result = Difference(written[name], eager[name], exact[name], found[name])
             figures = result.figures(name)
-            if approximate:
-                figures["by_rounding"] = out[name]["outside"] == 0
-            out[name] = figures
+            out[name] = {**figures, "by_rounding": not approximate, "narrowed": bool(roundings)}
             if figures["outside"] == 0:
-                out[name].setdefault("by_rounding", not approximate)
                 del remaining[name]
         if not remaining:
             break
