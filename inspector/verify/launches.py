@@ -16,6 +16,7 @@ ELEMENT_BYTES = {
     **dict.fromkeys(("bool", "uint8", "int8", "float8_e4m3fn", "float8_e5m2"), 1),
     **dict.fromkeys(("float16", "bfloat16", "int16", "uint16"), 2),
     **dict.fromkeys(("float32", "int32", "uint32"), 4),
+    "complex128": 16,
 }
 """Bytes of an element by dtype; of all others eight at most."""
 
@@ -31,7 +32,11 @@ class TensorValue(Struct, frozen=True):
     @property
     def bytes(self) -> int:
         """Bytes of its elements."""
-        return math.prod(self.shape) * ELEMENT_BYTES.get(self.dtype, 8)
+        return _tensor_bytes(self.dtype, self.shape)
+
+
+def _tensor_bytes(dtype: str, shape: tuple[int, ...]) -> int:
+    return math.prod(shape) * ELEMENT_BYTES.get(dtype, 8)
 
 
 class LaunchArgument(Struct, frozen=True):
@@ -116,5 +121,5 @@ def _kept_tensor(events: Events, argument: KeptArgument, digest: object) -> Tens
     content = events.blob(digest)
     if argument.dtype is None or argument.shape is None or content is None:
         return None
-    strides = argument.strides or ()
-    return TensorValue(argument.dtype, argument.shape, strides, partial(inflated, content))
+    read = partial(inflated, content, max_bytes=_tensor_bytes(argument.dtype, argument.shape))
+    return TensorValue(argument.dtype, argument.shape, argument.strides or (), read)
