@@ -1,12 +1,12 @@
 """Launches of graphs' kernels with the contents of their tensors, as a recording kept them."""
 
-import json
 import math
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
-from msgspec import Struct, field
+from msgspec import DecodeError, Struct, field
+from msgspec.json import decode
 
 from inspector.base.model import Graph, Kernel, Origin, Recording, Stage, Variant
 from inspector.recording.contents import inflated, text_of
@@ -18,6 +18,7 @@ ELEMENT_BYTES = {
     **dict.fromkeys(("bool", "uint8", "int8", "float8_e4m3fn", "float8_e5m2"), 1),
     **dict.fromkeys(("float16", "bfloat16", "int16", "uint16"), 2),
     **dict.fromkeys(("float32", "int32", "uint32"), 4),
+    "complex128": 16,
 }
 """Bytes of an element by dtype; of all others eight at most."""
 
@@ -37,7 +38,11 @@ class TensorValue(Struct, frozen=True):
     @property
     def bytes(self) -> int:
         """Bytes of its elements."""
-        return math.prod(self.shape) * ELEMENT_BYTES.get(self.dtype, 8)
+        return _tensor_bytes(self.dtype, self.shape)
+
+
+def _tensor_bytes(dtype: str, shape: tuple[int, ...]) -> int:
+    return math.prod(shape) * ELEMENT_BYTES.get(dtype, 8)
 
 
 class LaunchArgument(Struct, frozen=True):
@@ -50,6 +55,15 @@ class LaunchArgument(Struct, frozen=True):
     before: TensorValue | None = None
     after: TensorValue | None = None
     changed: bool = False
+
+
+class Reference(Struct, frozen=True):
+    """The operators of a reference: ``nodes``, the node of each tensor of the kernel, and that of
+    each result, by parameters of the kernel or in the order of those that it changes."""
+
+    nodes: tuple[dict[str, Any], ...]
+    inputs: dict[str, str]
+    outputs: dict[str, str] | tuple[str, ...]
 
 
 class GraphLaunch(Struct, frozen=True):
@@ -70,7 +84,7 @@ class GraphLaunch(Struct, frozen=True):
     sizes: Mapping[str, int] = field(default_factory=dict)
     why: str = ""
     process: int | None = None
-    reference: Mapping[str, Any] | None = None
+    reference: Reference | None = None
 
 
 def kept_launches(recording: Recording, events: Events) -> list[GraphLaunch]:
@@ -101,7 +115,6 @@ def kept_launches(recording: Recording, events: Events) -> list[GraphLaunch]:
             continue
         if path not in codes:
             codes[path] = WrapperCode(text_of(events.blob(event.code_blob)))
-        reference = text_of(events.blob(event.reference)) if event.reference else "null"
         launches.append(
             GraphLaunch(
                 graph,
@@ -114,10 +127,20 @@ def kept_launches(recording: Recording, events: Events) -> list[GraphLaunch]:
                 event.sizes,
                 event.why or "",
                 event.pid,
-                json.loads(reference),
+                _reference(events, event.reference),
             )
         )
     return launches
+
+
+def _reference(events: Events, digest: object) -> Reference | None:
+    """A launch's reference; None without one, and of one that is damaged."""
+    try:
+        reference = decode(text_of(events.blob(digest)) or "", type=Reference)
+    except DecodeError:
+        return None
+    names = [node.get("name") for node in reference.nodes]
+    return reference if all(isinstance(name, str) for name in names) else None
 
 
 def _kept_argument(events: Events, argument: KeptArgument) -> LaunchArgument:
@@ -130,5 +153,5 @@ def _kept_tensor(events: Events, argument: KeptArgument, digest: object) -> Tens
     content = events.blob(digest)
     if argument.dtype is None or argument.shape is None or content is None:
         return None
-    strides = argument.strides or ()
-    return TensorValue(argument.dtype, argument.shape, strides, partial(inflated, content))
+    read = partial(inflated, content, max_bytes=_tensor_bytes(argument.dtype, argument.shape))
+    return TensorValue(argument.dtype, argument.shape, argument.strides or (), read)

@@ -224,9 +224,9 @@ def _with_reference(launch: GraphLaunch) -> tuple[Comparison | None, str]:
     reference = launch.reference
     if reference is None:
         return None, "it is hand-written: inspector.reference(kernel, function) gives it operators"
-    results = reference["outputs"]
+    results = reference.outputs
     written = {a.name: a.after for a in launch.arguments if a.after is not None}
-    if isinstance(results, list):
+    if isinstance(results, tuple):
         changed = [a.name for a in launch.arguments if a.changed and a.name in written]
         if len(changed) != len(results):
             count = plural(len(results), "tensor")
@@ -235,11 +235,11 @@ def _with_reference(launch: GraphLaunch) -> tuple[Comparison | None, str]:
         results = dict(zip(changed, results, strict=True))
     if unknown := [name for name in results if name not in written]:
         return None, f"its reference returns {unknown[0]}, which is no tensor of the kernel"
-    node_of = reference["inputs"]
+    node_of = reference.inputs
     tensors = [a for a in launch.arguments if a.before is not None]
     inputs = {node_of.get(a.name, a.name): a.before for a in tensors if a.before is not None}
     outputs = [(name, node, written[name]) for name, node in results.items()]
-    nodes = [node for node in reference["nodes"] if node["name"] not in inputs]
+    nodes = [node for node in reference.nodes if node["name"] not in inputs]
     parameters = {node: name for name, node in node_of.items()}
     exact = table("operator_rounding")["exact"]["operators"]
     written_nodes = set(results.values())

@@ -26,8 +26,8 @@ def _launching(args: Any, kwargs: Any) -> dict[str, Any] | None:
         **dict(zip(kernel.arg_names, values, strict=False)),
         **{name: value for name, value in kwargs.items() if name in kernel.arg_names},
     }
-    compiled_in = {name: bound.get(name) for name in set(bound).difference(passed_names(kernel))}
     arguments = {name: bound[name] for name in passed_names(kernel) if name in bound}
+    compiled_in = {name: value for name, value in bound.items() if name not in arguments}
     tensors = [described(*item) for item in arguments.items() if hasattr(item[1], "dtype")]
     number = counted((kernel.src, repr(tensors), repr(compiled_in)))
     if number is None:

@@ -49,11 +49,16 @@ def main(job_file: str, results_file: str) -> None:
 
 
 def read_tensor(described: Mapping[str, Any]) -> Any:
-    """A tensor of a job, with the strides that it had where they can be had again."""
+    """A tensor of a job, with the strides that it had where they can be had again.
+
+    Raises NotComputable for a file of another size.
+    """
     dtype = getattr(torch, described["dtype"])
     shape = described["shape"]
     with open(described["file"], "rb") as file:
         raw = bytearray(file.read())
+    if len(raw) != math.prod(shape) * torch.empty((), dtype=dtype).element_size():
+        raise NotComputable(f"its kept {described['label']} is damaged")
     if not raw:
         return torch.empty(shape, dtype=dtype)
     plain = torch.frombuffer(raw, dtype=torch.uint8).view(dtype).reshape(shape)
