@@ -153,10 +153,10 @@ def begun(
         try:
             devices = {v.get_device() for v in values if isinstance(v, torch.Tensor) and v.is_cuda}
             with hidden(torch), torch.random.fork_rng(devices):
-                described, own = references.operators(reference, arguments)
+                operators, own = references.operators(reference, arguments)
             for name, tensor in own.items():
                 event["arguments"].append({**described(name, tensor), "before": _content(tensor)})
-            event["reference"] = blob(json.dumps(described))
+            event["reference"] = blob(json.dumps(operators))
         except Exception as error:
             event["why"] = f"its reference raises {type(error).__name__}: {error}"[:300]
     return event
