@@ -106,6 +106,31 @@ def test_a_list_marks_what_is_not_explained(lost_scale: Path) -> None:
     assert said.count("is not explained") == 1
 
 
+def test_verdicts_travel_with_a_copy(lost_scale: Path, tmp_path: Path) -> None:
+    """Without reasons that may quote a value, and without kernels that are not in the copy."""
+    assert call("verify", lost_scale).status == 1
+    file = record_file(lost_scale, VERDICTS)
+    record = json.loads(file.read_text())
+    gelu = next(row for row in record["kernels"] if row["verdict"] == "closer-than-eager")
+    gelu |= {"verdict": "not-compared", "reason": "IndexError: index 50 is out of bounds"}
+    file.write_text(json.dumps(record) + "\n")
+    for words, verdicts, quoted in (
+        ((), {GELU: Verdict.NOT_COMPARED, SOFTMAX: Verdict.UNEXPLAINED}, False),
+        (("--with-inputs",), {GELU: Verdict.NOT_COMPARED, SOFTMAX: Verdict.UNEXPLAINED}, True),
+        ((GELU,), {GELU: Verdict.NOT_COMPARED}, False),
+        (
+            ("--without", "source"),
+            {GELU: Verdict.NOT_COMPARED, SOFTMAX: Verdict.UNEXPLAINED},
+            False,
+        ),
+    ):
+        copy = tmp_path / f"{len(words)}{words[-1:]}.ptxview"
+        done = call("export", lost_scale, *words, "-o", copy)
+        assert done.status == 0, done.said
+        assert kept(copy) == verdicts, words
+        assert ("index 50" in json.dumps(stored_records(copy, VERDICTS))) is quoted
+
+
 def test_verdicts_that_cannot_be_kept_are_shown(lost_scale: Path) -> None:
     record_file(lost_scale, VERDICTS).mkdir()
     done = call("verify", lost_scale, "0/0#2")
