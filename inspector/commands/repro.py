@@ -1,8 +1,9 @@
 """Write a recorded call as one script that stands alone, for an issue, a bisection or a tuning.
 
-The script holds the kernel's source with all that it needs, makes inputs of the recorded kind,
-launches the kernel, checks what it wrote and takes the time. It imports torch and triton and
-nothing of ptxview; it runs on a GPU, and under ptxview run --target on the emulated device.
+The script holds the kernel's source with all that it needs and the values that the recording kept.
+It makes other inputs of the recorded kind, launches the kernel, checks what it wrote and takes the
+time. It imports torch and triton and nothing of ptxview; it runs on a GPU, and under ptxview run
+--target on the emulated device.
 """
 
 import argparse
@@ -33,7 +34,7 @@ from inspector.export.repro.script import (
     is_function,
     triton_script,
 )
-from inspector.measure.recorded_launch import chosen_call, default_call
+from inspector.measure.recorded_launch import chosen_call, default_call, kept_arrays
 from inspector.measure.time.planning import replayable_calls
 from inspector.reader.query import select, select_calls, select_one
 from inspector.reader.reader import Reader
@@ -173,6 +174,7 @@ def _extension(
         "check": "none" if reference is None else "reference",
         "outside": () if reference is None else reference.outside,
         "unknown": (),
+        "kept_inputs": (),
         "text": text,
     }
 
@@ -203,6 +205,7 @@ def _triton(
     call_number = default_call(variant.calls) if args.call is None else args.call
     number, call = chosen_call(kernel.demangled, variant.calls, call_number)
     arrays = {} if args.inputs is None else read_arrays(args.inputs)
+    kept = {} if call is None or args.verify else kept_arrays(reader, call, arrays)
     check, reference = _check(args.check_with)
     if args.verify:
         check = "reference"
@@ -223,6 +226,13 @@ def _triton(
             f"ptxview: {', '.join(source.unknown)}: used by the kernel, and neither in "
             f"{text_owner} nor recorded; the script will miss it"
         )
+    encoded = _encoded(arrays, kept)
+    kept_names = tuple(name for name in encoded if args.verify or name in kept)
+    if kept_names:
+        printing.narrate(
+            f"ptxview: inputs: {', '.join(kept_names)} as the program's call had them, within the "
+            "script; all others are new ones"
+        )
     launch = TritonLaunch(
         kernel=kernel.demangled,
         variant=variant.id,
@@ -238,7 +248,8 @@ def _triton(
         recorded_on=_recorded_on(reader),
         check=check,
         reference=reference,
-        inputs=_encoded(arrays) or None,
+        inputs=encoded or None,
+        kept_names=kept_names,
     )
     outside = source.outside
     if reference is not None:
@@ -251,6 +262,7 @@ def _triton(
         "check": check,
         "outside": outside,
         "unknown": source.unknown,
+        "kept_inputs": kept_names,
         "text": triton_script(launch, table("repro_parts")),
     }
 
@@ -362,19 +374,25 @@ def _unrecorded_arguments(
     return tuple(out) or None
 
 
-def _encoded(arrays: Mapping[str, Array]) -> dict[str, tuple[str, tuple[int, ...], str]]:
-    """Given arrays, encoded for the script."""
+def _encoded(
+    arrays: Mapping[str, Array], kept: Mapping[str, Array]
+) -> dict[str, tuple[str, tuple[int, ...], str]]:
+    """Given arrays, encoded for the script; of kept ones those that it has room for."""
     encoded = {}
     size = 0
-    for name, array in arrays.items():
+    smallest_first = sorted(kept.items(), key=lambda item: item[1].nbytes)
+    for name, array in (*arrays.items(), *smallest_first):
         data = base64.b64encode(zlib.compress(np.ascontiguousarray(array).tobytes(), 9)).decode()
-        size += len(data)
-        if size > MAX_ARRAY_BYTES:
+        if size + len(data) <= MAX_ARRAY_BYTES:
+            size += len(data)
+            encoded[name] = (str(array.dtype), array.shape, data)
+        elif name in kept:
+            printing.narrate(f"ptxview: the kept values of {name} are too many for a script")
+        else:
             raise UsageError(
                 f"the arrays take more than {MAX_ARRAY_BYTES:,} bytes in the script with {name}",
                 "Write it without them, and give them to it: python SCRIPT --inputs FILE.npz",
             )
-        encoded[name] = (str(array.dtype), array.shape, data)
     return encoded
 
 

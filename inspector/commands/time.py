@@ -1,10 +1,10 @@
 """Time recorded launches, or the variants that a script declares.
 
 Triton's machine code is launched as it was recorded; the code of compiled graphs and the functions
-of extensions are called; all on new inputs of the same kind. The time is the kernels' own duration
-(CUPTI) with a clean, cold L2, repeated until the median's 95 % interval is within 1 %. --stopwatch
-and --cache choose other ways. --estimate needs no GPU: it simulates the launches on a device whose
-constants are known.
+of extensions are called; on the inputs that the recording kept, else on new ones of the same kind.
+The time is the kernels' own duration (CUPTI) with a clean, cold L2, repeated until the median's
+95 % interval is within 1 %. --stopwatch and --cache choose other ways. --estimate needs no GPU: it
+simulates the launches on a device whose constants are known.
 """
 
 from __future__ import annotations

@@ -115,7 +115,7 @@ def choose_launch(
     max_bytes = bounds.streamed
     raising = bounds.raising()
     shares = () if recorded is None else recorded.shares
-    kept = {} if recorded is None else _kept_arrays(reader, recorded, overrides.arrays)
+    kept = {} if recorded is None else kept_arrays(reader, recorded, overrides.arrays)
     arrays = {**kept, **overrides.arrays}
     inputs = InputOptions(
         overrides.seed, arrays, scratch, max_bytes, raising, overrides.unsized, shares
@@ -126,7 +126,7 @@ def choose_launch(
     )
 
 
-def _kept_arrays(reader: Reader, recorded: Call, arrays: Mapping[str, Array]) -> dict[str, Array]:
+def kept_arrays(reader: Reader, recorded: Call, arrays: Mapping[str, Array]) -> dict[str, Array]:
     """What the tensors of a call held, of those that the user gives no array for. Tensors that
     share memory are made up together instead."""
     sharing = {name for share in recorded.shares for name in (share.first, share.second)}

@@ -207,6 +207,7 @@ def footnotes(session: Session) -> Iterator[str]:
         yield f"{state}: {STATES.get(state, '')}"
     yield from _rate_footnotes(session)
     yield from _call_footnotes(session)
+    yield from _input_footnotes(session)
     for timing in session.rows:
         parts = (launched_name(timing), timing.variant, timing.stopwatch)
         subject = " ".join(filter(None, parts))
@@ -262,6 +263,19 @@ def _call_footnotes(session: Session) -> Iterator[str]:
                 f"{launched_name(timing)}: one call keeps the CPU for {duration(timing.cpu_us)} "
                 f"µs, its kernels the device for {duration(timing.median_us)}"
             )
+
+
+def _input_footnotes(session: Session) -> Iterator[str]:
+    """Whose values the inputs held, where that is known."""
+    known = [t for t in session.rows if t.kept_inputs is not None]
+    kept = {f"{launched_name(t)} ({some(t.kept_inputs)})": None for t in known if t.kept_inputs}
+    if kept:
+        yield shown(
+            f"inputs: as the program's call had them, of {some(list(kept))}; "
+            "all others are new ones of the same kind"
+        )
+    elif known:
+        yield "inputs: new ones of the same kind"
 
 
 def age(timestamp: str, now: datetime.datetime) -> str:

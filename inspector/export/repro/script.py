@@ -77,7 +77,8 @@ class TritonLaunch(RecordedCall, frozen=True, kw_only=True):
     """A launch of a Triton kernel.
 
     ``config`` is the variant's, ``source_label`` says whose text the kernel is. ``inputs`` are
-    arrays kept in the script, as (dtype, shape, base64 of the compressed bytes).
+    arrays kept in the script, as (dtype, shape, base64 of the compressed bytes); ``kept_names``
+    are those of them that the program's call had.
     """
 
     variant: str
@@ -87,6 +88,7 @@ class TritonLaunch(RecordedCall, frozen=True, kw_only=True):
     config: Mapping[str, object]
     check: str = "interpreter"
     inputs: Mapping[str, tuple[str, tuple[int, ...], str]] | None = None
+    kept_names: tuple[str, ...] = ()
 
 
 def triton_script(launch: TritonLaunch, fixed: Mapping[str, str]) -> str:
@@ -164,13 +166,16 @@ def _head(launch: TritonLaunch) -> str:
     on = f" Recorded on {launch.recorded_on}." if launch.recorded_on else ""
     outside = {o for c in (launch.source, launch.reference) if c is not None for o in c.outside}
     needs = f"It imports {', '.join(sorted(outside))}, which must be installed here."
+    kept = f"As the program's call had them, but for --inputs: {', '.join(launch.kept_names)}."
+    inputs = "Other inputs" if launch.kept_names else "Inputs"
     return docstring(
         f"{launch.kernel}, launched{launch.call_text}.",
         "",
-        f"Variant {launch.variant}.{on} Inputs are new ones of the recorded kind: of the same",
+        f"Variant {launch.variant}.{on} {inputs} are new ones of the recorded kind: of the same",
         "dtypes, shapes, strides, alignment and ranges of integers. It runs the kernel, checks",
         "what it wrote and takes the time. Exits with 0: it agrees, or nothing is compared; 1: it",
         "does not agree; 2: it could not be run, or not be checked.",
+        *(["", kept] if launch.kept_names else []),
         *(["", needs] if outside else []),
     )
 

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Container, Iterable, Mapping, Sequence
+from contextlib import suppress
 from math import prod
 from pathlib import Path, PurePath
 from typing import Any
@@ -17,6 +18,7 @@ from inspector.base.units import plural
 from inspector.measure.ncu.report import function_of
 from inspector.measure.time.results import KernelTime, from_json, median
 from inspector.parsers.cubin import kernel_parameters
+from inspector.recording.contents import Blob
 from inspector.system import files
 
 KernelVariant = tuple[Kernel, Variant]
@@ -143,6 +145,22 @@ def _arguments(call: Call) -> dict[str, object]:
         "arguments": [to_builtins(a) for a in call.arguments],
         "memory": [to_builtins(b) for b in memory_blocks(call.arguments, call.shares)],
     }
+
+
+def kept_files(job: Mapping[str, Any], folder: Path, blob: Blob) -> dict[str, object]:
+    """Write a job's kept tensors to files, compressed as the recording has them.
+
+    Returns its arguments with these files' paths. One that cannot be read has a path and no file.
+    """
+    arguments = []
+    for argument in job.get("arguments", ()):
+        file = None
+        if (content := blob(argument.get("content"))) is not None:
+            file = folder / argument["content"]
+            with suppress(PtxviewError):
+                file.write_bytes(content.read())
+        arguments.append({**argument, "content": file and str(file)})
+    return {"arguments": arguments}
 
 
 def inputs(arguments: Sequence[Argument]) -> str:

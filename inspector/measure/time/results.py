@@ -140,7 +140,8 @@ class Timing(Struct, frozen=True):
     call. ``percent_of_peak`` is of a copy's bandwidth by the same stopwatch in the same run.
     ``traced_us`` is what CUPTI read of a kernel that its tracing slows; ``median_us`` is then by a
     pair of events. ``clocks`` are the SM's lowest and highest in MHz, the device's greatest, its
-    temperature in °C and what slowed it.
+    temperature in °C and what slowed it. ``kept_inputs`` are the tensors that held the program's
+    own values, all others being made up; None of an estimate, and of times without such a record.
     """
 
     kernel: str
@@ -170,6 +171,7 @@ class Timing(Struct, frozen=True):
     cpu_us: float | None = None
     bytes_from: str | None = None
     flops_from: str | None = None
+    kept_inputs: tuple[str, ...] | None = None
 
 
 TimingType = TypeVar("TimingType", bound=Timing)

@@ -36,6 +36,7 @@ from inspector.measure.time.planning import (
     inputs,
     job_of,
     job_of_call,
+    kept_files,
     kernel_times,
     launch_needs,
     plan,
@@ -56,7 +57,14 @@ from inspector.measure.time.results import (
 from inspector.reader import tables
 from inspector.reader.query import KernelVariant
 from inspector.reader.reader import Reader
-from inspector.recording.layout import is_recording, read_events, recordings_folder, store_record
+from inspector.recording.contents import Blob
+from inspector.recording.layout import (
+    Events,
+    is_recording,
+    read_events,
+    recordings_folder,
+    store_record,
+)
 from inspector.sources.compilers import by_probes
 from inspector.system import files, toolchain
 from inspector.system.process import Finished, run_tool
@@ -184,10 +192,12 @@ def measure(
     child: Child = start,
     alignment: int = ALIGNED,
     building: float = 0,
+    blob: Blob = lambda digest: None,
 ) -> GatheredTimes:
     """Take the time of launches, each a pair of its job and its cubin or code.
 
-    ``building``: seconds that a launch may compile before its limit begins. Raises ``ToolMissing``
+    ``building``: seconds that a launch may compile before its limit begins; ``blob`` returns the
+    content of a tensor that was kept. Raises ``ToolMissing``
     if there is no device or no torch, ``Unreadable`` if no child could begin.
     """
     gathered = GatheredTimes()
@@ -199,7 +209,8 @@ def measure(
             key, ending = FILES.get(str(launch.get("kind")), ("cubin", ".cubin"))
             path = folder / f"{n}{ending}"
             path.write_bytes(data)
-            jobs.append({**launch, "n": n, key: str(path)})
+            kept = kept_files(launch, folder, blob)
+            jobs.append({**launch, **kept, "n": n, key: str(path)})
         while jobs and not gathered.spent:
             remaining = None
             if options.budget is not None:
@@ -315,7 +326,7 @@ def prepare(
             f"{path} is not a recording: only recordings have the launches of their kernels",
             "Make one with: ptxview run script.py",
         )
-    everything = replayable_calls(reader.recording, _events(reader, path), variants, calls)
+    everything = replayable_calls(reader.recording, _events(reader, path).events, variants, calls)
     often, less_frequent = frequent(everything, options.calls)
     planned = plan(variants, options.calls, {(k.id, v.id) for a in everything for k, v in a.among})
     planned = replace(planned, left_out=(*planned.left_out, *less_frequent))
@@ -331,9 +342,9 @@ def prepare(
     return PreparedTiming(planned, python, tuple(often))
 
 
-def _events(reader: Reader, path: Path) -> Sequence[Record]:
+def _events(reader: Reader, path: Path) -> Events:
     """The events of the recording that the reader has opened; a link may have changed since."""
-    return read_events(Path(reader.recording.resolved_path or path)).events
+    return read_events(Path(reader.recording.resolved_path or path))
 
 
 def is_own(recording: Recording) -> bool:
@@ -375,7 +386,8 @@ def take(
     each_word = "" if count == 1 else " each"
     long = f"{options.seconds:g} s{each_word} at most"
     say(f"taking {plural(count, 'time')}, {long}, under {prepared.python}")
-    run = partial(measure, alignment=ALIGNED_EMULATED if emulated else ALIGNED)
+    alignment = ALIGNED_EMULATED if emulated else ALIGNED
+    run = partial(measure, alignment=alignment, blob=_events(reader, path).blob)
     if stop is not None:
         run_watched = cancellable_child(
             stop, lambda n: say(f"{n} of {plural(count, 'time')} taken")
@@ -390,7 +402,7 @@ def take(
 
 
 def _attempts(reader: Reader, path: Path, prepared: PreparedTiming) -> Iterator[_Attempt]:
-    needs = launch_needs(_events(reader, path))
+    needs = launch_needs(_events(reader, path).events)
     everything: Sequence[PlannedLaunch | ReplayableCall] = (
         *prepared.plan.launches,
         *prepared.calls,
@@ -478,6 +490,7 @@ def row(
         warnings=(*base.warnings, *answer.get("warnings", ())),
         cpu_us=cpu and cpu.value,
         kernels=kernels,
+        kept_inputs=None if "kept" not in answer else tuple(answer["kept"]),
     )
     timing = with_time(timed, answer, next((p for p in peaks if p.stopwatch == watch), None))
     if timing.median_us is None:

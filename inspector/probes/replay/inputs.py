@@ -1,8 +1,9 @@
 """Inputs of the same kind as a recorded call's: shape, strides, dtype, alignment, integers' range.
 
-Values are new: floats are drawn from a normal distribution, integers evenly from the range that
-was recorded (zeros where none was), each from the same seed every time. Tensors that shared memory
-in the program share it here.
+Values are the program's own where the recording kept them. Others are new: floats are drawn from a
+normal distribution, integers evenly from the range that was recorded (zeros where none was), each
+from the same seed every time. Tensors that shared memory in the program share it here, with new
+values.
 """
 
 import importlib.util
@@ -10,7 +11,9 @@ import math
 import re
 import struct
 import sys
+import zlib
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 SEED = 20260
@@ -73,6 +76,29 @@ def tensor(
     flat = memory[offset:]
     fill(torch, flat, description, warnings)
     return torch.as_strided(memory, description["shape"], description["strides"], offset), flat
+
+
+def load_kept(torch: Any, rebuilt: Any, path: str) -> bool:
+    """Give a tensor its kept elements, in the order of their indices; whether it has them now.
+
+    They are a compressed file, of which no more is read than the tensor has room for.
+    """
+    size = rebuilt.numel() * rebuilt.element_size()
+    try:
+        raw = zlib.decompressobj().decompress(Path(path).read_bytes(), size + 1)
+        if len(raw) != size:
+            return False
+        if size:
+            elements = torch.frombuffer(bytearray(raw), dtype=torch.uint8).view(rebuilt.dtype)
+            elements = elements.reshape(rebuilt.shape)
+            for axis, stride in enumerate(rebuilt.stride()):
+                if stride == 0:  # its elements are one in memory, and cannot be written twice
+                    elements = elements.narrow(axis, 0, 1)
+                    rebuilt = rebuilt.narrow(axis, 0, 1)
+            rebuilt.copy_(elements)
+    except (OSError, zlib.error, RuntimeError):
+        return False
+    return True
 
 
 def _layout(torch: Any, description: dict[str, Any]) -> tuple[Any, int, int]:
@@ -150,12 +176,13 @@ class Memory:
 
     Methods that make tensors raise ``NotRebuilt`` where an argument cannot be made again, and
     torch's error if there is not enough memory. ``max_alignment`` is the largest alignment that is
-    recorded.
+    recorded. ``kept_names`` are the tensors that hold the program's own values.
     """
 
     def __init__(self, torch: Any, device: str = "cuda", max_alignment: int = BLOCK) -> None:
         self.warnings: list[str] = []
         self.named: list[tuple[str, Any]] = []
+        self.kept_names: list[str] = []
         self._keep_alive: list[Any] = []
         self._shared: dict[str, Any] = {}
         self._originals: list[tuple[Any, Any]] = []
@@ -192,7 +219,14 @@ class Memory:
         """A tensor of a recorded kind."""
         if argument["name"] in self._shared:
             return self._shared[argument["name"]]
-        rebuilt, flat = tensor(self._torch, argument, device, self._max_alignment, self.warnings)
+        warnings: list[str] = []
+        rebuilt, flat = tensor(self._torch, argument, device, self._max_alignment, warnings)
+        path = argument.get("content")
+        if path and load_kept(self._torch, rebuilt, path):
+            self.kept_names.append(argument["name"])
+        else:
+            unused = [f"{argument['name']}: its kept values are damaged"] if path else []
+            self.warnings += [*warnings, *unused]
         self._keep_alive.append(rebuilt)
         self.named.append((argument["name"], flat))
         return rebuilt

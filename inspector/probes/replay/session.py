@@ -439,7 +439,8 @@ def replay(session: Session, recorded: dict[str, Any]) -> None:
             continue
         grown = [name for name in memory.overflowed() if name not in odd]
         overflows = [f"{name} overflowed as the launch was repeated" for name in grown]
-        session.say(**{**result, "n": n, "warnings": [*memory.warnings, *overflows]})
+        warnings = [*memory.warnings, *overflows]
+        session.say(**{**result, "n": n, "warnings": warnings, "kept": memory.kept_names})
     torch.cuda.synchronize()
 
 

@@ -14,7 +14,9 @@ import pytest
 from msgspec.structs import replace
 
 from inspector.base.errors import Stopped, ToolMissing, Unreadable
+from inspector.base.model import Content
 from inspector.measure.time.take import NO_DEVICE, BenchmarkOptions, cancellable_child, measure
+from inspector.recording.layout import BytesContent, FileContent
 from inspector.sources import compilers
 from inspector.sources.compilers import by_probes
 from inspector.system.process import Finished, run_tool
@@ -81,6 +83,28 @@ def test_a_graphs_code_and_a_cubin_are_separate_files_and_a_library_has_none() -
     ]
     measure("python", jobs, WANTED, child)
     assert seen == [{"cubin": b"ELF"}, {"code": b"def call"}, {}]
+
+
+def test_kept_tensors_are_files_of_the_child() -> None:
+    """Compressed, as the recording has them; one that cannot be read has a name and no file."""
+    seen: list[bytes | None] = []
+    digests = ["a" * 64, "b" * 64]
+    contents: dict[object, Content] = {
+        digests[0]: BytesContent(b"compressed"),
+        digests[1]: FileContent(Path("/nowhere")),
+    }
+
+    def child(argv: Sequence[str], seconds: float, folder: Path) -> Finished:
+        (launch,) = json.loads(Path(argv[-2]).read_text())["launches"]
+        for argument in launch["arguments"]:
+            file = Path(argument["content"] or "/none")
+            seen.append(file.read_bytes() if file.exists() else argument["content"] and b"")
+        Path(argv[-1]).write_text('{"spent": true}\n')
+        return FINE
+
+    arguments = [{"name": "x", "content": digest} for digest in (*digests, None)]
+    measure("python", [({"arguments": arguments}, b"ELF")], WANTED, child, blob=contents.get)
+    assert seen == [b"compressed", b"", None]
 
 
 def test_no_device_is_a_lack_and_no_beginning_an_error() -> None:

@@ -20,6 +20,7 @@ from inspector.measure.time.results import (
     timing_row,
     with_time,
 )
+from inspector.measure.time.take import row
 from inspector.render import timings
 from inspector.render.jsons import dumps
 
@@ -89,6 +90,16 @@ def test_json_has_every_field_of_the_contract_and_null_for_the_unknown() -> None
     assert said["rows"][0]["grid"] == [64, 1, 1]
     assert said["rows"][1]["median_us"] is None and said["rows"][1]["gb_per_s"] is None
     assert said["rows"][1]["error"] == "no memory"
+
+
+def test_whose_values_the_inputs_held_is_said() -> None:
+    fresh = row(BARE, {"samples": [2.0] * 60, "kept": []}, ())
+    kept = row(BARE, {"samples": [2.0] * 60, "kept": ["x", "index"]}, ())
+    assert json.loads(dumps(timing_row(kept)))["kept_inputs"] == ["x", "index"]
+    assert "inputs: new ones of the same kind" in timings.footnotes(session(fresh))
+    text = "\n".join(timings.footnotes(session(fresh, kept)))
+    assert "as the program's call had them, of square_kernel (x and index); all others" in text
+    assert "inputs:" not in "\n".join(timings.footnotes(session(BARE)))  # of a time kept earlier
 
 
 GRAPH = replace(

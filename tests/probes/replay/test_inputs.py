@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import struct
+import zlib
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -209,3 +211,31 @@ def test_indices_keep_their_range_when_they_share_memory() -> None:
 def test_pairs_that_do_not_overlap_by_their_layouts_have_their_own_memory() -> None:
     far = planned(X, {**X, "name": "y"}, shares=[Share("x", "y", 1 << 40)])
     assert far["memory"] == []
+
+
+@pytest.mark.parametrize("strides", [[3, 1], [1, 5], [0, 1]])
+def test_kept_values_are_those_of_the_program(strides: list[int], tmp_path: Path) -> None:
+    """They are in the order of the indices; an expanded tensor has each value once."""
+    values = torch.randn(20, dtype=torch.bfloat16).as_strided([5, 3], strides)
+    raw = values.contiguous().view(torch.uint8).numpy().tobytes()
+    file = tmp_path / "kept"
+    file.write_bytes(zlib.compress(raw))
+    x = said(dtype="bfloat16", shape=[5, 3], strides=strides, alignment=ALIGNED, content=str(file))
+    memory = Memory(torch, "cpu", ALIGNED)
+    (rebuilt,) = memory.flat([x])
+    assert torch.equal(rebuilt, values) and rebuilt.stride() == tuple(strides)
+    assert memory.kept_names == ["x"] and not memory.warnings
+
+
+@pytest.mark.parametrize(
+    "damaged",
+    [b"", zlib.compress(bytes(31)), zlib.compress(bytes(33)), zlib.compress(bytes(32))[:-9]],
+)
+def test_damaged_kept_values_are_made_up_and_reported(damaged: bytes, tmp_path: Path) -> None:
+    file = tmp_path / "kept"
+    file.write_bytes(damaged)
+    memory = Memory(torch, "cpu", ALIGNED)
+    (rebuilt,) = memory.flat([{**X, "content": str(file)}])
+    assert rebuilt.abs().sum() > 0
+    assert memory.kept_names == []
+    assert memory.warnings == ["x: its kept values are damaged"]
