@@ -116,6 +116,7 @@ from inspector.render.ranks import RankDifferenceRow, RankRow, RanksRow
 from inspector.render.recording_rows import RecordingRow, UncapturedRow
 from inspector.render.timings import LaunchTimeRow, TimingRow
 from inspector.render.tunings import CandidateRow, RoundRow
+from inspector.render.upgrade import EditRow, RefusedRow, UpgradeDocument, UpgradedRow
 from inspector.render.variant_figures import VariantFigures
 from inspector.render.verify import (
     FirstRow,
@@ -219,6 +220,10 @@ STRUCTS: Mapping[str, StructTable] = {
     "ListRanksRank": StructTable(RankRow),
     "ListRanksDifference": StructTable(RankDifferenceRow),
     "Check": StructTable(CheckDocument),
+    "Upgrade": StructTable(UpgradeDocument),
+    "UpgradeEdit": StructTable(EditRow),
+    "UpgradeChange": StructTable(UpgradedRow),
+    "UpgradeRefused": StructTable(RefusedRow),
     "Verify": StructTable(VerifyDocument),
     "VerifyGraph": StructTable(VerifiedGraph),
     "VerifyGraphKernel": StructTable(VerifiedKernel),

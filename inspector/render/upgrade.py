@@ -33,7 +33,7 @@ class EditRow(Struct, frozen=True, kw_only=True):
     places: int
 
 
-class ChangeRow(Struct, frozen=True, kw_only=True):
+class UpgradedRow(Struct, frozen=True, kw_only=True):
     """A variant whose code changed; ``figures`` are those that differ, before and after, and
     ``estimates_us`` of one launch with their intervals: middle, low, high."""
 
@@ -46,7 +46,7 @@ class ChangeRow(Struct, frozen=True, kw_only=True):
     estimates_us: Sequence[Sequence[float]]
 
 
-class FailedRow(Struct, frozen=True, kw_only=True):
+class RefusedRow(Struct, frozen=True, kw_only=True):
     """A variant that one of the two compilers refused."""
 
     kernel: str
@@ -67,8 +67,8 @@ class UpgradeDocument(Struct, frozen=True, kw_only=True):
     reordered: int
     alone: int
     edits: Sequence[EditRow]
-    changes: Sequence[ChangeRow]
-    failed: Sequence[FailedRow]
+    changes: Sequence[UpgradedRow]
+    failed: Sequence[RefusedRow]
     check: check.CheckDocument | None
 
 
@@ -103,8 +103,8 @@ def _edit_row(group: EditGroup) -> EditRow:
     )
 
 
-def _change_row(change: Change) -> ChangeRow:
-    return ChangeRow(
+def _change_row(change: Change) -> UpgradedRow:
+    return UpgradedRow(
         kernel=change.kernel.name,
         variant=change.a.id,
         in_use=change.in_use,
@@ -115,8 +115,8 @@ def _change_row(change: Change) -> ChangeRow:
     )
 
 
-def _failed_row(failed: Failed) -> FailedRow:
-    return FailedRow(
+def _failed_row(failed: Failed) -> RefusedRow:
+    return RefusedRow(
         kernel=failed.kernel.name,
         variant=failed.variant.id,
         compiled_before=failed.compiled_before,

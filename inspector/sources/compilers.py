@@ -42,7 +42,7 @@ from inspector.system.process import Finished, run_tool
 from inspector.system.toolchain import PROBES, PURPOSE, Tool, need, newest_first, path_folders
 
 GoOn = Callable[[], bool]
-Say = Callable[[str], object]
+Say = Callable[[str], None]
 NO_TRITON = 3
 """Exit status of a child whose interpreter lacks Triton."""
 _CAUSE = re.compile(r"Assertion|LLVM ERROR|UNREACHABLE|Segmentation")

@@ -368,7 +368,7 @@ class _Progress:
         self._done = 0
 
     def go_on(self) -> bool:
-        done = self._results.read_bytes().count(b"\n") if self._results.exists() else 0
+        done = sum(1 for _ in _records(self._results))
         if done != self._done:
             self._done = done
             seconds = (time.monotonic() - self._began) / done * (self._total - done)

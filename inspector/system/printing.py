@@ -144,7 +144,7 @@ def narrate(text: str, end: str = "\n") -> None:
 
 
 @contextlib.contextmanager
-def progress(text: str) -> Iterator[Callable[[str], object]]:
+def progress(text: str) -> Iterator[Callable[[str], None]]:
     """A line on standard error that what it yields rewrites; nothing where that is no terminal."""
     console = err()
     if not console.is_terminal:

@@ -75,6 +75,7 @@ LINES = [
     ["export", LECTURE, "-o", f"{NEW}page.html"],
     ["export", RECORDED, "softmax_kernel", "--without", "source,paths", "-o", f"{NEW}x.ptxview"],
     ["repro", RECORDED, "softmax_kernel"],
+    ["upgrade", RECORDED, LECTURE, "--estimate", "0", "--no-new-spills"],
     ["verify", f"{NEW}lost_scale.ptxview"],
     ["passes", RECORDED, "square_kernel#1", "tritongpu-coalesce"],
 ]
