@@ -93,11 +93,21 @@ def heading(view: GraphView) -> str:
     return "; ".join(parts)
 
 
-def graph_rows(name: str, view: GraphView) -> list[GraphRow]:
-    """The whole text: calls, the user's lines, what was fused and what was not, memory."""
+def graph_rows(
+    name: str, view: GraphView, verified: Mapping[str, str] | None = None
+) -> list[GraphRow]:
+    """The whole text: calls, the user's lines, what was fused and what was not, memory.
+
+    ``verified`` are verdicts on kernels by their ids; with any the calls have a column of them.
+    """
     rows = [GraphRow(f"graph {name}: {heading(view)}"), GraphRow("")]
+    head: tuple[str, ...] = CALL_HEAD
     cells = [call_cells(call) for call in view.calls]
-    rows += _table(CALL_HEAD, cells, [(call.number,) for call in view.calls])
+    if verified:
+        head = (head[0], "verified", *head[1:])
+        verdicts = [verified.get(call.kernel or "", UNKNOWN) for call in view.calls]
+        cells = [(row[0], word, *row[1:]) for row, word in zip(cells, verdicts, strict=True)]
+    rows += _table(head, cells, [(call.number,) for call in view.calls])
     for title, section in (
         ("the model's lines, and the calls that they came to", _lines_of_model(view)),
         ("chosen by max-autotune (calls by their numbers)", _choices(view)),

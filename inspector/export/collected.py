@@ -26,8 +26,17 @@ from inspector.base.names import words
 from inspector.parsers.cubin import debug_spans, is_elf
 from inspector.recording.assemble import REMOVED, Assembly
 from inspector.recording.contents import Blob
-from inspector.recording.layout import SCHEMA, TIMINGS, BytesContent, Writer, pack, stored_records
+from inspector.recording.layout import (
+    SCHEMA,
+    TIMINGS,
+    VERDICTS,
+    BytesContent,
+    Writer,
+    pack,
+    stored_records,
+)
 from inspector.sources.opening import raw_events
+from inspector.verify.verdicts import Verdict
 
 Event = Mapping[str, object]
 KernelVariant = tuple[Kernel, Variant]
@@ -45,12 +54,13 @@ DIGEST_CHARS = 64  # length of a content's name, its SHA-256 in hex
 
 
 class Collected(Struct):
-    """Events in the order of time, contents by their SHA-256, and records of times."""
+    """Events in the order of time, contents by their SHA-256, records of times and of verdicts."""
 
     events: list[dict[str, object]] = field(default_factory=list)
     contents: dict[str, bytes] = field(default_factory=dict)
     timings: list[dict[str, object]] = field(default_factory=list)
     blob: Blob = field(default=lambda digest: None)
+    verdicts: list[dict[str, object]] = field(default_factory=list)
 
     def content(self, digest: object) -> bytes | None:
         """Return the content of that name; None if missing or unreadable."""
@@ -74,7 +84,8 @@ class Collected(Struct):
         return Assembly(content_of).recording(path, [dict(e) for e in self.events])
 
     def as_json(self) -> bytes:
-        lines = (json.dumps(e, ensure_ascii=True) for e in (*self.events, *self.timings))
+        records = (*self.events, *self.timings, *self.verdicts)
+        lines = (json.dumps(record, ensure_ascii=True) for record in records)
         return "\n".join(lines).encode("ascii")
 
     def write(self, target: Path) -> None:
@@ -86,9 +97,10 @@ class Collected(Struct):
                         if (data := self.content(digest)) is not None:
                             writer.blob(data)
                     writer.event(**(event if number else event | {"schema": SCHEMA}))
-            if self.timings:
-                lines = (json.dumps(t, ensure_ascii=True) + "\n" for t in self.timings)
-                (Path(name) / TIMINGS).write_text("".join(lines), "ascii")
+            for file_name, records in ((TIMINGS, self.timings), (VERDICTS, self.verdicts)):
+                if records:
+                    lines = (json.dumps(record, ensure_ascii=True) + "\n" for record in records)
+                    (Path(name) / file_name).write_text("".join(lines), "ascii")
             pack(Path(name), target)
 
 
@@ -96,14 +108,35 @@ def collect(path: Path, with_inputs: bool = False) -> Collected:
     """All that a path holds; contents of tensors only if they are asked for."""
     events, blob = raw_events(path)
     contents: dict[str, bytes] = {}
+    verdicts = stored_records(path, VERDICTS)
     if not with_inputs:
+        verdicts = _verdicts(verdicts, lambda kernel: {**kernel, "reason": _plain_reason(kernel)})
         events = [_without_inputs(event) for event in events if event.get("event") != VALUES]
     return Collected(
         [_with_named_contents(event, contents) for event in events],
         contents,
         stored_records(path),
         blob,
+        verdicts,
     )
+
+
+def _verdicts(
+    records: Iterable[Event], change: Callable[[Event], Event | None]
+) -> list[dict[str, object]]:
+    """Records of verdicts with each kernel's row changed, or left out where that gives None."""
+    changed = []
+    for record in records:
+        kernels = record.get("kernels")
+        rows = kernels if isinstance(kernels, list) else []
+        kept = [change(row) for row in rows if isinstance(row, dict)]
+        changed.append({**record, "kernels": [row for row in kept if row is not None]})
+    return changed
+
+
+def _plain_reason(kernel: Event) -> object:
+    """A verdict's reason; "" of what was not compared, for which an error may quote a value."""
+    return "" if kernel.get("verdict") == Verdict.NOT_COMPARED else kernel.get("reason")
 
 
 def _without_inputs(event: Event) -> Event:
@@ -136,7 +169,11 @@ def subset(collected: Collected, kernel_variants: Sequence[KernelVariant]) -> Co
             event["failed"] = {
                 number: error for number, error in errors.items() if (process, number) in calls
             }
-    return Collected(events, collected.contents, collected.timings, collected.blob)
+    names = {kernel.id for kernel, _ in kernel_variants}
+    verdicts = _verdicts(
+        collected.verdicts, lambda kernel: kernel if kernel.get("kernel") in names else None
+    )
+    return Collected(events, collected.contents, collected.timings, collected.blob, verdicts)
 
 
 class _Selection(Struct, frozen=True):
@@ -367,6 +404,10 @@ class Remover:
                 digests[digest] = _keep(result.contents, content)
         # A record of times names kernels and shapes, and the stopwatch; a report of ncu has it all.
         result.timings = [map_values(t, self._changed_text) for t in original.timings]
+        verdicts = original.verdicts
+        if "source" in self.parts:  # a reason names operators, after which variables may be called
+            verdicts = _verdicts(verdicts, lambda kernel: {**kernel, "reason": ""})
+        result.verdicts = [map_values(record, self._changed_text) for record in verdicts]
 
         def with_new_digest(part: object) -> object:
             return digests.get(part, part) if isinstance(part, str) else part

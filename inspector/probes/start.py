@@ -28,6 +28,7 @@ PROBES = (
     (f"{INDUCTOR}.runtime.benchmarking", "calls.graphs", "attach_benchmarks"),
     (HEURISTICS, "compiles.triton_compiles", "attach_launchers"),
     (HEURISTICS, "calls.tensor_contents", "attach"),
+    ("triton.runtime.jit", "calls.hand_written", "attach"),
     ("torch.optim.optimizer", "driver.marks", "attach_optimizers"),
     ("torch.utils.cpp_extension", "compiles.libraries", "attach_builds"),
     ("torch._ops", "compiles.libraries", "attach_ops"),

@@ -21,16 +21,17 @@ MAX_PROLOGUE_CHARS = 2000
 _NAME = re.compile(r"(?<!\w)(\w++)\s*+$")
 
 
-def inflated(content: Content) -> bytes:
+def inflated(content: Content, max_bytes: int | None = None) -> bytes:
     """The elements of a tensor, which a probe has compressed. Raises ``Unreadable``: also for one
-    that is cut short, or larger than any content may be."""
+    that is cut short, larger than ``max_bytes``, or larger than any content may be."""
+    limit = files.limits().one if max_bytes is None else min(max_bytes, files.limits().one)
     reader = zlib.decompressobj()
     try:
-        elements = reader.decompress(content.read(), files.limits().one)
+        elements = reader.decompress(content.read(), limit + 1)
     except zlib.error as error:
         raise Unreadable(f"a tensor of the recording is damaged: {error}") from None
-    if not reader.eof:
-        reason = "larger than a content may be" if reader.unconsumed_tail else "cut short"
+    if not reader.eof or len(elements) > limit:
+        reason = "larger than it may be" if len(elements) > limit else "cut short"
         raise Unreadable(f"a tensor of the recording is {reason}")
     return elements
 

@@ -349,18 +349,23 @@ class KeptArgument(Struct, frozen=True):
 
 
 class LaunchValues(Event, frozen=True, kw_only=True):
-    """``launch_values``: a launch by a line of ``output_code``, with contents of its tensors.
+    """``launch_values``: a launch by a line of ``output_code``, or by the program itself of a
+    kernel that has a reference, with contents of its tensors.
 
-    ``name`` is the kernel's and ``path`` the file that launches it, whose content is ``code_blob``.
-    ``call`` counts the launches by this line from 0, ``sizes`` are the integers that the code had
-    by name. ``cache_key`` is the name of the variant's folder in Triton's cache. ``why`` says why
-    contents are missing.
+    ``name`` is the kernel's and ``path`` the file that launches it, whose content is ``code_blob``;
+    the program's own launches have neither file nor line. ``call`` counts the launches by this
+    line from 0, or of one kernel and signature; ``sizes`` are the integers that the code had by
+    name. ``cache_key`` is the name of the variant's folder in Triton's cache, ``hash`` Triton's of
+    it. ``reference`` has the operators of the kernel's reference, whose own tensors are further
+    arguments. ``why`` says why contents are missing.
     """
 
     line: Integer | None = None
     call: Integer = 0
     cache_key: Text | None = None
+    hash: Text | None = None
     code_blob: object = None
+    reference: object = None
     sizes: dict[str, Integer] = field(default_factory=dict)
     arguments: tuple[KeptArgument, ...] = ()
     why: Text | None = None

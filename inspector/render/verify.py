@@ -11,6 +11,7 @@ from inspector.base.units import plural
 from inspector.render.jsons import SCHEMA
 from inspector.render.tables import short_title, title
 from inspector.verify.kept import KeptVerdict
+from inspector.verify.launches import REFERENCES
 from inspector.verify.lines import DifferenceLines, Lines
 from inspector.verify.report import GraphVerdict, KernelVerdict, VerifyReport
 from inspector.verify.verdicts import FirstDifference, Verdict
@@ -128,7 +129,7 @@ def rows(report: VerifyReport, lines: Lines, width: int) -> Iterator[Text]:
     """A row for each kernel, below the graph's; what differs stands under its kernel."""
     for graph in report.graphs:
         call = f" · call {graph.call}" if graph.call else ""
-        yield Text(f"graph {graph.graph.id}{call}", "bold")
+        yield Text(f"{_heading(graph)}{call}", "bold")
         for kernel in graph.kernels:
             yield from _kernel_rows(kernel, width)
             key = (graph.graph.id, graph.call, kernel.kernel.id)
@@ -207,13 +208,16 @@ def answer(report: VerifyReport) -> str:
     return "; ".join(sentences)
 
 
+def _heading(graph: GraphVerdict) -> str:
+    """``graph 0/0``, or ``references``."""
+    return graph.graph.id if graph.graph is REFERENCES else f"graph {graph.graph.id}"
+
+
 def _answer(graph: GraphVerdict) -> str:
     compared = graph.compared
     explained = len(compared) - len(graph.unexplained)
     call = f" call {graph.call}" if graph.call else ""
-    text = (
-        f"graph {graph.graph.id}{call}: {explained} of {plural(len(compared), 'kernel')} explained"
-    )
+    text = f"{_heading(graph)}{call}: {explained} of {plural(len(compared), 'kernel')} explained"
     left_out = len(graph.kernels) - len(compared)
     if left_out:
         text += f", {left_out} not compared"

@@ -12,7 +12,7 @@ from inspector.reader.reader import Reader
 from inspector.recording.layout import is_recording, read_events
 from inspector.verify.compare import coarse_words_of, judged
 from inspector.verify.executed import executed_launches
-from inspector.verify.launches import GraphLaunch, kept_launches
+from inspector.verify.launches import REFERENCES, GraphLaunch, kept_launches
 from inspector.verify.lines import Lines, difference_lines
 from inspector.verify.report import VerifyReport, report_of
 from inspector.verify.tasks import LaunchTask, tasks_of
@@ -48,14 +48,14 @@ class LaunchTasks(Struct, frozen=True):
 def selected(recording: Recording, word: str | None) -> Selection:
     """What a word means, a graph or kernels; all without one. Raises ``UsageError``."""
     if word is None:
-        return Selection([graph.id for graph in recording.graphs])
+        return Selection([*(graph.id for graph in recording.graphs), REFERENCES.id])
     if (graph := select_graph(recording, word)) is not None:
         return Selection([graph.id])
     kernels = {kernel.id for kernel, _ in select(recording, word)}
     if not kernels:
         raise UsageError(f"there is no graph or kernel {word}", "ptxview list names them.")
     graphs = [graph.id for graph in recording.graphs if kernels.intersection(graph.kernels)]
-    return Selection(graphs, kernels)
+    return Selection([*graphs, REFERENCES.id], kernels)
 
 
 def launch_tasks(
@@ -93,8 +93,8 @@ def _nothing_to_verify(recording: Recording, path: Path) -> tuple[str, str]:
     again = "ptxview verify SCRIPT.py runs a program, and compares what its kernels write."
     if not graphs:
         return (
-            f"{path} has no graph of torch.compile",
-            "Kernels that torch.compile generates have operators to be compared with, others none.",
+            f"{path} has no graph of torch.compile, and no launch of a kernel with a reference",
+            "inspector.reference(kernel, function) gives a hand-written kernel one.",
         )
     if any(graph.nodes is None for graph in graphs):
         return f"{path} lacks the operators of its graphs, which came from Inductor's cache", again

@@ -84,47 +84,39 @@ def _figures(
     go_on: Callable[[], bool],
 ) -> dict[int, Mapping[str, Any]]:
     """The child's record of each task that is compared, by the task's identity."""
-    compared = [task for task in batch if task.comparison is not None]
     out: dict[int, Mapping[str, Any]] = {}
     with tempfile.TemporaryDirectory(prefix="ptxview-verify-") as name:
         folder = Path(name)
-        remaining = list(compared)
+        remaining: list[tuple[LaunchTask, dict[str, Any]]] = []
+        for number, task in enumerate(batch):
+            if task.comparison is None:
+                continue
+            try:
+                words = coarse_words(task.launch.variant)
+                remaining.append((task, _job(folder, number, task.comparison, words)))
+            except Unreadable as error:
+                out[id(task)] = {"why": error.message}
         while remaining:
-            records, why = _run_child(folder, remaining, python, coarse_words, go_on)
+            records, why = _run_child(folder, [job for _, job in remaining], python, go_on)
             answered = {record["n"]: record for record in records if "n" in record}
-            for number, task in enumerate(remaining):
+            for number, (task, _) in enumerate(remaining):
                 if number in answered:
                     out[id(task)] = answered[number]
             begun = max((r["begin"] for r in records if "begin" in r), default=-1)
             if begun < 0:
                 raise Unreadable("the operators could not be computed", why)
             if begun not in answered:  # the child ended within this task
-                out[id(remaining[begun])] = {"why": f"computing its operators ended: {why}"}
+                ended = remaining[begun][0]
+                out[id(ended)] = {"why": f"computing its operators ended: {why}"}
             remaining = remaining[begun + 1 :]
     return out
 
 
 def _run_child(
-    folder: Path,
-    tasks: Sequence[LaunchTask],
-    python: str,
-    coarse_words: CoarseWords,
-    go_on: Callable[[], bool],
+    folder: Path, tasks: Sequence[Mapping[str, Any]], python: str, go_on: Callable[[], bool]
 ) -> tuple[list[dict[str, Any]], str]:
     """A child's records, and why it ended early, or ""."""
-    job = {
-        "rounding": tables.table("operator_rounding"),
-        "tasks": [
-            _job(
-                folder,
-                number,
-                task.comparison,
-                coarse_words(task.launch.variant),
-            )
-            for number, task in enumerate(tasks)
-            if task.comparison is not None
-        ],
-    }
+    job = {"rounding": tables.table("operator_rounding"), "tasks": tasks}
     job_file = folder / "job.json"
     results = folder / "results.jsonl"
     results.unlink(missing_ok=True)
@@ -142,26 +134,39 @@ def _run_child(
 
 
 def _job(folder: Path, number: int, comparison: Comparison, words: Sequence[str]) -> dict[str, Any]:
-    def described(name: str, tensor: TensorValue) -> dict[str, Any]:
-        path = folder / f"{number}-{name}"
-        path.write_bytes(tensor.read())
+    """A task of the child's, with its tensors as files. Raises ``Unreadable`` for a damaged one."""
+
+    def described(file_name: str, label: str, tensor: TensorValue) -> dict[str, Any]:
+        path = folder / f"{number}-{file_name}"
+        try:
+            path.write_bytes(tensor.read())
+        except Unreadable:
+            raise Unreadable(f"its kept {label} is damaged") from None
         return {
+            "label": label,
             "file": str(path),
             "dtype": tensor.dtype,
             "shape": tensor.shape,
             "strides": list(tensor.strides),
         }
 
-    inputs = enumerate(comparison.inputs.items())
-    outputs = enumerate(comparison.outputs)
+    inputs = {
+        name: described(f"in{n}", f"input {name}", tensor)
+        for n, (name, tensor) in enumerate(comparison.inputs.items())
+    }
+    outputs = [
+        (node, described(f"out{n}", f"output {parameter}", tensor))
+        for n, (parameter, node, tensor) in enumerate(comparison.outputs)
+    ]
     return {
         "nodes": list(comparison.nodes),
-        "inputs": {name: described(f"in{n}", tensor) for n, (name, tensor) in inputs},
+        "inputs": inputs,
         "sizes": dict(comparison.sizes),
         "combined": {name: list(nodes) for name, nodes in comparison.combined.items()},
         "unread": dict(comparison.unread),
-        "outputs": [(node, described(f"out{n}", tensor)) for n, (_, node, tensor) in outputs],
+        "outputs": outputs,
         "coarse": coarse_errors(words),
+        "roundings": list(comparison.roundings),
     }
 
 

@@ -202,8 +202,13 @@ def read_nodes(graph: Graph) -> GraphNodes:
     libraries = _library_calls(scheduled, list(recorded))
     by_name, without_bias = _with_bias_added(recorded, libraries.values())
     for operation in (o for s in scheduled for o in _list(s, "operations")):
-        origins = [n for n in operation.get("origins") or () if n in recorded]
-        step = _step(recorded, operation.get("result"), origins, libraries.values())
+        recorded_origins = [n for n in operation.get("origins") or () if n in recorded]
+        origins = [n for n in recorded_origins if recorded[n]["target"] != HAND_WRITTEN]
+        is_argument = len(origins) < len(recorded_origins)
+        result = operation.get("result")
+        if is_argument and result is None:
+            result = _argument(recorded, origins)
+        step = _step(recorded, result, origins, libraries.values())
         library_call = libraries.get(str(operation.get("name")))
         if library_call is not None:
             step = WriteStep(without_bias.get(library_call, step.node))
@@ -212,8 +217,12 @@ def read_nodes(graph: Graph) -> GraphNodes:
             steps[str(output.get("name"))].append(step)
             if reduction is not None:
                 parts[str(output.get("name"))] = reduction
-            for changed in output.get("mutates") or ():
-                _change(recorded, steps[str(changed)], str(changed), origins, step.node)
+            for changed in map(str, output.get("mutates") or ()):
+                if is_argument:  # the graph's later nodes have the same name for what it holds then
+                    held = steps[changed][-1].node if steps[changed] else node_of_input.get(changed)
+                    steps[changed].append(WriteStep(held))
+                else:
+                    _change(recorded, steps[changed], changed, origins, step.node)
     return GraphNodes(by_name, steps, node_of_input, parts)
 
 
@@ -227,6 +236,16 @@ def _step(
     if moved is not None:
         return WriteStep(moved)
     return WriteStep(None, (), _arguments(nodes, origins, libraries), frozenset(origins))
+
+
+HAND_WRITTEN = "triton_kernel_wrapper_mutation"
+"""The node of a hand-written kernel in a graph: it changes tensors and has no value."""
+
+
+def _argument(nodes: Mapping[str, Node], origins: Sequence[str]) -> str | None:
+    """The node that an operation computes for a hand-written kernel; None of a part of one."""
+    sink = _only_sink(nodes, origins)
+    return None if sink is None or base_name(nodes[sink]) in REDUCTIONS else sink
 
 
 LIBRARY_KIND = "ExternKernelSchedulerNode"

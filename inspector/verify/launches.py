@@ -3,10 +3,12 @@
 import math
 from collections.abc import Callable, Mapping
 from functools import partial
+from typing import Any
 
-from msgspec import Struct, field
+from msgspec import DecodeError, Struct, field
+from msgspec.json import decode
 
-from inspector.base.model import Graph, Kernel, Recording, Stage, Variant
+from inspector.base.model import Graph, Kernel, Origin, Recording, Stage, Variant
 from inspector.recording.contents import inflated, text_of
 from inspector.recording.events import KeptArgument, LaunchValues, event_of
 from inspector.recording.layout import Events
@@ -16,8 +18,13 @@ ELEMENT_BYTES = {
     **dict.fromkeys(("bool", "uint8", "int8", "float8_e4m3fn", "float8_e5m2"), 1),
     **dict.fromkeys(("float16", "bfloat16", "int16", "uint16"), 2),
     **dict.fromkeys(("float32", "int32", "uint32"), 4),
+    "complex128": 16,
 }
 """Bytes of an element by dtype; of all others eight at most."""
+
+
+REFERENCES = Graph("references", Origin.TRITON, (), {})
+"""Stands for a graph where the program itself launches kernels that have a reference."""
 
 
 class TensorValue(Struct, frozen=True):
@@ -31,7 +38,11 @@ class TensorValue(Struct, frozen=True):
     @property
     def bytes(self) -> int:
         """Bytes of its elements."""
-        return math.prod(self.shape) * ELEMENT_BYTES.get(self.dtype, 8)
+        return _tensor_bytes(self.dtype, self.shape)
+
+
+def _tensor_bytes(dtype: str, shape: tuple[int, ...]) -> int:
+    return math.prod(shape) * ELEMENT_BYTES.get(dtype, 8)
 
 
 class LaunchArgument(Struct, frozen=True):
@@ -46,11 +57,21 @@ class LaunchArgument(Struct, frozen=True):
     changed: bool = False
 
 
+class Reference(Struct, frozen=True):
+    """The operators of a reference: ``nodes``, the node of each tensor of the kernel, and that of
+    each result, by parameters of the kernel or in the order of those that it changes."""
+
+    nodes: tuple[dict[str, Any], ...]
+    inputs: dict[str, str]
+    outputs: dict[str, str] | tuple[str, ...]
+
+
 class GraphLaunch(Struct, frozen=True):
     """A launch by a line of a graph's ``output_code``; ``call`` counts the graph's calls from 0.
 
     ``sizes`` are integers that the code has by name. ``why`` says why contents are missing.
     ``process`` launched it, where contents were kept: ranks have launches of the same graph.
+    ``reference`` has the operators of a hand-written kernel's reference.
     """
 
     graph: Graph
@@ -63,6 +84,7 @@ class GraphLaunch(Struct, frozen=True):
     sizes: Mapping[str, int] = field(default_factory=dict)
     why: str = ""
     process: int | None = None
+    reference: Reference | None = None
 
 
 def kept_launches(recording: Recording, events: Events) -> list[GraphLaunch]:
@@ -74,36 +96,51 @@ def kept_launches(recording: Recording, events: Events) -> list[GraphLaunch]:
     }
     kernels = {kernel.id: kernel for kernel in recording.kernels}
     # Of code that was edited the launched variant is another kernel's than the graph's.
-    by_cache_key = {variant.cache_key: variant for _, variant in recording.variants()}
-    by_cache_key.pop(None, None)
+    by_key = {variant.hash: (kernel, variant) for kernel, variant in recording.variants()}
+    by_key |= {pair[1].cache_key: pair for pair in by_key.values() if pair[1].cache_key}
     codes: dict[str, WrapperCode] = {}
     launches = []
     for raw in events.events:
         event = event_of(raw) if raw.get("event") == "launch_values" else None
-        if not isinstance(event, LaunchValues) or event.line is None or event.path is None:
+        if not isinstance(event, LaunchValues):
             continue
-        graph = by_path.get(event.path)
+        path = event.path or ""
+        graph = by_path.get(path) if path else REFERENCES
         graph_kernels = () if graph is None else graph.kernels
-        kernel = next((kernels[i] for i in graph_kernels if kernels[i].name == event.name), None)
+        launched, variant = by_key.get(event.cache_key or event.hash or "", (None, None))
+        kernel = next(
+            (kernels[i] for i in graph_kernels if kernels[i].name == event.name), launched
+        )
         if graph is None or kernel is None:
             continue
-        if event.path not in codes:
-            codes[event.path] = WrapperCode(text_of(events.blob(event.code_blob)))
+        if path not in codes:
+            codes[path] = WrapperCode(text_of(events.blob(event.code_blob)))
         launches.append(
             GraphLaunch(
                 graph,
                 kernel,
-                by_cache_key.get(event.cache_key),
+                variant,
                 event.call,
-                event.line,
-                codes[event.path],
+                event.line or 0,
+                codes[path],
                 tuple(_kept_argument(events, argument) for argument in event.arguments),
                 event.sizes,
                 event.why or "",
                 event.pid,
+                _reference(events, event.reference),
             )
         )
     return launches
+
+
+def _reference(events: Events, digest: object) -> Reference | None:
+    """A launch's reference; None without one, and of one that is damaged."""
+    try:
+        reference = decode(text_of(events.blob(digest)) or "", type=Reference)
+    except DecodeError:
+        return None
+    names = [node.get("name") for node in reference.nodes]
+    return reference if all(isinstance(name, str) for name in names) else None
 
 
 def _kept_argument(events: Events, argument: KeptArgument) -> LaunchArgument:
@@ -116,5 +153,5 @@ def _kept_tensor(events: Events, argument: KeptArgument, digest: object) -> Tens
     content = events.blob(digest)
     if argument.dtype is None or argument.shape is None or content is None:
         return None
-    strides = argument.strides or ()
-    return TensorValue(argument.dtype, argument.shape, strides, partial(inflated, content))
+    read = partial(inflated, content, max_bytes=_tensor_bytes(argument.dtype, argument.shape))
+    return TensorValue(argument.dtype, argument.shape, argument.strides or (), read)

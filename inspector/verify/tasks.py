@@ -7,6 +7,9 @@ from typing import TypeVar
 
 from msgspec import Struct, field
 
+from inspector.base.model import Origin
+from inspector.base.units import plural
+from inspector.reader.tables import table
 from inspector.verify.graph_nodes import (
     GraphNodes,
     Node,
@@ -18,6 +21,7 @@ from inspector.verify.graph_nodes import (
 )
 from inspector.verify.launches import GraphLaunch, LaunchArgument, TensorValue
 from inspector.verify.random_nodes import random_nodes
+from inspector.verify.verdicts import dropped_roundings
 
 READ_ONLY = "in_ptr"
 IN_PLACE = "in_out_ptr"
@@ -34,6 +38,8 @@ class Comparison(Struct, frozen=True):
     ``unread`` are dtype and shape of inputs that the operators take and the kernel does not read:
     its result must not depend on them. ``with_lines`` are the lines of launches whose partial
     results it completes. ``parameters`` are, by nodes, the kernel's own that it reads them from.
+    ``roundings`` are the nodes whose value a hand-written kernel may round to their narrow dtype:
+    Inductor's kernels do not.
     """
 
     nodes: Sequence[Node]
@@ -44,6 +50,7 @@ class Comparison(Struct, frozen=True):
     unread: Mapping[str, tuple[str, tuple[int, ...]]] = {}
     with_lines: tuple[int, ...] = ()
     parameters: Mapping[str, str] = {}
+    roundings: Collection[str] = ()
 
     @property
     def bytes(self) -> int:
@@ -202,12 +209,45 @@ def tasks_of(launches: Iterable[GraphLaunch]) -> Iterator[LaunchTask]:
         call = calls[key]
         comparison = None
         why = launch.why or (call if isinstance(call, str) else "")
-        if isinstance(call, _GraphCall) and not why:
-            try:
+        try:
+            if isinstance(call, _GraphCall) and not why:
                 comparison = _comparison(call, launch)
-            except Unverifiable as error:
-                why = str(error)
+        except Unverifiable as error:
+            why = str(error)
+        if launch.kernel.origin is Origin.TRITON and not launch.why:
+            comparison, why = _with_reference(launch)
         yield LaunchTask(launch, comparison, why)
+
+
+def _with_reference(launch: GraphLaunch) -> tuple[Comparison | None, str]:
+    """What is compared of a hand-written kernel, or why nothing is."""
+    reference = launch.reference
+    if reference is None:
+        return None, "it is hand-written: inspector.reference(kernel, function) gives it operators"
+    results = reference.outputs
+    written = {a.name: a.after for a in launch.arguments if a.after is not None}
+    if isinstance(results, tuple):
+        changed = [a.name for a in launch.arguments if a.changed and a.name in written]
+        if len(changed) != len(results):
+            count = plural(len(results), "tensor")
+            names = ", ".join(changed) or "none"
+            return None, f"its reference returns {count}, and the kernel changes {names}"
+        results = dict(zip(changed, results, strict=True))
+    if unknown := [name for name in results if name not in written]:
+        return None, f"its reference returns {unknown[0]}, which is no tensor of the kernel"
+    node_of = reference.inputs
+    tensors = [a for a in launch.arguments if a.before is not None]
+    inputs = {node_of.get(a.name, a.name): a.before for a in tensors if a.before is not None}
+    outputs = [(name, node, written[name]) for name, node in results.items()]
+    nodes = [node for node in reference.nodes if node["name"] not in inputs]
+    parameters = {node: name for name, node in node_of.items()}
+    exact = table("operator_rounding")["exact"]["operators"]
+    written_nodes = set(results.values())
+    roundings = {n["name"] for n in dropped_roundings(nodes, "", exact)} - written_nodes
+    comparison = Comparison(
+        nodes, inputs, {}, outputs, parameters=parameters, roundings=tuple(roundings)
+    )
+    return comparison, ""
 
 
 def _comparison(call: _GraphCall, launch: GraphLaunch) -> Comparison:

@@ -115,6 +115,9 @@ def _of_output(
             **common,
         )
     dropped = dropped_roundings(nodes, figures["node"], table["exact"]["operators"])
+    if figures["narrowed"]:
+        words = f"within the roundings to {dropped[0]['dtype']} between its operators"
+        return Judgement(Verdict.APPROXIMATION, words, **common)
     closer = error is not None and eager_error is not None and error <= eager_error
     if closer and figures["by_rounding"]:
         words = "its error is at most that of the operators"
@@ -160,7 +163,8 @@ def dropped_roundings(nodes: Sequence[Node], output: str, exact: Collection[str]
 
 def _source(nodes: Sequence[Node], name: str) -> str | None:
     """The model's line of a node: outside of installed packages where the recording knows one."""
-    node = next((node for node in nodes if node["name"] == name), {})
+    changing = nodes[-1] if nodes else {}  # of an input that is changed in place
+    node = next((node for node in nodes if node["name"] == name), changing)
     place = node.get("caller") or node.get("line")
     if not place:
         return None

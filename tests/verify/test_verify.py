@@ -1,7 +1,12 @@
 """``ptxview verify`` of a recording with a planted fault, and of values that are made up here."""
 
+import hashlib
 import json
+import re
 import shutil
+import zipfile
+import zlib
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -101,12 +106,94 @@ def test_a_list_marks_what_is_not_explained(lost_scale: Path) -> None:
     assert said.count("is not explained") == 1
 
 
+def test_verdicts_travel_with_a_copy(lost_scale: Path, tmp_path: Path) -> None:
+    """Without reasons that may quote a value, and without kernels that are not in the copy."""
+    assert call("verify", lost_scale).status == 1
+    file = record_file(lost_scale, VERDICTS)
+    record = json.loads(file.read_text())
+    gelu = next(row for row in record["kernels"] if row["verdict"] == "closer-than-eager")
+    gelu |= {"verdict": "not-compared", "reason": "IndexError: index 50 is out of bounds"}
+    file.write_text(json.dumps(record) + "\n")
+    for words, verdicts, quoted in (
+        ((), {GELU: Verdict.NOT_COMPARED, SOFTMAX: Verdict.UNEXPLAINED}, False),
+        (("--with-inputs",), {GELU: Verdict.NOT_COMPARED, SOFTMAX: Verdict.UNEXPLAINED}, True),
+        ((GELU,), {GELU: Verdict.NOT_COMPARED}, False),
+        (
+            ("--without", "source"),
+            {GELU: Verdict.NOT_COMPARED, SOFTMAX: Verdict.UNEXPLAINED},
+            False,
+        ),
+    ):
+        copy = tmp_path / f"{len(words)}{words[-1:]}.ptxview"
+        done = call("export", lost_scale, *words, "-o", copy)
+        assert done.status == 0, done.said
+        assert kept(copy) == verdicts, words
+        assert ("index 50" in json.dumps(stored_records(copy, VERDICTS))) is quoted
+
+
 def test_verdicts_that_cannot_be_kept_are_shown(lost_scale: Path) -> None:
     record_file(lost_scale, VERDICTS).mkdir()
     done = call("verify", lost_scale, "0/0#2")
     assert done.status == 0
     assert "the verdicts are not kept" in done.said
     assert done.text.splitlines()[-1] == "graph 0/0#2: 1 of 1 kernel explained"
+
+
+def _truncated(compressed: bytes) -> bytes:
+    return compressed[: len(compressed) // 2]
+
+
+def _larger(compressed: bytes) -> bytes:
+    return zlib.compress(zlib.decompress(compressed) + bytes(1 << 20))
+
+
+def _empty(_: bytes) -> bytes:
+    return zlib.compress(b"")
+
+
+def _damaged(
+    folder: Path, parameter: str, side: str, damage: Callable[[bytes], bytes] | None
+) -> Path:
+    """A recording with a damaged tensor of GELU's launch, which no other launch has.
+
+    Its name fits its content, as an attacker's would; without damage the tensor is missing.
+    """
+    with zipfile.ZipFile(LOST_SCALE) as recording:
+        recording.extractall(folder)
+    events = max(folder.glob("events-*.jsonl"), key=lambda file: file.stat().st_size)
+    kept = (line for line in map(json.loads, events.open()) if line["event"] == "launch_values")
+    (launch,) = (event for event in kept if event["name"] == GELU)
+    (digest,) = (a[side] for a in launch["arguments"] if a["name"] == parameter)
+    blob = folder / "blobs" / digest
+    if damage is None:
+        blob.unlink()
+    else:
+        content = damage(blob.read_bytes())
+        name = hashlib.sha256(content).hexdigest()
+        blob.with_name(name).write_bytes(content)
+        events.write_text(events.read_text().replace(digest, name))
+    return folder
+
+
+@pytest.mark.parametrize("damage", [_truncated, _larger, None])
+def test_a_damaged_tensor_is_not_compared(
+    damage: Callable[[bytes], bytes] | None, tmp_path: Path
+) -> None:
+    done = call("verify", _damaged(tmp_path / "x", "out_ptr0", "after", damage), "0/0#2", "--json")
+    assert done.status == 0, done.said
+    (graph,) = json.loads(done.text)["graphs"]
+    (kernel,) = graph["kernels"]
+    assert kernel["verdict"] == "not-compared"
+    assert kernel["reason"] == "its kept output out_ptr0 is damaged"
+
+
+def test_a_damaged_tensor_costs_its_launch_alone(tmp_path: Path) -> None:
+    done = call("verify", _damaged(tmp_path / "x", "in_ptr1", "before", _empty), "--json")
+    assert done.status == 1, done.said
+    softmax, gelu = (graph["kernels"][0] for graph in json.loads(done.text)["graphs"])
+    assert softmax["verdict"] == "unexplained"
+    assert gelu["verdict"] == "not-compared"
+    assert re.fullmatch(r"its kept input \w+ is damaged", gelu["reason"])
 
 
 def test_a_recording_without_values_says_how_to_get_them() -> None:

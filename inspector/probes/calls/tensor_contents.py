@@ -7,28 +7,32 @@ the ranges of floating-point ones are taken from these copies.
 ``PTXVIEW_VERIFY`` is how many launches of each line of ``output_code`` are kept, in place of
 inputs. A tensor is copied as it is before the launch if the kernel may read it, and again after it
 if the kernel may write it. Launches are told apart by the line that makes them, whose file is kept
-too.
+too. Of a hand-written kernel for which the program names a reference, so many launches are kept of
+each signature, with the operators of the reference.
 """
 
+import json
 import os
 import sys
 import threading
 import zlib
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from typing import Any
 
 from .. import private_names
 from ..hooks import PACKAGE, per_recording
 from ..writer import blob, emit, file_blob
+from . import references
 
 TUNER = "torch._inductor.runtime.triton_heuristics:CachingAutotuner"
 READ_ONLY = ("in_ptr",)
 WRITTEN_ONLY = ("out_ptr",)
 """Beginnings of the names of parameters that a kernel of Inductor's only reads, or only writes."""
 
-_launches: dict[tuple[str, int], int] = per_recording({})
+_launches: Counter[Any] = per_recording(Counter())
+"""Launches by their line, or by a hand-written kernel and its signature."""
 _files: dict[str, str | None] = per_recording({})
 _kept_digests: set[str] = per_recording(set())
 _kept_bytes: Counter[str] = per_recording(Counter())
@@ -80,56 +84,96 @@ def hidden(torch: Any) -> Iterator[None]:
 def attach(module: Any) -> None:
     """Keep contents around the launches of Inductor's kernels, where that is asked for."""
     if os.environ.get("PTXVIEW_VERIFY"):
-        private_names.wrap(f"{TUNER}.run", _launching, _launched)
+        private_names.wrap(f"{TUNER}.run", _launching, launched)
+
+
+def counted(key: Any) -> int | None:
+    """How many launches of this kind were before; None where enough of them were kept."""
+    with _lock:
+        number = _launches[key]
+        _launches[key] += 1
+    return number if number < int(os.environ["PTXVIEW_VERIFY"]) else None
 
 
 def _launching(args: Any, kwargs: Any) -> dict[str, Any] | None:
     """The event of a launch that is kept, with contents from before it; None of another."""
-    import torch
-
     frame = sys._getframe(1)
     while frame.f_globals.get("__name__", "").startswith(PACKAGE) and frame.f_back is not None:
         frame = frame.f_back
     path = frame.f_code.co_filename
     line = frame.f_lineno
-    with _lock:
-        number = _launches.get((path, line), 0)
-        _launches[path, line] = number + 1
-    if number >= int(os.environ["PTXVIEW_VERIFY"]):
+    number = counted((path, line))
+    if number is None:
         return None
-    tuner = args[0]
+    tuner, *values = args
     meta = getattr(tuner, "inductor_meta", None) or {}
-    names = [str(name) for name in getattr(tuner.fn, "arg_names", ())]
-    values = args[1:]
+    names = passed_names(tuner.fn)
     event = {
-        "event": "launch_values",
         "path": path,
         "line": line,
         "name": meta.get("kernel_name"),
         "call": number,
         "code_blob": _code(path),
         "sizes": {k: v for k, v in frame.f_locals.items() if type(v) is int},
-        "values": values,
         "tuner": tuner,
-        "arguments": [_described(n, v) for n, v in zip(names, values, strict=False)],
+        "changed": frozenset(getattr(tuner, "mutated_arg_names", None) or ()),
     }
+    constants = (getattr(tuner, "triton_meta", None) or {}).get("constants") or {}
+    return begun(event, names, values, references.of_kernel(tuner.fn), constants)
+
+
+def passed_names(function: Any) -> list[str]:
+    """The parameters of a kernel that a launch in ``output_code`` passes, in order."""
+    declared = getattr(function, "constexprs", ())
+    names = getattr(function, "arg_names", ())
+    return [str(name) for n, name in enumerate(names) if n not in declared]
+
+
+def begun(
+    event: dict[str, Any],
+    names: Sequence[str],
+    values: Sequence[Any],
+    reference: Any,
+    compiled_in: dict[str, Any],
+) -> dict[str, Any]:
+    """The event of a launch, with contents from before it and the operators of its reference."""
+    import torch
+
+    event["event"] = "launch_values"
+    event["values"] = values
+    event["arguments"] = [described(n, v) for n, v in zip(names, values, strict=False)]
     if not may_wait(torch):
         event["why"] = "it was launched in a profile or a CUDA graph's capture: nothing was copied"
         return event
-    event["changed"] = frozenset(getattr(tuner, "mutated_arg_names", None) or ())
+    if reference is not None:
+        event["changed"] = frozenset(names)
     _keep(event, "before", WRITTEN_ONLY)
+    if reference is not None and "why" not in event:
+        arguments = {**compiled_in, **dict(zip(names, values, strict=False))}
+        try:
+            devices = {v.get_device() for v in values if isinstance(v, torch.Tensor) and v.is_cuda}
+            with hidden(torch), torch.random.fork_rng(devices):
+                operators, own = references.operators(reference, arguments)
+            for name, tensor in own.items():
+                event["arguments"].append({**described(name, tensor), "before": _content(tensor)})
+            event["reference"] = blob(json.dumps(operators))
+        except Exception as error:
+            event["why"] = f"its reference raises {type(error).__name__}: {error}"[:300]
     return event
 
 
-def _launched(event: dict[str, Any] | None, _: object, error: BaseException | None) -> None:
+def launched(event: dict[str, Any] | None, compiled: Any, error: BaseException | None) -> None:
     if event is None:
         return
     if error is None and "why" not in event:
         _keep(event, "after", READ_ONLY)
-    del event["values"]
-    event.pop("changed", None)
-    launchers: list[Any] = getattr(event.pop("tuner"), "launchers", None) or []
-    event["cache_key"] = getattr(launchers[0], "cache_hash", None) if len(launchers) == 1 else None
+    del event["values"], event["changed"]
+    if "tuner" in event:
+        launchers: list[Any] = getattr(event.pop("tuner"), "launchers", None) or []
+        compiled = launchers[0] if len(launchers) == 1 else None
+        event["cache_key"] = getattr(compiled, "cache_hash", None)
+    else:
+        event["hash"] = getattr(compiled, "hash", None)
     if error is None:
         emit(event)
 
@@ -141,7 +185,7 @@ def _code(path: str) -> str | None:
     return _files[path]
 
 
-def _described(name: str, value: Any) -> dict[str, Any]:
+def described(name: str, value: Any) -> dict[str, Any]:
     import torch
 
     if not isinstance(value, torch.Tensor):

@@ -67,7 +67,7 @@ def _compiling(args: Any, kwargs: Any) -> bool:
     model = args[0] if args else kwargs.get("model_")
     nodes = getattr(getattr(model, "graph", None), "nodes", None)
     if nodes is not None:
-        emit({"event": "dynamo_nodes", "blob": blob(json.dumps(_nodes(nodes))), **ids()})
+        emit({"event": "dynamo_nodes", "blob": blob(json.dumps(described(nodes))), **ids()})
     _now.compiling = True
     return True
 
@@ -110,7 +110,7 @@ def _lowered(token: tuple[Any, bool], _: object, error: BaseException | None) ->
         return
     nodes = getattr(getattr(lowering, "scheduler", None), "nodes", ())
     scheduled = [_scheduled(node) for node in nodes]
-    graphs.append({**_nodes(lowering.graph.nodes, with_arguments=True), "scheduled": scheduled})
+    graphs.append({**described(lowering.graph.nodes, with_arguments=True), "scheduled": scheduled})
     if outermost:
         _emit_graph(graphs, refused)
 
@@ -148,7 +148,7 @@ def _emit_graph(graphs: list[dict[str, Any]], refused: Counter[tuple[str, ...]])
     emit({"event": "graph_nodes", **graph_ids(), "blob": blob(json.dumps(outer_graph))})
 
 
-def _nodes(nodes: Any, with_arguments: bool = False) -> dict[str, Any]:
+def described(nodes: Any, with_arguments: bool = False) -> dict[str, Any]:
     """Nodes with the place of the stack of modules that each was called in.
 
     ``with_arguments``: and with what each is called with, so that it can be computed again.

@@ -112,7 +112,12 @@ class Evaluator:
             value = args[0]
         if self.wide:
             value = widened(_rounded(value, node.get("dtype")))
-        return value if self.change is None else self.change(node, value, args, kwargs)
+        if self.change is None:
+            return value
+        changed = self.change(node, value, args, kwargs)
+        if _changes_in_place(node) and isinstance(args[0], torch.Tensor):
+            return args[0].copy_(changed)  # its views have the error, too
+        return changed
 
     def value(self, item: Any) -> Any:
         """An argument, from JSON. Raises NotComputable."""

@@ -11,7 +11,7 @@ taken to explain.
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -27,6 +27,8 @@ SIGNS = torch.tensor(
 SAFETY = 4.0
 """Sixteen errors of one size move a result by at most four times the root of their squares."""
 UNITS = {"float64": 2.0**-53, "complex128": 2.0**-53}
+NARROW_UNITS = {"bfloat16": 2.0**-8, "float16": 2.0**-11, "float8_e4m3fn": 2.0**-4,
+                "float8_e5m2": 2.0**-3}  # fmt: skip
 UNIT = 2.0**-24
 """Half a unit in the last place, relative: kernels compute fp16 and bf16 in fp32."""
 
@@ -51,10 +53,16 @@ class Moved:
             correctly rounded one.
         coarse: the relative error of functions and products of matrices that a kernel computes by
             coarser instructions, by operator.
+        roundings: names of nodes that a kernel may round to their narrow dtype.
     """
 
     def __init__(
-        self, run: int, table: Mapping[str, Any], approximate: bool, coarse: Mapping[str, float]
+        self,
+        run: int,
+        table: Mapping[str, Any],
+        approximate: bool,
+        coarse: Mapping[str, float],
+        roundings: Collection[str] = (),
     ) -> None:
         self.run = run
         self.errors = 0
@@ -63,14 +71,17 @@ class Moved:
         self.absolute: Mapping[str, float] = table["absolute"]
         self.approximate = approximate
         self.coarse = coarse
+        self.roundings = frozenset(roundings)
 
     def __call__(
         self, node: Node, value: Any, args: Sequence[Any], kwargs: Mapping[str, Any]
     ) -> Any:
         base = base_of(node)
-        if base in self.exact:
+        dtype = node.get("dtype") or ""
+        is_rounded = node["name"] in self.roundings
+        if base in self.exact and not is_rounded:
             return value
-        unit = UNITS.get(node.get("dtype") or "", UNIT)
+        unit = NARROW_UNITS[dtype] if is_rounded else UNITS.get(dtype, UNIT)
         if isinstance(value, tuple | list):
             sizes = _sum_errors(base, node, args, kwargs, value)
             return type(value)(

@@ -5,7 +5,8 @@
 JOB is a JSON file: ``rounding``, the table of operators' errors, and ``tasks``. A task has the
 ``nodes`` that its kernel computes, ``inputs`` (tensors by the names of nodes), ``sizes`` (integers
 by the names of nodes), ``outputs`` (pairs of a node and what the kernel wrote for it) and
-``coarse`` (relative errors of coarser instructions, by operator); ``combined`` are, of nodes of
+``coarse`` (relative errors of coarser instructions, by operator) and ``roundings`` (nodes that the
+kernel may round to their narrow dtype); ``combined`` are, of nodes of
 which parts were written, the nodes that compute them from these. A tensor is a file of its
 elements in the order of their indices, with dtype, shape and strides.
 
@@ -48,11 +49,16 @@ def main(job_file: str, results_file: str) -> None:
 
 
 def read_tensor(described: Mapping[str, Any]) -> Any:
-    """A tensor of a job, with the strides that it had where they can be had again."""
+    """A tensor of a job, with the strides that it had where they can be had again.
+
+    Raises NotComputable for a file of another size.
+    """
     dtype = getattr(torch, described["dtype"])
     shape = described["shape"]
     with open(described["file"], "rb") as file:
         raw = bytearray(file.read())
+    if len(raw) != math.prod(shape) * torch.empty((), dtype=dtype).element_size():
+        raise NotComputable(f"its kept {described['label']} is damaged")
     if not raw:
         return torch.empty(shape, dtype=dtype)
     plain = torch.frombuffer(raw, dtype=torch.uint8).view(dtype).reshape(shape)
@@ -147,20 +153,25 @@ def _figures_of_differing(
     eager: Mapping[str, Any],
     written: Mapping[str, Any],
 ) -> dict[str, dict[str, Any]]:
-    """By rounding alone first, and then with functions and products as exact as they are made."""
+    """By rounding alone first, then with functions and products as exact as they are made, and then
+    with roundings to narrow dtypes between operators."""
     out: dict[str, dict[str, Any]] = {}
     remaining = dict(exact)
-    for approximate in (False, True):
-        change = partial(Moved, table=table, approximate=approximate, coarse=task["coarse"])
+    passes = [(False, ()), (True, ()), (True, task["roundings"])]
+    for approximate, roundings in passes if task["roundings"] else passes[:2]:
+        change = partial(
+            Moved,
+            table=table,
+            approximate=approximate,
+            coarse=task["coarse"],
+            roundings=roundings,
+        )
         found = moves(task["nodes"], values, remaining, change)
         for name in list(remaining):
             result = Difference(written[name], eager[name], exact[name], found[name])
             figures = result.figures(name)
-            if approximate:
-                figures["by_rounding"] = out[name]["outside"] == 0
-            out[name] = figures
+            out[name] = {**figures, "by_rounding": not approximate, "narrowed": bool(roundings)}
             if figures["outside"] == 0:
-                out[name].setdefault("by_rounding", not approximate)
                 del remaining[name]
         if not remaining:
             break

@@ -69,7 +69,7 @@ if TYPE_CHECKING:
     from inspector.render.overview import OverviewLine
     from inspector.tui.variants.variants_screen import Scope, ScreenResult
     from inspector.tui.work.compiles_screen import CostView
-    from inspector.verify.kept import KeptVerdict
+    from inspector.verify.kept import KeptVerdict, KeptVerdicts
 
 
 WIDTH_CELLS = 160
@@ -194,6 +194,7 @@ class ReadTimes(Struct, frozen=True):
     stored: StoredTimes
     launches: Mapping[tuple[str, str], LaunchTime]
     verdicts: Mapping[str, KeptVerdict]
+    verdicts_of_graphs: KeptVerdicts
 
 
 class MainScreen(LayoutScreen):
@@ -708,12 +709,16 @@ class MainScreen(LayoutScreen):
             verdicts = kept_verdicts(Path(recording.resolved_path or recording.path), recording)
             launch_times = evidence.launch_times(recording)
             by_variant = verdicts_of_variants(verdicts, recording)
-            return ReadTimes(evidence.times, launch_times, by_variant)
+            return ReadTimes(evidence.times, launch_times, by_variant, verdicts)
 
         def show(answer: ReadTimes) -> None:
             stored = answer.stored
             self.times.launches = answer.launches
+            if self.times.are_read and answer.verdicts_of_graphs != self.times.verdicts_of_graphs:
+                for pane in self.panes.panes:
+                    pane.show_verdicts()
             self.times.verdicts = answer.verdicts
+            self.times.verdicts_of_graphs = answer.verdicts_of_graphs
             self.times.are_read = True
             if len(stored.sessions) >= len(self.times.stored.sessions):
                 self.times.stored = stored

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from msgspec import Struct
@@ -21,12 +22,14 @@ from inspector.analysis.line_annotations import LineAnnotations
 from inspector.base.model import (
     GRAPH_STAGES,
     KERNEL_STAGES,
+    Graph,
     Kernel,
     Stage,
     Variant,
     principal_lines,
 )
-from inspector.parsers.line import Kind
+from inspector.parsers import parse
+from inspector.parsers.line import Kind, Listing
 from inspector.reader.reader import Reader
 from inspector.tui.code.code_rows import CYCLES, Fold, Region, regions
 from inspector.tui.code.code_view import CodeView
@@ -94,6 +97,8 @@ def load(reads: Reader, request: ListingRequest) -> LoadedListing | Notice:
     file = subject.file(request.stage)
     if graph is not None and subject.of_graph(stage):
         listing = reads.graphs.listing(graph, stage)
+        if stage is Stage.OPERATIONS:
+            listing = _verified(reads, graph) or listing
     elif variant is not None and subject.has(stage):
         listing = reads.stages.listing(variant, stage)
     else:
@@ -109,6 +114,21 @@ def load(reads: Reader, request: ListingRequest) -> LoadedListing | Notice:
         near = listing.lines[top - 1 : top - 1 + SEARCH_LINES]
         line_number = next((line.n for line in near if line.kind is Kind.INSTRUCTION), top)
     return source, width_of(source.texts), top, line_number
+
+
+def _verified(reads: Reader, graph: Graph) -> Listing | None:
+    """The operations of a graph with the verdicts on its kernels; None if none are kept."""
+    from inspector.analysis.graph_text import graph_rows
+    from inspector.render.verify import WORDS
+    from inspector.verify.kept import kept_verdicts
+
+    recording = reads.recording
+    kept = kept_verdicts(Path(recording.resolved_path or recording.path), recording)
+    of_graph = {kernel: WORDS[v.verdict] for (name, kernel), v in kept.items() if name == graph.id}
+    if not of_graph:
+        return None
+    rows = graph_rows(graph.id, reads.graphs.view(graph), of_graph)
+    return parse(Stage.OPERATIONS, "\n".join(row.text for row in rows))
 
 
 def missing(subject: TreeSubject, stage: Stage, complete: bool = True) -> Notice:
@@ -289,6 +309,13 @@ class Pane(Vertical):
             self._shown = None
             self._goal = (request, self.view.cursor, ()) if has_listing else None
             self._start(request)
+
+    def show_verdicts(self) -> None:
+        """Read the operations of a graph again, whose verdicts have changed."""
+        if self.request is not None and self.stage is Stage.OPERATIONS and self.settled:
+            self._shown = None
+            self._goal = (self.request, self.view.cursor, ())
+            self._start(self.request)
 
     def _start(self, request: ListingRequest) -> None:
         self._reading = request

@@ -38,7 +38,7 @@ from inspector.render.tables import calling_operators
 from inspector.render.tables import figure as figure
 
 if TYPE_CHECKING:
-    from inspector.verify.kept import KeptVerdict
+    from inspector.verify.kept import KeptVerdict, KeptVerdicts
 
 LEFT = (Stage.SOURCE, Stage.OUTPUT_CODE, Stage.IR, Stage.TTIR, Stage.PTX, Stage.LLIR, Stage.SASS)
 """What the first pane shows, the best first: where the code was written."""
@@ -290,6 +290,7 @@ class RecordingTimes:
         """Times of launches that were read, by the ids of kernel and variant."""
         self.verdicts: Mapping[str, KeptVerdict] = {}
         """Verdicts of ``verify`` that were read, by the hash of the variant."""
+        self.verdicts_of_graphs: KeptVerdicts = {}
         self.are_read = False
         """Whether ``launches`` were read: what lacks a time until then may have one."""
 

@@ -144,3 +144,25 @@ async def test_kept_verdicts_are_a_column_of_the_graph_and_a_line_of_the_card(
         await rest(ui, "escape", "i")
         assert "verified" in text_of(ui)
         assert "NOT EXPLAINED: it is so" in text_of(ui)
+
+
+async def test_the_operations_of_a_graph_have_the_newest_verdicts(lost_scale: Path) -> None:
+    def keep(verdict: str) -> None:
+        row = {"graph": "0/0", "call": 0, "kernel": kernel.id, "verdict": verdict}
+        store_record(lost_scale, {"taken": "", "inputs": "", "kernels": [row]}, VERDICTS)
+
+    recording = open_reader(str(lost_scale)).recording
+    kernel = next(kernel for kernel in recording.kernels if "softmax" in kernel.name)
+    app = PtxviewApp(open_reader(str(lost_scale)))
+    async with started(size=(80, 24), app=app) as (ui, main):
+        go(main, "softmax")
+        await rest(ui, "8", "b")
+        assert "call  kernel" in text_of(ui) and "verified" not in text_of(ui)
+        for verdict, words in (("equal", "equal"), ("unexplained", "NOT EXPLAINED")):
+            keep(verdict)
+            main.read_times()
+            await settle(ui)
+            lines = text_of(ui).splitlines()
+            (head,) = [line for line in lines if "call  verified" in line]
+            call = lines[lines.index(head) + 1]
+            assert call[head.index("verified") :].startswith(words)
