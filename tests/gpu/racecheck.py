@@ -1,7 +1,7 @@
 """Compare ptxview's reports of races with those of compute-sanitizer's racecheck on a GPU.
 
     python -m tests.gpu.race_cases .gpu/racecheck/cases.tar.xz
-    python -m tests.gpu.racecheck FOLDER_OUT [--cases ARCHIVE] [--limit SECONDS] [--fake]
+    python -m tests.gpu.racecheck FOLDER_OUT [--cases ARCHIVE] [--earlier RESULTS] [--limit SECONDS]
 
 The first command, without a GPU, makes the cases. The second, on an H200 with compute-sanitizer,
 launches them by the CUDA driver, some of a kernel in one process. A case that hangs or faults is
@@ -38,7 +38,7 @@ HANG_SECONDS = 30.0
 """What a launch may take under the tool, which shares the GPU with those beside it."""
 MAX_FAILURES = 30
 """Cases that fail before any succeeds, after which nothing more is launched."""
-MAX_DETAILED = 40
+MAX_DETAILED = 120
 """Cases of which racecheck's hazards are listed by thread."""
 MAX_HAZARDS = 4000
 TOOL = "compute-sanitizer --show-backtrace no --launch-timeout 120"
@@ -172,7 +172,10 @@ class Batch:
             name = "fault" if kind == "fault" else failure
             yield entry, name, [*message, *reports.get(entry, [])]
         elif "SUMMARY" in log and text.count("done ") == len(self.entries):
-            full = "Maximum number of hazards" in log and len(self.entries) > 1
+            full = "" in reports or "Maximum number of hazards" in log
+            if len(self.entries) == 1:
+                reports.setdefault(entry, []).extend(reports.pop("", []))
+                full = False
             for entry in self.entries:
                 report = reports.get(entry, [])
                 if report or not full:
@@ -295,8 +298,7 @@ def compare(options: argparse.Namespace) -> int:
             for entry, outcome, report in runner.run(f"--tool {tool}", batches):
                 found[entry] = outcome, report
                 row = {"tool": tool, "entry": entry, "outcome": outcome, **row_of(cases[entry])}
-                words = [" ".join(line.split()[1:2]) for line in report if PROBLEM.search(line)]
-                row["severity"] = dict(Counter(words))
+                row["severity"] = severities(report)
                 row["at_s"] = round(time.monotonic() - began, 1)
                 print(json.dumps(row), file=rows, flush=True)
                 head = f"## {tool} {title_of(cases[entry])}: {outcome}"
@@ -304,8 +306,14 @@ def compare(options: argparse.Namespace) -> int:
             return found
 
         limit = "--print-limit 0"
-        found = outcomes(f"racecheck --racecheck-report analysis {limit}", batched(cases))
-        result = {entry: outcome for entry, (outcome, _) in found.items()}
+        earlier = earlier_rows(options.earlier, cases) if options.earlier else {}
+        batches = [[e for e in batch if e not in earlier] for batch in batched(cases)]
+        batches = [batch for batch in batches if batch]
+        found = outcomes(f"racecheck --racecheck-report analysis {limit}", batches)
+        result = {entry: row["outcome"] for entry, row in earlier.items()}
+        result |= {entry: outcome for entry, (outcome, _) in found.items()}
+        warned = {e for e, row in earlier.items() if list(row["severity"]) == ["Warning:"]}
+        warned |= {e for e, (_, r) in found.items() if list(severities(r)) == ["Warning:"]}
         alone = [e for e, o in result.items() if o == "hazard" and cases[e]["verdict"] != "race"]
         tool = f"racecheck --racecheck-report hazard --print-limit {MAX_HAZARDS}"
         detailed = outcomes(tool, [[entry] for entry in sorted(alone)[:MAX_DETAILED]])
@@ -318,6 +326,8 @@ def compare(options: argparse.Namespace) -> int:
         parts = [originals[n : n + BATCH] for n in range(0, len(originals), BATCH)]
         checked = outcomes(f"synccheck {limit}", parts)
         text = summary(cases, result, within)
+        verdicts = Counter("in a warp" if e in within else cases[e]["verdict"] for e in warned)
+        text += f"\nhazards that are warnings alone, by what ptxview says: {dict(verdicts)}"
         text += f"\nsynccheck of originals: {dict(Counter(o for o, _ in checked.values()))}"
         text += f"\n{runner.count} processes, {time.monotonic() - began:.0f} s"
         logs = {f.name: f.read_text("utf-8", "replace") for f in sorted(scratch.glob("*.log"))}
@@ -331,6 +341,22 @@ def compare(options: argparse.Namespace) -> int:
     (out / "summary.txt").write_text(text + "\n", "utf-8")
     print(text)
     return 0
+
+
+def earlier_rows(path: Path, cases: dict[str, Case]) -> dict[str, Case]:
+    """The removals of an earlier run's results.jsonl that racecheck did not call clean."""
+    rows = map(json.loads, path.read_text("utf-8").splitlines())
+    wanted = [r for r in rows if r["line"] and r["outcome"] != "clean" and "analysis" in r["tool"]]
+    for row in wanted:
+        case = cases[row["entry"]]
+        if (row["kernel"], row["line"]) != (case["kernel"], case["line"]):
+            raise SystemExit(f"{path} is of other cases: {title_of(case)}")
+    return {row["entry"]: row for row in wanted}
+
+
+def severities(report: Sequence[str]) -> dict[str, int]:
+    """How many problems of a report are errors, and warnings, which are within a warp."""
+    return dict(Counter(line.split()[1] for line in report if PROBLEM.search(line)))
 
 
 def row_of(case: Case) -> Case:
@@ -406,6 +432,7 @@ def main() -> int:
     parser.add_argument("folder", type=Path, help="folder for the results")
     parser.add_argument("entries", nargs="*", help=argparse.SUPPRESS)
     parser.add_argument("--cases", type=Path, default=Path(".gpu/racecheck/cases.tar.xz"))
+    parser.add_argument("--earlier", type=Path, help="results.jsonl; run what is clean there")
     parser.add_argument("--limit", type=float, default=400.0, help="seconds for everything")
     parser.add_argument("--processes", type=int, default=12, help="processes at a time")
     parser.add_argument("--fake", action="store_true", help="launch nothing, as a dry run")
