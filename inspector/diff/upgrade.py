@@ -16,6 +16,7 @@ from inspector.base.model import Kernel, Stage, Variant
 from inspector.diff.check import in_use
 from inspector.diff.compare import code_of, entries, of_stage, same_form, shared_stages
 from inspector.diff.listings import diff_listings
+from inspector.diff.matching import Op
 from inspector.diff.recordings import pair
 from inspector.diff.summary import FigureChange, changed_versions, opcodes
 from inspector.parsers.line import Listing
@@ -23,6 +24,7 @@ from inspector.reader.reader import Reader
 
 FIGURES = ("registers", "spills", "shared", "occupancy", "instructions")
 """Figures of ``check`` that a report has, the costliest first where two variants are compared."""
+MOVES = ("mov.", "MOV", "UMOV")
 MAX_OPCODES = 6
 """Opcodes of an edit on each side: a longer one is a rewritten part of a kernel."""
 
@@ -39,12 +41,17 @@ class Edit(Struct, frozen=True, order=True):
         """Whether it is too large to be read as one edit."""
         return max(len(self.gone), len(self.come)) > MAX_OPCODES
 
+    @property
+    def moves(self) -> bool:
+        """Whether it only moves values between registers, as other changes entail."""
+        return all(opcode.startswith(MOVES) for opcode in (*self.gone, *self.come))
+
 
 class Change(Struct, frozen=True):
     """A variant whose code changed.
 
     ``first`` is the first stage whose operations differ in kind or number, else the first whose
-    text does; None where no two stages can be compared. ``edits`` are counted by places.
+    text does; None where no two stages can be compared. ``edits`` are counted by instructions.
     ``figures`` are those that differ, of ``FIGURES``; ``estimates_us`` of a launch on both sides
     with their intervals, empty without an estimate.
     """
@@ -72,11 +79,11 @@ class Failed(Struct, frozen=True):
 
 
 class EditGroup(Struct, frozen=True):
-    """An edit with the changes that have it, and in how many places of them all."""
+    """An edit with the changes that have it, and how many instructions it took in all of them."""
 
     edit: Edit
     changes: tuple[Change, ...]
-    places: int
+    instructions: int
 
 
 class UpgradeReport(Struct, frozen=True):
@@ -102,13 +109,15 @@ class UpgradeReport(Struct, frozen=True):
     def groups(self) -> list[EditGroup]:
         """The edits that explain the changes, those of most variants first."""
         changes: dict[Edit, list[Change]] = {}
-        places: Counter[Edit] = Counter()
+        instructions: Counter[Edit] = Counter()
         for change in self.changes:
             for edit, count in change.edits.items():
                 changes.setdefault(edit, []).append(change)
-                places[edit] += count
-        ordered = sorted(changes, key=lambda edit: (-len(changes[edit]), -places[edit], edit))
-        return [EditGroup(edit, tuple(changes[edit]), places[edit]) for edit in ordered]
+                instructions[edit] += count
+        ordered = sorted(
+            changes, key=lambda edit: (edit.moves, -len(changes[edit]), -instructions[edit], edit)
+        )
+        return [EditGroup(edit, tuple(changes[edit]), instructions[edit]) for edit in ordered]
 
 
 def upgrade(a: Reader, b: Reader) -> Iterator[str | UpgradeReport]:
@@ -149,20 +158,37 @@ def _same_code(a: Variant, b: Variant) -> bool:
 
 
 def _change(
-    readers: tuple[Reader, Reader], kernel: Kernel, pair: tuple[Variant, Variant]
+    readers: tuple[Reader, Reader], kernel: Kernel, variants: tuple[Variant, Variant]
 ) -> Change:
     """What differs between two variants whose code does; without edits and figures it is order."""
+    return Change(
+        kernel,
+        *variants,
+        in_use(kernel, variants[0]),
+        first_stage(readers, variants),
+        edits_between(readers, variants),
+        figure_changes(readers, variants),
+    )
+
+
+def edits_between(
+    readers: tuple[Reader, Reader], variants: tuple[Variant, Variant]
+) -> Counter[Edit]:
+    """The edits of PTX, or of SASS where the PTX has the same instructions."""
     edits: Counter[Edit] = Counter()
     for stage in (Stage.PTX, Stage.SASS):
-        if not edits and stage in shared_stages(pair):
-            edits = edits_of(readers, pair, stage)
-    figures = tuple(
-        change
-        for name, value in _figures(readers[0], pair[0]).items()
-        if (change := FigureChange(name, value, _figures(readers[1], pair[1])[name])).differs
-    )
-    first = first_stage(readers, pair)
-    return Change(kernel, *pair, in_use(kernel, pair[0]), first, edits, figures)
+        if not edits and stage in shared_stages(variants):
+            edits = _edits_of(readers, variants, stage)
+    return edits
+
+
+def figure_changes(
+    readers: tuple[Reader, Reader], variants: tuple[Variant, Variant]
+) -> tuple[FigureChange, ...]:
+    """The figures of ``FIGURES`` that differ."""
+    a, b = map(_figures, readers, variants)
+    changes = (FigureChange(name, a[name], b[name]) for name in FIGURES)
+    return tuple(change for change in changes if change.differs)
 
 
 def _figures(reader: Reader, variant: Variant) -> dict[str, float | None]:
@@ -194,10 +220,10 @@ def first_stage(readers: tuple[Reader, Reader], pair: tuple[Variant, Variant]) -
     return by_text
 
 
-def edits_of(
+def _edits_of(
     readers: tuple[Reader, Reader], pair: tuple[Variant, Variant], stage: Stage
 ) -> Counter[Edit]:
-    """The edits of a stage by the places where they are; none where it cannot be read."""
+    """The edits of a stage; none where it cannot be read."""
     try:
         listings = [r.stages.listing(v, stage) for r, v in zip(readers, pair, strict=True)]
         functions = [r.stages.function(v, stage) for r, v in zip(readers, pair, strict=True)]
@@ -207,16 +233,20 @@ def edits_of(
     if a_function is None or b_function is None:
         return Counter()
     a_counts, b_counts = map(opcodes, listings, (a_function, b_function))
-    changed = {n for n in (*a_counts, *b_counts) if a_counts.get(n, 0) != b_counts.get(n, 0)}
-    if not changed:
-        return Counter()
+    fewer = {name for name, count in a_counts.items() if count > b_counts.get(name, 0)}
+    more = {name for name, count in b_counts.items() if count > a_counts.get(name, 0)}
     edits: Counter[Edit] = Counter()
+    if not fewer and not more:
+        return edits
     for hunk in diff_listings(*listings, functions=((a_function, b_function),)).hunks:
-        gone = _opcodes_in(listings[0], hunk.a, changed)
-        come = _opcodes_in(listings[1], hunk.b, changed)
-        edit = Edit(stage, tuple(sorted(gone - come)), tuple(sorted(come - gone)))
-        if edit.gone or edit.come:
-            edits[edit] += 1
+        if hunk.op in (Op.EQUAL, Op.MOVED):
+            continue
+        # What a variant has as many of as before has only moved.
+        gone = _opcodes_in(listings[0], hunk.a, fewer)
+        come = _opcodes_in(listings[1], hunk.b, more)
+        if gone or come:
+            edit = Edit(stage, tuple(sorted(gone)), tuple(sorted(come)))
+            edits[edit] += max(gone.total(), come.total())
     return edits
 
 

@@ -16,7 +16,7 @@ from inspector.render.diff_text import code_span, escaped, markdown_table, versi
 from inspector.render.jsons import SCHEMA
 from inspector.render.tables import UNKNOWN, short_title
 
-EDIT_HEADS = ("what became of instructions", "variants", "places")
+EDIT_HEADS = ("what became of instructions", "variants", "instructions")
 MAX_EDITS = 12
 MAX_CHANGES = 24
 """Rows of a table that is not asked for in whole."""
@@ -24,13 +24,13 @@ HEADS = ("kernel", "variant", "first", *FIGURES, "estimate µs")
 
 
 class EditRow(Struct, frozen=True, kw_only=True):
-    """Opcodes that became others, in how many variants and places."""
+    """Opcodes that became others, in how many variants, and how many instructions."""
 
     stage: Stage
     gone: Sequence[str]
     come: Sequence[str]
     variants: int
-    places: int
+    instructions: int
 
 
 class UpgradedRow(Struct, frozen=True, kw_only=True):
@@ -99,7 +99,7 @@ def _edit_row(group: EditGroup) -> EditRow:
         gone=edit.gone,
         come=edit.come,
         variants=len(group.changes),
-        places=group.places,
+        instructions=group.instructions,
     )
 
 
@@ -158,7 +158,8 @@ def text(report: UpgradeReport, everything: bool) -> Iterator[Text | Table]:
     if groups:
         yield Text()
         yield _table(
-            ("what became of instructions", "variants", "places"), map(_edit_cells, groups[:limit])
+            ("what became of instructions", "variants", "instructions"),
+            map(_edit_cells, groups[:limit]),
         )
         yield from _rest(len(report.groups()) - len(groups[:limit]), "more edit")
     if report.changes:
@@ -173,7 +174,7 @@ def text(report: UpgradeReport, everything: bool) -> Iterator[Text | Table]:
 
 
 def _edit_cells(group: EditGroup) -> tuple[str, str, str]:
-    return edit_text(group.edit), str(len(group.changes)), str(group.places)
+    return edit_text(group.edit), str(len(group.changes)), str(group.instructions)
 
 
 def _rest(count: int, noun: str) -> Iterator[Text]:

@@ -229,6 +229,16 @@ def try_stage(
     )
 
 
+def recorded_stage_through(request: TryRequest, go_on: GoOn = lambda: True) -> TriedColumn:
+    """The recorded stage of a request through what follows it in Triton's compiler of ``python``.
+
+    Raises ``ToolMissing`` where that has no Triton, ``Unreadable`` where the stage cannot be read.
+    """
+    recorded = request.variant.stages[request.stage].content.read()
+    trial = _Trial(request, _recorded_metadata(request), recorded, go_on)
+    return trial.by_triton([(AS_RECORDED, None)])[0]
+
+
 def _recorded_metadata(request: TryRequest) -> dict[str, object]:
     path = Path(request.recording.resolved_path or request.recording.path)
     if request.kernel.origin not in TRITON or not path.exists():
