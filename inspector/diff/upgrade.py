@@ -86,6 +86,21 @@ class EditGroup(Struct, frozen=True):
     instructions: int
 
 
+class PartExchange(Struct, frozen=True):
+    """One more part of a compiler that is exchanged for the other one's.
+
+    What is compiled begins ``since`` the recorded text of a stage; None is the Python source.
+    ``edits`` and ``figures`` are what this part brings beside what the parts after it do;
+    ``failed`` says why the other compiler does not take the text of that stage.
+    """
+
+    part: str
+    since: Stage | None
+    edits: Mapping[Edit, int] = {}
+    figures: tuple[FigureChange, ...] = ()
+    failed: str | None = None
+
+
 class UpgradeReport(Struct, frozen=True):
     """Two recordings of the same variants.
 

@@ -7,10 +7,18 @@ from rich.table import Table
 from rich.text import Text
 
 from inspector.base.escapes import shown
-from inspector.base.model import Stage
+from inspector.base.model import Kernel, Stage, Variant
 from inspector.base.units import microseconds, plural
 from inspector.diff.summary import FigureChange
-from inspector.diff.upgrade import FIGURES, Change, Edit, EditGroup, Failed, UpgradeReport
+from inspector.diff.upgrade import (
+    FIGURES,
+    Change,
+    Edit,
+    EditGroup,
+    Failed,
+    PartExchange,
+    UpgradeReport,
+)
 from inspector.render import check
 from inspector.render.diff_text import code_span, escaped, markdown_table, versions_text
 from inspector.render.jsons import SCHEMA
@@ -18,6 +26,7 @@ from inspector.render.tables import UNKNOWN, short_title
 
 EDIT_HEADS = ("what became of instructions", "variants", "instructions")
 MAX_EDITS = 12
+MAX_PART_EDITS = 6
 MAX_CHANGES = 24
 """Rows of a table that is not asked for in whole."""
 HEADS = ("kernel", "variant", "first", *FIGURES, "estimate µs")
@@ -72,6 +81,25 @@ class UpgradeDocument(Struct, frozen=True, kw_only=True):
     check: check.CheckDocument | None
 
 
+class PartRow(Struct, frozen=True, kw_only=True):
+    """A part of the compiler, and what exchanging it brings."""
+
+    part: str
+    since: Stage | None
+    edits: Sequence[EditRow]
+    figures: Mapping[str, Sequence[object]]
+    failed: str | None
+
+
+class PartsDocument(Struct, frozen=True, kw_only=True):
+    """``upgrade --explain --json``: the parts of the compiler, the last one first."""
+
+    schema: int
+    kernel: str
+    variant: str
+    parts: Sequence[PartRow]
+
+
 def document(
     paths: tuple[str, str], report: UpgradeReport, checked: check.CheckDocument | None
 ) -> UpgradeDocument:
@@ -101,6 +129,66 @@ def _edit_row(group: EditGroup) -> EditRow:
         variants=len(group.changes),
         instructions=group.instructions,
     )
+
+
+def parts_document(
+    kernel: Kernel, variant: Variant, parts: Sequence[PartExchange]
+) -> PartsDocument:
+    """What each part brings, as JSON."""
+    return PartsDocument(
+        schema=SCHEMA,
+        kernel=kernel.name,
+        variant=variant.id,
+        parts=[
+            PartRow(
+                part=part.part,
+                since=part.since,
+                edits=[
+                    EditRow(
+                        stage=edit.stage,
+                        gone=edit.gone,
+                        come=edit.come,
+                        variants=1,
+                        instructions=count,
+                    )
+                    for edit, count in part.edits.items()
+                ],
+                figures={figure.name: (figure.a, figure.b) for figure in part.figures},
+                failed=part.failed,
+            )
+            for part in parts
+        ],
+    )
+
+
+def parts_text(kernel: Kernel, variant: Variant, parts: Sequence[PartExchange]) -> Iterator[Text]:
+    """A paragraph a part, then which of them change the kernel."""
+    yield Text(shown(f"{short_title(kernel)} {variant.id}, one part more each time"), style="bold")
+    for part in parts:
+        since = f"the recorded {part.since.value}" if part.since else "the recorded Python"
+        yield Text(shown(f"{part.part}, since {since}:"))
+        if part.failed is not None:
+            yield Text(shown(f"  refused: {part.failed}"), style="red")
+        elif not part.edits and not part.figures:
+            yield Text("  no change", style="dim")
+        if part.figures:
+            yield Text(shown(f"  {', '.join(f'{f.name} {_figure(f)}' for f in part.figures)}"))
+        most = sorted(part.edits, key=lambda edit: (edit.moves, -part.edits[edit], edit))
+        for edit in most[:MAX_PART_EDITS]:
+            yield Text(shown(f"  {edit_text(edit)} ({plural(part.edits[edit], 'instruction')})"))
+        if len(most) > MAX_PART_EDITS:
+            yield Text(f"  … {plural(len(most) - MAX_PART_EDITS, 'more edit')}", style="dim")
+    changing: list[str] = []
+    refused: list[str] = []
+    for part in parts:
+        if part.failed is not None:
+            refused.append(part.part)
+        elif part.edits or part.figures:
+            # What was refused could not be exchanged alone: it is exchanged with the next part.
+            changing.append(" or ".join((*refused, part.part)))
+            refused = []
+    end = f"the change comes with {'; with '.join(changing)}" if changing else "no part changes it"
+    yield Text(shown(end), style="bold")
 
 
 def _change_row(change: Change) -> UpgradedRow:

@@ -311,8 +311,8 @@ class _Trial:
             messages=outcome.messages,
         )
         metadata = dict(outcome.metadata)
-        if request.stage is Stage.LLIR:
-            # LLVM IR says nothing of warps, shared memory and scratch.
+        if request.stage in (Stage.LLIR, Stage.PTX):
+            # Neither says anything of warps, shared memory and scratch.
             recorded = {k: v for k, v in self.metadata.items() if k in _OF_LLVM}
             metadata = recorded | metadata
         stages = {
