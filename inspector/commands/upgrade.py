@@ -173,7 +173,10 @@ def _compared(baseline: Reader, current: Reader) -> UpgradeReport:
 def _estimated(
     report: UpgradeReport, readers: tuple[Reader, Reader], seconds: float
 ) -> UpgradeReport:
-    """The report with estimates of launches, the costliest changes first, while there is time."""
+    """The report with estimates of launches while there is time, the costliest changes first.
+
+    Those without an estimate are between what gets slower by it and what gets faster.
+    """
     until = time.monotonic() + seconds
     estimates = [LaunchEstimates(reader) for reader in readers]
     changes: list[Change] = []
@@ -186,7 +189,8 @@ def _estimated(
                 known = tuple(us for us in both if us is not None)
                 change = replace(change, estimates_us=known if len(known) == 2 else ())
             changes.append(change)
-    return replace(report, changes=tuple(changes))
+    costliest = sorted(changes, key=lambda change: -change.estimated_growth_us)
+    return replace(report, changes=tuple(costliest))
 
 
 def _estimate(

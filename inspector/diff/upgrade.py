@@ -6,13 +6,15 @@ opcodes of PTX (of SASS, where the PTX is the same) that became another one in t
 opcodes of which a variant has as many as before are not counted, since they have only moved.
 """
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 
 from msgspec import Struct
 
 from inspector.base.errors import PtxviewError
-from inspector.base.model import Kernel, Stage, Variant
+from inspector.base.grouping import by_key
+from inspector.base.model import Kernel, Origin, Stage, Variant
 from inspector.diff.check import in_use
 from inspector.diff.compare import code_of, entries, of_stage, same_form, shared_stages
 from inspector.diff.listings import diff_listings
@@ -24,6 +26,7 @@ from inspector.reader.reader import Reader
 
 FIGURES = ("registers", "spills", "shared", "occupancy", "instructions")
 """Figures of ``check`` that a report has, the costliest first where two variants are compared."""
+_PLACE = re.compile(r"\A\S+:\d+: ")
 MOVES = ("mov.", "MOV", "UMOV")
 MAX_OPCODES = 6
 """Opcodes of an edit on each side: a longer one is a rewritten part of a kernel."""
@@ -65,8 +68,12 @@ class Change(Struct, frozen=True):
     figures: tuple[FigureChange, ...]
     estimates_us: tuple[tuple[float, float, float], ...] = ()
 
-    def figure(self, name: str) -> FigureChange | None:
-        return next((figure for figure in self.figures if figure.name == name), None)
+    @property
+    def estimated_growth_us(self) -> float:
+        """By how much longer all launches take by the estimates; 0 without both."""
+        if len(self.estimates_us) != 2:
+            return 0.0
+        return (self.estimates_us[1][0] - self.estimates_us[0][0]) * (self.a.launches or 1)
 
 
 class Failed(Struct, frozen=True):
@@ -76,6 +83,14 @@ class Failed(Struct, frozen=True):
     variant: Variant
     reason: str
     compiled_before: bool
+
+
+class FailureGroup(Struct, frozen=True):
+    """Variants that one compiler refused for one reason."""
+
+    reason: str
+    compiled_before: bool
+    failed: tuple[Failed, ...]
 
 
 class EditGroup(Struct, frozen=True):
@@ -121,6 +136,11 @@ class UpgradeReport(Struct, frozen=True):
     def empty(self) -> bool:
         return not self.changes and not self.failed
 
+    def failures(self) -> list[FailureGroup]:
+        """The variants that one compiler refused, by the reason without its place."""
+        reasons = by_key(((f.compiled_before, _PLACE.sub("", f.reason)), f) for f in self.failed)
+        return [FailureGroup(why, before, tuple(f)) for (before, why), f in reasons.items()]
+
     def groups(self) -> list[EditGroup]:
         """The edits that explain the changes, those of most variants first."""
         changes: dict[Edit, list[Change]] = {}
@@ -143,7 +163,9 @@ def upgrade(a: Reader, b: Reader) -> Iterator[str | UpgradeReport]:
     versions: dict[FigureChange, None] = {}
     for x, y in pair(entries(a), entries(b)):
         if x is None or y is None:
-            alone += 1
+            single = x or y
+            # Libraries' kernels are not compiled again.
+            alone += single is not None and single.kernel.origin is not Origin.EXTERN
             continue
         compared += 1
         yield x.kernel.display_name

@@ -27,6 +27,7 @@ from inspector.render.tables import UNKNOWN, short_title
 EDIT_HEADS = ("what became of instructions", "variants", "instructions")
 MAX_EDITS = 12
 MAX_PART_EDITS = 6
+MAX_FAILED = 4
 MAX_CHANGES = 24
 """Rows of a table that is not asked for in whole."""
 HEADS = ("kernel", "variant", "first", *FIGURES, "estimate µs")
@@ -255,10 +256,14 @@ def text(report: UpgradeReport, everything: bool) -> Iterator[Text | Table]:
         yield Text()
         yield _table(_heads(report), (_cells(c, _heads(report)) for c in report.changes[:limit]))
         yield from _rest(len(report.changes) - limit, "more variant")
-    for failed in report.failed:
-        kernel = short_title(failed.kernel)
-        how = "does not compile now" if failed.compiled_before else "did not compile before"
-        yield Text(shown(f"✗ {kernel} {failed.variant.id} {how}: {failed.reason}"), style="red")
+    for group in report.failures():
+        how = "refused now" if group.compiled_before else "refused before"
+        head = f"✗ {plural(len(group.failed), 'variant')} {how}: {group.reason}"
+        yield Text(shown(head), style="red")
+        named = len(group.failed) if everything else MAX_FAILED
+        names = [f"{short_title(f.kernel)} {f.variant.id}" for f in group.failed[:named]]
+        yield Text(shown(f"  {'; '.join(names)}"))
+        yield from _rest(len(group.failed) - named, "more variant")
 
 
 def _edit_cells(group: EditGroup) -> tuple[str, str, str]:
@@ -334,5 +339,6 @@ def markdown(
             for change in report.changes[:MAX_CHANGES]
         )
         yield from markdown_table(heads, rows)
-    for failed in report.failed:
-        yield f"- {code_span(failed.kernel.name)} {failed.variant.id}: {escaped(failed.reason)}"
+    for group in report.failures():
+        how = "refused now" if group.compiled_before else "refused before"
+        yield f"- {plural(len(group.failed), 'variant')} {how}: {escaped(group.reason)}"
