@@ -450,7 +450,7 @@ def _convert(t: Translator, row: PtxInstruction) -> None:
         return
     ways = [p for p in row.parts if p in _ROUNDINGS]
     kinds = [p for p in row.parts[1:] if p in WIDTHS]
-    if len(kinds) != 2 or "rs" in ways or "scaled" in row.parts:
+    if len(kinds) != 2 or "rs" in ways:
         raise Untranslatable(UNKNOWN_CONVERSION)
     to = kinds[0]
     source = kinds[1]
@@ -521,6 +521,26 @@ def _finite(value: str, kind: str) -> str:
     return f"np.clip({value}, -{GREATEST[kind]}, {GREATEST[kind]})"
 
 
+SCALED = "scaled::n2::ue8m0"
+"""The word of ``cvt`` for two scales in the last operand."""
+_READ_HALF: Mapping[str, str] = {
+    "f16x2": "floats.from_f16({0})",
+    "bf16x2": "floats.from_bf16({0})",
+    "ue8m0x2": "floats.from_scale({0})",
+    "s2f6x2": "floats.from_fixed({0})",
+    **{f"{kind}x2": f"floats.from_small({{0}}, {kind!r})" for kind in floats.SMALL},
+}
+"""One of a pair as single precision, by its bits."""
+
+
+def _scales_of(t: Translator, row: PtxInstruction) -> list[str]:
+    """The powers of two by which a pair is scaled, the lower one's first."""
+    if SCALED not in row.parts:
+        return ["f32(1)", "f32(1)"]
+    word = t.temporary(t.read(row.operands[-1], "u16"))
+    return [f"floats.from_scale(({word} >> u16({s})).astype(u8))" for s in (0, 8)]
+
+
 def _halves_of(t: Translator, row: PtxInstruction, source: str) -> list[str]:
     """What is converted as a pair, as single precision, the lower one first."""
     if source == "f32":
@@ -531,11 +551,7 @@ def _halves_of(t: Translator, row: PtxInstruction, source: str) -> list[str]:
         part = "u16" if step == 16 else "u8"
         bits = t.temporary(t.read(row.operands[1], f"u{width}"))
         values = [f"({bits} >> u{width}({s})).astype({part})" for s in (0, step)]
-        if source in HALVES or source == "ue8m0x2":
-            name = {"f16x2": "from_f16", "bf16x2": "from_bf16"}.get(source, "from_scale")
-            values = [f"floats.{name}({v})" for v in values]
-        else:
-            values = [f"floats.from_small({v}, {source[:4]!r})" for v in values]
+        values = [_READ_HALF[source].format(v) for v in values]
     if "relu" in row.parts:
         return [f"floats.relu({value})" for value in values]
     return values
@@ -553,14 +569,23 @@ def _convert_packed(
 ) -> None:
     if to.endswith("x4") or source.endswith("x4"):
         raise Untranslatable("conversions of four at once are not known here")
+    scaled = SCALED in row.parts
+    if scaled and not (to == "s2f6x2" or (to == "bf16x2" and source not in ("f32", *HALVES))):
+        raise Untranslatable(UNKNOWN_CONVERSION)
     halves = _halves_of(t, row, source)
+    scales = _scales_of(t, row)
     step = _element_bits(to)
     if to in HALVES:
+        if scaled:
+            halves = [f"({v} * {scale})" for v, scale in zip(halves, scales, strict=True)]
         if "satfinite" in row.parts:
             halves = [_finite(v, to[:-2]) for v in halves]
         halves = [t.result(v, to[:-2], way or "rn") for v in halves]
     elif to == "ue8m0x2":
-        halves = [f"floats.to_scale({v}, {way!r})" for v in halves]
+        halves = [f"floats.to_scale({v}, {way!r}, {'satfinite' in row.parts})" for v in halves]
+    elif to == "s2f6x2":
+        pairs = zip(halves, scales, strict=True)
+        halves = [f"floats.to_fixed({v}, {scale})" for v, scale in pairs]
     elif to[:4] in floats.SMALL:
         relu = "relu" in row.parts
         halves = [f"floats.to_small({v}, {to[:4]!r}, {relu})" for v in halves]

@@ -478,14 +478,34 @@ def from_scale(bits: Array) -> Array:
     return np.where(bits == u8(255), f32(np.nan), value)
 
 
-def to_scale(x: Array, way: str | None) -> Array:
-    """Single precision to ``ue8m0``: the power of two next to it, up (``rp``) or towards zero."""
+def to_scale(x: Array, way: str | None, finite: bool = False) -> Array:
+    """Single precision to ``ue8m0``: the power of two next to it, up (``rp``) or towards zero.
+
+    The sign is lost; the least is 2^-127. Beyond 2^127 it is NaN, or 2^127 if ``finite``.
+    """
     bits = x.view(u32) & u32(0x7FFFFFFF)
     exponent = bits >> u32(23)
     if way == "rp":
-        exponent = exponent + ((bits & u32(0x7FFFFF)) != 0)
-    out = np.minimum(exponent, u32(254)).astype(u8)
+        above = (bits & u32(0x7FFFFF)) != 0
+        exponent = exponent + (above & (bits > _LEAST_SCALE) & (bits < _INFINITY_BITS))
+    out = np.minimum(exponent, u32(254 if finite else 255)).astype(u8)
     return np.where(np.isnan(x), u8(255), out)
+
+
+_LEAST_SCALE = u32(0x00400000)
+"""2^-127, a subnormal number of single precision."""
+
+
+def from_fixed(bits: Array) -> Array:
+    """``s2f6``, a signed byte of 64ths, as single precision."""
+    return bits.view(np.int8).astype(f32) / f32(64)
+
+
+def to_fixed(x: Array, scale: Array | np.floating[Any]) -> Array:
+    """Single precision over a power of two to ``s2f6``: nearest even, clipped, NaN the greatest."""
+    parts = np.rint(x.astype(f64) / scale * 64.0)
+    clipped = np.clip(np.where(np.isnan(parts), 127.0, parts), -128.0, 127.0)
+    return clipped.astype(np.int8).view(u8)
 
 
 def from_long(value: Array, way: str, kind: str) -> Array:

@@ -47,6 +47,9 @@ DTYPES: Mapping[str, Any] = MappingProxyType(
         "s16x2": u32,
         "e4m3": u8,
         "e5m2": u8,
+        "e3m2": u8,
+        "e2m3": u8,
+        "e2m1": u8,
         "e4m3x2": u16,
         "e5m2x2": u16,
         "e4m3x4": u32,
@@ -55,6 +58,7 @@ DTYPES: Mapping[str, Any] = MappingProxyType(
         "e2m3x2": u16,
         "e3m2x2": u16,
         "ue8m0x2": u16,
+        "s2f6x2": u16,
     }
     | dict(instructions.DTYPES)
 )

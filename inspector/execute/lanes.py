@@ -242,12 +242,15 @@ MMA_SHAPES = frozenset(
     [(16, 8, k, kind) for kind in ("f16", "bf16") for k in (8, 16)]
     + [(16, 8, k, "tf32") for k in (4, 8)]
     + [(16, 8, k, kind) for kind in ("e4m3", "e5m2") for k in (16, 32)]
+    + [(16, 8, 32, kind) for kind in ("e3m2", "e2m3", "e2m1")]
     + [(m, 8, k, kind) for kind in ("s8", "u8") for m, k in ((8, 16), (16, 16), (16, 32))]
     + [(8, 8, 4, "f64"), (16, 8, 4, "f64"), (16, 8, 8, "f64"), (16, 8, 16, "f64")]
 )
 """M, N, K and the type of A, of those ``mma.sync`` that are known here."""
 
-MMA_KINDS = ("f16", "bf16", "tf32", "f32", "f64", "s8", "u8", "s32", "e4m3", "e5m2")
+_BYTES = ("s8", "u8", *floats.SMALL)
+"""Types of elements of which a register holds four, each in a byte."""
+MMA_KINDS = ("f16", "bf16", "tf32", "f32", "f64", "s32", *_BYTES)
 
 
 def _warps(lanes: Lanes, a: Array) -> Array:
@@ -262,7 +265,11 @@ def _elements(lanes: Lanes, registers: Sequence[Array], kind: str) -> Array:
         return stacked.view({"f64": f64, "f32": f32, "s32": np.int32}[kind])[..., None]
     if kind == "tf32":
         return (stacked & u32(0xFFFFE000)).view(f32)[..., None]
-    if kind in ("s8", "u8", "e4m3", "e5m2"):
+    if kind == "e2m1x2":
+        pairs = stacked.view(u8).reshape(*stacked.shape, 4)
+        nibbles = np.stack((pairs & u8(15), pairs >> u8(4)), -1)
+        return floats.from_small(nibbles.reshape(*stacked.shape, 8), "e2m1")
+    if kind in _BYTES:
         parts = stacked.view(u8).reshape(*stacked.shape, 4)
         return as_numbers(parts, kind)
     return as_numbers(stacked.view(u16).reshape(*stacked.shape, 2), kind)
@@ -280,7 +287,30 @@ def as_numbers(bits: Array, kind: str) -> Array:
         return bits.view(np.int8).astype(f64)
     if kind == "u8":
         return bits.astype(f64)
-    return floats.from_small(bits, kind)
+    # PTX ISA, "mma": 4 bits are in the middle of their byte, 6 are its lowest.
+    return floats.from_small(bits >> u8(2) if kind == "e2m1" else bits, kind)
+
+
+def scales(
+    lanes: Lanes, register: Array, byte: Array, thread: Array, count: int, kind: str, down: int
+) -> Array:
+    """``count`` scales of each row of A (``down`` 2) or column of B (1): (warps, rows, count).
+
+    PTX ISA, "Block Scaling for mma.sync": of a quad of lanes a pair has those of A, one lane those
+    of B; ``thread`` selects which, ``byte`` the first of its bytes.
+    """
+    quads = _warps(lanes, register).reshape(-1, 8, 4)
+    warps = quads.shape[0]
+    first_lane = (_warps(lanes, thread)[:, :1] % u32(4 // down) * u32(down)).astype(i64)
+    first_byte = (_warps(lanes, byte)[:, :1] & u32(3)).astype(i64)
+    sources = np.broadcast_to((first_lane + np.arange(down))[:, None, :], (warps, 8, down))
+    words = np.ascontiguousarray(np.take_along_axis(quads, sources, 2).transpose(0, 2, 1))
+    places = (first_byte + np.arange(count))[:, None, :] & 3
+    all_bytes = words.view(u8).reshape(warps, 8 * down, 4)
+    bits = np.take_along_axis(all_bytes, np.broadcast_to(places, (warps, 8 * down, count)), 2)
+    if kind == "ue4m3":
+        return floats.from_small(bits & u8(127), "e4m3")
+    return floats.from_scale(bits)
 
 
 def fragment_a(
@@ -315,11 +345,20 @@ def multiply(
     b: Sequence[Array],
     c: Sequence[Array],
     saturate: bool = False,
+    scale_factors: Sequence[Array] = (),
 ) -> list[Array]:
-    """``mma.sync`` D = A·B + C. ``kinds`` are the types of D, A, B and C; registers of bits."""
+    """``mma.sync`` D = A·B + C. ``kinds`` are the types of D, A, B and C; registers of bits.
+
+    ``scale_factors``: those of A by row and of B by column, each for its part of K. With them all
+    is exact in double precision but the sum, which is rounded to single precision at its end.
+    """
     m, n, k = shape
     a_matrix = fragment_a(lanes, a, kinds[1], m, k)
     b_matrix = fragment_b(lanes, b, kinds[2], k, n)
+    if scale_factors:
+        a_scales, b_scales = (np.repeat(s.astype(f64), k // s.shape[2], 2) for s in scale_factors)
+        a_matrix = a_matrix * a_scales
+        b_matrix = b_matrix * b_scales.transpose(0, 2, 1)
     warps = a_matrix.shape[0]
     down = m // 8
     product = np.matmul(a_matrix, b_matrix).reshape(warps, down, 8, 4, 2).transpose(0, 2, 3, 1, 4)

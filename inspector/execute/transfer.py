@@ -159,16 +159,45 @@ def _shape(row: PtxInstruction) -> tuple[int, int, int]:
     raise Untranslatable("its shape is not known here")
 
 
+_SCALE_FORMS: Mapping[tuple[str, str], tuple[int, tuple[str, ...]]] = {
+    ("kind::mxf8f6f4", "ue8m0"): (32, ("", "1X")),
+    ("kind::mxf4", "ue8m0"): (64, ("", "2X")),
+    ("kind::mxf4nvf4", "ue8m0"): (64, ("2X", "4X")),
+    ("kind::mxf4nvf4", "ue4m3"): (64, ("4X",)),
+}
+"""K and the sizes of a vector of scales, by the kind of ``mma`` and the type of its scales."""
+_UNKNOWN_PRODUCT = "a multiplication of this shape and these types is not known here"
+
+
+def _scale_factors(t: Translator, row: PtxInstruction, k: int) -> str:
+    """The scales of A and B of ``mma`` with ``.block_scale``, as arrays."""
+    kind = next((p for p in row.parts if p.startswith("kind::")), "")
+    vector = next((p[11:] for p in row.parts if p.startswith("scale_vec::")), "")
+    depth, vectors = _SCALE_FORMS.get((kind, row.kind), (0, ("",)))
+    if depth != k or vector not in vectors:
+        raise Untranslatable(_UNKNOWN_PRODUCT)
+    count = int(vector[0]) if vector else k // 32
+    calls: list[str] = []
+    for down, first in ((2, 4), (1, 6)):
+        parts = t.elements(row.operands[first + 1], 2)
+        for part, allowed in zip(parts, (range(0, 4, count), range(4 // down)), strict=True):
+            if isinstance(part, ImmediateOperand) and _constant(part, "u32") not in allowed:
+                raise Untranslatable(f"its scales have no byte or thread {part.text}")
+        numbers = ", ".join(t.read(o, "u32") for o in (row.operands[first], *parts))
+        calls.append(f"matrix.scales(m.lanes, {numbers}, {count}, {row.kind!r}, {down})")
+    return f", [{', '.join(calls)}]"
+
+
 def _multiply(t: Translator, row: PtxInstruction) -> None:
     shape = _shape(row)
     kinds = [p for p in row.parts if p in MMA_KINDS]
-    if (
-        "sp" in row.parts
-        or len(kinds) != 4
-        or (*shape, kinds[1]) not in MMA_SHAPES
-        or ("block_scale" in row.parts or "popc" in row.parts)
-    ):
-        raise Untranslatable("a multiplication of this shape and these types is not known here")
+    scaled = "block_scale" in row.parts
+    if scaled and shape == (16, 8, 64) and kinds[1:3] == ["e2m1", "e2m1"]:
+        kinds[1:3] = ["e2m1x2", "e2m1x2"]
+    elif any((*shape, kind) not in MMA_SHAPES for kind in kinds[1:3]):
+        raise Untranslatable(_UNKNOWN_PRODUCT)
+    if len(kinds) != 4 or scaled != any(p.startswith("kind::mx") for p in row.parts):
+        raise Untranslatable(_UNKNOWN_PRODUCT)
     wide = "u64" if kinds[0] == "f64" else "u32"
     m, n, k = shape
     elements = (m * n, m * k, k * n, m * n)
@@ -178,11 +207,15 @@ def _multiply(t: Translator, row: PtxInstruction) -> None:
         elements_text = ", ".join(t.read(o, wide) for o in t.elements(operand, count))
         matrices.append(f"[{elements_text}]")
     arguments = f"{shape}, {kinds!r}, {', '.join(matrices)}, {'satfinite' in row.parts}"
+    if scaled:
+        arguments += _scale_factors(t, row, k)
     t.write_list(row.operands[0], f"matrix.multiply(m.lanes, {arguments})", [wide] * counts[0])
 
 
 def _registers(elements: int, kind: str, lanes: int = 32) -> int:
     """Registers of each lane that hold a matrix: of 64 bits for f64, else of 32."""
+    if kind == "e2m1x2":
+        elements //= 2
     return elements * WIDTHS[kind] // (lanes * max(WIDTHS[kind], 32))
 
 

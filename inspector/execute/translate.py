@@ -35,6 +35,8 @@ from inspector.parsers.ptx_statement import (
 )
 from inspector.semantics import integers
 
+PART_OF_REGISTER = "a part of a register is not known in this instruction"
+
 
 class Untranslatable(Exception):
     """An instruction for which there is no translation; its text is one sentence."""
@@ -241,6 +243,8 @@ class Translator:
         raise Untranslatable("an operand of this form is not known here")
 
     def _read_register(self, operand: RegisterOperand, kind: str) -> str:
+        if operand.part:
+            raise Untranslatable(PART_OF_REGISTER)
         expression = self.register(operand.number)
         have = self.widths[operand.number]
         if kind == "pred":
@@ -324,6 +328,8 @@ class Translator:
             return
         if not isinstance(operand, RegisterOperand):
             raise Untranslatable("its result goes to what is no register")
+        if operand.part:
+            raise Untranslatable(PART_OF_REGISTER)
         number = operand.number
         have = self.widths[number]
         if have == 0:

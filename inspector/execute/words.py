@@ -8,6 +8,8 @@ Instructions that ``semantics`` computes have their words there. Those that chan
 import re
 from collections.abc import Mapping
 
+from inspector.base.names import words
+
 _HALVES = "f16 f16x2 bf16 bf16x2"
 _SINGLES = "f32 f64"
 _ROUNDED = "rn rz rm rp"
@@ -56,10 +58,19 @@ _TEXTS: Mapping[str, str] = {
     "mov": f"pred {_SCALARS} {_HALVES} {_SINGLES} b128",
     "cvt": (
         f"{_ROUNDED} rna rni rzi rmi rpi ftz sat satfinite relu u8 s8 {_INTEGERS} tf32 {_HALVES} "
-        f"{_SINGLES} e4m3x2 e5m2x2 e2m1x2 e2m3x2 e3m2x2 ue8m0x2 pack u2 s2 u4 s4 b32"
+        f"{_SINGLES} e4m3x2 e5m2x2 e2m1x2 e2m3x2 e3m2x2 ue8m0x2 s2f6x2 "
+        "scaled::n2::ue8m0 pack u2 s2 u4 s4 b32"
     ),
     "cvta": f"to {_SPACES} u32 u64",
     "mapa": "shared::cluster u32 u64",
+    # Video
+    **dict.fromkeys(words("vadd vsub vabsdiff vmin vmax"), "u32 s32 sat add min max"),
+    **dict.fromkeys(("vshl", "vshr"), "u32 s32 sat clamp wrap add min max"),
+    "vset": "eq ne lt le gt ge u32 s32 add min max",
+    "vmad": "u32 s32 po sat shr7 shr15",
+    **dict.fromkeys(words("vadd2 vsub2 vavrg2 vabsdiff2 vmin2 vmax2"), "u32 s32 sat add"),
+    **dict.fromkeys(words("vadd4 vsub4 vavrg4 vabsdiff4 vmin4 vmax4"), "u32 s32 sat add"),
+    **dict.fromkeys(("vset2", "vset4"), "eq ne lt le gt ge u32 s32 add"),
     # Memory
     "ld": f"{_SPACES} {_ORDERS} {_CACHED_LOADS} nc unified {_ACCESSED}",
     "ldu": f"global v2 v4 {_SCALARS} {_SINGLES} b128",
@@ -71,7 +82,9 @@ _TEXTS: Mapping[str, str] = {
     # Matrices and warps
     "movmatrix": "sync aligned m8n8 trans b16",
     "mma": (
-        "sync aligned row col satfinite kind::f8f6f4 f16 bf16 tf32 f32 f64 s8 u8 s32 e4m3 e5m2"
+        "sync aligned row col satfinite f16 bf16 tf32 f32 f64 s8 u8 s32 e4m3 e5m2 e3m2 e2m3 e2m1 "
+        "kind::f8f6f4 kind::mxf8f6f4 kind::mxf4 kind::mxf4nvf4 block_scale scale_vec::1X "
+        "scale_vec::2X scale_vec::4X ue8m0 ue4m3"
     ),
     "wgmma": (
         "fence commit_group wait_group mma_async sync aligned satfinite "

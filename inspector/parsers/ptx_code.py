@@ -21,6 +21,7 @@ from inspector.parsers.ptx_statement import (
     LABEL,
     MAX_STATEMENT_CHARS,
     PLAIN,
+    SELECTOR,
     Operand,
     OperandReader,
     PtxInstruction,
@@ -405,9 +406,10 @@ class FunctionReading(OperandReader):
         if meaning is None and isinstance(unscoped, SpecialOperand):
             return unscoped
         register_name, _, part = name.partition(".")
-        if meaning is None and part:  # an element of a vector
+        if meaning is None and part:
             meaning = self._meaning(register_name)
-            self.irregular_names.append(name)
+            if not SELECTOR.fullmatch(part):  # an element of a vector
+                self.irregular_names.append(name)
         if meaning is None and name[:1] == "%":
             meaning = self._register(self.scopes[0], register_name, UNDECLARED)
             self.irregular_names.append(name)

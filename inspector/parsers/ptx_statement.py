@@ -119,12 +119,14 @@ INSTRUCTION = re.compile(
     re.DOTALL,
 )
 _REGISTER = re.compile(r"(%[\w$]++)(?:\.(\w++))?")
+SELECTOR = re.compile(r"[bh]\d{1,4}")
+"""Bytes or halves of a register, of a video instruction's operand: ``b0`` of ``%r1.b0``."""
 _ADDED = re.compile(r"([^\d+\-\s][^+\-\s]*)\s*([+-].*)\Z", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
 class RegisterOperand:
-    """A register; ``negated``: written ``!%p``, ``part``: ``x`` of ``%v.x``.
+    """A register; ``negated``: written ``!%p`` or ``-%r``, ``part``: ``x`` of ``%v.x``.
 
     ``number`` is its place in ``PtxFunction.registers``, -1 where names are not resolved.
     """

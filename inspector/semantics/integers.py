@@ -275,6 +275,39 @@ def pack(a: Array, b: Array, c: Array | None, width: int, signed: bool) -> Array
     return pair if c is None else (c << u32(2 * width)) | pair
 
 
+def part(word: Array, first: int, width: int, signed: bool) -> Array:
+    """Some bits of 64 as a signed 64-bit integer, their sign or zeros above them."""
+    raised = word << u64(64 - first - width)
+    if signed:
+        return raised.view(i64) >> i64(64 - width)
+    return (raised >> u64(64 - width)).view(i64)
+
+
+def shift_part(a: Array, amount: Array) -> Array:
+    """A part shifted left by at most 32 bits; its sign is kept where 64 bits do not hold it."""
+    bounded = np.where(amount == 32, np.clip(a, -(1 << 31), (1 << 31) - 1), a)
+    return bounded << amount
+
+
+def scaled_sum(
+    a: Array,
+    b: Array,
+    c: Array,
+    negated: bool,
+    subtract: bool,
+    plus_one: bool,
+    shift: int,
+    limits: tuple[int, int] | None,
+) -> Array:
+    """``vmad``: a product, negated or not, plus or minus ``c``, shifted right, clipped."""
+    product = a.astype(object) * b  # more than 64 bits
+    total = (-product if negated else product) + (-c if subtract else c) + int(plus_one)
+    total = total >> shift
+    if limits is not None:
+        total = np.minimum(np.maximum(total, limits[0]), limits[1])
+    return (total & 0xFFFFFFFF).astype(u32)
+
+
 def carry_sum(a: Array, b: Array, carry: Array | None, subtract: bool) -> tuple[Array, Array]:
     """A sum or difference of unsigned integers, and its carry (0 or 1, 64 bits).
 
