@@ -21,13 +21,16 @@ _STORE = re.compile(
 )
 
 
-def assembled(text: str, folder: Path) -> str:
+def assembled(text: str, folder: Path, target: str = "sm_90a") -> str:
     """The SASS of a PTX text, as nvdisasm prints it."""
     source, cubin = folder / "judged.ptx", folder / "judged.cubin"
     source.write_text(text, "utf-8")
     ptxas = TOOLS / "ptxas-blackwell"
     subprocess.run(
-        [ptxas, "-arch=sm_90a", "-o", cubin, source], check=True, capture_output=True, timeout=600
+        [ptxas, f"-arch={target}", "-o", cubin, source],
+        check=True,
+        capture_output=True,
+        timeout=600,
     )
     shown = subprocess.run(
         [TOOLS / "nvdisasm", "-c", cubin], check=True, capture_output=True, text=True, timeout=600

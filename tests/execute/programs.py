@@ -120,6 +120,23 @@ def matmul(
     return make(matmul_kernel.fn, signature, constants, cc, 4, stages, (0, 1, 2, 3, 4, 5, 6, 8, 10))
 
 
+@triton.jit
+def scaled_kernel(
+    a_ptr, sa_ptr, b_ptr, sb_ptr, c_ptr,
+    M: tl.constexpr, N: tl.constexpr, K: tl.constexpr,
+    A: tl.constexpr, B: tl.constexpr, PER_A: tl.constexpr, PER_B: tl.constexpr, CHUNK: tl.constexpr,
+):  # fmt: skip
+    """A product of matrices of narrow floats, their scales by row, column and chunk of K."""
+    m = tl.arange(0, M)
+    n = tl.arange(0, N)
+    chunks = tl.arange(0, K // CHUNK)
+    a = tl.load(a_ptr + m[:, None] * (K // PER_A) + tl.arange(0, K // PER_A)[None, :])
+    b = tl.load(b_ptr + n[None, :] * (K // PER_B) + tl.arange(0, K // PER_B)[:, None])
+    sa = tl.load(sa_ptr + m[:, None] * (K // CHUNK) + chunks[None, :])
+    sb = tl.load(sb_ptr + n[:, None] * (K // CHUNK) + chunks[None, :])
+    tl.store(c_ptr + m[:, None] * N + n[None, :], tl.dot_scaled(a, sa, A, b, sb, B))
+
+
 def launch(
     ptx: str | Program | PtxModule,
     grid: Sequence[int],
