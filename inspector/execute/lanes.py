@@ -4,8 +4,8 @@ An array over lanes has the shape (B, T): blocks of the chunk, threads of a bloc
 warps. What does not depend on the thread is (B, 1), on the block (1, T), on neither (1, 1).
 
 Matrix fragments (``mma.sync``, ``wgmma.mma_async``) are laid out as the PTX ISA draws them.
-Products are summed in single precision (integers exactly, fp64 in fp64), in an order of numpy's
-choosing: the hardware's is another.
+Products are summed in single precision (integers exactly, fp64 and block-scaled ones in fp64), in
+an order of numpy's choosing: the hardware's is another.
 """
 
 from collections.abc import Callable, Sequence

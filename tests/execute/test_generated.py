@@ -51,6 +51,15 @@ BODIES += [
     "lop3.and.b32 %r1|%p1, %r1, %r2, %r3, 0x80, %p2;",
     "mov.b64 {%r1, %r2}, %rd1;",
     "bar.red.popc.u32 %r1, 0, %p1;",
+    "mma.sync.aligned.m16n8k32.row.col.kind::mxf8f6f4.block_scale.scale_vec::1X.f32.e4m3.e2m1.f32."
+    "ue8m0 {%r1,%r2,%r3,%r4}, {%r1,%r2,%r3,%r4}, {%r5,%r6}, {%r1,%r2,%r3,%r4}, %r7, {0, 1}, %r8, "
+    "{%h1, 2};",
+    "cvt.rn.satfinite.relu.scaled::n2::ue8m0.s2f6x2.f32 %h1, %f1, %f2, %h2;",
+    "cvt.rn.scaled::n2::ue8m0.bf16x2.e4m3x2 %r1, %h1, %h2;",
+    "vadd.s32.u32.s32.sat.min %r1, %r2.b0, %r3.h1, %r4;",
+    "vset.u32.s32.lt %r1.b2, %r2, %r3, %r4;",
+    "vmad.s32.s32.u32.po.sat.shr7 %r1, %r2.h0, %r3.b3, %r4;",
+    "vavrg4.u32.u32.u32.add %r1.b310, %r2.b0725, %r3, %r4;",
 ]
 OPERANDS = [
     *("%r1", "%rd1", "%p1", "!%p1", "%f1", "%h1", "%q", "sm", "g", "nobody", "%tid.x", "%clock64"),

@@ -110,6 +110,41 @@ def test_an_integer_instruction_in_a_form_that_is_not_known_is_refused(body: str
     assert obstacle.opcode == body.split()[0]
 
 
+@pytest.mark.parametrize(
+    "body",
+    [
+        "vadd.u32.u32.u32.sat %r1, %r2, %r3;",
+        "vadd.s32.s32.s32.min %r1, %r2, %r3, %r4;",
+        "vset.s32.s32.lt.max %r1, %r2, %r3, %r4;",
+        "vsub.u32.u32.u32 %r1.h1, %r2, %r3, %r4;",
+        "vshr.u32.u32.u32.wrap %r1.h1, %r2.b1, %r3.b0, %r4;",
+        "vshl.s32.s32.u32.sat.clamp %r1, %r2, %r3;",
+        "vmad.u32.u32.u32.shr7 %r1, %r2, %r3, %r4;",
+    ],
+)
+def test_video_forms_of_which_a_gpu_gives_other_values_than_the_isa_are_refused(body: str) -> None:
+    (obstacle,) = Program(kernel(body)).cannot()
+    assert obstacle.reason == "a GPU gives another value in this form than the PTX ISA says"
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        ("vadd.s32.u32.s32 %r1, %r2.b4, %r3;", "form"),
+        ("vadd2.s32.u32.s32 %r1, %r2.h04, %r3, %r4;", "form"),
+        ("vadd4.s32.u32.s32 %r1.b4, %r2, %r3, %r4;", "form"),
+        ("vmad.s32.s32.s32 %r1, -%r2, %r3, -%r4;", "form"),
+        ("vshl.s32.u32.s32.wrap %r1, %r2, %r3;", "form"),
+        ("vset.s32.u32 %r1, %r2, %r3;", "form"),
+        ("add.s32 %r1, %r2.b0, %r3;", "part of a register"),
+        ("add.s32 %r1.h0, %r2, %r3;", "part of a register"),
+    ],
+)
+def test_parts_of_registers_that_ptxas_does_not_take_are_refused(body: str, reason: str) -> None:
+    (obstacle,) = Program(kernel(body)).cannot()
+    assert reason in obstacle.reason
+
+
 def test_launches_that_no_device_would_take() -> None:
     program = Program(programs.square(90).ptx)
     memory = Memory()
