@@ -7,6 +7,7 @@ from rich.table import Table
 from rich.text import Text
 
 from inspector.base.escapes import shown
+from inspector.base.grouping import by_key
 from inspector.base.model import Kernel, Stage, Variant
 from inspector.base.units import microseconds, plural
 from inspector.diff.summary import FigureChange
@@ -84,7 +85,7 @@ class UpgradeDocument(Struct, frozen=True, kw_only=True):
     schema: int
     a: str
     b: str
-    versions: Mapping[str, Sequence[object]]
+    versions: Mapping[str, Sequence[Sequence[object]]]
     compared: int
     same: int
     reordered: int
@@ -122,7 +123,7 @@ def document(
         schema=SCHEMA,
         a=paths[0],
         b=paths[1],
-        versions={change.name: (change.a, change.b) for change in report.versions},
+        versions=by_key((change.name, (change.a, change.b)) for change in report.versions),
         compared=report.compared,
         same=report.same,
         reordered=report.reordered,
