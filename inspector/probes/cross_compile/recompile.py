@@ -23,6 +23,7 @@ import os
 import signal
 import time
 import traceback
+from ast import literal_eval
 from collections.abc import Mapping
 from contextlib import suppress
 from importlib import import_module
@@ -44,9 +45,10 @@ def main(job_path: str, results_path: str) -> int:
         compiler = import_module("triton.compiler.compiler")
     except ImportError:
         return NO_TRITON
-    # What kernels of Inductor's import, once for all of them.
-    with suppress(Exception):
-        import_module("torch._inductor.runtime.triton_helpers")
+    if any("torch" in line for kernel in job["kernels"] for line in kernel["imports"]):
+        # What kernels of Inductor's import, once for all of them.
+        with suppress(Exception):
+            import_module("torch._inductor.runtime.triton_helpers")
     triton_compiles.attach(compiler)
     compile_job.warm(tuple({kernel["target"] for kernel in job["kernels"]}))
     with open(results_path, "a", encoding="utf-8") as results:
@@ -152,6 +154,8 @@ def _specialization(function: Any, kernel: Mapping[str, Any]) -> dict[str, Any]:
     types = {str(t): t for t in vars(language).values() if isinstance(t, language.dtype)}
 
     def value(name: str, recorded: Any) -> Any:
+        if isinstance(recorded, list):  # JSON has no tuples
+            return tuple(value(name, member) for member in recorded)
         if not isinstance(recorded, str) or name in kernel["texts"]:
             return recorded
         return types.get(recorded, function.fn.__globals__.get(recorded, recorded))
@@ -160,8 +164,10 @@ def _specialization(function: Any, kernel: Mapping[str, Any]) -> dict[str, Any]:
         first, *members = name.replace("]", "").split("[")  # items of a tuple are name[0]
         return (function.arg_names.index(first), *map(int, members))
 
+    # That of a tuple was recorded as its text.
+    signature = {n: literal_eval(t) if t[:1] == "(" else t for n, t in kernel["signature"].items()}
     return {
-        "signature": dict(kernel["signature"]),
+        "signature": signature,
         "constexprs": {place(n): value(n, v) for n, v in kernel["constexprs"].items()},
         "attrs": {place(name): v for name, v in kernel["attributes"].items() if v},
     }
