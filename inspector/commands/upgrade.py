@@ -7,29 +7,48 @@ where a kernel got worse than they allow, or no longer compiles.
 """
 
 import argparse
+import tempfile
 import time
 from pathlib import Path
 
 from msgspec.structs import replace
 
 from inspector.base.errors import Exit, UsageError
-from inspector.base.model import Variant
+from inspector.base.model import Kernel, Stage, Variant
 from inspector.base.units import plural
 from inspector.commands import common
 from inspector.commands.check import HELP, judged, reading
 from inspector.commands.common import JSON, OUT, flag, open_reader, option, takes, takes_compiler
 from inspector.commands.time import ask
 from inspector.diff.check import Allowance, Limits, Rules, allowance
-from inspector.diff.upgrade import Change, UpgradeReport, upgrade
+from inspector.diff.upgrade import (
+    Change,
+    PartExchange,
+    UpgradeReport,
+    edits_between,
+    figure_changes,
+    upgrade,
+)
 from inspector.estimate.launches import LaunchEstimates
 from inspector.measure.time.take import is_own
+from inspector.reader.query import select_one
 from inspector.reader.reader import Reader
+from inspector.recording.layout import BytesContent
 from inspector.render import check as gate
 from inspector.render import upgrade as report_text
 from inspector.sources.recompiling import Compilers, RecompileRequest, recompile
+from inspector.sources.trying import TryRequest, recorded_stage_through
 from inspector.system import printing
 from inspector.system.toolchain import Tool, version_of
 
+PARTS = {
+    Stage.PTX: "ptxas",
+    Stage.LLIR: "LLVM's code generator",
+    Stage.TTGIR: "Triton's lowering to LLVM IR, and LLVM's optimizer",
+    Stage.TTIR: "Triton's passes from TTIR to TTGIR",
+}
+"""What follows a stage and not the next one, the last part of the compiler first."""
+FRONT_END = "Triton's front end, and its passes on TTIR"
 GROWTHS = ("registers", "stack", "shared", "instructions")
 ESTIMATE_SECONDS = 60.0
 """Time that estimates get where nobody says otherwise."""
@@ -85,6 +104,10 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
             "give either other compilers or another recording",
             "--python OTHER/bin/python, --ptxas PATH, --nvcc PATH, or the OTHER recording.",
         )
+    if compilers.python is not None and not args.trust and not is_own(baseline.recording):
+        ask(Path(args.path), compilers.python)
+    if args.explain is not None:
+        return _explain(args, baseline, compilers)
     current = _recompiled(args, baseline, compilers) if chosen else open_reader(args.other)
     report = _compared(baseline, current)
     seconds = ESTIMATE_SECONDS if args.estimate is None else args.estimate
@@ -122,8 +145,6 @@ def _tool(name: str, path: Path | None) -> Tool | None:
 
 def _recompiled(args: argparse.Namespace, baseline: Reader, compilers: Compilers) -> Reader:
     """The recording by other compilers, which is written and said."""
-    if compilers.python is not None and not args.trust and not is_own(baseline.recording):
-        ask(Path(args.path), compilers.python)
     request = RecompileRequest(
         baseline.recording, compilers, Path(args.out) if args.out else None, args.limit
     )
@@ -152,7 +173,10 @@ def _compared(baseline: Reader, current: Reader) -> UpgradeReport:
 def _estimated(
     report: UpgradeReport, readers: tuple[Reader, Reader], seconds: float
 ) -> UpgradeReport:
-    """The report with estimates of launches, the costliest changes first, while there is time."""
+    """The report with estimates of launches while there is time, the costliest changes first.
+
+    Those without an estimate are between what gets slower by it and what gets faster.
+    """
     until = time.monotonic() + seconds
     estimates = [LaunchEstimates(reader) for reader in readers]
     changes: list[Change] = []
@@ -165,7 +189,8 @@ def _estimated(
                 known = tuple(us for us in both if us is not None)
                 change = replace(change, estimates_us=known if len(known) == 2 else ())
             changes.append(change)
-    return replace(report, changes=tuple(changes))
+    costliest = sorted(changes, key=lambda change: -change.estimated_growth_us)
+    return replace(report, changes=tuple(costliest))
 
 
 def _estimate(
@@ -200,3 +225,86 @@ def _print(
             printing.lines([gate.heading(checked)])
     refused = any(failed.compiled_before for failed in report.failed)
     return Exit.OK if passed and not refused else Exit.DIFFERENT
+
+
+def _explain(args: argparse.Namespace, baseline: Reader, compilers: Compilers) -> int:
+    """Exchange one part of the compiler after the other, and print what each brings.
+
+    Raises ``UsageError`` without an interpreter, or where KERNEL is no kernel of Triton's.
+    """
+    if compilers.python is None:
+        raise UsageError("--explain exchanges parts of a Triton: name one with --python PATH")
+    kernel, variant = select_one(baseline.recording, args.explain)
+    made: list[tuple[str, Stage | None, Variant | None, str | None]] = []
+    with printing.progress("exchanging parts") as say:
+        for first, part in PARTS.items():
+            say(f"exchanging {part}")
+            made.append((part, first, *_since(args, baseline, (kernel, variant), first)))
+        say("compiling its source")
+        made.append((FRONT_END, None, *_from_source(args, baseline, variant, compilers)))
+    variants = [variant, *(v for _, _, v, _ in made if v is not None)]
+    distinct = [replace(v, hash=f"{n}", id=f"{n}") for n, v in enumerate(variants)]
+    reader = common.reader_of(
+        replace(
+            baseline.recording,
+            kernels=(replace(kernel, variants=tuple(distinct), autotune=()),),
+            graphs=(),
+            compilations=(),
+        )
+    )
+    parts: list[PartExchange] = []
+    number = 0
+    for part, stage, exchanged_variant, failed in made:
+        if exchanged_variant is None:
+            parts.append(PartExchange(part, stage, failed=failed or "it is not known why"))
+            continue
+        pair = (distinct[number], distinct[number + 1])
+        number += 1
+        edits = edits_between((reader, reader), pair)
+        figures = figure_changes((reader, reader), pair)
+        parts.append(PartExchange(part, stage, edits, figures))
+    if args.json:
+        common.print_json(report_text.parts_document(kernel, variant, parts))
+    else:
+        printing.rows(report_text.parts_text(kernel, variant, parts))
+    return Exit.OK
+
+
+def _since(
+    args: argparse.Namespace, reader: Reader, launched: tuple[Kernel, Variant], stage: Stage
+) -> tuple[Variant | None, str | None]:
+    """What the other compiler makes of a recorded stage, or why it makes nothing."""
+    kernel, variant = launched
+    if stage not in variant.stages:
+        return None, variant.missing.get(stage, "it was not recorded")
+    name = f"the recorded {stage.value}"
+    request = TryRequest(
+        reader.recording, kernel, variant, stage, None, name, (), args.python, args.limit
+    )
+    column = recorded_stage_through(request)
+    return column.variant, column.compilation.failed
+
+
+def _from_source(
+    args: argparse.Namespace, reader: Reader, variant: Variant, compilers: Compilers
+) -> tuple[Variant | None, str | None]:
+    """What the other compiler makes of the recorded Python, or why it makes nothing."""
+    with tempfile.TemporaryDirectory(prefix="ptxview-") as name:
+        out = Path(name) / "upgraded.ptxview"
+        request = RecompileRequest(
+            reader.recording, compilers, out, args.limit, only=frozenset((variant.hash,))
+        )
+        try:
+            recompile(request, lambda text: None)
+        except UsageError as error:
+            return None, error.message
+        for _, upgraded in open_reader(str(out)).recording.variants():
+            if upgraded.hash == variant.hash:
+                # The recording is removed.
+                stages = {
+                    stage: replace(file, content=BytesContent(file.content.read()))
+                    for stage, file in upgraded.stages.items()
+                }
+                made = None if upgraded.uncompiled else replace(upgraded, stages=stages)
+                return made, upgraded.failed
+    return None, "it was not compiled again"

@@ -6,16 +6,19 @@ opcodes of PTX (of SASS, where the PTX is the same) that became another one in t
 opcodes of which a variant has as many as before are not counted, since they have only moved.
 """
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 
 from msgspec import Struct
 
 from inspector.base.errors import PtxviewError
-from inspector.base.model import Kernel, Stage, Variant
+from inspector.base.grouping import by_key
+from inspector.base.model import Kernel, Origin, Stage, Variant
 from inspector.diff.check import in_use
 from inspector.diff.compare import code_of, entries, of_stage, same_form, shared_stages
 from inspector.diff.listings import diff_listings
+from inspector.diff.matching import Op
 from inspector.diff.recordings import pair
 from inspector.diff.summary import FigureChange, changed_versions, opcodes
 from inspector.parsers.line import Listing
@@ -23,6 +26,8 @@ from inspector.reader.reader import Reader
 
 FIGURES = ("registers", "spills", "shared", "occupancy", "instructions")
 """Figures of ``check`` that a report has, the costliest first where two variants are compared."""
+_PLACE = re.compile(r"\A\S+:\d+: ")
+MOVES = ("mov.", "MOV", "UMOV")
 MAX_OPCODES = 6
 """Opcodes of an edit on each side: a longer one is a rewritten part of a kernel."""
 
@@ -39,12 +44,17 @@ class Edit(Struct, frozen=True, order=True):
         """Whether it is too large to be read as one edit."""
         return max(len(self.gone), len(self.come)) > MAX_OPCODES
 
+    @property
+    def moves(self) -> bool:
+        """Whether it only moves values between registers, as other changes entail."""
+        return all(opcode.startswith(MOVES) for opcode in (*self.gone, *self.come))
+
 
 class Change(Struct, frozen=True):
     """A variant whose code changed.
 
     ``first`` is the first stage whose operations differ in kind or number, else the first whose
-    text does; None where no two stages can be compared. ``edits`` are counted by places.
+    text does; None where no two stages can be compared. ``edits`` are counted by instructions.
     ``figures`` are those that differ, of ``FIGURES``; ``estimates_us`` of a launch on both sides
     with their intervals, empty without an estimate.
     """
@@ -58,8 +68,12 @@ class Change(Struct, frozen=True):
     figures: tuple[FigureChange, ...]
     estimates_us: tuple[tuple[float, float, float], ...] = ()
 
-    def figure(self, name: str) -> FigureChange | None:
-        return next((figure for figure in self.figures if figure.name == name), None)
+    @property
+    def estimated_growth_us(self) -> float:
+        """By how much longer all launches take by the estimates; 0 without both."""
+        if len(self.estimates_us) != 2:
+            return 0.0
+        return (self.estimates_us[1][0] - self.estimates_us[0][0]) * (self.a.launches or 1)
 
 
 class Failed(Struct, frozen=True):
@@ -71,12 +85,35 @@ class Failed(Struct, frozen=True):
     compiled_before: bool
 
 
+class FailureGroup(Struct, frozen=True):
+    """Variants that one compiler refused for one reason."""
+
+    reason: str
+    compiled_before: bool
+    failed: tuple[Failed, ...]
+
+
 class EditGroup(Struct, frozen=True):
-    """An edit with the changes that have it, and in how many places of them all."""
+    """An edit with the changes that have it, and how many instructions it took in all of them."""
 
     edit: Edit
     changes: tuple[Change, ...]
-    places: int
+    instructions: int
+
+
+class PartExchange(Struct, frozen=True):
+    """One more part of a compiler that is exchanged for the other one's.
+
+    What is compiled begins ``since`` the recorded text of a stage; None is the Python source.
+    ``edits`` and ``figures`` are what this part brings beside what the parts after it do;
+    ``failed`` says why the other compiler does not take the text of that stage.
+    """
+
+    part: str
+    since: Stage | None
+    edits: Mapping[Edit, int] = {}
+    figures: tuple[FigureChange, ...] = ()
+    failed: str | None = None
 
 
 class UpgradeReport(Struct, frozen=True):
@@ -99,16 +136,23 @@ class UpgradeReport(Struct, frozen=True):
     def empty(self) -> bool:
         return not self.changes and not self.failed
 
+    def failures(self) -> list[FailureGroup]:
+        """The variants that one compiler refused, by the reason without its place."""
+        reasons = by_key(((f.compiled_before, _PLACE.sub("", f.reason)), f) for f in self.failed)
+        return [FailureGroup(why, before, tuple(f)) for (before, why), f in reasons.items()]
+
     def groups(self) -> list[EditGroup]:
         """The edits that explain the changes, those of most variants first."""
         changes: dict[Edit, list[Change]] = {}
-        places: Counter[Edit] = Counter()
+        instructions: Counter[Edit] = Counter()
         for change in self.changes:
             for edit, count in change.edits.items():
                 changes.setdefault(edit, []).append(change)
-                places[edit] += count
-        ordered = sorted(changes, key=lambda edit: (-len(changes[edit]), -places[edit], edit))
-        return [EditGroup(edit, tuple(changes[edit]), places[edit]) for edit in ordered]
+                instructions[edit] += count
+        ordered = sorted(
+            changes, key=lambda edit: (edit.moves, -len(changes[edit]), -instructions[edit], edit)
+        )
+        return [EditGroup(edit, tuple(changes[edit]), instructions[edit]) for edit in ordered]
 
 
 def upgrade(a: Reader, b: Reader) -> Iterator[str | UpgradeReport]:
@@ -119,7 +163,9 @@ def upgrade(a: Reader, b: Reader) -> Iterator[str | UpgradeReport]:
     versions: dict[FigureChange, None] = {}
     for x, y in pair(entries(a), entries(b)):
         if x is None or y is None:
-            alone += 1
+            single = x or y
+            # Libraries' kernels are not compiled again.
+            alone += single is not None and single.kernel.origin is not Origin.EXTERN
             continue
         compared += 1
         yield x.kernel.display_name
@@ -149,20 +195,37 @@ def _same_code(a: Variant, b: Variant) -> bool:
 
 
 def _change(
-    readers: tuple[Reader, Reader], kernel: Kernel, pair: tuple[Variant, Variant]
+    readers: tuple[Reader, Reader], kernel: Kernel, variants: tuple[Variant, Variant]
 ) -> Change:
     """What differs between two variants whose code does; without edits and figures it is order."""
+    return Change(
+        kernel,
+        *variants,
+        in_use(kernel, variants[0]),
+        first_stage(readers, variants),
+        edits_between(readers, variants),
+        figure_changes(readers, variants),
+    )
+
+
+def edits_between(
+    readers: tuple[Reader, Reader], variants: tuple[Variant, Variant]
+) -> Counter[Edit]:
+    """The edits of PTX, or of SASS where the PTX has the same instructions."""
     edits: Counter[Edit] = Counter()
     for stage in (Stage.PTX, Stage.SASS):
-        if not edits and stage in shared_stages(pair):
-            edits = edits_of(readers, pair, stage)
-    figures = tuple(
-        change
-        for name, value in _figures(readers[0], pair[0]).items()
-        if (change := FigureChange(name, value, _figures(readers[1], pair[1])[name])).differs
-    )
-    first = first_stage(readers, pair)
-    return Change(kernel, *pair, in_use(kernel, pair[0]), first, edits, figures)
+        if not edits and stage in shared_stages(variants):
+            edits = _edits_of(readers, variants, stage)
+    return edits
+
+
+def figure_changes(
+    readers: tuple[Reader, Reader], variants: tuple[Variant, Variant]
+) -> tuple[FigureChange, ...]:
+    """The figures of ``FIGURES`` that differ."""
+    a, b = map(_figures, readers, variants)
+    changes = (FigureChange(name, a[name], b[name]) for name in FIGURES)
+    return tuple(change for change in changes if change.differs)
 
 
 def _figures(reader: Reader, variant: Variant) -> dict[str, float | None]:
@@ -194,10 +257,10 @@ def first_stage(readers: tuple[Reader, Reader], pair: tuple[Variant, Variant]) -
     return by_text
 
 
-def edits_of(
+def _edits_of(
     readers: tuple[Reader, Reader], pair: tuple[Variant, Variant], stage: Stage
 ) -> Counter[Edit]:
-    """The edits of a stage by the places where they are; none where it cannot be read."""
+    """The edits of a stage; none where it cannot be read."""
     try:
         listings = [r.stages.listing(v, stage) for r, v in zip(readers, pair, strict=True)]
         functions = [r.stages.function(v, stage) for r, v in zip(readers, pair, strict=True)]
@@ -207,16 +270,20 @@ def edits_of(
     if a_function is None or b_function is None:
         return Counter()
     a_counts, b_counts = map(opcodes, listings, (a_function, b_function))
-    changed = {n for n in (*a_counts, *b_counts) if a_counts.get(n, 0) != b_counts.get(n, 0)}
-    if not changed:
-        return Counter()
+    fewer = {name for name, count in a_counts.items() if count > b_counts.get(name, 0)}
+    more = {name for name, count in b_counts.items() if count > a_counts.get(name, 0)}
     edits: Counter[Edit] = Counter()
+    if not fewer and not more:
+        return edits
     for hunk in diff_listings(*listings, functions=((a_function, b_function),)).hunks:
-        gone = _opcodes_in(listings[0], hunk.a, changed)
-        come = _opcodes_in(listings[1], hunk.b, changed)
-        edit = Edit(stage, tuple(sorted(gone - come)), tuple(sorted(come - gone)))
-        if edit.gone or edit.come:
-            edits[edit] += 1
+        if hunk.op in (Op.EQUAL, Op.MOVED):
+            continue
+        # What a variant has as many of as before has only moved.
+        gone = _opcodes_in(listings[0], hunk.a, fewer)
+        come = _opcodes_in(listings[1], hunk.b, more)
+        if gone or come:
+            edit = Edit(stage, tuple(sorted(gone)), tuple(sorted(come)))
+            edits[edit] += max(gone.total(), come.total())
     return edits
 
 

@@ -116,7 +116,14 @@ from inspector.render.ranks import RankDifferenceRow, RankRow, RanksRow
 from inspector.render.recording_rows import RecordingRow, UncapturedRow
 from inspector.render.timings import LaunchTimeRow, TimingRow
 from inspector.render.tunings import CandidateRow, RoundRow
-from inspector.render.upgrade import EditRow, RefusedRow, UpgradeDocument, UpgradedRow
+from inspector.render.upgrade import (
+    EditRow,
+    PartRow,
+    PartsDocument,
+    RefusedRow,
+    UpgradeDocument,
+    UpgradedRow,
+)
 from inspector.render.variant_figures import VariantFigures
 from inspector.render.verify import (
     FirstRow,
@@ -221,6 +228,8 @@ STRUCTS: Mapping[str, StructTable] = {
     "ListRanksDifference": StructTable(RankDifferenceRow),
     "Check": StructTable(CheckDocument),
     "Upgrade": StructTable(UpgradeDocument),
+    "UpgradeParts": StructTable(PartsDocument),
+    "UpgradePartsPart": StructTable(PartRow),
     "UpgradeEdit": StructTable(EditRow),
     "UpgradeChange": StructTable(UpgradedRow),
     "UpgradeRefused": StructTable(RefusedRow),

@@ -7,30 +7,40 @@ from rich.table import Table
 from rich.text import Text
 
 from inspector.base.escapes import shown
-from inspector.base.model import Stage
+from inspector.base.model import Kernel, Stage, Variant
 from inspector.base.units import microseconds, plural
 from inspector.diff.summary import FigureChange
-from inspector.diff.upgrade import FIGURES, Change, Edit, EditGroup, Failed, UpgradeReport
+from inspector.diff.upgrade import (
+    FIGURES,
+    Change,
+    Edit,
+    EditGroup,
+    Failed,
+    PartExchange,
+    UpgradeReport,
+)
 from inspector.render import check
 from inspector.render.diff_text import code_span, escaped, markdown_table, versions_text
 from inspector.render.jsons import SCHEMA
 from inspector.render.tables import UNKNOWN, short_title
 
-EDIT_HEADS = ("what became of instructions", "variants", "places")
+EDIT_HEADS = ("what became of instructions", "variants", "instructions")
 MAX_EDITS = 12
+MAX_PART_EDITS = 6
+MAX_FAILED = 4
 MAX_CHANGES = 24
 """Rows of a table that is not asked for in whole."""
 HEADS = ("kernel", "variant", "first", *FIGURES, "estimate µs")
 
 
 class EditRow(Struct, frozen=True, kw_only=True):
-    """Opcodes that became others, in how many variants and places."""
+    """Opcodes that became others, in how many variants, and how many instructions."""
 
     stage: Stage
     gone: Sequence[str]
     come: Sequence[str]
     variants: int
-    places: int
+    instructions: int
 
 
 class UpgradedRow(Struct, frozen=True, kw_only=True):
@@ -72,6 +82,25 @@ class UpgradeDocument(Struct, frozen=True, kw_only=True):
     check: check.CheckDocument | None
 
 
+class PartRow(Struct, frozen=True, kw_only=True):
+    """A part of the compiler, and what exchanging it brings."""
+
+    part: str
+    since: Stage | None
+    edits: Sequence[EditRow]
+    figures: Mapping[str, Sequence[object]]
+    failed: str | None
+
+
+class PartsDocument(Struct, frozen=True, kw_only=True):
+    """``upgrade --explain --json``: the parts of the compiler, the last one first."""
+
+    schema: int
+    kernel: str
+    variant: str
+    parts: Sequence[PartRow]
+
+
 def document(
     paths: tuple[str, str], report: UpgradeReport, checked: check.CheckDocument | None
 ) -> UpgradeDocument:
@@ -99,8 +128,68 @@ def _edit_row(group: EditGroup) -> EditRow:
         gone=edit.gone,
         come=edit.come,
         variants=len(group.changes),
-        places=group.places,
+        instructions=group.instructions,
     )
+
+
+def parts_document(
+    kernel: Kernel, variant: Variant, parts: Sequence[PartExchange]
+) -> PartsDocument:
+    """What each part brings, as JSON."""
+    return PartsDocument(
+        schema=SCHEMA,
+        kernel=kernel.name,
+        variant=variant.id,
+        parts=[
+            PartRow(
+                part=part.part,
+                since=part.since,
+                edits=[
+                    EditRow(
+                        stage=edit.stage,
+                        gone=edit.gone,
+                        come=edit.come,
+                        variants=1,
+                        instructions=count,
+                    )
+                    for edit, count in part.edits.items()
+                ],
+                figures={figure.name: (figure.a, figure.b) for figure in part.figures},
+                failed=part.failed,
+            )
+            for part in parts
+        ],
+    )
+
+
+def parts_text(kernel: Kernel, variant: Variant, parts: Sequence[PartExchange]) -> Iterator[Text]:
+    """A paragraph a part, then which of them change the kernel."""
+    yield Text(shown(f"{short_title(kernel)} {variant.id}, one part more each time"), style="bold")
+    for part in parts:
+        since = f"the recorded {part.since.value}" if part.since else "the recorded Python"
+        yield Text(shown(f"{part.part}, since {since}:"))
+        if part.failed is not None:
+            yield Text(shown(f"  refused: {part.failed}"), style="red")
+        elif not part.edits and not part.figures:
+            yield Text("  no change", style="dim")
+        if part.figures:
+            yield Text(shown(f"  {', '.join(f'{f.name} {_figure(f)}' for f in part.figures)}"))
+        most = sorted(part.edits, key=lambda edit: (edit.moves, -part.edits[edit], edit))
+        for edit in most[:MAX_PART_EDITS]:
+            yield Text(shown(f"  {edit_text(edit)} ({plural(part.edits[edit], 'instruction')})"))
+        if len(most) > MAX_PART_EDITS:
+            yield Text(f"  … {plural(len(most) - MAX_PART_EDITS, 'more edit')}", style="dim")
+    changing: list[str] = []
+    refused: list[str] = []
+    for part in parts:
+        if part.failed is not None:
+            refused.append(part.part)
+        elif part.edits or part.figures:
+            # What was refused could not be exchanged alone: it is exchanged with the next part.
+            changing.append(" or ".join((*refused, part.part)))
+            refused = []
+    end = f"the change comes with {'; with '.join(changing)}" if changing else "no part changes it"
+    yield Text(shown(end), style="bold")
 
 
 def _change_row(change: Change) -> UpgradedRow:
@@ -158,7 +247,8 @@ def text(report: UpgradeReport, everything: bool) -> Iterator[Text | Table]:
     if groups:
         yield Text()
         yield _table(
-            ("what became of instructions", "variants", "places"), map(_edit_cells, groups[:limit])
+            ("what became of instructions", "variants", "instructions"),
+            map(_edit_cells, groups[:limit]),
         )
         yield from _rest(len(report.groups()) - len(groups[:limit]), "more edit")
     if report.changes:
@@ -166,14 +256,18 @@ def text(report: UpgradeReport, everything: bool) -> Iterator[Text | Table]:
         yield Text()
         yield _table(_heads(report), (_cells(c, _heads(report)) for c in report.changes[:limit]))
         yield from _rest(len(report.changes) - limit, "more variant")
-    for failed in report.failed:
-        kernel = short_title(failed.kernel)
-        how = "does not compile now" if failed.compiled_before else "did not compile before"
-        yield Text(shown(f"✗ {kernel} {failed.variant.id} {how}: {failed.reason}"), style="red")
+    for group in report.failures():
+        how = "refused now" if group.compiled_before else "refused before"
+        head = f"✗ {plural(len(group.failed), 'variant')} {how}: {group.reason}"
+        yield Text(shown(head), style="red")
+        named = len(group.failed) if everything else MAX_FAILED
+        names = [f"{short_title(f.kernel)} {f.variant.id}" for f in group.failed[:named]]
+        yield Text(shown(f"  {'; '.join(names)}"))
+        yield from _rest(len(group.failed) - named, "more variant")
 
 
 def _edit_cells(group: EditGroup) -> tuple[str, str, str]:
-    return edit_text(group.edit), str(len(group.changes)), str(group.places)
+    return edit_text(group.edit), str(len(group.changes)), str(group.instructions)
 
 
 def _rest(count: int, noun: str) -> Iterator[Text]:
@@ -245,5 +339,6 @@ def markdown(
             for change in report.changes[:MAX_CHANGES]
         )
         yield from markdown_table(heads, rows)
-    for failed in report.failed:
-        yield f"- {code_span(failed.kernel.name)} {failed.variant.id}: {escaped(failed.reason)}"
+    for group in report.failures():
+        how = "refused now" if group.compiled_before else "refused before"
+        yield f"- {plural(len(group.failed), 'variant')} {how}: {escaped(group.reason)}"

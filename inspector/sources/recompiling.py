@@ -91,12 +91,21 @@ class Compilers(Struct, frozen=True):
 
 class RecompileRequest(Struct, frozen=True):
     """Which recording to compile again. ``limit`` is the most seconds that one kernel may take;
-    ``out`` where to write, as of a run."""
+    ``out`` where to write, as of a run; ``only`` the hashes of variants, where not all."""
 
     recording: Recording
     compilers: Compilers
     out: Path | None = None
     limit: float = 600.0
+    only: frozenset[str] | None = None
+
+    def variants(self) -> list[tuple[Kernel, Variant]]:
+        """What to compile."""
+        return [
+            pair
+            for pair in self.recording.variants()
+            if self.only is None or pair[1].hash in self.only
+        ]
 
 
 class Made(Struct, frozen=True):
@@ -230,7 +239,7 @@ class _Recompiling:
         keys: dict[str, str] = {}
         made: dict[str, Made] = {}
         sources = KernelSources(self._recorded)
-        for kernel, variant in self.request.recording.variants():
+        for kernel, variant in self.request.variants():
             if kernel.origin not in TRITON:
                 continue
             try:
@@ -309,7 +318,7 @@ class _Recompiling:
 
     def _by_ptxas(self, ptxas: Tool) -> dict[str, Made]:
         """The recorded PTX of every variant, assembled with the options that Triton gives."""
-        pairs = {v.hash: (k, v) for k, v in self.request.recording.variants()}
+        pairs = {v.hash: (k, v) for k, v in self.request.variants()}
         jobs = []
         for kernel, variant in pairs.values():
             file = variant.stages.get(Stage.PTX)

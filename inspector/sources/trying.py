@@ -229,6 +229,16 @@ def try_stage(
     )
 
 
+def recorded_stage_through(request: TryRequest, go_on: GoOn = lambda: True) -> TriedColumn:
+    """The recorded stage of a request through what follows it in Triton's compiler of ``python``.
+
+    Raises ``ToolMissing`` where that has no Triton, ``Unreadable`` where the stage cannot be read.
+    """
+    recorded = request.variant.stages[request.stage].content.read()
+    trial = _Trial(request, _recorded_metadata(request), recorded, go_on)
+    return trial.by_triton([(AS_RECORDED, None)])[0]
+
+
 def _recorded_metadata(request: TryRequest) -> dict[str, object]:
     path = Path(request.recording.resolved_path or request.recording.path)
     if request.kernel.origin not in TRITON or not path.exists():
@@ -301,8 +311,8 @@ class _Trial:
             messages=outcome.messages,
         )
         metadata = dict(outcome.metadata)
-        if request.stage is Stage.LLIR:
-            # LLVM IR says nothing of warps, shared memory and scratch.
+        if request.stage in (Stage.LLIR, Stage.PTX):
+            # Neither says anything of warps, shared memory and scratch.
             recorded = {k: v for k, v in self.metadata.items() if k in _OF_LLVM}
             metadata = recorded | metadata
         stages = {
