@@ -245,8 +245,7 @@ class _Recompiling:
             try:
                 jobs[variant.hash] = job = _job(kernel, variant, sources)
             except PtxviewError as error:
-                self.left_out[variant.id] = error.message
-                self._unknown.add(variant.hash)
+                self._leave_out(variant.id, variant.hash, error.message)
                 continue
             keys[variant.hash] = self._cache.key("recompiled", stamp, json.dumps(job, default=str))
             if (kept := self._cache.get(keys[variant.hash])) is not None:
@@ -290,6 +289,10 @@ class _Recompiling:
 
             def keep_result(n: int, record: Mapping[str, object]) -> None:
                 digest = remaining.pop(n)
+                _, cannot, why = str(record.get("printed")).rpartition("CannotCompile: ")
+                if cannot:
+                    self._leave_out(digest, digest, why.strip())
+                    return
                 keep(digest, _made(folder / f"{n}.made", str(jobs[digest]["name"]), record))
 
             began = time.monotonic()
@@ -313,6 +316,11 @@ class _Recompiling:
             go_on()
             for n in list(remaining):
                 keep_result(n, {"status": ended.status, "printed": ended.complaint})
+
+    def _leave_out(self, name: str, digest: str, why: str) -> None:
+        """Of a variant that Triton would have to compile, and cannot, no code is known."""
+        self.left_out[name] = why
+        self._unknown.add(digest)
 
     # -- ptxas, nvcc -------------------------------------------------------------------------
 
@@ -468,7 +476,8 @@ def _job(kernel: Kernel, variant: Variant, sources: KernelSources) -> dict[str, 
                 constants[name] = constant
             case _:
                 attributes[name] = value
-    arguments = [a for call in variant.calls for a in call.arguments]
+    calls = [call for each in kernel.variants for call in each.calls]
+    arguments = [a for call in calls for a in call.arguments]
     texts = {a.name for a in arguments if a.python_type == "str"}
 
     def passed_functions(text: str) -> list[str]:

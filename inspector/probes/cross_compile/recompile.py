@@ -34,6 +34,7 @@ from ..writer import begin_file
 from . import compile_job
 
 NO_TRITON = 3
+GLUON = "triton.experimental.gluon.language"
 MAX_PRINTED_BYTES = 20_000
 
 
@@ -108,7 +109,10 @@ def _compile(kernel: Mapping[str, Any]) -> None:
     """Compile one; what it comes to is recorded by what observes Triton's compiler."""
     compiler = import_module("triton.compiler.compiler")
     function = _function(kernel)
-    source = compiler.ASTSource(fn=function, **_specialization(function, kernel))
+    gluon = getattr(function, "is_gluon", bool)()
+    sources = import_module("triton.experimental.gluon._runtime") if gluon else compiler
+    kind = sources.GluonASTSource if gluon else sources.ASTSource
+    source = kind(fn=function, **_specialization(function, kernel))
     target = compile_job.gpu_target(kernel["target"])
     known = vars(compile_job.make_backend(target).parse_options({}))
     options = {name: value for name, value in kernel["options"].items() if name in known}
@@ -158,6 +162,9 @@ def _specialization(function: Any, kernel: Mapping[str, Any]) -> dict[str, Any]:
             return tuple(value(name, member) for member in recorded)
         if not isinstance(recorded, str) or name in kernel["texts"]:
             return recorded
+        if "Layout(" in recorded:
+            with suppress(Exception):  # one of Gluon's is recorded as it is written
+                return eval(recorded, dict(vars(import_module(GLUON))))
         return types.get(recorded, function.fn.__globals__.get(recorded, recorded))
 
     def place(name: str) -> tuple[int, ...]:
