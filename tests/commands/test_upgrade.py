@@ -144,7 +144,10 @@ def assembler(folder: Path, *options: str, refuses: str = "") -> Path:
     return saved(
         folder / "ptxas",
         f"""#!/bin/sh
-if [ "$1" = --version ]; then echo "Cuda compilation tools, release 99.1, V99.1.7"; exit; fi
+if [ "$1" = --version ]; then
+  echo "ptxas: NVIDIA (R) Ptx optimizing assembler"
+  echo "Cuda compilation tools, release 99.1, V99.1.7"; exit
+fi
 for word in "$@"; do case "$word" in *.ptx) file="$word"; esac; done
 if [ -n "{refuses}" ] && grep -q "entry {refuses}(" "$file"; then
   echo "ptxas $file, line 7; error   : this one is not liked" >&2; exit 1
