@@ -340,7 +340,7 @@ def test_questions_that_cannot_be_answered_are_a_sentence(
     in_a_sentence(call("upgrade", recorded, "--ptxas", other), 2, "is not ptxas")
     in_a_sentence(call("upgrade", recorded, "--nvcc", tmp_path / "none"), 3, "started")
     in_a_sentence(call("upgrade", recorded, tmp_path / "none.ptxview"), 4, "none.ptxview")
-    in_a_sentence(call("upgrade", recorded, "--python", bare, "--trust"), 3, "cannot be started")
+    in_a_sentence(call("upgrade", recorded, "--python", bare, "--trust"), 3, "is no Python")
     in_a_sentence(call("upgrade", recorded, *python), 2, "--trust", plain_python())
     in_a_sentence(call("upgrade", MATMUL, *python, "--trust"), 2, "is no recording")
     whole = recorded.read_bytes()
