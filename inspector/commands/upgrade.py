@@ -9,6 +9,7 @@ where a kernel got worse than they allow, or no longer compiles.
 import argparse
 import tempfile
 import time
+from datetime import UTC, datetime
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -33,8 +34,15 @@ from inspector.estimate.launches import LaunchEstimates
 from inspector.measure.time.take import is_own
 from inspector.reader.query import select_one
 from inspector.reader.reader import Reader
-from inspector.recording.layout import BytesContent
+from inspector.recording.layout import (
+    UPGRADES,
+    BytesContent,
+    is_recording,
+    record_file,
+    store_record,
+)
 from inspector.render import check as gate
+from inspector.render import kept_upgrade
 from inspector.render import upgrade as report_text
 from inspector.sources.recompiling import Compilers, RecompileRequest, recompile
 from inspector.sources.trying import TryRequest, recorded_stage_through
@@ -117,6 +125,7 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     if limits.allowed:
         readings = reading(current), reading(baseline)
         checked = judged(Rules(limits), *readings, all_variants=args.all_variants)
+    _keep((baseline, current), report)
     return _print(args, (baseline, current), report, checked)
 
 
@@ -202,6 +211,20 @@ def _estimate(
         if row.median_us is not None and row.low_us is not None and row.high_us is not None:
             return row.median_us, row.low_us, row.high_us
     return None
+
+
+def _keep(readers: tuple[Reader, Reader], report: UpgradeReport) -> None:
+    """Keep the report with the newer recording; why not is said."""
+    baseline, current = (Path(r.recording.resolved_path or r.recording.path) for r in readers)
+    if not is_recording(current):
+        return
+    document = report_text.document((str(baseline), str(current)), report, None)
+    record = kept_upgrade.record(report, document, datetime.now(UTC))
+    try:
+        store_record(current, record, UPGRADES)
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", None) or error
+        common.say(f"the report is not kept: {record_file(current, UPGRADES)}: {why}")
 
 
 def _print(

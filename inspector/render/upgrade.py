@@ -1,6 +1,6 @@
 """A report of ``upgrade`` as text, Markdown and JSON."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from msgspec import Struct
 from rich.table import Table
@@ -10,7 +10,6 @@ from inspector.base.escapes import shown
 from inspector.base.grouping import by_key
 from inspector.base.model import Kernel, Stage, Variant
 from inspector.base.units import microseconds, plural
-from inspector.diff.summary import FigureChange
 from inspector.diff.upgrade import (
     FIGURES,
     Change,
@@ -67,7 +66,7 @@ class UpgradedRow(Struct, frozen=True, kw_only=True):
     first: Stage | None
     edits: int
     figures: Mapping[str, Sequence[object]]
-    estimates_us: Sequence[Sequence[float]]
+    estimates_us: Sequence[tuple[float, float, float]]
 
 
 class RefusedRow(Struct, frozen=True, kw_only=True):
@@ -187,7 +186,8 @@ def parts_text(kernel: Kernel, variant: Variant, parts: Sequence[PartExchange]) 
         elif not part.edits and not part.figures:
             yield Text("  no change", style="dim")
         if part.figures:
-            yield Text(shown(f"  {', '.join(f'{f.name} {_figure(f)}' for f in part.figures)}"))
+            figures = (f"{f.name} {figure_text(f.name, (f.a, f.b))}" for f in part.figures)
+            yield Text(shown(f"  {', '.join(figures)}"))
         most = sorted(part.edits, key=lambda edit: (edit.moves, -part.edits[edit], edit))
         for edit in most[:MAX_PART_EDITS]:
             yield Text(shown(f"  {edit_text(edit)} ({plural(part.edits[edit], 'instruction')})"))
@@ -227,7 +227,7 @@ def _failed_row(failed: Failed) -> RefusedRow:
     )
 
 
-def heading(report: UpgradeReport) -> str:
+def heading(report: UpgradeReport | UpgradeDocument) -> str:
     """``270 variants: 200 the same, 9 reordered, 61 changed, 0 that …``."""
     parts = [f"{report.same} the same"]
     if report.reordered:
@@ -243,7 +243,7 @@ def heading(report: UpgradeReport) -> str:
     return f"{plural(report.compared, 'variant')}: {', '.join(parts)}"
 
 
-def edit_text(edit: Edit) -> str:
+def edit_text(edit: Edit | EditRow) -> str:
     """``add.f32 + cvt.f32.f16 became add.rn.f32.f16``."""
     gone, come = " + ".join(edit.gone), " + ".join(edit.come)
     if not gone:
@@ -328,24 +328,23 @@ def _cells(change: Change, heads: Sequence[str]) -> list[str]:
         "kernel": short_title(change.kernel),
         "variant": f"{change.a.id}{'' if change.in_use else ' tried'}",
         "first": change.first.value if change.first else UNKNOWN,
-        "estimate": _estimate(change),
+        "estimate": estimate_text(change.estimates_us),
     }
-    cells |= {figure.name: _figure(figure) for figure in change.figures}
+    cells |= {f.name: figure_text(f.name, (f.a, f.b)) for f in change.figures}
     return [cells.get(head, "") for head in heads]
 
 
-def _figure(figure: FigureChange) -> str:
-    a, b = (
-        UNKNOWN if v is None else f"{v:.4g}" if isinstance(v, float) else str(v)
-        for v in (figure.a, figure.b)
+def figure_text(name: str, values: Iterable[object]) -> str:
+    """``52 → 56``."""
+    texts = (
+        UNKNOWN if v is None else f"{v:.4g}" if isinstance(v, float) else str(v) for v in values
     )
-    return f"{a} → {b}{' %' if figure.name == 'occupancy' else ''}"
+    return f"{' → '.join(texts)}{' %' if name == 'occupancy' else ''}"
 
 
-def _estimate(change: Change) -> str:
-    if len(change.estimates_us) != 2:
-        return ""
-    return " → ".join(microseconds(us) for us, _, _ in change.estimates_us)
+def estimate_text(estimates_us: Iterable[tuple[float, float, float]]) -> str:
+    """Middles before and after: ``30.4 → 31.2``."""
+    return " → ".join(microseconds(us) for us, _, _ in estimates_us)
 
 
 def markdown(
