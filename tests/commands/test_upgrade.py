@@ -48,6 +48,8 @@ KERNELS = """\
 import triton
 import triton.language as tl
 from helpers import squared
+from triton.experimental import gluon
+from triton.experimental.gluon import language as gl
 
 WIDTH = tl.constexpr(128)
 
@@ -70,6 +72,12 @@ def paired(pointers, pair: tl.constexpr, WIDE: tl.constexpr):
     tl.store(pointers[0] + at, value * pair[1])
 
 
+@gluon.jit
+def copied(out, x, n, WIDE: gl.constexpr, layout: gl.constexpr):
+    at = gl.arange(0, WIDE, layout=layout)
+    gl.store(out + at, gl.load(x + at, at < n), at < n)
+
+
 @triton.autotune([triton.Config({"BLOCK": n}, num_warps=2) for n in (64, 128)], key=["n"])
 @triton.jit
 def summed(out, x, n, BLOCK: tl.constexpr):
@@ -82,12 +90,13 @@ def summed(out, x, n, BLOCK: tl.constexpr):
 PROGRAM = """\
 import torch
 import triton.language as tl
-from kernels import paired, scaled, summed
+from kernels import copied, gl, paired, scaled, summed
 
 x = torch.ones(1000, device="cuda")
 out = torch.empty_like(x)
 scaled[(8,)](out, x, None, 1000, kind=tl.float32)
 paired[(1,)]((out, x, None, 1), (2, 3), 128)
+copied[(1,)](out, x, 99, 128, gl.BlockedLayout([1], [32], [4], [0]))
 summed[(1,)](out, x, 1000)
 """
 BARE = """
@@ -104,7 +113,7 @@ source = triton.compiler.ASTSource(
 made = triton.compile(source, target=GPUTarget("cuda", 90, 32))
 open(sys.argv[2], "wb").write(made.asm["cubin"])
 """
-VARIANTS = 4
+VARIANTS = 5
 
 
 @pytest.fixture(scope="session")

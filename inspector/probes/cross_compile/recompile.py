@@ -127,12 +127,11 @@ def _function(kernel: Mapping[str, Any]) -> Any:
     """
     lines: dict[str, list[str]] = {}
     for path, first, text in kernel["statements"]:
-        rows = text.splitlines(keepends=True)
+        rows = [f"{row}\n" for row in text.split("\n")]
         file = lines.setdefault(path if first else f"<recorded {text[:40]}>", [])
         file += ["\n"] * (max(first, 1) - 1 + len(rows) - len(file))
         file[max(first, 1) - 1 : max(first, 1) - 1 + len(rows)] = rows
     for path, rows in lines.items():
-        rows[:] = [row if row.endswith("\n") else row + "\n" for row in rows]
         linecache.cache[path] = (sum(map(len, rows)), None, rows, path)
     features = [getattr(__future__, name).compiler_flag for name in kernel["future"]]
     namespace: dict[str, Any] = {"__name__": "recorded", "__builtins__": __builtins__}
