@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 import zipfile
@@ -285,6 +286,25 @@ def test_a_kernel_that_is_refused_is_kept_with_the_reason(recorded: Path, tmp_pa
     assert "this one is not liked" in call("show", made, "scaled").said
     back = call("upgrade", made, recorded, "--json", "--estimate", "0")  # and the other way round
     assert back.json["failed"][0]["compiled_before"] is False
+
+
+def test_a_kernel_that_another_triton_refuses_keeps_its_stages(
+    recorded: Path, tmp_path: Path, plain_python: Callable[..., str]
+) -> None:
+    made = tmp_path / "y.ptxview"
+    other = assembler(tmp_path, refuses="scaled")
+    real = assemblers()[0].path
+    text = other.read_text("utf-8")
+    saved(other, re.sub(r"then echo .*; exit; fi", f"then exec {real} --version; fi", text), 0o755)
+    words = ("--python", plain_python(), "--trust", "--ptxas", other)
+    (row,) = upgraded(recorded, made, *words, status=1)["failed"]
+    assert row["kernel"] == "scaled" and "this one is not liked" in row["reason"]
+    (scaled,) = (
+        v for k, v in variants_of(call("list", made, "--json").json) if k["name"] == "scaled"
+    )
+    assert {"ttir", "ttgir", "llir", "ptx"} <= set(scaled["stages"])
+    late = upgraded(recorded, tmp_path / "z.ptxview", *words, "--limit", "0.01", status=1)["failed"]
+    assert {row["reason"] for row in late} >= {"Triton's compiler did not finish within 0.01 s"}
 
 
 def test_times_of_the_old_code_are_left_out(recorded: Path, tmp_path: Path) -> None:
