@@ -39,6 +39,7 @@ from inspector.render import upgrade as report_text
 from inspector.sources.recompiling import Compilers, RecompileRequest, recompile
 from inspector.sources.trying import TryRequest, recorded_stage_through
 from inspector.system import printing
+from inspector.system.process import run_tool
 from inspector.system.toolchain import Tool, version_of
 
 PARTS = {
@@ -134,13 +135,13 @@ def _limits(args: argparse.Namespace) -> Limits:
 
 
 def _tool(name: str, path: Path | None) -> Tool | None:
-    """A compiler that was named. Raises ``UsageError`` where it is none."""
+    """A compiler that was named. Raises ``UsageError`` where it is another program."""
     if path is None:
         return None
-    version = version_of(path)
-    if version is None:
-        raise UsageError(f"{path} is no {name} that says its version")
-    return Tool(name, path.absolute(), version, "--" + name)
+    # "ptxas: NVIDIA (R) Ptx optimizing assembler", "nvcc: NVIDIA (R) Cuda compiler driver"
+    if f"{name}: NVIDIA" not in run_tool([path, "--version"], seconds=30).text:
+        raise UsageError(f"{path} is not {name}")
+    return Tool(name, path.absolute(), version_of(path), f"--{name}")
 
 
 def _recompiled(args: argparse.Namespace, baseline: Reader, compilers: Compilers) -> Reader:
@@ -218,7 +219,7 @@ def _print(
         lines = [] if checked is None else list(gate.markdown(checked, passed))
         printing.lines(report_text.markdown(paths, report, lines))
     else:
-        for part in report_text.text(report, args.all):
+        for part in report_text.text(report, printing.out().width, args.all):
             printing.out().print(part)
         if checked is not None:
             printing.rows(gate.rows(checked, everything=False))

@@ -26,7 +26,7 @@ import msgspec
 from msgspec import Struct, field
 
 from inspector import __version__
-from inspector.base.errors import PtxviewError, RunFailed, Unreadable, UsageError
+from inspector.base.errors import PtxviewError, RunFailed, ToolMissing, Unreadable, UsageError
 from inspector.base.model import Kernel, Origin, Recording, Stage, Variant
 from inspector.recording.compiler_messages import message_event
 from inspector.recording.decoding import as_map
@@ -232,6 +232,8 @@ class _Recompiling:
 
     def _by_triton(self, python: str, ptxas: Tool | None) -> dict[str, Made]:
         self._versions = toolchain.versions(python)
+        if not self._versions:
+            raise ToolMissing(f"{python} is no Python that can be started")
         if self._versions.get("triton") is None:
             raise no_triton(python, "the recorded kernels")
         stamp = repr(ptxas) + _stamp(self._versions)

@@ -154,7 +154,10 @@ def assembler(folder: Path, *options: str, refuses: str = "") -> Path:
     return saved(
         folder / "ptxas",
         f"""#!/bin/sh
-if [ "$1" = --version ]; then echo "Cuda compilation tools, release 99.1, V99.1.7"; exit; fi
+if [ "$1" = --version ]; then
+  echo "ptxas: NVIDIA (R) Ptx optimizing assembler"
+  echo "Cuda compilation tools, release 99.1, V99.1.7"; exit
+fi
 for word in "$@"; do case "$word" in *.ptx) file="$word"; esac; done
 if [ -n "{refuses}" ] && grep -q "entry {refuses}(" "$file"; then
   echo "ptxas $file, line 7; error   : this one is not liked" >&2; exit 1
@@ -361,10 +364,12 @@ def test_questions_that_cannot_be_answered_are_a_sentence(
     text = saved(tmp_path / "notes.txt", "no tool")
     in_a_sentence(call("upgrade", recorded), 2, "either other compilers or another recording")
     in_a_sentence(call("upgrade", recorded, recorded, "--ptxas", assembler(tmp_path)), 2, "either")
-    in_a_sentence(call("upgrade", recorded, "--ptxas", text), 2, "is no ptxas")
-    in_a_sentence(call("upgrade", recorded, "--nvcc", tmp_path / "none"), 2, "is no nvcc")
+    in_a_sentence(call("upgrade", recorded, "--ptxas", text), 3, "cannot be started")
+    other = saved(tmp_path / "other", "#!/bin/sh\necho other 1.2\n", 0o755)
+    in_a_sentence(call("upgrade", recorded, "--ptxas", other), 2, "is not ptxas")
+    in_a_sentence(call("upgrade", recorded, "--nvcc", tmp_path / "none"), 3, "started")
     in_a_sentence(call("upgrade", recorded, tmp_path / "none.ptxview"), 4, "none.ptxview")
-    in_a_sentence(call("upgrade", recorded, "--python", bare, "--trust"), 3, "has no Triton")
+    in_a_sentence(call("upgrade", recorded, "--python", bare, "--trust"), 3, "is no Python")
     in_a_sentence(call("upgrade", recorded, *python), 2, "--trust", plain_python())
     in_a_sentence(call("upgrade", MATMUL, *python, "--trust"), 2, "is no recording")
     whole = recorded.read_bytes()
