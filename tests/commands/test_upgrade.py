@@ -271,7 +271,7 @@ def test_an_older_assembler_beneath_triton(
     words = ("--python", plain_python(), "--trust", "--ptxas", older[0].path)
     report = upgraded(recorded, tmp_path / "y.ptxview", *words)
     assert report["failed"] == [] and report["compared"] == VARIANTS
-    assert report["versions"]["ptxas"][1] == older[0].version
+    assert {new for _, new in report["versions"]["ptxas"]} == {older[0].version}
 
 
 def test_limits_make_it_a_gate(recorded: Path, unoptimized: Path) -> None:
