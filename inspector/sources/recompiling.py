@@ -524,11 +524,15 @@ def _made(folder: Path, name: str, told: Mapping[str, object]) -> Made:
     compiles = (e for e in recorded.events if e.get("event") in ("triton", "triton_failed"))
     event = next(compiles, None)
     printed = str(told.get("printed") or "")
-    if event is None or told.get("status") or event.get("unkept"):
+    # Of a process that dies, what it had begun is recorded, without a message.
+    died = bool(told.get("status")) and not as_map(event).get("message")
+    if event is None or died or event.get("unkept"):
         last = next((row for row in reversed(printed.splitlines()) if row.strip()), "")
         failed = last.strip() or f"its process ended with status {told.get('status')}"
         if isinstance(status := told.get("status"), int) and status < 0:
             failed, _ = death_of(printed, status, name, name, "")
+        if (seconds := told.get("overran")) is not None:
+            failed = f"Triton's compiler did not finish within {seconds} s"
         event = {"event": "triton_failed", "error": failed, "message": failed, "tool": "triton"}
     contents = {}
     for digest in (*as_map(event.get("files")).values(), event.get("log")):

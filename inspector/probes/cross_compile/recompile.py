@@ -9,7 +9,8 @@ its line there, text]; line 0 is of no file), ``name`` (of the function), ``sign
 ``constexprs``, ``texts`` (names of those constexprs that are texts, not names of types and
 functions), ``attributes``, ``options`` by name and ``target`` (a number, 90).
 
-RESULTS grows by one JSON object a line: ``{"kernel": its index, "status", "printed"}``. A kernel
+RESULTS grows by one JSON object a line: ``{"kernel": its index, "status", "printed"}``, of one that
+took too long with ``overran``, the seconds that it had. A kernel
 that ends its process is one of many: each is compiled in a process of its own, a copy of one that
 has imported Triton.
 """
@@ -97,10 +98,13 @@ def _wait(job: dict[str, Any], running: dict[int, tuple[int, float]], results: A
         for process, (_, until) in running.items():
             if not ended and time.monotonic() > until:
                 os.kill(process, signal.SIGKILL)
-    index, _ = running.pop(ended)
+    index, until = running.pop(ended)
     path = f"{job['kernels'][index]['folder']}.printed"
     printed = compile_job.read(path, "replace", MAX_PRINTED_BYTES) if os.path.exists(path) else ""
-    result = {"kernel": index, "status": os.waitstatus_to_exitcode(status), "printed": printed}
+    code = os.waitstatus_to_exitcode(status)
+    result = {"kernel": index, "status": code, "printed": printed}
+    if code == -signal.SIGKILL and time.monotonic() > until:
+        result["overran"] = job["seconds"]
     results.write(json.dumps(result) + "\n")
     results.flush()
 
@@ -127,12 +131,11 @@ def _function(kernel: Mapping[str, Any]) -> Any:
     """
     lines: dict[str, list[str]] = {}
     for path, first, text in kernel["statements"]:
-        rows = text.splitlines(keepends=True)
+        rows = [f"{row}\n" for row in text.split("\n")]
         file = lines.setdefault(path if first else f"<recorded {text[:40]}>", [])
         file += ["\n"] * (max(first, 1) - 1 + len(rows) - len(file))
         file[max(first, 1) - 1 : max(first, 1) - 1 + len(rows)] = rows
     for path, rows in lines.items():
-        rows[:] = [row if row.endswith("\n") else row + "\n" for row in rows]
         linecache.cache[path] = (sum(map(len, rows)), None, rows, path)
     features = [getattr(__future__, name).compiler_flag for name in kernel["future"]]
     namespace: dict[str, Any] = {"__name__": "recorded", "__builtins__": __builtins__}
