@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 import subprocess
 import sys
 from functools import cache
@@ -77,6 +78,24 @@ def test_commands_in_running_text_could_be_given() -> None:
                     if name not in COMMANDS_BY_NAME or not known.issuperset(OPTION.findall(ours)):
                         faults.append(f"{page.name}: {line}")
     assert not faults
+
+
+def test_workflows_can_be_read_and_their_commands_given() -> None:
+    """Of the pages and of examples: each `ptxview COMMAND` of a step is one that is accepted."""
+    yaml = pytest.importorskip("yaml", reason="needs PyYAML: '.[docs]'")
+    texts = [p.read_text("utf-8") for p in (ROOT / "examples" / "ci").glob("*.yml")]
+    for page in PAGES:
+        texts += re.findall(r"```yaml\n(.*?)```", page.read_text("utf-8"), re.DOTALL)
+    given = []
+    for text in texts:
+        (job,) = yaml.safe_load(text)["jobs"].values()
+        for step in job["steps"]:
+            lines = re.findall(r"ptxview (\w+ .*)", step.get("run", ""))
+            given += [shlex.split(re.split(r" > | \|\| ", line)[0]) for line in lines]
+    assert len(texts) == 2 and {words[0] for words in given} == {"run", "check", "upgrade"}
+    for name, *words in given:
+        _, remaining = parser_of(COMMANDS_BY_NAME[name]).parse_known_args(words)
+        assert not remaining or (name == "run" and remaining[0].endswith(".py")), remaining
 
 
 def test_links_and_files_that_are_named_are_there() -> None:

@@ -3,6 +3,7 @@ before they allow it, and then it is run by their interpreter."""
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import re
@@ -48,6 +49,7 @@ from tests.helpers.ptxview import (
     environment,
     ptxview,
     saved,
+    write_events,
 )
 from tests.helpers.shared import once
 from tests.helpers.tools import needs
@@ -308,6 +310,32 @@ def test_after_leave_it_is_the_interpreter_that_the_user_named(stranger: Strange
     assert not (stranger.root / "chosen").exists(), "not even the chosen one, before leave"
     done, _ = watched(stranger, *words, "--trust")
     assert (stranger.root / "chosen").exists() and not stranger.mark.exists()
+
+
+def test_upgrade_executes_no_python_before_leave(
+    tmp_path: Path, plain_python: Callable[..., str]
+) -> None:
+    mark, asked = tmp_path / "mark", tmp_path / "asked"
+    run_chosen = f'#!/bin/sh\ntouch {asked}\nexec {plain_python()} "$@"\n'
+    chosen = saved(tmp_path / "python-chosen", run_chosen, 0o755)
+    text = f"import triton\n\n@triton.jit\ndef k(x, n=open({str(mark)!r}, 'a')):\n    pass\n"
+    digest = hashlib.sha256(text.encode()).hexdigest()
+    kernel = {
+        "event": "triton",
+        "name": "k",
+        "hash": "a" * 64,
+        "metadata": {"name": "k", "target": {"backend": "cuda", "arch": 90, "warp_size": 32}},
+        "signature": {"x": "*fp32", "n": "constexpr"},
+        "source": {"file": "/his/k.py", "name": "k", "blob": digest, "first": 3},
+    }
+    saved(tmp_path / "his" / "blobs" / digest, text)
+    path = write_events(tmp_path / "his", {"event": "recording", "schema": 1}, kernel)
+    words = ("upgrade", path, "--python", chosen, "-o", tmp_path / "y.ptxview")
+    done = call(*words)
+    assert done.status == 2 and "--trust" in done.said and str(chosen) in done.said, done.said
+    assert not asked.exists() and not mark.exists()
+    call(*words, "--trust")
+    assert asked.exists() and mark.exists()
 
 
 def test_the_interpreter_is_the_one_asked_for_else_the_first_of_ones_own_with_torch() -> None:

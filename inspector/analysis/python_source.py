@@ -20,6 +20,8 @@ from inspector.base.grouping import by_key
 
 KNOWN_PACKAGES = frozenset(sys.stdlib_module_names) | {"torch", "triton", "numpy"}
 """What a script may import that is to run wherever torch is."""
+# Python's own: a form feed and a line separator end no line of it.
+_LINE_END = re.compile(r"\r\n|\r|\n")
 _JIT = re.compile(r"(?:\w+\.)*jit")
 _TUNER = re.compile(r"(?:\w+\.)*(?:autotune|heuristics)(?:\(|$)|triton_heuristics\.")
 """Decorators that choose a configuration or launch through Inductor; the script has the choice."""
@@ -90,7 +92,7 @@ def cut_function(
         jitted: leave out decorators that tune it.
 
     Raises:
-        Unreadable: the text is no Python of this version.
+        Unreadable: the text is no Python of this version, or nested too deep.
         UsageError: the file has no such function.
     """
     cutter = _Cutter(recorded or {}, other_files or {})
@@ -104,9 +106,12 @@ def cut_function(
             f"{PurePath(path).name} has no function {name}",
             "The file may have been changed since it was recorded." if jitted else "",
         )
-    cutter.add_statement(module, function, cutter.function_text(module, function, jitted))
-    for function_name in extra_functions:
-        cutter.need_anywhere(module, function_name)
+    try:
+        cutter.add_statement(module, function, cutter.function_text(module, function, jitted))
+        for function_name in extra_functions:
+            cutter.need_anywhere(module, function_name)
+    except RecursionError:
+        raise Unreadable(f"what {name} needs of {PurePath(path).name} is nested too deep") from None
     return cutter.cut(name, module)
 
 
@@ -124,7 +129,7 @@ def _module(text: str, path: str) -> _Module:
         if not (isinstance(statement, ast.If) and "__name__" in ast.dump(statement.test))  # main
         for name in _binds(statement)
     )
-    return _Module(path, text.splitlines(), tree, bound)
+    return _Module(path, _LINE_END.split(text), tree, bound)
 
 
 def _binds(statement: ast.stmt) -> Iterator[str]:
@@ -339,7 +344,7 @@ class _Cutter:
             return None
         base = PurePath(module.path).parents[max(level - 1, 0)] if level else None
         for path in self._other_files:
-            parts = PurePath(path).with_suffix("").parts
+            parts = PurePath(path.removesuffix(".py")).parts
             parts = parts[:-1] if parts[-1:] == ("__init__",) else parts
             if parts[-len(words) :] != words:
                 continue

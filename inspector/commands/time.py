@@ -292,17 +292,20 @@ def selected_launches(
     return tuple(out.values()), tuple(calls.values())
 
 
-def ask(path: Path, python: str) -> None:
-    """Ask whether to run another's code. Raises ``UsageError`` where the answer is not yes."""
+TIMING = "timing runs the code in it and the libraries that it names"
+
+
+def ask(path: Path, python: str, what: str = TIMING) -> None:
+    """Ask whether to run another's code, and say what runs it. Raises ``UsageError`` where the
+    answer is not yes."""
     if not printing.at_terminal():
         raise UsageError(
-            f"{path} is not from your own folder of recordings, and timing runs the code in it "
-            f"and the libraries that it names, under {python}: say --trust if you trust its "
-            "author"
+            f"{path} is not from your own folder of recordings, and {what}, under {python}: say "
+            "--trust if you trust its author"
         )
     printing.narrate(
-        f"{path} is not from your own folder of recordings. Timing runs the code in it and\n"
-        f"the libraries that it names, under {python}."
+        f"{path} is not from your own folder of recordings.\n"
+        f"{what[:1].upper()}{what[1:]}, under {python}."
     )
     printing.narrate("Do you trust its author? [y/N] ", end="")
     if sys.stdin.readline().strip().lower() not in ("y", "yes"):

@@ -140,7 +140,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
             ),
             "--by": option("STAGE", "lines of another stage, by sums", choices=ROLLED),
             "--lines": option("A[:B]", "lines of this range alone", type=common.span),
-            "--races": flag("report accesses to shared memory without an order"),
+            "--races": flag("report accesses without an order, unwritten reads"),
             "--bars": option(None, "figure of the bars (lanes)", choices=bars, default="lanes"),
             "--json": JSON,
         },
@@ -208,12 +208,11 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
         printing.rows(card.hints(findings))
         for picture in report.bank_pictures(traced):
             printing.rows([Text(), *picture_lines(picture, printing.out().width)])
-        _print_lines(call, stage, listed, args.bars, launched.inputs.buffer_at)
+        _print_lines(call, stage, listed, args.bars, launched.inputs.memory.buffer_at)
     if launched.spent is not None:
         _say_spent(launched.spent, args)
     ended = launched.fault is not None or launched.spent is not None
-    raced = launched.races is not None and bool(launched.races.races)
-    return Exit.DIFFERENT if ended or raced else Exit.OK
+    return Exit.DIFFERENT if ended or launched.all_races else Exit.OK
 
 
 def _is_recorded_call(call: ChosenLaunch, args: argparse.Namespace) -> bool:

@@ -9,6 +9,7 @@ where a kernel got worse than they allow, or no longer compiles.
 import argparse
 import tempfile
 import time
+from datetime import UTC, datetime
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -33,12 +34,20 @@ from inspector.estimate.launches import LaunchEstimates
 from inspector.measure.time.take import is_own
 from inspector.reader.query import select_one
 from inspector.reader.reader import Reader
-from inspector.recording.layout import BytesContent
+from inspector.recording.layout import (
+    UPGRADES,
+    BytesContent,
+    is_recording,
+    record_file,
+    store_record,
+)
 from inspector.render import check as gate
+from inspector.render import kept_upgrade
 from inspector.render import upgrade as report_text
 from inspector.sources.recompiling import Compilers, RecompileRequest, recompile
 from inspector.sources.trying import TryRequest, recorded_stage_through
 from inspector.system import printing
+from inspector.system.process import run_tool
 from inspector.system.toolchain import Tool, version_of
 
 PARTS = {
@@ -116,6 +125,7 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     if limits.allowed:
         readings = reading(current), reading(baseline)
         checked = judged(Rules(limits), *readings, all_variants=args.all_variants)
+    _keep((baseline, current), report)
     return _print(args, (baseline, current), report, checked)
 
 
@@ -134,13 +144,13 @@ def _limits(args: argparse.Namespace) -> Limits:
 
 
 def _tool(name: str, path: Path | None) -> Tool | None:
-    """A compiler that was named. Raises ``UsageError`` where it is none."""
+    """A compiler that was named. Raises ``UsageError`` where it is another program."""
     if path is None:
         return None
-    version = version_of(path)
-    if version is None:
-        raise UsageError(f"{path} is no {name} that says its version")
-    return Tool(name, path.absolute(), version, "--" + name)
+    # "ptxas: NVIDIA (R) Ptx optimizing assembler", "nvcc: NVIDIA (R) Cuda compiler driver"
+    if f"{name}: NVIDIA" not in run_tool([path, "--version"], seconds=30).text:
+        raise UsageError(f"{path} is not {name}")
+    return Tool(name, path.absolute(), version_of(path), f"--{name}")
 
 
 def _recompiled(args: argparse.Namespace, baseline: Reader, compilers: Compilers) -> Reader:
@@ -203,6 +213,20 @@ def _estimate(
     return None
 
 
+def _keep(readers: tuple[Reader, Reader], report: UpgradeReport) -> None:
+    """Keep the report with the newer recording; why not is said."""
+    baseline, current = (Path(r.recording.resolved_path or r.recording.path) for r in readers)
+    if not is_recording(current):
+        return
+    document = report_text.document((str(baseline), str(current)), report, None)
+    record = kept_upgrade.record(report, document, datetime.now(UTC))
+    try:
+        store_record(current, record, UPGRADES)
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", None) or error
+        common.say(f"the report is not kept: {record_file(current, UPGRADES)}: {why}")
+
+
 def _print(
     args: argparse.Namespace,
     readers: tuple[Reader, Reader],
@@ -218,7 +242,7 @@ def _print(
         lines = [] if checked is None else list(gate.markdown(checked, passed))
         printing.lines(report_text.markdown(paths, report, lines))
     else:
-        for part in report_text.text(report, args.all):
+        for part in report_text.text(report, printing.out().width, args.all):
             printing.out().print(part)
         if checked is not None:
             printing.rows(gate.rows(checked, everything=False))

@@ -62,6 +62,17 @@ class Buffer:
         contents = f"{self.dtype}, {shape}" if self.dtype else f"{self.size:,} bytes"
         return f"{self.name} ({contents})"
 
+    def element_at(self, offset: int) -> str:
+        """The element that a byte is in: ``y_ptr[3, 0]``; ``y_ptr+12`` if its index is unknown."""
+        if not isinstance(self.owner, np.ndarray) or not self.shape:
+            return f"{self.name}+{offset}"
+        remaining = offset // self.owner.itemsize
+        index = [0] * len(self.shape)
+        for axis in sorted(range(len(index)), key=lambda n: -self.strides[n]):
+            if self.shape[axis] > 1 and self.strides[axis] > 0:
+                index[axis], remaining = divmod(remaining, self.strides[axis])
+        return f"{self.name}{index}"
+
 
 MAX_BYTES = 1 << 31
 """Bytes that the launches in one memory take, unless the user allows more."""
@@ -115,11 +126,18 @@ class Memory:
         """The addresses of modules' variables."""
         self.budget = budget or Budget(MAX_BYTES)
         """Bytes that launches take, of inputs that are made and of variables."""
+        self.shared_fill = 0
+        """The byte that shared memory is full of until something is written to it."""
 
     @property
     def buffers(self) -> tuple[Buffer, ...]:
         """Every buffer, in the order of addresses."""
         return tuple(b for region in self.regions for b in region.buffers)
+
+    def buffer_at(self, address: int) -> Buffer | None:
+        """The buffer that an address is in; None if it is in none."""
+        inside = (b for b in self.buffers if b.address <= address < b.address + b.size)
+        return next(inside, None)
 
     def add(self, name: str, array: Array, *, writable: bool = True) -> Buffer:
         """A numpy array as a buffer, without a copy; gives the buffer, whose address is a pointer.
@@ -452,6 +470,8 @@ class ChunkMemory:
         self.limit = shared
         self.local_size = -(-local // 16) * 16
         self.shared: Array = np.zeros((lanes.blocks, self.shared_size), u8)
+        if memory.shared_fill:
+            self.shared[:] = memory.shared_fill
         self.local: Array = np.zeros(lanes.blocks * lanes.width * self.local_size, u8)
         self.parameters = parameters
         self.changes = 0

@@ -8,7 +8,8 @@ the number of an access of the block. An edge (PTX ISA, "Memory Consistency Mode
 the block, a phase of an mbarrier, a wait for a group, or a fence between proxies.
 
 Lanes of one warp are not compared with each other, and memory other than shared is not looked at.
-Two stores of the same value are no race, as is one atomic beside another.
+Two stores of the same value are no race, as is one atomic beside another. Reads of what nothing in
+the block wrote are kept too: whether they matter is for another execution to say.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ import numpy as np
 
 from inspector.execute.bulk import WARP_LANES
 from inspector.execute.kinds import Array, Mask, i64, u8
-from inspector.execute.lanes import Lanes
+from inspector.execute.lanes import Lanes, Triple, coordinates
 from inspector.execute.memory import Access, AsynchronousAccess, OrderObserver
 from inspector.execute.program import Program
 from inspector.parsers.ptx_statement import ImmediateOperand
@@ -76,26 +77,33 @@ OPERATIONS = (
 
 
 class RaceAccess(NamedTuple):
-    """One of two accesses: ``access`` is ``load``, ``store``, ``cp.async store`` …"""
+    """An access of a race: ``access`` is ``load``, ``store``, ``cp.async store`` …
+
+    ``block`` is the block's place in the grid; where blocks are compared, there is no ``warp``.
+    """
 
     line: int
-    warp: int
+    block: Triple
+    warp: int | None
     access: str
+
+    def __str__(self) -> str:
+        actor = f"block {self.block}" if self.warp is None else f"warp {self.warp}"
+        return f"the {self.access} in line {self.line} by {actor}"
 
 
 @dataclass(frozen=True, slots=True)
 class Race:
-    """Two accesses that nothing orders; ``low`` to ``high`` are bytes of shared memory, both in it.
+    """Two accesses that nothing orders, or one that reads what nothing wrote.
 
-    ``block`` is the block's number in the grid, ``reason`` the missing edge in words.
+    ``low`` to ``high`` are bytes that they access, of shared memory or, between blocks, of a
+    tensor. ``reason`` is the missing edge in words.
     """
 
-    first: RaceAccess
-    second: RaceAccess
+    accesses: tuple[RaceAccess, ...]
     low: int
     high: int
     reason: str
-    block: int
 
 
 class _Phases:
@@ -280,8 +288,14 @@ def _reason(
     missing = "fence.proxy.async" if fence else unit.wait
     if first.unit in (COPY, WGMMA, BULK) and first.warp != second.warp and not fence:
         missing += f" of warp {first.warp} and then a barrier"
-    places = [f"the {a.access} in line {a.line} by warp {a.warp}" for a in accesses]
-    return f"no {missing} between {places[0]} and {places[1]}"
+    return f"no {missing} between {accesses[0]} and {accesses[1]}"
+
+
+def _race(accesses: tuple[RaceAccess, ...], granules: Array, granule: int, reason: str) -> Race:
+    """A race in the first piece of some granules of ``granule`` bytes."""
+    end = np.append(np.flatnonzero(np.diff(granules) > 1) + 1, len(granules))[0]
+    low = int(granules[0]) * granule
+    return Race(accesses, low, (int(granules[end - 1]) + 1) * granule - 1, reason)
 
 
 class RaceObserver(OrderObserver):
@@ -294,8 +308,11 @@ class RaceObserver(OrderObserver):
         """The blocks among them that were run."""
         self._blocks: dict[int, BlockOrder] = {}
         self._races: dict[tuple[int, int, bool], Race] = {}
+        self.unwritten: dict[int, Race] = {}
+        """Reads of what nothing wrote, by instruction."""
         self._lanes: Lanes | None = None
         self._rows: dict[int, BlockOrder] = {}
+        self._places: dict[int, Triple] = {}
         self._mask: Mask = None
         self._operations: dict[int, tuple[Operation, int]] = {}
         for n, row in enumerate(program.code.instructions):
@@ -320,6 +337,7 @@ class RaceObserver(OrderObserver):
                     self.followed.add(number)
                     order = BlockOrder(lanes.width // WARP_LANES, lanes.shared[1])
                     self._rows[row] = self._blocks.setdefault(number, order)
+                    self._places[row] = coordinates(number, lanes.grid)
         return self._rows
 
     def _active(self, lanes: Lanes, mask: Mask) -> Iterator[tuple[BlockOrder, int, list[int]]]:
@@ -422,7 +440,7 @@ class RaceObserver(OrderObserver):
     ) -> None:
         """Take an access to elements at offsets, and keep the races that it is in."""
         inside = (address >= 0) & (address + nbytes <= order.shared_bytes)
-        if not inside.all():  # an observer is told before the fault
+        if not inside.all():  # the observer comes before the fault
             address = address[inside]
             values = None if values is None else values[inside]
         if accessed.unit not in ASYNC_PROXY:
@@ -430,20 +448,21 @@ class RaceObserver(OrderObserver):
         granules, index = np.unique(order.granules(address, nbytes), return_index=True)
         if values is not None:
             values = values.reshape(-1, order.granule)[index]
+        named = self._named(accessed, row)
+        places = granules[order.written[granules, 0] == 0]
+        if len(places) and accessed.way != "store" and accessed.instruction not in self.unwritten:
+            reason = f"nothing wrote what the {named.access} in line {named.line} reads"
+            self.unwritten[accessed.instruction] = _race((named,), places, order.granule, reason)
         for time, places, fence in order.access(accessed, granules, values, mbarrier):
             earlier = order.stamp(time)
             key = (earlier.instruction, accessed.instruction, fence)
             if key in self._races or len(self._races) >= MAX_RACES:
                 continue
-            end = np.append(np.flatnonzero(np.diff(places) > 1) + 1, len(places))[0]
-            low = int(places[0]) * order.granule
-            high = (int(places[end - 1]) + 1) * order.granule - 1
-            both = (self._named(earlier), self._named(accessed))
+            both = self._named(earlier, row), named
             reason = _reason(earlier, accessed, both, fence)
-            number = int(self._lanes.numbers[row]) if self._lanes is not None else 0
-            self._races[key] = Race(*both, low, high, reason, number)
+            self._races[key] = _race(both, places, order.granule, reason)
 
-    def _named(self, stamp: _Stamp) -> RaceAccess:
-        row = self.program.code.instructions[stamp.instruction]
+    def _named(self, stamp: _Stamp, row: int) -> RaceAccess:
+        line = self.program.code.instructions[stamp.instruction].line
         access = f"{UNITS[stamp.unit].name} {stamp.way}".strip()
-        return RaceAccess(row.line, stamp.warp, access)
+        return RaceAccess(line, self._places[row], stamp.warp, access)

@@ -29,6 +29,7 @@ from inspector.recording.contents import Blob
 from inspector.recording.layout import (
     SCHEMA,
     TIMINGS,
+    UPGRADES,
     VERDICTS,
     BytesContent,
     Writer,
@@ -54,13 +55,15 @@ DIGEST_CHARS = 64  # length of a content's name, its SHA-256 in hex
 
 
 class Collected(Struct):
-    """Events in the order of time, contents by their SHA-256, records of times and of verdicts."""
+    """Events in the order of time, contents by their SHA-256, records of times, of verdicts and
+    of upgrades; these are of the whole recording."""
 
     events: list[dict[str, object]] = field(default_factory=list)
     contents: dict[str, bytes] = field(default_factory=dict)
     timings: list[dict[str, object]] = field(default_factory=list)
     blob: Blob = field(default=lambda digest: None)
     verdicts: list[dict[str, object]] = field(default_factory=list)
+    upgrades: list[dict[str, object]] = field(default_factory=list)
 
     def content(self, digest: object) -> bytes | None:
         """Return the content of that name; None if missing or unreadable."""
@@ -84,7 +87,7 @@ class Collected(Struct):
         return Assembly(content_of).recording(path, [dict(e) for e in self.events])
 
     def as_json(self) -> bytes:
-        records = (*self.events, *self.timings, *self.verdicts)
+        records = (*self.events, *self.timings, *self.verdicts, *self.upgrades)
         lines = (json.dumps(record, ensure_ascii=True) for record in records)
         return "\n".join(lines).encode("ascii")
 
@@ -97,7 +100,8 @@ class Collected(Struct):
                         if (data := self.content(digest)) is not None:
                             writer.blob(data)
                     writer.event(**(event if number else event | {"schema": SCHEMA}))
-            for file_name, records in ((TIMINGS, self.timings), (VERDICTS, self.verdicts)):
+            stored = {TIMINGS: self.timings, VERDICTS: self.verdicts, UPGRADES: self.upgrades}
+            for file_name, records in stored.items():
                 if records:
                     lines = (json.dumps(record, ensure_ascii=True) + "\n" for record in records)
                     (Path(name) / file_name).write_text("".join(lines), "ascii")
@@ -118,6 +122,7 @@ def collect(path: Path, with_inputs: bool = False) -> Collected:
         stored_records(path),
         blob,
         verdicts,
+        stored_records(path, UPGRADES),
     )
 
 

@@ -37,6 +37,7 @@ from inspector.diff.compare import of_stage, tuned_codes
 from inspector.estimate.launches import launch_evidence
 from inspector.export.comparisons import KernelVariant, comparisons, pairs_of
 from inspector.export.page_pictures import tuning_pictures, variant_pictures
+from inspector.export.upgrade_section import upgrade_section
 from inspector.measure.evidence import Evidence
 from inspector.measure.gpu_window import GpuWindow
 from inspector.measure.streams import window_streams
@@ -527,7 +528,10 @@ def page(
             f"{plural(len(idle), 'variant')} never launched or a library's without a time: no "
             "stages but source and PTX, no hints: ptxview export PATH KERNEL, or '*', has them"
         )
-    index = cast(dict[str, Any], visible(_index(builder, selected, removed, evidence)))
+    index = _index(builder, selected, removed, evidence)
+    if not removed and not named:  # its paths and counts are of the whole recording
+        index["upgrade"] = upgrade_section(rec, selected)
+    index = cast(dict[str, Any], visible(index))
     if left_out is not None:
         left_out += builder.left_out
     # Before the script stand the blocks that the first variant needs.

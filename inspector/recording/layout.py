@@ -578,6 +578,7 @@ def user_derived_cache() -> DerivedCache:
 TIMINGS = "timings.jsonl"
 NCU_REPORTS = "ncu.jsonl"
 VERDICTS = "verify.jsonl"
+UPGRADES = "upgrade.jsonl"
 
 
 def record_file(path: Path, name: str = TIMINGS) -> Path:
@@ -630,7 +631,7 @@ def problems(path: Path) -> list[str]:
     bound = files.limits().streamed
     reasons = (
         files.unreadable_reason(record_file(path, name), bound)
-        for name in (TIMINGS, NCU_REPORTS, VERDICTS)
+        for name in (TIMINGS, NCU_REPORTS, VERDICTS, UPGRADES)
     )
     return [why for why in reasons if why is not None]
 

@@ -317,9 +317,13 @@ def lines(
     progress: str,
     width: int,
     key_of: Callable[[str], str] = lambda command: "",
+    upgrade: str = "",
 ) -> Iterator[OverviewLine]:
-    """The whole overview; ``run_costs`` is None until they are known."""
+    """The whole overview; ``run_costs`` is None until they are known, ``upgrade`` is the sentence
+    of a report of ``upgrade`` that is kept with the recording."""
     yield from what_ran(recording, width)
+    if upgrade:
+        yield OverviewLine(Text(_cut(shown(upgrade), width)), command="upgrade")
     has_launches = any(variant.launches for _, variant in recording.variants())
     has_costs = run_costs is not None and bool(run_costs.rows)
     is_run = recording.mode != "files" or has_launches

@@ -16,7 +16,7 @@ from inspector.execute import Approximation, Buffer, Fault
 from inspector.execute.calls.tracing import SHARED, TracedLaunch
 from inspector.execute.facts import GLOBAL, ExecutedLine, MemoryUse, Totals, ValueFacts, kind_of
 from inspector.execute.lanes import coordinates
-from inspector.execute.synchronization import Race, RaceObserver
+from inspector.execute.synchronization import Race, RaceAccess, RaceObserver
 from inspector.measure.recorded_launch import ChosenLaunch
 from inspector.parsers.line import Listing
 from inspector.render import jsons
@@ -293,53 +293,55 @@ def fault_rows(traced: TracedKernel, fault: Fault) -> Iterator[tuple[str, str]]:
 
 
 def race_rows(traced: TracedKernel, observer: RaceObserver) -> Iterator[tuple[str, str]]:
-    """The missing edge of each race, its bytes, and both lines with their sources."""
-    grid = traced.launched.launch.grid
-    blocks = [size_list(coordinates(number, grid)) for number in sorted(observer.followed)]
-    text = plural(len(observer.races), "race") if observer.races else "none found"
-    yield (
-        "races",
-        f"{text} in shared memory, in {word_for(len(blocks), 'block')} {', '.join(blocks)}",
-    )
-    for race in observer.races[:MAX_RACES]:
+    """Where races were looked for, then the missing edge and the lines of each."""
+    launched = traced.launched
+    places = [str(coordinates(n, launched.launch.grid)) for n in sorted(observer.followed)]
+    looked = []
+    if places and traced.selection.program.static_shared + launched.launch.shared:
+        looked.append(f"shared memory of {word_for(len(places), 'block')} {', '.join(places)}")
+    ran = "" if launched.ran is None else f" of {sample_of(launched.ran, launched.launch.blocks)}"
+    looked.append(f"global memory{ran}")
+    races = launched.all_races
+    text = plural(len(races), "race") if races else "none found"
+    yield "races", f"{text} in {' and '.join(looked)}"
+    if launched.order is not None and launched.order.left_out:
+        yield "", f"too large to be compared: {', '.join(sorted(launched.order.left_out))}"
+    for race in races[:MAX_RACES]:
         yield "  race", race.reason
-        block = size_list(coordinates(race.block, grid))
-        yield "", f"bytes {race.low:,} to {race.high:,} of shared memory, block {block}"
-        for access in (race.first, race.second):
-            source = traced.selection.source(access.line)
-            place = "" if source is None else f" ({source.file}:{source.line})"
-            statement = traced.selection.program.statement(access.line)
-            yield "", f"line {access.line}: {' '.join(statement.split())}{place}"
-    unshown = len(observer.races) - MAX_RACES
+        yield from (("", line) for line in race_lines(traced.selection, race))
+    unshown = len(races) - MAX_RACES
     if unshown > 0:
         yield "", f"and {unshown:,} more, which --json has"
 
 
-def size_list(place: tuple[int, int, int]) -> str:
-    """``(3, 1, 0)``: a block's place."""
-    return f"({', '.join(map(str, place))})"
+def race_lines(selection: ChosenLaunch, race: Race) -> Iterator[str]:
+    """The bytes of shared memory that a race is about, and its lines with their sources."""
+    access = race.accesses[-1]
+    if access.warp is not None:
+        yield f"bytes {race.low:,} to {race.high:,} of shared memory, block {access.block}"
+    for n in dict.fromkeys(access.line for access in race.accesses):
+        source = selection.source(n)
+        place = "" if source is None else f" ({source.file}:{source.line})"
+        yield f"line {n}: {' '.join(selection.program.statement(n).split())}{place}"
 
 
 def _races(traced: TracedKernel) -> list[dict[str, object]] | None:
-    observer = traced.launched.races
-    if observer is None:
+    if traced.launched.races is None:
         return None
-    return [_race(traced, race) for race in observer.races]
+    return [_race(traced, race) for race in traced.launched.all_races]
 
 
 def _race(traced: TracedKernel, race: Race) -> dict[str, object]:
-    accesses = {
-        name: jsons.pick_fields(access, "line warp access")
-        | {"source": jsons.to_builtins(traced.selection.source(access.line))}
-        for name, access in (("first", race.first), ("second", race.second))
-    }
-    block = coordinates(race.block, traced.launched.launch.grid)
     return {
-        **accesses,
+        "accesses": [_race_access(traced, access) for access in race.accesses],
         "bytes": [race.low, race.high],
         "reason": race.reason,
-        "block": list(block),
     }
+
+
+def _race_access(traced: TracedKernel, access: RaceAccess) -> dict[str, object]:
+    source = jsons.to_builtins(traced.selection.source(access.line))
+    return jsons.pick_fields(access, "line block warp access") | {"source": source}
 
 
 class FigureColumn(Struct, frozen=True):
@@ -528,7 +530,7 @@ def document(
     findings: Iterable[Finding] = (),
 ) -> dict[str, object]:
     selection, launched, launch = traced.selection, traced.launched, traced.launched.launch
-    spent, tensor_at = launched.spent, launched.inputs.buffer_at
+    spent, tensor_at = launched.spent, launched.inputs.memory.buffer_at
     return {
         "schema": jsons.SCHEMA,
         "kernel": selection.kernel.demangled,

@@ -1,15 +1,15 @@
 """A report of ``upgrade`` as text, Markdown and JSON."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from msgspec import Struct
 from rich.table import Table
 from rich.text import Text
 
 from inspector.base.escapes import shown
+from inspector.base.grouping import by_key
 from inspector.base.model import Kernel, Stage, Variant
 from inspector.base.units import microseconds, plural
-from inspector.diff.summary import FigureChange
 from inspector.diff.upgrade import (
     FIGURES,
     Change,
@@ -28,9 +28,22 @@ EDIT_HEADS = ("what became of instructions", "variants", "instructions")
 MAX_EDITS = 12
 MAX_PART_EDITS = 6
 MAX_FAILED = 4
+MIN_FIRST = 16
+"""Columns of a table's first cell."""
 MAX_CHANGES = 24
 """Rows of a table that is not asked for in whole."""
-HEADS = ("kernel", "variant", "first", *FIGURES, "estimate µs")
+HEADS = {
+    "kernel": "kernel",
+    "variant": "variant",
+    "first": "since",
+    "registers": "regs",
+    "spills": "spill",
+    "shared": "shared",
+    "occupancy": "occupancy",
+    "instructions": "PTX",
+    "estimate": "est. µs",
+}
+"""Columns of the table of variants, by what they are of."""
 
 
 class EditRow(Struct, frozen=True, kw_only=True):
@@ -53,7 +66,7 @@ class UpgradedRow(Struct, frozen=True, kw_only=True):
     first: Stage | None
     edits: int
     figures: Mapping[str, Sequence[object]]
-    estimates_us: Sequence[Sequence[float]]
+    estimates_us: Sequence[tuple[float, float, float]]
 
 
 class RefusedRow(Struct, frozen=True, kw_only=True):
@@ -71,7 +84,7 @@ class UpgradeDocument(Struct, frozen=True, kw_only=True):
     schema: int
     a: str
     b: str
-    versions: Mapping[str, Sequence[object]]
+    versions: Mapping[str, Sequence[Sequence[object]]]
     compared: int
     same: int
     reordered: int
@@ -109,7 +122,7 @@ def document(
         schema=SCHEMA,
         a=paths[0],
         b=paths[1],
-        versions={change.name: (change.a, change.b) for change in report.versions},
+        versions=by_key((change.name, (change.a, change.b)) for change in report.versions),
         compared=report.compared,
         same=report.same,
         reordered=report.reordered,
@@ -173,7 +186,8 @@ def parts_text(kernel: Kernel, variant: Variant, parts: Sequence[PartExchange]) 
         elif not part.edits and not part.figures:
             yield Text("  no change", style="dim")
         if part.figures:
-            yield Text(shown(f"  {', '.join(f'{f.name} {_figure(f)}' for f in part.figures)}"))
+            figures = (f"{f.name} {figure_text(f.name, (f.a, f.b))}" for f in part.figures)
+            yield Text(shown(f"  {', '.join(figures)}"))
         most = sorted(part.edits, key=lambda edit: (edit.moves, -part.edits[edit], edit))
         for edit in most[:MAX_PART_EDITS]:
             yield Text(shown(f"  {edit_text(edit)} ({plural(part.edits[edit], 'instruction')})"))
@@ -213,7 +227,7 @@ def _failed_row(failed: Failed) -> RefusedRow:
     )
 
 
-def heading(report: UpgradeReport) -> str:
+def heading(report: UpgradeReport | UpgradeDocument) -> str:
     """``270 variants: 200 the same, 9 reordered, 61 changed, 0 that …``."""
     parts = [f"{report.same} the same"]
     if report.reordered:
@@ -229,7 +243,7 @@ def heading(report: UpgradeReport) -> str:
     return f"{plural(report.compared, 'variant')}: {', '.join(parts)}"
 
 
-def edit_text(edit: Edit) -> str:
+def edit_text(edit: Edit | EditRow) -> str:
     """``add.f32 + cvt.f32.f16 became add.rn.f32.f16``."""
     gone, come = " + ".join(edit.gone), " + ".join(edit.come)
     if not gone:
@@ -237,7 +251,7 @@ def edit_text(edit: Edit) -> str:
     return f"{gone} became {come}" if come else f"{gone} went"
 
 
-def text(report: UpgradeReport, everything: bool) -> Iterator[Text | Table]:
+def text(report: UpgradeReport, width: int, everything: bool) -> Iterator[Text | Table]:
     """Lines and tables of the report; without ``everything``, of long tables the head."""
     if report.versions:
         yield Text(shown(versions_text(report.versions)))
@@ -246,16 +260,16 @@ def text(report: UpgradeReport, everything: bool) -> Iterator[Text | Table]:
     limit = len(groups) if everything else MAX_EDITS
     if groups:
         yield Text()
-        yield _table(
-            ("what became of instructions", "variants", "instructions"),
-            map(_edit_cells, groups[:limit]),
-        )
+        yield _table(EDIT_HEADS, list(map(_edit_cells, groups[:limit])), width)
         yield from _rest(len(report.groups()) - len(groups[:limit]), "more edit")
     if report.changes:
         limit = len(report.changes) if everything else MAX_CHANGES
         yield Text()
-        yield _table(_heads(report), (_cells(c, _heads(report)) for c in report.changes[:limit]))
+        heads = _heads(report)
+        cells = [_cells(change, heads) for change in report.changes[:limit]]
+        yield _table([HEADS[head] for head in heads], cells, width)
         yield from _rest(len(report.changes) - limit, "more variant")
+        yield from _interval(report)
     for group in report.failures():
         how = "refused now" if group.compiled_before else "refused before"
         head = f"✗ {plural(len(group.failed), 'variant')} {how}: {group.reason}"
@@ -275,10 +289,28 @@ def _rest(count: int, noun: str) -> Iterator[Text]:
         yield Text(f"… {plural(count, noun)} (--all)", style="dim")
 
 
-def _table(heads: Sequence[str], rows: Iterator[Sequence[str]]) -> Table:
+def _interval(report: UpgradeReport) -> Iterator[Text]:
+    """How far estimates may be off; all of a device are by the same share."""
+    for change in report.changes[:1]:
+        for us, low, high in change.estimates_us[:1]:
+            below, above = 1 - low / us, high / us - 1
+            text = f"estimates of one launch, which may be {below:.0%} less to {above:.0%} more"
+            yield Text(text, style="dim")
+
+
+def _table(heads: Sequence[str], rows: Sequence[Sequence[str]], width: int) -> Table:
+    """A table whose first column gives way where the width is not enough."""
     table = Table(box=None, pad_edge=False, header_style="bold", show_edge=False)
+    widths = [max(map(len, column)) + 2 for column in zip(heads, *rows, strict=True)]
+    first = max(width - sum(widths[1:]), MIN_FIRST)
     for number, head in enumerate(heads):
-        table.add_column(head, overflow="fold", justify="right" if number > 2 else "left")
+        table.add_column(
+            head,
+            no_wrap=True,
+            overflow="ellipsis",
+            max_width=None if number else first,
+            justify="right" if number > 2 else "left",
+        )
     for row in rows:
         table.add_row(*(Text(shown(cell)) for cell in row))
     return table
@@ -296,28 +328,23 @@ def _cells(change: Change, heads: Sequence[str]) -> list[str]:
         "kernel": short_title(change.kernel),
         "variant": f"{change.a.id}{'' if change.in_use else ' tried'}",
         "first": change.first.value if change.first else UNKNOWN,
-        "estimate µs": _estimate(change),
+        "estimate": estimate_text(change.estimates_us),
     }
-    cells |= {figure.name: _figure(figure) for figure in change.figures}
+    cells |= {f.name: figure_text(f.name, (f.a, f.b)) for f in change.figures}
     return [cells.get(head, "") for head in heads]
 
 
-def _figure(figure: FigureChange) -> str:
-    a, b = (
-        UNKNOWN if v is None else f"{v:.4g}" if isinstance(v, float) else str(v)
-        for v in (figure.a, figure.b)
+def figure_text(name: str, values: Iterable[object]) -> str:
+    """``52 → 56``."""
+    texts = (
+        UNKNOWN if v is None else f"{v:.4g}" if isinstance(v, float) else str(v) for v in values
     )
-    return f"{a} → {b}{' %' if figure.name == 'occupancy' else ''}"
+    return f"{' → '.join(texts)}{' %' if name == 'occupancy' else ''}"
 
 
-def _estimate(change: Change) -> str:
-    if len(change.estimates_us) != 2:
-        return ""
-    texts = [
-        f"{microseconds(us)} ({microseconds(low)}–{microseconds(high)})"
-        for us, low, high in change.estimates_us
-    ]
-    return " → ".join(texts)
+def estimate_text(estimates_us: Iterable[tuple[float, float, float]]) -> str:
+    """Middles before and after: ``30.4 → 31.2``."""
+    return " → ".join(microseconds(us) for us, _, _ in estimates_us)
 
 
 def markdown(
@@ -338,7 +365,7 @@ def markdown(
             [escaped(c).replace("|", "\\|") for c in _cells(change, heads)]
             for change in report.changes[:MAX_CHANGES]
         )
-        yield from markdown_table(heads, rows)
+        yield from markdown_table([HEADS[head] for head in heads], rows)
     for group in report.failures():
         how = "refused now" if group.compiled_before else "refused before"
         yield f"- {plural(len(group.failed), 'variant')} {how}: {escaped(group.reason)}"

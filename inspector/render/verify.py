@@ -10,6 +10,7 @@ from inspector.base.model import Recording
 from inspector.base.units import plural
 from inspector.render.jsons import SCHEMA
 from inspector.render.tables import short_title, title
+from inspector.render.trace import MAX_RACES, race_lines
 from inspector.verify.kept import KeptVerdict
 from inspector.verify.launches import REFERENCES
 from inspector.verify.lines import DifferenceLines, Lines
@@ -55,6 +56,7 @@ class VerifiedKernel(Struct, frozen=True, kw_only=True):
     compared: int
     first: FirstRow | None
     lines: DifferenceLines | None
+    races: Sequence[str] | None = None
 
 
 class VerifiedGraph(Struct, frozen=True, kw_only=True):
@@ -110,6 +112,7 @@ def _row(kernel: KernelVerdict, lines: DifferenceLines | None) -> VerifiedKernel
         compared=kernel.compared,
         first=None if judgement.first is None else _first(judgement.first),
         lines=lines,
+        races=None if kernel.observed is None else [race.reason for race in kernel.races],
     )
 
 
@@ -134,6 +137,7 @@ def rows(report: VerifyReport, lines: Lines, width: int) -> Iterator[Text]:
             yield from _kernel_rows(kernel, width)
             key = (graph.graph.id, graph.call, kernel.kernel.id)
             yield from _difference_rows(kernel, lines.get(key, DifferenceLines()))
+            yield from _race_rows(kernel)
 
 
 NARROW_COLUMNS = 120
@@ -184,6 +188,16 @@ def _difference_rows(kernel: KernelVerdict, lines: DifferenceLines) -> Iterator[
         yield Text(f"      stored at {', '.join(places)}")
 
 
+def _race_rows(kernel: KernelVerdict) -> Iterator[Text]:
+    """The missing edge of each race, and its lines with their sources."""
+    if kernel.observed is None:
+        return
+    for race in kernel.races[:MAX_RACES]:
+        yield Text(f"      race: {race.reason}", "red")
+        for line in race_lines(kernel.observed.selection, race):
+            yield Text(f"        {line}", "dim")
+
+
 def kept_text(kept: KeptVerdict) -> str:
     """``closer than eager: its error is at most that of the operators``."""
     if kept.verdict is Verdict.EQUAL or not kept.reason:
@@ -226,6 +240,9 @@ def _answer(graph: GraphVerdict) -> str:
         text += f"; kernel {short_title(kernel.kernel)} differs"
         if first is not None:
             text += f": {first.output}{list(first.index)} is {first.value}, not {first.reference}"
+    racing = [short_title(kernel.kernel) for kernel in graph.kernels if kernel.races]
+    if racing:
+        text += f"; {plural(len(racing), 'kernel')} with a race: {', '.join(racing[:3])}"
     return text
 
 

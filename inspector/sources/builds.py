@@ -45,19 +45,22 @@ _DROP_PREFIX = ("-gencode=", "--generate-code=", "-arch=", "--gpu-architecture="
 
 def lineinfo_command(argv: Sequence[str], source: str, arch: str, out: Path) -> list[str]:
     """The same command for one architecture (``90a``), with ``-cubin -lineinfo --keep``."""
-    words: list[str] = []
-    arguments = iter(argv)
-    for word in arguments:
-        if word in _DROP_PAIR:
-            next(arguments, None)
-        elif word not in _DROP_ONE and not word.startswith(_DROP_PREFIX) and word != source:
-            words.append(word)
     return [
-        *words,
+        *(word for word in _of_any_architecture(argv) if word != source),
         f"-gencode=arch=compute_{arch},code=sm_{arch}",
         *("-cubin", "-lineinfo", "-Xptxas", "-v", "--keep", "--keep-dir", str(out)),
         *(source, "-o", str(out / "again.cubin")),
     ]
+
+
+def _of_any_architecture(argv: Sequence[str]) -> Iterator[str]:
+    """The words of a command without its outputs, its kind and its architectures."""
+    arguments = iter(argv)
+    for word in arguments:
+        if word in _DROP_PAIR:
+            next(arguments, None)
+        elif word not in _DROP_ONE and not word.startswith(_DROP_PREFIX):
+            yield word
 
 
 def rerun(
@@ -350,6 +353,11 @@ def harmless(argv: tuple[str, ...], nvcc_path: Path, source: Path) -> tuple[str,
         elif word.startswith(_HARMLESS) and PLAIN.fullmatch(word):
             out.append(word)
     return (*out, str(source))
+
+
+def code_flags(argv: Sequence[str]) -> list[str]:
+    """Of a recorded nvcc command the flags that shape the code of any architecture."""
+    return list(harmless(("", *_of_any_architecture(argv)), Path(), Path())[1:-1])
 
 
 def event_of(built: BuiltCubin, cache: DerivedCache) -> Event:

@@ -1,7 +1,9 @@
 """Opens a path of any kind: a recording, a cache, a build folder, one file, a log."""
 
+import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from enum import Enum, auto
 from functools import partial
 from itertools import chain
@@ -77,6 +79,18 @@ def newest() -> Path:
             "Make one with: ptxview run script.py    or name a path to open.",
         )
     return max(recordings, key=lambda p: p.stat().st_mtime)
+
+
+def is_own(recording: Recording) -> bool:
+    """Whether this user owns the recording, and it is in this user's folder of recordings.
+
+    The recording's own content proves nothing; the place from which it was opened does.
+    """
+    real = Path(recording.resolved_path)
+    with suppress(OSError):
+        inside = real.is_relative_to(recordings_folder().resolve())
+        return inside and real.lstat().st_uid == os.getuid()
+    return False
 
 
 def is_there(path: Path) -> bool:

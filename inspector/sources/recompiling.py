@@ -2,19 +2,23 @@
 
 Kernels of Triton, Inductor's and tuners' candidates too, are compiled from their recorded Python by
 the Triton of another interpreter, for their recorded target and with the options that were chosen;
-or their recorded PTX is assembled by another ptxas. CUDA C++ is compiled by another nvcc. What was
-made of a kernel is kept by content in the user's cache, so that an interrupted upgrade goes on.
+or their recorded PTX is assembled by another ptxas. CUDA C++ is compiled by another nvcc. What
+Triton made of a kernel is kept by content in the user's cache: an interrupted upgrade goes on.
 
 The new recording has the events of the first: calls, graphs, tunings and origins. A variant of
-Triton keeps its hash, by which these name it. What was measured with the old code is left out.
+Triton keeps its hash, by which these name it. What was measured with the old code is left out, and
+so are kernels that would have to be compiled again and cannot, since their source is not known.
 """
 
 import hashlib
 import json
+import os
+import re
+import secrets
 import tempfile
 import time
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, suppress
 from pathlib import Path
 
@@ -22,24 +26,27 @@ import msgspec
 from msgspec import Struct, field
 
 from inspector import __version__
-from inspector.base.errors import PtxviewError, RunFailed, Unreadable, UsageError
+from inspector.base.errors import PtxviewError, RunFailed, ToolMissing, Unreadable, UsageError
 from inspector.base.model import Kernel, Origin, Recording, Stage, Variant
 from inspector.recording.compiler_messages import message_event
 from inspector.recording.decoding import as_map
 from inspector.recording.layout import (
+    SUFFIX,
     DerivedCache,
     Events,
     Writer,
     content_digest,
+    is_recording,
     pack,
     read_events,
     remove,
     user_derived_cache,
 )
 from inspector.recording.resources import from_ptxas
-from inspector.sources.builds import ptxas_event
+from inspector.sources.builds import code_flags, ptxas_event
 from inspector.sources.compilers import (
     NO_TRITON,
+    PLAIN,
     Compiled,
     CompilerInput,
     GoOn,
@@ -56,7 +63,7 @@ from inspector.sources.compiling import torch_options
 from inspector.sources.completing import measured_spills
 from inspector.sources.disassembly import likeliest_options
 from inspector.sources.kernel_source import KernelSources
-from inspector.sources.opening import open_path
+from inspector.sources.opening import is_own, open_path
 from inspector.sources.running import RunRequest, prepare
 from inspector.system import files, toolchain
 from inspector.system.process import cores, run_tool, side_by_side, stop_tools
@@ -69,6 +76,7 @@ NOT_OF_NEW_CODE = frozenset(("loaded", "not_loaded", "not_launched", "timeline",
 """Events that say how the old code was loaded and measured."""
 MEASURED = frozenset(("times_ms", "gpu_time"))
 STAGES = (Stage.TTIR, Stage.TTGIR, Stage.LLIR, Stage.PTX)
+_ARCH = re.compile(r"sm_(\d{2,3})[af]?")
 Event = Mapping[str, object]
 
 
@@ -131,20 +139,26 @@ def recompile(request: RecompileRequest, say: Say, go_on: GoOn = lambda: True) -
     ``go_on`` says no; what was compiled by then is not compiled again the next time.
     """
     place = Path(request.recording.resolved_path or request.recording.path)
-    events = read_events(place)
-    cache = user_derived_cache()
-    recompiling = _Recompiling(request, events, cache, say, go_on)
-    made = recompiling.made()
-    if not made:
-        reasons = "; ".join(dict.fromkeys(recompiling.left_out.values()))
+    if not is_recording(place):
         raise UsageError(
-            f"nothing of {place.name} can be compiled again" + (f": {reasons}" if reasons else "")
+            f"{place.name} is no recording, of which kernels are compiled again",
+            "Record the program that made them: ptxview run PROGRAM",
         )
+    cache = user_derived_cache()
+    recompiling = _Recompiling(request, read_events(place), cache, say, go_on)
+    out = _place_of(request, place)
     try:
-        folder, pack_to = prepare(RunRequest("script", (f"{place.stem}-upgraded",), request.out))
+        folder, pack_to = prepare(RunRequest("script", (f"{place.stem}-upgraded",), out))
     except RunFailed as error:
         raise UsageError(error.message, error.hint) from None
     try:
+        made = recompiling.made()
+        if not made:
+            reasons = "; ".join(dict.fromkeys(recompiling.left_out.values()))
+            raise UsageError(
+                f"nothing of {place.name} can be compiled again"
+                + (f": {reasons}" if reasons else "")
+            )
         with closing(Writer(folder)) as writer:
             for event in recompiling.events(made, writer):
                 writer.event(**event)
@@ -162,6 +176,23 @@ def recompile(request: RecompileRequest, say: Say, go_on: GoOn = lambda: True) -
     return Recompiled(pack_to or folder, len(made) - failed, failed, recompiling.left_out)
 
 
+def _place_of(request: RecompileRequest, place: Path) -> Path | None:
+    """Where to write; None is a new name among the user's own recordings.
+
+    A stranger's code does not become the user's own by a compiler: what is made of another's
+    recording is written into the current folder. Raises ``UsageError`` for the recording itself.
+    """
+    if request.out is None:
+        if is_own(request.recording):
+            return None
+        return Path(f"{place.stem}-upgraded-{secrets.token_hex(2)}{SUFFIX}")
+    if request.out.resolve() == place.resolve():
+        raise UsageError(
+            f"{request.out} is the recording that is compiled again", "Give another -o."
+        )
+    return request.out
+
+
 class _Recompiling:
     """One recording under way."""
 
@@ -177,6 +208,8 @@ class _Recompiling:
         self._say, self._go_on = say, go_on
         self.left_out: dict[str, str] = {}
         """Why a variant was not compiled again, by its id."""
+        self._unknown: set[str] = set()
+        """Hashes of variants of which it is not known what the other Triton makes."""
         self._versions: dict[str, str | None] = {}
 
     @property
@@ -199,6 +232,8 @@ class _Recompiling:
 
     def _by_triton(self, python: str, ptxas: Tool | None) -> dict[str, Made]:
         self._versions = toolchain.versions(python)
+        if not self._versions:
+            raise ToolMissing(f"{python} is no Python that can be started")
         if self._versions.get("triton") is None:
             raise no_triton(python, "the recorded kernels")
         stamp = repr(ptxas) + _stamp(self._versions)
@@ -212,7 +247,7 @@ class _Recompiling:
             try:
                 jobs[variant.hash] = job = _job(kernel, variant, sources)
             except PtxviewError as error:
-                self.left_out[variant.id] = error.message
+                self._leave_out(variant.id, variant.hash, error.message)
                 continue
             keys[variant.hash] = self._cache.key("recompiled", stamp, json.dumps(job, default=str))
             if (kept := self._cache.get(keys[variant.hash])) is not None:
@@ -220,18 +255,24 @@ class _Recompiling:
         jobs = {digest: job for digest, job in jobs.items() if digest not in made}
         if made and jobs:
             self._say(f"{len(made)} were compiled before; {len(jobs)} remain")
-        for digest, result in self._by_child(python, ptxas, jobs):
+
+        def keep(digest: str, result: Made) -> None:
             if not result.failed:
                 self._cache.store(keys[digest], zlib.compress(msgspec.msgpack.encode(result), 1))
             made[digest] = result
+
+        if jobs:
+            self._by_child(python, ptxas, jobs, keep)
         return made
 
     def _by_child(
-        self, python: str, ptxas: Tool | None, jobs: Mapping[str, dict[str, object]]
-    ) -> Iterator[tuple[str, Made]]:
-        """What a child makes of each job, while it goes on with the next ones."""
-        if not jobs:
-            return
+        self,
+        python: str,
+        ptxas: Tool | None,
+        jobs: Mapping[str, dict[str, object]],
+        keep: Callable[[str, Made], None],
+    ) -> None:
+        """Have a child compile the jobs; each result is kept while it goes on with the next."""
         with tempfile.TemporaryDirectory(prefix="ptxview-") as name:
             folder = Path(name)
             digests = list(jobs)
@@ -246,16 +287,42 @@ class _Recompiling:
                 env |= dict.fromkeys(
                     ("TRITON_PTXAS_PATH", "TRITON_PTXAS_BLACKWELL_PATH"), str(ptxas.path)
                 )
-            progress = _Progress(results, len(jobs), self._say, self._go_on)
-            ended = run_tool(
-                argv, env=env, seconds=self.request.limit * len(jobs) + 60, go_on=progress.go_on
-            )
+            remaining = dict(enumerate(digests))
+
+            def keep_result(n: int, record: Mapping[str, object]) -> None:
+                digest = remaining.pop(n)
+                _, cannot, why = str(record.get("printed")).rpartition("CannotCompile: ")
+                if cannot:
+                    self._leave_out(digest, digest, why.strip())
+                    return
+                keep(digest, _made(folder / f"{n}.made", str(jobs[digest]["name"]), record))
+
+            began = time.monotonic()
+
+            def go_on() -> bool:
+                before = len(remaining)
+                for record in _records(results):
+                    n = record.get("kernel")
+                    if isinstance(n, int) and n in remaining:
+                        keep_result(n, record)
+                if len(remaining) != before:
+                    done = len(jobs) - len(remaining)
+                    seconds = (time.monotonic() - began) / done * len(remaining)
+                    self._say(f"{done} of {len(jobs)} compiled, about {seconds:.0f} s remain")
+                return self._go_on()
+
+            seconds = self.request.limit * len(jobs) + 60
+            ended = run_tool(argv, env=env, seconds=seconds, go_on=go_on)
             if ended.status == NO_TRITON:
                 raise no_triton(python, "the recorded kernels")
-            told = {record.get("kernel"): record for record in _records(results)}
-            for n, digest in enumerate(digests):
-                record = told.get(n, {"status": ended.status, "printed": ended.complaint})
-                yield digest, _made(folder / f"{n}.made", str(jobs[digest]["name"]), record)
+            go_on()
+            for n in list(remaining):
+                keep_result(n, {"status": ended.status, "printed": ended.complaint})
+
+    def _leave_out(self, name: str, digest: str, why: str) -> None:
+        """Of a variant that Triton would have to compile, and cannot, no code is known."""
+        self.left_out[name] = why
+        self._unknown.add(digest)
 
     # -- ptxas, nvcc -------------------------------------------------------------------------
 
@@ -303,18 +370,22 @@ class _Recompiling:
                 content = self._recorded.blob(event.get("source_blob"))
                 if content is None:
                     continue
+                arch = str(event.get("arch"))
                 label = Path(str(event.get("source"))).name
+                if not _ARCH.fullmatch(arch):
+                    self.left_out[identity] = "its target was not recorded"
+                    continue
                 self._say(f"{n + 1} of {len(events)}: {label}")
-                path = Path(name) / f"{n}" / "source.cu"
+                path = Path(name) / f"{n}" / (label if PLAIN.fullmatch(label) else "source.cu")
                 path.parent.mkdir()
                 data = content.read()
-                path.write_bytes(data)
+                path.write_bytes(_named_line(str(event.get("source"))) + data)
                 source = CompilerInput(path, label, "cuda", data)
                 flags = event.get("flags")
-                options = [str(word) for word in flags] if isinstance(flags, list) else []
+                options = code_flags([str(w) for w in flags] if isinstance(flags, list) else [])
                 compiled = compile_cuda(
                     source,
-                    str(event.get("arch")),
+                    arch,
                     options,
                     extra_options=torch_options(source, self.request.compilers.python, options),
                     seconds=self.request.limit,
@@ -336,6 +407,8 @@ class _Recompiling:
             kind = str(event.get("event"))
             identity = _identity(event)
             if kind in NOT_OF_NEW_CODE or kind.startswith("driver"):
+                continue
+            if kind.startswith("triton") and identity in self._unknown:
                 continue
             if identity in made and kind in ("triton", "triton_failed", "device_code"):
                 lacks_source = event.get("source") is None and identity in with_source
@@ -368,21 +441,9 @@ class _Recompiling:
         return tools
 
 
-class _Progress:
-    """Says how far a child is, and how long it will take at this rate."""
-
-    def __init__(self, results: Path, total: int, say: Say, go_on: GoOn) -> None:
-        self._results, self._total, self._say, self._go_on = results, total, say, go_on
-        self._began = time.monotonic()
-        self._done = 0
-
-    def go_on(self) -> bool:
-        done = sum(1 for _ in _records(self._results))
-        if done != self._done:
-            self._done = done
-            seconds = (time.monotonic() - self._began) / done * (self._total - done)
-            self._say(f"{done} of {self._total} compiled, about {seconds:.0f} s remain")
-        return self._go_on()
+def _named_line(path: str) -> bytes:
+    """What has nvcc call a file by the path that was recorded of it: its lines are linked by it."""
+    return f'#line 1 "{path}"\n'.encode() if PLAIN.fullmatch(path) else b""
 
 
 def _identity(event: Event) -> str:
@@ -394,24 +455,31 @@ def _identity(event: Event) -> str:
 
 
 def _stamp(versions: Mapping[str, str | None]) -> str:
-    """What identifies a build of Triton: its version, and the size and time of its library."""
+    """What identifies a build of Triton: its version, the size and time of its library, and the
+    user's settings of it."""
     library = Path(str(versions.get("triton_folder"))) / "_C" / "libtriton.so"
     status = library.stat() if library.is_file() else None
     built = None if status is None else (status.st_size, status.st_mtime_ns)
-    return repr((__version__, versions.get("triton"), str(library), built, versions.get("torch")))
+    settings = sorted((n, v) for n, v in os.environ.items() if n.startswith("TRITON_"))
+    names = ("triton", "torch")
+    return repr((__version__, *map(versions.get, names), str(library), built, settings))
 
 
 def _job(kernel: Kernel, variant: Variant, sources: KernelSources) -> dict[str, object]:
     """How a variant is compiled again from its source. Raises ``PtxviewError`` where its source or
     its target is not known."""
-    constants = {n: v for n, v in variant.config.items() if n in variant.signature}
+    declared = variant.config.items()
+    # An item of a tuple is name[0].
+    constants = {n: v for n, v in declared if n.partition("[")[0] in variant.signature}
     attributes: dict[str, object] = {}
     for name, value in variant.specialization.items():
-        if isinstance(value, list) and value and value[0][0] == "constant":
-            constants[name] = value[0][1]
-        else:
-            attributes[name] = value
-    arguments = [a for call in variant.calls for a in call.arguments]
+        match value:
+            case [["constant", constant], *_]:
+                constants[name] = constant
+            case _:
+                attributes[name] = value
+    calls = [call for each in kernel.variants for call in each.calls]
+    arguments = [a for call in calls for a in call.arguments]
     texts = {a.name for a in arguments if a.python_type == "str"}
 
     def passed_functions(text: str) -> list[str]:
@@ -422,8 +490,8 @@ def _job(kernel: Kernel, variant: Variant, sources: KernelSources) -> dict[str, 
     if cut is None:
         raise Unreadable("its Python source was not recorded")
     source, _ = cut
-    digits = "".join(c for c in variant.target or "" if c.isdigit())
-    if not digits:
+    target = _ARCH.fullmatch(variant.target or "")
+    if target is None:
         raise Unreadable("its target was not recorded")
     options = {n: v for n, v in options_of(variant).items() if n not in BY_TARGET}
     return {
@@ -438,7 +506,7 @@ def _job(kernel: Kernel, variant: Variant, sources: KernelSources) -> dict[str, 
         "texts": sorted(texts),
         "attributes": attributes,
         "options": options,
-        "target": int(digits),
+        "target": int(target[1]),
     }
 
 
@@ -450,15 +518,21 @@ def _records(results: Path) -> Iterator[dict[str, object]]:
 
 def _made(folder: Path, name: str, told: Mapping[str, object]) -> Made:
     """What one process of the child recorded; why it did not, where it ended before."""
-    recorded = read_events(folder) if folder.is_dir() else Events(folder, (), ())
+    recorded = Events(folder, (), ())
+    with suppress(PtxviewError):  # it may have ended before it could write
+        recorded = read_events(folder)
     compiles = (e for e in recorded.events if e.get("event") in ("triton", "triton_failed"))
     event = next(compiles, None)
     printed = str(told.get("printed") or "")
-    if event is None or told.get("status") or event.get("unkept"):
+    # Of a process that dies, what it had begun is recorded, without a message.
+    died = bool(told.get("status")) and not as_map(event).get("message")
+    if event is None or died or event.get("unkept"):
         last = next((row for row in reversed(printed.splitlines()) if row.strip()), "")
         failed = last.strip() or f"its process ended with status {told.get('status')}"
         if isinstance(status := told.get("status"), int) and status < 0:
             failed, _ = death_of(printed, status, name, name, "")
+        if (seconds := told.get("overran")) is not None:
+            failed = f"Triton's compiler did not finish within {seconds} s"
         event = {"event": "triton_failed", "error": failed, "message": failed, "tool": "triton"}
     contents = {}
     for digest in (*as_map(event.get("files")).values(), event.get("log")):

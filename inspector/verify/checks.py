@@ -16,6 +16,7 @@ from inspector.verify.launches import REFERENCES, GraphLaunch, kept_launches
 from inspector.verify.lines import Lines, difference_lines
 from inspector.verify.report import VerifyReport, report_of
 from inspector.verify.tasks import LaunchTask, tasks_of
+from inspector.verify.unordered import ObservedLaunch, observed_launch
 
 KEPT = "the program's own, and what its kernels wrote"
 MADE_UP = "made up as trace makes them; ptxview verify SCRIPT.py compares the program's own"
@@ -67,7 +68,7 @@ def launch_tasks(
 ) -> LaunchTasks:
     """The launches that a recording kept, else executed on inputs that are made up.
 
-    Raises ``UsageError`` where there is none to be compared, ``Stopped`` where ``go_on`` says no.
+    Raises ``UsageError`` where nothing can be compared, ``Stopped`` where ``go_on`` says no.
     """
     if not is_recording(path):
         raise UsageError(
@@ -129,7 +130,12 @@ def compared(
     def count(done: int, total: int) -> None:
         tell(f"computing operators: {done} of {total}")
 
-    return report_of(judged(launches.tasks, python, opcodes, count, go_on), launches.inputs)
+    def observe(launch: GraphLaunch) -> ObservedLaunch | None:
+        tell(f"comparing the blocks of {launch.kernel.name}")
+        return observed_launch(reader, launch, go_on)
+
+    verdicts = judged(launches.tasks, python, opcodes, count, go_on)
+    return report_of(verdicts, launches.inputs, observe)
 
 
 def lines_of(reader: Reader, report: VerifyReport) -> Lines:

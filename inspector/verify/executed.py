@@ -1,6 +1,6 @@
 """Launches of a recording executed on inputs that are made as ``trace`` makes them.
 
-The kernels of a graph are executed in the order of their first launches: what one has written the
+The kernels of a graph are executed in the order of their first launches: what each has written the
 next is given, so that a result in parts can be compared as a whole. What a library writes is made
 up as the graph's inputs are.
 """

@@ -425,7 +425,7 @@ class WrapperCode:
 
     def arguments(self, line: int) -> list[str | None]:
         """The buffer of each argument of ``kernel.run(buf0, reinterpret_tensor(buf1, …), 8, …)``;
-        None of one that is none."""
+        None of an argument that is not a buffer."""
         if not 0 < line <= len(self._lines):
             return []
         try:

@@ -52,8 +52,8 @@ class LaunchArgument(Struct, frozen=True):
     """
 
     name: str
-    before: TensorValue | None = None
-    after: TensorValue | None = None
+    contents_before: TensorValue | None = None
+    contents_after: TensorValue | None = None
     changed: bool = False
 
 
@@ -144,9 +144,10 @@ def _reference(events: Events, digest: object) -> Reference | None:
 
 
 def _kept_argument(events: Events, argument: KeptArgument) -> LaunchArgument:
-    before = _kept_tensor(events, argument, argument.before)
-    after = _kept_tensor(events, argument, argument.after)
-    return LaunchArgument(argument.name or "", before, after, argument.before != argument.after)
+    contents_before = _kept_tensor(events, argument, argument.before)
+    contents_after = _kept_tensor(events, argument, argument.after)
+    changed = argument.before != argument.after
+    return LaunchArgument(argument.name or "", contents_before, contents_after, changed)
 
 
 def _kept_tensor(events: Events, argument: KeptArgument, digest: object) -> TensorValue | None:

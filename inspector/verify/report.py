@@ -1,12 +1,15 @@
 """Judged launches as a report: one row for each kernel of each call of a graph."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from msgspec import Struct
 
 from inspector.base.model import Graph, Kernel, Variant
+from inspector.execute.synchronization import Race
 from inspector.verify.compare import JudgedLaunch
+from inspector.verify.launches import GraphLaunch
+from inspector.verify.unordered import ObservedLaunch
 from inspector.verify.verdicts import SEVERITY, Judgement, Verdict
 
 
@@ -20,6 +23,12 @@ class KernelVerdict(Struct, frozen=True):
     line: int
     launches: int
     compared: int
+    observed: ObservedLaunch | None = None
+
+    @property
+    def races(self) -> tuple[Race, ...]:
+        """Races and reads of unwritten memory of the launch, executed once more."""
+        return () if self.observed is None else self.observed.launched.all_races
 
 
 class GraphVerdict(Struct, frozen=True):
@@ -46,11 +55,16 @@ class VerifyReport(Struct, frozen=True):
 
     @property
     def passed(self) -> bool:
-        return not any(graph.unexplained for graph in self.graphs)
+        kernels = (kernel for graph in self.graphs for kernel in graph.kernels)
+        return not any(k.races or k.judgement.verdict is Verdict.UNEXPLAINED for k in kernels)
 
 
-def report_of(launches: Iterable[JudgedLaunch], inputs: str) -> VerifyReport:
-    """Group judged launches by graph and call, and these by kernel."""
+Observe = Callable[[GraphLaunch], ObservedLaunch | None]
+"""Executes a launch with observers of orders; None if it cannot be judged."""
+
+
+def report_of(launches: Iterable[JudgedLaunch], inputs: str, observe: Observe) -> VerifyReport:
+    """Group judged launches by graph and call, and these by kernel; observe one launch of each."""
     groups: dict[tuple[str, int], dict[str, list[JudgedLaunch]]] = {}
     graphs: dict[str, Graph] = {}
     for launch in launches:
@@ -60,19 +74,27 @@ def report_of(launches: Iterable[JudgedLaunch], inputs: str) -> VerifyReport:
         kernels.setdefault(graph_launch.kernel.id, []).append(launch)
     return VerifyReport(
         tuple(
-            GraphVerdict(graphs[graph], call, tuple(map(_of_kernel, kernels.values())))
+            GraphVerdict(
+                graphs[graph], call, tuple(_of_kernel(group, observe) for group in kernels.values())
+            )
             for (graph, call), kernels in groups.items()
         ),
         inputs,
     )
 
 
-def _of_kernel(launches: Sequence[JudgedLaunch]) -> KernelVerdict:
+def _of_kernel(launches: Sequence[JudgedLaunch], observe: Observe) -> KernelVerdict:
     worst = max(launches, key=lambda launch: SEVERITY.index(launch.judgement.verdict))
     compared = [j for j in launches if j.judgement.verdict is not Verdict.NOT_COMPARED]
     launch = worst.task.launch
     return KernelVerdict(
-        launch.kernel, launch.variant, worst.judgement, launch.line, len(launches), len(compared)
+        launch.kernel,
+        launch.variant,
+        worst.judgement,
+        launch.line,
+        len(launches),
+        len(compared),
+        observe(launch),
     )
 
 

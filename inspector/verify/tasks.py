@@ -106,18 +106,18 @@ class _GraphCall(Struct):
         """What a launch by this line reads."""
         out = _Reads()
         for name, argument in arguments:
-            before = argument.before
+            contents = argument.contents_before
             buffer: str | None = name
             if argument.name.startswith(IN_PLACE):
                 buffer = self._memory_read(name, code, line)
-            if before is None or buffer is None:
+            if contents is None or buffer is None:
                 continue
             node = self.copies.get(buffer) or self.nodes.content(buffer, self.writes[buffer])
             if node is not None:
                 out.parameters[node] = argument.name
-                out.values[node] = before
-            elif combining := self.nodes.combining(buffer, before.shape, before.dtype):
-                out.values[buffer] = before
+                out.values[node] = contents
+            elif combining := self.nodes.combining(buffer, contents.shape, contents.dtype):
+                out.values[buffer] = contents
                 out.combined[combining[-1]["name"]] = combining
             elif buffer in self.writers:
                 earlier_line, earlier_reads = self.writers[buffer]
@@ -152,8 +152,8 @@ class _GraphCall(Struct):
         parts = []
         written = []
         for name, argument in arguments:
-            after = argument.after
-            if after is None or not _is_written(argument):
+            contents = argument.contents_after
+            if contents is None or not _is_written(argument):
                 continue
             if only_loaded(argument.name) and not (
                 self.nodes.is_input(name) or code.is_used_after(line, name)
@@ -167,14 +167,14 @@ class _GraphCall(Struct):
                 earlier_line, earlier_reads = self.writers[name]
                 reads.values = {**earlier_reads, **reads.values}
                 reads.lines[earlier_line] = None
-            combining = self.nodes.combining(name, after.shape, after.dtype)
+            combining = self.nodes.combining(name, contents.shape, contents.dtype)
             if combining:
                 node = combining[-1]["name"]
-                outputs.append(_Output(argument.name, node, after, (), combining))
+                outputs.append(_Output(argument.name, node, contents, (), combining))
             elif step is not None and step.node is not None:
-                outputs.append(_Output(argument.name, step.node, after, step.effects))
-            elif step is not None and (copied := self._copied(step, after, reads.values)):
-                outputs.append(_Output(argument.name, copied, after, is_copy=True))
+                outputs.append(_Output(argument.name, step.node, contents, step.effects))
+            elif step is not None and (copied := self._copied(step, contents, reads.values)):
+                outputs.append(_Output(argument.name, copied, contents, is_copy=True))
                 self.copies[name] = copied
             else:
                 parts.append(name)
@@ -225,7 +225,7 @@ def _with_reference(launch: GraphLaunch) -> tuple[Comparison | None, str]:
     if reference is None:
         return None, "it is hand-written: inspector.reference(kernel, function) gives it operators"
     results = reference.outputs
-    written = {a.name: a.after for a in launch.arguments if a.after is not None}
+    written = {a.name: a.contents_after for a in launch.arguments if a.contents_after is not None}
     if isinstance(results, tuple):
         changed = [a.name for a in launch.arguments if a.changed and a.name in written]
         if len(changed) != len(results):
@@ -236,8 +236,11 @@ def _with_reference(launch: GraphLaunch) -> tuple[Comparison | None, str]:
     if unknown := [name for name in results if name not in written]:
         return None, f"its reference returns {unknown[0]}, which is no tensor of the kernel"
     node_of = reference.inputs
-    tensors = [a for a in launch.arguments if a.before is not None]
-    inputs = {node_of.get(a.name, a.name): a.before for a in tensors if a.before is not None}
+    inputs = {
+        node_of.get(a.name, a.name): a.contents_before
+        for a in launch.arguments
+        if a.contents_before is not None
+    }
     outputs = [(name, node, written[name]) for name, node in results.items()]
     nodes = [node for node in reference.nodes if node["name"] not in inputs]
     parameters = {node: name for name, node in node_of.items()}

@@ -173,3 +173,17 @@ def test_what_cannot_be_cut_is_refused_in_a_sentence(text: str, said: str) -> No
     others = {"/a.py": "RATE = 2\ndef f():\n    return RATE\n"}
     with pytest.raises((Unreadable, UsageError), match=said):
         cut_function(text, "/m.py", "k", other_files=others, jitted=False)
+
+
+def test_a_form_feed_ends_no_line() -> None:
+    text = "A = 1\x0c\nB = '\u2028\x1c'\r\ndef f():\r    return A, B\n"
+    assert run(cut_function(text, "f.py", "f", jitted=False))["f"]() == (1, "\u2028\x1c")
+
+
+def test_what_is_nested_too_deep_is_said() -> None:
+    functions = (f"def f{n}():\n    return f{n + 1}()\n" for n in range(3000))
+    with pytest.raises(Unreadable, match="nested too deep"):
+        cut_function("".join(functions), "/h/f.py", "f0", jitted=False)
+    others = dict.fromkeys((".py", "..py", "/.py", "a/..py"), "from f import f")
+    text = "from odd import g\ndef f():\n    return g\n"
+    assert cut_function(text, "/h/f.py", "f", other_files=others, jitted=False).outside == ("odd",)

@@ -117,7 +117,7 @@ def convert(opcode: str, rows: list[tuple[int, int, int]]) -> list[int]:
     """The results of an opcode on pairs of words and scales."""
     *_, to, source = opcode.split(".")
     blocks = -(-len(rows) // BLOCK)
-    words = np.zeros((blocks * BLOCK, 3), np.uint32)
+    words: Array = np.zeros((blocks * BLOCK, 3), np.uint32)
     words[: len(rows)] = rows
     out = np.zeros(blocks * BLOCK, np.uint32)
     text = conversion(opcode, to, source, "scaled" in opcode)
@@ -237,10 +237,9 @@ def test_scales_are_the_powers_of_two_beside_a_number(opcode: str) -> None:
     beyond = 254 if "satfinite" in opcode else 255
     wanted = [0, 0, 0, int(up), 1, 127 + up, 127, 128 + up, 254, beyond if up else 254, beyond]
     wanted += [255, 0]
-    words = np.array(values, np.float32).view(np.uint32)
+    words: Array = np.array(values, np.float32).view(np.uint32)
     if opcode.endswith("bf16x2"):
         words = words >> 16
-        values[0] = 0.0  # no number of bf16
     rows = [(int(w), 0, 0) for w in words]
     assert [r & 255 for r in convert(opcode, rows)] == wanted
 
@@ -351,7 +350,7 @@ def exactly(product: Product, a: Array, b: Array, c: Array, scales: tuple[Array,
     out = np.zeros((16, 8), np.float32)
     for i in range(16):
         for j in range(8):
-            total = Fraction(float(c[i, j]))
+            total: Value = Fraction(float(c[i, j]))
             for k in range(product.depth):
                 scaled = factors[0][i][k // chunk] * factors[1][j][k // chunk]
                 total += decoded[0][i][k] * decoded[1][j][k] * scaled
@@ -435,7 +434,10 @@ def test_forms_that_ptxas_refuses_are_refused(old: str, new: str, reason: str) -
 
 
 def test_ptxas_takes_every_form_that_is_executed_here(tmp_path: Path) -> None:
-    modules = [conversion(o, *o.split(".")[-2:], "scaled" in o) for o in OPCODES]
+    modules = []
+    for opcode in OPCODES:
+        *_, to, source = opcode.split(".")
+        modules.append(conversion(opcode, to, source, "scaled" in opcode))
     for product in PRODUCTS:
         text = SELECTORS.get(product.count, (("0", "1", "0", "3"), ()))[0]
         modules.append(product.kernel(text))

@@ -57,8 +57,8 @@ def test_a_store_and_another_warps_load_need_a_barrier() -> None:
     text = without(EXCHANGED, "bar.sync")
     (race,) = races(text, blocks=3)
     store, load = line_of(text, "st.shared"), line_of(text, "ld.shared")
-    assert (race.first, race.second) == ((store, 1, "store"), (load, 0, "load"))
-    assert (race.low, race.high, race.block) == (128, 255, 0)
+    assert race.accesses == ((store, (0, 0, 0), 1, "store"), (load, (0, 0, 0), 0, "load"))
+    assert (race.low, race.high) == (128, 255)
     places = (f"the store in line {store} by warp 1", f"the load in line {load} by warp 0")
     assert race.reason == f"no barrier between {places[0]} and {places[1]}"
 
@@ -78,7 +78,7 @@ def test_a_load_and_the_store_of_a_later_turn_need_a_barrier() -> None:
     )
     assert not races(text)
     (race,) = races(without(text, "barrier.sync 1"))
-    assert (race.first.access, race.second.access) == ("load", "store")
+    assert (race.accesses[0].access, race.accesses[1].access) == ("load", "store")
 
 
 @pytest.mark.parametrize(
@@ -120,8 +120,8 @@ def test_an_atomic_and_a_store_need_a_barrier() -> None:
         "ld.shared.u32 %r7, [%r4];",
     )
     assert not races(text)
-    assert [r.second.access for r in races(without(text, "bar.sync 0"))] == ["atomic"]
-    assert [r.first.access for r in races(without(text, "bar.sync 1"))] == ["atomic"]
+    assert [r.accesses[1].access for r in races(without(text, "bar.sync 0"))] == ["atomic"]
+    assert [r.accesses[0].access for r in races(without(text, "bar.sync 1"))] == ["atomic"]
 
 
 def test_a_named_barrier_orders_those_that_meet_at_it() -> None:
@@ -130,7 +130,7 @@ def test_a_named_barrier_orders_those_that_meet_at_it() -> None:
     load = "@!%p1 ld.shared.u32 %r7, [%r6];"
     assert not races(shared_kernel(*producer, arrive, wait, load))
     late = shared_kernel("setp.lt.s32 %p1, %r1, 32;", arrive, producer[1], wait, load)
-    assert [r.first.access for r in races(late)] == ["store"]
+    assert [r.accesses[0].access for r in races(late)] == ["store"]
     apart = shared_kernel(
         *producer, "mov.u32 %r8, 1;", "@%p1 mov.u32 %r8, 2;", "bar.sync %r8, 32;", load
     )
@@ -142,7 +142,7 @@ def test_asynchronous_copies_need_a_wait_and_then_a_barrier() -> None:
     text = shared_kernel(COPY.strip(), *lines, "ld.shared.u32 %r7, [%r6];")
     assert not races(text)
     (race,) = races(without(text, "bar.sync"))
-    assert race.first.access == "cp.async store"
+    assert race.accesses[0].access == "cp.async store"
     assert race.reason.startswith("no cp.async.wait_group of warp 1 and then a barrier between")
     (race,) = races(without(text, "cp.async.wait_group"))
     assert race.reason.startswith("no cp.async.wait_group of warp 1 and then a barrier between")
@@ -175,9 +175,9 @@ PHASE = shared_kernel(
 
 def test_a_phase_of_an_mbarrier_orders_what_was_before_its_arrivals() -> None:
     assert not races(PHASE)
-    assert {r.second.access for r in races(without(PHASE, "bar.sync"))} == {"atomic"}
+    assert {r.accesses[1].access for r in races(without(PHASE, "bar.sync"))} == {"atomic"}
     found = races(without(PHASE.replace("@!%p2 bra wait;", "//"), "mbarrier.try_wait"))
-    assert [(r.first.access, r.second.access) for r in found] == [("store", "load")]
+    assert [(r.accesses[0].access, r.accesses[1].access) for r in found] == [("store", "load")]
 
 
 def test_an_mbarrier_is_invalidated_after_the_last_wait() -> None:
@@ -186,7 +186,7 @@ def test_an_mbarrier_is_invalidated_after_the_last_wait() -> None:
     )
     assert not races(end)
     (race,) = races(without(end, "bar.sync 1"))
-    assert (race.first.access, race.second.access) == ("atomic", "store")
+    assert (race.accesses[0].access, race.accesses[1].access) == ("atomic", "store")
 
 
 def test_a_copy_that_reports_to_an_mbarrier_is_seen_after_its_phase() -> None:
@@ -194,7 +194,9 @@ def test_a_copy_that_reports_to_an_mbarrier_is_seen_after_its_phase() -> None:
         "mbarrier.arrive", "cp.async.mbarrier.arrive.shared.b64 [%r8];\n    mbarrier.arrive"
     )
     assert not races(text)
-    assert [r.first.access for r in races(without(text, "cp.async.mbarrier"))] == ["cp.async store"]
+    assert [r.accesses[0].access for r in races(without(text, "cp.async.mbarrier"))] == [
+        "cp.async store"
+    ]
 
 
 def races_of_tiles(change: Any) -> tuple[Race, ...]:
@@ -212,11 +214,13 @@ def races_of_tiles(change: Any) -> tuple[Race, ...]:
 def test_bulk_copies_need_a_phase_and_a_fence_between_proxies() -> None:
     assert not races_of_tiles(str)
     unfenced = races_of_tiles(lambda text: text.replace("fence.proxy.async", "//"))
-    assert {r.second.access for r in unfenced} == {"bulk load", "bulk store"}
+    assert {r.accesses[1].access for r in unfenced} == {"bulk load", "bulk store"}
     assert all(r.reason.startswith("no fence.proxy.async between the store") for r in unfenced)
     waited = re.compile(r"mbarrier\.try_wait[^;]*;")
     untested = races_of_tiles(lambda text: waited.sub("setp.eq.s32 complete, 0, 0;", text))
-    assert ("bulk store", "load") in {(r.first.access, r.second.access) for r in untested}
+    assert ("bulk store", "load") in {
+        (r.accesses[0].access, r.accesses[1].access) for r in untested
+    }
     assert any("no wait for the mbarrier of the copy between" in r.reason for r in untested)
 
 
@@ -232,7 +236,9 @@ def test_copies_may_not_overwrite_what_a_multiplication_still_reads() -> None:
 
     assert not found(row.ptx)
     late = found(row.ptx.replace("wgmma.wait_group.sync.aligned 1;", "//"))
-    assert ("wgmma load", "cp.async store") in {(r.first.access, r.second.access) for r in late}
+    assert ("wgmma load", "cp.async store") in {
+        (r.accesses[0].access, r.accesses[1].access) for r in late
+    }
     assert any(r.reason.startswith("no wgmma.wait_group") for r in late)
 
 

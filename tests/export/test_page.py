@@ -13,9 +13,11 @@ from typing import Any
 import pytest
 
 from inspector.export.page import grouped_links
+from inspector.recording.layout import UPGRADES, stored_records
 from tests.helpers.browser import Page, browser, needs_browser
 from tests.helpers.exported import blocks_of, index_of
 from tests.helpers.ptxview import SAMPLE, call
+from tests.helpers.upgraded import upgraded
 
 pytestmark = needs_browser
 
@@ -400,3 +402,28 @@ def test_lines_of_one_block_are_grouped_without_a_pass_over_the_block_for_each()
     }
     assert grouped_links(links) == "1-1001>1-1000;1002>7"
     assert Block.hashed < 10
+
+
+async def test_a_report_of_upgrade_is_a_section_that_leads_to_its_kernels(tmp_path: Path) -> None:
+    path, page = upgraded(tmp_path), tmp_path / "page.html"
+    assert call("export", path, "-o", page).status == 0
+    async with shown(page, "", tmp_path) as tab:
+        text = await tab.value("document.querySelector('#costs').innerText")
+        assert "16 variants: 11 the same, 1 in other order or registers alone" in text
+        assert "1 variant refused now: out of registers" in text
+        assert await tab.value("document.querySelector('#costs b')") is None
+        cells = "[...document.querySelectorAll('#costs details td')].map((d) => d.textContent)"
+        texts = await tab.value(cells)
+        assert {"mad.lo.s32 became add.s15", "24 → 32", "100 → 62.5 %"} <= set(texts)
+        links = "[...document.querySelectorAll('#costs details a')].map((a) => a.hash.slice(1))"
+        assert await tab.value(links) == ["b533c0b0", "4848992d"]
+
+
+def test_a_report_of_upgrade_travels_with_the_whole_recording_alone(tmp_path: Path) -> None:
+    path, copy = upgraded(tmp_path), tmp_path / "copy.ptxview"
+    for words, kept in (((), True), (("gelu_kernel",), False), (("--without", "args"), False)):
+        assert call("export", path, *words, "-o", copy).status == 0
+        assert len(stored_records(copy, UPGRADES)) == kept, words
+        assert call("export", copy if kept else path, *words, "-o", tmp_path / "p.html").status == 0
+        index = index_of((tmp_path / "p.html").read_bytes())
+        assert bool(index.get("upgrade")) == kept, words

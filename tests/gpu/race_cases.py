@@ -102,7 +102,7 @@ def cases_of(specimen: Specimen, folder: Path) -> tuple[list[tuple[Case, str]], 
 
 def verdict(found: Sequence[Race], why: str, line: int, text: str) -> Case:
     """What ptxview says of a case; ``units`` is by what the accesses of its races are made."""
-    units = {"/".join(sorted((r.first.access, r.second.access))) for r in found}
+    units = {"/".join(sorted((r.accesses[0].access, r.accesses[1].access))) for r in found}
     name = "race" if found else "silent" if not why else "stuck"
     reasons = [r.reason for r in found[:3]]
     return {"line": line, "removed": text, "verdict": name, "why": why, "reasons": reasons,

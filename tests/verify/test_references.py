@@ -47,6 +47,10 @@ def unfinished_kernel(x, BLOCK: tl.constexpr):
     i = tl.arange(0, BLOCK)
     tl.store(x + i, tl.load(x + i) * 2)
 
+@triton.jit
+def racing_kernel(x):
+    tl.store(x, tl.program_id(0))
+
 @torch.library.triton_op("program::added", mutates_args=())
 def added(x: torch.Tensor, y: torch.Tensor, scale: int) -> torch.Tensor:
     out = torch.empty_like(x)
@@ -71,6 +75,7 @@ inspector.reference(
 inspector.reference(mean_kernel, mean_reference)
 inspector.reference(wrong_kernel, wrong_reference)
 inspector.reference(unfinished_kernel, unfinished_reference)
+inspector.reference(racing_kernel, lambda x: x.fill_(1))
 
 torch.manual_seed(1)
 x, y = torch.randn(2, 300).to(DEVICE)
@@ -82,6 +87,7 @@ for _ in range(2):
     mean_kernel[(4,)](rows, centered, mean, cols=100, BLOCK=128)
 wrong_kernel[(1,)](y, 70, BLOCK=128)
 unfinished_kernel[(1,)](x, BLOCK=256)
+racing_kernel[(2,)](torch.zeros(1, dtype=torch.int32, device=DEVICE))
 print("sums", round(out.sum().item(), 2), round(y.sum().item(), 2), round(x.sum().item(), 2))
 print("random", torch.rand(()).item(), torch.is_grad_enabled())
 if DEVICE == "cuda":
@@ -133,6 +139,15 @@ def test_a_reference_that_raises_is_said_and_no_error(verified: Done) -> None:
     kernel = rows(verified)["references"]["unfinished_kernel"]
     assert kernel["verdict"] == "not-compared"
     assert kernel["reason"] == "its reference raises NotImplementedError: to be written"
+
+
+def test_races_are_looked_for_with_and_without_operators(verified: Done) -> None:
+    kernels = rows(verified)["references"]
+    races = {name: row["races"] for name, row in kernels.items()}
+    (race,) = races.pop("racing_kernel")
+    assert race.startswith("x[0]: no order between the store in line ")
+    assert sorted(races) == ["add_kernel", "mean_kernel", "unfinished_kernel", "wrong_kernel"]
+    assert list(races.values()) == [[]] * 4
 
 
 def test_a_kernel_of_a_triton_op_is_compared_in_its_graph(verified: Done) -> None:

@@ -360,3 +360,31 @@ def test_launches_of_two_processes_are_told_apart(tmp_path: Path) -> None:
     verdicts = {k["verdict"] for graph in graphs for k in graph["kernels"]}
     assert verdicts and "not-compared" not in verdicts
     assert {k["launches"] for graph in graphs for k in graph["kernels"]} == {2}
+
+
+def test_a_race_between_blocks_is_named_though_the_values_are_right(
+    lost_scale: Path, tmp_path: Path
+) -> None:
+    """The recorded values are the sound kernel's; in its PTX all threads store to one place."""
+    folder = tmp_path / "edited.ptxview"
+    with zipfile.ZipFile(lost_scale) as archive:
+        archive.extractall(folder)
+    for blob in list((folder / "blobs").iterdir()):
+        text = blob.read_bytes().replace(b"b32 [ %rd8 + 0 ]", b"b32 [ %rd2 + 0 ]")
+        if b".entry triton_poi_fused_add_gelu_0" in text:
+            name = hashlib.sha256(text).hexdigest()
+            (folder / "blobs" / name).write_bytes(text)
+            for events in folder.glob("*.jsonl"):
+                events.write_text(events.read_text().replace(blob.name, name))
+    sound = call("verify", lost_scale, "0/0#2", "--json").json
+    assert [kernel["races"] for kernel in sound["graphs"][0]["kernels"]] == [[]]
+    done = call("verify", folder, "0/0#2")
+    assert done.status == 1
+    assert "race: out_ptr0[0, 0]: no order between the store in line 169 by block" in done.text
+    sentence = "graph 0/0#2: 1 of 1 kernel explained; 1 kernel with a race: #1"
+    assert done.text.splitlines()[-1].startswith(sentence)
+    document = json.loads(call("verify", folder, "0/0#2", "--json").out)
+    assert document["passed"] is False
+    (kernel,) = document["graphs"][0]["kernels"]
+    assert kernel["verdict"] == "closer-than-eager"
+    assert len(kernel["races"]) == 1

@@ -58,11 +58,6 @@ class LaunchInputs(Struct):
     def tensor(self, name: str | None) -> Buffer | None:
         return next((b for b in self.memory.buffers if b.name == name), None)
 
-    def buffer_at(self, address: int) -> Buffer | None:
-        """The tensor that an address is in; None if it is in none."""
-        inside = (b for b in self.memory.buffers if b.address <= address < b.address + b.size)
-        return next(inside, None)
-
 
 class InputOptions(Struct, frozen=True):
     """How inputs are made.

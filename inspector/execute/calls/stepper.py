@@ -284,7 +284,7 @@ class Stepper:
         value = None if values is None else _lane_value(values, self.lane, self.threads)
         inside = None
         if isinstance(value, int) and kind[1:] == "64":
-            tensor = self.inputs.buffer_at(value)
+            tensor = self.inputs.memory.buffer_at(value)
             inside = None if tensor is None else (tensor.name, value - tensor.address)
         written = self.trace.writer(register, step_index)
         return LaneValue(

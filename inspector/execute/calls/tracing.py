@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import numpy as np
 from msgspec import Struct, field
@@ -25,14 +26,15 @@ from inspector.execute import (
     TraceTooLong,
     execute,
 )
+from inspector.execute.block_order import BlockObserver
 from inspector.execute.blocks import ORDERED, BasicBlock
-from inspector.execute.calls.inputs import LaunchInputs
+from inspector.execute.calls.inputs import SCRATCH, LaunchInputs
 from inspector.execute.facts import kind_of
 from inspector.execute.kinds import Array, Mask, i64, u64
 from inspector.execute.lanes import Lanes
 from inspector.execute.launch import BlockChoice, choose
-from inspector.execute.memory import Access
-from inspector.execute.synchronization import RaceObserver
+from inspector.execute.memory import Access, Memory
+from inspector.execute.synchronization import Race, RaceObserver
 
 SHARED = ("shared",)
 SECTOR = 32
@@ -146,6 +148,8 @@ lane-instructions are counted, such as a lane that waits alone, ends then."""
 CHEAP = 100_000_000
 """Lane-instructions up to which every block is run without being asked: a few seconds."""
 MIN_BLOCKS = 8
+FILL = 0x7F
+"""A byte of which no number is 0: other contents of shared memory, to see what depends on them."""
 WARP = 32
 """Lanes that a block takes at least, also if it has fewer threads."""
 
@@ -202,6 +206,8 @@ class TracedLaunch(Struct):
     coalescing: CoalescingObserver
     races: RaceObserver | None = None
     """Of the first, the middle and the last of the blocks that were chosen, if asked for."""
+    order: BlockObserver | None = None
+    """Of all blocks that were run, if races were asked for."""
     ran: int | None = 0
     work: int = 0
     sampled: bool = False
@@ -209,6 +215,13 @@ class TracedLaunch(Struct):
     """What lanes said by printf, one text a call, of groups of blocks that came to their end."""
     fault: Fault | None = None
     spent: OutOfBudget | None = None
+
+    @property
+    def all_races(self) -> tuple[Race, ...]:
+        """Races within and between blocks, and reads of unwritten shared memory."""
+        if self.races is None or self.order is None:
+            return ()
+        return (*self.races.races, *self.races.unwritten.values(), *self.order.races)
 
     @property
     def executed(self) -> ExecutedFacts | None:
@@ -271,37 +284,78 @@ def trace_launch(
     """Runs a launch and counts what happens at each line.
 
     ``make`` gives new inputs each time that it is called; ``values``: also what registers
-    held, which takes longer; ``races``: also races in shared memory. Raises CannotRun before
-    anything is run, LaunchError for a launch that no device would take, Stopped where ``stop`` says
-    so; a fault and a budget that is spent are results.
+    held, which takes longer; ``races``: also races in shared memory and between blocks, and reads
+    of unwritten shared memory. Raises CannotRun before anything is run, LaunchError for a launch
+    that no device would take, Stopped where ``stop`` says so; a fault and a budget that is spent
+    are results.
     """
     program.check()
     end = time.monotonic() + seconds
 
-    def run(numbers: BlockChoice, traced: TracedLaunch | None = None) -> TracedLaunch:
-        if traced is None:
-            facts = Facts(program, values=values)
-            observer = RaceObserver(program, _ends(launch, blocks)) if races else None
-            coalescing = CoalescingObserver(program)
-            traced = TracedLaunch(program, launch, make(), facts, coalescing, observer)
+    def begin(shared_fill: int = 0) -> TracedLaunch:
+        facts = Facts(program, values=values)
+        traced = TracedLaunch(program, launch, make(), facts, CoalescingObserver(program))
+        traced.inputs.memory.shared_fill = shared_fill
+        if races:
+            traced.races = RaceObserver(program, _ends(launch, blocks))
+            traced.order = BlockObserver(program, traced.inputs.memory)
+        return traced
+
+    def run(numbers: BlockChoice, traced: TracedLaunch) -> TracedLaunch:
         _run_blocks(traced, numbers, budget, seconds, end, stop)
         return traced
 
+    run_chosen = partial(_run_chosen, run, blocks, cheap)
+    traced = run_chosen(begin)
+    unwritten = {} if traced.races is None else traced.races.unwritten
+    if unwritten and (traced.ran is None or not _differs(traced, run_chosen(partial(begin, FILL)))):
+        unwritten.clear()
+    return traced
+
+
+def _run_chosen(
+    run: Callable[[BlockChoice, TracedLaunch], TracedLaunch],
+    blocks: BlockSelection,
+    cheap: int,
+    begin: Callable[[], TracedLaunch],
+) -> TracedLaunch:
+    """Run the chosen blocks; of ``auto`` one, then as many as are cheap."""
+    traced = begin()
+    launch = traced.launch
     if blocks != "auto":
-        return run(None if isinstance(blocks, str) else blocks)
+        return run(None if isinstance(blocks, str) else blocks, traced)
     total = launch.blocks
     first = total // 2
-    begun = run([first])
-    if begun.fault is not None and begun.fault.cause == "deadlock" and total > 1:
+    run([first], traced)
+    if traced.fault is not None and traced.fault.cause == "deadlock" and total > 1:
         # It waits for blocks that were not run: only all of them together come to an end.
-        return run(None)
-    if begun.ran is None or total == 1:
-        return begun
-    count = max(MIN_BLOCKS, cheap // max(WARP, begun.work))
-    begun.sampled = count < total
-    sampled_blocks = choose(launch.grid, count - 1 if begun.sampled else None)
+        return run(None, begin())
+    if traced.ran is None or total == 1:
+        return traced
+    count = max(MIN_BLOCKS, cheap // max(WARP, traced.work))
+    traced.sampled = count < total
+    pairs = traced.sampled and traced.order is not None  # neighbours are likeliest to overlap
+    sampled_blocks = choose(launch.grid, (count - 1) // (1 + pairs) if traced.sampled else None)
     numbers = sampled_blocks.between(0, len(sampled_blocks)).tolist()
-    return run([n for n in numbers if n != first], begun)
+    if pairs:
+        numbers += [n + 1 for n in numbers if n + 1 < total]
+    return run([n for n in numbers if n != first], traced)
+
+
+def _differs(traced: TracedLaunch, again: TracedLaunch) -> bool:
+    """Whether a launch had another result when it was run again; a spent budget is none."""
+    if again.ran is None:
+        return again.fault is not None
+    return _contents(again.inputs.memory) != _contents(traced.inputs.memory)
+
+
+def _contents(memory: Memory) -> dict[str, bytes]:
+    """The contents of each buffer but those that hold addresses."""
+    return {
+        region.buffers[0].name: region.data[region.head : region.size].tobytes()
+        for region in memory.regions
+        if region.writable and region.buffers[0].name not in SCRATCH
+    }
 
 
 def _ends(launch: TraceLaunch, blocks: BlockSelection) -> list[int]:
@@ -326,8 +380,7 @@ def _run_blocks(
     program = traced.program
     observers: list[Observer] = [] if stop is None else [StopObserver(stop)]
     observers += [traced.facts, traced.coalescing]
-    if traced.races is not None:
-        observers.append(traced.races)
+    observers += [observer for observer in (traced.races, traced.order) if observer is not None]
     try:
         result = execute(
             program,

@@ -43,6 +43,21 @@ function showCosts() {
     make('div', { cls: 'wide' }, make('table', {}, make('thead', {}, make('tr', {}, ...columns.map(([, head, cls]) => make('th', { cls }, head)))), make('tbody', {}, ...index.costs.map(row)))),
     ...index.footnotes.map((text) => make('p', { cls: 'quiet' }, text)),
     ...timelinePicture(),
-    launched.some(won) ? make('p', { cls: 'quiet' }, star(), 'the fastest candidate of an autotuner') : '');
+    launched.some(won) ? make('p', { cls: 'quiet' }, star(), 'the fastest candidate of an autotuner') : '',
+    ...upgradeReport());
   address();
+}
+/** What another compiler changed, where the recording has a report of it. */
+function upgradeReport() {
+  const report = index.upgrade;
+  if (!report) return [];
+  const table = (heads, rows) => make('div', { cls: 'wide' }, make('table', {}, make('thead', {}, make('tr', {}, ...heads.map(([head, cls]) => make('th', { cls }, head)))), make('tbody', {}, ...rows)));
+  const link = (at, name) => (at === null ? name : make('a', { href: `#${encodeURIComponent(keyOf(at))}`, title: fullOf(at) }, name));
+  const edit = ([what, variants, places]) => make('tr', {}, make('td', { cls: 'mono' }, what), make('td', { cls: 'r' }, known(variants)), make('td', { cls: 'r' }, known(places)));
+  const row = ({ at, cells: [name, ...cells] }) => make('tr', {}, make('td', {}, link(at, name)), ...cells.map((cell, n) => make('td', { cls: n > 1 ? 'r' : '' }, cell)));
+  const folded = (title, content) => make('details', {}, make('summary', {}, title), content);
+  return [make('h3', {}, 'Upgrade'), ...report.headings.map((text) => make('p', {}, text)),
+    ...report.failed.map((text) => make('p', { cls: 'warn' }, text)),
+    report.edits.length ? folded(plural(report.edits.length, 'edit'), table(report.edit_heads.map((head, n) => [head, n ? 'r' : '']), report.edits.map(edit))) : '',
+    report.rows.length ? folded(plural(report.rows.length, 'changed variant'), table(report.heads.map((head, n) => [head, n > 2 ? 'r' : '']), report.rows.map(row))) : ''];
 }

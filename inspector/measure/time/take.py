@@ -5,7 +5,6 @@ Chooses launches, interpreter and the estimates beside the times; ranks variants
 
 import datetime
 import json
-import os
 import re
 import signal
 import sys
@@ -25,7 +24,7 @@ from inspector.analysis.card import operations, tensor_bytes
 from inspector.analysis.occupancy import arch_of
 from inspector.base.errors import PtxviewError, ToolMissing, Unreadable, UsageError
 from inspector.base.escapes import shown
-from inspector.base.model import Argument, Call, Recording, Stage
+from inspector.base.model import Argument, Call, Stage
 from inspector.base.units import plural
 from inspector.measure.time.planning import (
     LaunchNeeds,
@@ -62,10 +61,10 @@ from inspector.recording.layout import (
     Events,
     is_recording,
     read_events,
-    recordings_folder,
     store_record,
 )
 from inspector.sources.compilers import by_probes
+from inspector.sources.opening import is_own as is_own
 from inspector.system import files, toolchain
 from inspector.system.process import Finished, run_tool
 
@@ -345,18 +344,6 @@ def prepare(
 def _events(reader: Reader, path: Path) -> Events:
     """The events of the recording that the reader has opened; a link may have changed since."""
     return read_events(Path(reader.recording.resolved_path or path))
-
-
-def is_own(recording: Recording) -> bool:
-    """Whether this user owns the recording, and it is in this user's folder of recordings.
-
-    The recording's own content proves nothing; the place from which it was opened does.
-    """
-    real = Path(recording.resolved_path)
-    with suppress(OSError):
-        inside = real.is_relative_to(recordings_folder().resolve())
-        return inside and real.lstat().st_uid == os.getuid()
-    return False
 
 
 _Attempt = tuple[PlannedLaunch | ReplayableCall, Timing, tuple[Record, bytes] | None]

@@ -9,7 +9,8 @@ its line there, text]; line 0 is of no file), ``name`` (of the function), ``sign
 ``constexprs``, ``texts`` (names of those constexprs that are texts, not names of types and
 functions), ``attributes``, ``options`` by name and ``target`` (a number, 90).
 
-RESULTS grows by one JSON object a line: ``{"kernel": its index, "status", "printed"}``. A kernel
+RESULTS grows by one JSON object a line: ``{"kernel": its index, "status", "printed"}``, of one that
+took too long with ``overran``, the seconds that it had. A kernel
 that ends its process is one of many: each is compiled in a process of its own, a copy of one that
 has imported Triton.
 """
@@ -23,6 +24,7 @@ import os
 import signal
 import time
 import traceback
+from ast import literal_eval
 from collections.abc import Mapping
 from contextlib import suppress
 from importlib import import_module
@@ -33,6 +35,7 @@ from ..writer import begin_file
 from . import compile_job
 
 NO_TRITON = 3
+GLUON = "triton.experimental.gluon.language"
 MAX_PRINTED_BYTES = 20_000
 
 
@@ -44,9 +47,10 @@ def main(job_path: str, results_path: str) -> int:
         compiler = import_module("triton.compiler.compiler")
     except ImportError:
         return NO_TRITON
-    # What kernels of Inductor's import, once for all of them.
-    with suppress(Exception):
-        import_module("torch._inductor.runtime.triton_helpers")
+    if any("torch" in line for kernel in job["kernels"] for line in kernel["imports"]):
+        # What kernels of Inductor's import, once for all of them.
+        with suppress(Exception):
+            import_module("torch._inductor.runtime.triton_helpers")
     triton_compiles.attach(compiler)
     compile_job.warm(tuple({kernel["target"] for kernel in job["kernels"]}))
     with open(results_path, "a", encoding="utf-8") as results:
@@ -94,10 +98,13 @@ def _wait(job: dict[str, Any], running: dict[int, tuple[int, float]], results: A
         for process, (_, until) in running.items():
             if not ended and time.monotonic() > until:
                 os.kill(process, signal.SIGKILL)
-    index, _ = running.pop(ended)
+    index, until = running.pop(ended)
     path = f"{job['kernels'][index]['folder']}.printed"
     printed = compile_job.read(path, "replace", MAX_PRINTED_BYTES) if os.path.exists(path) else ""
-    result = {"kernel": index, "status": os.waitstatus_to_exitcode(status), "printed": printed}
+    code = os.waitstatus_to_exitcode(status)
+    result = {"kernel": index, "status": code, "printed": printed}
+    if code == -signal.SIGKILL and time.monotonic() > until:
+        result["overran"] = job["seconds"]
     results.write(json.dumps(result) + "\n")
     results.flush()
 
@@ -106,7 +113,10 @@ def _compile(kernel: Mapping[str, Any]) -> None:
     """Compile one; what it comes to is recorded by what observes Triton's compiler."""
     compiler = import_module("triton.compiler.compiler")
     function = _function(kernel)
-    source = compiler.ASTSource(fn=function, **_specialization(function, kernel))
+    gluon = getattr(function, "is_gluon", bool)()
+    sources = import_module("triton.experimental.gluon._runtime") if gluon else compiler
+    kind = sources.GluonASTSource if gluon else sources.ASTSource
+    source = kind(fn=function, **_specialization(function, kernel))
     target = compile_job.gpu_target(kernel["target"])
     known = vars(compile_job.make_backend(target).parse_options({}))
     options = {name: value for name, value in kernel["options"].items() if name in known}
@@ -121,12 +131,11 @@ def _function(kernel: Mapping[str, Any]) -> Any:
     """
     lines: dict[str, list[str]] = {}
     for path, first, text in kernel["statements"]:
-        rows = text.splitlines(keepends=True)
+        rows = [f"{row}\n" for row in text.split("\n")]
         file = lines.setdefault(path if first else f"<recorded {text[:40]}>", [])
         file += ["\n"] * (max(first, 1) - 1 + len(rows) - len(file))
         file[max(first, 1) - 1 : max(first, 1) - 1 + len(rows)] = rows
     for path, rows in lines.items():
-        rows[:] = [row if row.endswith("\n") else row + "\n" for row in rows]
         linecache.cache[path] = (sum(map(len, rows)), None, rows, path)
     features = [getattr(__future__, name).compiler_flag for name in kernel["future"]]
     namespace: dict[str, Any] = {"__name__": "recorded", "__builtins__": __builtins__}
@@ -152,16 +161,23 @@ def _specialization(function: Any, kernel: Mapping[str, Any]) -> dict[str, Any]:
     types = {str(t): t for t in vars(language).values() if isinstance(t, language.dtype)}
 
     def value(name: str, recorded: Any) -> Any:
+        if isinstance(recorded, list):  # JSON has no tuples
+            return tuple(value(name, member) for member in recorded)
         if not isinstance(recorded, str) or name in kernel["texts"]:
             return recorded
+        if "Layout(" in recorded:
+            with suppress(Exception):  # one of Gluon's is recorded as it is written
+                return eval(recorded, dict(vars(import_module(GLUON))))
         return types.get(recorded, function.fn.__globals__.get(recorded, recorded))
 
     def place(name: str) -> tuple[int, ...]:
         first, *members = name.replace("]", "").split("[")  # items of a tuple are name[0]
         return (function.arg_names.index(first), *map(int, members))
 
+    # That of a tuple was recorded as its text.
+    signature = {n: literal_eval(t) if t[:1] == "(" else t for n, t in kernel["signature"].items()}
     return {
-        "signature": dict(kernel["signature"]),
+        "signature": signature,
         "constexprs": {place(n): value(n, v) for n, v in kernel["constexprs"].items()},
         "attrs": {place(name): v for name, v in kernel["attributes"].items() if v},
     }

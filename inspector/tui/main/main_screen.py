@@ -807,11 +807,26 @@ class MainScreen(LayoutScreen):
         else:
             self.app.push_screen(CompilesScreen(self.reads.recording), self._to_line)
 
+    def action_upgrade(self) -> None:
+        """Show what changed since the recording that this one was made from."""
+        from inspector.tui.work.upgrade_screen import UpgradeScreen, kept_report
+
+        recording = self.reads.recording
+        kept = kept_report(recording)
+        if kept is None:
+            self.warn("No report of ptxview upgrade is kept with this recording.")
+        else:
+            self.app.push_screen(UpgradeScreen(recording, kept), self._to_line)
+
     def _to_line(self, place: UserFrame | str | None) -> None:
         recording = self.reads.recording
         if isinstance(place, str):
-            named = ((k.id, v.id) for k, v in recording.variants() if place in (k.id, v.hash))
-            if not self.kernels.find(next(named, ("",))):
+            keys = (
+                (k.id, v.id)
+                for k, v in recording.variants()
+                if place in (k.id, v.hash, f"{k.id} {v.id}")
+            )
+            if not self.kernels.find(next(keys, ("",))):
                 self.warn("Nothing that can be read was recorded of it.")
             elif self.in_drawer or self.kernels.has_class("-drawer"):
                 self.focus_pane()  # the drawer would cover what was asked for

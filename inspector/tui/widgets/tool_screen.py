@@ -120,6 +120,9 @@ class Prompt(Vertical):
 ResultType = TypeVar("ResultType")
 
 
+TEXTUAL_WIDGETS = ("textual-toastrack", "textual-tooltip")
+
+
 class AnswersKeys:
     """A screen that says so if a key does nothing; it is told of those that no widget takes."""
 
@@ -136,7 +139,9 @@ class AnswersKeys:
     def answer(self, sentence: str) -> bool:
         """Show a sentence where it covers nothing; whether there was such a place."""
         screen: Any = self
-        frame = next(iter(screen.children), None)
+        # Textual's own widgets, for tooltips and notifications, come first.
+        own = (widget for widget in screen.children if widget.id not in TEXTUAL_WIDGETS)
+        frame = next(own, None)
         if frame is None:
             return False
         frame.border_subtitle = Content(sentence)

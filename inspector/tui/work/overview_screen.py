@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from functools import partial
+from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
@@ -54,6 +55,8 @@ class OverviewScreen(TimelineKey[Any]):
         self.costs: Costs | None = None
         self.findings: dict[VariantKey, Sequence[Finding]] = {}
         """Hints of each variant that was looked at."""
+        self.upgrade = ""
+        """What a kept report of ``upgrade`` says in one line."""
         self.progress = ""
         self.loaded = False
         self._until = 0.0
@@ -74,7 +77,9 @@ class OverviewScreen(TimelineKey[Any]):
         def key_of(name: str) -> str:
             return shown(command(name), keys)
 
-        return overview.lines(recording, self.costs, found, self.progress, width, key_of)
+        return overview.lines(
+            recording, self.costs, found, self.progress, width, key_of, self.upgrade
+        )
 
     def fill(self) -> None:
         # The modules that make the lines are imported in the background once the first frame is
@@ -91,10 +96,15 @@ class OverviewScreen(TimelineKey[Any]):
         def show(_: None) -> None:
             self.loaded = True
             self.wait_for("")
+            in_thread(self, partial(_upgrade, self.reads.recording), self._with_upgrade, "upgrade")
             self._read_times()
 
         self.wait_for("◔ reading the recording")
         self.call_after_refresh(in_thread, self, load, show, "overview")
+
+    def _with_upgrade(self, sentence: str) -> None:
+        self.upgrade = sentence
+        self.fill()
 
     def renew(self, reads: Reader) -> None:
         """Look again, where the recording has grown since all was looked for."""
@@ -199,3 +209,14 @@ class OverviewScreen(TimelineKey[Any]):
         from inspector.render.overview import OverviewLine
 
         self.dismiss(OverviewLine(Text(), kernel=kernel))
+
+
+def _upgrade(recording: Recording) -> str:
+    """What a kept report of ``upgrade`` says in one line; "" without one."""
+    from inspector.render.upgrade import heading
+    from inspector.tui.work.upgrade_screen import kept_report
+
+    kept = kept_report(recording)
+    if kept is None:
+        return ""
+    return f"Upgraded from {Path(kept.report.a).name} (Enter: the report): {heading(kept.report)}"

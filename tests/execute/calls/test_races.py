@@ -38,20 +38,22 @@ def test_a_race_is_reported_with_its_lines_and_exit_status_1(tmp_path: Path) -> 
     places = (f"the store in line {store} by warp 1", f"the load in line {load} by warp 0")
     reason = f"no barrier between {places[0]} and {places[1]}"
     out = " ".join(done.text.split())
-    assert "races 1 race in shared memory, in blocks (0, 0, 0), (0, 1, 0), (8, 1, 0)" in out
+    assert (
+        "races 1 race in shared memory of blocks (0, 0, 0), (0, 1, 0), (8, 1, 0) and global" in out
+    )
     assert f"race {reason} bytes 128 to 255 of shared memory, block (0, 1, 0)" in out
     assert f"line {store}: st.shared.u32 [%r6], %r1; line {load}: ld.shared.u32" in out
     document = json.loads(call(*words, "--json").out)
     schemas.hold("trace", document)
-    first = {"line": store, "warp": 1, "access": "store", "source": None}
-    second = {"line": load, "warp": 0, "access": "load", "source": None}
+    place = {"block": [0, 1, 0], "source": None}
     assert document["races"] == [
         {
-            "first": first,
-            "second": second,
+            "accesses": [
+                {"line": store, "warp": 1, "access": "store", **place},
+                {"line": load, "warp": 0, "access": "load", **place},
+            ],
             "bytes": [128, 255],
             "reason": reason,
-            "block": [0, 1, 0],
         }
     ]
 
@@ -68,4 +70,4 @@ def test_no_race_where_there_is_a_barrier_and_null_where_nobody_asked(tmp_path: 
 def test_the_blocks_that_are_asked_for_are_the_ones_that_are_looked_at() -> None:
     done = call("trace", str(SAMPLE), "softmax_kernel", "--blocks", "7,0,0", "--races")
     assert done.status == 0
-    assert "none found in shared memory, in block (7, 0, 0)" in " ".join(done.text.split())
+    assert "none found in shared memory of block (7, 0, 0)" in " ".join(done.text.split())

@@ -238,6 +238,8 @@ JOURNEYS: dict[str, list[Step]] = {
              ("escape", {"screen": "MainScreen"})],
     "verify": [
         ("<verify>", {"screen": "MainScreen", "text": "Only kernels that torch.compile"})],
+    "upgrade": [
+        ("<upgrade>", {"screen": "MainScreen", "text": "No report of ptxview upgrade is kept"})],
     "card profile compiles hints": [
         ("i", {"screen": "Overlay", "text": "22 a thread || warps"}),
         ("escape <profile>", {"screen": "Overlay", "text": "ptxview profile SCRIPT"}),
@@ -480,6 +482,15 @@ UNBOUND = [
 @pytest.mark.parametrize(("keys", "answer"), UNBOUND)
 async def test_a_key_that_does_nothing_says_so(keys: str, answer: str) -> None:
     await go_through((keys, {"text": answer}))
+
+
+async def test_a_dialog_answers_beside_the_widgets_of_textual() -> None:
+    async with PtxviewApp(reader()).run_test(
+        size=(120, 40), tooltips=True, notifications=True
+    ) as ui:
+        await settle(ui, "i")
+        await settle(ui, "z")
+        assert "z does nothing here" in text_of(ui)
 
 
 async def test_a_key_of_the_panes_works_on_the_active_one_from_the_tree() -> None:
