@@ -21,7 +21,6 @@ from inspector.parsers.ptx_statement import (
     LABEL,
     MAX_STATEMENT_CHARS,
     PLAIN,
-    SELECTOR,
     Operand,
     OperandReader,
     PtxInstruction,
@@ -40,6 +39,8 @@ from inspector.parsers.ptx_statement import (
 
 UNDECLARED = "undeclared"
 """The type of a register whose declaration is not in the function."""
+SELECTOR = re.compile(r"[bh]\d{1,4}")
+"""Bytes or halves of a register, of a video instruction's operand: ``b0`` of ``%r1.b0``."""
 MAX_SCOPES = 64
 """Blocks around a name that are searched for its declaration, innermost first."""
 

@@ -119,8 +119,6 @@ INSTRUCTION = re.compile(
     re.DOTALL,
 )
 _REGISTER = re.compile(r"(%[\w$]++)(?:\.(\w++))?")
-SELECTOR = re.compile(r"[bh]\d{1,4}")
-"""Bytes or halves of a register, of a video instruction's operand: ``b0`` of ``%r1.b0``."""
 _ADDED = re.compile(r"([^\d+\-\s][^+\-\s]*)\s*([+-].*)\Z", re.DOTALL)
 
 
