@@ -58,6 +58,9 @@ PARTS = {
 }
 """What follows a stage and not the next one, the last part of the compiler first."""
 FRONT_END = "Triton's front end, and its passes on TTIR"
+EXECUTES = "compiling executes the Python of its kernels"
+TITLES = {"ptxas": "Ptx optimizing assembler", "nvcc": "Cuda compiler driver"}
+"""What NVIDIA's programs call themselves; Triton has a ptxas of another name."""
 GROWTHS = ("registers", "stack", "shared", "instructions")
 ESTIMATE_SECONDS = 60.0
 """Time that estimates get where nobody says otherwise."""
@@ -79,7 +82,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
             "--estimate": option(
                 "S", "seconds for estimates of launches, 0 for none (60)", type=float
             ),
-            "--trust": flag("compile the Python of another's recording"),
+            "--trust": flag("compile the Python of a recording outside your own folder"),
             "--all": flag("every edit and every variant"),
             "--markdown": flag("print a comment in Markdown"),
             "--json": JSON,
@@ -114,7 +117,7 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
             "--python OTHER/bin/python, --ptxas PATH, --nvcc PATH, or the OTHER recording.",
         )
     if compilers.python is not None and not args.trust and not is_own(baseline.recording):
-        ask(Path(args.path), compilers.python)
+        ask(Path(args.path), compilers.python, EXECUTES)
     if args.explain is not None:
         return _explain(args, baseline, compilers)
     current = _recompiled(args, baseline, compilers) if chosen else open_reader(args.other)
@@ -147,8 +150,7 @@ def _tool(name: str, path: Path | None) -> Tool | None:
     """A compiler that was named. Raises ``UsageError`` where it is another program."""
     if path is None:
         return None
-    # "ptxas: NVIDIA (R) Ptx optimizing assembler", "nvcc: NVIDIA (R) Cuda compiler driver"
-    if f"{name}: NVIDIA" not in run_tool([path, "--version"], seconds=30).text:
+    if TITLES[name] not in run_tool([path, "--version"], seconds=30).text:
         raise UsageError(f"{path} is not {name}")
     return Tool(name, path.absolute(), version_of(path), f"--{name}")
 
