@@ -42,8 +42,9 @@ from inspector.recording.layout import (
     store_record,
 )
 from inspector.render import check as gate
-from inspector.render import kept_upgrade
 from inspector.render import upgrade as report_text
+from inspector.render import upgrade_report
+from inspector.render.upgrade_report import MAX_CHANGES, MAX_EDITS
 from inspector.sources.recompiling import Compilers, RecompileRequest, recompile
 from inspector.sources.trying import TryRequest, recorded_stage_through
 from inspector.system import printing
@@ -221,7 +222,7 @@ def _keep(readers: tuple[Reader, Reader], report: UpgradeReport) -> None:
     if not is_recording(current):
         return
     document = report_text.document((str(baseline), str(current)), report, None)
-    record = kept_upgrade.record(report, document, datetime.now(UTC))
+    record = upgrade_report.record(report, document, datetime.now(UTC))
     try:
         store_record(current, record, UPGRADES)
     except (OSError, ValueError) as error:
@@ -237,15 +238,22 @@ def _print(
 ) -> int:
     passed = checked is None or not checked.failed
     paths = (str(readers[0].recording.path), str(readers[1].recording.path))
+    verdicts = None if checked is None else gate.document(checked, passed)
+    document = report_text.document(paths, report, verdicts)
+    rows = upgrade_report.changed(document, report)
     if args.json:
-        document = None if checked is None else gate.document(checked, passed)
-        common.print_json(report_text.document(paths, report, document))
+        common.print_json(document)
     elif args.markdown:
-        lines = [] if checked is None else list(gate.markdown(checked, passed))
-        printing.lines(report_text.markdown(paths, report, lines))
+        checks = [] if checked is None else list(gate.markdown(checked, passed))
+        printing.lines(upgrade_report.markdown(document, rows, checks))
     else:
-        for part in report_text.text(report, printing.out().width, args.all):
-            printing.out().print(part)
+        limit = len(rows) if args.all else MAX_CHANGES
+        lines = upgrade_report.lines(document, rows[:limit], printing.out().width, args.all)
+        printing.rows(line.text for line in lines)
+        if len(rows) > limit:
+            printing.lines([f"… {plural(len(rows) - limit, 'more variant')}"])
+        if not args.all and (len(rows) > limit or len(document.edits) > MAX_EDITS):
+            common.say("--all shows every edit and every variant")
         if checked is not None:
             printing.rows(gate.rows(checked, everything=False))
             printing.lines([gate.heading(checked)])

@@ -13,7 +13,6 @@ from collections.abc import Iterator, Mapping
 from msgspec import Struct
 
 from inspector.base.errors import PtxviewError
-from inspector.base.grouping import by_key
 from inspector.base.model import Kernel, Origin, Stage, Variant
 from inspector.diff.check import in_use
 from inspector.diff.compare import code_of, entries, of_stage, same_form, shared_stages
@@ -28,8 +27,6 @@ FIGURES = ("registers", "spills", "shared", "occupancy", "instructions")
 """Figures of ``check`` that a report has, the costliest first where two variants are compared."""
 _PLACE = re.compile(r"\A\S+:\d+: ")
 MOVES = ("mov.", "MOV", "UMOV")
-MAX_OPCODES = 6
-"""Opcodes of an edit on each side: a longer one is a rewritten part of a kernel."""
 
 
 class Edit(Struct, frozen=True, order=True):
@@ -38,11 +35,6 @@ class Edit(Struct, frozen=True, order=True):
     stage: Stage
     gone: tuple[str, ...]
     come: tuple[str, ...]
-
-    @property
-    def rewritten(self) -> bool:
-        """Whether it is too large to be read as one edit."""
-        return max(len(self.gone), len(self.come)) > MAX_OPCODES
 
     @property
     def moves(self) -> bool:
@@ -77,20 +69,12 @@ class Change(Struct, frozen=True):
 
 
 class Failed(Struct, frozen=True):
-    """A variant that one of two compilers refused, with the reason of the side that did."""
+    """A variant that one of two compilers refused, with its reason, without the place."""
 
     kernel: Kernel
     variant: Variant
     reason: str
     compiled_before: bool
-
-
-class FailureGroup(Struct, frozen=True):
-    """Variants that one compiler refused for one reason."""
-
-    reason: str
-    compiled_before: bool
-    failed: tuple[Failed, ...]
 
 
 class EditGroup(Struct, frozen=True):
@@ -136,11 +120,6 @@ class UpgradeReport(Struct, frozen=True):
     def empty(self) -> bool:
         return not self.changes and not self.failed
 
-    def failures(self) -> list[FailureGroup]:
-        """The variants that one compiler refused, by the reason without its place."""
-        reasons = by_key(((f.compiled_before, _PLACE.sub("", f.reason)), f) for f in self.failed)
-        return [FailureGroup(why, before, tuple(f)) for (before, why), f in reasons.items()]
-
     def groups(self) -> list[EditGroup]:
         """The edits that explain the changes, those of most variants first."""
         changes: dict[Edit, list[Change]] = {}
@@ -173,7 +152,7 @@ def upgrade(a: Reader, b: Reader) -> Iterator[str | UpgradeReport]:
         versions |= dict.fromkeys(changed_versions(*tools))
         if x.variant.uncompiled or y.variant.uncompiled:
             if x.variant.uncompiled != y.variant.uncompiled:
-                reason = y.variant.failed or x.variant.failed or ""
+                reason = _PLACE.sub("", y.variant.failed or x.variant.failed or "")
                 failed.append(Failed(x.kernel, x.variant, reason, y.variant.uncompiled))
         elif _same_code(x.variant, y.variant):
             same += 1

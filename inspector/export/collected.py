@@ -25,7 +25,7 @@ from inspector.base.model import Content, Kernel, Recording, Variant
 from inspector.base.names import words
 from inspector.parsers.cubin import debug_spans, is_elf
 from inspector.recording.assemble import REMOVED, Assembly
-from inspector.recording.contents import Blob
+from inspector.recording.contents import Blob, content_names, strings
 from inspector.recording.layout import (
     SCHEMA,
     TIMINGS,
@@ -51,7 +51,6 @@ GRAPH_EVENTS = words(
 BUILD_EVENTS = ("extension", "library")
 VALUES = "launch_values"
 """The event of a launch whose tensors were kept."""
-DIGEST_CHARS = 64  # length of a content's name, its SHA-256 in hex
 
 
 class Collected(Struct):
@@ -225,22 +224,6 @@ class _Selection(Struct, frozen=True):
                 return self.has_graphs
         digest = call.get("hash", call.get("subject"))
         return digest in self.hashes or call.get("name") in self.names
-
-
-def strings(value: object) -> Iterator[str]:
-    """Yield every text of a JSON value, names of members too."""
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, Mapping):
-        yield from strings([*map(str, value), *value.values()])
-    elif isinstance(value, list | tuple):
-        for member in value:
-            yield from strings(member)
-
-
-def content_names(value: object) -> Iterator[str]:
-    """Yield every text that may name a content."""
-    return (text for text in strings(value) if len(text) == DIGEST_CHARS)
 
 
 def map_values(value: object, change: Callable[[object], object]) -> Any:

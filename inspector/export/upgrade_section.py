@@ -6,8 +6,16 @@ from pathlib import Path
 from inspector.base.model import Recording
 from inspector.export.comparisons import KernelVariant
 from inspector.recording.layout import UPGRADES, stored_records
-from inspector.render.kept_upgrade import changed_columns, headings, newest, refusals, upgraded
-from inspector.render.upgrade import EDIT_HEADS, HEADS, edit_text
+from inspector.render.upgrade import edit_text
+from inspector.render.upgrade_report import (
+    EDIT_HEADS,
+    HEADS,
+    changed_columns,
+    headings,
+    newest,
+    refusals,
+    upgraded,
+)
 
 
 def upgrade_section(

@@ -3,7 +3,7 @@
 import hashlib
 import re
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 from inspector.base.errors import PtxviewError, Unreadable
 from inspector.base.model import Content
@@ -15,6 +15,8 @@ Blob = Callable[[object], Content | None]
 
 # .target sm_90a
 _TARGET = re.compile(rb"^[^\S\n]*+\.target\s++([\w.]++)", re.MULTILINE)
+DIGEST_CHARS = 64
+"""Length of a content's name, its SHA-256 in hex."""
 MAX_PROLOGUE_CHARS = 2000
 """Characters between ``__global__`` and a kernel's name: launch bounds, a template, a type."""
 # void square_kernel
@@ -91,3 +93,19 @@ def target_of(ptx: Content | None, metadata: Mapping[str, object]) -> str | None
         return match[1].decode()
     arch = as_map(metadata.get("target")).get("arch")
     return f"sm_{arch}" if isinstance(arch, int) else as_text(arch)
+
+
+def strings(value: object) -> Iterator[str]:
+    """Yield every text of a JSON value, names of members too."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        yield from strings([*map(str, value), *value.values()])
+    elif isinstance(value, list | tuple):
+        for member in value:
+            yield from strings(member)
+
+
+def content_names(value: object) -> Iterator[str]:
+    """Yield every text that may name a content."""
+    return (text for text in strings(value) if len(text) == DIGEST_CHARS)

@@ -1,9 +1,8 @@
-"""A report of ``upgrade`` as text, Markdown and JSON."""
+"""A report of ``upgrade`` as JSON, and what each part of a compiler brings."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from msgspec import Struct
-from rich.table import Table
 from rich.text import Text
 
 from inspector.base.escapes import shown
@@ -11,7 +10,6 @@ from inspector.base.grouping import by_key
 from inspector.base.model import Kernel, Stage, Variant
 from inspector.base.units import microseconds, plural
 from inspector.diff.upgrade import (
-    FIGURES,
     Change,
     Edit,
     EditGroup,
@@ -20,30 +18,10 @@ from inspector.diff.upgrade import (
     UpgradeReport,
 )
 from inspector.render import check
-from inspector.render.diff_text import code_span, escaped, markdown_table, versions_text
 from inspector.render.jsons import SCHEMA
 from inspector.render.tables import UNKNOWN, short_title
 
-EDIT_HEADS = ("what became of instructions", "variants", "instructions")
-MAX_EDITS = 12
 MAX_PART_EDITS = 6
-MAX_FAILED = 4
-MIN_FIRST = 16
-"""Columns of a table's first cell."""
-MAX_CHANGES = 24
-"""Rows of a table that is not asked for in whole."""
-HEADS = {
-    "kernel": "kernel",
-    "variant": "variant",
-    "first": "since",
-    "registers": "regs",
-    "spills": "spill",
-    "shared": "shared",
-    "occupancy": "occupancy",
-    "instructions": "PTX",
-    "estimate": "est. µs",
-}
-"""Columns of the table of variants, by what they are of."""
 
 
 class EditRow(Struct, frozen=True, kw_only=True):
@@ -251,89 +229,6 @@ def edit_text(edit: Edit | EditRow) -> str:
     return f"{gone} became {come}" if come else f"{gone} went"
 
 
-def text(report: UpgradeReport, width: int, everything: bool) -> Iterator[Text | Table]:
-    """Lines and tables of the report; without ``everything``, of long tables the head."""
-    if report.versions:
-        yield Text(shown(versions_text(report.versions)))
-    yield Text(heading(report), style="bold")
-    groups = [g for g in report.groups() if everything or not g.edit.rewritten]
-    limit = len(groups) if everything else MAX_EDITS
-    if groups:
-        yield Text()
-        yield _table(EDIT_HEADS, list(map(_edit_cells, groups[:limit])), width)
-        yield from _rest(len(report.groups()) - len(groups[:limit]), "more edit")
-    if report.changes:
-        limit = len(report.changes) if everything else MAX_CHANGES
-        yield Text()
-        heads = _heads(report)
-        cells = [_cells(change, heads) for change in report.changes[:limit]]
-        yield _table([HEADS[head] for head in heads], cells, width)
-        yield from _rest(len(report.changes) - limit, "more variant")
-        yield from _interval(report)
-    for group in report.failures():
-        how = "refused now" if group.compiled_before else "refused before"
-        head = f"✗ {plural(len(group.failed), 'variant')} {how}: {group.reason}"
-        yield Text(shown(head), style="red")
-        named = len(group.failed) if everything else MAX_FAILED
-        names = [f"{short_title(f.kernel)} {f.variant.id}" for f in group.failed[:named]]
-        yield Text(shown(f"  {'; '.join(names)}"))
-        yield from _rest(len(group.failed) - named, "more variant")
-
-
-def _edit_cells(group: EditGroup) -> tuple[str, str, str]:
-    return edit_text(group.edit), str(len(group.changes)), str(group.instructions)
-
-
-def _rest(count: int, noun: str) -> Iterator[Text]:
-    if count > 0:
-        yield Text(f"… {plural(count, noun)} (--all)", style="dim")
-
-
-def _interval(report: UpgradeReport) -> Iterator[Text]:
-    """How far estimates may be off; all of a device are by the same share."""
-    for change in report.changes[:1]:
-        for us, low, high in change.estimates_us[:1]:
-            below, above = 1 - low / us, high / us - 1
-            text = f"estimates of one launch, which may be {below:.0%} less to {above:.0%} more"
-            yield Text(text, style="dim")
-
-
-def _table(heads: Sequence[str], rows: Sequence[Sequence[str]], width: int) -> Table:
-    """A table whose first column gives way where the width is not enough."""
-    table = Table(box=None, pad_edge=False, header_style="bold", show_edge=False)
-    widths = [max(map(len, column)) + 2 for column in zip(heads, *rows, strict=True)]
-    first = max(width - sum(widths[1:]), MIN_FIRST)
-    for number, head in enumerate(heads):
-        table.add_column(
-            head,
-            no_wrap=True,
-            overflow="ellipsis",
-            max_width=None if number else first,
-            justify="right" if number > 2 else "left",
-        )
-    for row in rows:
-        table.add_row(*(Text(shown(cell)) for cell in row))
-    return table
-
-
-def _heads(report: UpgradeReport) -> list[str]:
-    """The columns in which some variant differs."""
-    named = {figure.name for change in report.changes for figure in change.figures}
-    shown_heads = [h for h in HEADS if h not in FIGURES or h in named]
-    return shown_heads if any(c.estimates_us for c in report.changes) else shown_heads[:-1]
-
-
-def _cells(change: Change, heads: Sequence[str]) -> list[str]:
-    cells = {
-        "kernel": short_title(change.kernel),
-        "variant": f"{change.a.id}{'' if change.in_use else ' tried'}",
-        "first": change.first.value if change.first else UNKNOWN,
-        "estimate": estimate_text(change.estimates_us),
-    }
-    cells |= {f.name: figure_text(f.name, (f.a, f.b)) for f in change.figures}
-    return [cells.get(head, "") for head in heads]
-
-
 def figure_text(name: str, values: Iterable[object]) -> str:
     """``52 → 56``."""
     texts = (
@@ -345,27 +240,3 @@ def figure_text(name: str, values: Iterable[object]) -> str:
 def estimate_text(estimates_us: Iterable[tuple[float, float, float]]) -> str:
     """Middles before and after: ``30.4 → 31.2``."""
     return " → ".join(microseconds(us) for us, _, _ in estimates_us)
-
-
-def markdown(
-    paths: tuple[str, str], report: UpgradeReport, checked: Sequence[str] = ()
-) -> Iterator[str]:
-    """A comment for a pull request; ``checked`` are the lines of the gate."""
-    versions = versions_text(report.versions)
-    yield from (f"### ptxview upgrade: {escaped(versions or 'the same compilers')}", "")
-    yield from (escaped(heading(report)), "")
-    yield from checked
-    groups = [g for g in report.groups() if not g.edit.rewritten][:MAX_EDITS]
-    if groups:
-        edits = ((code_span(edit_text(g.edit)), *_edit_cells(g)[1:]) for g in groups)
-        yield from markdown_table(EDIT_HEADS, edits)
-    if report.changes:
-        heads = _heads(report)
-        rows = (
-            [escaped(c).replace("|", "\\|") for c in _cells(change, heads)]
-            for change in report.changes[:MAX_CHANGES]
-        )
-        yield from markdown_table([HEADS[head] for head in heads], rows)
-    for group in report.failures():
-        how = "refused now" if group.compiled_before else "refused before"
-        yield f"- {plural(len(group.failed), 'variant')} {how}: {escaped(group.reason)}"

@@ -29,6 +29,7 @@ from inspector import __version__
 from inspector.base.errors import PtxviewError, RunFailed, ToolMissing, Unreadable, UsageError
 from inspector.base.model import Kernel, Origin, Recording, Stage, Variant
 from inspector.recording.compiler_messages import message_event
+from inspector.recording.contents import content_names
 from inspector.recording.decoding import as_map
 from inspector.recording.layout import (
     SUFFIX,
@@ -421,7 +422,7 @@ class _Recompiling:
                 yield from made[identity].figures
             elif kind == "autotune":
                 event = _unmeasured(event)
-            for digest in _digests(event):
+            for digest in content_names(event):
                 content = self._recorded.blob(digest)
                 # A hash looks like the name of a content; a damaged one stays behind.
                 with suppress(PtxviewError):
@@ -569,19 +570,6 @@ def _unmeasured(event: dict[str, object]) -> dict[str, object]:
         return event
     plain = [{n: v for n, v in as_map(row).items() if n not in MEASURED} for row in rows]
     return {**event, "configurations": plain, "seconds": None}
-
-
-def _digests(value: object) -> Iterator[str]:
-    """Texts of a JSON value that may name a content."""
-    if isinstance(value, str):
-        if len(value) == 64:
-            yield value
-    elif isinstance(value, Mapping):
-        for member in value.values():
-            yield from _digests(member)
-    elif isinstance(value, list | tuple):
-        for member in value:
-            yield from _digests(member)
 
 
 def _named(data: bytes | None, contents: dict[str, bytes]) -> str | None:

@@ -12,7 +12,7 @@ from textual.binding import Binding
 from inspector.base.model import Recording
 from inspector.recording.layout import UPGRADES, stored_records
 from inspector.render.compiles import CompileLine
-from inspector.render.kept_upgrade import KeptUpgrade, lines, newest, upgraded
+from inspector.render.upgrade_report import KeptUpgrade, lines, newest, upgraded
 from inspector.tui.widgets.lines_screen import LinesScreen
 from inspector.tui.widgets.notice import label
 

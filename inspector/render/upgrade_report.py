@@ -1,4 +1,4 @@
-"""A report of ``upgrade`` that is kept with the newer recording: its record, and as lines.
+"""A report of ``upgrade`` as lines and in Markdown, and as it is kept with the newer recording.
 
 What is read may be anybody's: a record of another form is no report.
 """
@@ -18,12 +18,9 @@ from inspector.base.units import plural
 from inspector.diff.upgrade import UpgradeReport
 from inspector.render import tables
 from inspector.render.compiles import CompileLine
+from inspector.render.diff_text import code_span, escaped, markdown_table
 from inspector.render.kernel_names import distinct_names
 from inspector.render.upgrade import (
-    EDIT_HEADS,
-    HEADS,
-    MAX_EDITS,
-    MAX_FAILED,
     EditRow,
     UpgradeDocument,
     UpgradedRow,
@@ -33,6 +30,23 @@ from inspector.render.upgrade import (
     heading,
 )
 
+EDIT_HEADS = ("what became of instructions", "variants", "instructions")
+MAX_EDITS = 12
+MAX_FAILED = 4
+MAX_CHANGES = 24
+"""Rows of a table that is not asked for in whole."""
+HEADS = {
+    "kernel": "kernel",
+    "variant": "variant",
+    "first": "since",
+    "registers": "regs",
+    "spills": "spill",
+    "shared": "shared",
+    "occupancy": "occupancy",
+    "instructions": "PTX",
+    "estimate": "est. µs",
+}
+"""Columns of the table of variants, by what they are of."""
 KEPT_COLUMNS = ("kernel", "variant", "first")
 NUMBERS = tuple(label for name, label in HEADS.items() if name not in KEPT_COLUMNS)
 SHRINK_ORDER: tables.ShrinkOrder = (
@@ -158,9 +172,48 @@ def lines(
         for row, cells_text in zip(rows, table, strict=True):
             about = ", ".join(f"{name} {figure}" for name, figure in row.figures.items())
             yield CompileLine(cells_text, kernel=row.key, about=shown(about))
+        for us, low, high in (e for row in rows for e in row.row.estimates_us[:1]):
+            # All estimates of a device may be off by the same share.
+            text = (
+                f"estimates of a launch may be {1 - low / us:.0%} less to {high / us - 1:.0%} more"
+            )
+            yield CompileLine(Text(text, "dim"))
+            break
     if report.failed:
         yield CompileLine(Text())
         yield from (CompileLine(Text(sentence, "bold red")) for sentence in refusals(report))
+
+
+def _interval(rows: Iterable[UpgradedVariant]) -> str:
+    """How far estimates may be off, all of a device by the same share; "" without any."""
+    for row in rows:
+        for us, low, high in row.row.estimates_us[:1]:
+            return f"estimates of a launch, {1 - low / us:.0%} less to {high / us - 1:.0%} more"
+    return ""
+
+
+def changed(document: UpgradeDocument, report: UpgradeReport) -> list[UpgradedVariant]:
+    """The changed variants of a report that was just made."""
+    pairs = zip(document.changes, report.changes, strict=True)
+    return [UpgradedVariant(row, change.kernel, change.b) for row, change in pairs]
+
+
+def markdown(
+    report: UpgradeDocument, rows: Sequence[UpgradedVariant], checked: Sequence[str] = ()
+) -> Iterator[str]:
+    """A comment for a pull request; ``checked`` are the lines of the gate."""
+    compilers, counts, _ = headings(report)
+    yield from (f"### ptxview upgrade: {escaped(compilers)}", "", escaped(counts), "", *checked)
+    if edits := report.edits[:MAX_EDITS]:
+        cells = ((code_span(edit_text(e)), str(e.variants), str(e.instructions)) for e in edits)
+        yield from markdown_table(EDIT_HEADS, cells)
+    if rows:
+        columns = changed_columns(rows)
+        heads = [HEADS[column] for column in columns]
+        texts = (row.cells(columns) for row in rows[:MAX_CHANGES])
+        escaped_rows = ([escaped(t).replace("|", "\\|") for t in row] for row in texts)
+        yield from markdown_table(heads, escaped_rows)
+    yield from (f"- {escaped(sentence)}" for sentence in refusals(report))
 
 
 def _edit_line(edit: EditRow) -> CompileLine:
