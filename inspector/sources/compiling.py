@@ -491,7 +491,7 @@ def _compiled_alone(
         for options in request.options
     ]
     option_words = [word for options in request.options for word in options]
-    torch_options = {
+    header_options = {
         s.name: torch_options(s, request.python, option_words)
         for s in request.inputs
         if s.language == "cuda"
@@ -511,7 +511,7 @@ def _compiled_alone(
                 source,
                 target,
                 options,
-                extra_options=torch_options[source.name],
+                extra_options=header_options[source.name],
                 seconds=request.limit,
                 go_on=go_on,
             )

@@ -11,7 +11,7 @@ from inspector.commands.cli import COMMANDS, Subcommand
 from tests.helpers.ptxview import SAMPLE, call, ptxview
 
 # What launches again, runs a program or asks at a terminal is run elsewhere, with its own options.
-OFFERED = ("run", "compile", "open", "time", "profile", "ncu", "mcp", "doctor", "verify")
+OFFERED = ("run", "compile", "open", "time", "profile", "ncu", "mcp", "doctor", "verify", "upgrade")
 SLOW = ("passes", "export")
 """All passes of a matmul and pages of all kernels: tests of the commands have smaller ones."""
 EXAMPLES = [(c.name, line.partition("  # ")[0]) for c in COMMANDS for line in c.examples]
