@@ -208,6 +208,7 @@ def test_a_script_that_is_not_there_cannot_be_read(tmp_path: Path) -> None:
     assert "does not exist" in done.said
 
 
+@pytest.mark.nightly
 def test_sound_kernels_that_write_no_plain_result_are_compared_and_explained(
     tmp_path: Path,
 ) -> None:
@@ -300,6 +301,7 @@ print(torch.compile(lambda x: torch.sin(x) * 2)(torch.ones(8, device="cuda"))[0]
 """
 
 
+@pytest.mark.nightly
 def test_a_list_says_whose_values_an_emulated_graph_has(tmp_path: Path) -> None:
     script = saved(tmp_path / "compiled.py", COMPILED)
     sentence = "values are the operators', not the kernels'"
@@ -344,6 +346,7 @@ torch.compile(step)(*torch.randn(2, 64, 64, device="cuda"))
 """
 
 
+@pytest.mark.nightly
 def test_launches_of_two_processes_are_told_apart(tmp_path: Path) -> None:
     """A weight that one rank's launch has changed is as it was for the other's."""
     ranks = saved(tmp_path / "rank.py", RANKS)
