@@ -14,19 +14,22 @@ from msgspec import Struct
 
 from inspector.base.errors import PtxviewError
 from inspector.base.model import Kernel, Origin, Stage, Variant
+from inspector.diff.canonical import canonical
 from inspector.diff.check import in_use
 from inspector.diff.compare import code_of, entries, of_stage, same_form, shared_stages
 from inspector.diff.listings import diff_listings
 from inspector.diff.matching import Op
 from inspector.diff.recordings import pair
 from inspector.diff.summary import FigureChange, changed_versions, opcodes
-from inspector.parsers.line import Listing
+from inspector.parsers.line import Function, Listing
 from inspector.reader.reader import Reader
 
 FIGURES = ("registers", "spills", "shared", "occupancy", "instructions")
-"""Figures of ``check`` that a report has, the costliest first where two variants are compared."""
+"""Figures of ``check`` that a report has."""
 _PLACE = re.compile(r"\A\S+:\d+: ")
+"""Where a compiler's message is of."""
 MOVES = ("mov.", "MOV", "UMOV")
+"""Beginnings of opcodes that move values between registers."""
 
 
 class Edit(Struct, frozen=True, order=True):
@@ -116,10 +119,6 @@ class UpgradeReport(Struct, frozen=True):
     changes: tuple[Change, ...] = ()
     failed: tuple[Failed, ...] = ()
 
-    @property
-    def empty(self) -> bool:
-        return not self.changes and not self.failed
-
     def groups(self) -> list[EditGroup]:
         """The edits that explain the changes, those of most variants first."""
         changes: dict[Edit, list[Change]] = {}
@@ -154,11 +153,11 @@ def upgrade(a: Reader, b: Reader) -> Iterator[str | UpgradeReport]:
             if x.variant.uncompiled != y.variant.uncompiled:
                 reason = _PLACE.sub("", y.variant.failed or x.variant.failed or "")
                 failed.append(Failed(x.kernel, x.variant, reason, y.variant.uncompiled))
-        elif _same_code(x.variant, y.variant):
+        elif _same_code((a, b), (x.variant, y.variant)):
             same += 1
         else:
             change = _change((a, b), x.kernel, (x.variant, y.variant))
-            if change.edits or change.figures:
+            if change.edits or change.figures or not _reordered((a, b), (x.variant, y.variant)):
                 changes.append(change)
             else:
                 reordered += 1
@@ -166,11 +165,32 @@ def upgrade(a: Reader, b: Reader) -> Iterator[str | UpgradeReport]:
     yield UpgradeReport(tuple(versions), compared, same, reordered, alone, ordered, tuple(failed))
 
 
-def _same_code(a: Variant, b: Variant) -> bool:
-    """Whether two have the same machine code, and as much shared memory."""
-    codes = [None if Stage.SASS not in v.stages else code_of(v) for v in (a, b)]
-    shared = [v.recorded_resources.dynamic_shared_bytes for v in (a, b)]
-    return codes[0] is not None and codes[0] == codes[1] and shared[0] == shared[1]
+def _same_code(readers: tuple[Reader, Reader], variants: tuple[Variant, Variant]) -> bool:
+    """Whether two have the same machine code, and as much shared memory; without machine code the
+    canonical form of their PTX decides."""
+    a, b = (v.recorded_resources.dynamic_shared_bytes for v in variants)
+    if a != b:
+        return False
+    if Stage.SASS in shared_stages(variants):
+        codes = [code_of(variant) for variant in variants]
+        return codes[0] is not None and codes[0] == codes[1]
+    return same_form(readers, variants, Stage.PTX) is True
+
+
+def _reordered(readers: tuple[Reader, Reader], variants: tuple[Variant, Variant]) -> bool:
+    """Whether two have the same instructions, but for registers and their order: of machine code,
+    else of PTX. What cannot be read is not known to be the same."""
+    stage = Stage.SASS if Stage.SASS in shared_stages(variants) else Stage.PTX
+    counts = [
+        of_stage(reader, variant, stage, _instructions)
+        for reader, variant in zip(readers, variants, strict=True)
+    ]
+    return counts[0] is not None and counts[0] == counts[1]
+
+
+def _instructions(listing: Listing, function: Function) -> Counter[str]:
+    """The instructions of a function with their constants, without names of registers."""
+    return Counter(form.key for form in canonical(listing, function).forms)
 
 
 def _change(

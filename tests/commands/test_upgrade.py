@@ -480,3 +480,29 @@ def blob(recording: Path, file: Path) -> str:
     (recording / "blobs").mkdir(parents=True, exist_ok=True)
     shutil.copy(file, recording / "blobs" / digest)
     return digest
+
+
+def test_another_constant_is_a_change_though_the_opcodes_are_the_same(tmp_path: Path) -> None:
+    if not assemblers():
+        pytest.skip("needs ptxas: pip install triton")
+    text = """.version 8.0
+.target sm_90
+.address_size 64
+.visible .entry written(.param .u64 out)
+{
+    .reg .b32 %r<3>;
+    .reg .b64 %rd<3>;
+    ld.param.u64 %rd1, [out];
+    mov.u32 %r1, %tid.x;
+    add.s32 %r2, %r1, 1234;
+    st.global.u32 [%rd1], %r2;
+    ret;
+}
+"""
+    before = saved(tmp_path / "before.ptx", text)
+    after = saved(tmp_path / "after.ptx", text.replace("1234", "4321"))
+    same = saved(tmp_path / "same.ptx", text.replace("%r2", "%r0"))
+    changed = json.loads(call("upgrade", before, after, "--estimate", "0", "--json").out)
+    assert (changed["same"], changed["reordered"], len(changed["changes"])) == (0, 0, 1)
+    renamed = json.loads(call("upgrade", before, same, "--estimate", "0", "--json").out)
+    assert (renamed["same"], renamed["changes"]) == (1, [])
