@@ -399,6 +399,9 @@ def _field(bits: int, signed: bool, args: list[LinearForm]) -> LinearForm | None
 
 MAX_CONDITIONS = 4
 
+MAX_ADDRESS_STEPS = 8
+"""Conversions of a parameter's address that are followed; a compiler writes three."""
+
 
 class Condition(Struct, frozen=True):
     """What a predicate says: ``lt`` … of two forms, ``and``, ``or``, ``not`` of conditions, or
@@ -468,6 +471,25 @@ class Values:
         match address:
             case AddressOperand(SymbolOperand(name), 0):
                 return self.context.parameter(name)
+        return None
+
+    def parameter_behind(self, operand: Operand) -> Parameter | None:
+        """The parameter whose address an operand is, in whatever address space."""
+        for _ in range(MAX_ADDRESS_STEPS):
+            match operand:
+                case AddressOperand(base, 0):
+                    operand = base
+                case SymbolOperand(name, 0):
+                    return self.context.parameter(name)
+                case RegisterOperand():
+                    instruction = self._defining(operand.name)
+                    if instruction is None or instruction.base not in ("mov", "cvt", "cvta"):
+                        return None
+                    if len(instruction.operands) != 2:
+                        return None
+                    operand = instruction.operands[1]
+                case _:
+                    return None
         return None
 
     def _defining(self, name: str) -> PtxInstruction | None:
