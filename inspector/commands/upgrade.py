@@ -282,9 +282,7 @@ def _estimated_candidates(
     return estimated
 
 
-def _estimates_of(
-    reader: Reader, kernel: Kernel, variants: tuple[Variant, ...]
-) -> LaunchEstimates:
+def _estimates_of(reader: Reader, kernel: Kernel, variants: tuple[Variant, ...]) -> LaunchEstimates:
     """Estimates of variants with other calls than the recorded ones."""
     kernels = (replace(kernel, variants=variants),)
     return LaunchEstimates(common.reader_of(replace(reader.recording, kernels=kernels)))

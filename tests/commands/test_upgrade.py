@@ -360,7 +360,8 @@ def test_a_kernel_without_source_is_not_called_the_same(
     (row,) = report["left_out"]
     assert (row["kernel"], row["reason"]) == ("scaled", "its Python source was not recorded")
     sentence = f"1 variant not compiled: {row['reason']} (scaled {row['variant']})"
-    assert sentence in call("upgrade", path, "-o", tmp_path / "z.ptxview", *words, "--markdown").text
+    comment = call("upgrade", path, "-o", tmp_path / "z.ptxview", *words, "--markdown").text
+    assert sentence in comment
     assert (report["compared"], report["same"], report["alone"]) == (VARIANTS - 1,) * 2 + (1,)
 
 
