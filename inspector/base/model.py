@@ -398,8 +398,9 @@ class Variant(Struct, frozen=True):
     that asked for the launch.
 
     ``launches`` are the program's own, ``benchmarks`` those of autotuning; None if none was
-    seen. ``launches`` exceeds the sum of the calls' counts where there were more distinct calls
-    than are kept. ``launches_exact`` is False where it is a lower bound: a process was
+    seen. ``benchmark_grids`` are the latter's, in the order in which each was first seen.
+    ``launches`` exceeds the sum of the calls' counts where there were more distinct calls than are
+    kept. ``launches_exact`` is False where it is a lower bound: a process was
     killed, a launch could not be counted, or the driver's launches were seen for a part of the
     time.
 
@@ -436,6 +437,7 @@ class Variant(Struct, frozen=True):
     launches: int | None = None
     launches_exact: bool | None = None
     benchmarks: int | None = None
+    benchmark_grids: tuple[tuple[Extent, Extent, Extent], ...] = ()
     signature: Mapping[str, str] = field(default_factory=dict)
     specialization: Mapping[str, object] = field(default_factory=dict)
     span: tuple[int, int] | None = None

@@ -25,6 +25,13 @@ from inspector.base.model import (
 )
 from inspector.base.stage import Location
 from inspector.diff.summary import AccessChange
+from inspector.diff.upgrade import (
+    EditCount,
+    EstimatedCandidate,
+    EstimatedTuning,
+    LeftOutVariant,
+    RefusedVariant,
+)
 from inspector.measure.profile.trace import (
     Chain,
     Compiling,
@@ -118,14 +125,7 @@ from inspector.render.ranks import RankDifferenceRow, RankRow, RanksRow
 from inspector.render.recording_rows import RecordingRow, UncapturedRow
 from inspector.render.timings import LaunchTimeRow, TimingRow
 from inspector.render.tunings import CandidateRow, RoundRow
-from inspector.render.upgrade import (
-    EditRow,
-    PartRow,
-    PartsDocument,
-    RefusedRow,
-    UpgradeDocument,
-    UpgradedRow,
-)
+from inspector.render.upgrade import PartRow, PartsDocument, UpgradeDocument, UpgradedRow
 from inspector.render.variant_figures import VariantFigures
 from inspector.render.verify import (
     FirstRow,
@@ -232,9 +232,12 @@ STRUCTS: Mapping[str, StructTable] = {
     "Upgrade": StructTable(UpgradeDocument),
     "UpgradeParts": StructTable(PartsDocument),
     "UpgradePartsPart": StructTable(PartRow),
-    "UpgradeEdit": StructTable(EditRow),
+    "UpgradeEdit": StructTable(EditCount),
     "UpgradeChange": StructTable(UpgradedRow),
-    "UpgradeRefused": StructTable(RefusedRow),
+    "UpgradeRefused": StructTable(RefusedVariant),
+    "UpgradeLeftOut": StructTable(LeftOutVariant),
+    "UpgradeTuning": StructTable(EstimatedTuning),
+    "UpgradeCandidate": StructTable(EstimatedCandidate),
     "Verify": StructTable(VerifyDocument),
     "VerifyGraph": StructTable(VerifiedGraph),
     "VerifyGraphKernel": StructTable(VerifiedKernel),
