@@ -548,12 +548,19 @@ class TraceTooLong(PtxviewError):
 class Trace(Observer):
     """An observer that keeps every step of a launch of one block.
 
-    ``most_steps`` and ``most_bytes`` bound what is kept; beyond them TraceTooLong is raised.
+    In a launch of one cluster, that is block ``number``. ``most_steps`` and ``most_bytes`` bound
+    what is kept; beyond them TraceTooLong is raised.
     """
 
     def __init__(
-        self, program: Program, *, most_steps: int = 1_000_000, most_bytes: int = 1 << 30
+        self,
+        program: Program,
+        *,
+        most_steps: int = 1_000_000,
+        most_bytes: int = 1 << 30,
+        number: int | None = None,
     ) -> None:
+        self.number = number
         self.program = program
         self.most_steps = most_steps
         self.most_bytes = most_bytes
@@ -561,17 +568,29 @@ class Trace(Observer):
         self.kinds = register_kinds(program.code, program.blocks.carry)
         self.kept_bytes = 0
         self.lanes: Lanes | None = None
+        self._row = 0
+        self._is_there = True
+        """Whether lanes of the block are among those that run."""
+        self._warps: Array = np.zeros(0, bool)
+        """Of the warps that run the step, those of the block."""
         self._writes: dict[int, list[int]] = {}
         """The steps that wrote each register."""
 
     def visit(self, lanes: Lanes, block: BasicBlock, mask: Mask) -> None:
-        if lanes.blocks != 1:
+        if lanes.blocks != lanes.cluster_size:
             raise PtxviewError("A trace is of one thread block, and more were run.")
+        if self.lanes is not lanes and lanes.blocks > 1:
+            self._row = lanes.numbers.tolist().index(self.number)
         self.lanes = lanes
+        self._is_there = bool(lanes.full_mask(mask)[self._row].any())
 
     def step(self, lanes: Lanes, instruction: int, mask: Mask) -> None:
+        if not self._is_there:
+            return
         line = self.program.code.instructions[instruction].line
-        active = lanes.full_mask(mask)[0, : lanes.threads]
+        active = lanes.full_mask(mask)[self._row, : lanes.threads]
+        running = lanes.mask_warps(mask).any(2)
+        self._warps = np.broadcast_to(lanes.row == self._row, running.shape)[running]
         last = self.steps[-1].active if self.steps else None
         if last is not None and np.array_equal(last, active):
             active = last
@@ -588,19 +607,31 @@ class Trace(Observer):
     def wrote(
         self, lanes: Lanes, instruction: int, register: int, value: Array, mask: Mask
     ) -> None:
-        lane_bits = value[0, : lanes.threads].copy() if value.shape[1] > 1 else value[0].copy()
+        if not self._is_there:
+            return
+        bits = value[self._row if value.shape[0] > 1 else 0]
+        lane_bits = bits[: lanes.threads].copy()
         self._spend(CHANGE_BYTES + lane_bits.nbytes)
         self.steps[-1].changes.append((register, lane_bits))
         self._writes.setdefault(register, []).append(len(self.steps) - 1)
 
     def access(self, lanes: Lanes, access: Access) -> None:
-        if access.way.startswith("matrix") or access.lane is not None:
+        if not self._is_there:
+            return
+        if access.lane is not None:
+            if access.lane[0] != self._row:
+                return
             address = access.address.reshape(-1).copy()
             values = tuple(v.copy() for v in access.values)
+        elif access.way.startswith("matrix"):
+            address = access.address[self._warps].reshape(-1)
+            values = ()
         else:
-            keep = lanes.full_mask(access.mask)[0]
-            address = lanes.full(access.address)[0][keep]
-            values = tuple(lanes.full(v)[0][keep] for v in access.values)
+            keep = lanes.full_mask(access.mask)[self._row]
+            address = lanes.full(access.address)[self._row][keep]
+            values = tuple(lanes.full(v)[self._row][keep] for v in access.values)
+        if lanes.blocks > 1 and not len(address):
+            return  # another block's
         self._spend(ACCESS_BYTES + address.nbytes + sum(v.nbytes for v in values))
         self.steps[-1].accesses.append(
             StepAccess(access.way, access.space, address, access.nbytes, values)

@@ -149,6 +149,11 @@ def coordinates(number: int, sizes: Triple) -> Triple:
     return number % x, number // x % y, number // (x * y)
 
 
+def block_number(block: Triple, grid: Triple) -> int:
+    """The number of a block in its grid."""
+    return block[0] + grid[0] * (block[1] + grid[1] * block[2])
+
+
 SMS = 132
 """Multiprocessors that ``%nsmid`` reports, those of an H200; blocks are dealt out in turn."""
 

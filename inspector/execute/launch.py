@@ -582,7 +582,7 @@ def execute(
             f"{MAX_LOCAL_BYTES:,}"
         )
     parameters = program.pack(arguments)
-    cluster_sizes = _cluster_of(program, sizes[0], cluster)
+    cluster_sizes = cluster_of(program, sizes[0], cluster)
     numbers = choose(sizes[0], blocks, cluster_sizes)
     work = Work(program.name, budget, seconds)
     addresses = program.addresses(memory)
@@ -618,7 +618,7 @@ def execute(
     return Execution(len(numbers), work.done, work.cost, written, tuple(work.printed))
 
 
-def _cluster_of(program: Program, grid: Triple, cluster: Sequence[int] | None) -> Triple:
+def cluster_of(program: Program, grid: Triple, cluster: Sequence[int] | None) -> Triple:
     """The blocks of a cluster by dimension. Raises LaunchError where a grid has no whole ones.
 
     1 each for a kernel that names nothing of its cluster: its blocks cannot tell.

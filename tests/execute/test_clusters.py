@@ -11,7 +11,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from inspector.execute import Execution, Fault, LaunchError, Memory, Program, TensorMap, execute
+from inspector.execute import (
+    Execution,
+    Fault,
+    LaunchError,
+    Memory,
+    Program,
+    TensorMap,
+    Trace,
+    execute,
+)
 from inspector.parsers.ptx import parse_ptx
 from inspector.parsers.ptx_code import read_module
 from tests.execute.test_h200 import CHANGED, FOLDER, digest, rows
@@ -149,3 +158,19 @@ barrier.cluster.arrive;
 barrier.cluster.wait;"""
     with pytest.raises(Fault, match="wait for ever for what nobody is left to store"):
         run(body, (2,))
+
+
+@pytest.mark.parametrize("number", [8, 13])
+def test_a_trace_is_of_one_block_of_its_cluster(number: int) -> None:
+    program = Program(CLUSTERS, "ring")
+    memory, out = Memory(), np.zeros(WORDS, np.uint32)
+    arguments = [memory.add("in", words()), memory.add("out", out)]
+    trace = Trace(program, number=number)
+    sizes = GRIDS["ring"], (64,)
+    execute(program, *sizes, arguments, memory=memory, blocks=[number], observer=trace)
+    of_global = [a for step in trace.steps for a in step.accesses if a.space == "global"]
+    loaded, stored = of_global
+    assert loaded.address.tolist() == [
+        arguments[0].address + 4 * (64 * number + k) for k in range(64)
+    ]
+    assert np.array_equal(np.concatenate(stored.values), out[number * 64 :][:64])
