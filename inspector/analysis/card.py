@@ -31,6 +31,7 @@ from inspector.analysis.accesses import (
 from inspector.analysis.flow.graph import Flow, declared
 from inspector.analysis.function_facts import FunctionFacts
 from inspector.analysis.occupancy import Device, Occupancy, occupancy
+from inspector.analysis.tensor_maps import TensorMap
 from inspector.analysis.tensors import Tensors, operand_shape, uses
 from inspector.base.model import Argument, Call, Resources, Stage
 from inspector.base.names import words
@@ -351,7 +352,7 @@ class Card(Struct, frozen=True):
     without a launch. ``stages`` is by stage, TTGIR first. ``tensor_bytes`` and ``accessed_bytes``
     are two estimates of global memory, ``operations`` of floating-point operations, of one launch.
     ``made_by`` are the programs that made it with their versions. ``measured`` is what a profiler
-    measured of launches, a sentence each.
+    measured of launches, a sentence each. ``tensor_maps`` are those among its arguments.
     """
 
     resources: Resources
@@ -369,6 +370,7 @@ class Card(Struct, frozen=True):
     operations: Estimate | None
     made_by: Mapping[str, str] = field(default_factory=dict)
     measured: tuple[str, ...] = ()
+    tensor_maps: tuple[TensorMap, ...] = ()
 
     def stage_content(self, stage: Stage) -> StageContent | None:
         return next((content for content in self.stages if content.stage is stage), None)

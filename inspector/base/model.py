@@ -369,6 +369,21 @@ class Unwatched(Struct, frozen=True):
     why: str
 
 
+class DescriptorLayout(Struct, frozen=True):
+    """How Triton encodes one tensor descriptor as a tensor map, by the names of its metadata.
+
+    ``block_size`` is the box in elements, the innermost dimension last; ``elem_type`` PTX's number
+    of the type, ``swizzle`` of the mode (0 to 3: none, 32, 64 and 128 bytes).
+    """
+
+    block_size: tuple[Annotated[int, Meta(ge=1, le=1 << 31)], ...]
+    elem_type: Annotated[int, Meta(ge=0, le=255)]
+    elem_size: Annotated[int, Meta(ge=1, le=16)]
+    swizzle: Annotated[int, Meta(ge=0, le=3)] = 0
+    fp4_padded: bool = False
+    is_im2col: bool = False
+
+
 class Variant(Struct, frozen=True):
     """One compilation of a kernel.
 
@@ -385,10 +400,13 @@ class Variant(Struct, frozen=True):
     that asked for the launch.
 
     ``launches`` are the program's own, ``benchmarks`` those of autotuning; None if none was
-    seen. ``launches`` exceeds the sum of the calls' counts where there were more distinct calls
-    than are kept. ``launches_exact`` is False where it is a lower bound: a process was
+    seen. ``benchmark_grids`` are the latter's, in the order in which each was first seen.
+    ``launches`` exceeds the sum of the calls' counts where there were more distinct calls than are
+    kept. ``launches_exact`` is False where it is a lower bound: a process was
     killed, a launch could not be counted, or the driver's launches were seen for a part of the
     time.
+
+    ``descriptor_layouts`` are those of the arguments that are tensor descriptors, in their order.
 
     ``options`` are Triton's others than those of ``config``, with the ``triton_version`` that
     compiled it, if recorded; ``initial_ir`` is Triton's IR as it was before the
@@ -421,6 +439,7 @@ class Variant(Struct, frozen=True):
     launches: int | None = None
     launches_exact: bool | None = None
     benchmarks: int | None = None
+    benchmark_grids: tuple[tuple[Extent, Extent, Extent], ...] = ()
     signature: Mapping[str, str] = field(default_factory=dict)
     specialization: Mapping[str, object] = field(default_factory=dict)
     span: tuple[int, int] | None = None
@@ -440,6 +459,7 @@ class Variant(Struct, frozen=True):
     traits: Mapping[str, str] = field(default_factory=dict)
     gpu_time: GpuTime | None = None
     tuning_gpu_time: GpuTime | None = None
+    descriptor_layouts: tuple[DescriptorLayout, ...] = ()
 
     @property
     def failed(self) -> str | None:

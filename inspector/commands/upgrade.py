@@ -9,13 +9,14 @@ where a kernel got worse than they allow, or no longer compiles.
 import argparse
 import tempfile
 import time
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
 from msgspec.structs import replace
 
 from inspector.base.errors import Exit, UsageError
-from inspector.base.model import Kernel, Stage, Variant
+from inspector.base.model import Kernel, Stage, Tuning, Variant
 from inspector.base.units import plural
 from inspector.commands import common
 from inspector.commands.check import HELP, judged, reading
@@ -24,13 +25,17 @@ from inspector.commands.time import ask
 from inspector.diff.check import Allowance, Limits, Rules, allowance
 from inspector.diff.upgrade import (
     Change,
+    EstimatedCandidate,
+    EstimatedTuning,
+    LeftOutVariant,
     PartExchange,
     UpgradeReport,
     edits_between,
     figure_changes,
     upgrade,
 )
-from inspector.estimate.launches import LaunchEstimates
+from inspector.estimate.candidates import called_candidates
+from inspector.estimate.launches import ESTIMATE_SECONDS, LaunchEstimates
 from inspector.measure.time.take import is_own
 from inspector.reader.query import select_one
 from inspector.reader.reader import Reader
@@ -45,7 +50,8 @@ from inspector.render import check as gate
 from inspector.render import upgrade as report_text
 from inspector.render import upgrade_report
 from inspector.render.upgrade_report import MAX_CHANGES, MAX_EDITS
-from inspector.sources.recompiling import Compilers, RecompileRequest, recompile
+from inspector.sources.compilers import Say
+from inspector.sources.recompiling import Compilers, Recompiled, RecompileRequest, recompile
 from inspector.sources.trying import TryRequest, recorded_stage_through
 from inspector.system import printing
 from inspector.system.process import run_tool
@@ -63,8 +69,6 @@ EXECUTES = "compiling executes the Python of its kernels"
 TITLES = {"ptxas": "Ptx optimizing assembler", "nvcc": "Cuda compiler driver"}
 """What NVIDIA's programs call themselves; Triton has a ptxas of another name."""
 GROWTHS = ("registers", "stack", "shared", "instructions")
-ESTIMATE_SECONDS = 60.0
-"""Time that estimates get where nobody says otherwise."""
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -81,7 +85,10 @@ def arguments(parser: argparse.ArgumentParser) -> None:
             "-o --out": OUT,
             "--explain": option("KERNEL", "which part of the compiler brings a kernel's change"),
             "--estimate": option(
-                "S", "seconds for estimates of launches, 0 for none (60)", type=float
+                "S",
+                "seconds for estimates of launches, 0 for none (60)",
+                type=float,
+                default=ESTIMATE_SECONDS,
             ),
             "--trust": flag("compile the Python of a recording outside your own folder"),
             "--all": flag("every edit and every variant"),
@@ -121,10 +128,18 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
         ask(Path(args.path), compilers.python, EXECUTES)
     if args.explain is not None:
         return _explain(args, baseline, compilers)
-    current = _recompiled(args, baseline, compilers) if chosen else open_reader(args.other)
-    report = _compared(baseline, current)
-    seconds = ESTIMATE_SECONDS if args.estimate is None else args.estimate
-    report = _estimated(report, (baseline, current), seconds)
+    reasons: Mapping[str, str] = {}
+    if chosen:
+        recompiled = _recompiled(args, baseline, compilers)
+        reasons = recompiled.left_out
+    current = open_reader(args.other or str(recompiled.path))
+    left_out = [
+        LeftOutVariant(kernel.name, variant.id, reasons[variant.hash])
+        for kernel, variant in baseline.recording.variants()
+        if variant.hash in reasons
+    ]
+    report = replace(_compared(baseline, current), left_out=tuple(left_out))
+    report = _estimated(report, (baseline, current), args.estimate)
     checked = None
     if limits.allowed:
         readings = reading(current), reading(baseline)
@@ -156,22 +171,18 @@ def _tool(name: str, path: Path | None) -> Tool | None:
     return Tool(name, path.absolute(), version_of(path), f"--{name}")
 
 
-def _recompiled(args: argparse.Namespace, baseline: Reader, compilers: Compilers) -> Reader:
+def _recompiled(args: argparse.Namespace, baseline: Reader, compilers: Compilers) -> Recompiled:
     """The recording by other compilers, which is written and said."""
-    request = RecompileRequest(
-        baseline.recording, compilers, Path(args.out) if args.out else None, args.limit
-    )
+    out = Path(args.out) if args.out else None
+    request = RecompileRequest(baseline.recording, compilers, out, args.limit)
     began = time.monotonic()
     with common.ended_like_ctrl_c(), printing.progress("") as say:
-        made = recompile(request, say)
-    for reason in dict.fromkeys(made.left_out.values()):
-        count = sum(why == reason for why in made.left_out.values())
-        common.say(f"{plural(count, 'variant')} not compiled: {reason}")
+        recompiled = recompile(request, say)
     common.say(
-        f"{made.path}: {plural(made.compiled, 'variant')} compiled, {made.failed} failed, "
-        f"{time.monotonic() - began:.0f} s"
+        f"{recompiled.path}: {plural(recompiled.compiled, 'variant')} compiled, "
+        f"{recompiled.failed} failed, {time.monotonic() - began:.0f} s"
     )
-    return open_reader(str(made.path))
+    return recompiled
 
 
 def _compared(baseline: Reader, current: Reader) -> UpgradeReport:
@@ -186,34 +197,95 @@ def _compared(baseline: Reader, current: Reader) -> UpgradeReport:
 def _estimated(
     report: UpgradeReport, readers: tuple[Reader, Reader], seconds: float
 ) -> UpgradeReport:
-    """The report with estimates of launches while there is time, the costliest changes first.
+    """The report with estimates of launches and of tuners' candidates while there is time."""
+    until = time.monotonic() + seconds
+    with printing.progress("") as say:
+        changes = _estimated_changes(report.changes, readers, until, say)
+        tunings, unfinished = _estimated_tunings(report, readers, until, say)
+    if unfinished and seconds:
+        rounds = plural(unfinished, "round")
+        common.say(f"{rounds} of tuners not estimated in {seconds:g} s; --estimate S gives more")
+    return replace(report, changes=changes, tunings=tunings)
+
+
+def _estimated_changes(
+    changes: Sequence[Change], readers: tuple[Reader, Reader], until: float, say: Say
+) -> tuple[Change, ...]:
+    """The changes with estimates of both sides, the costliest first.
 
     Those without an estimate are between what gets slower by it and what gets faster.
     """
-    until = time.monotonic() + seconds
-    estimates = [LaunchEstimates(reader) for reader in readers]
-    changes: list[Change] = []
-    with printing.progress("") as say:
-        for change in report.changes:
-            if change.in_use and change.a.calls and time.monotonic() < until:
-                say(f"estimating {change.kernel.display_name}")
-                sides = zip(estimates, (change.a, change.b), strict=True)
-                both = [_estimate(side, change, variant) for side, variant in sides]
-                known = tuple(us for us in both if us is not None)
-                change = replace(change, estimates_us=known if len(known) == 2 else ())
-            changes.append(change)
-    costliest = sorted(changes, key=lambda change: -change.estimated_growth_us)
-    return replace(report, changes=tuple(costliest))
+    before, after = map(LaunchEstimates, readers)
+    estimated = []
+    for change in changes:
+        if change.in_use and change.a.calls and time.monotonic() < until:
+            say(f"estimating {change.kernel.display_name}")
+            old = before.launch_interval_us(change.kernel, change.a)
+            new = after.launch_interval_us(change.kernel, change.b)
+            if old is not None and new is not None:
+                change = replace(change, estimates_us=(old, new))
+        estimated.append(change)
+    return tuple(sorted(estimated, key=lambda change: -change.estimated_growth_us))
 
 
-def _estimate(
-    estimates: LaunchEstimates, change: Change, variant: Variant
-) -> tuple[float, float, float] | None:
-    """The µs of a launch and their interval; None where it cannot be estimated."""
-    for row in estimates.session(change.kernel, variant).rows:
-        if row.median_us is not None and row.low_us is not None and row.high_us is not None:
-            return row.median_us, row.low_us, row.high_us
-    return None
+def _estimated_tunings(
+    report: UpgradeReport, readers: tuple[Reader, Reader], until: float, say: Say
+) -> tuple[tuple[EstimatedTuning, ...], int]:
+    """The rounds of which a candidate changed, and how many more there was no time for."""
+    changed = {change.a.id for change in report.changes}
+    recording = readers[0].recording
+    estimated: list[EstimatedTuning] = []
+    unfinished = 0
+    for kernel in recording.kernels:
+        for tuning in kernel.autotune:
+            candidates = called_candidates(recording, kernel, tuning)
+            if changed.isdisjoint(variant.id for variant in candidates):
+                continue
+            say(f"estimating candidates of {kernel.display_name}")
+            pairs = [
+                (variant, replace(report.partners[variant.id], calls=variant.calls))
+                for variant in candidates
+                if variant.id in report.partners
+            ]
+            estimates = _estimated_candidates(kernel, tuning, pairs, readers, until)
+            unfinished += estimates is None
+            if estimates:
+                before = min(estimates, key=lambda candidate: candidate.us[0])
+                # Of equals the former best stays.
+                after = min(estimates, key=lambda c: (c.us[1], c is not before))
+                count = len(estimates)
+                estimated.append(EstimatedTuning(kernel.name, len(pairs), count, before, after))
+    return tuple(estimated), unfinished
+
+
+def _estimated_candidates(
+    kernel: Kernel,
+    tuning: Tuning,
+    pairs: Sequence[tuple[Variant, Variant]],
+    readers: tuple[Reader, Reader],
+    until: float,
+) -> list[EstimatedCandidate] | None:
+    """Those of a round's candidates that have an estimate on both sides; None without the time."""
+    old_variants, new_variants = zip(*pairs, strict=True)
+    before = _estimates_of(readers[0], kernel, old_variants)
+    after = _estimates_of(readers[1], kernel, new_variants)
+    settings = {c.variant: c.config for c in tuning.configurations}
+    estimated = []
+    for old, new in pairs:
+        if time.monotonic() > until:
+            return None
+        old_us = before.launch_us(kernel, old)
+        new_us = after.launch_us(kernel, new)
+        if old_us is not None and new_us is not None:
+            candidate = EstimatedCandidate(old.id, settings[old.id], (old_us, new_us))
+            estimated.append(candidate)
+    return estimated
+
+
+def _estimates_of(reader: Reader, kernel: Kernel, variants: tuple[Variant, ...]) -> LaunchEstimates:
+    """Estimates of variants with other calls than the recorded ones."""
+    kernels = (replace(kernel, variants=variants),)
+    return LaunchEstimates(common.reader_of(replace(reader.recording, kernels=kernels)))
 
 
 def _keep(readers: tuple[Reader, Reader], report: UpgradeReport) -> None:
@@ -257,7 +329,7 @@ def _print(
         if checked is not None:
             printing.rows(gate.rows(checked, everything=False))
             printing.lines([gate.heading(checked)])
-    refused = any(failed.compiled_before for failed in report.failed)
+    refused = any(variant.compiled_before for variant in report.refused)
     return Exit.OK if passed and not refused else Exit.DIFFERENT
 
 

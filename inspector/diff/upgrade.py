@@ -71,21 +71,53 @@ class Change(Struct, frozen=True):
         return (self.estimates_us[1][0] - self.estimates_us[0][0]) * (self.a.launches or 1)
 
 
-class Failed(Struct, frozen=True):
+class RefusedVariant(Struct, frozen=True):
     """A variant that one of two compilers refused, with its reason, without the place."""
 
-    kernel: Kernel
-    variant: Variant
-    reason: str
+    kernel: str
+    variant: str
     compiled_before: bool
+    reason: str
 
 
-class EditGroup(Struct, frozen=True):
-    """An edit with the changes that have it, and how many instructions it took in all of them."""
+class LeftOutVariant(Struct, frozen=True):
+    """A variant that was not compiled again, and why."""
 
-    edit: Edit
-    changes: tuple[Change, ...]
+    kernel: str
+    variant: str
+    reason: str
+
+
+class EditCount(Edit, frozen=True):
+    """An edit with the number of changed variants that have it, and of instructions in them."""
+
+    variants: int
     instructions: int
+
+
+class EstimatedCandidate(Struct, frozen=True):
+    """A tuner's candidate, and the estimated µs of a launch before and after."""
+
+    variant: str
+    config: Mapping[str, object]
+    us: tuple[float, float]
+
+
+class EstimatedTuning(Struct, frozen=True):
+    """The fastest candidates of a round by estimates, ``before`` and ``after``.
+
+    ``estimated`` of its ``candidates`` have an estimate on both sides.
+    """
+
+    kernel: str
+    candidates: int
+    estimated: int
+    before: EstimatedCandidate
+    after: EstimatedCandidate
+
+    @property
+    def moved(self) -> bool:
+        return self.before.variant != self.after.variant
 
 
 class PartExchange(Struct, frozen=True):
@@ -108,7 +140,7 @@ class UpgradeReport(Struct, frozen=True):
 
     ``versions`` are of compilers that differ, ``compared`` the number of variants that both have,
     ``reordered`` how many differ in order and registers alone, ``alone`` those that one recording
-    lacks.
+    lacks. ``partners`` are the newer recording's variants by the ids of the older one's.
     """
 
     versions: tuple[FigureChange, ...]
@@ -117,27 +149,31 @@ class UpgradeReport(Struct, frozen=True):
     reordered: int
     alone: int
     changes: tuple[Change, ...] = ()
-    failed: tuple[Failed, ...] = ()
+    refused: tuple[RefusedVariant, ...] = ()
+    left_out: tuple[LeftOutVariant, ...] = ()
+    tunings: tuple[EstimatedTuning, ...] = ()
+    partners: Mapping[str, Variant] = {}
 
-    def groups(self) -> list[EditGroup]:
-        """The edits that explain the changes, those of most variants first."""
-        changes: dict[Edit, list[Change]] = {}
+    def edits(self) -> list[EditCount]:
+        """The edits that explain the changes, those of most variants first, moves last."""
+        variants: Counter[Edit] = Counter()
         instructions: Counter[Edit] = Counter()
         for change in self.changes:
-            for edit, count in change.edits.items():
-                changes.setdefault(edit, []).append(change)
-                instructions[edit] += count
-        ordered = sorted(
-            changes, key=lambda edit: (edit.moves, -len(changes[edit]), -instructions[edit], edit)
-        )
-        return [EditGroup(edit, tuple(changes[edit]), instructions[edit]) for edit in ordered]
+            variants.update(change.edits.keys())
+            instructions.update(change.edits)
+        counted = [
+            EditCount(edit.stage, edit.gone, edit.come, count, instructions[edit])
+            for edit, count in variants.items()
+        ]
+        return sorted(counted, key=lambda c: (c.moves, -c.variants, -c.instructions, c))
 
 
 def upgrade(a: Reader, b: Reader) -> Iterator[str | UpgradeReport]:
     """Compare two recordings: yields the name of each kernel that is compared, then the report."""
-    same = reordered = alone = compared = 0
+    compared = same = reordered = alone = 0
     changes: list[Change] = []
-    failed: list[Failed] = []
+    refused: list[RefusedVariant] = []
+    partners: dict[str, Variant] = {}
     versions: dict[FigureChange, None] = {}
     for x, y in pair(entries(a), entries(b)):
         if x is None or y is None:
@@ -146,23 +182,34 @@ def upgrade(a: Reader, b: Reader) -> Iterator[str | UpgradeReport]:
             alone += single is not None and single.kernel.origin is not Origin.EXTERN
             continue
         compared += 1
+        variants = x.variant, y.variant
+        partners[x.variant.id] = y.variant
         yield x.kernel.display_name
         tools = a.facts.producing_tools(x.variant), b.facts.producing_tools(y.variant)
         versions |= dict.fromkeys(changed_versions(*tools))
         if x.variant.uncompiled or y.variant.uncompiled:
             if x.variant.uncompiled != y.variant.uncompiled:
                 reason = _PLACE.sub("", y.variant.failed or x.variant.failed or "")
-                failed.append(Failed(x.kernel, x.variant, reason, y.variant.uncompiled))
-        elif _same_code((a, b), (x.variant, y.variant)):
+                name, variant_id = x.kernel.name, x.variant.id
+                refused.append(RefusedVariant(name, variant_id, y.variant.uncompiled, reason))
+        elif _same_code((a, b), variants):
             same += 1
         else:
-            change = _change((a, b), x.kernel, (x.variant, y.variant))
-            if change.edits or change.figures or not _reordered((a, b), (x.variant, y.variant)):
+            change = _change((a, b), x.kernel, variants)
+            if change.edits or change.figures or not _reordered((a, b), variants):
                 changes.append(change)
             else:
                 reordered += 1
-    ordered = tuple(sorted(changes, key=_cost))
-    yield UpgradeReport(tuple(versions), compared, same, reordered, alone, ordered, tuple(failed))
+    yield UpgradeReport(
+        tuple(versions),
+        compared,
+        same,
+        reordered,
+        alone,
+        tuple(sorted(changes, key=_cost)),
+        tuple(refused),
+        partners=partners,
+    )
 
 
 def _same_code(readers: tuple[Reader, Reader], variants: tuple[Variant, Variant]) -> bool:

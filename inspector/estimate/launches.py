@@ -52,6 +52,21 @@ class LaunchEstimates:
         estimate = self._stored(kernel, variant)
         return None if estimate is None else estimate.us
 
+    def launch_us(self, kernel: Kernel, variant: Variant) -> float | None:
+        """The µs of a launch, simulated at most once; None where they cannot be estimated."""
+        estimate = self._stored(kernel, variant)
+        return self.simulate(kernel, variant) if estimate is None else estimate.us
+
+    def launch_interval_us(
+        self, kernel: Kernel, variant: Variant
+    ) -> tuple[float, float, float] | None:
+        """The µs of a launch with their interval, low and high; None without an estimate."""
+        us = self.launch_us(kernel, variant)
+        device = self._device()
+        if us is None or device is None:
+            return None
+        return us, us * float(str(device["low"])), us * float(str(device["high"]))
+
     def missing(self, times: Evidence, pairs: Sequence[Launched]) -> list[Launched]:
         """Launched variants that have no measured time and were not simulated.
 

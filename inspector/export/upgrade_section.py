@@ -6,12 +6,13 @@ from pathlib import Path
 from inspector.base.model import Recording
 from inspector.export.comparisons import KernelVariant
 from inspector.recording.layout import UPGRADES, stored_records
-from inspector.render.upgrade import edit_text
+from inspector.render.upgrade import edit_text, tuning_text
 from inspector.render.upgrade_report import (
     EDIT_HEADS,
     HEADS,
     changed_columns,
     headings,
+    left_out,
     newest,
     refusals,
     upgraded,
@@ -35,4 +36,5 @@ def upgrade_section(
         "heads": [HEADS[column] for column in columns],
         "rows": [{"at": places.get(id(row.variant)), "cells": row.cells(columns)} for row in rows],
         "failed": list(refusals(kept.report)),
+        "sentences": [*map(tuning_text, kept.report.tunings), *left_out(kept.report)],
     }

@@ -74,4 +74,4 @@ def operations() -> Operations:
 def ptx_templates() -> Templates:
     from inspector.analysis.sentences.wording import Templates
 
-    return Templates(table("ptx_sentences"))
+    return Templates(table("ptx_sentences"), table("ptx_descriptors"))

@@ -19,6 +19,7 @@ from inspector import __version__
 from inspector.analysis.hints.subject import ExecutedFacts, Finding, HintSubject
 from inspector.analysis.line_annotations import Samples
 from inspector.analysis.occupancy import Device, base_arch
+from inspector.analysis.tensor_maps import TensorMap, tensor_maps
 from inspector.base.errors import PtxviewError, UsageError
 from inspector.base.model import (
     Compilation,
@@ -388,14 +389,20 @@ class VariantFacts:
         return self._memo.memoize(self._key(variant, "context"), lambda: self._context(variant))
 
     def _context(self, variant: Variant) -> Context:
-        from inspector.analysis.sentences.context import context_of
+        from inspector.analysis.sentences.context import context_of, with_tensor_maps
 
         listing, function = None, None
         if is_available(variant, Stage.PTX):
             with contextlib.suppress(PtxviewError):
                 function = self._stages.function(variant, Stage.PTX)
                 listing = self._stages.listing(variant, Stage.PTX)
-        return context_of(self.kernel(variant), variant, listing, function)
+        context = context_of(self.kernel(variant), variant, listing, function)
+        return with_tensor_maps(context, self.tensor_maps(variant))
+
+    def tensor_maps(self, variant: Variant) -> tuple[TensorMap, ...]:
+        """What the tensor descriptors among a variant's arguments describe."""
+        elements = tables.table("ptx_descriptors")["tensormap"]["elements"]
+        return tensor_maps(variant, elements)
 
     def parameter_names(self, variant: Variant, stage: Stage) -> dict[str, str]:
         """What a kernel's parameters are called in its source: by symbols of PTX, for SASS by
@@ -430,7 +437,10 @@ class VariantFacts:
         variant_card = self._memo.memoize(self._key(variant, "card"), lambda: self._card(variant))
         measured = self.measured(variant) or Measured()
         return replace(
-            variant_card, measured=measured.sentences, made_by=self.producing_tools(variant)
+            variant_card,
+            measured=measured.sentences,
+            made_by=self.producing_tools(variant),
+            tensor_maps=self.tensor_maps(variant),
         )
 
     def producing_tools(self, variant: Variant) -> dict[str, str]:

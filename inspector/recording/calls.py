@@ -42,12 +42,13 @@ class _RecordedCall(Struct, frozen=True):
 
 class _CallTarget(Struct):
     """A kernel, a graph or a function with its calls, and how many of each process are counted
-    without a description, or are an autotuner's."""
+    without a description, or are an autotuner's, with the latter's grids."""
 
     name: str = ""
     calls: list[_RecordedCall] = field(default_factory=list)
     undescribed: dict[Process, int] = field(default_factory=dict)
     benchmarks: dict[Process, int] = field(default_factory=dict)
+    benchmark_grids: dict[tuple[int, int, int], None] = field(default_factory=dict)
 
     def processes(self) -> set[Process]:
         return {recorded.process for recorded in self.calls} | set(self.undescribed)
@@ -118,6 +119,7 @@ class Calls:
             target = self._target(str(row.kind), str(row.subject))
             _raise_count(target.undescribed, process, row.undescribed)
             _raise_count(target.benchmarks, process, row.benchmarks)
+            target.benchmark_grids |= dict.fromkeys(row.benchmark_grids)
 
     def _target(self, kind: str, identity: str) -> _CallTarget:
         return self._targets.setdefault((kind, identity), _CallTarget())
@@ -138,7 +140,9 @@ class Calls:
         calls: list[Call] = []
         launches = benchmarks = 0
         processes: set[Process] = set()
+        benchmark_grids: dict[tuple[int, int, int], None] = {}
         for target in targets:
+            benchmark_grids |= target.benchmark_grids
             calls += self._distinct_calls(target)
             launches += sum(target.undescribed.values())
             benchmarks += sum(target.benchmarks.values())
@@ -149,6 +153,7 @@ class Calls:
             launches=launches + sum(call.count for call in calls),
             launches_exact=not self._failed and processes.isdisjoint(self._open),
             benchmarks=benchmarks,
+            benchmark_grids=tuple(benchmark_grids),
             calls=tuple(calls),
         )
 

@@ -373,12 +373,13 @@ class LaunchValues(Event, frozen=True, kw_only=True):
 
 class SubjectCounts(Struct, frozen=True):
     """Calls of one kernel, graph or function that have no event: distinct ones beyond a bound, and
-    those of an autotuner."""
+    those of an autotuner with their grids."""
 
     kind: object = None
     subject: object = None
     undescribed: Integer | None = field(default=None, name="others")
     benchmarks: Integer | None = None
+    benchmark_grids: tuple[Dimensions, ...] = ()
 
 
 class LostContext(Struct):

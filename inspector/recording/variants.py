@@ -6,7 +6,7 @@ import tokenize
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import PurePath
 
-from msgspec import Struct
+from msgspec import Struct, ValidationError, convert
 from msgspec.structs import replace
 
 from inspector.base.errors import PtxviewError
@@ -14,6 +14,7 @@ from inspector.base.model import (
     KERNEL_STAGES,
     Content,
     Copied,
+    DescriptorLayout,
     Failure,
     Origin,
     Resources,
@@ -138,8 +139,17 @@ def from_triton(
         initial_ir=blob(event.files.get("source")),
         producers=event.made_by,
         error=error,
+        descriptor_layouts=_descriptor_layouts(metadata),
     )
     return VariantOfKernel(owner.key, owner.origin, owner.name, variant)
+
+
+def _descriptor_layouts(metadata: Mapping[str, object]) -> tuple[DescriptorLayout, ...]:
+    """The layouts of tensor descriptors (Triton 3.4 and later), none where one is malformed."""
+    try:
+        return convert(metadata.get("tensordesc_meta") or (), tuple[DescriptorLayout, ...])
+    except ValidationError:
+        return ()
 
 
 def _triton_stages(event: TritonCompile, blob: Blob) -> dict[Stage, StageFile]:

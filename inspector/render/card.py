@@ -12,6 +12,7 @@ from inspector.analysis.graph_view import NodeOrigin
 from inspector.analysis.hints.subject import Finding
 from inspector.analysis.line_annotations import LineAnnotations, Samples, Told
 from inspector.analysis.occupancy import Occupancy, OccupancyStep
+from inspector.analysis.tensor_maps import TensorMap
 from inspector.base.escapes import shown
 from inspector.base.grouping import by_key
 from inspector.base.model import Note, Stage
@@ -57,6 +58,9 @@ def _rows(card: Card) -> Iterator[tuple[str, str]]:
             waves = f"{card.waves:.3g} full waves across {sms} SMs"
             out += f": {card.blocks} of {sms} SMs" if card.blocks < sms else f": {waves}"
         yield "launch", out
+    for tensor_map in card.tensor_maps:
+        text = f"{tensor_map.argument}: {tensor_map.text()}, interleave {tensor_map.interleave}"
+        yield "tensor map", shown(text)
     for text in card.measured:
         yield "ncu", shown(text)
     occupancy = card.occupancy
@@ -253,6 +257,7 @@ class CardRow(Struct, frozen=True, kw_only=True):
     device: DeviceRow | None
     occupancy: OccupancyRow | None
     occupancy_unknown: str | None
+    tensor_maps: tuple[TensorMap, ...]
     made: Annotated[Mapping[str, StageContentRow], Meta(description="static counts by stage")]
     estimates: EstimatesRow
 
@@ -276,6 +281,7 @@ def card_row(card: Card) -> CardRow:
         device=None if device is None else DeviceRow(device.arch, device.name, device.sms),
         occupancy=_occupancy_row(card.occupancy),
         occupancy_unknown=unknown_occupancy(card),
+        tensor_maps=card.tensor_maps,
         made={content.stage.value: _stage_content_row(content) for content in card.stages},
         estimates=EstimatesRow(
             tensor_bytes=card.tensor_bytes,

@@ -7,6 +7,7 @@ from inspector.analysis.card import Estimate
 from inspector.analysis.function_facts import Consumer, Wait
 from inspector.analysis.line_annotations import Rolled, Samples
 from inspector.analysis.occupancy import OccupancyStep
+from inspector.analysis.tensor_maps import TensorMap
 from inspector.analysis.tuner_times import GpuTimes, RoundTimes
 from inspector.base.model import (
     Argument,
@@ -23,6 +24,13 @@ from inspector.base.model import (
 )
 from inspector.base.stage import Location
 from inspector.diff.summary import AccessChange
+from inspector.diff.upgrade import (
+    EditCount,
+    EstimatedCandidate,
+    EstimatedTuning,
+    LeftOutVariant,
+    RefusedVariant,
+)
 from inspector.measure.profile.trace import (
     Chain,
     Compiling,
@@ -116,14 +124,7 @@ from inspector.render.ranks import RankDifferenceRow, RankRow, RanksRow
 from inspector.render.recording_rows import RecordingRow, UncapturedRow
 from inspector.render.timings import LaunchTimeRow, TimingRow
 from inspector.render.tunings import CandidateRow, RoundRow
-from inspector.render.upgrade import (
-    EditRow,
-    PartRow,
-    PartsDocument,
-    RefusedRow,
-    UpgradeDocument,
-    UpgradedRow,
-)
+from inspector.render.upgrade import PartRow, PartsDocument, UpgradeDocument, UpgradedRow
 from inspector.render.variant_figures import VariantFigures
 from inspector.render.verify import (
     FirstRow,
@@ -230,9 +231,12 @@ STRUCTS: Mapping[str, StructTable] = {
     "Upgrade": StructTable(UpgradeDocument),
     "UpgradeParts": StructTable(PartsDocument),
     "UpgradePartsPart": StructTable(PartRow),
-    "UpgradeEdit": StructTable(EditRow),
+    "UpgradeEdit": StructTable(EditCount),
     "UpgradeChange": StructTable(UpgradedRow),
-    "UpgradeRefused": StructTable(RefusedRow),
+    "UpgradeRefused": StructTable(RefusedVariant),
+    "UpgradeLeftOut": StructTable(LeftOutVariant),
+    "UpgradeTuning": StructTable(EstimatedTuning),
+    "UpgradeCandidate": StructTable(EstimatedCandidate),
     "Verify": StructTable(VerifyDocument),
     "VerifyGraph": StructTable(VerifiedGraph),
     "VerifyGraphKernel": StructTable(VerifiedKernel),
@@ -249,6 +253,7 @@ STRUCTS: Mapping[str, StructTable] = {
     "TraceHint": StructTable(ListingHintRow),
     "Card": StructTable(CardRow),
     "CardDevice": StructTable(DeviceRow),
+    "CardTensorMap": StructTable(TensorMap),
     "Made": StructTable(StageContentRow),
     "CardEstimates": StructTable(EstimatesRow),
     "Occupancy": StructTable(OccupancyRow),

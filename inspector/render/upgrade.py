@@ -8,30 +8,23 @@ from rich.text import Text
 from inspector.base.escapes import shown
 from inspector.base.grouping import by_key
 from inspector.base.model import Kernel, Stage, Variant
+from inspector.base.names import base_name
 from inspector.base.units import microseconds, plural
 from inspector.diff.upgrade import (
     Change,
     Edit,
-    EditGroup,
-    Failed,
+    EditCount,
+    EstimatedTuning,
+    LeftOutVariant,
     PartExchange,
+    RefusedVariant,
     UpgradeReport,
 )
 from inspector.render import check
 from inspector.render.jsons import SCHEMA
-from inspector.render.tables import UNKNOWN, short_title
+from inspector.render.tables import UNKNOWN, settings_text, short_title
 
 MAX_PART_EDITS = 6
-
-
-class EditRow(Struct, frozen=True, kw_only=True):
-    """Opcodes that became others, in how many variants, and how many instructions."""
-
-    stage: Stage
-    gone: Sequence[str]
-    come: Sequence[str]
-    variants: int
-    instructions: int
 
 
 class UpgradedRow(Struct, frozen=True, kw_only=True):
@@ -47,15 +40,6 @@ class UpgradedRow(Struct, frozen=True, kw_only=True):
     estimates_us: Sequence[tuple[float, float, float]]
 
 
-class RefusedRow(Struct, frozen=True, kw_only=True):
-    """A variant that one of the two compilers refused."""
-
-    kernel: str
-    variant: str
-    compiled_before: bool
-    reason: str
-
-
 class UpgradeDocument(Struct, frozen=True, kw_only=True):
     """``upgrade --json``; numbers are those of ``UpgradeReport``."""
 
@@ -67,9 +51,11 @@ class UpgradeDocument(Struct, frozen=True, kw_only=True):
     same: int
     reordered: int
     alone: int
-    edits: Sequence[EditRow]
+    edits: Sequence[EditCount]
     changes: Sequence[UpgradedRow]
-    failed: Sequence[RefusedRow]
+    failed: Sequence[RefusedVariant]
+    left_out: Sequence[LeftOutVariant] = ()
+    tunings: Sequence[EstimatedTuning] = ()
     check: check.CheckDocument | None
 
 
@@ -78,7 +64,7 @@ class PartRow(Struct, frozen=True, kw_only=True):
 
     part: str
     since: Stage | None
-    edits: Sequence[EditRow]
+    edits: Sequence[EditCount]
     figures: Mapping[str, Sequence[object]]
     failed: str | None
 
@@ -105,21 +91,12 @@ def document(
         same=report.same,
         reordered=report.reordered,
         alone=report.alone,
-        edits=list(map(_edit_row, report.groups())),
+        edits=report.edits(),
         changes=list(map(_change_row, report.changes)),
-        failed=list(map(_failed_row, report.failed)),
+        failed=report.refused,
+        left_out=report.left_out,
+        tunings=report.tunings,
         check=checked,
-    )
-
-
-def _edit_row(group: EditGroup) -> EditRow:
-    edit = group.edit
-    return EditRow(
-        stage=edit.stage,
-        gone=edit.gone,
-        come=edit.come,
-        variants=len(group.changes),
-        instructions=group.instructions,
     )
 
 
@@ -136,13 +113,7 @@ def parts_document(
                 part=part.part,
                 since=part.since,
                 edits=[
-                    EditRow(
-                        stage=edit.stage,
-                        gone=edit.gone,
-                        come=edit.come,
-                        variants=1,
-                        instructions=count,
-                    )
+                    EditCount(edit.stage, edit.gone, edit.come, 1, count)
                     for edit, count in part.edits.items()
                 ],
                 figures={figure.name: (figure.a, figure.b) for figure in part.figures},
@@ -196,16 +167,7 @@ def _change_row(change: Change) -> UpgradedRow:
     )
 
 
-def _failed_row(failed: Failed) -> RefusedRow:
-    return RefusedRow(
-        kernel=failed.kernel.name,
-        variant=failed.variant.id,
-        compiled_before=failed.compiled_before,
-        reason=failed.reason,
-    )
-
-
-def heading(report: UpgradeReport | UpgradeDocument) -> str:
+def heading(report: UpgradeDocument) -> str:
     """``270 variants: 200 the same, 9 reordered, 61 changed, 0 that …``."""
     parts = [f"{report.same} the same"]
     if report.reordered:
@@ -221,7 +183,7 @@ def heading(report: UpgradeReport | UpgradeDocument) -> str:
     return f"{plural(report.compared, 'variant')}: {', '.join(parts)}"
 
 
-def edit_text(edit: Edit | EditRow) -> str:
+def edit_text(edit: Edit) -> str:
     """``add.f32 + cvt.f32.f16 became add.rn.f32.f16``."""
     gone, come = " + ".join(edit.gone), " + ".join(edit.come)
     if not gone:
@@ -240,3 +202,17 @@ def figure_text(name: str, values: Iterable[object]) -> str:
 def estimate_text(estimates_us: Iterable[tuple[float, float, float]]) -> str:
     """Middles before and after: ``30.4 → 31.2``."""
     return " → ".join(microseconds(us) for us, _, _ in estimates_us)
+
+
+def tuning_text(tuning: EstimatedTuning) -> str:
+    """``softmax by estimate: the best of 8 candidates moved, num_warps 8 → 4: …``, or stays."""
+    known = "" if tuning.estimated == tuning.candidates else f"{tuning.estimated} of "
+    name = base_name(tuning.kernel)
+    text = f"{name} by estimate: the best of {known}{tuning.candidates} candidates"
+    old, new = tuning.before, tuning.after
+    if not tuning.moved:
+        return f"{text} stays, {settings_text(old.config)}"
+    names = [name for name, value in new.config.items() if old.config.get(name) != value]
+    settings = (f"{name} {old.config.get(name)} → {new.config[name]}" for name in names)
+    times = f"{microseconds(new.us[1])} µs, with the former {microseconds(old.us[1])}"
+    return f"{text} moved, {', '.join(settings)}: {times}"

@@ -15,19 +15,19 @@ from inspector.base.grouping import by_key
 from inspector.base.model import Kernel, Recording, Variant
 from inspector.base.names import base_name
 from inspector.base.units import plural
-from inspector.diff.upgrade import UpgradeReport
+from inspector.diff.upgrade import EditCount, LeftOutVariant, RefusedVariant, UpgradeReport
 from inspector.render import tables
 from inspector.render.compiles import CompileLine
 from inspector.render.diff_text import code_span, escaped, markdown_table
 from inspector.render.kernel_names import distinct_names
 from inspector.render.upgrade import (
-    EditRow,
     UpgradeDocument,
     UpgradedRow,
     edit_text,
     estimate_text,
     figure_text,
     heading,
+    tuning_text,
 )
 
 EDIT_HEADS = ("what became of instructions", "variants", "instructions")
@@ -134,15 +134,30 @@ def headings(report: UpgradeDocument) -> list[str]:
     return [shown(text) for text in (named, heading(report), f"before: {report.a}")]
 
 
+OLDER_ASSEMBLER = "Unsupported .version"
+"""``Unsupported .version 9.1; current version is '8.8'``"""
+
+
 def refusals(report: UpgradeDocument) -> Iterator[str]:
     """A sentence for each reason for which one compiler refused variants."""
     groups = by_key(((row.compiled_before, row.reason), row) for row in report.failed)
     for (before, reason), rows in groups.items():
-        names = [f"{base_name(row.kernel)} {row.variant}" for row in rows[:MAX_FAILED]]
-        names += ["…"] if len(rows) > MAX_FAILED else []
-        how = "refused now" if before else "refused before"
-        count = plural(len(rows), "variant")
-        yield shown(f"✗ {count} {how}: {reason} ({'; '.join(names)})")
+        sentence = _variants(rows, f"refused {'now' if before else 'before'}: {reason}")
+        hint = "; with --python, Triton writes PTX that this ptxas reads"
+        yield f"✗ {sentence}{hint if OLDER_ASSEMBLER in reason else ''}"
+
+
+def left_out(report: UpgradeDocument) -> Iterator[str]:
+    """A sentence for each reason for which variants were not compiled again."""
+    for reason, rows in by_key((row.reason, row) for row in report.left_out).items():
+        yield _variants(rows, f"not compiled: {reason}")
+
+
+def _variants(rows: Sequence[RefusedVariant | LeftOutVariant], outcome: str) -> str:
+    """How many variants have an outcome, and the names of the first."""
+    names = [f"{base_name(row.kernel)} {row.variant}" for row in rows[:MAX_FAILED]]
+    names += ["…"] if len(rows) > MAX_FAILED else []
+    return shown(f"{plural(len(rows), 'variant')} {outcome} ({'; '.join(names)})")
 
 
 def lines(
@@ -172,23 +187,25 @@ def lines(
         for row, cells_text in zip(rows, table, strict=True):
             about = ", ".join(f"{name} {figure}" for name, figure in row.figures.items())
             yield CompileLine(cells_text, kernel=row.key, about=shown(about))
-        for us, low, high in (e for row in rows for e in row.row.estimates_us[:1]):
-            # All estimates of a device may be off by the same share.
-            text = (
-                f"estimates of a launch may be {1 - low / us:.0%} less to {high / us - 1:.0%} more"
-            )
-            yield CompileLine(Text(text, "dim"))
-            break
-    if report.failed:
-        yield CompileLine(Text())
-        yield from (CompileLine(Text(sentence, "bold red")) for sentence in refusals(report))
+        if interval := _interval(rows):
+            yield CompileLine(Text(interval, "dim"))
+    for style, sentences in (
+        ("", map(tuning_text, report.tunings)),
+        ("bold red", refusals(report)),
+        ("", left_out(report)),
+    ):
+        texts = [Text(sentence, style) for sentence in sentences]
+        if texts:
+            yield CompileLine(Text())
+        yield from map(CompileLine, texts)
 
 
 def _interval(rows: Iterable[UpgradedVariant]) -> str:
     """How far estimates may be off, all of a device by the same share; "" without any."""
     for row in rows:
         for us, low, high in row.row.estimates_us[:1]:
-            return f"estimates of a launch, {1 - low / us:.0%} less to {high / us - 1:.0%} more"
+            spread = f"{1 - low / us:.0%} less to {high / us - 1:.0%} more"
+            return f"estimates of a launch may be {spread}"
     return ""
 
 
@@ -213,8 +230,9 @@ def markdown(
         texts = (row.cells(columns) for row in rows[:MAX_CHANGES])
         escaped_rows = ([escaped(t).replace("|", "\\|") for t in row] for row in texts)
         yield from markdown_table(heads, escaped_rows)
-    yield from (f"- {escaped(sentence)}" for sentence in refusals(report))
+    sentences = (*map(tuning_text, report.tunings), *refusals(report), *left_out(report))
+    yield from (f"- {escaped(sentence)}" for sentence in sentences)
 
 
-def _edit_line(edit: EditRow) -> CompileLine:
+def _edit_line(edit: EditCount) -> CompileLine:
     return CompileLine(Text(f"{edit.variants:8}  {edit.instructions:12}  {shown(edit_text(edit))}"))

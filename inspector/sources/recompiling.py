@@ -75,6 +75,8 @@ BY_TARGET = ("triton_version", "ptx_version", "max_num_imprecise_acc_default")
 """Options that Triton sets by its version and the target where nobody does."""
 NOT_OF_NEW_CODE = frozenset(("loaded", "not_loaded", "not_launched", "timeline", "tools", "ptxas"))
 """Events that say how the old code was loaded and measured."""
+COMPILATIONS = frozenset(("triton", "triton_failed", "device_code"))
+"""Events with products of a compiler."""
 MEASURED = frozenset(("times_ms", "gpu_time"))
 STAGES = (Stage.TTIR, Stage.TTGIR, Stage.LLIR, Stage.PTX)
 _ARCH = re.compile(r"sm_(\d{2,3})[af]?")
@@ -208,9 +210,7 @@ class _Recompiling:
         self.request, self._recorded, self._cache = request, events, cache
         self._say, self._go_on = say, go_on
         self.left_out: dict[str, str] = {}
-        """Why a variant was not compiled again, by its id."""
-        self._unknown: set[str] = set()
-        """Hashes of variants of which it is not known what the other Triton makes."""
+        """Why a variant is not compiled again, by its hash: it is not known what is made of it."""
         self._versions: dict[str, str | None] = {}
 
     @property
@@ -248,7 +248,7 @@ class _Recompiling:
             try:
                 jobs[variant.hash] = job = _job(kernel, variant, sources)
             except PtxviewError as error:
-                self._leave_out(variant.id, variant.hash, error.message)
+                self.left_out[variant.hash] = error.message
                 continue
             keys[variant.hash] = self._cache.key("recompiled", stamp, json.dumps(job, default=str))
             if (kept := self._cache.get(keys[variant.hash])) is not None:
@@ -294,7 +294,7 @@ class _Recompiling:
                 digest = remaining.pop(n)
                 _, cannot, why = str(record.get("printed")).rpartition("CannotCompile: ")
                 if cannot:
-                    self._leave_out(digest, digest, why.strip())
+                    self.left_out[digest] = why.strip()
                     return
                 keep(digest, _made(folder / f"{n}.made", str(jobs[digest]["name"]), record))
 
@@ -320,11 +320,6 @@ class _Recompiling:
             for n in list(remaining):
                 keep_result(n, {"status": ended.status, "printed": ended.complaint})
 
-    def _leave_out(self, name: str, digest: str, why: str) -> None:
-        """Of a variant that Triton would have to compile, and cannot, no code is known."""
-        self.left_out[name] = why
-        self._unknown.add(digest)
-
     # -- ptxas, nvcc -------------------------------------------------------------------------
 
     def _by_ptxas(self, ptxas: Tool) -> dict[str, Made]:
@@ -336,7 +331,7 @@ class _Recompiling:
             if kernel.origin not in (*TRITON, Origin.NVCC, Origin.FILE):
                 continue
             if file is None or file.costly:
-                self.left_out[variant.id] = variant.missing.get(Stage.PTX, "it has no PTX")
+                self.left_out[variant.hash] = variant.missing.get(Stage.PTX, "it has no PTX")
             else:
                 jobs.append((kernel, variant, file.content.read()))
 
@@ -409,9 +404,9 @@ class _Recompiling:
             identity = _identity(event)
             if kind in NOT_OF_NEW_CODE or kind.startswith("driver"):
                 continue
-            if kind.startswith("triton") and identity in self._unknown:
+            if kind in COMPILATIONS and identity in self.left_out:
                 continue
-            if identity in made and kind in ("triton", "triton_failed", "device_code"):
+            if identity in made and kind in COMPILATIONS:
                 lacks_source = event.get("source") is None and identity in with_source
                 if identity in replaced or lacks_source:
                     continue

@@ -78,7 +78,7 @@ def copied(out, x, n, WIDE: gl.constexpr, layout: gl.constexpr):
     gl.store(out + at, gl.load(x + at, at < n), at < n)
 
 
-@triton.autotune([triton.Config({"BLOCK": n}, num_warps=2) for n in (64, 128)], key=["n"])
+@triton.autotune([triton.Config({"BLOCK": 64 * n}, num_warps=n) for n in (1, 2)], key=["n"])
 @triton.jit
 def summed(out, x, n, BLOCK: tl.constexpr):
     total = tl.zeros((BLOCK,), tl.float32)
@@ -146,10 +146,14 @@ def again(recorded: Path, plain_python: Callable[..., str]) -> tuple[Path, Any]:
 
 
 def assembler(
-    folder: Path, *options: str, refuses: str = "", version: str | None = "99.1.7"
+    folder: Path,
+    *options: str,
+    among: str = "",
+    refuses: str = "",
+    version: str | None = "99.1.7",
 ) -> Path:
-    """A ptxas of that version, else of the newest here, which it is with other options and one
-    kernel that it refuses."""
+    """A ptxas of that version, else of the newest here, which it is with other options for texts
+    with ``among``, and one kernel that it refuses."""
     tools = assemblers()
     if not tools:
         pytest.skip("needs ptxas: pip install triton")
@@ -166,7 +170,8 @@ for word in "$@"; do case "$word" in *.ptx) file="$word"; esac; done
 if [ -n "{refuses}" ] && grep -q "entry {refuses}(" "$file"; then
   echo "ptxas $file, line 7; error   : this one is not liked" >&2; exit 1
 fi
-exec {tools[0].path} {" ".join(options)} "$@"
+if grep -q "{among}" "$file"; then set -- {" ".join(options)} "$@"; fi
+exec {tools[0].path} "$@"
 """,
         0o755,
     )
@@ -274,6 +279,24 @@ def test_an_older_assembler_beneath_triton(
     assert {new for _, new in report["versions"]["ptxas"]} == {older[0].version}
 
 
+def test_a_tuners_best_candidate_moves_by_estimate(recorded: Path, tmp_path: Path) -> None:
+    """Loads of the faster candidate of two are no longer issued ahead."""
+    slow = assembler(tmp_path, "-O1", among=".reqntid 64")
+    out = tmp_path / "y.ptxview"
+    done = call("upgrade", recorded, "-o", out, "--ptxas", slow, "--json")
+    (tuning,) = done.json["tunings"]
+    assert (tuning["kernel"], tuning["candidates"], tuning["estimated"]) == ("summed", 2, 2)
+    before, after = tuning["before"], tuning["after"]
+    assert (before["config"]["num_warps"], after["config"]["num_warps"]) == (2, 1)
+    assert before["us"][0] < after["us"][0] and after["us"][1] < before["us"][1]
+    assert after["us"][0] == after["us"][1]  # its code is the same
+    for words in ((), ("--markdown",)):
+        text = call("upgrade", recorded, out, *words).text
+        moved = "summed by estimate: the best of 2 candidates moved, BLOCK 128 → 64, num_warps"
+        assert moved in text.replace("\\_", "_")
+    assert call("upgrade", recorded, out, "--estimate", "0", "--json").json["tunings"] == []
+
+
 def test_limits_make_it_a_gate(recorded: Path, unoptimized: Path) -> None:
     words = ("upgrade", recorded, unoptimized, "--estimate", "0", "--json")
     strict = call(*words, "--max-instructions-growth", "0")
@@ -332,10 +355,13 @@ def test_a_kernel_without_source_is_not_called_the_same(
             event.pop("source", None)
 
     path = edited(recorded, tmp_path / "partly", without)
-    words = ("--python", plain_python(), "--trust")
-    done = call("upgrade", path, "-o", tmp_path / "y.ptxview", *words, "--json", "--estimate", "0")
-    assert "1 variant not compiled: its Python source was not recorded" in done.said
-    report = done.json
+    words = ("--python", plain_python(), "--trust", "--estimate", "0")
+    report = upgraded(path, tmp_path / "y.ptxview", *words)
+    (row,) = report["left_out"]
+    assert (row["kernel"], row["reason"]) == ("scaled", "its Python source was not recorded")
+    sentence = f"1 variant not compiled: {row['reason']} (scaled {row['variant']})"
+    comment = call("upgrade", path, "-o", tmp_path / "z.ptxview", *words, "--markdown").text
+    assert sentence in comment
     assert (report["compared"], report["same"], report["alone"]) == (VARIANTS - 1,) * 2 + (1,)
 
 

@@ -211,9 +211,11 @@ def test_launches_that_no_call_holds_are_counted_and_said() -> None:
 
 def test_a_candidate_of_autotuning_has_no_launch_of_the_program() -> None:
     rest = {"kind": "triton", "subject": HASH, "others": 0, "benchmarks": 6}
-    recording = read(told({}, subjects=[rest]))
+    grids = {"benchmark_grids": [[4, 1, 1], [8, 2, 1]]}
+    recording = read(told({}, subjects=[{**rest, **grids}]))
     ((_, variant),) = recording.variants()
     assert (variant.launches, variant.benchmarks, variant.calls) == (0, 6, ())
+    assert variant.benchmark_grids == ((4, 1, 1), (8, 2, 1))
     assert not recording.problems
 
 

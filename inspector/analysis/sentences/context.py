@@ -7,6 +7,7 @@ from typing import NamedTuple, TypeVar
 from msgspec import Struct
 from msgspec.structs import replace
 
+from inspector.analysis.tensor_maps import TensorMap
 from inspector.base.model import Call, Kernel, Origin, Variant
 from inspector.base.names import argument_types
 from inspector.parsers.line import Function, Listing
@@ -30,6 +31,7 @@ class Parameter(Struct, frozen=True):
     parameter space. ``value`` is that of the launch, ``multiple`` what the value (of a pointer, the
     address) was taken to be a multiple of when the kernel was compiled. ``hidden`` ones are the
     compiler's own; ``pointer`` is whether PTX or the type says that it is an address.
+    ``tensor_map`` is what a tensor descriptor describes, if known.
     """
 
     index: int
@@ -42,6 +44,7 @@ class Parameter(Struct, frozen=True):
     multiple: int | None = None
     hidden: bool = False
     pointer: bool = False
+    tensor_map: TensorMap | None = None
 
     @property
     def shown(self) -> str:
@@ -108,6 +111,16 @@ def context_of(
         shared_bytes=_common([c.shared_bytes for c in calls]),
         language=language,
     )
+
+
+def with_tensor_maps(context: Context, tensor_maps: Sequence[TensorMap]) -> Context:
+    """A context whose parameters have the tensor maps of their names."""
+    by_name = {tensor_map.argument: tensor_map for tensor_map in tensor_maps}
+    parameters = tuple(
+        replace(parameter, tensor_map=by_name.get(parameter.name or ""))
+        for parameter in context.parameters
+    )
+    return replace(context, parameters=parameters)
 
 
 def before_launch(context: Context, listing: Listing, function: Function) -> Context:

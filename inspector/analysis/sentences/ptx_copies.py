@@ -38,7 +38,16 @@ def tensor_place(pieces: Pieces) -> int:
 
 def tensor_map(pieces: Pieces) -> str:
     address = pieces.address(tensor_place(pieces))
-    return "" if address is None else pieces.say(address.base)
+    if address is None:
+        return ""
+    text = pieces.say(address.base)
+    parameter = pieces.reading.values.parameter_behind(address)
+    if parameter is None:
+        return text
+    described = parameter.tensor_map
+    if described is None:
+        return f"{text} ({parameter.shown})"
+    return f"{text} ({parameter.name}: {described.text(with_strides=False)})"
 
 
 def coordinate_list(pieces: Pieces) -> list[str]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 
+from inspector.analysis.sentences import descriptors
+from inspector.analysis.sentences.forms import LinearForm
 from inspector.analysis.sentences.ptx_pieces import Pieces
 from inspector.parsers.ptx_statement import (
     AddressOperand,
@@ -133,6 +135,15 @@ def tensor_memory(pieces: Pieces) -> str:
     return ", ".join(pieces.parts[n] for n in matching)
 
 
+def columns(pieces: Pieces) -> str:
+    """How many columns ``tcgen05.alloc`` takes: a number where that is known."""
+    form = pieces.value_of(1)
+    text = pieces.argument(1)
+    if form is None or form.number is None or text == str(form.number):
+        return text
+    return f"{form.number} ({text})"
+
+
 def mma_rest(pieces: Pieces) -> list[int]:
     """The places of ``tcgen05.mma``'s arguments after the instruction descriptor."""
     return list(range(5 if "sp" in pieces.parts else 4, len(pieces.args)))
@@ -146,6 +157,36 @@ def enable(pieces: Pieces) -> str:
 
 def descriptor(pieces: Pieces) -> str:
     return pieces.argument(4 if "sp" in pieces.parts else 3)
+
+
+def instruction_text(pieces: Pieces) -> str:
+    """What an instruction descriptor says, as far as its bits are known."""
+    kind = next((part for part in pieces.parts if part.startswith("kind::")), "")
+    form = pieces.value_of(4 if "sp" in pieces.parts else 3)
+    if form is None:
+        return ""
+    tables = pieces.reading.templates.descriptors
+    return descriptors.instruction(form, kind.removeprefix("kind::"), tables)
+
+
+def matrix_text(pieces: Pieces, index: int) -> str:
+    """Where a matrix is in shared memory and how, as far as its descriptor's bits are known."""
+    table = pieces.reading.templates.descriptors.get("matrix", {}).get(pieces.parts[0])
+    form = pieces.value_of(index)
+    if table is None or form is None:
+        return ""
+    wording = pieces.reading.wording
+
+    def address_text(address: LinearForm) -> str:
+        is_known = address.number is not None or wording.is_address(address)
+        return wording.form(address, pieces.instruction.line) if is_known else ""
+
+    return descriptors.matrix(form, table, address_text)
+
+
+def layout(pieces: Pieces, matrix: int) -> str:
+    """A's (0) or B's (1) descriptor; of ``tcgen05`` the sums are an operand before them."""
+    return matrix_text(pieces, matrix + (pieces.parts[0] == "tcgen05"))
 
 
 def metadata(pieces: Pieces) -> str:
@@ -195,6 +236,11 @@ MATRIX_PIECES: Mapping[str, Callable[[Pieces], str]] = {
     "accumulation": accumulation,
     "splitoffset": lambda pieces: pieces.argument(1) if len(pieces.args) > 2 else "",
     "descriptor": descriptor,
+    "described": instruction_text,
+    "layouta": lambda pieces: layout(pieces, 0),
+    "layoutb": lambda pieces: layout(pieces, 1),
+    "stored": lambda pieces: layout(pieces, 0),
+    "columns": columns,
     "metadata": metadata,
     "scales": scales,
     "lanemask": lane_mask,

@@ -12,8 +12,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from inspector.analysis.isa import Isa
-from inspector.analysis.sentences import forms
+from inspector.analysis.sentences import descriptors, forms
 from inspector.analysis.sentences.context import Context
+from inspector.analysis.sentences.forms import LinearForm
 from inspector.analysis.sentences.values import Statements, Values, integer, special, types_of
 from inspector.analysis.sentences.wording import (
     Template,
@@ -304,10 +305,32 @@ class Pieces:
         value = self.reading.values.operand(address, self.instruction.line)
         if not isinstance(base, RegisterOperand) or value is None:
             return text
+        if self.parts[0] == "tcgen05" and (allocated := self._in_tensor_memory(value)):
+            return f"{text} ({allocated})"
         if {(leaf.op, leaf.name) for leaf in forms.leaves(value)} == {("register", base.name)}:
             return text
         form = self.reading.wording.form(value, self.instruction.line)
         return f"{text} ({form})" if form else text
+
+    def _in_tensor_memory(self, address: LinearForm) -> str:
+        """``lane 32, column 64 of the allocation``; "" if it is not known to be of one."""
+        n = self.instruction.line
+        for atom, factor in address.terms:
+            if factor != 1 or atom.op != "register":
+                continue
+            if not self.reading.values.is_allocation(atom.name):
+                continue
+            start = self.reading.values.register(atom.name, n)
+            offset = forms.add(address, forms.scale(start, -1))
+            lane, column = descriptors.lane_and_column(offset)
+            wording = self.reading.wording
+            lane_text = wording.form(lane, n)
+            column_text = wording.form(column, n)
+            several = len(self.reading.statements.allocations) > 1
+            name = f" {atom.name}" if several else ""
+            if lane_text and column_text:
+                return f"lane {lane_text}, column {column_text} of the allocation{name}"
+        return ""
 
     def arg(self, index: int) -> Operand | None:
         """An operand after the results, which is then spoken of; negative from the last one."""
@@ -315,6 +338,13 @@ class Pieces:
             return None
         self._current.operands.add(self.results + index % len(self.args))
         return self.args[index]
+
+    def value_of(self, index: int) -> LinearForm | None:
+        """What a register or a number among the arguments holds, None if it is none of these."""
+        operand = self.args[index] if index < len(self.args) else None
+        if not isinstance(operand, RegisterOperand | ImmediateOperand):
+            return None
+        return self.reading.values.operand(operand, self.instruction.line)
 
     def argument(self, index: int) -> str:
         operand = self.arg(index)

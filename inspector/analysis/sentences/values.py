@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from math import prod
 
 from msgspec import Struct
@@ -33,6 +33,7 @@ from inspector.parsers.ptx_statement import (
     SpecialOperand,
     SymbolOperand,
     VectorOperand,
+    read_variable,
     register_declarations,
     registers_of,
     strip,
@@ -45,6 +46,15 @@ MAX_FOLLOWED_LINES = 131072
 listing keeps parsed. In a longer function every register goes by its own name."""
 
 MAX_USES = 16
+
+MAX_HEAD_LINES = 1024
+"""Lines before a function in which the variables of its file are looked for."""
+
+_LINKING = re.compile(r"^(?:\.(?:visible|extern|weak|common)\s+)*")
+"""What comes before a variable's state space: ``.extern .shared``."""
+
+ALLOCATION = "tcgen05.alloc."
+"""What the opcodes begin with that allocate tensor memory, and write its address."""
 
 MAX_KEPT_LINES = 1024
 """Lines whose statements are kept taken apart."""
@@ -65,9 +75,16 @@ class Statements:
         self.uses: dict[str, list[int]] = {}
         self.instructions_on = lru_cache(MAX_KEPT_LINES)(self._instructions_on)
         """The instructions that begin on a line."""
+        self.allocations: list[int] = []
+        """The lines that allocate tensor memory."""
+        self.alignments: dict[str, int] = {}
+        """What the addresses of variables are multiples of, in bytes."""
         self._defined: dict[str, int] = {}
         self._bits: dict[str, int] = {}
         if function.last - function.first < MAX_FOLLOWED_LINES and function.first > 0:
+            head_lines = min(function.first - 1, MAX_HEAD_LINES)
+            for line in listing.between(1, head_lines):
+                self._note_alignment(line)
             label = ""
             for line in listing.between(function.first, function.last):
                 label = line.label or label
@@ -130,8 +147,17 @@ class Statements:
         """Whether a name without a number is no register of a function that declares some."""
         return bool(self._bits) and not register[-1].isdecimal() and register not in self._bits
 
+    def _note_alignment(self, line: Line) -> None:
+        """Note a variable: ``.shared .align 1024 .b8 tile[16384];``."""
+        if line.kind is Kind.DIRECTIVE and ".align" in line.text:
+            declared = line.text[line.text.find(".") :].strip().rstrip(";")
+            variable = read_variable(_LINKING.sub("", declared), line.n)
+            if variable is not None:
+                self.alignments[variable.name] = variable.align
+
     def _index(self, line: Line) -> None:
         n = line.n
+        self._note_alignment(line)
         if line.kind is Kind.DIRECTIVE and ".reg" in line.text:
             for declaration in register_declarations(strip(line.text, False)[0]):
                 # ``%r<28>``: where a name is declared again, the widest counts
@@ -147,6 +173,8 @@ class Statements:
                 uses.append(n)
         if line.label is not None:
             self.labels[line.label] = n
+        if (line.opcode or "").startswith(ALLOCATION):
+            self.allocations.append(n)
         if line.kind is Kind.INSTRUCTION:
             for target in line.targets:
                 self.jumps.setdefault(target, []).append(n)
@@ -196,6 +224,11 @@ def kind_of(part: str) -> tuple[int, bool] | None:
 
 def types_of(instruction: PtxInstruction) -> tuple[tuple[int, bool], ...]:
     return tuple(filter(None, map(kind_of, instruction.parts[1:])))
+
+
+def is_shared(parts: tuple[str, ...]) -> bool:
+    """Whether an opcode accesses shared memory: ``shared``, ``shared::cta``."""
+    return any(part.partition("::")[0] == "shared" for part in parts)
 
 
 def _defines(instruction: PtxInstruction, name: str) -> bool:
@@ -366,6 +399,9 @@ def _field(bits: int, signed: bool, args: list[LinearForm]) -> LinearForm | None
 
 MAX_CONDITIONS = 4
 
+MAX_ADDRESS_STEPS = 8
+"""Conversions of a parameter's address that are followed; a compiler writes three."""
+
 
 class Condition(Struct, frozen=True):
     """What a predicate says: ``lt`` … of two forms, ``and``, ``or``, ``not`` of conditions, or
@@ -422,9 +458,9 @@ class Values:
             case SpecialOperand(name):
                 return special(name, self.context)
             case SymbolOperand(name, offset):
-                return forms.add(
-                    forms.leaf("symbol", name, 0, (1 << 64) - 1), forms.constant(offset)
-                )
+                alignment = self.statements.alignments.get(name, 1)
+                symbol = forms.leaf("symbol", name, 0, (1 << 64) - 1, alignment)
+                return forms.add(symbol, forms.constant(offset))
             case AddressOperand(base, offset):
                 form = self.operand(base, line)
                 return None if form is None else forms.add(form, forms.constant(offset))
@@ -435,6 +471,25 @@ class Values:
         match address:
             case AddressOperand(SymbolOperand(name), 0):
                 return self.context.parameter(name)
+        return None
+
+    def parameter_behind(self, operand: Operand) -> Parameter | None:
+        """The parameter whose address an operand is, in whatever address space."""
+        for _ in range(MAX_ADDRESS_STEPS):
+            match operand:
+                case AddressOperand(base, 0):
+                    operand = base
+                case SymbolOperand(name, 0):
+                    return self.context.parameter(name)
+                case RegisterOperand():
+                    instruction = self._defining(operand.name)
+                    if instruction is None or instruction.base not in ("mov", "cvt", "cvta"):
+                        return None
+                    if len(instruction.operands) != 2:
+                        return None
+                    operand = instruction.operands[1]
+                case _:
+                    return None
         return None
 
     def _defining(self, name: str) -> PtxInstruction | None:
@@ -511,6 +566,26 @@ class Values:
         if isinstance(value, int) and not isinstance(value, bool) and low <= value <= high:
             low = high = value
         return forms.leaf("parameter", parameter.symbol, low, high, parameter.multiple or 1)
+
+    @cached_property
+    def _allocated(self) -> frozenset[LinearForm]:
+        """Where in shared memory the addresses of tensor memory are that were allocated."""
+        places: set[LinearForm] = set()
+        for n in self.statements.allocations:
+            for instruction in self.statements.instructions_on(n):
+                if instruction.opcode.startswith(ALLOCATION) and instruction.operands:
+                    place = self.operand(instruction.operands[0], n)
+                    if place is not None:
+                        places.add(place)
+        return frozenset(places)
+
+    def is_allocation(self, name: str) -> bool:
+        """Whether a register holds the address of tensor memory that was allocated."""
+        instruction = self._defining(name) if self._allocated else None
+        if instruction is None or instruction.base != "ld" or not is_shared(instruction.parts):
+            return False
+        place = self.operand(instruction.operands[-1], instruction.line)
+        return place in self._allocated
 
     # -- predicates -------------------------------------------------------------------------
 

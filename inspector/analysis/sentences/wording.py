@@ -115,10 +115,16 @@ def _silent_qualifiers(
 
 
 class Templates:
-    """The table ptx_sentences.toml; sections that it does not have are empty."""
+    """The table ptx_sentences.toml; sections that it does not have are empty.
 
-    def __init__(self, table: Mapping[str, Any]) -> None:
+    ``descriptors`` are the tables of ptx_descriptors.toml.
+    """
+
+    def __init__(
+        self, table: Mapping[str, Any], descriptors: Mapping[str, Any] | None = None
+    ) -> None:
         self.table = table
+        self.descriptors = descriptors or {}
         self.pieces: Mapping[str, Mapping[str, str]] = table.get("pieces", {})
         keyed_texts = ((key.split("."), text) for key, text in self.section("say").items())
         self._by_base = by_key(

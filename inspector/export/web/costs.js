@@ -58,6 +58,7 @@ function upgradeReport() {
   const folded = (title, content) => make('details', {}, make('summary', {}, title), content);
   return [make('h3', {}, 'Upgrade'), ...report.headings.map((text) => make('p', {}, text)),
     ...report.failed.map((text) => make('p', { cls: 'warn' }, text)),
+    ...report.sentences.map((text) => make('p', {}, text)),
     report.edits.length ? folded(plural(report.edits.length, 'edit'), table(report.edit_heads.map((head, n) => [head, n ? 'r' : '']), report.edits.map(edit))) : '',
     report.rows.length ? folded(plural(report.rows.length, 'changed variant'), table(report.heads.map((head, n) => [head, n > 2 ? 'r' : '']), report.rows.map(row))) : ''];
 }

@@ -168,6 +168,8 @@ MAX_KEYS = 4096
 """Keys that lead to them."""
 MAX_FAILED_CALLS = 16
 """Distinct calls of one kernel, graph or function that raised, and are recorded as failed."""
+MAX_BENCHMARK_GRIDS = 64
+"""Grids with which an autotuner launched one kernel that are kept."""
 MAX_ERROR_CHARACTERS = 2000
 MIN_GROWTH_CALLS = 8
 """Calls by which a count of more calls than that grows at least before it is looked at again."""
@@ -195,11 +197,12 @@ class CallTarget:
     ``calls`` are its distinct calls, ``quick`` those after ``DESCRIBED_CALLS`` by grid and scalars
     alone, and ``described`` says how many calls were looked at in full so far. ``others`` are calls
     beyond MAX_CALLS and ``benchmarks`` launches by autotuning, each counted as one call;
-    ``failures`` are the numbers of calls that raised.
+    ``benchmark_grids`` are the latter's, in the order in which each was first seen; ``failures``
+    are the numbers of calls that raised.
     """
 
     __slots__ = (
-        *("benchmarks", "calls", "described", "facts"),
+        *("benchmark_grids", "benchmarks", "calls", "described", "facts"),
         *("failures", "kind", "name", "others", "quick"),
     )
 
@@ -213,6 +216,14 @@ class CallTarget:
         self.described = 0
         self.others: CallCounter = CallCounter(-1)
         self.benchmarks: CallCounter = CallCounter(-1)
+        self.benchmark_grids: list[list[int]] = []
+
+    def benchmark(self, grid: tuple[Any, ...]) -> CallCounter:
+        """The counter of a launch by autotuning, whose grid is kept."""
+        sizes = [int(size) for size in grid]
+        if sizes not in self.benchmark_grids and len(self.benchmark_grids) < MAX_BENCHMARK_GRIDS:
+            self.benchmark_grids.append(sizes)
+        return self.benchmarks
 
     def lookup(self, key: Any) -> CallCounter | None:
         """The counter of an earlier call with this key; None if this call is to be described."""
@@ -343,6 +354,7 @@ def _totals_of(target: CallTarget) -> dict[str, Any]:
         "subject": target.facts["subject"],
         "others": target.others.count,
         "benchmarks": target.benchmarks.count,
+        "benchmark_grids": target.benchmark_grids,
     }
 
 

@@ -130,10 +130,12 @@ def test_benchmarks_and_further_calls_are_totals_of_their_kernel(
     target = call_counts.call_target("triton", "k", identity, {"hash": "h"})
     assert call_counts.call_target("triton", "other", identity, {}) is target
     assert call_counts.call_target("cuda", "k", identity, {}) is not target
-    call_counts.add(target, target.benchmarks, 3)
+    for grid in ((4, 1, 1), (8, 1, 1), (4, 1, 1)):
+        call_counts.add(target, target.benchmark(grid))
     call_counts.add(target, target.others, 2)
     totals = [row for event in events for row in event["subjects"]]
-    assert totals[-1] == {"kind": "triton", "subject": identity, "others": 2, "benchmarks": 3}
+    counts = {"others": 2, "benchmarks": 3, "benchmark_grids": [[4, 1, 1], [8, 1, 1]]}
+    assert totals[-1] == {"kind": "triton", "subject": identity, **counts}
     assert target.facts == {"hash": "h", "subject": identity}
 
 
