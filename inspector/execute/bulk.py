@@ -93,9 +93,7 @@ class BulkCopies:
         for row, column in zip(*np.nonzero(self.lanes.full_mask(mask)), strict=True):
             yield (int(row), int(column)), [int(x[row, column]) for x in spread]
 
-    def _shared(
-        self, n: int, lane: tuple[int, int], address: int, nbytes: int
-    ) -> tuple[int, int]:
+    def _shared(self, n: int, lane: tuple[int, int], address: int, nbytes: int) -> tuple[int, int]:
         """The row of the block whose shared memory an address is in, and the offset there."""
         row = lane[0]
         offset = address & _OFFSET
@@ -279,8 +277,7 @@ class BulkCopies:
         nbytes: int,
         mbarrier: int | None = None,
     ) -> None:
-        """Tells the order observers what a lane's copy reads or writes of a block's shared memory.
-        """
+        """Tells the order observers what a lane's copy accesses of a block's shared memory."""
         if self.memory.ordering is not None:
             offset = None if mbarrier is None else mbarrier & _OFFSET
             warp = lane[1] // WARP_LANES

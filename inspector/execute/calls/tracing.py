@@ -290,9 +290,10 @@ def trace_launch(
 
     ``make`` gives new inputs each time that it is called; ``values``: also what registers
     held, which takes longer; ``races``: also races in shared memory and between blocks, and reads
-    of unwritten shared memory, where blocks are in no clusters. Raises CannotRun before anything is run, LaunchError for a launch
-    that no device would take, Stopped where ``stop`` says so; a fault and a budget that is spent
-    are results.
+    of unwritten shared memory, where blocks are in no clusters.
+
+    Raises CannotRun before anything is run, LaunchError for a launch that no device would take,
+    Stopped where ``stop`` says so; a fault and a budget that is spent are results.
     """
     program.check()
     end = time.monotonic() + seconds
