@@ -38,6 +38,9 @@ for name in (*WIDTH_AND_COLOURS, "PYTHONDONTWRITEBYTECODE", "PYTEST_ADDOPTS"):
 if shutil.which("ninja") is None:
     os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
 
+# Modules and tests that are collected stay: nothing is looked for until they are all there.
+gc.disable()
+
 # A loaded machine is no failure.
 hypothesis.settings.register_profile("ptxview", deadline=None)
 hypothesis.settings.load_profile("ptxview")
@@ -86,8 +89,8 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     return None
 
 
-NIGHTLY_PER_SAMPLE = 60
-"""Nightly tests of which ``--sample`` chooses one: five of 300, about a minute."""
+NIGHTLY_PER_SAMPLE = 100
+"""Nightly tests of which ``--sample`` chooses one: three of 300, about half a minute."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -128,8 +131,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 def pytest_collection_finish() -> None:
     """Modules and thousands of tests are no garbage: the collector need not look at them again."""
-    gc.collect()
     gc.freeze()
+    gc.enable()
     gc.set_threshold(100_000, 20, 50)
 
 

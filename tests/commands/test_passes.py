@@ -139,6 +139,7 @@ def test_a_text_is_the_one_that_triton_dumps(made: PassList, dumped: list[tuple[
     assert compared > 15
 
 
+@pytest.mark.nightly
 def test_the_pass_that_made_a_convert_layout_is_found(
     made: PassList, dumped: list[tuple[str, str]]
 ) -> None:

@@ -12,8 +12,7 @@ import copy
 import json
 import re
 import shutil
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import msgspec.structs
@@ -83,10 +82,29 @@ LINES = [
 WITHOUT = {"run", "open", "ncu", "mcp", "completion"}
 
 
-def printed(line: list[str], folder: Path) -> Done:
-    """What a line prints as JSON; what it writes goes into a folder of the test's own."""
-    shutil.copy(LOST_SCALE, folder)
-    return call(*(word.replace(NEW, f"{folder}/") for word in line), "--json")
+@pytest.fixture(scope="module")
+def printed(
+    tmp_path_factory: pytest.TempPathFactory, plain_python: Callable[..., str]
+) -> Callable[[list[str]], Done]:
+    """``printed(line)``: what a line prints as JSON, once; what it writes has a folder of its own.
+
+    A child that needs torch or Triton is one of an interpreter that has imported it.
+    """
+    documents: dict[str, Done] = {}
+    imports = {"verify": ("torch",), "try": (), "passes": ()}
+
+    def output(line: list[str]) -> Done:
+        key = " ".join(line)
+        if key not in documents:
+            folder = tmp_path_factory.mktemp("printed")
+            shutil.copy(LOST_SCALE, folder)
+            words = [word.replace(NEW, f"{folder}/") for word in line]
+            if line[0] in imports:
+                words += ["--python", plain_python(*imports[line[0]])]
+            documents[key] = call(*words, "--json")
+        return documents[key]
+
+    return output
 
 
 def prints_json(command: str) -> bool:
@@ -105,8 +123,10 @@ def test_a_command_with_json_has_a_schema_and_no_other_has(command: str) -> None
 
 
 @pytest.mark.parametrize("line", LINES, ids=lambda line: " ".join(w.split("/")[-1] for w in line))
-def test_what_is_printed_is_as_the_schema_says(line: list[str], tmp_path: Path) -> None:
-    done = printed(line, tmp_path)
+def test_what_is_printed_is_as_the_schema_says(
+    line: list[str], printed: Callable[[list[str]], Done]
+) -> None:
+    done = printed(line)
     assert done.out, done.said
     for document in done.text.splitlines():
         hold(line[0], json.loads(document))
@@ -141,12 +161,14 @@ def objects(value: object) -> Iterator[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("command", sorted({line[0] for line in LINES}))
-def test_a_member_that_no_schema_names_is_refused(command: str, tmp_path: Path) -> None:
+def test_a_member_that_no_schema_names_is_refused(
+    command: str, printed: Callable[[list[str]], Done]
+) -> None:
     value = REFERENCE.schema(command)
     parts = list(objects(value))
     assert parts and all(part["additionalProperties"] is False for part in parts)
     line = next(line for line in LINES if line[0] == command)
-    document = json.loads(printed(line, tmp_path).text.splitlines()[0])
+    document = json.loads(printed(line).text.splitlines()[0])
     known = Draft202012Validator(value)  # type: ignore[arg-type]
     assert known.is_valid(document)
     assert not known.is_valid({**document, "undocumented": 1})

@@ -11,7 +11,7 @@ from tests.faults.__main__ import changes, table
 from tests.faults.injector import Fault, Injector, sample
 from tests.probes.conftest import needs_torch
 
-SAMPLE, SEED = 8, 31
+SAMPLE, SEED = 4, 31
 SOME = ("threads", "compiled", "processes")
 """Programs of the sample: the other builds an extension."""
 PARTS = 60

@@ -7,6 +7,7 @@ import shutil
 import zipfile
 import zlib
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,14 +17,27 @@ from inspector.commands.common import open_reader
 from inspector.recording.layout import VERDICTS, record_file, stored_records
 from inspector.verify.kept import kept_verdicts, verdicts_of_kernels
 from inspector.verify.verdicts import Verdict
-from tests.helpers.ptxview import LOST_SCALE, SAMPLE, call, ptxview, saved
+from tests.helpers.ptxview import LOST_SCALE, SAMPLE, Done, call, ptxview, saved
+from tests.probes.conftest import caches, parents, warm_python
 
+__all__ = ["caches", "parents", "warm_python"]  # fixtures
+
+Verify = Callable[..., Done]
 SOFTMAX = "triton_per_fused__softmax_mul_prepare_softmax_online_0"
 GELU = "triton_poi_fused_add_gelu_0"
 
 
-def test_a_kernel_with_a_fault_is_named_and_one_without_is_not(lost_scale: Path) -> None:
-    done = call("verify", lost_scale, "--json")
+@pytest.fixture
+def verify(plain_python: Callable[..., str]) -> Verify:
+    """``verify(recording, …)``: the command, whose child is one of an interpreter with torch."""
+    python = plain_python("torch", "torch._inductor.inductor_prims")
+    return partial(call, "verify", "--python", python)
+
+
+def test_a_kernel_with_a_fault_is_named_and_one_without_is_not(
+    lost_scale: Path, verify: Verify
+) -> None:
+    done = verify(lost_scale, "--json")
     assert done.status == 1
     document = json.loads(done.text)
     assert document["passed"] is False
@@ -47,8 +61,8 @@ def _line(stage: str, number: int) -> str:
     return shown.text.splitlines()[number - 1]
 
 
-def test_one_graph_can_be_chosen(lost_scale: Path) -> None:
-    done = call("verify", lost_scale, "0/0#2")
+def test_one_graph_can_be_chosen(lost_scale: Path, verify: Verify) -> None:
+    done = verify(lost_scale, "0/0#2")
     assert done.status == 0
     assert done.text.splitlines()[-1] == "graph 0/0#2: 1 of 1 kernel explained"
 
@@ -61,11 +75,11 @@ def kept(path: Path) -> dict[str, Verdict]:
     return {names[kernel]: verdict.verdict for kernel, verdict in verdicts.items()}
 
 
-def test_verdicts_are_kept_with_their_recording(lost_scale: Path) -> None:
+def test_verdicts_are_kept_with_their_recording(lost_scale: Path, verify: Verify) -> None:
     assert kept(lost_scale) == {}
-    call("verify", lost_scale, "0/0#2")
+    verify(lost_scale, "0/0#2")
     assert kept(lost_scale) == {GELU: Verdict.CLOSER}
-    call("verify", lost_scale, "0/0")
+    verify(lost_scale, "0/0")
     assert kept(lost_scale) == {GELU: Verdict.CLOSER, SOFTMAX: Verdict.UNEXPLAINED}
     (_, newest) = stored_records(lost_scale, VERDICTS)
     kernels: Any = newest["kernels"]
@@ -77,8 +91,8 @@ def test_verdicts_are_kept_with_their_recording(lost_scale: Path) -> None:
     assert row["eager_max_error"] < 1e-6
 
 
-def test_the_newest_verdict_on_the_recorded_code_counts(lost_scale: Path) -> None:
-    call("verify", lost_scale)
+def test_the_newest_verdict_on_the_recorded_code_counts(lost_scale: Path, verify: Verify) -> None:
+    verify(lost_scale)
     file = record_file(lost_scale, VERDICTS)
     row = json.loads(file.read_text())
     for kernel in row["kernels"]:
@@ -91,7 +105,7 @@ def test_the_newest_verdict_on_the_recorded_code_counts(lost_scale: Path) -> Non
     assert kept(lost_scale) == {}
 
 
-def test_a_list_marks_what_is_not_explained(lost_scale: Path) -> None:
+def test_a_list_marks_what_is_not_explained(lost_scale: Path, verify: Verify) -> None:
     def verified() -> list[str | None]:
         document = json.loads(call("list", lost_scale, "--json").text)
         return [kernel["verified"] for kernel in document["kernels"]]
@@ -99,16 +113,16 @@ def test_a_list_marks_what_is_not_explained(lost_scale: Path) -> None:
     sentence = f"! kernel {SOFTMAX} is not explained by its operators: ptxview verify"
     assert verified() == [None, None, None]
     assert sentence not in call("list", lost_scale).said
-    call("verify", lost_scale)
+    verify(lost_scale)
     assert verified() == ["unexplained", "closer-than-eager", None]
     said = call("list", lost_scale).said
     assert " ".join(said.split()).count(sentence) == 1
     assert said.count("is not explained") == 1
 
 
-def test_verdicts_travel_with_a_copy(lost_scale: Path, tmp_path: Path) -> None:
+def test_verdicts_travel_with_a_copy(lost_scale: Path, tmp_path: Path, verify: Verify) -> None:
     """Without reasons that may quote a value, and without kernels that are not in the copy."""
-    assert call("verify", lost_scale).status == 1
+    assert verify(lost_scale).status == 1
     file = record_file(lost_scale, VERDICTS)
     record = json.loads(file.read_text())
     gelu = next(row for row in record["kernels"] if row["verdict"] == "closer-than-eager")
@@ -131,9 +145,9 @@ def test_verdicts_travel_with_a_copy(lost_scale: Path, tmp_path: Path) -> None:
         assert ("index 50" in json.dumps(stored_records(copy, VERDICTS))) is quoted
 
 
-def test_verdicts_that_cannot_be_kept_are_shown(lost_scale: Path) -> None:
+def test_verdicts_that_cannot_be_kept_are_shown(lost_scale: Path, verify: Verify) -> None:
     record_file(lost_scale, VERDICTS).mkdir()
-    done = call("verify", lost_scale, "0/0#2")
+    done = verify(lost_scale, "0/0#2")
     assert done.status == 0
     assert "the verdicts are not kept" in done.said
     assert done.text.splitlines()[-1] == "graph 0/0#2: 1 of 1 kernel explained"
@@ -177,9 +191,9 @@ def _damaged(
 
 @pytest.mark.parametrize("damage", [_truncated, _larger, None])
 def test_a_damaged_tensor_is_not_compared(
-    damage: Callable[[bytes], bytes] | None, tmp_path: Path
+    damage: Callable[[bytes], bytes] | None, tmp_path: Path, verify: Verify
 ) -> None:
-    done = call("verify", _damaged(tmp_path / "x", "out_ptr0", "after", damage), "0/0#2", "--json")
+    done = verify(_damaged(tmp_path / "x", "out_ptr0", "after", damage), "0/0#2", "--json")
     assert done.status == 0, done.said
     (graph,) = json.loads(done.text)["graphs"]
     (kernel,) = graph["kernels"]
@@ -187,8 +201,8 @@ def test_a_damaged_tensor_is_not_compared(
     assert kernel["reason"] == "its kept output out_ptr0 is damaged"
 
 
-def test_a_damaged_tensor_costs_its_launch_alone(tmp_path: Path) -> None:
-    done = call("verify", _damaged(tmp_path / "x", "in_ptr1", "before", _empty), "--json")
+def test_a_damaged_tensor_costs_its_launch_alone(tmp_path: Path, verify: Verify) -> None:
+    done = verify(_damaged(tmp_path / "x", "in_ptr1", "before", _empty), "--json")
     assert done.status == 1, done.said
     softmax, gelu = (graph["kernels"][0] for graph in json.loads(done.text)["graphs"])
     assert softmax["verdict"] == "unexplained"
@@ -254,11 +268,13 @@ bucket_kernel[(1,)](values, counts, N=64)
 
 
 @pytest.fixture(scope="module")
-def buckets(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def buckets(tmp_path_factory: pytest.TempPathFactory, warm_python: Callable[..., Path]) -> Path:
     """A recording of a kernel that only makes sense on the program's own values."""
     folder = tmp_path_factory.mktemp("buckets")
     path = folder / "x.ptxview"
-    done = ptxview("run", "--no-tui", "-o", path, saved(folder / "buckets.py", BUCKETS))
+    script = saved(folder / "buckets.py", BUCKETS)
+    options = ("--no-tui", "--target", "sm_90", "--python", warm_python())
+    done = ptxview("run", *options, "-o", path, script)
     assert done.status == 0, done.said
     return path
 
@@ -275,14 +291,15 @@ def test_a_kernel_is_traced_on_the_values_of_its_call(buckets: Path, tmp_path: P
     assert call("trace", kept, "bucket_kernel").status == 0
 
 
-def test_a_script_of_a_launch_has_the_values_of_its_call(buckets: Path, tmp_path: Path) -> None:
+def test_a_script_of_a_launch_has_the_values_of_its_call(
+    buckets: Path, tmp_path: Path, warm_python: Callable[..., Path]
+) -> None:
     script = tmp_path / "alone.py"
     written = call("repro", buckets, "bucket_kernel", "--json", "-o", script)
     assert set(json.loads(written.text)["kept_inputs"]) == {"values", "counts"}
     assert "as the program's call had them, within the script" in written.said
-    done = ptxview(
-        "run", "--no-tui", "--target", "sm_90", "-o", tmp_path / "r", script, "--no-time"
-    )
+    options = ("--no-tui", "--target", "sm_90", "--python", warm_python())
+    done = ptxview("run", *options, "-o", tmp_path / "r", script, "--no-time")
     # New values are outside of [0, 1): the kernel would write outside of its counts.
     assert done.status == 0, done.said
     assert "agrees with Triton's interpreter" in done.text
@@ -319,13 +336,12 @@ def test_a_list_says_whose_values_an_emulated_graph_has(tmp_path: Path) -> None:
     ],
 )
 def test_a_script_shows_the_difference_alone(
-    kernel: str, status: int, words: str, tmp_path: Path
+    kernel: str, status: int, words: str, tmp_path: Path, warm_python: Callable[..., Path]
 ) -> None:
     script = tmp_path / "alone.py"
     assert call("repro", LOST_SCALE, kernel, "--verify", "-o", script).status == 0
-    done = ptxview(
-        "run", "--no-tui", "--target", "sm_90", "-o", tmp_path / "r", script, "--no-time"
-    )
+    options = ("--no-tui", "--target", "sm_90", "--python", warm_python())
+    done = ptxview("run", *options, "-o", tmp_path / "r", script, "--no-time")
     assert done.status == status, done.said
     assert words in done.text
 
@@ -366,7 +382,7 @@ def test_launches_of_two_processes_are_told_apart(tmp_path: Path) -> None:
 
 
 def test_a_race_between_blocks_is_named_though_the_values_are_right(
-    lost_scale: Path, tmp_path: Path
+    lost_scale: Path, tmp_path: Path, verify: Verify
 ) -> None:
     """The recorded values are the sound kernel's; in its PTX all threads store to one place."""
     folder = tmp_path / "edited.ptxview"
@@ -379,14 +395,14 @@ def test_a_race_between_blocks_is_named_though_the_values_are_right(
             (folder / "blobs" / name).write_bytes(text)
             for events in folder.glob("*.jsonl"):
                 events.write_text(events.read_text().replace(blob.name, name))
-    sound = call("verify", lost_scale, "0/0#2", "--json").json
+    sound = verify(lost_scale, "0/0#2", "--json").json
     assert [kernel["races"] for kernel in sound["graphs"][0]["kernels"]] == [[]]
-    done = call("verify", folder, "0/0#2")
+    done = verify(folder, "0/0#2")
     assert done.status == 1
     assert "race: out_ptr0[0, 0]: no order between the store in line 169 by block" in done.text
     sentence = "graph 0/0#2: 1 of 1 kernel explained; 1 kernel with a race: #1"
     assert done.text.splitlines()[-1].startswith(sentence)
-    document = json.loads(call("verify", folder, "0/0#2", "--json").out)
+    document = json.loads(verify(folder, "0/0#2", "--json").out)
     assert document["passed"] is False
     (kernel,) = document["graphs"][0]["kernels"]
     assert kernel["verdict"] == "closer-than-eager"

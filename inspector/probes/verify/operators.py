@@ -7,6 +7,7 @@ are those of a recording, which may be a stranger's: none that opens a file is c
 import math
 import operator
 from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
 from typing import Any
 
 import torch
@@ -46,15 +47,25 @@ def function_of(target: str) -> Callable[..., Any]:
     namespace, _, path = target.partition(".")
     if namespace not in NAMESPACES:
         raise NotComputable(f"{target} is no operator of ATen's")
-    value: Any = getattr(torch.ops, namespace)
-    for name in path.split("."):
-        value = getattr(value, name, None)
+    value = _attribute(namespace, path)
+    if value is None and namespace == "prims":
+        # Registers Inductor's own operators. It takes as long as torch, and most graphs have none.
+        import_module("torch._inductor.inductor_prims")
+        value = _attribute(namespace, path)
     if type(value).__name__ not in OPERATOR_TYPES:
         raise NotComputable(f"this torch has no operator {target}")
     if path.partition(".")[0] in FILE_OPERATORS:
         raise NotComputable(f"{target} opens a file")
     function: Callable[..., Any] = value
     return function
+
+
+def _attribute(namespace: str, path: str) -> Any:
+    """What ``torch.ops`` has of this name, or None."""
+    value: Any = getattr(torch.ops, namespace)
+    for name in path.split("."):
+        value = getattr(value, name, None)
+    return value
 
 
 def widened(value: Any) -> Any:

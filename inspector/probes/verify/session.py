@@ -22,7 +22,6 @@ from functools import partial
 from typing import Any
 
 import torch
-import torch._inductor.inductor_prims  # registers operators of Inductor's own
 
 from .operators import Evaluator, NotComputable
 from .rounding import Moved, moves

@@ -76,7 +76,10 @@ print(torch._dynamo.utils.counters["frames"])
 @pytest.mark.parametrize(
     ("loop", "steps"),
     # A launch takes 0.5 µs: three of them, and 9.5 and 0.5 µs of waiting.
-    [(TWO_OPTIMIZERS, ("step of Careful", 3, 11.5)), (COMPILED_STEP, None)],
+    [
+        (TWO_OPTIMIZERS, ("step of Careful", 3, 11.5)),
+        pytest.param(COMPILED_STEP, None, marks=pytest.mark.nightly),
+    ],
     ids=["two optimizers", "a compiled step"],
 )
 def test_steps_are_those_of_the_first_optimizer_and_the_program_is_as_it_was(

@@ -11,6 +11,8 @@ import pytest
 from tests.helpers.ptxview import REPOSITORY, ptxview, saved
 from tests.probes.conftest import PROBES, Run, ok
 
+PARTS = ("shim", "cuda")
+"""Of the emulated device; by day tests/faults has some of their functions fail."""
 PROGRAM = """
 import torch, triton, triton.language as tl
 
@@ -43,7 +45,13 @@ def test_triton_on_cpu_tensors(tmp_path: Path) -> None:
     assert "double" in done.said and "ptx sass" in done.said
 
 
-@pytest.mark.parametrize("broken", ["start.py", "emulator/shim.py", "emulator/cuda.py"])
+@pytest.mark.parametrize(
+    "broken",
+    [
+        "start.py",
+        *(pytest.param(f"emulator/{name}.py", marks=pytest.mark.nightly) for name in PARTS),
+    ],
+)
 def test_a_device_that_cannot_be_set_up_is_said_once_with_the_reason(
     run: Run, tmp_path: Path, broken: str
 ) -> None:

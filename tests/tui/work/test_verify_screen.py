@@ -47,8 +47,13 @@ async def verifying(
 
 @pytest.mark.parametrize("size", [(80, 24), (200, 60)])
 async def test_the_report_is_the_commands_and_is_kept(
-    lost_scale: Path, size: tuple[int, int]
+    lost_scale: Path,
+    size: tuple[int, int],
+    plain_python: Callable[..., str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    python = plain_python("torch", "torch._inductor.inductor_prims")
+    monkeypatch.setattr(verify_screen, "interpreter", lambda *_: python)
     async with verifying(lost_scale, "softmax", size) as (ui, _):
         await rest(ui)
         assert isinstance(ui.app.screen, VerifyScreen)
