@@ -494,7 +494,7 @@ class VariantFacts:
             threads = None if block is None else math.prod(block)
         else:
             threads = WARP * subject.warps
-        return card(
+        variant_card = card(
             self.resources(variant),
             subject.device,
             listings,
@@ -504,6 +504,7 @@ class VariantFacts:
             analyses,
             subject.built_for,
         )
+        return _with_described_products(variant_card, listings)
 
     def findings(self, variant: Variant, use_execution_counts: bool = True) -> tuple[Finding, ...]:
         """The hints on the variant, then its compiler's messages and its profiler's findings.
@@ -635,6 +636,22 @@ class VariantFacts:
             self._cache.store(key, msgspec.json.encode(tuple(opcodes)))
             return tuple(opcodes)
         return None
+
+
+def _with_described_products(
+    card: Card, listings: Mapping[Stage, tuple[Listing, Function]]
+) -> Card:
+    """A card whose products of PTX have the shapes that only their descriptors tell."""
+    from inspector.analysis.sentences.products import described_products
+
+    content = card.stage_content(Stage.PTX)
+    if content is None:
+        return card
+    descriptors = tables.table("ptx_descriptors")
+    products = described_products(content.products, *listings[Stage.PTX], descriptors)
+    described = replace(content, products=products)
+    stages = tuple(described if stage is content else stage for stage in card.stages)
+    return replace(card, stages=stages)
 
 
 class AvailableStages(Mapping[Stage, T]):
