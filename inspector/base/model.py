@@ -287,7 +287,8 @@ class Call(Struct, frozen=True):
     emulated device or at the CUDA driver's boundary). ``name`` is the kernel's,
     the graph's or the function's; ``hash`` the variant's, of a launch of Triton's. ``grid`` counts
     blocks (programs, not clusters) and ``block`` threads, both x, y, z; ``shared_bytes`` a block's
-    dynamic ones.
+    dynamic ones. ``cluster`` counts the blocks of a cluster, where a CUDA launch asked for some; of
+    Triton's the variant's ``num_ctas`` says it.
     ``first`` orders the calls of a process by when they were first seen. None is "not known".
     ``operators`` are ATen's that were being called when it was first launched so, the outermost
     first, as ``at::_ops`` names them (``square``, ``pow_Tensor_Scalar``).
@@ -315,6 +316,7 @@ class Call(Struct, frozen=True):
     """Of all launches of the variant with this grid, block and shared memory."""
     shares: tuple[Share, ...] = ()
     failed: str | None = None
+    cluster: tuple[Extent, Extent, Extent] | None = None
 
 
 class Timeline(Struct, frozen=True):

@@ -16,11 +16,7 @@ from inspector.execute.facts import (
     AccessFacts,
     ExecutedLine,
     Facts,
-    StepAccess,
     Totals,
-    Trace,
-    TraceStep,
-    TraceTooLong,
     ValueFacts,
 )
 from inspector.execute.faults import (
@@ -35,6 +31,7 @@ from inspector.execute.faults import (
 from inspector.execute.launch import Execution, choose, execute
 from inspector.execute.memory import Buffer, Memory, Observer
 from inspector.execute.program import Approximation, Program, approximations
+from inspector.execute.steps import StepAccess, Trace, TraceStep, TraceTooLong
 
 __all__ = [
     "AccessFacts",

@@ -71,7 +71,6 @@ TABLE: Mapping[str, tuple[str, str]] = {
     "selp": ("b b pred > u", "np.where({2}, {0}, {1})"),
     "movmatrix": ("u32 > u32", "matrix.move_transposed(m.lanes, {0})"),
     "activemask": ("> u32", "lanes.ballot(m.lanes, np.ones((1, 1), bool), {mask})"),
-    "mapa": ("u u32 > u", "{0}"),  # in a cluster of one, another block's address is one's own
     "slct": ("b b last > u", "np.where({2} >= 0, {0}, {1})"),
 }
 """Types of operands and result, and the result: ``u`` is the bits of the type that is named,

@@ -1,4 +1,4 @@
-"""Barriers of thread blocks: ``bar``, ``barrier`` and ``barrier.cluster``, for clusters of one.
+"""Barriers: of thread blocks (``bar``, ``barrier``), of clusters (``barrier.cluster``), mbarriers.
 
 A barrier has a number, 0 to 15; a block's is complete when as many of its threads have arrived as
 are named, or all that have not ended. Those that arrived with ``arrive`` do not wait.
@@ -15,7 +15,7 @@ from inspector.parsers.ptx_statement import PtxInstruction, RegisterOperand
 
 CLUSTER = -1
 """The number of the cluster's barrier here. Its ``wait`` waits for the ``arrive`` of the same phase
-of every live thread, not for their ``wait``."""
+of every live thread of the cluster, not for their ``wait``."""
 
 
 @dataclass(slots=True)
@@ -109,8 +109,7 @@ class Barriers:
         live = self.lanes.full_mask(self.lanes.live)
         for number, barrier in self._barriers.items():
             if number == CLUSTER:
-                phase = self._cluster_phase
-                finished = phase <= np.where(live, phase, phase.max()).min(1, keepdims=True)
+                finished = self._cluster_phase <= self._least_phase(live)
             else:
                 enough = barrier.arrived.sum(1) >= barrier.counts
                 complete = np.where(barrier.counts > 0, enough, (barrier.arrived | ~live).all(1))
@@ -126,6 +125,12 @@ class Barriers:
             barrier.waiting = [waiter for waiter in barrier.waiting if waiter.mask.any()]
             barrier.arrived = barrier.arrived & ~finished
         return out
+
+    def _least_phase(self, live: Array) -> Array:
+        """How often every live lane of a block's cluster has arrived at its barrier: (B, 1)."""
+        phases = np.where(live, self._cluster_phase, self._cluster_phase.max())
+        by_cluster = phases.reshape(-1, self.lanes.cluster_size * self.lanes.width)
+        return np.repeat(by_cluster.min(1), self.lanes.cluster_size)[:, None]
 
     def _tell(self, way: str, number: int, mask: Array) -> None:
         if self.ordering is not None:

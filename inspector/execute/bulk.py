@@ -15,8 +15,10 @@ from math import prod
 import numpy as np
 
 from inspector.execute.barriers import Phases
-from inspector.execute.kinds import UNSIGNED, Array, Mask, f32, f64, i64, u8, u64
+from inspector.execute.kinds import UNSIGNED, WIDTHS, Array, Mask, f32, f64, i64, u8, u64
 from inspector.execute.memory import (
+    DISTRIBUTED,
+    RANK_SHIFT,
     WINDOWS,
     Access,
     AsynchronousAccess,
@@ -65,7 +67,8 @@ class BulkCopies:
         if window == WINDOWS["param"] >> 56:
             data = memory.parameters[offset : offset + SIZE].tobytes()
         elif window == WINDOWS["shared"] >> 56:
-            data = memory.shared[lane[0], offset : offset + SIZE].tobytes()
+            row, offset = self._shared(n, lane, address, SIZE)
+            data = memory.shared[row, offset : offset + SIZE].tobytes()
         else:
             region = self._region(n, lane, address, SIZE)
             start = address - region.base
@@ -90,11 +93,34 @@ class BulkCopies:
         for row, column in zip(*np.nonzero(self.lanes.full_mask(mask)), strict=True):
             yield (int(row), int(column)), [int(x[row, column]) for x in spread]
 
-    def _shared(self, n: int, lane: tuple[int, int], address: int, nbytes: int) -> int:
+    def _shared(self, n: int, lane: tuple[int, int], address: int, nbytes: int) -> tuple[int, int]:
+        """The row of the block whose shared memory an address is in, and the offset there."""
+        row = lane[0]
         offset = address & _OFFSET
+        size = self.lanes.cluster_size
+        if size > 1:
+            rank, offset = divmod(offset, 1 << RANK_SHIFT)
+            if rank >= size:
+                sentence = f"it names the shared memory of block {rank} of its cluster"
+                raise self.memory.fault("cluster", sentence, n, lane)
+            row += rank - row % size
         if offset + nbytes > self.memory.limit:
             raise self.memory.outside(n, lane, "shared", offset, nbytes, self.memory.limit)
-        return offset
+        return row, offset
+
+    def _receivers(self, lane: tuple[int, int], row: int, multicast: int) -> list[int]:
+        """The rows of the blocks that a copy goes to: the one that its address is in, or those of
+        the cluster whose bits are set in ``multicast``."""
+        if not multicast:
+            return [row]
+        first = lane[0] - lane[0] % self.lanes.cluster_size
+        ranks = range(self.lanes.cluster_size)
+        return [first + rank for rank in ranks if multicast >> rank & 1]
+
+    def _elements(self, row: int, item: int) -> Array:
+        """A block's shared memory as elements of ``item`` bytes."""
+        elements: Array = self.memory.shared[row].view(UNSIGNED[item * 8])
+        return elements
 
     def _tile(
         self,
@@ -104,23 +130,25 @@ class BulkCopies:
         points: list[int],
         rows: bool,
         shared: int,
-    ) -> tuple[TensorMap, Array, Array, Array, Array]:
-        """A lane's tile: its map, addresses, which of them are in the tensor, shared memory as
-        elements, and the places there. ``rows``: a gather or scatter, of a column and rows."""
+    ) -> tuple[TensorMap, Array, Array, int, Array]:
+        """A lane's tile: its map, addresses, which of them are in the tensor, the row of the block
+        whose shared memory it is in, and its elements' places there. ``rows``: a gather or scatter,
+        of a column and rows."""
         tile = self._map(n, lane, tensor)
         if len(points) != (len(tile.dims) + 3 if rows else len(tile.dims)):
             sentence = f"a tensor of {len(tile.dims)} dimensions at {len(points)} coordinates"
             raise self.memory.fault("tensor map", sentence, n, lane)
         count = tile.box[0] * 4 if rows else prod(tile.box)
-        offset = self._shared(n, lane, shared, count * tile.item)
+        row, offset = self._shared(n, lane, shared, count * tile.item)
         address, inside = tile.places(
             [points[0], 0] if rows else points, points[1:] if rows else None
         )
         offsets = offset + np.arange(len(address), dtype=i64) * tile.item
         places = offsets ^ (((offsets >> 7) & (0, 1, 3, 7)[tile.swizzle]) << 4)
-        self._shared(n, lane, int(places.max()), tile.item)
-        elements = self.memory.shared[lane[0]].view(UNSIGNED[tile.item * 8])
-        return tile, address, inside, elements, places // tile.item
+        last = int(places.max())
+        if last + tile.item > self.memory.limit:
+            raise self.memory.outside(n, lane, "shared", last, tile.item, self.memory.limit)
+        return tile, address, inside, row, places // tile.item
 
     def load_tile(
         self,
@@ -129,27 +157,33 @@ class BulkCopies:
         tensor: Array,
         coordinates: Sequence[Array],
         barrier: Array,
+        multicast: Array,
         gather: bool,
+        in_pair: bool,
         mask: Mask,
     ) -> None:
-        """A tile from global to shared memory; its bytes are reported to an mbarrier."""
+        """A tile from global to shared memory; its bytes are reported to an mbarrier.
+
+        ``multicast`` has a bit for each block of the cluster that it goes to, 0 where the address
+        says which. ``in_pair``: the mbarrier may be the other block's of a pair (cta_group::2).
+        """
         signed = [c.view(np.int32) for c in coordinates]
-        for lane, (to, source, waits, *points) in self._lanes_of(
-            mask, target, tensor, barrier, *signed
+        for lane, (to, source, waits, ranks, *points) in self._lanes_of(
+            mask, target, tensor, barrier, multicast, *signed
         ):
-            tile, address, inside, elements, places = self._tile(
-                n, lane, source, points, gather, to
-            )
+            tile, address, inside, owner, places = self._tile(n, lane, source, points, gather, to)
             values = np.broadcast_to(tile.outside_bits(), address.shape).copy()
             if inside.any():
                 self._tell(n, lane, "load", address[inside], tile.item)
                 region = self._within(n, lane, address[inside], tile.item)
                 index = (address[inside] - region.base) // tile.item
-                values[inside] = region.view(elements.dtype.type)[index]
-            self._tell_shared(n, lane, "store", places * tile.item, tile.item, waits)
-            elements[places] = values
-            self.memory.changes += 1
-            self._arrived(n, lane, waits, len(address) * tile.item)
+                values[inside] = region.view(values.dtype.type)[index]
+            for row in self._receivers(lane, owner, ranks):
+                self._tell_shared(n, lane, row, "store", places * tile.item, tile.item, waits)
+                self._elements(row, tile.item)[places] = values
+                self.memory.changes += 1
+                receiver = row if ranks else None
+                self._arrived(n, lane, waits, len(address) * tile.item, receiver, in_pair)
 
     def store_tile(
         self,
@@ -164,14 +198,13 @@ class BulkCopies:
         """A tile from shared to global memory; ``reduction`` is its name, or "" for a store."""
         signed = [c.view(np.int32) for c in coordinates]
         for lane, (target, origin, *points) in self._lanes_of(mask, tensor, source, *signed):
-            tile, address, inside, elements, places = self._tile(
+            tile, address, inside, row, places = self._tile(
                 n, lane, target, points, scatter, origin
             )
-            self._tell_shared(n, lane, "load", places * tile.item, tile.item)
+            self._tell_shared(n, lane, row, "load", places * tile.item, tile.item)
             if inside.any():
-                self._write(
-                    n, lane, address[inside], elements[places][inside], tile.kind, reduction
-                )
+                values = self._elements(row, tile.item)[places][inside]
+                self._write(n, lane, address[inside], values, tile.kind, reduction)
 
     def _write(
         self,
@@ -224,6 +257,7 @@ class BulkCopies:
         self,
         n: int,
         lane: tuple[int, int],
+        row: int,
         way: str,
         offset: int,
         count: int,
@@ -231,48 +265,105 @@ class BulkCopies:
     ) -> None:
         """``_tell_shared`` of bytes in a row, a multiple of 16."""
         address = np.arange(offset, offset + count, 16, dtype=i64)
-        self._tell_shared(n, lane, way, address, 16, mbarrier)
+        self._tell_shared(n, lane, row, way, address, 16, mbarrier)
 
     def _tell_shared(
         self,
         n: int,
         lane: tuple[int, int],
+        row: int,
         way: str,
         address: Array,
         nbytes: int,
         mbarrier: int | None = None,
     ) -> None:
-        """Tells the order observers what a copy reads or writes of shared memory."""
+        """Tells the order observers what a lane's copy accesses of a block's shared memory."""
         if self.memory.ordering is not None:
             offset = None if mbarrier is None else mbarrier & _OFFSET
             warp = lane[1] // WARP_LANES
-            access = AsynchronousAccess(n, way, lane[0], warp, address, nbytes, offset)
+            access = AsynchronousAccess(n, way, row, warp, address, nbytes, offset)
             self.memory.ordering("asynchronous", access)
 
     def copy_in(
-        self, n: int, target: Array, source: Array, size: Array, barrier: Array, mask: Mask
+        self,
+        n: int,
+        target: Array,
+        source: Array,
+        size: Array,
+        barrier: Array,
+        multicast: Array,
+        from_shared: bool,
+        kind: str,
+        reduction: str,
+        mask: Mask,
     ) -> None:
-        """``cp.async.bulk`` to shared memory, from global memory or shared memory."""
-        for lane, (to, origin, count, waits) in self._lanes_of(mask, target, source, size, barrier):
+        """``cp.async.bulk`` or ``cp.reduce.async.bulk`` to shared memory, from global memory or
+        ``from_shared`` memory. ``multicast`` is that of ``load_tile``."""
+        for lane, (to, origin, count, waits, ranks) in self._lanes_of(
+            mask, target, source, size, barrier, multicast
+        ):
             self._aligned(n, lane, to | origin | count)
-            offset = self._shared(n, lane, to, count)
-            if origin >> 56 == WINDOWS["shared"] >> 56 or origin < self.memory.limit:
-                start = self._shared(n, lane, origin, count)
-                self._tell_bytes(n, lane, "load", start, count, waits)
-                data = self.memory.shared[lane[0], start : start + count].copy()
+            owner, offset = self._shared(n, lane, to, count)
+            if from_shared:
+                source_row, start = self._shared(n, lane, origin, count)
+                self._tell_bytes(n, lane, source_row, "load", start, count, waits)
+                data = self.memory.shared[source_row, start : start + count].copy()
             else:
                 region = self._region(n, lane, origin, count)
                 start = origin - region.base
                 data = region.data[start : start + count]
                 self._tell(n, lane, "load", origin + np.arange(0, count, 16, dtype=i64), 16)
-            self._tell_bytes(n, lane, "store", offset, count, waits)
-            self.memory.shared[lane[0], offset : offset + count] = data
-            self.memory.changes += 1
-            self._arrived(n, lane, waits, count)
+            for row in self._receivers(lane, owner, ranks):
+                self._tell_bytes(n, lane, row, "store", offset, count, waits)
+                target_bytes = self.memory.shared[row, offset : offset + count]
+                if reduction:
+                    bits = UNSIGNED[WIDTHS[kind]]
+                    places = np.arange(count * 8 // WIDTHS[kind])
+                    in_order(
+                        target_bytes.view(bits), places, reduction, kind, [data.view(bits)],
+                        returns_old=False,
+                    )  # fmt: skip
+                else:
+                    target_bytes[:] = data
+                self.memory.changes += 1
+                self._arrived(n, lane, waits, count, row if ranks else None)
 
-    def _arrived(self, n: int, lane: tuple[int, int], barrier: int, nbytes: int) -> None:
-        """Bytes came for an mbarrier."""
-        self.phases.arrive_bytes(n, lane[0], self._shared(n, lane, barrier, 8), nbytes)
+    def store_async(
+        self,
+        n: int,
+        target: Array,
+        values: Sequence[Array],
+        barrier: Array,
+        kind: str,
+        reduction: str,
+        mask: Mask,
+    ) -> None:
+        """``st.async`` or ``red.async``: each lane's elements, and their bytes, to a block of the
+        cluster. ``values`` are unsigned bits of ``kind``."""
+        memory = self.memory
+        item = WIDTHS[kind] // 8
+        if reduction:
+            memory.atomic(n, DISTRIBUTED, reduction, target, kind, values, None, mask, False)
+        else:
+            memory.store(n, DISTRIBUTED, target, UNSIGNED[WIDTHS[kind]], values, mask)
+        nbytes = np.full((1, 1), item * len(values), np.uint32)
+        self.phases.expect(n, barrier, nbytes, mask, True)
+
+    def _arrived(
+        self,
+        n: int,
+        lane: tuple[int, int],
+        barrier: int,
+        nbytes: int,
+        receiver: int | None = None,
+        in_pair: bool = False,
+    ) -> None:
+        """Bytes came for an mbarrier: the one that is named, or the one at its offset in the
+        ``receiver``'s shared memory (``in_pair``: or of the block beside it)."""
+        row, offset = self._shared(n, lane, barrier, 8)
+        if receiver is not None:
+            row = (receiver & ~1) | (row & 1) if in_pair else receiver
+        self.phases.arrive_bytes(n, row, offset, nbytes)
 
     def copy_out(
         self,
@@ -287,9 +378,9 @@ class BulkCopies:
         """``cp.async.bulk`` or ``cp.reduce.async.bulk`` from shared to global memory."""
         for lane, (to, origin, count) in self._lanes_of(mask, target, source, size):
             self._aligned(n, lane, to | origin | count)
-            offset = self._shared(n, lane, origin, count)
-            self._tell_bytes(n, lane, "load", offset, count)
-            data = self.memory.shared[lane[0], offset : offset + count].copy()
+            row, offset = self._shared(n, lane, origin, count)
+            self._tell_bytes(n, lane, row, "load", offset, count)
+            data = self.memory.shared[row, offset : offset + count].copy()
             bits = UNSIGNED[{"64": 64, "32": 32, "16": 16}.get(kind[-2:], 8)] if reduction else u8
             values = data.view(bits)
             address = to + np.arange(0, count, values.dtype.itemsize, dtype=i64)

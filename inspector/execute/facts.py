@@ -1,4 +1,4 @@
-"""Observers of a run: counts by line, values, and the reversible steps of one block.
+"""An observer of a run that counts by line, and what registers held.
 
 Exact for the blocks that were run. Sectors are 32 bytes and lines 128; a request is one
 instruction of one warp. What ncu counts by the same name is said beside each figure.
@@ -7,15 +7,13 @@ instruction of one warp. What ncu counts by the same name is said beside each fi
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from inspector.base.errors import PtxviewError
 from inspector.base.names import words
 from inspector.execute import floats
 from inspector.execute.bank_conflicts import BANKS, BankConflict, bank_conflict
@@ -508,166 +506,3 @@ def _waves(words: Array, on: Array) -> Array:
     counts = np.bincount(bank[new], minlength=len(words) * BANKS).reshape(-1, BANKS)
     most: Array = counts.max(1)
     return most
-
-
-class StepAccess(NamedTuple):
-    """Memory that a step read or wrote: addresses by thread, of those that ran it."""
-
-    way: str
-    space: str
-    address: Array
-    nbytes: int
-    values: tuple[Array, ...]
-
-
-@dataclass(slots=True)
-class TraceStep:
-    """One instruction of one block, by some of its threads.
-
-    ``active`` is by thread, ``changes`` are the registers written, by number: their bits by
-    thread, or one value where all threads have it.
-    """
-
-    instruction: int
-    line: int
-    active: Array
-    changes: list[tuple[int, Array]] = field(default_factory=list)
-    accesses: list[StepAccess] = field(default_factory=list)
-
-
-STEP_BYTES = 270
-CHANGE_BYTES = 300
-ACCESS_BYTES = 400
-"""What Python needs for a step, a register that it wrote and an access, beside their arrays."""
-
-
-class TraceTooLong(PtxviewError):
-    """A block has more steps than a trace was allowed to keep."""
-
-
-class Trace(Observer):
-    """An observer that keeps every step of a launch of one block.
-
-    ``most_steps`` and ``most_bytes`` bound what is kept; beyond them TraceTooLong is raised.
-    """
-
-    def __init__(
-        self, program: Program, *, most_steps: int = 1_000_000, most_bytes: int = 1 << 30
-    ) -> None:
-        self.program = program
-        self.most_steps = most_steps
-        self.most_bytes = most_bytes
-        self.steps: list[TraceStep] = []
-        self.kinds = register_kinds(program.code, program.blocks.carry)
-        self.kept_bytes = 0
-        self.lanes: Lanes | None = None
-        self._writes: dict[int, list[int]] = {}
-        """The steps that wrote each register."""
-
-    def visit(self, lanes: Lanes, block: BasicBlock, mask: Mask) -> None:
-        if lanes.blocks != 1:
-            raise PtxviewError("A trace is of one thread block, and more were run.")
-        self.lanes = lanes
-
-    def step(self, lanes: Lanes, instruction: int, mask: Mask) -> None:
-        line = self.program.code.instructions[instruction].line
-        active = lanes.full_mask(mask)[0, : lanes.threads]
-        last = self.steps[-1].active if self.steps else None
-        if last is not None and np.array_equal(last, active):
-            active = last
-        else:
-            active = active.copy()
-            self._spend(active.nbytes)
-        self._spend(STEP_BYTES)
-        self.steps.append(TraceStep(instruction, line, active))
-        if len(self.steps) > self.most_steps:
-            raise TraceTooLong(
-                f"{self.program.name}: a block takes more than {self.most_steps:,} steps"
-            )
-
-    def wrote(
-        self, lanes: Lanes, instruction: int, register: int, value: Array, mask: Mask
-    ) -> None:
-        lane_bits = value[0, : lanes.threads].copy() if value.shape[1] > 1 else value[0].copy()
-        self._spend(CHANGE_BYTES + lane_bits.nbytes)
-        self.steps[-1].changes.append((register, lane_bits))
-        self._writes.setdefault(register, []).append(len(self.steps) - 1)
-
-    def access(self, lanes: Lanes, access: Access) -> None:
-        if access.way.startswith("matrix") or access.lane is not None:
-            address = access.address.reshape(-1).copy()
-            values = tuple(v.copy() for v in access.values)
-        else:
-            keep = lanes.full_mask(access.mask)[0]
-            address = lanes.full(access.address)[0][keep]
-            values = tuple(lanes.full(v)[0][keep] for v in access.values)
-        self._spend(ACCESS_BYTES + address.nbytes + sum(v.nbytes for v in values))
-        self.steps[-1].accesses.append(
-            StepAccess(access.way, access.space, address, access.nbytes, values)
-        )
-
-    def _spend(self, nbytes: int) -> None:
-        self.kept_bytes += nbytes
-        if self.kept_bytes > self.most_bytes:
-            raise TraceTooLong(
-                f"{self.program.name}: the steps of a block take more than "
-                f"{self.most_bytes >> 20:,} MiB"
-            )
-
-    def bits(self, register: int, step: int) -> Array | None:
-        """A register's bits by thread after a step; None where nothing has written it yet."""
-        if (writer := self.writer(register, step)) is None or self.lanes is None:
-            return None
-        lane_bits = dict(self.steps[writer].changes)[register]
-        return (
-            np.broadcast_to(lane_bits, (self.lanes.threads,)) if lane_bits.size == 1 else lane_bits
-        )
-
-    def values(self, register: int, step: int) -> Array | None:
-        """A register's values by thread after a step, in the type that it is used as."""
-        bits = self.bits(register, step)
-        return None if bits is None else as_values(np.ascontiguousarray(bits), self.kinds[register])
-
-    def writer(self, register: int, step: int) -> int | None:
-        """The step that wrote a register last, up to a step; None if none has yet."""
-        places = self._writes.get(register, [])
-        count = bisect_right(places, step)
-        return places[count - 1] if count else None
-
-    def written(self) -> list[int]:
-        return sorted(self._writes)
-
-    def first_nan(self, after_step: int = -1) -> int | None:
-        """The first step that wrote a NaN in a thread that ran it."""
-        return self._first(after_step, self._has_nan)
-
-    def parting(self, first: int, second: int, after_step: int = -1) -> int | None:
-        """The first step that one of two threads runs and the other does not."""
-        return self._first(after_step, lambda step: bool(step.active[first] != step.active[second]))
-
-    def store_to(self, address: int, after_step: int = -1) -> int | None:
-        """The first step that stores to a byte of global memory."""
-
-        def stores(step: TraceStep) -> bool:
-            for access in step.accesses:
-                if access.space == "global" and access.way.endswith(("store", "atomic")):
-                    starts = access.address.tolist()
-                    if any(first <= address < first + access.nbytes for first in starts):
-                        return True
-            return False
-
-        return self._first(after_step, stores)
-
-    def _has_nan(self, step: TraceStep) -> bool:
-        for register, bits in step.changes:
-            if self.kinds[register][0] in "fb" and bits.dtype != bool:
-                values = as_values(bits, self.kinds[register])
-                nan = values != values
-                if (nan.reshape(bits.size, -1).any(1) & step.active).any():
-                    return True
-        return False
-
-    def _first(self, after_step: int, condition: Callable[[TraceStep], bool]) -> int | None:
-        return next(
-            (n for n in range(after_step + 1, len(self.steps)) if condition(self.steps[n])), None
-        )

@@ -31,17 +31,29 @@ SPECIALS = frozenset(
 )
 """The special registers that have a value here."""
 
+CLUSTER_SPECIALS = frozenset(s for s in SPECIALS if "cluster" in s)
 CLOCKS = frozenset(s for s in SPECIALS if "clock" in s or "timer" in s)
 WIDE = frozenset(["%clock64", "%globaltimer", "%gridid", "%total_smem_size64"])
 
 
 class Lanes:
-    """Some thread blocks of a launch, by their numbers in it (x runs fastest)."""
+    """Some thread blocks of a launch, by their numbers in it (x runs fastest).
+
+    In a launch of clusters they are whole clusters, each one's blocks by their rank.
+    """
 
     def __init__(
-        self, grid: Triple, block: Triple, numbers: Array, *, shared: tuple[int, int] = (0, 0)
+        self,
+        grid: Triple,
+        block: Triple,
+        numbers: Array,
+        *,
+        shared: tuple[int, int] = (0, 0),
+        cluster: Triple = (1, 1, 1),
     ) -> None:
         self.grid = grid
+        self.cluster = cluster
+        self.cluster_size = cluster[0] * cluster[1] * cluster[2]
         self.block = block
         self.numbers = numbers
         self.threads = block[0] * block[1] * block[2]
@@ -49,6 +61,8 @@ class Lanes:
         self.width = -(-self.threads // 32) * 32
         self.shape = (self.blocks, self.width)
         self.row: Array = np.arange(self.blocks, dtype=i64)[:, None]
+        self.rank: Array = self.row % self.cluster_size
+        """Of each block in its cluster."""
         self.column: Array = np.arange(self.width, dtype=u32)[None, :]
         self.warp_base: Array = (self.column // u32(32) * u32(32)).astype(i64)
         self.lane: Array = self.column % u32(32)
@@ -71,13 +85,16 @@ class Lanes:
             return self.column // u32(step) % u32(self.block[n])
         number = self.numbers.astype(u64)[:, None]
         bit = u32(1) << self.lane
-        if base in ("ctaid", "clusterid"):
+        if base in ("ctaid", "clusterid", "cluster_ctaid"):
             step = [1, self.grid[0], self.grid[0] * self.grid[1]][n]
-            return (number // u64(step) % u64(self.grid[n])).astype(u32)
+            place = (number // u64(step) % u64(self.grid[n])).astype(u32)
+            blocks = u32(self.cluster[n])
+            return {"ctaid": place, "clusterid": place // blocks}.get(base, place % blocks)
         by_lane = {
             "laneid": self.lane,
             "warpid": self.column // u32(32),
             "smid": (number % u64(SMS)).astype(u32),
+            "cluster_ctarank": self.rank.astype(u32),
             "lanemask_eq": bit,
             "lanemask_lt": bit - u32(1),
             "lanemask_le": bit | (bit - u32(1)),
@@ -90,9 +107,10 @@ class Lanes:
             "WARP_SZ": 32,
             "ntid": self.block[n],
             "nctaid": self.grid[n],
-            "nclusterid": self.grid[n],
-            "cluster_nctaid": 1,
-            "cluster_nctarank": 1,
+            "nclusterid": self.grid[n] // self.cluster[n],
+            "cluster_nctaid": self.cluster[n],
+            "cluster_nctarank": self.cluster_size,
+            "is_explicit_cluster": self.cluster_size > 1,
             "nwarpid": self.width // 32,
             "nsmid": SMS,
             "dynamic_smem_size": self.shared[0],
@@ -129,6 +147,11 @@ def coordinates(number: int, sizes: Triple) -> Triple:
     """The coordinates of a block in its grid, or of a thread in its block."""
     x, y, _ = sizes
     return number % x, number // x % y, number // (x * y)
+
+
+def block_number(block: Triple, grid: Triple) -> int:
+    """The number of a block in its grid."""
+    return block[0] + grid[0] * (block[1] + grid[1] * block[2])
 
 
 SMS = 132

@@ -512,6 +512,8 @@ CHUNK = 32_768
 CHUNK_BYTES = 1 << 28
 """Most shared and local memory of a chunk."""
 MAX_BLOCKS = 1 << 31
+MAX_CLUSTER_BLOCKS = 16
+"""More than 8 are not portable (CUDA C++ Programming Guide, "Thread Block Clusters")."""
 MAX_SHARED_BYTES = 1 << 18
 MAX_LOCAL_BYTES = 1 << 19
 """Bytes a block and a thread; no device has more (CUDA C++ Programming Guide, "Technical
@@ -545,6 +547,7 @@ def execute(
     *,
     memory: Memory,
     shared: int = 0,
+    cluster: Sequence[int] | None = None,
     blocks: BlockChoice = None,
     budget: int | None = None,
     seconds: float | None = None,
@@ -553,10 +556,11 @@ def execute(
 ) -> Execution:
     """Runs a kernel on ``memory``.
 
-    ``grid`` and ``block`` have one to three dimensions; ``shared`` is the launch's dynamic shared
-    memory in bytes, ``budget`` the most lane-instructions (an instruction costs at least
-    ``MIN_LANES_COST``), ``seconds`` the most time, ``chunk`` the lanes that run at once. Bytes are
-    taken from the memory's budget.
+    ``grid`` and ``block`` have one to three dimensions, as has ``cluster``, in blocks (None: what
+    the kernel demands, else 1); of a cluster with a block of ``blocks`` all are run. ``shared`` is
+    the launch's dynamic shared memory in bytes, ``budget`` the most lane-instructions (an
+    instruction costs at least ``MIN_LANES_COST``), ``seconds`` the most time, ``chunk`` the lanes
+    that run at once. Bytes are taken from the memory's budget.
 
     Raises CannotRun before anything is written; LaunchError where no device would take the launch;
     Fault for what a GPU would end it for, and for what would never end; OutOfBudget; Malformed.
@@ -578,14 +582,15 @@ def execute(
             f"{MAX_LOCAL_BYTES:,}"
         )
     parameters = program.pack(arguments)
-    numbers = choose(sizes[0], blocks)
+    cluster_sizes = cluster_of(program, sizes[0], cluster)
+    numbers = choose(sizes[0], blocks, cluster_sizes)
     work = Work(program.name, budget, seconds)
     addresses = program.addresses(memory)
 
     def machine(block_numbers: Array) -> Machine:
         return Machine(
             program,
-            Lanes(*sizes, block_numbers, shared=(shared, bytes_shared)),
+            Lanes(*sizes, block_numbers, shared=(shared, bytes_shared), cluster=cluster_sizes),
             memory,
             parameters,
             dynamic=shared,
@@ -596,7 +601,8 @@ def execute(
 
     width = -(-threads // 32) * 32
     own_bytes = bytes_shared + width * program.local_size
-    blocks_at_once = max(1, min(chunk // width, CHUNK_BYTES // max(1, own_bytes)))
+    clusters_at_once = min(chunk // width, CHUNK_BYTES // max(1, own_bytes)) // prod(cluster_sizes)
+    blocks_at_once = max(1, clusters_at_once) * prod(cluster_sizes)
     memory.written.clear()
     try:
         with np.errstate(all="ignore"):
@@ -612,33 +618,82 @@ def execute(
     return Execution(len(numbers), work.done, work.cost, written, tuple(work.printed))
 
 
-class BlockNumbers:
-    """Numbers of the blocks to run, ascending: ``listed`` ones, or ``count`` spread over a grid,
-    which are computed for each slice, because a grid may have 2^31 blocks."""
+def cluster_of(program: Program, grid: Triple, cluster: Sequence[int] | None) -> Triple:
+    """The blocks of a cluster by dimension. Raises LaunchError where a grid has no whole ones.
 
-    def __init__(self, total: int, count: int, listed: Array | None = None) -> None:
-        self._last_block = total - 1
+    1 each for a kernel that names nothing of its cluster: its blocks cannot tell.
+    """
+    required = program.required_cluster
+    x, y, z = sizes = _triple(cluster or required or (1, 1, 1), "cluster")
+    if required is not None and required != sizes:
+        raise LaunchError(f"{program.name} demands clusters of {required} blocks, not {sizes}")
+    if x * y * z > MAX_CLUSTER_BLOCKS:
+        raise LaunchError(
+            f"{program.name}: a cluster of {x * y * z:,} blocks, of at most {MAX_CLUSTER_BLOCKS}"
+        )
+    if any(blocks % size for blocks, size in zip(grid, sizes, strict=True)):
+        raise LaunchError(f"{program.name}: a grid of {grid} blocks is not of clusters of {sizes}")
+    return sizes if program.translator.in_clusters else (1, 1, 1)
+
+
+class BlockNumbers:
+    """Numbers of the blocks to run: ``listed`` ones, or ``count`` spread over a grid, which are
+    computed for each slice, because a grid may have 2^31 blocks.
+
+    They ascend; where ``cluster`` has several blocks, they are those of whole clusters, which
+    ``listed`` and ``count`` are of, and each cluster's are in the order of their rank.
+    """
+
+    def __init__(
+        self, grid: Triple, cluster: Triple, count: int, listed: Array | None = None
+    ) -> None:
+        self._grid = grid
+        self._cluster = cluster
+        self._size = prod(cluster)
+        self._last = prod(grid) // self._size - 1
         self._count = count
         self._listed = listed
 
     def __len__(self) -> int:
-        return self._count
+        return self._count * self._size
 
     def between(self, first: int, end: int) -> Array:
         """The numbers at positions ``first`` to ``end``, the latter excluded."""
+        if self._size > 1:
+            clusters = self._units(first // self._size, -(-end // self._size))
+            skipped = first % self._size
+            return self._blocks_of(clusters)[skipped : skipped + end - first]
+        return self._units(first, end)
+
+    def _units(self, first: int, end: int) -> Array:
+        """The numbers of clusters at some positions; of blocks where a cluster is one."""
         if self._listed is not None:
             return self._listed[first:end]
         positions = np.arange(first, min(end, self._count), dtype=i64)
-        return positions * self._last_block // max(1, self._count - 1)
+        return positions * self._last // max(1, self._count - 1)
+
+    def _blocks_of(self, clusters: Array) -> Array:
+        """The blocks of clusters, by their rank: x runs fastest, as on an H200."""
+        grid_x, grid_y, _ = self._grid
+        x, y, _ = self._cluster
+        clusters_x = grid_x // x
+        clusters_y = grid_y // y
+        rank = np.arange(self._size)
+        own = clusters[:, None]
+        block_x = own % clusters_x * x + rank % x
+        block_y = own // clusters_x % clusters_y * y + rank // x % y
+        block_z = own // (clusters_x * clusters_y) * self._cluster[2] + rank // (x * y)
+        numbers: Array = block_x + grid_x * (block_y + grid_y * block_z)
+        return numbers.reshape(-1)
 
 
-def choose(grid: Triple, blocks: BlockChoice) -> BlockNumbers:
+def choose(grid: Triple, blocks: BlockChoice, cluster: Triple = (1, 1, 1)) -> BlockNumbers:
     """The numbers of the blocks to run, in their order. Raises LaunchError."""
-    total = prod(grid)
+    total = prod(grid) // prod(cluster)
     if blocks is None:
-        return BlockNumbers(total, total)
+        return BlockNumbers(grid, cluster, total)
     if isinstance(blocks, int):
-        return BlockNumbers(total, min(max(1, blocks), total))
+        return BlockNumbers(grid, cluster, min(max(1, -(-blocks // prod(cluster))), total))
     out: set[int] = set()
     for block in blocks:
         x, y, z = place = (
@@ -648,8 +703,10 @@ def choose(grid: Triple, blocks: BlockChoice) -> BlockNumbers:
         )
         if not all(0 <= n < size for n, size in zip(place, grid, strict=True)):
             raise LaunchError(f"there is no block {block} in a grid of {grid}")
-        out.add(x + grid[0] * (y + grid[1] * z))
-    return BlockNumbers(total, len(out), np.array(sorted(out), i64))
+        places = [n // size for n, size in zip((x, y, z), cluster, strict=True)]
+        counts = [n // size for n, size in zip(grid, cluster, strict=True)]
+        out.add(places[0] + counts[0] * (places[1] + counts[1] * places[2]))
+    return BlockNumbers(grid, cluster, len(out), np.array(sorted(out), i64))
 
 
 def _triple(sizes: Sequence[int], name: str) -> Triple:

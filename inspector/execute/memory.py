@@ -363,8 +363,16 @@ def in_order(
 SHARED_WINDOW = 1 << 56
 LOCAL_WINDOW = 2 << 56
 PARAM_WINDOW = 3 << 56
+DISTRIBUTED = "shared::cluster"
+"""The state space of the shared memory of all blocks of a cluster."""
+RANK_SHIFT = 24
+"""Above these bits of an address of shared memory is the rank of its block in its cluster, as on an
+H200, where programs clear a bit of it to name another block."""
+_OFFSETS = (1 << RANK_SHIFT) - 1
+_RANKS = 0xFF << RANK_SHIFT
 WINDOWS = {"shared": SHARED_WINDOW, "local": LOCAL_WINDOW, "param": PARAM_WINDOW}
 _BY_WINDOW = ("global", "shared", "local", "param")
+_BY_WINDOW_IN_CLUSTERS = ("global", DISTRIBUTED, "local", "param")
 
 
 class Access(NamedTuple):
@@ -469,6 +477,12 @@ class ChunkMemory:
         self.shared_size = -(-shared // 16) * 16 + 16
         self.limit = shared
         self.local_size = -(-local // 16) * 16
+        self.rank_base: Array = np.zeros((1, 1), u64)
+        """What a block's addresses of shared memory begin at."""
+        self._by_window = _BY_WINDOW
+        if lanes.cluster_size > 1:
+            self._by_window = _BY_WINDOW_IN_CLUSTERS
+            self.rank_base = lanes.rank.astype(u64) << u64(RANK_SHIFT)
         self.shared: Array = np.zeros((lanes.blocks, self.shared_size), u8)
         if memory.shared_fill:
             self.shared[:] = memory.shared_fill
@@ -561,13 +575,14 @@ class ChunkMemory:
         target = as_shared(target)
         if self.watching:
             some = mask if valid_bytes is None else both(mask, valid_bytes > u32(0))
-            self.watching(Access(n, "load", "global", source, size, some))
-            self.watching(Access(n, "store", "shared", target, size, mask))
+            self._tell(n, "load", "global", source, size, some)
+            self._tell(n, "store", "shared", target, size, mask)
         word = min(size, 8)
         if valid_bytes is not None and (valid_bytes % u32(word)).any():
             word = 1
         dtype = UNSIGNED[word * 8]
-        self._check(n, "shared", target, size, mask, self.limit)
+        _, places = self.owner(n, "shared", target, mask)
+        self._check(n, "shared", places, size, mask, self.limit)
         for offset in range(0, size, word):
             part = mask if valid_bytes is None else both(mask, valid_bytes >= u32(offset + word))
             value = self.fetch(n, "global", source + u64(offset), dtype, part)
@@ -614,6 +629,8 @@ class ChunkMemory:
             picked = np.broadcast_to(address, self.lanes.shape)[:, rows]
             alive = self.lanes.mask_warps(mask).any(2)
             row_addresses = picked.reshape(self.lanes.blocks, -1, 8)[alive]
+            if self.lanes.cluster_size > 1:
+                row_addresses = row_addresses & u64(_OFFSETS)
             self.watching(Access(n, way, "shared", row_addresses, 16, None))
         if not transposed:
             return [(address[:, first + lane // 4] + (4 * (lane % 4)).astype(u64), u32)]
@@ -621,20 +638,47 @@ class ChunkMemory:
         return [(address[:, first + 2 * (lane % 4) + half] + column, u16) for half in (0, 1)]
 
     def shared_words(self, n: int, address: Array, mask: Mask) -> tuple[Array, Array]:
-        """Shared memory as 64-bit words, and the index of the one that each lane names."""
-        return self._pieces(n, "atomic", "shared", as_shared(address), u64, 1, mask)[0][:2]
+        """Shared memory as 64-bit words, and the index of the one that each lane names.
+
+        It may be another block's of the cluster.
+        """
+        return self._pieces(n, "atomic", DISTRIBUTED, as_shared(address), u64, 1, mask)[0][:2]
+
+    def owner(self, n: int, space: str, address: Array, mask: Mask) -> tuple[Array, Array]:
+        """The row of the block whose shared memory each address is in, and the offset there.
+
+        Raises Fault for a block that the cluster has not, and where an instruction that may reach
+        its own block alone (``space`` is ``shared``) names another, as an H200 does.
+        """
+        lanes = self.lanes
+        if lanes.cluster_size == 1:
+            return lanes.row, address
+        rank = (address >> u64(RANK_SHIFT)).astype(i64)
+        wrong = rank >= lanes.cluster_size
+        if space == "shared":
+            wrong = rank != lanes.rank
+        wrong = wrong & lanes.full_mask(mask)
+        if wrong.any():
+            lane = lanes.first(wrong)
+            number = int(lanes.full(rank)[lane])
+            sentence = f"it names the shared memory of block {number} of its cluster"
+            if space == "shared":
+                sentence += ", which .shared::cluster alone may"
+            raise self.fault("cluster", sentence, n, lane)
+        row = lanes.row - lanes.rank + np.minimum(rank, lanes.cluster_size - 1)
+        return row, address & u64(_OFFSETS)
 
     def split(self, address: Array, mask: Mask) -> list[tuple[str, Array, Mask]]:
         """Space, address in it and lanes, for each space that generic addresses are in."""
         window = address >> u64(56)
         first = int(window.flat[0])
         if window.size == 1 or not (window != window.flat[0]).any():
-            if 0 < first < len(_BY_WINDOW):
-                return [(_BY_WINDOW[first], as_shared(address), mask)]
+            if 0 < first < len(self._by_window):
+                return [(self._by_window[first], as_shared(address), mask)]
             return [("global", address, mask)]
         out: list[tuple[str, Array, Mask]] = []
         remaining = self.lanes.full_mask(mask)
-        for number, space in enumerate(_BY_WINDOW):
+        for number, space in enumerate(self._by_window):
             if (in_space := both(mask, window == u64(number))) is not None and in_space.any():
                 space_address = as_shared(address) if number else address
                 out.append((space, np.where(in_space, space_address, u64(0)), in_space))
@@ -660,10 +704,32 @@ class ChunkMemory:
         for part_space, part_address, part in spaces:
             if self.watching:
                 nbytes = np.dtype(dtype).itemsize * count
-                self.watching(Access(n, way, part_space, part_address, nbytes, part, values))
+                self._tell(n, way, part_space, part_address, nbytes, part, values)
             if part is None or part.any():
                 out += self._pieces(n, way, part_space, part_address, dtype, count, part)
         return out
+
+    def _tell(
+        self,
+        n: int,
+        way: str,
+        space: str,
+        address: Array,
+        nbytes: int,
+        mask: Mask,
+        values: tuple[Array, ...] = (),
+    ) -> None:
+        """Tell the observer of an access; of shared memory, by lanes' own blocks and by others."""
+        assert self.watching is not None
+        if self.lanes.cluster_size == 1 or space not in ("shared", DISTRIBUTED):
+            self.watching(Access(n, way, space, address, nbytes, mask, values))
+            return
+        own = (address >> u64(RANK_SHIFT)).astype(i64) == self.lanes.rank
+        parts = ("shared", own, address & u64(_OFFSETS)), (DISTRIBUTED, ~own, address)
+        for part_space, lanes, places in parts:
+            part = both(mask, lanes)
+            if part.any():
+                self.watching(Access(n, way, part_space, places, nbytes, part, values))
 
     def _pieces(
         self, n: int, way: str, space: str, address: Array, dtype: Any, count: int, mask: Mask
@@ -700,6 +766,7 @@ class ChunkMemory:
             table = self.shared.reshape(-1)
             limit = self.limit
             owner_bytes = self.shared_size
+            owner, address = self.owner(n, space, address, mask)
         offsets = self._check(n, space, address, nbytes, mask, limit)
         index = (offsets >> u64(shift)).view(i64)
         if owner_bytes:
@@ -856,6 +923,24 @@ class ChunkMemory:
 def both(mask: Mask, other: Array) -> Array:
     """The lanes of a mask that are in another as well."""
     return other if mask is None else mask & other
+
+
+def map_address(address: Array, rank: Array) -> Array:
+    """``mapa``: an address of shared memory in the block of a rank in the cluster."""
+    kind = address.dtype.type
+    return (address & ~kind(_RANKS)) | (rank.astype(kind) << kind(RANK_SHIFT))
+
+
+def rank_of_address(address: Array) -> Array:
+    """``getctarank``: the rank of the block that an address of shared memory is in."""
+    return ((address.astype(u32) & u32(_RANKS)) >> u32(RANK_SHIFT)).astype(u32)
+
+
+def is_own(address: Array, rank_base: Array) -> Array:
+    """``isspacep.shared::cta``: whether a generic address is in a block's own shared memory."""
+    first = rank_base + u64(SHARED_WINDOW)
+    result: Array = (address >> u64(RANK_SHIFT)) == (first >> u64(RANK_SHIFT))
+    return result
 
 
 def as_shared(address: Array) -> Array:

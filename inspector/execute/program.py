@@ -57,6 +57,8 @@ class Program:
         self.parameters = self.code.parameters
         self.required_block = self.code.reqntid
         """The threads of a block that ``.reqntid`` demands."""
+        self.required_cluster = self.code.reqnctapercluster
+        """The blocks of a cluster that ``.reqnctapercluster`` demands."""
         self.layout = Layout()
         self.static_shared = 0
         self.local_size = 0

@@ -7,6 +7,7 @@ from inspector.execute.blocks import read_call
 from inspector.execute.bulk import FIELDS
 from inspector.execute.kinds import DTYPES, WIDTHS, constant, is_float
 from inspector.execute.lanes import MMA_KINDS, MMA_SHAPES
+from inspector.execute.memory import DISTRIBUTED
 from inspector.execute.translate import Handler, Translator, Untranslatable
 from inspector.parsers.ptx_statement import (
     AddressOperand,
@@ -26,6 +27,8 @@ _SHAPE = re.compile(r"m(\d+)n(\d+)k(\d+)\Z")
 
 def space_of(row: PtxInstruction) -> str:
     """The state space that an opcode names; ``generic`` where it names none."""
+    if DISTRIBUTED in row.parts:
+        return DISTRIBUTED
     named = (p.partition("::")[0] for p in row.parts[1:])
     return next((p for p in named if p in _SPACES), "generic")
 
@@ -59,6 +62,9 @@ def _load(t: Translator, row: PtxInstruction) -> None:
 
 
 def _store(t: Translator, row: PtxInstruction) -> None:
+    if "async" in row.parts:
+        _store_async(t, row)
+        return
     space, count, kind = _form(row)
     space, address = t.address(row.operands[0], "local" if space == "param" else space)
     values = ", ".join(t.bits(o, kind) for o in t.elements(row.operands[1], count))
@@ -66,14 +72,30 @@ def _store(t: Translator, row: PtxInstruction) -> None:
     t.emit(f"m.memory.store({t.number}, {space!r}, {address}, u{width}, [{values}], {t.mask})")
 
 
+def _store_async(t: Translator, row: PtxInstruction) -> None:
+    """``st.async`` and ``red.async``, which report their bytes to an mbarrier."""
+    space, count, kind = _form(row)
+    if space != DISTRIBUTED or "mbarrier::complete_tx::bytes" not in row.parts:
+        raise Untranslatable("it stores to no shared memory of a cluster")
+    reduction = _word(row, ATOMICS) if row.base == "red" else ""
+    _, target = t.address(row.operands[0], space)
+    values = ", ".join(t.bits(o, kind) for o in t.elements(row.operands[1], count))
+    barrier = _shared(t, row.operands[2])
+    t.emit(
+        f"m.bulk.store_async({t.number}, {target}, [{values}], {barrier}, {kind!r}, "
+        f"{reduction!r}, {t.mask})"
+    )
+
+
 ATOMICS = ("add", "min", "max", "and", "or", "xor", "exch", "cas", "inc", "dec")
 
 
 def _atomic(t: Translator, row: PtxInstruction) -> None:
     space, count, kind = _form(row)
-    operation = _word(row, ATOMICS)
     if "async" in row.parts:
-        raise Untranslatable(UNKNOWN_OPERATION)
+        _store_async(t, row)
+        return
+    operation = _word(row, ATOMICS)
     returns = row.base == "atom"
     target, operands = (row.operands[0], row.operands[1:]) if returns else (None, row.operands)
     space, address = t.address(operands[0], space)
@@ -335,8 +357,8 @@ def _copy(t: Translator, row: PtxInstruction) -> None:
         return
     if any(p in ("commit_group", "wait_group", "prefetch") for p in parts):
         return
-    if "multicast" in row.opcode or any(p.startswith("im2col") for p in parts):
-        raise Untranslatable("copies to several blocks of a cluster and im2col are not emulated")
+    if any(p.startswith("im2col") for p in parts):
+        raise Untranslatable("copies by im2col are not emulated")
     if "tensor" in parts:
         _tile(t, row)
     else:
@@ -361,9 +383,10 @@ def _tile(t: Translator, row: PtxInstruction) -> None:
     if inward:
         target = _shared(t, row.operands[0])
         barrier = _shared(t, row.operands[2])
+        in_pair = "cta_group::2" in row.parts
         t.emit(
             f"m.bulk.load_tile({t.number}, {target}, {address}, [{numbers}], {barrier}, "
-            f"{rows}, {t.mask})"
+            f"{_multicast(t, row, 3)}, {rows}, {in_pair}, {t.mask})"
         )
         return
     reduction = _word(row, REDUCTIONS) if "reduce" in words else ""
@@ -374,21 +397,30 @@ def _tile(t: Translator, row: PtxInstruction) -> None:
     )
 
 
+def _multicast(t: Translator, row: PtxInstruction, index: int) -> str:
+    """The blocks of its cluster that a copy goes to, a bit each; 0 without ``.multicast``."""
+    if "multicast::cluster" not in row.parts:
+        return t.constant(0, "u4")
+    return t.read(row.operands[index], "u16")
+
+
 def _bytes(t: Translator, row: PtxInstruction) -> None:
     words = parts_of(row)
     _, target = t.address(row.operands[0], "generic")
     _, source = t.address(row.operands[1], "generic")
     size = t.read(row.operands[2], "u32")
-    if row.opcode.find("shared") < row.opcode.find("global") or "global" not in words:
-        if "reduce" in words:
-            raise Untranslatable("reductions into shared memory are not emulated")
-        barrier = _shared(t, row.operands[3])
-        t.emit(f"m.bulk.copy_in({t.number}, {target}, {source}, {size}, {barrier}, {t.mask})")
-        return
     reduction = _word(row, REDUCTIONS) if "reduce" in words else ""
     kind = row.kind if reduction else "b8"
     if reduction and (kind not in DTYPES or WIDTHS[kind] == 8):
         raise Untranslatable(f"reductions of .{kind} are not known here")
+    if row.opcode.find("shared") < row.opcode.find("global") or "global" not in words:
+        barrier = _shared(t, row.operands[3])
+        from_shared = "global" not in words
+        t.emit(
+            f"m.bulk.copy_in({t.number}, {target}, {source}, {size}, {barrier}, "
+            f"{_multicast(t, row, 4)}, {from_shared}, {kind!r}, {reduction!r}, {t.mask})"
+        )
+        return
     t.emit(
         f"m.bulk.copy_out({t.number}, {target}, {source}, {size}, {kind!r}, {reduction!r}, "
         f"{t.mask})"
@@ -421,7 +453,10 @@ def _is_in(t: Translator, row: PtxInstruction) -> None:
     number = {"global": 0, "shared": 1, "local": 2, "param": 3, "const": 0}.get(space)
     if number is None:
         raise Untranslatable("this state space is not known here")
-    test = f"({t.read(row.operands[1], 'u64')} >> u64(56)) == u64({number})"
+    address = t.read(row.operands[1], "u64")
+    test = f"({address} >> u64(56)) == u64({number})"
+    if space == "shared" and DISTRIBUTED not in row.parts and t.in_clusters:
+        test = f"is_own({address}, m.memory.rank_base)"
     t.write(row.operands[0], test, "pred")
 
 
@@ -481,8 +516,21 @@ def _elect(t: Translator, row: PtxInstruction) -> None:
 # -- the rest --------------------------------------------------------------------------------------
 
 
+def _map_address(t: Translator, row: PtxInstruction) -> None:
+    """``mapa``: an address in the shared memory of another block of the cluster."""
+    address = t.read(row.operands[1], row.kind)
+    rank = t.read(row.operands[2], "u32")
+    t.write(row.operands[0], f"map_address({address}, {rank})", row.kind)
+
+
+def _rank_of_address(t: Translator, row: PtxInstruction) -> None:
+    """``getctarank``: the rank of the block that has an address of shared memory."""
+    address = t.read(row.operands[1], row.kind)
+    t.write(row.operands[0], f"rank_of_address({address})", "u32")
+
+
 def _zero(t: Translator, row: PtxInstruction) -> None:
-    """``getctarank``, of a cluster's only block, and ``createpolicy``, which no value needs."""
+    """``createpolicy``, which no value needs."""
     t.write(row.operands[0], t.constant(0, f"u{WIDTHS[row.kind] // 8}"), row.kind)
 
 
@@ -533,7 +581,8 @@ HANDLERS: Mapping[str, Handler] = {
     "cp": _copy,
     "mbarrier": _barrier,
     "tensormap": _tensor_map,
-    "getctarank": _zero,
+    "getctarank": _rank_of_address,
+    "mapa": _map_address,
     "isspacep": _is_in,
     "createpolicy": _zero,
     "call": _call,

@@ -17,8 +17,8 @@ from inspector.execute import floats, kinds, lanes
 from inspector.execute.barriers import pending_count
 from inspector.execute.blocks import BasicBlock, Blocks, defines, is_waiting
 from inspector.execute.kinds import DTYPES, WIDTHS, Array, Mask, constant, dtype_name, is_float
-from inspector.execute.lanes import SPECIALS, WIDE
-from inspector.execute.memory import both
+from inspector.execute.lanes import CLUSTER_SPECIALS, SPECIALS, WIDE
+from inspector.execute.memory import both, is_own, map_address, rank_of_address
 from inspector.execute.words import unknown_word
 from inspector.parsers.ptx_code import PtxFunction
 from inspector.parsers.ptx_statement import (
@@ -60,6 +60,9 @@ SCOPE: Mapping[str, Any] = {
     "merge": merge,
     "both": both,
     "pending_count": pending_count,
+    "is_own": is_own,
+    "map_address": map_address,
+    "rank_of_address": rank_of_address,
     **{
         name: getattr(kinds, name)
         for name in ("u8", "u16", "u32", "u64", "i8", "i16", "i32", "i64", "f16", "f32", "f64")
@@ -90,6 +93,20 @@ class BlockSource(NamedTuple):
     instructions: tuple[int, ...]
 
 
+_CLUSTER_BASES = ("mapa", "getctarank")
+
+
+def names_clusters(code: PtxFunction) -> bool:
+    """Whether a kernel names anything of its cluster: its other blocks, its barrier, its rank."""
+    return any(
+        row.base in _CLUSTER_BASES
+        or "cluster" in row.opcode
+        or "cta_group::2" in row.parts
+        or any(isinstance(o, SpecialOperand) and o.name in CLUSTER_SPECIALS for o in row.operands)
+        for row in code.instructions
+    )
+
+
 _WIDENED = ("ld", "ldu", "cvt")
 """Instructions whose result a wider register may hold (PTX ISA, "Operand Size Exceeding
 Instruction-Type Size")."""
@@ -106,6 +123,7 @@ class Translator:
         self.blocks = blocks
         self.layout = layout
         self.handlers = handlers
+        self.in_clusters = names_clusters(code)
         self.constants: list[Array] = []
         self.widths = [WIDTHS.get(kind, 0) for kind in code.registers] + [64]
         """Bits of registers; 0 of those that cannot be used here."""
@@ -229,6 +247,8 @@ class Translator:
         """An operand as an expression of a type; f16 and bf16 as single precision."""
         if isinstance(operand, RegisterOperand):
             return self._read_register(operand, kind)
+        if kind == "pred" and operand == SpecialOperand("%is_explicit_cluster"):
+            return "m.lanes.special('%is_explicit_cluster').astype(bool)"
         if kind == "pred" and isinstance(operand, SpecialOperand | SymbolOperand):
             raise Untranslatable("a predicate is needed where another operand stands")
         if isinstance(operand, SpecialOperand):
@@ -279,7 +299,9 @@ class Translator:
     def symbol(self, name: str, offset: int) -> str:
         """The address of a variable: in its own space, or in global memory."""
         if (placed := self.layout.offsets.get(name)) is not None:
-            return self.constant((placed[1] + offset) & _ADDRESS, np.uint64)
+            place = self.constant((placed[1] + offset) & _ADDRESS, np.uint64)
+            by_rank = self.in_clusters and placed[0] == "shared"
+            return f"({place} + m.memory.rank_base)" if by_rank else place
         if (index := self.layout.globals.get(name)) is None:
             raise Untranslatable(f"{name} is nothing whose address is known here")
         added = f" + {self.constant(offset & _ADDRESS, np.uint64)}" if offset else ""

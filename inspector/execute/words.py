@@ -27,7 +27,7 @@ _COMPARISONS = (
 )
 _ATOMIC = (
     f"{_SPACES} {_ORDERS} add min max and or xor exch cas inc dec noftz v2 v4 v8 L2::cache_hint "
-    f"b16 b32 b64 u32 s32 u64 s64 {_HALVES} {_SINGLES} b128 async"
+    f"b16 b32 b64 u32 s32 u64 s64 {_HALVES} {_SINGLES} b128 async mbarrier::complete_tx::bytes"
 )
 _MATRICES = "sync aligned m8n8 x1 x2 x4 trans shared shared::cta b16"
 _APPROXIMATE = f"approx ftz {_HALVES} f32 f64"
@@ -62,7 +62,6 @@ _TEXTS: Mapping[str, str] = {
         "scaled::n2::ue8m0 pack u2 s2 u4 s4 b32"
     ),
     "cvta": f"to {_SPACES} u32 u64",
-    "mapa": "shared::cluster u32 u64",
     # Video
     **dict.fromkeys(words("vadd vsub vabsdiff vmin vmax"), "u32 s32 sat add min max"),
     **dict.fromkeys(("vshl", "vshr"), "u32 s32 sat clamp wrap add min max"),
@@ -74,7 +73,9 @@ _TEXTS: Mapping[str, str] = {
     # Memory
     "ld": f"{_SPACES} {_ORDERS} {_CACHED_LOADS} nc unified {_ACCESSED}",
     "ldu": f"global v2 v4 {_SCALARS} {_SINGLES} b128",
-    "st": f"{_SPACES} {_ORDERS} {_CACHED_STORES} {_ACCESSED}",
+    "st": f"{_SPACES} {_ORDERS} {_CACHED_STORES} {_ACCESSED} async mbarrier::complete_tx::bytes",
+    "mapa": "shared::cluster u32 u64",
+    "getctarank": "shared::cluster u32 u64",
     "atom": _ATOMIC,
     "red": _ATOMIC,
     "ldmatrix": _MATRICES,

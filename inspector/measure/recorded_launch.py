@@ -193,9 +193,15 @@ def _launch_sizes(
             f"no launch of {kernel.demangled} was recorded",
             f"Say with what to launch it: {lacks}, and --inputs FILE.npz for its arguments.",
         )
+    cluster = None if call is None else call.cluster
+    blocks_a_program = variant.config.get("num_ctas")
+    if isinstance(blocks_a_program, int) and blocks_a_program > 1:
+        grid = (grid[0] * blocks_a_program, grid[1], grid[2])
+        cluster = (blocks_a_program, 1, 1)
     compiled_bytes = variant.recorded_resources.dynamic_shared_bytes
     shared_sizes = (overrides.shared, call_bytes, compiled_bytes, 0)
-    return TraceLaunch(grid, block, next(size for size in shared_sizes if size is not None))
+    shared = next(size for size in shared_sizes if size is not None)
+    return TraceLaunch(grid, block, shared, cluster)
 
 
 def _argument_names(reader: Reader, variant: Variant, program: Program) -> tuple[str, ...]:

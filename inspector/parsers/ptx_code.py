@@ -64,6 +64,7 @@ class PtxFunction:
     tables: dict[str, tuple[str, ...]] = field(default_factory=dict)
     """``.branchtargets`` by their label."""
     reqntid: tuple[int, int, int] | None = None
+    reqnctapercluster: tuple[int, int, int] | None = None
     unread: list[tuple[int, str]] = field(default_factory=list)
     """Line and text of statements that this reader does not know."""
 
@@ -256,7 +257,9 @@ class FunctionReading(OperandReader):
         header, body, code = split_header(self.texts)
         if body is None or FUNCTION.search(header) is None:
             return 0, self.texts[0] if self.texts else ""
-        self.code.reqntid = thread_bounds(header).get("reqntid")
+        bounds = thread_bounds(header)
+        self.code.reqntid = bounds.get("reqntid")
+        self.code.reqnctapercluster = bounds.get("reqnctapercluster")
         self.code.results, self.code.parameters = results_and_parameters(header, self.first)
         for parameter in (*self.code.results, *self.code.parameters):
             if parameter.space == "reg":

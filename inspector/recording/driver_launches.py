@@ -316,6 +316,7 @@ class DriverLaunches:
                 grid=event.grid,
                 block=event.block,
                 shared_bytes=event.shared_bytes,
+                cluster=event.cluster,
                 arguments=arguments_of(event.parameters, count.varied, types),
                 count=count.executed,
                 operators=event.operators[::-1],  # the event has the innermost first

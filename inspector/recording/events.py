@@ -443,6 +443,7 @@ class DriverLaunch(Event, frozen=True, kw_only=True):
     grid: Dimensions | None = None
     block: Dimensions | None = None
     shared_bytes: Integer | None = None
+    cluster: Dimensions | None = None
     parameters: tuple[str, ...] = ()
     libraries: tuple[str, ...] = ()
     operators: tuple[str, ...] = ()

@@ -110,6 +110,7 @@ class _GraphExecution:
             inputs.arguments,
             memory=inputs.memory,
             shared=call.launch.shared,
+            cluster=call.launch.cluster,
             seconds=self.seconds,
         )
         launch_arguments = []

@@ -89,7 +89,8 @@ OF_MACHINE = {
     *("lanes", "memory", "bulk", "phases", "messages", "globals", "tell", "multiply_group"),
     *("special", "load", "store", "atomic", "copy", "load_matrix", "store_matrix", "print"),
     *("failed", "initialise", "invalidate", "expect", "arrive", "test", "load_tile", "store_tile"),
-    *("copy_in", "copy_out", "copy_map", "replace", "hold"),
+    *("copy_in", "copy_out", "copy_map", "replace", "hold", "store_async"),
+    "rank_base",
 }
 OF_ARRAYS = {"astype", "view", "dtype", "type"}
 

@@ -60,7 +60,7 @@ def test_what_cannot_be_run_is_said_before_anything_is_written(
         ("ld.global.v2.u4 {%r1, %r2}, [%rd1];", "u4"),
         ("ldmatrix.sync.aligned.m8n8.x1.b8.shared.b16 {%r1}, [%rd1];", "b8"),
         ("slct.ftz.b32.f32 %r1, %r2, %r3, %r4;", "ftz"),
-        ("st.async.b32 [%rd1], %r1;", "async"),
+        ("st.bulk.b32 [%rd1], %r1;", "bulk"),
         ("mov.b256 %r1, %r2;", "b256"),
         ("cvt.rn.f32.u3.u32 %r1, %r2;", "u3"),
         ("cp.async.bulk.cp_mask.global.shared::cta [%rd1], [%rd2], %r1;", "cp_mask"),

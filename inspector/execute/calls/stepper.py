@@ -16,10 +16,10 @@ from msgspec import Struct
 
 from inspector.base.errors import PtxviewError
 from inspector.base.model import Location
-from inspector.execute import Program
+from inspector.execute import Program, TraceStep
 from inspector.execute.blocks import defines
 from inspector.execute.calls.tracing import TracedBlock
-from inspector.execute.facts import TraceStep, as_values
+from inspector.execute.facts import as_values
 from inspector.execute.kinds import WIDTHS, Array
 from inspector.parsers.line import Listing
 from inspector.parsers.ptx_statement import registers_in

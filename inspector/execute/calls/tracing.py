@@ -9,6 +9,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
+from math import prod
 
 import numpy as np
 from msgspec import Struct, field
@@ -31,8 +32,8 @@ from inspector.execute.blocks import ORDERED, BasicBlock
 from inspector.execute.calls.inputs import SCRATCH, LaunchInputs
 from inspector.execute.facts import kind_of
 from inspector.execute.kinds import Array, Mask, i64, u64
-from inspector.execute.lanes import Lanes
-from inspector.execute.launch import BlockChoice, choose
+from inspector.execute.lanes import Lanes, block_number
+from inspector.execute.launch import BlockChoice, choose, cluster_of
 from inspector.execute.memory import Access, Memory
 from inspector.execute.synchronization import Race, RaceObserver
 
@@ -174,11 +175,15 @@ def parse_place(text: str) -> Triple:
 
 
 class TraceLaunch(Struct, frozen=True):
-    """What a kernel is launched with beside its arguments; ``shared`` are dynamic bytes a block."""
+    """What a kernel is launched with beside its arguments; ``shared`` are dynamic bytes a block.
+
+    ``cluster`` are the blocks of a cluster; None is what the kernel demands, else 1 each.
+    """
 
     grid: Triple
     block: Triple
     shared: int = 0
+    cluster: Triple | None = None
 
     @property
     def blocks(self) -> int:
@@ -285,9 +290,10 @@ def trace_launch(
 
     ``make`` gives new inputs each time that it is called; ``values``: also what registers
     held, which takes longer; ``races``: also races in shared memory and between blocks, and reads
-    of unwritten shared memory. Raises CannotRun before anything is run, LaunchError for a launch
-    that no device would take, Stopped where ``stop`` says so; a fault and a budget that is spent
-    are results.
+    of unwritten shared memory, where blocks are in no clusters.
+
+    Raises CannotRun before anything is run, LaunchError for a launch that no device would take,
+    Stopped where ``stop`` says so; a fault and a budget that is spent are results.
     """
     program.check()
     end = time.monotonic() + seconds
@@ -296,8 +302,8 @@ def trace_launch(
         facts = Facts(program, values=values)
         traced = TracedLaunch(program, launch, make(), facts, CoalescingObserver(program))
         traced.inputs.memory.shared_fill = shared_fill
-        if races:
-            traced.races = RaceObserver(program, _ends(launch, blocks))
+        if races and prod(cluster_of(program, launch.grid, launch.cluster)) == 1:
+            traced.races = RaceObserver(program, _ends(program, launch, blocks))
             traced.order = BlockObserver(program, traced.inputs.memory)
         return traced
 
@@ -325,21 +331,24 @@ def _run_chosen(
     if blocks != "auto":
         return run(None if isinstance(blocks, str) else blocks, traced)
     total = launch.blocks
-    first = total // 2
-    run([first], traced)
-    if traced.fault is not None and traced.fault.cause == "deadlock" and total > 1:
+    cluster = cluster_of(traced.program, launch.grid, launch.cluster)
+    in_the_middle = choose(launch.grid, [total // 2], cluster)
+    first = in_the_middle.between(0, len(in_the_middle)).tolist()
+    run(first, traced)
+    if traced.fault is not None and traced.fault.cause == "deadlock" and total > len(first):
         # It waits for blocks that were not run: only all of them together come to an end.
         return run(None, begin())
-    if traced.ran is None or total == 1:
+    if traced.ran is None or total == len(first):
         return traced
-    count = max(MIN_BLOCKS, cheap // max(WARP, traced.work))
+    count = max(MIN_BLOCKS, cheap * len(first) // max(WARP, traced.work))
     traced.sampled = count < total
     pairs = traced.sampled and traced.order is not None  # neighbours are likeliest to overlap
-    sampled_blocks = choose(launch.grid, (count - 1) // (1 + pairs) if traced.sampled else None)
+    wanted = (count - 1) // (1 + pairs) if traced.sampled else None
+    sampled_blocks = choose(launch.grid, wanted, cluster)
     numbers = sampled_blocks.between(0, len(sampled_blocks)).tolist()
     if pairs:
         numbers += [n + 1 for n in numbers if n + 1 < total]
-    return run([n for n in numbers if n != first], traced)
+    return run([n for n in numbers if n not in first], traced)
 
 
 def _differs(traced: TracedLaunch, again: TracedLaunch) -> bool:
@@ -358,9 +367,10 @@ def _contents(memory: Memory) -> dict[str, bytes]:
     }
 
 
-def _ends(launch: TraceLaunch, blocks: BlockSelection) -> list[int]:
+def _ends(program: Program, launch: TraceLaunch, blocks: BlockSelection) -> list[int]:
     """The numbers of the first, the middle and the last of some blocks. Raises LaunchError."""
-    chosen = choose(launch.grid, None if isinstance(blocks, str) else blocks)
+    cluster = cluster_of(program, launch.grid, launch.cluster)
+    chosen = choose(launch.grid, None if isinstance(blocks, str) else blocks, cluster)
     places = (0, len(chosen) // 2, len(chosen) - 1)
     return [int(chosen.between(place, place + 1)[0]) for place in places]
 
@@ -389,6 +399,7 @@ def _run_blocks(
             traced.inputs.arguments,
             memory=traced.inputs.memory,
             shared=traced.launch.shared,
+            cluster=traced.launch.cluster,
             blocks=numbers,
             budget=budget - traced.work,
             seconds=max(0.0, end - time.monotonic()),
@@ -457,7 +468,7 @@ def trace_block(
     would take or a block that it has not.
     """
     program.check()
-    trace = trace or Trace(program)
+    trace = trace or Trace(program, number=block_number(block, launch.grid))
     observers: list[Observer] = [] if stop is None else [StopObserver(stop)]
     observers += [trace] if facts is None else [trace, facts]
     fault: Fault | None = None
@@ -470,6 +481,7 @@ def trace_block(
             inputs.arguments,
             memory=inputs.memory,
             shared=launch.shared,
+            cluster=launch.cluster,
             blocks=[block],
             budget=budget,
             seconds=seconds,

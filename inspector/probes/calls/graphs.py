@@ -158,7 +158,9 @@ def counted_function(name: str, function: Callable[..., Any], facts: dict[str, A
 def _launching(args: Any, kwargs: dict[str, Any]) -> Token:
     call = args[0]
     facts = {"block": list(call.block), "shared_bytes": call.shared, "symbol": call.name}
-    identity = f"{call.name} {facts['block']} {call.shared}"
+    if call.cluster is not None:
+        facts["cluster"] = list(call.cluster)
+    identity = f"{call.name} {facts['block']} {call.shared} {call.cluster}"
     target = call_counts.call_target("cuda", call.name, identity, facts)
     return target, target.lookup(call.grid) or target.add_call(call.grid, (), call.grid)
 
@@ -166,6 +168,6 @@ def _launching(args: Any, kwargs: dict[str, Any]) -> Token:
 def counted_launch(launch: Callable[[Any], Any]) -> Any:
     """``launch`` wrapped so that it counts launches of CUDA C++ on the emulated device.
 
-    It takes one with ``name``, ``grid``, ``block`` and ``shared`` bytes.
+    It takes one with ``name``, ``grid``, ``block``, ``cluster`` and ``shared`` bytes.
     """
     return observed(launch, _launching, _ended, "launches of CUDA C++")

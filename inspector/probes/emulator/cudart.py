@@ -301,7 +301,7 @@ def raising(function: Any) -> Any:
 
 # -- services for the stand-in ------------------------------------------------------------------
 
-VERSION = 5
+VERSION = 6
 RAISES = 1
 INTERRUPTS = 2
 REFUSED = 16
@@ -323,9 +323,11 @@ _counted_launch = graphs.counted_launch(launch.launch)
 
 def _launch(text: str, entry: str, sizes: Any, arguments: Any) -> int:
     """Launch a kernel: 0, or CUDA's error if the driver would refuse it."""
-    x, y, z, block_x, block_y, block_z, shared = (int(sizes[n]) for n in range(7))
-    grid = (x, y, z)
-    block = (block_x, block_y, block_z)
+    numbers = [int(sizes[n]) for n in range(10)]
+    grid: Size = (numbers[0], numbers[1], numbers[2])
+    block: Size = (numbers[3], numbers[4], numbers[5])
+    cluster: Size = (numbers[6], numbers[7], numbers[8])
+    shared = numbers[9]
     name = base_name(entry)
     kernel = find_kernel(text, entry)
     refused = refusal(kernel, grid, block, shared)
@@ -344,6 +346,7 @@ def _launch(text: str, entry: str, sizes: Any, arguments: Any) -> int:
         grid=grid,
         block=block,
         shared=shared,
+        cluster=cluster if all(cluster) else None,
         arguments=list(packed),
         memory=lambda: _argument_memory(call),
         host=_pinned_memory(packed),

@@ -121,6 +121,7 @@ class Launcher:
         text = getattr(self.src, "_ptxview_ptx", "")
         obstacle = ""
         dims = getattr(metadata, "cluster_dims", None) or (1,)
+        blocks = max(int(getattr(metadata, "num_ctas", 1) or 1), math.prod(map(int, dims)))
         try:
             arguments = self._lowered_arguments(passed.values())
         except NotImplementedError as error:
@@ -138,7 +139,7 @@ class Launcher:
             memory=lambda: {name: memory_of(tensor) for name, tensor in tensors.items()},
             host=_host_memory(tensors.values()),
             scratch=(_scratch(metadata, "global", grid), _scratch(metadata, "profile", grid)),
-            clusters=max(int(getattr(metadata, "num_ctas", 1) or 1), math.prod(map(int, dims))),
+            cluster=(blocks, 1, 1) if blocks > 1 else None,
             unit="program",
             file=str(getattr(code, "co_filename", "")),
             obstacle=obstacle,

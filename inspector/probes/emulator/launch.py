@@ -44,14 +44,22 @@ class Launch:
     """Pieces of the host's memory that the kernel may touch."""
     scratch: tuple[tuple[int, int], ...] = ()
     """Size and alignment of the buffers that Triton's kernels get behind their arguments."""
-    clusters: int = 1
-    """Blocks of a cluster."""
+    cluster: Size | None = None
+    """Blocks of a cluster; None is what the kernel says."""
     unit: str = "block"
     """``block`` or ``program``, in the language of the kernel."""
     file: str = ""
     """The kernel's source file."""
     obstacle: str = ""
     """Why the arguments cannot be passed on; empty if they can."""
+
+    @property
+    def blocks(self) -> Size:
+        """The blocks of the grid, of which each program of Triton's is a cluster."""
+        if self.unit != "program" or self.cluster is None:
+            return self.grid
+        x, y, z = self.grid
+        return x * self.cluster[0], y, z
 
     def pointers(self) -> Iterator[tuple[int, int]]:
         """Each argument's position with its 64-bit words that are addresses of device memory."""
@@ -212,8 +220,17 @@ def run(call: Launch, seconds: float) -> str:
         number = _launches[call.name] = _launches.get(call.name, 0) + 1
         budget = None if math.isinf(seconds) else int(seconds * LANES_A_SECOND)
         block = call.block or kernel.required_block
-        options = {"memory": memory, "shared": call.shared, "budget": budget}
-        execution = partial(execute.execute, kernel, call.grid, block, arguments, **options)
+        execution = partial(
+            execute.execute,
+            kernel,
+            call.blocks,
+            block,
+            arguments,
+            memory=memory,
+            shared=call.shared,
+            cluster=call.cluster,
+            budget=budget,
+        )
         try:
             result = execution()
             BENCHMARKS.used(result.cost / LANES_A_SECOND)
@@ -230,7 +247,7 @@ def run(call: Launch, seconds: float) -> str:
                 "over-budget",
             ) from None
         except execute.Fault as fault:
-            failed = [_number(fault.place.block or (0, 0, 0), call.grid)]
+            failed = [_number(fault.place.block or (0, 0, 0), call.blocks)]
             rerun = partial(execution, blocks=failed)
             raise error_of(
                 fault, call, number, listing, kernel, lambda observer: rerun(observer=observer)
@@ -283,11 +300,6 @@ def _check_runnable(kernel: Any, listing: Any, call: Launch) -> None:
             + (f", and {further_count} more" if further_count else "")
             + (f"; {place}" if place else "")
         )
-    ptx = executor.load("parsers.ptx_statement")
-    head = next((head for name, head in ptx.entries(call.text) if name == call.entry), "")
-    clusters = max(call.clusters, math.prod(ptx.thread_bounds(head).get("reqnctapercluster", ())))
-    if clusters > 1:
-        raise NotRun(f"its blocks are in clusters of {clusters}")
 
 
 # -- a text's kernels and variables -------------------------------------------------------------

@@ -32,6 +32,7 @@ from inspector.execute.calls.tracing import (
     trace_block,
 )
 from inspector.execute.facts import GLOBAL
+from inspector.execute.lanes import block_number
 from inspector.measure.recorded_launch import ChosenLaunch, LaunchOverrides, choose_launch
 from inspector.reader.reader import Reader
 from inspector.render import step as report
@@ -236,7 +237,12 @@ class RunningBlock(Struct):
         """Run it. Raises ``UsageError`` where the recording does not hold a launch whole."""
         try:
             launch = choose_launch(reads, kernel, variant, LaunchOverrides())
-            self.trace = Trace(launch.program, most_steps=MAX_STEPS, most_bytes=MAX_BYTES)
+            self.trace = Trace(
+                launch.program,
+                most_steps=MAX_STEPS,
+                most_bytes=MAX_BYTES,
+                number=block_number(self.block, launch.launch.grid),
+            )
             traced = trace_block(
                 launch.program,
                 launch.launch,

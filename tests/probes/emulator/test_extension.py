@@ -54,6 +54,8 @@ def test_sources_of_every_form_launch_their_ptx(run: Run, tmp_path: Path) -> Non
     assert "reads 4 bytes" in done.out and "a cooperative launch" in done.out
     assert "c10::cuda::CUDACachingAllocator cannot run here" in done.out
     assert "attribute 135 is not known of the emulated device" in done.out
+    clusters = {call["name"]: call.get("cluster") for call in done.of("call")}
+    assert (clusters["paired"], clusters["plain_c"]) == ([2, 1, 1], None)
     named = {call["name"] for call in done.of("call") if call["kind"] == "cuda"}
     assert {"hidden", "of_file", "plain_c", "by_value", "packed", "adds_int", "apply"} <= named
     asked = {(one["name"], one["kind"]): one for one in done.of("not_launched")}

@@ -141,6 +141,23 @@ print(out.tolist(), whole.item(), inside.tolist())
     )
 
 
+def test_programs_of_several_blocks_sum_across_their_cluster(forked: Run) -> None:
+    text = (
+        HEAD
+        + """
+@triton.jit
+def row_sums(x, y, N: tl.constexpr):
+    row = tl.program_id(0)
+    tl.store(y + row, tl.sum(tl.load(x + row * N + tl.arange(0, N))))
+x = torch.arange(2048, device="cuda", dtype=torch.float32).reshape(2, 1024)
+y = torch.empty(2, device="cuda")
+row_sums[(2,)](x, y, 1024, num_ctas=2, num_warps=1)
+print(y.tolist())
+"""
+    )
+    assert ok(forked(text)).out.splitlines() == [f"{[523776.0, 1572352.0]}"]
+
+
 @pytest.mark.parametrize("kernel", [GLUON, WAITS], ids=["gluon", "gdc"])
 def test_gluon_and_dependent_launches_have_values(forked: Run, kernel: str) -> None:
     done = ok(forked(CANNOT.format(kernel=kernel)))

@@ -17,12 +17,12 @@ struct Module {
 // Answers of a service: 0, or 1 with a text to raise, of at most `room` bytes; 2: the user interrupts; behind
 // kRefused CUDA's error, where the driver would refuse.
 constexpr int kInterrupted = 2, kRefused = 16;
-constexpr uint64_t kVersion = 5;
+constexpr uint64_t kVersion = 6;
 
 // Functions of the running interpreter and of the shim; cudart.py has the same structure.
 struct Services {
   uint64_t version;
-  int (*launch)(const char* ptx, uint64_t bytes, const char* kernel, const uint32_t* grid_block_shared,
+  int (*launch)(const char* ptx, uint64_t bytes, const char* kernel, const uint32_t* grid_block_cluster_shared,
                 void** arguments, char* why, int64_t room);
   int (*symbol)(const char* ptx, uint64_t bytes, const char* name, uint64_t* address, char* why, int64_t room);
   // cudaFuncSetAttribute's dynamic shared memory.

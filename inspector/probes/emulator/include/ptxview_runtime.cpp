@@ -71,11 +71,13 @@ struct Configuration {
   dim3 grid, block;
   size_t shared;
   cudaStream_t stream;
+  dim3 cluster{0, 0, 0};  // what the kernel says
 };
 static thread_local Configuration next{};
 
 static cudaError_t launch(const Module& module, const char* kernel, void** arguments, const Configuration& c) {
-  const uint32_t numbers[] = {c.grid.x, c.grid.y, c.grid.z, c.block.x, c.block.y, c.block.z, uint32_t(c.shared)};
+  const uint32_t numbers[] = {c.grid.x,    c.grid.y,    c.grid.z,    c.block.x,         c.block.y, c.block.z,
+                              c.cluster.x, c.cluster.y, c.cluster.z, uint32_t(c.shared)};
   return ask(&Services::launch, module.ptx, module.bytes, kernel, static_cast<const uint32_t*>(numbers), arguments);
 }
 // -- what the library declares as it is loaded ------------------------------------------------------
@@ -209,11 +211,14 @@ cudaError_t __cudaPopCallConfiguration(dim3* grid, dim3* block, size_t* shared, 
   *static_cast<cudaStream_t*>(stream) = next.stream;
   return cudaSuccess;
 }
-cudaError_t cudaLaunchKernel(const void* kernel, dim3 grid, dim3 block, void** arguments, size_t shared,
-                             cudaStream_t stream) {
+static cudaError_t launch_symbol(const void* kernel, void** arguments, const Configuration& configuration) {
   const Symbol* symbol = known(tables().kernels, kernel);
   if (!symbol) return noted(cudaErrorInvalidDeviceFunction);
-  return launch(symbol->module, symbol->name.c_str(), arguments, {grid, block, shared, stream});
+  return launch(symbol->module, symbol->name.c_str(), arguments, configuration);
+}
+cudaError_t cudaLaunchKernel(const void* kernel, dim3 grid, dim3 block, void** arguments, size_t shared,
+                             cudaStream_t stream) {
+  return launch_symbol(kernel, arguments, {grid, block, shared, stream});
 }
 cudaError_t __cudaGetKernel(cudaKernel_t* handle, const void* kernel) {
   *handle = reinterpret_cast<cudaKernel_t>(const_cast<void*>(kernel));
@@ -227,14 +232,14 @@ cudaError_t cudaLaunchCooperativeKernel(const void*, dim3, dim3, void**, size_t,
   refuse("a cooperative launch (cudaLaunchCooperativeKernel)");
 }
 cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t* c, const void* kernel, void** arguments) {
+  Configuration configuration{c->gridDim, c->blockDim, c->dynamicSmemBytes, c->stream};
   for (unsigned i = 0; i < c->numAttrs; i++) {
     const auto& a = c->attrs[i];
     if (a.id == cudaLaunchAttributeCooperative && a.val.cooperative) refuse("a cooperative launch");
-    if (a.id == cudaLaunchAttributeClusterDimension &&
-        a.val.clusterDim.x * a.val.clusterDim.y * a.val.clusterDim.z > 1)
-      refuse("a launch in clusters of blocks");
+    if (a.id == cudaLaunchAttributeClusterDimension)
+      configuration.cluster = dim3(a.val.clusterDim.x, a.val.clusterDim.y, a.val.clusterDim.z);
   }
-  return cudaLaunchKernel(kernel, c->gridDim, c->blockDim, arguments, c->dynamicSmemBytes, c->stream);
+  return launch_symbol(kernel, arguments, configuration);
 }
 
 // -- the runtime ------------------------------------------------------------------------------------

@@ -112,4 +112,10 @@ if __name__ == "__main__":
     print(raised(module.past, short.data_ptr(), 2048))
     print(raised(module.pinned, host.data_ptr()))
     print(raised(module.cooperative, x.data_ptr()))
+    x = zeros(128, torch.int32)
+    module.paired(x.data_ptr())
+    others = torch.tensor([100, 0, 300, 200], dtype=torch.int32)
+    assert torch.equal(
+        x.cpu().reshape(4, 32), others[:, None] + torch.arange(32, dtype=torch.int32)
+    )
     print("done")

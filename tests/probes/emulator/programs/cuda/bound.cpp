@@ -22,6 +22,7 @@ void run_pinned(int64_t);
 void run_apply(int64_t, int, int);
 int run_managed(int64_t);
 void run_cooperative(int64_t);
+void run_paired(int64_t);
 int run_limit(int);
 #ifdef GUARDED
 int run_guarded(int);
@@ -74,6 +75,7 @@ static PyMethodDef methods[] = {
     {"apply", Bound<run_apply>::call, METH_VARARGS, nullptr},
     {"managed", Bound<run_managed>::call, METH_VARARGS, nullptr},
     {"cooperative", Bound<run_cooperative>::call, METH_VARARGS, nullptr},
+    {"paired", Bound<run_paired>::call, METH_VARARGS, nullptr},
     {"limit", Bound<run_limit>::call, METH_VARARGS, nullptr},
 #ifdef GUARDED
     {"guarded", Bound<run_guarded>::call, METH_VARARGS, nullptr},

@@ -31,6 +31,24 @@ void run_cooperative(int64_t out) {
   void* arguments[] = {&pointer};
   cudaLaunchCooperativeKernel(reinterpret_cast<const void*>(&whole_grid), dim3(2), dim3(32), arguments);
 }
+// Each block of a cluster of two writes what the other has.
+__global__ void paired(int* out) {
+  __shared__ int own[32];
+  auto cluster = cooperative_groups::this_cluster();
+  own[threadIdx.x] = 100 * blockIdx.x + threadIdx.x;
+  cluster.sync();
+  out[32 * blockIdx.x + threadIdx.x] = *cluster.map_shared_rank(own + threadIdx.x, cluster.block_rank() ^ 1);
+  cluster.sync();
+}
+void run_paired(int64_t out) {
+  cudaLaunchAttribute attribute{cudaLaunchAttributeClusterDimension};
+  attribute.val.clusterDim.x = 2;
+  attribute.val.clusterDim.y = attribute.val.clusterDim.z = 1;
+  cudaLaunchConfig_t launch{dim3(4), dim3(32)};
+  launch.attrs = &attribute;
+  launch.numAttrs = 1;
+  cudaLaunchKernelEx(&launch, paired, reinterpret_cast<int*>(out));
+}
 __global__ void __launch_bounds__(640) bounded(float* x) {
   __shared__ float own[512];
   own[threadIdx.x % 512] = x[threadIdx.x];
