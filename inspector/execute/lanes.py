@@ -403,7 +403,7 @@ def multiply(
 
 
 PRODUCTS_A_LANE = 128
-"""Multiplications of a tensor core, which BLAS does, that cost as much as one lane's instruction."""
+"""Multiplications of a tensor core, which BLAS does, that cost as much as a lane's instruction."""
 SWIZZLES = {0: 16, 1: 128, 2: 64, 3: 32}
 """Bytes of a swizzle by the mode in a descriptor of wgmma; 16 means none."""
 
