@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping
 
 from inspector.analysis.python_source import CutSource, cut_function
+from inspector.base.errors import Unreadable
 from inspector.base.grouping import by_key
 from inspector.recording.contents import text_of
 from inspector.recording.decoding import as_map, as_text
@@ -37,12 +38,15 @@ class KernelSources:
         """A kernel with all that it needs, and the path of its file; None without its text.
 
         ``functions_in`` gives the names of functions of a text that were passed to the kernel.
-        Raises as ``cut_function`` does.
+        Raises as ``cut_function`` does, and ``Unreadable`` where a value that was compiled in is an
+        object of the program's.
         """
         sources = self._by_hash.get(variant_hash, [])
         # A file's text before the kernel's own lines, where the file could not be read.
         for source in sorted(sources, key=lambda source: source.get("blob") is None):
             path = as_text(source.get("file")) or ""
+            for name, kind in as_map(source.get("objects")).items():
+                raise Unreadable(f"its argument {name} is a {kind}, whose value was not recorded")
             text = self._text(source.get("blob")) or self._text(source.get("cut"))
             if not text:
                 continue

@@ -313,7 +313,7 @@ class _Recompiling:
                 return self._go_on()
 
             seconds = self.request.limit * len(jobs) + 60
-            ended = run_tool(argv, env=env, seconds=seconds, go_on=go_on)
+            ended = run_tool(argv, env=env, seconds=seconds, go_on=go_on, with_children=True)
             if ended.status == NO_TRITON:
                 raise no_triton(python, "the recorded kernels")
             go_on()

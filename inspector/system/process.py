@@ -64,10 +64,12 @@ def run_tool(
     cwd: Path | None = None,
     env: Mapping[str, str] | None = None,
     go_on: Callable[[], bool] | None = None,
+    with_children: bool = False,
 ) -> Finished:
     """Run a tool to its end without a shell; its input is empty.
 
-    ``go_on`` is asked some times a second; once it says no, the tool is killed. Raises
+    ``go_on`` is asked some times a second; once it says no, the tool is killed. ``with_children``
+    has the processes that it started end with it, however it ends. Raises
     ``ToolMissing`` where it cannot be started, ``Unreadable`` where it takes longer than
     ``seconds``, ``Stopped`` where ``go_on`` said no.
     """
@@ -79,6 +81,7 @@ def run_tool(
             stderr=subprocess.PIPE,
             cwd=cwd,
             env=None if env is None else dict(env),
+            process_group=0 if with_children else None,
         )
     except OSError as error:
         raise ToolMissing(f"{argv[0]} cannot be started: {error.strerror or error}") from None
@@ -96,6 +99,9 @@ def run_tool(
             raise Stopped("it was stopped before its end")
         finally:
             _running.pop(child, None)
+            if with_children:
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(child.pid, signal.SIGKILL)
             if child.poll() is None:
                 child.kill()
                 with contextlib.suppress(subprocess.TimeoutExpired):

@@ -5,6 +5,9 @@ from __future__ import annotations
 import subprocess
 import sys
 import threading
+import time
+from contextlib import suppress
+from pathlib import Path
 
 import pytest
 
@@ -103,3 +106,16 @@ def test_the_end_of_a_program_is_seen_though_another_thread_took_its_signal() ->
     """The program ends between the look at it and the wait for its signal."""
     done = subprocess.run([sys.executable, "-c", RACE], capture_output=True, text=True, timeout=50)
     assert done.stdout == "3\n", done.stderr
+
+
+@pytest.mark.parametrize("end", ["wait", "kill -9 $$"], ids=["stopped", "killed"])
+def test_what_a_tool_started_ends_with_it(tmp_path: Path, end: str) -> None:
+    started = tmp_path / "started"
+    script = f"sleep 60 >/dev/null 2>&1 & echo $! > {started}; {end}"
+    with suppress(Stopped):
+        run_tool(["sh", "-c", script], go_on=lambda: not started.exists(), with_children=True)
+    process = Path("/proc") / started.read_text().strip() / "stat"
+    until = time.monotonic() + 10
+    while process.exists() and process.read_text().rpartition(")")[2].split()[0] != "Z":
+        assert time.monotonic() < until, "the process that it started goes on"
+        time.sleep(0.01)

@@ -52,6 +52,7 @@ def source(src: Any) -> dict[str, Any]:
             "first": start,
             "last": start + max(len(lines) - 1, 0),
             "cut": blob("".join(lines)) if digest is None and lines else None,
+            "objects": _objects(src),
             # Jitted functions may be among the values that were compiled in.
             **_reached([function, *(getattr(v, "value", v) for v in _constants(src).values())]),
         }
@@ -111,6 +112,28 @@ def _constants(src: Any) -> dict[Any, Any]:
 def constexprs(src: Any) -> dict[str, Any]:
     """The values that were compiled in, by the names of arguments."""
     return dict(json_value(triton_launches.by_name(_names(src), _constants(src))))
+
+
+def _objects(src: Any) -> dict[str, str]:
+    """The types of values that were compiled in and that JSON cannot hold, by names of arguments.
+
+    Those are the program's own: enumerations, dataclasses, named tuples.
+    """
+    values = triton_launches.by_name(_names(src), _constants(src))
+    types = {name: _object_type(value) for name, value in values.items()}
+    return {name: kind for name, kind in types.items() if kind is not None}
+
+
+def _object_type(value: Any) -> str | None:
+    """The name of a type of the program's in a value; None without one."""
+    kind = type(value)
+    if kind.__name__ == "constexpr":
+        return _object_type(value.value)
+    if kind in (list, tuple):
+        return next(filter(None, map(_object_type, value)), None)
+    is_plain = value is None or isinstance(value, bool | int | float | str)
+    is_known = kind.__module__ == "builtins" or _is_library(kind.__module__)
+    return None if is_plain or is_known else kind.__name__
 
 
 def _declared(src: Any) -> list[str] | None:

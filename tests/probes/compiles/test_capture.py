@@ -241,3 +241,38 @@ def test_inductor_is_captured_cold_and_warm_alike(
 # There is nothing to compile for a pool of processes, which would all import torch.
 NO_POOL = {"TORCHINDUCTOR_COMPILE_THREADS": "1"}
 # A time, a process, an address: what differs between two runs of anything.
+
+
+OBJECT = """\
+from enum import Enum
+import triton
+import triton.language as tl
+from triton.backends.compiler import GPUTarget
+
+
+class Mode(Enum):
+    FAST = "fast"
+
+
+@triton.jit
+def chosen(out, mode: tl.constexpr):
+    tl.store(out, 1.0 if mode.value == "fast" else 2.0)
+
+
+types = {"out": "*fp32", "mode": "constexpr"}
+source = triton.compiler.ASTSource(chosen, types, constexprs={"mode": Mode.FAST})
+triton.compile(source, target=GPUTarget("cuda", 90, 32))
+"""
+
+
+def test_a_constant_that_no_recording_holds_is_a_reason(
+    tmp_path: Path, plain_python: Callable[..., str], warm_python: Callable[..., Path]
+) -> None:
+    path = tmp_path / "x.ptxview"
+    script = saved(tmp_path / "script.py", OBJECT)
+    done = ptxview("run", "--no-tui", "-o", path, "--python", warm_python(), script)
+    assert done.status == 0, done.said
+    words = ("--python", plain_python(), "--trust", "-o", tmp_path / "y.ptxview")
+    done = call("upgrade", path, *words)
+    assert done.status == 2
+    assert "its argument mode is a Mode, whose value was not recorded" in done.said
