@@ -8,13 +8,16 @@ PTX declares, whose places ptxas does not tell.
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import prod
+from operator import attrgetter
 from pathlib import PurePath
 from typing import Annotated
 
 from msgspec import Meta, Struct
+from msgspec.structs import replace
 
 from inspector.base.model import Stage
 from inspector.base.units import plural
+from inspector.parsers import parse
 from inspector.parsers.line import Function, Line, Listing
 from inspector.parsers.ptx_statement import PtxVariable, read_variable
 
@@ -109,6 +112,37 @@ def _largest_first(allocation: Allocation) -> tuple[str, int, int]:
         -(allocation.bytes or allocation.columns or 0),
         allocation.line,
     )
+
+
+PLACED = "allocation.offset = "
+"""What the text of a TTGIR has whose allocations have places."""
+
+
+def with_places(found: Sequence[Allocation], placed: str) -> tuple[Allocation, ...]:
+    """Allocations with the places that they have in a later TTGIR of the same kernel.
+
+    As they were found, unless both have the same tensors in the same order; their names differ
+    where operations were added between them.
+    """
+    listing = parse(Stage.TTGIR, placed)
+    function = next(iter(listing.functions), None)
+    if function is None:
+        return tuple(found)
+    later = _in_order(allocations({Stage.TTGIR: (listing, function)}))
+    earlier = _in_order(found)
+    if [_tensor(each) for each in earlier] != [_tensor(each) for each in later]:
+        return tuple(found)
+    offsets = {each.line: match.offset for each, match in zip(earlier, later, strict=True)}
+    return tuple(replace(each, offset=offsets.get(each.line)) for each in found)
+
+
+def _in_order(found: Iterable[Allocation]) -> list[Allocation]:
+    """The tensors among allocations, without what operations take while they run."""
+    return sorted((each for each in found if each.shape), key=attrgetter("line"))
+
+
+def _tensor(allocation: Allocation) -> tuple[str, tuple[int, ...], str]:
+    return allocation.memory, allocation.shape, allocation.element
 
 
 # -- TTGIR ------------------------------------------------------------------------------------

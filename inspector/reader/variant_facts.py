@@ -455,7 +455,7 @@ class VariantFacts:
         return self._memo.memoize(key, lambda: self._read_allocations(variant))
 
     def _read_allocations(self, variant: Variant) -> tuple[Allocation, ...]:
-        from inspector.analysis.shared_memory import allocations
+        from inspector.analysis.shared_memory import allocations, with_places
 
         listings: dict[Stage, tuple[Listing, Function]] = {}
         for stage in (Stage.TTGIR, Stage.PTX):
@@ -464,7 +464,20 @@ class VariantFacts:
                     function = self._stages.function(variant, stage)
                     if function is not None:
                         listings[stage] = (self._stages.listing(variant, stage), function)
-        return allocations(listings)
+        found = allocations(listings)
+        placed = self._placed_ttgir(variant) if Stage.TTGIR in listings else None
+        return found if placed is None else with_places(found, placed)
+
+    def _placed_ttgir(self, variant: Variant) -> str | None:
+        """The TTGIR of a variant with the places of its allocations, if its passes were told."""
+        from inspector.analysis.shared_memory import PLACED
+        from inspector.reader.passes import cached_passes
+
+        with contextlib.suppress(PtxviewError):
+            told = cached_passes(variant, self._cache)
+            texts = [run.after for run in told.passes if run.after] if told is not None else []
+            return next((text for text in reversed(texts) if PLACED in text), None)
+        return None
 
     def producing_tools(self, variant: Variant) -> dict[str, str]:
         origin = self.kernel(variant).origin
@@ -494,7 +507,7 @@ class VariantFacts:
             threads = None if block is None else math.prod(block)
         else:
             threads = WARP * subject.warps
-        return card(
+        variant_card = card(
             self.resources(variant),
             subject.device,
             listings,
@@ -504,6 +517,7 @@ class VariantFacts:
             analyses,
             subject.built_for,
         )
+        return _with_described_products(variant_card, listings)
 
     def findings(self, variant: Variant, use_execution_counts: bool = True) -> tuple[Finding, ...]:
         """The hints on the variant, then its compiler's messages and its profiler's findings.
@@ -635,6 +649,22 @@ class VariantFacts:
             self._cache.store(key, msgspec.json.encode(tuple(opcodes)))
             return tuple(opcodes)
         return None
+
+
+def _with_described_products(
+    card: Card, listings: Mapping[Stage, tuple[Listing, Function]]
+) -> Card:
+    """A card whose products of PTX have the shapes that only their descriptors tell."""
+    from inspector.analysis.sentences.products import described_products
+
+    content = card.stage_content(Stage.PTX)
+    if content is None:
+        return card
+    descriptors = tables.table("ptx_descriptors")
+    products = described_products(content.products, *listings[Stage.PTX], descriptors)
+    described = replace(content, products=products)
+    stages = tuple(described if stage is content else stage for stage in card.stages)
+    return replace(card, stages=stages)
 
 
 class AvailableStages(Mapping[Stage, T]):

@@ -1,8 +1,9 @@
 """Allocations of shared and tensor memory: as Triton's own passes place them, and as nvcc does."""
 
+import re
 from pathlib import Path
 
-from inspector.analysis.shared_memory import Allocation, allocations, largest
+from inspector.analysis.shared_memory import Allocation, allocations, largest, with_places
 from inspector.base.model import LOAD, Failure, Kernel, Origin, Recording, Stage, StageFile, Variant
 from inspector.parsers import parse
 from inspector.reader.reader import Reader
@@ -56,6 +57,19 @@ def test_sizes_are_known_before_the_places_are() -> None:
     text = PLACED.replace("allocation.offset = 65536 : i32", "").replace("nvmma_shared", "other")
     allocation = next(a for a in of_ttgir(text) if a.name == "%a_43")
     assert (allocation.bytes, allocation.offset) == (32768, None)
+
+
+def test_a_later_text_of_the_same_tensors_gives_the_places() -> None:
+    """As ``ptxview passes`` keeps it; names are counted anew where operations were added."""
+    earlier = re.sub(r"\w+[._](?:offset|size) = \d+ : i32,? ?", "", PLACED)
+    earlier = earlier.replace("%acc_9", "%acc_7")
+    found = of_ttgir(earlier)
+    assert {allocation.offset for allocation in found} == {None}
+    placed = {a.name: a.offset for a in with_places(found, PLACED)}
+    assert placed["%a_43"] == 65536
+    assert placed["%acc_71"] == 264
+    others = PLACED.replace("memdesc<2x128x128xi8", "memdesc<3x128x128xi8")
+    assert with_places(found, others) == found
 
 
 def test_what_a_type_does_not_tell_is_unknown() -> None:
