@@ -6,7 +6,7 @@ the last two with this SM's share of the device's bandwidth. Times are cycles.
 """
 
 import heapq
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from math import ceil
 
@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from inspector.base.errors import ToolMissing
 from inspector.base.names import words
+from inspector.estimate.copies import WAITS, BarrierEvent, CopyLog
 from inspector.estimate.path import LOADS, SHARED, STORES, Op, Step
 
 QUARTERS = 4
@@ -54,6 +55,9 @@ class Machine(Struct, frozen=True):
     l2_write_bytes: float
     partial_store: float
     fetch: float
+    copy_latency: float
+    copy_bytes: float
+    poll: float
 
 
 class Work(Struct, frozen=True):
@@ -70,10 +74,13 @@ class Work(Struct, frozen=True):
     stored: float
     executed_blocks: range
     launched_blocks: int
+    log: CopyLog
 
 
 Result = tuple[float, int]
 """When something is there, and the line of SASS that it comes from."""
+Phase = tuple[int, int, int]
+"""A phase of an mbarrier: the block, the mbarrier's offset in shared memory, the phase's number."""
 Spent = dict[int, float]
 """Cycles of warps by the line of SASS that they are spent on: what is waited for, not who waits."""
 
@@ -81,7 +88,9 @@ Spent = dict[int, float]
 class Warp:
     """A warp under way: results awaited by scoreboard, groups of products, and copies."""
 
-    __slots__ = ("block", "boards", "copies", "groups", "lane", "number", "products", "since")
+    __slots__ = (
+        "block", "boards", "copies", "done", "groups", "lane", "number", "products", "since"
+    )  # fmt: skip
 
     def __init__(self, block: int, lane: int, number: int, since: float) -> None:
         self.block = block
@@ -92,6 +101,8 @@ class Warp:
         self.groups: list[Result] = []
         self.copies: Result = 0.0, 0
         self.products: Result = 0.0, 0
+        self.done: Counter[int] = Counter()
+        """How often it has copied, arrived or waited by each line of PTX."""
 
 
 class Simulation:
@@ -117,6 +128,11 @@ class Simulation:
         self.waiting: list[list[tuple[float, int, Warp]]] = []
         self.ends: list[float] = []
         self.fetched: set[int] = set()
+        self.copying = 0.0
+        self.arrived: dict[Phase, list[Result]] = defaultdict(list)
+        self.over: dict[Phase, Result] = {}
+        self.parked: dict[Phase, list[tuple[float, int, Warp]]] = defaultdict(list)
+        """Warps that wait for a phase: since when, and at which step."""
         self.spent: Spent = defaultdict(float)
 
     def start(self, cycle: float) -> None:
@@ -149,6 +165,15 @@ class Simulation:
                 continue
             op = steps[pc][0]
             quarter = number % QUARTERS
+            if op.unit == "wait" and (phase := self._awaited(op, warp)) is not None:
+                if phase not in self.over:
+                    self.parked[phase].append((cycle, pc, warp))
+                    continue
+                ready, line = self.over[phase]
+                if ready > cycle + 0.5:
+                    self.spent[line] += ready - cycle
+                    heapq.heappush(heap, (ready, number, pc, warp))
+                    continue
             ready, line = self._ready(op, warp, cycle, quarter)
             if ready > cycle + 0.5:
                 self.spent[line] += ready - cycle
@@ -195,7 +220,11 @@ class Simulation:
         complete = cycle + 4
         read = cycle + 10
         next_cycle = cycle + op.stall
-        if base in LOADS:
+        if op.unit:
+            read = self._asynchronous(op, warp, cycle)
+            if op.unit == "wait":
+                next_cycle = max(next_cycle, cycle + machine.poll)
+        elif base in LOADS:
             complete, read = self._load(op, warp, cycle)
             if base == "LDGSTS":
                 warp.copies = max(warp.copies, (complete, op.n))
@@ -224,6 +253,76 @@ class Simulation:
         if op.read is not None:
             warp.boards[op.read].append((read, op.n))
         return next_cycle
+
+    def _event(self, op: Op, warp: Warp) -> tuple[int, BarrierEvent] | None:
+        """The line of PTX of a warp's next copy, arrival or wait at an instruction, and which."""
+        for line in (WAITS,) if op.unit == "wait" else op.ptx:
+            events = self.work.log.events.get((warp.lane, line), ())
+            if warp.done[line] < len(events):
+                return line, events[warp.done[line]]
+        return None
+
+    def _awaited(self, op: Op, warp: Warp) -> Phase | None:
+        """The phase that a warp waits for; None where that was over before the block began."""
+        if (event := self._event(op, warp)) is None or event[1].phase < 0:
+            return None
+        return warp.block, event[1].barrier, event[1].phase
+
+    def _asynchronous(self, op: Op, warp: Warp, cycle: float) -> float:
+        """A copy by TMA, an arrival or a wait that is over; returns when its operands are read."""
+        if op.unit == "send":
+            return self._send(op, warp, cycle)
+        if (found := self._event(op, warp)) is None:
+            return cycle + 10
+        line, event = found
+        warp.done[line] += 1
+        if op.unit == "wait":
+            return cycle + 10
+        complete = cycle + 10
+        if op.unit == "copy":
+            complete = self._copied(op, warp, event.nbytes, cycle)
+        phase = warp.block, event.barrier, event.phase
+        arrived = self.arrived[phase]
+        arrived.append((complete, op.n))
+        if len(arrived) == self.work.log.needed[event.barrier, event.phase]:
+            self.over[phase] = over = max(arrived)
+            for since, pc, waiting in self.parked.pop(phase, ()):
+                ready = max(over[0], since)
+                self.spent[over[1]] += ready - since
+                heapq.heappush(self.heap, (ready, waiting.number, pc, waiting))
+        return cycle + 10
+
+    def _copied(self, op: Op, warp: Warp, nbytes: int, cycle: float) -> float:
+        """When a copy by TMA into shared memory is complete."""
+        machine = self.machine
+        begun = max(cycle, self.copying)
+        self.copying = begun + nbytes / machine.copy_bytes
+        moved = self.l2 = max(begun, self.l2) + nbytes / self.l2_rate
+        if op.memory:
+            self.memory = max(begun, self.memory) + nbytes * op.memory / self.memory_rate
+            moved = max(moved, self.memory)
+        first = warp.block < self.work.resident or op.memory > 0.5
+        latency = machine.memory_latency if first else machine.l2_latency
+        return max(moved, self.copying) + latency + machine.copy_latency
+
+    def _send(self, op: Op, warp: Warp, cycle: float) -> float:
+        """A copy by TMA out of shared memory, which a later wait for its group reads."""
+        for line in op.ptx:
+            sends = self.work.log.sends.get((warp.lane, line), ())
+            if warp.done[line] < len(sends):
+                nbytes = sends[warp.done[line]]
+                warp.done[line] += 1
+                break
+        else:
+            return cycle + 10
+        begun = max(cycle, self.copying)
+        self.copying = begun + nbytes / self.machine.copy_bytes
+        self.l2 = max(begun, self.l2) + nbytes / self.l2_rate
+        if self.writes:
+            self.memory = max(begun, self.memory) + nbytes * self.writes / self.memory_rate
+        self.last_store = max(self.last_store, self.l2, self.memory if self.writes else 0.0)
+        warp.boards[0].append((max(self.copying, self.l2) + self.machine.copy_latency, op.n))
+        return cycle + 10
 
     def _load(self, op: Op, warp: Warp, cycle: float) -> tuple[float, float]:
         """When a load has its data, and when its registers are read."""

@@ -56,7 +56,10 @@ class Traffic(Observer):
         self._atomic: Array = np.empty(0, u64)
 
     def access(self, lanes: Lanes, access: Access) -> None:
-        if access.space not in ("global", "const") or access.lane is not None:
+        if access.space not in ("global", "const"):
+            return
+        if access.lane is not None:
+            self._copied(lanes, access)
             return
         keep = lanes.full_mask(access.mask)
         address = lanes.full(access.address)
@@ -74,6 +77,16 @@ class Traffic(Observer):
                 self._load(int(lanes.numbers[block]), line, sectors)
             else:
                 self.stored += len(sectors)
+
+    def _copied(self, lanes: Lanes, access: Access) -> None:
+        """A bulk copy, which goes past L1."""
+        assert access.lane is not None
+        sectors = np.unique(access.address.astype(u64) >> u64(5))
+        if access.way.endswith("load"):
+            line = self.program.code.instructions[access.instruction].line
+            self._load(int(lanes.numbers[access.lane[0]]), line, sectors)
+        else:
+            self.stored += len(sectors)
 
     def _load(self, block: int, line: int, sectors: Array) -> None:
         row = self.lines.setdefault(line, LineTraffic())
@@ -113,6 +126,12 @@ class Traffic(Observer):
         return loaded * scale * SECTOR, self.stored * scale * SECTOR
 
 
+UNITS = {
+    **dict.fromkeys(("UTMALDG", "UBLKCP"), "copy"),
+    **dict.fromkeys(("UTMASTG", "UTMAREDG", "UBLKRED"), "send"),
+}
+"""Bulk copies into shared memory and out of it."""
+BARRIER_UNITS = (("PHASECHK", "wait"), ("ARRIVE", "arrive"))
 LOADS = frozenset(words("LDG LD LDGSTS"))
 STORES = frozenset(words("STG ST REDG RED ATOMG ATOM"))
 SHARED = frozenset(words("LDS LDSM STS STSM ATOMS SHFL"))
@@ -158,7 +177,7 @@ class Op(Struct):
     is not in L1, ``memory`` the share of these that is not in L2, ``partial`` the share of their
     bytes that is not wanted, ``requests`` those of a warp; ``waves`` are a request's wavefronts of
     shared memory; ``products`` multiplications of a tensor instruction for one of the SM's four
-    parts.
+    parts. ``unit`` is ``copy`` or ``send`` of a bulk copy, ``wait`` or ``arrive`` at an mbarrier.
     """
 
     n: int
@@ -177,6 +196,7 @@ class Op(Struct):
     memory: float = 1.0
     waves: float = 1.0
     products: float = 0.0
+    unit: str = ""
     depends: tuple[str, int] | None = None
     group: bool = False
     barrier: bool = False
@@ -214,6 +234,11 @@ def decode(
             op.fresh = 1.0
     elif base in SHARED:
         op.waves = access_bytes(opcode) / 4
+    elif base in UNITS:
+        op.unit = UNITS[base]
+        op.memory = next((traffic[p].memory for p in ptx if p in traffic), 1.0)
+    elif base == "SYNCS":
+        op.unit = next((unit for word, unit in BARRIER_UNITS if word in opcode), "")
     elif "MMA" in base:
         op.products = _tensor_products(base, opcode)
         op.group = base.endswith("GMMA") and "gsb0" in line.text
@@ -229,8 +254,9 @@ def decode(
 
 
 def _tensor_products(base: str, opcode: str) -> float:
-    """Multiplications of a tensor instruction for one of the SM's four parts; TF32 counts twice."""
-    weight = 2 if "TF32" in opcode else 1
+    """Multiplications of a tensor instruction for one of the SM's four parts, in those of 16 bits:
+    TF32 counts twice, a type of 8 bits half."""
+    weight = 2 if "TF32" in opcode else 0.5 if base in ("QGMMA", "IGMMA") else 1
     if base.endswith("GMMA"):
         shape = _GMMA.search(opcode)
         if shape is None:
