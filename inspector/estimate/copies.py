@@ -16,6 +16,7 @@ from inspector.execute.memory import AsynchronousAccess, OrderObserver
 from inspector.execute.program import Program
 
 WARP = 32
+MAX_ROLES = 6
 WAITS = 0
 """The place of a line in the keys of a warp's waits, whose machine code is tied to no line of PTX:
 the waits of a warp are in one order."""
@@ -43,6 +44,9 @@ class CopyLog(OrderObserver):
         self.events: dict[tuple[int, int], list[BarrierEvent]] = defaultdict(list)
         self.sends: dict[tuple[int, int], list[int]] = defaultdict(list)
         self.needed: Counter[tuple[int, int]] = Counter()
+        self._executed: Counter[tuple[int, int]] = Counter()
+        """How often each warp came to each line of PTX."""
+        self._warps = 0
         self._phases: Counter[int] = Counter()
         """How many phases of each mbarrier are over."""
         self._row = -1
@@ -50,6 +54,36 @@ class CopyLog(OrderObserver):
     def visit(self, lanes: Lanes, block: BasicBlock, mask: Mask) -> None:
         numbers = lanes.numbers.tolist()
         self._row = numbers.index(self.number) if self.number in numbers else -1
+        self._warps = lanes.width // WARP
+
+    def step(self, lanes: Lanes, instruction: int, mask: Mask) -> None:
+        if self._row >= 0:
+            line = self.program.code.instructions[instruction].line
+            running = np.flatnonzero(lanes.mask_warps(mask)[self._row].any(1))
+            self._executed.update((warp, line) for warp in running.tolist())
+
+    def groups(self) -> list[tuple[list[int], dict[int, float]]]:
+        """The warps that came to the same lines as often as each other, and how often that was.
+
+        Empty where warps have no roles: all wait for the same mbarriers, or there are so many
+        groups that data says where a warp goes.
+        """
+        waits: dict[int, set[int]] = {warp: set() for warp in range(self._warps)}
+        for (warp, line), events in self.events.items():
+            if line == WAITS:
+                waits[warp].update(event.barrier for event in events)
+        if len({frozenset(barriers) for barriers in waits.values()}) < 2:
+            return []
+        by_warp: list[dict[int, float]] = [{} for _ in range(self._warps)]
+        lines = {row.line for row in self.program.code.instructions}
+        for warp, counts in enumerate(by_warp):
+            counts.update({line: float(self._executed[warp, line]) for line in lines})
+        groups: dict[tuple[tuple[int, float], ...], list[int]] = {}
+        for warp, counts in enumerate(by_warp):
+            groups.setdefault(tuple(sorted(counts.items())), []).append(warp)
+        if len(groups) > MAX_ROLES:
+            return []
+        return [(warps, by_warp[warps[0]]) for warps in groups.values()]
 
     def mbarrier(
         self, lanes: Lanes, way: str, instruction: int, rows: Array, offsets: Array, columns: Array

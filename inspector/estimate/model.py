@@ -60,13 +60,21 @@ class Machine(Struct, frozen=True):
     poll: float
 
 
+class Role(Struct, frozen=True):
+    """Warps of a block, by number, that take the same steps; a step is that of the first so many of
+    them."""
+
+    warps: Sequence[int]
+    steps: Sequence[Step]
+
+
 class Work(Struct, frozen=True):
     """What is launched: ``resident`` blocks an SM holds at once, bytes of the whole launch.
 
     ``blocks`` are as many as do the launch's work, each as much as those that were executed.
     """
 
-    steps: Sequence[Step]
+    roles: Sequence[Role]
     blocks: int
     warps: int
     resident: int
@@ -89,14 +97,19 @@ class Warp:
     """A warp under way: results awaited by scoreboard, groups of products, and copies."""
 
     __slots__ = (
-        "block", "boards", "copies", "done", "groups", "lane", "number", "products", "since"
+        "block", "boards", "copies", "done", "groups", "lane", "number", "place", "products",
+        "steps",
     )  # fmt: skip
 
-    def __init__(self, block: int, lane: int, number: int, since: float) -> None:
+    def __init__(
+        self, block: int, lane: int, number: int, place: int, steps: Sequence[Step]
+    ) -> None:
         self.block = block
         self.lane = lane
         self.number = number
-        self.since = since
+        self.place = place
+        """Among the warps of its role."""
+        self.steps = steps
         self.boards: list[list[Result]] = [[] for _ in range(6)]
         self.groups: list[Result] = []
         self.copies: Result = 0.0, 0
@@ -105,14 +118,28 @@ class Warp:
         """How often it has copied, arrived or waited by each line of PTX."""
 
 
+class Recorder:
+    """What a simulation tells while it runs; its methods do nothing. Times are cycles."""
+
+    def spent(self, warp: Warp, begin: float, end: float, line: int, waits: bool) -> None:
+        """A warp issues an instruction of a line of SASS, or waits for what one has begun."""
+
+    def busy(self, unit: str, warp: Warp, begin: float, end: float, line: int) -> None:
+        """A ``tensor`` core of the warp's part of the SM, or the ``copy`` engine, works for it."""
+
+    def over(self, phase: Phase, end: float, line: int) -> None:
+        """A phase of an mbarrier is over, by an arrival or copy of a line of SASS."""
+
+
 class Simulation:
     """One SM, until its blocks are done. ``spent`` fills while it runs."""
 
-    def __init__(self, work: Work, machine: Machine) -> None:
+    def __init__(self, work: Work, machine: Machine, recorder: Recorder | None = None) -> None:
         self.work = work
         self.machine = machine
+        self.recorder = recorder
         self.mine = ceil(work.blocks / machine.sms)
-        block_steps = max(1, len(work.steps) * work.warps)
+        block_steps = max(1, sum(len(role.steps) * len(role.warps) for role in work.roles))
         waves = max(1, min(3, MAX_EVENTS // (block_steps * work.resident)))
         self.count = min(self.mine, work.resident * waves)
         cycle_share = 1 / min(machine.sms, work.blocks) / machine.clock_hz
@@ -125,7 +152,8 @@ class Simulation:
         self.pipes: list[dict[str, float]] = [{} for _ in range(QUARTERS)]
         self.heap: list[tuple[float, int, int, Warp]] = []
         self.left: list[int] = []
-        self.waiting: list[list[tuple[float, int, Warp]]] = []
+        self.waiting: list[dict[int, list[tuple[float, int, Warp]]]] = []
+        """Warps at each barrier of a block by its number: since when, and the step after it."""
         self.ends: list[float] = []
         self.fetched: set[int] = set()
         self.copying = 0.0
@@ -142,11 +170,12 @@ class Simulation:
         cycle = max(cycle, self.starting)
         self.starting = cycle + max(self.machine.block_start, warps * self.machine.warp_start)
         self.left.append(warps)
-        self.waiting.append([])
-        for lane in range(warps):
-            begins = cycle + lane * self.machine.warp_start
-            number = block * warps + lane
-            heapq.heappush(self.heap, (begins, number, 0, Warp(block, lane, number, begins)))
+        self.waiting.append({})
+        for role in self.work.roles:
+            for place, lane in enumerate(role.warps):
+                begins = cycle + lane * self.machine.warp_start
+                warp = Warp(block, lane, block * warps + lane, place, role.steps)
+                heapq.heappush(self.heap, (begins, warp.number, 0, warp))
 
     def run(self) -> float:
         """Simulate; returns the cycles until the busiest SM is done."""
@@ -154,13 +183,12 @@ class Simulation:
         heap = self.heap
         for _ in range(min(work.resident, self.count)):
             self.start(0.0)
-        steps = work.steps
-        end = len(work.steps)
         while heap:
             cycle, number, pc, warp = heapq.heappop(heap)
-            while pc < end and steps[pc][1] <= warp.lane:
+            steps = warp.steps
+            while pc < len(steps) and steps[pc][1] <= warp.place:
                 pc += 1
-            if pc >= end:
+            if pc >= len(steps):
                 self._end(warp, cycle)
                 continue
             op = steps[pc][0]
@@ -171,25 +199,34 @@ class Simulation:
                     continue
                 ready, line = self.over[phase]
                 if ready > cycle + 0.5:
-                    self.spent[line] += ready - cycle
+                    self._spend(warp, cycle, ready, line)
                     heapq.heappush(heap, (ready, number, pc, warp))
                     continue
             ready, line = self._ready(op, warp, cycle, quarter)
             if ready > cycle + 0.5:
-                self.spent[line] += ready - cycle
+                self._spend(warp, cycle, ready, line)
                 heapq.heappush(heap, (ready, number, pc, warp))
                 continue
             self.issue[quarter] = cycle + 1
             if op.pipe is not None:
                 self.pipes[quarter][op.pipe[0]] = cycle + op.pipe[1]
             next_cycle = self._run(op, warp, cycle, quarter)
-            self.spent[op.n] += next_cycle - cycle
-            if op.barrier and work.warps > 1:
-                self.waiting[warp.block].append((next_cycle, pc + 1, warp))
-                self._meet(warp.block, op.n)
+            self._spend(warp, cycle, next_cycle, op.n, waits=False)
+            if op.barrier is not None and work.warps > 1:
+                barrier, count = op.barrier
+                waiting = self.waiting[warp.block].setdefault(barrier, [])
+                waiting.append((next_cycle, pc + 1, warp))
+                self._meet(warp.block, waiting, count, op.n)
             else:
                 heapq.heappush(heap, (next_cycle, number, pc + 1, warp))
         return self._total()
+
+    def _spend(
+        self, warp: Warp, begin: float, end: float, line: int, *, waits: bool = True
+    ) -> None:
+        self.spent[line] += end - begin
+        if self.recorder is not None:
+            self.recorder.spent(warp, begin, end, line, waits)
 
     def _ready(self, op: Op, warp: Warp, cycle: float, quarter: int) -> Result:
         """When an instruction may issue, and what it waits for; that is then forgotten."""
@@ -240,6 +277,8 @@ class Simulation:
         elif op.products:
             begun = max(cycle, self.pipes[quarter].get("tensor", 0.0))
             busy = self.pipes[quarter]["tensor"] = begun + op.products / machine.tensor_products
+            if self.recorder is not None:
+                self.recorder.busy("tensor", warp, begun, busy, op.n)
             complete = busy + machine.tensor_latency
             if base.endswith("GMMA"):
                 warp.products = max(warp.products, (complete, op.n))
@@ -286,9 +325,11 @@ class Simulation:
         arrived.append((complete, op.n))
         if len(arrived) == self.work.log.needed[event.barrier, event.phase]:
             self.over[phase] = over = max(arrived)
+            if self.recorder is not None:
+                self.recorder.over(phase, *over)
             for since, pc, waiting in self.parked.pop(phase, ()):
                 ready = max(over[0], since)
-                self.spent[over[1]] += ready - since
+                self._spend(waiting, since, ready, over[1])
                 heapq.heappush(self.heap, (ready, waiting.number, pc, waiting))
         return cycle + 10
 
@@ -303,7 +344,10 @@ class Simulation:
             moved = max(moved, self.memory)
         first = warp.block < self.work.resident or op.memory > 0.5
         latency = machine.memory_latency if first else machine.l2_latency
-        return max(moved, self.copying) + latency + machine.copy_latency
+        complete = max(moved, self.copying) + latency + machine.copy_latency
+        if self.recorder is not None:
+            self.recorder.busy("copy", warp, begun, complete, op.n)
+        return complete
 
     def _send(self, op: Op, warp: Warp, cycle: float) -> float:
         """A copy by TMA out of shared memory, which a later wait for its group reads."""
@@ -351,21 +395,23 @@ class Simulation:
         self.last_store = max(self.last_store, self.l2, self.memory if self.writes else 0.0)
         return begun
 
-    def _meet(self, block: int, line: int = 0) -> None:
-        """Let the warps of a block go on once all are at its barrier."""
-        waiting = self.waiting[block]
-        if len(waiting) < self.left[block] or not waiting:
+    def _meet(
+        self, block: int, waiting: list[tuple[float, int, Warp]], count: int, line: int = 0
+    ) -> None:
+        """Let the warps at a barrier go on once ``count`` are there, 0: all that have not ended."""
+        if not waiting or len(waiting) < (count or self.left[block]):
             return
         cycle = max(arrival[0] for arrival in waiting) + self.machine.barrier
         for since, pc, warp in waiting:
-            self.spent[line] += cycle - since
+            self._spend(warp, since, cycle, line)
             heapq.heappush(self.heap, (cycle, warp.number, pc, warp))
         waiting.clear()
 
     def _end(self, warp: Warp, cycle: float) -> None:
         self.left[warp.block] -= 1
         if self.left[warp.block]:
-            self._meet(warp.block)
+            for waiting in self.waiting[warp.block].values():
+                self._meet(warp.block, waiting, 0)
             return
         self.ends.append(cycle)
         if len(self.left) < self.count:

@@ -161,6 +161,7 @@ PIPES = {base: (pipe, rate) for pipe, (rate, names) in _PIPES.items() for base i
 """The pipe of one of the SM's four parts, and the cycles that a warp's instruction keeps it."""
 
 _DEPBAR = re.compile(r"(SB\d|gsb0)(?:\s*,\s*(0x[0-9a-f]+|\d+))?")
+_BAR = re.compile(r"\bBAR\.\S+\s+(0x[0-9a-f]+)(?:,\s*(0x[0-9a-f]+))?\s*;")
 _GMMA = re.compile(r"(?<!\d)(\d{1,4})x(\d{1,4})x(\d{1,4})")
 _MMA = re.compile(r"MMA\.(\d+)")
 _SHAPES = {"16816": 2048, "1688": 1024, "1684": 512, "16832": 4096, "16864": 8192, "884": 256}
@@ -177,7 +178,8 @@ class Op(Struct):
     is not in L1, ``memory`` the share of these that is not in L2, ``partial`` the share of their
     bytes that is not wanted, ``requests`` those of a warp; ``waves`` are a request's wavefronts of
     shared memory; ``products`` multiplications of a tensor instruction for one of the SM's four
-    parts. ``unit`` is ``copy`` or ``send`` of a bulk copy, ``wait`` or ``arrive`` at an mbarrier.
+    parts. ``barrier`` is the number of the block's barrier that it waits at, and of how many warps,
+    0 for all. ``unit``: ``copy`` or ``send`` of a bulk copy, ``wait`` or ``arrive`` at an mbarrier.
     """
 
     n: int
@@ -199,7 +201,7 @@ class Op(Struct):
     unit: str = ""
     depends: tuple[str, int] | None = None
     group: bool = False
-    barrier: bool = False
+    barrier: tuple[int, int] | None = None
     ends: bool = False
 
 
@@ -243,7 +245,7 @@ def decode(
         op.products = _tensor_products(base, opcode)
         op.group = base.endswith("GMMA") and "gsb0" in line.text
     elif base == "BAR":
-        op.barrier = "SYNC" in opcode or "RED" in opcode
+        op.barrier = _barrier(line) if "SYNC" in opcode or "RED" in opcode else None
     elif base == "EXIT":
         op.ends = "@" not in line.text.partition("EXIT")[0]
     if base in SHARED or base == "LDGSTS":
@@ -251,6 +253,14 @@ def decode(
     if "DEPBAR" in opcode and base != "LDGDEPBAR":
         op.depends = _dependence(line)
     return op
+
+
+def _barrier(line: Line) -> tuple[int, int]:
+    """The number of a barrier, and how many warps it waits for; 0 for all, or for no constant."""
+    match = _BAR.search(line.text)
+    if match is None:
+        return 0, 0
+    return int(match[1], 16), int(match[2] or "0", 16) // 32
 
 
 def _tensor_products(base: str, opcode: str) -> float:
@@ -326,13 +336,13 @@ class Path:
         self,
         flow: Flow,
         ops: Mapping[int, Op],
-        executed: Mapping[int, ExecutedLine],
-        warps_run: int,
+        count: Mapping[int, float],
         warps: int,
     ) -> None:
         self.flow = flow
         self.warps = warps
-        self.count = {n: row.executed / warps_run for n, row in executed.items()}
+        self.count = count
+        """How often a warp takes each line of PTX."""
         self.bodies: list[list[Op]] = [
             [ops[n] for n in range(block.first, block.last + 1) if n in ops]
             for block in flow.blocks

@@ -18,8 +18,9 @@ from inspector.base.model import Kernel, Stage, Variant
 from inspector.base.names import words
 from inspector.base.units import some
 from inspector.estimate.copies import CopyLog
-from inspector.estimate.model import Machine, Simulation, Spent, Work
+from inspector.estimate.model import Machine, Role, Simulation, Spent, Work
 from inspector.estimate.path import Op, Path, Traffic, decode
+from inspector.estimate.walk import Walk
 from inspector.execute import Facts, Fault, Malformed, Observer, OutOfBudget, Program, execute
 from inspector.execute.blocks import BasicBlock
 from inspector.execute.calls.inputs import LaunchInputs
@@ -102,9 +103,15 @@ def gather(reader: Reader, planned: PlannedLaunch) -> Work:
     if not any(op.ptx for op in ops.values()):
         raise ToolMissing("its machine code does not say which PTX it is from (-lineinfo)")
     blocks_of_sm = _blocks_of_sm(reader, variant, launch)
-    path = Path(analysis.flow, ops, executed, block_count * warps, warps)
+    counts = {n: row.executed / (block_count * warps) for n, row in executed.items()}
+    roles = [Role(range(warps), Path(analysis.flow, ops, counts, warps).steps())]
+    if log.events and (groups := log.groups()):
+        # How many warps made a request is said by the roles themselves.
+        alone = {n: replace(op, requests=None) for n, op in ops.items()}
+        walks = [(warps, Walk(analysis.flow, alone, counts).steps()) for warps, counts in groups]
+        roles = [Role(warps, [(op, len(warps)) for op in steps]) for warps, steps in walks]
     return Work(
-        path.steps(), busy_blocks, warps, blocks_of_sm, loaded, stored,
+        roles, busy_blocks, warps, blocks_of_sm, loaded, stored,
         executed_blocks=chosen_blocks.numbers, launched_blocks=launch.blocks, log=log,
     )  # fmt: skip
 
