@@ -75,8 +75,10 @@ def _store(t: Translator, row: PtxInstruction) -> None:
 
 
 def _copy(t: Translator, row: PtxInstruction) -> None:
-    words = [part for part in row.parts if part[0].isdigit() or part.startswith("warpx")]
-    if (shape := ".".join(words)) not in COPIES:
+    # Compilers write .32x128b.warpx4 in both orders
+    words = sorted(part for part in row.parts if part[0].isdigit() or part.startswith("warpx"))
+    shape = ".".join(words)
+    if shape not in COPIES:
         raise Untranslatable(f"copies of .{shape or 'this shape'} are not emulated")
     address = _address(t, row.operands[0])
     descriptor = t.read(row.operands[1], "u64")

@@ -149,11 +149,13 @@ def tile_addresses(
     mode = descriptor >> 61
     if descriptor >> 46 & 7 != 1 or mode not in SWIZZLES:
         raise InvalidDescriptor(f"{descriptor:#x} is no descriptor of a matrix in shared memory")
-    if descriptor >> 49 & 15:
+    width = SWIZZLES[mode]
+    # Rows of 128 bytes from a multiple of the swizzle's pattern on to where the pattern begins
+    base_offset = (descriptor >> 49 & 7) % (width // 16)
+    if base_offset or descriptor >> 52 & 1:
         raise InvalidDescriptor(
             f"the base offset or absolute address of {descriptor:#x} is unknown"
         )
-    width = SWIZZLES[mode]
     offsets = tile_offsets(rows, columns, size, transposed, leading, stride, width)
     if mode == _PIECES_OF_32:
         return swizzled_by_32(start + offsets)
@@ -278,7 +280,7 @@ class TensorMemory:
         ``half``: columns from the first 16 threads' to the others' of ``.16x32bx2``. ``packed``:
         a register has the lower halves of two columns.
         """
-        cells = self._cells(n, shape, count * (2 if packed else 1), address, half, mask, "loads")
+        cells = self._cells(n, shape, count, address, half, packed, mask, "loads")
         values = self.cells[cells]
         if packed:
             values = (values[..., 0::2] & u32(0xFFFF)) | (values[..., 1::2] << u32(16))
@@ -300,23 +302,37 @@ class TensorMemory:
         parts = [self.lanes.full(value) for value in values]
         if unpacked:
             parts = [part >> u32(s) & u32(0xFFFF) for part in parts for s in (0, 16)]
-        cells = self._cells(n, shape, count * (2 if unpacked else 1), address, half, mask, "stores")
+        cells = self._cells(n, shape, count, address, half, unpacked, mask, "stores")
         running = self.lanes.mask_warps(mask).any(2)
         stacked = np.stack(parts, -1).reshape(*running.shape, WARP, -1)
         self.cells[tuple(index[running] for index in cells)] = stacked[running]
         self.memory.changes += 1
 
     def _cells(
-        self, n: int, shape: str, count: int, address: Array, half: int, mask: Mask, verb: str
+        self,
+        n: int,
+        shape: str,
+        count: int,
+        address: Array,
+        half: int,
+        by_halves: bool,
+        mask: Mask,
+        verb: str,
     ) -> tuple[Array, Array, Array]:
-        """Block, lane and column of each element: (B, warps, 32, registers) each; those of warps
-        that do not run are 0. Raises Fault where a warp reaches lanes that are not its own."""
+        """Block, lane and column of each element: (B, warps, 32, elements) each; those of warps
+        that do not run are 0. Raises Fault where a warp reaches lanes that are not its own.
+
+        ``by_halves``: the halves of a register are in two columns, one beside the other.
+        """
         lanes = self.lanes
         running = lanes.mask_warps(mask).any(2)
         first_lanes = self._first_lanes(mask)
         warp_address = np.where(first_lanes, lanes.full(address), u32(0))
         base = warp_address.reshape(*running.shape, WARP).max(2).astype(i64)
         lane, column = load_places(shape, count)
+        if by_halves:
+            lane = np.repeat(lane, 2, 1) if lane.shape[1] > 1 else lane
+            column = np.stack((2 * column, 2 * column + 1), -1).reshape(len(column), -1)
         if shape == "16x32bx2":
             column = column + half * (np.arange(WARP)[:, None] // 16)
         first_lane = base >> 16

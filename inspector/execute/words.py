@@ -114,6 +114,11 @@ _TEXTS: Mapping[str, str] = {
         "kind::f16 kind::tf32 kind::f8f6f4 kind::i8 kind::mxf8f6f4 kind::mxf4 kind::mxf4nvf4 "
         "block_scale block16 block32 scale_vec::1X scale_vec::2X scale_vec::4X"
     ),
+    "clusterlaunchcontrol": (
+        "try_cancel query_cancel async shared::cta mbarrier::complete_tx::bytes "
+        "multicast::cluster::all is_canceled get_first_ctaid get_first_ctaid::x "
+        "get_first_ctaid::y get_first_ctaid::z v4 pred b32 b128"
+    ),
     "mbarrier": (
         "init inval arrive arrive_drop expect_tx complete_tx test_wait try_wait pending_count "
         "noComplete parity b64 shared shared::cta shared::cluster relaxed acquire release cta "

@@ -25,8 +25,9 @@ _VARIABLE = re.compile(
     re.MULTILINE,
 )
 _NAME = re.compile(r"[%\w$]+")
-# A factor or a wider type makes an index of a number, never an address.
-_NO_ADDRESS = re.compile(r"setp?\.|shl\.|mul|cvt\..*(?:8|16|32)$")
+# A factor or a wider type makes an index of a number, never an address; but addresses of parameters
+# (tensor maps) begin as 32 bits.
+_NO_ADDRESS = re.compile(r"setp?\.|shl\.|mul|cvt\.(?!u64\.u32).*(?:8|16|32)$")
 _SPACE = re.compile(r"\.(global|shared|local|param)\b")
 _READS = ("ld", "prefetch", "mbarrier", "tex")
 _SPILLED = "(spilled)"  # the contents of shared and local memory, and of functions' arguments
