@@ -41,7 +41,6 @@ from inspector.reader.query import select_one
 from inspector.reader.reader import Reader
 from inspector.recording.layout import (
     UPGRADES,
-    BytesContent,
     is_recording,
     record_file,
     store_record,
@@ -57,14 +56,15 @@ from inspector.system import printing
 from inspector.system.process import run_tool
 from inspector.system.toolchain import Tool, version_of
 
-PARTS = {
+PARTS: dict[Stage | None, str] = {
     Stage.PTX: "ptxas",
     Stage.LLIR: "LLVM's code generator",
     Stage.TTGIR: "Triton's lowering to LLVM IR, and LLVM's optimizer",
     Stage.TTIR: "Triton's passes from TTIR to TTGIR",
+    None: "Triton's front end, and its passes on TTIR",
 }
-"""What follows a stage and not the next one, the last part of the compiler first."""
-FRONT_END = "Triton's front end, and its passes on TTIR"
+"""What follows a stage and not the next one, the last part of the compiler first; None is the
+Python source."""
 EXECUTES = "compiling executes the Python of its kernels"
 TITLES = {"ptxas": "Ptx optimizing assembler", "nvcc": "Cuda compiler driver"}
 """What NVIDIA's programs call themselves; Triton has a ptxas of another name."""
@@ -127,7 +127,7 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     if compilers.python is not None and not args.trust and not is_own(baseline.recording):
         ask(Path(args.path), compilers.python, EXECUTES)
     if args.explain is not None:
-        return _explain(args, baseline, compilers)
+        return _explain(args, baseline)
     reasons: Mapping[str, str] = {}
     if chosen:
         recompiled = _recompiled(args, baseline, compilers)
@@ -150,15 +150,12 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
 
 def _limits(args: argparse.Namespace) -> Limits:
     """The gate's limits, in the words of ``check``; empty without any."""
-    growths = {name: getattr(args, f"max_{name}_growth") for name in GROWTHS}
-    growths["occupancy"] = args.max_occupancy_loss
-    allowed = {
-        name: allowance(text, f"--max-{name}-growth")
-        for name, text in growths.items()
-        if text is not None
-    }
-    if args.no_new_spills:
-        allowed["spills"] = Allowance(0)
+    allowed = {"spills": Allowance(0)} if args.no_new_spills else {}
+    for name in (*GROWTHS, "occupancy"):
+        change = "loss" if name == "occupancy" else "growth"
+        text = getattr(args, f"max_{name}_{change}")
+        if text is not None:
+            allowed[name] = allowance(text, f"--max-{name}-{change}")
     return Limits(allowed=allowed)
 
 
@@ -333,42 +330,38 @@ def _print(
     return Exit.OK if passed and not refused else Exit.DIFFERENT
 
 
-def _explain(args: argparse.Namespace, baseline: Reader, compilers: Compilers) -> int:
+def _explain(args: argparse.Namespace, baseline: Reader) -> int:
     """Exchange one part of the compiler after the other, and print what each brings.
 
     Raises ``UsageError`` without an interpreter, or where KERNEL is no kernel of Triton's.
     """
-    if compilers.python is None:
-        raise UsageError("--explain exchanges parts of a Triton: name one with --python PATH")
-    kernel, variant = select_one(baseline.recording, args.explain)
-    made: list[tuple[str, Stage | None, Variant | None, str | None]] = []
-    with printing.progress("exchanging parts") as say:
-        for first, part in PARTS.items():
-            say(f"exchanging {part}")
-            made.append((part, first, *_since(args, baseline, (kernel, variant), first)))
-        say("compiling its source")
-        made.append((FRONT_END, None, *_from_source(args, baseline, variant, compilers)))
-    variants = [variant, *(v for _, _, v, _ in made if v is not None)]
-    distinct = [replace(v, hash=f"{n}", id=f"{n}") for n, v in enumerate(variants)]
-    reader = common.reader_of(
-        replace(
-            baseline.recording,
-            kernels=(replace(kernel, variants=tuple(distinct), autotune=()),),
-            graphs=(),
-            compilations=(),
+    if args.python is None or args.ptxas is not None:
+        raise UsageError(
+            "--explain exchanges the parts of a Triton", "Name it with --python PATH alone."
         )
-    )
+    kernel, variant = select_one(baseline.recording, args.explain)
     parts: list[PartExchange] = []
-    number = 0
-    for part, stage, exchanged_variant, failed in made:
-        if exchanged_variant is None:
-            parts.append(PartExchange(part, stage, failed=failed or "it is not known why"))
-            continue
-        pair = (distinct[number], distinct[number + 1])
-        number += 1
-        edits = edits_between((reader, reader), pair)
-        figures = figure_changes((reader, reader), pair)
-        parts.append(PartExchange(part, stage, edits, figures))
+    last = variant
+    with (
+        printing.progress("exchanging parts") as say,
+        tempfile.TemporaryDirectory(prefix="ptxview-") as folder,
+    ):
+        for stage, part in PARTS.items():
+            say(f"exchanging {part}")
+            if stage is None:
+                exchanged, failed = _from_source(args, baseline, (kernel, variant), Path(folder))
+            else:
+                exchanged, failed = _since(args, baseline, (kernel, variant), stage)
+            if exchanged is None:
+                parts.append(PartExchange(part, stage, failed=failed or "it is not known why"))
+                continue
+            pair = replace(last, hash="before"), replace(exchanged, hash="after")
+            both = replace(kernel, variants=pair, autotune=())
+            reader = common.reader_of(replace(baseline.recording, kernels=(both,), graphs=()))
+            edits = edits_between((reader, reader), pair)
+            figures = figure_changes((reader, reader), pair)
+            parts.append(PartExchange(part, stage, edits, figures))
+            last = exchanged
     if args.json:
         common.print_json(report_text.parts_document(kernel, variant, parts))
     else:
@@ -392,25 +385,21 @@ def _since(
 
 
 def _from_source(
-    args: argparse.Namespace, reader: Reader, variant: Variant, compilers: Compilers
+    args: argparse.Namespace, reader: Reader, launched: tuple[Kernel, Variant], folder: Path
 ) -> tuple[Variant | None, str | None]:
-    """What the other compiler makes of the recorded Python, or why it makes nothing."""
-    with tempfile.TemporaryDirectory(prefix="ptxview-") as name:
-        out = Path(name) / "upgraded.ptxview"
-        request = RecompileRequest(
-            reader.recording, compilers, out, args.limit, only=frozenset((variant.hash,))
-        )
-        try:
-            recompile(request, lambda text: None)
-        except UsageError as error:
-            return None, error.message
-        for _, upgraded in open_reader(str(out)).recording.variants():
-            if upgraded.hash == variant.hash:
-                # The recording is removed.
-                stages = {
-                    stage: replace(file, content=BytesContent(file.content.read()))
-                    for stage, file in upgraded.stages.items()
-                }
-                made = None if upgraded.uncompiled else replace(upgraded, stages=stages)
-                return made, upgraded.failed
-    return None, "it was not compiled again"
+    """What the other compiler makes of the recorded Python, or why it makes nothing.
+
+    ``folder`` gets the recording of it.
+    """
+    kernel, variant = launched
+    kernels = (replace(kernel, variants=(variant,)),)
+    recording = replace(reader.recording, kernels=kernels)
+    out = folder / "upgraded.ptxview"
+    request = RecompileRequest(recording, Compilers(args.python), out, args.limit)
+    try:
+        recompile(request, lambda text: None)
+    except UsageError as error:
+        return None, error.message
+    upgraded = open_reader(str(out)).recording.variants()
+    recompiled = next(other for _, other in upgraded if other.hash == variant.hash)
+    return None if recompiled.uncompiled else recompiled, recompiled.failed
