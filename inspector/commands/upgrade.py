@@ -9,7 +9,7 @@ where a kernel got worse than they allow, or no longer compiles.
 import argparse
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -48,9 +48,10 @@ from inspector.recording.layout import (
 from inspector.render import check as gate
 from inspector.render import upgrade as report_text
 from inspector.render import upgrade_report
+from inspector.render.upgrade import UpgradeDocument
 from inspector.render.upgrade_report import MAX_CHANGES, MAX_EDITS
 from inspector.sources.compilers import Say
-from inspector.sources.recompiling import Compilers, Recompiled, RecompileRequest, recompile
+from inspector.sources.recompiling import Compilers, RecompileRequest, recompile
 from inspector.sources.trying import TryRequest, recorded_stage_through
 from inspector.system import printing
 from inspector.system.process import run_tool
@@ -118,8 +119,7 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     limits = _limits(args)
     baseline = open_reader(args.path)
     compilers = Compilers(args.python, _tool("ptxas", args.ptxas), _tool("nvcc", args.nvcc))
-    chosen = compilers != Compilers()
-    if chosen == (args.other is not None):
+    if (compilers != Compilers()) == (args.other is not None):
         raise UsageError(
             "give either other compilers or another recording",
             "--python OTHER/bin/python, --ptxas PATH, --nvcc PATH, or the OTHER recording.",
@@ -128,24 +128,20 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
         ask(Path(args.path), compilers.python, EXECUTES)
     if args.explain is not None:
         return _explain(args, baseline)
-    reasons: Mapping[str, str] = {}
-    if chosen:
-        recompiled = _recompiled(args, baseline, compilers)
-        reasons = recompiled.left_out
-    current = open_reader(args.other or str(recompiled.path))
-    left_out = [
-        LeftOutVariant(kernel.name, variant.id, reasons[variant.hash])
-        for kernel, variant in baseline.recording.variants()
-        if variant.hash in reasons
-    ]
-    report = replace(_compared(baseline, current), left_out=tuple(left_out))
+    current, left_out = _upgraded(args, baseline, compilers)
+    report = replace(_compared(baseline, current), left_out=left_out)
     report = _estimated(report, (baseline, current), args.estimate)
-    checked = None
+    checked = verdicts = None
     if limits.allowed:
         readings = reading(current), reading(baseline)
         checked = judged(Rules(limits), *readings, all_variants=args.all_variants)
-    _keep((baseline, current), report)
-    return _print(args, (baseline, current), report, checked)
+        verdicts = gate.document(checked, not checked.failed)
+    paths = [Path(r.recording.resolved_path or r.recording.path) for r in (baseline, current)]
+    document = report_text.document((str(paths[0]), str(paths[1])), report, verdicts)
+    _keep(paths[1], report, document)
+    _print(args, report, document, checked)
+    refused = any(variant.compiled_before for variant in report.refused)
+    return Exit.DIFFERENT if refused or (checked is not None and checked.failed) else Exit.OK
 
 
 def _limits(args: argparse.Namespace) -> Limits:
@@ -168,8 +164,12 @@ def _tool(name: str, path: Path | None) -> Tool | None:
     return Tool(name, path.absolute(), version_of(path), f"--{name}")
 
 
-def _recompiled(args: argparse.Namespace, baseline: Reader, compilers: Compilers) -> Recompiled:
-    """The recording by other compilers, which is written and said."""
+def _upgraded(
+    args: argparse.Namespace, baseline: Reader, compilers: Compilers
+) -> tuple[Reader, tuple[LeftOutVariant, ...]]:
+    """The newer recording, made here without OTHER, and what was not compiled again for it."""
+    if args.other is not None:
+        return open_reader(args.other), ()
     out = Path(args.out) if args.out else None
     request = RecompileRequest(baseline.recording, compilers, out, args.limit)
     began = time.monotonic()
@@ -179,7 +179,12 @@ def _recompiled(args: argparse.Namespace, baseline: Reader, compilers: Compilers
         f"{recompiled.path}: {plural(recompiled.compiled, 'variant')} compiled, "
         f"{recompiled.failed} failed, {time.monotonic() - began:.0f} s"
     )
-    return recompiled
+    left_out = [
+        LeftOutVariant(kernel.name, variant.id, recompiled.left_out[variant.hash])
+        for kernel, variant in baseline.recording.variants()
+        if variant.hash in recompiled.left_out
+    ]
+    return open_reader(str(recompiled.path)), tuple(left_out)
 
 
 def _compared(baseline: Reader, current: Reader) -> UpgradeReport:
@@ -212,13 +217,13 @@ def _estimated_changes(
 
     Those without an estimate are between what gets slower by it and what gets faster.
     """
-    before, after = map(LaunchEstimates, readers)
+    old_estimates, new_estimates = map(LaunchEstimates, readers)
     estimated = []
     for change in changes:
         if change.in_use and change.a.calls and time.monotonic() < until:
             say(f"estimating {change.kernel.display_name}")
-            old = before.launch_interval_us(change.kernel, change.a)
-            new = after.launch_interval_us(change.kernel, change.b)
+            old = old_estimates.launch_interval_us(change.kernel, change.a)
+            new = new_estimates.launch_interval_us(change.kernel, change.b)
             if old is not None and new is not None:
                 change = replace(change, estimates_us=(old, new))
         estimated.append(change)
@@ -247,12 +252,17 @@ def _estimated_tunings(
             estimates = _estimated_candidates(kernel, tuning, pairs, readers, until)
             unfinished += estimates is None
             if estimates:
-                before = min(estimates, key=lambda candidate: candidate.us[0])
-                # Of equals the former best stays.
-                after = min(estimates, key=lambda c: (c.us[1], c is not before))
-                count = len(estimates)
-                estimated.append(EstimatedTuning(kernel.name, len(pairs), count, before, after))
+                estimated.append(_fastest(kernel, len(pairs), estimates))
     return tuple(estimated), unfinished
+
+
+def _fastest(
+    kernel: Kernel, candidates: int, estimates: Sequence[EstimatedCandidate]
+) -> EstimatedTuning:
+    """The fastest candidates by both compilers; of equals the former best stays."""
+    former = min(estimates, key=lambda candidate: candidate.us[0])
+    best = min(estimates, key=lambda candidate: (candidate.us[1], candidate is not former))
+    return EstimatedTuning(kernel.name, candidates, len(estimates), former, best)
 
 
 def _estimated_candidates(
@@ -264,15 +274,15 @@ def _estimated_candidates(
 ) -> list[EstimatedCandidate] | None:
     """Those of a round's candidates that have an estimate on both sides; None without the time."""
     old_variants, new_variants = zip(*pairs, strict=True)
-    before = _estimates_of(readers[0], kernel, old_variants)
-    after = _estimates_of(readers[1], kernel, new_variants)
+    old_estimates = _estimates_of(readers[0], kernel, old_variants)
+    new_estimates = _estimates_of(readers[1], kernel, new_variants)
     settings = {c.variant: c.config for c in tuning.configurations}
     estimated = []
     for old, new in pairs:
         if time.monotonic() > until:
             return None
-        old_us = before.launch_us(kernel, old)
-        new_us = after.launch_us(kernel, new)
+        old_us = old_estimates.launch_us(kernel, old)
+        new_us = new_estimates.launch_us(kernel, new)
         if old_us is not None and new_us is not None:
             candidate = EstimatedCandidate(old.id, settings[old.id], (old_us, new_us))
             estimated.append(candidate)
@@ -285,36 +295,29 @@ def _estimates_of(reader: Reader, kernel: Kernel, variants: tuple[Variant, ...])
     return LaunchEstimates(common.reader_of(replace(reader.recording, kernels=kernels)))
 
 
-def _keep(readers: tuple[Reader, Reader], report: UpgradeReport) -> None:
+def _keep(path: Path, report: UpgradeReport, document: UpgradeDocument) -> None:
     """Keep the report with the newer recording; why not is said."""
-    baseline, current = (Path(r.recording.resolved_path or r.recording.path) for r in readers)
-    if not is_recording(current):
+    if not is_recording(path):
         return
-    document = report_text.document((str(baseline), str(current)), report, None)
-    record = upgrade_report.record(report, document, datetime.now(UTC))
     try:
-        store_record(current, record, UPGRADES)
+        store_record(path, upgrade_report.record(report, document, datetime.now(UTC)), UPGRADES)
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or error
-        common.say(f"the report is not kept: {record_file(current, UPGRADES)}: {why}")
+        common.say(f"the report is not kept: {record_file(path, UPGRADES)}: {why}")
 
 
 def _print(
     args: argparse.Namespace,
-    readers: tuple[Reader, Reader],
     report: UpgradeReport,
+    document: UpgradeDocument,
     checked: gate.CheckResult | None,
-) -> int:
-    passed = checked is None or not checked.failed
-    paths = (str(readers[0].recording.path), str(readers[1].recording.path))
-    verdicts = None if checked is None else gate.document(checked, passed)
-    document = report_text.document(paths, report, verdicts)
+) -> None:
     rows = upgrade_report.changed(document, report)
     if args.json:
         common.print_json(document)
     elif args.markdown:
-        checks = [] if checked is None else list(gate.markdown(checked, passed))
-        printing.lines(upgrade_report.markdown(document, rows, checks))
+        checks = [] if checked is None else gate.markdown(checked, not checked.failed)
+        printing.lines(upgrade_report.markdown(document, rows, list(checks)))
     else:
         limit = len(rows) if args.all else MAX_CHANGES
         lines = upgrade_report.lines(document, rows[:limit], printing.out().width, args.all)
@@ -326,8 +329,6 @@ def _print(
         if checked is not None:
             printing.rows(gate.rows(checked, everything=False))
             printing.lines([gate.heading(checked)])
-    refused = any(variant.compiled_before for variant in report.refused)
-    return Exit.OK if passed and not refused else Exit.DIFFERENT
 
 
 def _explain(args: argparse.Namespace, baseline: Reader) -> int:

@@ -406,30 +406,33 @@ class _Recompiling:
             kind = str(event.get("event"))
             if kind in NOT_OF_NEW_CODE or kind.startswith("driver"):
                 continue
-            if kind in COMPILATIONS:
-                identity = _identity(event)
+            identity = _identity(event)
+            if kind in COMPILATIONS and identity in self.left_out:
+                continue
+            product = products.get(identity) if kind in COMPILATIONS else None
+            if product is not None:
                 lacks_source = event.get("source") is None and identity in with_source
-                product = products.get(identity)
-                if identity in self.left_out:
+                if identity in replaced or lacks_source:
                     continue
-                if product is not None and (identity in replaced or lacks_source):
-                    continue
-                if product is not None:
-                    replaced.add(identity)
-                    for data in product.contents.values():
-                        writer.blob(data)
-                    event = _exchanged(event, product.fields)
-                    yield from product.figures
+                replaced.add(identity)
+                for data in product.contents.values():
+                    writer.blob(data)
+                event = _exchanged(event, product.fields)
+                yield from product.figures
             elif kind == "autotune":
                 event = _unmeasured(event)
-            for digest in content_names(event):
-                content = self._recorded.blob(digest)
-                # A hash looks like the name of a content; a damaged one stays behind.
-                with suppress(PtxviewError):
-                    if content is not None and writer.stored(digest) is None:
-                        writer.blob(content.read())
+            self._copy_contents(event, writer)
             yield event
         yield {"event": "tools", "tools": self._tools()}
+
+    def _copy_contents(self, event: Event, writer: Writer) -> None:
+        """Write what an event names of the recording's contents."""
+        for digest in content_names(event):
+            content = self._recorded.blob(digest)
+            # A hash looks like the name of a content; a damaged one stays behind.
+            with suppress(PtxviewError):
+                if content is not None and writer.stored(digest) is None:
+                    writer.blob(content.read())
 
     def _tools(self) -> dict[str, str]:
         compilers = self.request.compilers
@@ -468,19 +471,7 @@ def _stamp(versions: Mapping[str, str | None]) -> str:
 def _job(kernel: Kernel, variant: Variant, sources: KernelSources) -> dict[str, object]:
     """How a variant is compiled again from its source. Raises ``PtxviewError`` where its source or
     its target is not known."""
-    declared = variant.config.items()
-    # An item of a tuple is name[0].
-    constants = {n: v for n, v in declared if n.partition("[")[0] in variant.signature}
-    attributes: dict[str, object] = {}
-    for name, value in variant.specialization.items():
-        match value:
-            case [["constant", constant], *_]:
-                constants[name] = constant
-            case _:
-                attributes[name] = value
-    calls = [call for each in kernel.variants for call in each.calls]
-    arguments = [a for call in calls for a in call.arguments]
-    texts = {a.name for a in arguments if a.python_type == "str"}
+    constants, attributes = _compiled_in(variant)
 
     def passed_functions(text: str) -> list[str]:
         names = [v for v in constants.values() if isinstance(v, str) and v.isidentifier()]
@@ -493,21 +484,45 @@ def _job(kernel: Kernel, variant: Variant, sources: KernelSources) -> dict[str, 
     target = _ARCH.fullmatch(variant.target or "")
     if target is None:
         raise Unreadable("its target was not recorded")
-    options = {n: v for n, v in options_of(variant).items() if n not in BY_TARGET}
+    statements = zip(source.places, source.statements, strict=True)
     return {
         "name": source.name,
         "imports": source.imports,
         "future": source.future,
-        "statements": [
-            (*place, text) for place, text in zip(source.places, source.statements, strict=True)
-        ],
+        "statements": [(*place, text) for place, text in statements],
         "signature": dict(variant.signature),
         "constexprs": constants,
-        "texts": sorted(texts),
+        "texts": _text_arguments(kernel),
         "attributes": attributes,
-        "options": options,
+        "options": {n: v for n, v in options_of(variant).items() if n not in BY_TARGET},
         "target": int(target[1]),
     }
+
+
+def _compiled_in(variant: Variant) -> tuple[dict[str, object], dict[str, object]]:
+    """The values that were compiled in, and attributes such as alignments, by arguments' names."""
+    constants = {
+        name: value
+        for name, value in variant.config.items()
+        if name.partition("[")[0] in variant.signature  # an item of a tuple is name[0]
+    }
+    attributes: dict[str, object] = {}
+    for name, value in variant.specialization.items():
+        match value:
+            case [["constant", constant], *_]:
+                constants[name] = constant
+            case _:
+                attributes[name] = value
+    return constants, attributes
+
+
+def _text_arguments(kernel: Kernel) -> list[str]:
+    """Names of arguments whose value is a text, not the name of a type or a function."""
+    names: set[str] = set()
+    for variant in kernel.variants:
+        for call in variant.calls:
+            names |= {a.name for a in call.arguments if a.python_type == "str"}
+    return sorted(names)
 
 
 def _recorded_product(folder: Path, name: str, result: Mapping[str, object]) -> Product:
