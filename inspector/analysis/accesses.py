@@ -159,8 +159,11 @@ _PTX_TYPES = re.compile(r"(?:tf32|bf16|f16|f32|f64|s32|s8|u8|s4|u4|b1|e\dm\d)")
 
 
 class Product(Struct, frozen=True):
-    """Matrix products of one opcode and shape; ``shape`` is (m, n, k), None if it is not in
-    the instruction. ``types`` are as they are written, the result's first in PTX and SASS."""
+    """Matrix products of one opcode and shape.
+
+    ``shape`` is (m, n, k), None if neither the instruction nor a constant descriptor has it.
+    ``types`` are as they are written, the result's first in PTX and SASS.
+    """
 
     opcode: str
     shape: tuple[int, int, int] | None

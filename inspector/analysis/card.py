@@ -31,6 +31,7 @@ from inspector.analysis.accesses import (
 from inspector.analysis.flow.graph import Flow, declared
 from inspector.analysis.function_facts import FunctionFacts
 from inspector.analysis.occupancy import Device, Occupancy, occupancy
+from inspector.analysis.shared_memory import Allocation
 from inspector.analysis.tensor_maps import TensorMap
 from inspector.analysis.tensors import Tensors, operand_shape, uses
 from inspector.base.model import Argument, Call, Resources, Stage
@@ -352,7 +353,8 @@ class Card(Struct, frozen=True):
     without a launch. ``stages`` is by stage, TTGIR first. ``tensor_bytes`` and ``accessed_bytes``
     are two estimates of global memory, ``operations`` of floating-point operations, of one launch.
     ``made_by`` are the programs that made it with their versions. ``measured`` is what a profiler
-    measured of launches, a sentence each. ``tensor_maps`` are those among its arguments.
+    measured of launches, a sentence each. ``tensor_maps`` are those among its arguments,
+    ``allocations`` are of shared and tensor memory, the largest first.
     """
 
     resources: Resources
@@ -371,6 +373,7 @@ class Card(Struct, frozen=True):
     made_by: Mapping[str, str] = field(default_factory=dict)
     measured: tuple[str, ...] = ()
     tensor_maps: tuple[TensorMap, ...] = ()
+    allocations: tuple[Allocation, ...] = ()
 
     def stage_content(self, stage: Stage) -> StageContent | None:
         return next((content for content in self.stages if content.stage is stage), None)

@@ -402,6 +402,8 @@ def multiply(
     return [np.ascontiguousarray(flat[..., i]) for i in range(flat.shape[-1])]
 
 
+PRODUCTS_A_LANE = 128
+"""Multiplications of a tensor core, which BLAS does, that cost as much as a lane's instruction."""
 SWIZZLES = {0: 16, 1: 128, 2: 64, 3: 32}
 """Bytes of a swizzle by the mode in a descriptor of wgmma; 16 means none."""
 
@@ -412,6 +414,32 @@ def swizzled(address: Array, width: int) -> Array:
         return address
     mask = {128: 7, 64: 3, 32: 1}[width]
     return address ^ (((address >> 7) & mask) << 4)
+
+
+def tile_offsets(
+    rows: int,
+    columns: int,
+    size: int,
+    transposed: bool,
+    leading: Array | int,
+    stride: Array | int,
+    width: int,
+) -> Array:
+    """Offsets from a tile's start of its elements of ``size`` bytes, not swizzled: (rows, columns).
+
+    ``leading`` and ``stride`` are in bytes, as is ``width``, the swizzle's (16: none). Rows are
+    along M or N, columns along K. PTX ISA, "Strides".
+    """
+    r = np.arange(rows)[:, None]
+    k = np.arange(columns)[None, :]
+    if not transposed:
+        byte_offset = k * size
+        within = (r % 8) * width + byte_offset % width
+        return (r // 8) * stride + within + (byte_offset // width) * leading
+    byte_offset = r * size
+    within = (k % 8) * width + byte_offset % width
+    outer, inner = (leading, stride) if width > 16 else (stride, leading)
+    return (byte_offset // width) * outer + within + (k // 8) * inner
 
 
 def descriptor_tile(
@@ -435,17 +463,7 @@ def descriptor_tile(
     leading = (((descriptor >> u64(16)) & u64(0x3FFF)) << u64(4)).astype(i64)[:, None, None]
     stride = (((descriptor >> u64(32)) & u64(0x3FFF)) << u64(4)).astype(i64)[:, None, None]
     width = SWIZZLES[int(descriptor.flat[0] >> u64(62))]
-    r = np.arange(rows)[:, None]
-    k = np.arange(columns)[None, :]
-    if not transposed:
-        byte_offset = k * size
-        within = ((r % 8) * width + byte_offset % width)[None]
-        offset = (r // 8)[None] * stride + within + (byte_offset // width)[None] * leading
-    else:
-        byte_offset = r * size
-        within = ((k % 8) * width + byte_offset % width)[None]
-        outer, inner = (leading, stride) if width > 16 else (stride, leading)
-        offset = (byte_offset // width)[None] * outer + within + (k // 8)[None] * inner
+    offset = tile_offsets(rows, columns, size, transposed, leading, stride, width)
     address = swizzled(start[:, None, None] + offset, width)
     if int(address.max()) + size > shared.shape[1]:
         raise IndexError("wgmma reads past the end of shared memory")

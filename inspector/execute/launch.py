@@ -37,6 +37,7 @@ from inspector.execute.memory import (
     OrderObserver,
 )
 from inspector.execute.program import Argument, Program
+from inspector.execute.tensor_memory import BYTES, TensorMemory
 from inspector.parsers.ptx_statement import PtxInstruction
 
 MAX_TEXT_CHARS = 4096
@@ -94,8 +95,6 @@ def formatted(form: str, data: bytes, string_at: Callable[[int], str]) -> str:
 
 MIN_LANES_COST = 512
 """Minimum lanes that an instruction costs: numpy's price of a call."""
-PRODUCTS_A_LANE = 128
-"""Multiplications of wgmma, which BLAS does, that cost as much as one lane's instruction."""
 
 
 class Work:
@@ -210,6 +209,7 @@ class Machine:
         )
         self.phases = Phases(self.memory)
         self.bulk = BulkCopies(self.memory, self.phases)
+        self.tensor = TensorMemory(self.memory, self.phases, work.pay)
         self.messages = Messages(self.memory, work)
         self.globals = [np.array([[address]], u64) for address in addresses]
         self.barriers = Barriers(lanes, ordering)
@@ -245,7 +245,7 @@ class Machine:
             sentence = f"a block of {self.lanes.threads} threads has no whole warp group of 128"
             raise self.fault("warp group", sentence, instruction)
         products = self.lanes.blocks * (self.lanes.width // 128) * prod(shape)
-        self.work.pay(products // PRODUCTS_A_LANE)
+        self.work.pay(products // lanes.PRODUCTS_A_LANE)
         if mask is not None:
             b = self._of_active(mask, b)
             a = self._of_active(mask, a) if isinstance(a, np.ndarray) else a
@@ -601,6 +601,8 @@ def execute(
 
     width = -(-threads // 32) * 32
     own_bytes = bytes_shared + width * program.local_size
+    if program.uses_tensor_memory:
+        own_bytes += BYTES
     clusters_at_once = min(chunk // width, CHUNK_BYTES // max(1, own_bytes)) // prod(cluster_sizes)
     blocks_at_once = max(1, clusters_at_once) * prod(cluster_sizes)
     memory.written.clear()

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from inspector.execute import arithmetic, transfer, video
+from inspector.execute import arithmetic, tensor_instructions, transfer, video
 from inspector.execute.blocks import BasicBlock, inline_calls, make_blocks, targets_of
 from inspector.execute.faults import CannotRun, LaunchError, Obstacle
 from inspector.execute.kinds import DTYPES, UNSIGNED, WIDTHS, Array, constant, u8, u64
@@ -25,7 +25,12 @@ from inspector.parsers.ptx import parse_ptx
 from inspector.parsers.ptx_code import PtxModule, read_module
 from inspector.parsers.ptx_statement import PtxInstruction, PtxVariable
 
-HANDLERS: Mapping[str, Handler] = {**arithmetic.HANDLERS, **transfer.HANDLERS, **video.HANDLERS}
+HANDLERS: Mapping[str, Handler] = {
+    **arithmetic.HANDLERS,
+    **tensor_instructions.HANDLERS,
+    **transfer.HANDLERS,
+    **video.HANDLERS,
+}
 
 Argument = Buffer | int | float | bytes | bytearray
 """What a kernel is given: a pointer (a buffer or an address), a number, or a structure's bytes."""
@@ -54,6 +59,7 @@ class Program:
         self.name = entry or names[0]
         self.code = inline_calls(self.module, self.name)
         self.target = self.module.target
+        self.uses_tensor_memory = any(row.base == "tcgen05" for row in self.code.instructions)
         self.parameters = self.code.parameters
         self.required_block = self.code.reqntid
         """The threads of a block that ``.reqntid`` demands."""

@@ -608,5 +608,4 @@ HANDLERS: Mapping[str, Handler] = {
         ("tex", "tld4", "txq", "suld", "sust", "sured", "suq", "istypep"),
         _refuse("textures and surfaces are not emulated"),
     ),
-    "tcgen05": _refuse("the tensor memory of sm_100 (tcgen05) is not emulated"),
 }

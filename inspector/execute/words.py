@@ -105,6 +105,15 @@ _TEXTS: Mapping[str, str] = {
         "cta_group::1 cta_group::2 mbarrier arrive noinc mbarrier::complete_tx::bytes "
         f"reduce add min max inc dec and or xor noftz b32 b64 u32 s32 u64 s64 f16 bf16 {_SINGLES}"
     ),
+    "tcgen05": (
+        "alloc dealloc relinquish_alloc_permit ld st wait::ld wait::st fence::before_thread_sync "
+        "fence::after_thread_sync cp mma ws commit sync aligned b32 b64 shared::cta "
+        "shared::cluster mbarrier::arrive::one multicast::cluster cta_group::1 cta_group::2 "
+        "32x32b 16x64b 16x128b 16x256b 16x32bx2 pack::16b unpack::16b "
+        "128x256b 128x128b 64x128b 32x128b warpx2::02_13 warpx2::01_23 warpx4 "
+        "kind::f16 kind::tf32 kind::f8f6f4 kind::i8 kind::mxf8f6f4 kind::mxf4 kind::mxf4nvf4 "
+        "block_scale block16 block32 scale_vec::1X scale_vec::2X scale_vec::4X"
+    ),
     "mbarrier": (
         "init inval arrive arrive_drop expect_tx complete_tx test_wait try_wait pending_count "
         "noComplete parity b64 shared shared::cta shared::cluster relaxed acquire release cta "
@@ -119,6 +128,8 @@ _PATTERNS: Mapping[str, re.Pattern[str]] = {
     **dict.fromkeys(("ld", "ldu", "st", "cp"), re.compile(r"L[12]::\w+\Z")),
     # m16n8k16
     **dict.fromkeys(("mma", "wgmma"), re.compile(r"m\d+n\d+k\d+\Z")),
+    # x32 of loads; collector::a::fill, which keeps a matrix where it is
+    "tcgen05": re.compile(r"x\d+\Z|collector::\w+::\w+\Z"),
 }
 
 

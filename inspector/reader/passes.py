@@ -106,15 +106,7 @@ def variant_passes(
             f"{interpreter} has no Triton, whose passes these are",
             "Get it: pip install triton, or name another interpreter with --python.",
         )
-    key = cache.key(
-        FORMAT,
-        version,
-        job.stage,
-        job.target,
-        str(job.gluon),
-        json.dumps(dict(job.options), sort_keys=True, default=str),
-        job.text,
-    )
+    key = _cache_key(cache, version, job)
     if (pass_list := _read(cache.get(key))) is None:
         if say is not None:
             say(f"Triton {version} compiles {job.name} for {job.target}, for its passes")
@@ -124,6 +116,27 @@ def variant_passes(
             # Not by msgspec: names may hold what was no UTF-8.
             cache.store(key, zlib.compress(json.dumps(to_builtins(pass_list)).encode(), 1))
     return replace(pass_list, remarks=(*remarks, *pass_list.remarks))
+
+
+def cached_passes(variant: Variant, cache: DerivedCache) -> PassList | None:
+    """The passes of a variant, where the Triton that compiled it has told them before."""
+    version = variant.options.get("triton_version")
+    if not isinstance(version, str) or not_tritons(variant) is not None:
+        return None
+    job, _ = _job(variant)
+    return _read(cache.get(_cache_key(cache, version, job)))
+
+
+def _cache_key(cache: DerivedCache, version: str, job: StageJob) -> str:
+    return cache.key(
+        FORMAT,
+        version,
+        job.stage,
+        job.target,
+        str(job.gluon),
+        json.dumps(dict(job.options), sort_keys=True, default=str),
+        job.text,
+    )
 
 
 def _job(variant: Variant) -> tuple[StageJob, tuple[str, ...]]:

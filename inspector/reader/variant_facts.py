@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from inspector.analysis.card import Card
     from inspector.analysis.function_facts import FunctionFacts
     from inspector.analysis.sentences.context import Context
+    from inspector.analysis.shared_memory import Allocation
 
 TOOLS = ("nvcc", "ptxas", "triton")
 IR = ("ptx", "ttir", "ttgir", "llir")
@@ -237,6 +238,10 @@ def _thread_bounds(variant: Variant) -> dict[str, int]:
 
 
 T = TypeVar("T")
+
+_LACK = re.compile(r"out of resource: (?P<memory>shared|tensor) memory|too much shared data")
+"""``out of resource: shared memory, Required: 262936, Hardware limit: 232448.`` of Triton, and
+``Entry function 'f' uses too much shared data (0xc400 bytes, 0xc000 max)`` of ptxas."""
 
 MACHINE = (Stage.PTX, Stage.SASS)  # the stages that have registers
 WARP = 32
@@ -441,7 +446,38 @@ class VariantFacts:
             measured=measured.sentences,
             made_by=self.producing_tools(variant),
             tensor_maps=self.tensor_maps(variant),
+            allocations=self.allocations(variant),
         )
+
+    def allocations(self, variant: Variant) -> tuple[Allocation, ...]:
+        """What a variant's shared memory and tensor memory consist of, the largest first."""
+        key = self._key(variant, "allocations")
+        return self._memo.memoize(key, lambda: self._read_allocations(variant))
+
+    def _read_allocations(self, variant: Variant) -> tuple[Allocation, ...]:
+        from inspector.analysis.shared_memory import allocations, with_places
+
+        listings: dict[Stage, tuple[Listing, Function]] = {}
+        for stage in (Stage.TTGIR, Stage.PTX):
+            if is_available(variant, stage):
+                with contextlib.suppress(PtxviewError):
+                    function = self._stages.function(variant, stage)
+                    if function is not None:
+                        listings[stage] = (self._stages.listing(variant, stage), function)
+        found = allocations(listings)
+        placed = self._placed_ttgir(variant) if Stage.TTGIR in listings else None
+        return found if placed is None else with_places(found, placed)
+
+    def _placed_ttgir(self, variant: Variant) -> str | None:
+        """The TTGIR of a variant with the places of its allocations, if its passes were told."""
+        from inspector.analysis.shared_memory import PLACED
+        from inspector.reader.passes import cached_passes
+
+        with contextlib.suppress(PtxviewError):
+            told = cached_passes(variant, self._cache)
+            texts = [run.after for run in told.passes if run.after] if told is not None else []
+            return next((text for text in reversed(texts) if PLACED in text), None)
+        return None
 
     def producing_tools(self, variant: Variant) -> dict[str, str]:
         origin = self.kernel(variant).origin
@@ -471,7 +507,7 @@ class VariantFacts:
             threads = None if block is None else math.prod(block)
         else:
             threads = WARP * subject.warps
-        return card(
+        variant_card = card(
             self.resources(variant),
             subject.device,
             listings,
@@ -481,6 +517,7 @@ class VariantFacts:
             analyses,
             subject.built_for,
         )
+        return _with_described_products(variant_card, listings)
 
     def findings(self, variant: Variant, use_execution_counts: bool = True) -> tuple[Finding, ...]:
         """The hints on the variant, then its compiler's messages and its profiler's findings.
@@ -502,7 +539,19 @@ class VariantFacts:
             except PtxviewError:
                 return 0
 
-        return tuple(self._compiled.findings(variant, lines_of))
+        found = self._compiled.findings(variant, lines_of)
+        return tuple(self._with_largest(variant, finding) for finding in found)
+
+    def _with_largest(self, variant: Variant, finding: Finding) -> Finding:
+        """A finding on a lack of memory names what takes most of it."""
+        lack = _LACK.search(finding.text)
+        if lack is None:
+            return finding
+        from inspector.analysis.shared_memory import SHARED, TENSOR, largest
+
+        memory = TENSOR if lack["memory"] == "tensor" else SHARED
+        text = largest(self.allocations(variant), memory)
+        return replace(finding, text=f"{finding.text} The largest are {text}.") if text else finding
 
     def failed_at(self, variant: Variant) -> tuple[Stage, int] | None:
         """The stage and the line of the first error of a compiler's that has one here."""
@@ -600,6 +649,22 @@ class VariantFacts:
             self._cache.store(key, msgspec.json.encode(tuple(opcodes)))
             return tuple(opcodes)
         return None
+
+
+def _with_described_products(
+    card: Card, listings: Mapping[Stage, tuple[Listing, Function]]
+) -> Card:
+    """A card whose products of PTX have the shapes that only their descriptors tell."""
+    from inspector.analysis.sentences.products import described_products
+
+    content = card.stage_content(Stage.PTX)
+    if content is None:
+        return card
+    descriptors = tables.table("ptx_descriptors")
+    products = described_products(content.products, *listings[Stage.PTX], descriptors)
+    described = replace(content, products=products)
+    stages = tuple(described if stage is content else stage for stage in card.stages)
+    return replace(card, stages=stages)
 
 
 class AvailableStages(Mapping[Stage, T]):

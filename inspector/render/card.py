@@ -12,6 +12,7 @@ from inspector.analysis.graph_view import NodeOrigin
 from inspector.analysis.hints.subject import Finding
 from inspector.analysis.line_annotations import LineAnnotations, Samples, Told
 from inspector.analysis.occupancy import Occupancy, OccupancyStep
+from inspector.analysis.shared_memory import SHARED, Allocation
 from inspector.analysis.tensor_maps import TensorMap
 from inspector.base.escapes import shown
 from inspector.base.grouping import by_key
@@ -47,6 +48,7 @@ def _rows(card: Card) -> Iterator[tuple[str, str]]:
     reserved = (resources.static_shared_bytes or 0) - (card.static_shared_bytes or 0)
     reserved_text = f", and {reserved} of the driver's, which tables count" if reserved else ""
     yield "shared memory", f"{shared} bytes a block (static + dynamic){reserved_text}"
+    yield from _allocation_rows(card)
     threads = f"{figure(card.threads)} threads a block"
     if card.launch is None or card.blocks is None:
         yield "launch", f"{threads}; no launch is known"
@@ -86,6 +88,25 @@ def _rows(card: Card) -> Iterator[tuple[str, str]]:
         yield "  for each byte", f"{ratio:.3g} operations (estimate)"
     if card.made_by:
         yield "made by", shown(", ".join(f"{n} {version}" for n, version in card.made_by.items()))
+
+
+MAX_ALLOCATIONS = 5
+"""Allocations of a memory that have a row."""
+
+
+def _allocation_rows(card: Card) -> Iterator[tuple[str, str]]:
+    """What takes the bytes of shared memory and the columns of tensor memory, the largest first."""
+    for memory, allocations in by_key((a.memory, a) for a in card.allocations).items():
+        label = "  largest" if memory == SHARED else "tensor memory"
+        for allocation in allocations[:MAX_ALLOCATIONS]:
+            yield label, shown(f"{allocation.name} {allocation.text()}")
+            label = ""
+        hidden = len(allocations) - MAX_ALLOCATIONS
+        if hidden > 0:
+            yield "", f"and {hidden} more"
+        total = sum(allocation.bytes or 0 for allocation in allocations)
+        if memory == SHARED and total > (card.dynamic_shared_bytes or total):
+            yield "", f"together {total:,} bytes: some take turns in the same bytes"
 
 
 def origin_rows(origins: Sequence[NodeOrigin]) -> Iterator[tuple[str, str]]:
@@ -257,6 +278,10 @@ class CardRow(Struct, frozen=True, kw_only=True):
     device: DeviceRow | None
     occupancy: OccupancyRow | None
     occupancy_unknown: str | None
+    allocations: Annotated[
+        tuple[Allocation, ...],
+        Meta(description="of shared memory and of tensor memory, each the largest first"),
+    ]
     tensor_maps: tuple[TensorMap, ...]
     made: Annotated[Mapping[str, StageContentRow], Meta(description="static counts by stage")]
     estimates: EstimatesRow
@@ -281,6 +306,7 @@ def card_row(card: Card) -> CardRow:
         device=None if device is None else DeviceRow(device.arch, device.name, device.sms),
         occupancy=_occupancy_row(card.occupancy),
         occupancy_unknown=unknown_occupancy(card),
+        allocations=card.allocations,
         tensor_maps=card.tensor_maps,
         made={content.stage.value: _stage_content_row(content) for content in card.stages},
         estimates=EstimatesRow(

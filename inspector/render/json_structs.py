@@ -7,6 +7,7 @@ from inspector.analysis.card import Estimate
 from inspector.analysis.function_facts import Consumer, Wait
 from inspector.analysis.line_annotations import Rolled, Samples
 from inspector.analysis.occupancy import OccupancyStep
+from inspector.analysis.shared_memory import Allocation
 from inspector.analysis.tensor_maps import TensorMap
 from inspector.analysis.tuner_times import GpuTimes, RoundTimes
 from inspector.base.model import (
@@ -253,6 +254,7 @@ STRUCTS: Mapping[str, StructTable] = {
     "TraceHint": StructTable(ListingHintRow),
     "Card": StructTable(CardRow),
     "CardDevice": StructTable(DeviceRow),
+    "CardAllocation": StructTable(Allocation),
     "CardTensorMap": StructTable(TensorMap),
     "Made": StructTable(StageContentRow),
     "CardEstimates": StructTable(EstimatesRow),

@@ -25,7 +25,7 @@ def kernel(body: str, declared: str = "") -> str:
 @pytest.mark.parametrize(
     ("body", "opcode", "reason"),
     [
-        ("tcgen05.wait::ld.sync.aligned;", "tcgen05", "tensor memory"),
+        ("tcgen05.shift.cta_group::1.down [%r1];", "tcgen05", ".shift of tcgen05"),
         ("tex.1d.v4.f32.s32 {%r1, %r2, %r3, %r4}, [t, {%r5}];", "tex", "textures"),
         ("{ .reg .b64 f; mov.u64 f, %rd1; call f, (), proto; }", "call", "by its address"),
         ("frobnicate.b32 %r1, %r2;", "frobnicate", "no such instruction"),

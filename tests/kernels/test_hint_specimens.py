@@ -67,6 +67,7 @@ def test_hints_of_recorded_cuda_specimens_are_as_documented() -> None:
     assert len(documented(*names)) == len(names)
 
 
+@pytest.mark.nightly
 def test_the_table_is_written_for_what_was_recorded_and_keeps_the_rest(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -4,8 +4,10 @@ A descriptor is a form, as ``Values`` derives it; a field of it is known where i
 constant. The fields are those of the table ptx_descriptors.toml.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
+
+from msgspec import Struct
 
 from inspector.analysis.sentences import forms
 from inspector.analysis.sentences.forms import Atom, LinearForm
@@ -131,7 +133,9 @@ def instruction(descriptor: LinearForm, kind: str, tables: Mapping[str, Any]) ->
     if table is None:
         return ""
     fields = Fields(descriptor, tables["fields"][table["fields"]])
-    parts = [_shape(fields, table), _marked(fields, "negate", "negated")]
+    product = _product(fields, table)
+    parts = ["" if product is None else product.text()]
+    parts.append(_marked(fields, "negate", "negated"))
     parts.append(_marked(fields, "transpose", "transposed"))
     if fields.known("saturate"):
         parts.append("sums saturated")
@@ -144,8 +148,33 @@ def instruction(descriptor: LinearForm, kind: str, tables: Mapping[str, Any]) ->
     return ", ".join(filter(None, parts))
 
 
-def _shape(fields: Fields, table: Mapping[str, Any]) -> str:
-    """The matrices and their types, where all of them are known."""
+class DescribedProduct(Struct, frozen=True):
+    """A matrix product of an instruction descriptor: A of m×k by B of k×n, and their types."""
+
+    m: int
+    n: int
+    k: int
+    a: str
+    b: str
+    sums: str
+
+    def text(self) -> str:
+        a = f"{self.m}×{self.k} {self.a}"
+        b = f"{self.k}×{self.n} {self.b}"
+        return f"{a} by {b}, sums of {self.m}×{self.n} in {self.sums}"
+
+
+def described_product(
+    descriptor: LinearForm, kind: str, tables: Mapping[str, Any]
+) -> DescribedProduct | None:
+    """The product of an instruction descriptor; None unless its shape and types are known."""
+    table = tables.get("instruction", {}).get(kind)
+    if table is None:
+        return None
+    return _product(Fields(descriptor, tables["fields"][table["fields"]]), table)
+
+
+def _product(fields: Fields, table: Mapping[str, Any]) -> DescribedProduct | None:
     m = fields.known("m")
     n = fields.known("n")
     sparsity = fields.known("sparsity")
@@ -153,13 +182,22 @@ def _shape(fields: Fields, table: Mapping[str, Any]) -> str:
     b = fields.word("b", table["a"])
     d = fields.word("d", table["d"]) if "d" in table else "f32"
     if m is None or n is None or sparsity is None or a is None or b is None or d is None:
-        return ""
-    rows = m << 4
-    columns = n << 3
+        return None
     depth = table["sparse" if sparsity else "dense"]
     if fields.known("dense96"):
         depth = 96
-    return f"{rows}×{depth} {a} by {depth}×{columns} {b}, sums of {rows}×{columns} in {d}"
+    return DescribedProduct(m << 4, n << 3, depth, a, b, d)
+
+
+def instruction_kind(parts: Sequence[str]) -> str:
+    """``f16`` of the qualifier ``kind::f16`` of an opcode; "" without one."""
+    named = next((part for part in parts if part.startswith("kind::")), "")
+    return named.removeprefix("kind::")
+
+
+def descriptor_place(parts: Sequence[str]) -> int:
+    """Which operand of ``tcgen05.mma`` is the instruction descriptor."""
+    return 4 if "sp" in parts else 3
 
 
 def _marked(fields: Fields, name: str, word: str) -> str:

@@ -156,17 +156,16 @@ def enable(pieces: Pieces) -> str:
 
 
 def descriptor(pieces: Pieces) -> str:
-    return pieces.argument(4 if "sp" in pieces.parts else 3)
+    return pieces.argument(descriptors.descriptor_place(pieces.parts))
 
 
 def instruction_text(pieces: Pieces) -> str:
     """What an instruction descriptor says, as far as its bits are known."""
-    kind = next((part for part in pieces.parts if part.startswith("kind::")), "")
-    form = pieces.value_of(4 if "sp" in pieces.parts else 3)
+    form = pieces.value_of(descriptors.descriptor_place(pieces.parts))
     if form is None:
         return ""
-    tables = pieces.reading.templates.descriptors
-    return descriptors.instruction(form, kind.removeprefix("kind::"), tables)
+    kind = descriptors.instruction_kind(pieces.parts)
+    return descriptors.instruction(form, kind, pieces.reading.templates.descriptors)
 
 
 def matrix_text(pieces: Pieces, index: int) -> str:

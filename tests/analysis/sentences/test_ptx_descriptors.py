@@ -2,6 +2,8 @@
 
 import pytest
 
+from inspector.analysis.accesses import OpcodeLines, products
+from inspector.analysis.sentences.products import described_products
 from inspector.analysis.sentences.ptx import PtxReader
 from inspector.base.model import Stage
 from inspector.parsers import parse
@@ -97,6 +99,26 @@ def test_an_instruction_descriptor_reads_as_what_was_encoded(kind: str, value: i
     product = f"tcgen05.mma.cta_group::1.kind::{kind}{block} [%r9], %rd1, %rd2, %r1,{scales} %p1;"
     text = last_sentence(f"mov.b32 %r1, {value};\n{product}")
     assert f"(as %r1 describes: {INSTRUCTIONS[kind, value]})" in text
+
+
+def test_products_of_one_opcode_are_counted_by_their_descriptors() -> None:
+    """The values are those of CUTLASS above, and one that the launch decides."""
+    product = "tcgen05.mma.cta_group::1.kind::f16 [%r9], %rd1, %rd2, {}, %p1;\n"
+    code = "mov.b32 %r1, 138478736;\nmov.b32 %r2, 67248128;\nld.param.u32 %r3, [f_param_1];\n"
+    code += "".join(product.format(register) for register in ("%r1", "%r2", "%r1", "%r3"))
+    listing = parse(Stage.PTX, f"{HEAD}{code}ret;\n}}\n")
+    function = listing.functions[0]
+    found = described_products(
+        products(OpcodeLines(listing, function)),
+        listing,
+        function,
+        tables.table("ptx_descriptors"),
+    )
+    assert [(p.shape, p.types, p.count) for p in found] == [
+        ((128, 256, 16), ("f32", "bf16", "bf16"), 2),
+        ((64, 8, 16), ("f16", "f16", "f16"), 1),
+        (None, ("f16",), 1),
+    ]
 
 
 @pytest.mark.parametrize(("family", "value"), MATRICES)

@@ -165,32 +165,51 @@ def test_gluon_and_dependent_launches_have_values(forked: Run, kernel: str) -> N
     assert not done.said("ptxview:")
 
 
-def test_outputs_of_tensor_memory_are_absent_with_one_warning(forked: Run) -> None:
-    """Products of sm_100 go through its tensor memory, which is not emulated."""
+def test_products_of_tensor_memory_have_values(forked: Run) -> None:
     text = (
         HEAD
-        + READ
         + """
 @triton.jit
 def product_kernel(a, b, c, n: tl.constexpr):
     i = tl.arange(0, n)
     at = i[:, None] * n + i[None, :]
     tl.store(c + at, tl.dot(tl.load(a + at), tl.load(b + at)))
-a, b = (torch.ones(128, 128, device="cuda").half() for _ in range(2))
+a, b = (torch.arange(128 * 128, device="cuda").reshape(128, 128).mul(k).remainder(7).half()
+        for k in (3, 5))
 c = torch.zeros(128, 128, device="cuda")
-for _ in range(2):
-    product_kernel[(1,)](a, b, c, 128)
-read("c", c)
-read("a", a[0, :1])
+product_kernel[(1,)](a, b, c, 128)
+print("tcgen05.mma" in product_kernel.device_caches[0][0].popitem()[1].asm["ptx"])
+print(torch.equal(c, a.float() @ b.float()))
 """
     )
-    done = ok(forked(text, arch="sm_100"))
+    assert ok(forked(text, arch="sm_100")).out.splitlines() == ["True", "True"]
+
+
+def test_outputs_of_what_cannot_be_executed_are_absent_with_one_warning(forked: Run) -> None:
+    text = (
+        HEAD
+        + READ
+        + """
+@triton.jit
+def counting_kernel(a, c):
+    i = tl.arange(0, 128)
+    count = tl.inline_asm_elementwise("mov.u32 $0, %pm0;", "=r,r", [i], tl.int32, True, 1)
+    tl.store(c + i, tl.load(a + i) + count)
+a = torch.ones(128, device="cuda")
+c = torch.zeros(128, device="cuda")
+for _ in range(2):
+    counting_kernel[(1,)](a, c)
+read("c", c)
+read("a", a[:1])
+"""
+    )
+    done = ok(forked(text))
     (line,) = done.said("ptxview:")
-    assert "the PTX of product_kernel cannot be run here (tcgen05" in line
+    assert "the PTX of counting_kernel cannot be run here (mov.u32" in line
     assert "; program.py:" in line and "reading its outputs will raise" in line
     absent, real = done.out.splitlines()
-    assert absent.startswith("c absent:") and "(tcgen05" in absent and real == "a [1.0]"
-    (problem,) = [e for e in done.of("problem") if "product_kernel" in e["text"]]
+    assert absent.startswith("c absent:") and "%pm0" in absent and real == "a [1.0]"
+    (problem,) = [e for e in done.of("problem") if "counting_kernel" in e["text"]]
     assert problem["where"] == "target"
 
 
