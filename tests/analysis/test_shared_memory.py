@@ -60,7 +60,7 @@ def test_sizes_are_known_before_the_places_are() -> None:
 
 
 def test_a_later_text_of_the_same_tensors_gives_the_places() -> None:
-    """As ``ptxview passes`` keeps it; names are counted anew where operations were added."""
+    """As ``ptxview passes`` keeps it; names are counted again where operations were added."""
     earlier = re.sub(r"\w+[._](?:offset|size) = \d+ : i32,? ?", "", PLACED)
     earlier = earlier.replace("%acc_9", "%acc_7")
     found = of_ttgir(earlier)
