@@ -228,7 +228,7 @@ def _element_bits(element: str) -> int | None:
 
 
 def _bytes(shape: tuple[int, ...], bits: int, encoding: str) -> int | None:
-    """The bytes of a tensor in shared memory; None of an encoding with gaps of its own."""
+    """The bytes of a tensor in shared memory; None of an encoding with gaps."""
     if "padded_shared" in encoding:
         return None
     elements = prod(shape) * (2 if "fp4Padded = true" in encoding else 1)
@@ -236,14 +236,14 @@ def _bytes(shape: tuple[int, ...], bits: int, encoding: str) -> int | None:
 
 
 def _columns(shape: tuple[int, ...], bits: int, encoding: str) -> int | None:
-    """The columns of a matrix that takes all lanes; None of another layout.
+    """The columns of a matrix of one block of rows, or of blocks that take all lanes; else None.
 
     Of scales, each column has four bytes for 32 rows, the same in every quarter of the lanes.
     """
     if "scales_encoding" in encoding and len(shape) == 2:
         return -(-shape[0] // SCALE_ROWS) * -(-shape[1] // SCALE_BYTES)
     rows = _ROWS.search(encoding)
-    if rows is None or len(shape) != 2 or int(rows[1]) != TENSOR_LANES:
+    if rows is None or len(shape) != 2 or int(rows[1]) not in (TENSOR_LANES, shape[0]):
         return None
     step = int(rows[2] or COLUMN_BITS // bits)
     return -(-shape[0] // TENSOR_LANES) * shape[1] * bits * step // COLUMN_BITS

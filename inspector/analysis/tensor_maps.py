@@ -93,3 +93,18 @@ def _common_argument(calls: Sequence[Call], name: str) -> Argument | None:
     arguments = [a for call in calls for a in call.arguments if a.name == name]
     layouts = {(a.shape, a.strides) for a in arguments}
     return arguments[0] if len(layouts) == 1 and len(arguments) == len(calls) else None
+
+
+def descriptor_layouts(
+    arguments: Sequence[Argument], layouts: Sequence[DescriptorLayout]
+) -> dict[str, DescriptorLayout]:
+    """The layouts of the tensor descriptors among a call's arguments by their names; of those that
+    are not encoded as tensor maps there is none."""
+    names = [a.name for a in arguments if (a.type or "").startswith(DESCRIPTOR)]
+    if len(names) != len(layouts):
+        return {}
+    return {
+        name: layout
+        for name, layout in zip(names, layouts, strict=True)
+        if not (layout.fp4_padded or layout.is_im2col)
+    }

@@ -118,7 +118,14 @@ def choose_launch(
     kept = {} if recorded is None else kept_arrays(reader, recorded, overrides.arrays)
     arrays = {**kept, **overrides.arrays}
     inputs = InputOptions(
-        overrides.seed, arrays, scratch, max_bytes, raising, overrides.unsized, shares
+        overrides.seed,
+        arrays,
+        scratch,
+        max_bytes,
+        raising,
+        overrides.unsized,
+        shares,
+        variant.descriptor_layouts,
     )
     names = _argument_names(reader, variant, program)
     return ChosenLaunch(

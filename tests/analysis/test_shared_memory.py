@@ -59,8 +59,15 @@ def test_sizes_are_known_before_the_places_are() -> None:
     assert (allocation.bytes, allocation.offset) == (32768, None)
 
 
+def test_a_matrix_of_half_the_lanes_takes_its_columns() -> None:
+    """Gluon's only one of a kernel, for which Triton 3.9 allocates 128 columns."""
+    text = PLACED.replace("128x256xf32, #tmem,", "64x128xf32, #tmem,")
+    text = text.replace("blockM = 128, blockN = 256", "blockM = 64, blockN = 128")
+    assert next(a for a in of_ttgir(text) if a.name == "%acc").columns == 128
+
+
 def test_a_later_text_of_the_same_tensors_gives_the_places() -> None:
-    """As ``ptxview passes`` keeps it; names are counted anew where operations were added."""
+    """As ``ptxview passes`` keeps it; names are counted again where operations were added."""
     earlier = re.sub(r"\w+[._](?:offset|size) = \d+ : i32,? ?", "", PLACED)
     earlier = earlier.replace("%acc_9", "%acc_7")
     found = of_ttgir(earlier)

@@ -217,7 +217,10 @@ Waits = Callable[..., Awaitable[Any]]
 
 @pytest.fixture(autouse=True)
 def frames_at_rest(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Draw what a test can see before it goes on; a module about frames has all of them."""
+    """Draw the screen where a test looks at it, clicks or resizes, and at the end.
+
+    Frames between two keys are half of what the tests would take. A module about frames has all.
+    """
     undrawn: set[App[Any]] = set()
     draw = Screen._compositor_refresh
 
@@ -254,7 +257,7 @@ def frames_at_rest(monkeypatch: pytest.MonkeyPatch) -> None:
         return render(self, *args, **more)
 
     monkeypatch.setattr(Screen, "_compositor_refresh", put_off)
-    for name in ("press", "resize_terminal", "_post_mouse_events"):
+    for name in ("resize_terminal", "_post_mouse_events"):
         monkeypatch.setattr(Pilot, name, drawn_before(getattr(Pilot, name)))
     end, render = App._shutdown, Compositor.render_strips
     monkeypatch.setattr(App, "_shutdown", shut_down)
@@ -263,7 +266,7 @@ def frames_at_rest(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(autouse=True)
 def colours_of_a_usual_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is shown depends on the terminal's colours: all tests have the same."""
+    """Pictures depend on the terminal's colours: all tests have the same."""
     monkeypatch.setenv("TERM", "xterm-256color")
     monkeypatch.setenv("COLORTERM", "truecolor")
     monkeypatch.delenv("NO_COLOR", raising=False)

@@ -17,11 +17,12 @@ from msgspec import Struct, field
 from numpy.typing import NDArray
 
 from inspector.analysis.argument_memory import ALIGNED, memory_blocks
+from inspector.analysis.tensor_maps import descriptor_layouts
 from inspector.base.budget import Budget
 from inspector.base.errors import UsageError
-from inspector.base.model import Argument, Share
+from inspector.base.model import Argument, DescriptorLayout, Share
 from inspector.base.names import words
-from inspector.execute import Memory, Program
+from inspector.execute import Memory, Program, TensorMap
 from inspector.execute.floats import to_bf16, to_small
 from inspector.execute.memory import MAX_BYTES, Buffer
 from inspector.execute.program import Argument as LaunchArgument
@@ -66,7 +67,7 @@ class InputOptions(Struct, frozen=True):
     each pointer that Triton appends; ``most_bytes`` bounds all tensors and variables together, and
     ``raising`` says how the user raises that. ``unsized`` are the bytes, all zero, behind an
     address of which no size is known: 0 refuses it. ``shares`` are the pairs of tensors that
-    overlapped.
+    overlapped, ``layouts`` how the tensor descriptors among the arguments are encoded.
     """
 
     seed: int = 0
@@ -76,6 +77,7 @@ class InputOptions(Struct, frozen=True):
     raising: str = ""
     unsized: int = 0
     shares: Sequence[Share] = ()
+    layouts: Sequence[DescriptorLayout] = ()
 
 
 def make_inputs(
@@ -91,7 +93,9 @@ def make_inputs(
     """
     maker = _Maker(options)
     passed = [a for a in recorded or () if a.type != "constexpr"]
-    hidden = 0 if recorded is None else len(program.parameters) - len(passed)
+    layouts = descriptor_layouts(passed, options.layouts)
+    counts = [parameter_count(a, layouts.get(a.name)) for a in passed]
+    hidden = 0 if recorded is None else len(program.parameters) - sum(counts)
     if not 0 <= hidden <= len(SCRATCH):
         raise UsageError(
             f"{program.name} takes {len(program.parameters)} arguments, and the call was recorded "
@@ -107,9 +111,17 @@ def make_inputs(
         named_parameters = zip(names, program.parameters, strict=True)
         maker.out.arguments = [maker.user_value(*pair) for pair in named_parameters]
     else:
-        maker.out.arguments = maker.recorded_values(passed, program.parameters)
+        firsts = itertools.accumulate(counts, initial=0)
+        parameters = [program.parameters[n] for n in list(firsts)[:-1]]
+        maker.out.arguments = maker.recorded_values(passed, parameters, layouts)
         maker.out.arguments += map(maker.scratch, SCRATCH[:hidden], options.scratch)
     return maker.out
+
+
+def parameter_count(argument: Argument, layout: DescriptorLayout | None) -> int:
+    """The parameters of a kernel that an argument of Triton's becomes: a tensor descriptor its
+    map, its shape and its strides."""
+    return 1 if layout is None else 1 + 2 * len(argument.shape or ())
 
 
 class _Maker:
@@ -130,16 +142,41 @@ class _Maker:
                 self.shared[member.name] = memory[member.offset_bytes :]
 
     def recorded_values(
-        self, arguments: Sequence[Argument], parameters: Sequence[PtxVariable]
+        self,
+        arguments: Sequence[Argument],
+        parameters: Sequence[PtxVariable],
+        layouts: Mapping[str, DescriptorLayout],
     ) -> list[LaunchArgument]:
-        """The values of a call's arguments; tensors that share memory are filled in its order."""
+        """The values of a call's arguments, of which each begins at one of ``parameters``.
+
+        Tensors that share memory are filled in its order.
+        """
         self.allocate_shared(arguments)
-        pairs = list(zip(arguments, parameters, strict=False))
+        pairs = list(zip(arguments, parameters, strict=True))
         order = {name: n for n, name in enumerate(self.shared)}
-        values: dict[int, LaunchArgument] = {}
+        values: dict[int, list[LaunchArgument]] = {}
         for argument, parameter in sorted(pairs, key=lambda pair: order.get(pair[0].name, 0)):
-            values[id(argument)] = self.recorded(argument, parameter)
-        return [values[id(argument)] for argument, _ in pairs]
+            layout = layouts.get(argument.name)
+            if layout is None:
+                values[id(argument)] = [self.recorded(argument, parameter)]
+            else:
+                values[id(argument)] = self.described(argument, layout)
+        return [value for argument, _ in pairs for value in values[id(argument)]]
+
+    def described(self, argument: Argument, layout: DescriptorLayout) -> list[LaunchArgument]:
+        """A tensor descriptor as its parameters: a tensor map, the shape and the strides."""
+        array = self.options.arrays.get(argument.name)
+        buffer = self._tensor(argument, array)
+        shape, strides = self._layout(argument, array)
+        tensor_map = TensorMap(
+            buffer.address if isinstance(buffer, Buffer) else 0,
+            tuple(reversed(shape)),
+            tuple(step * layout.elem_size for step in reversed(strides[:-1])),
+            tuple(reversed(layout.block_size)),
+            layout.elem_type,
+            layout.swizzle,
+        )
+        return [tensor_map.encode(), *shape, *strides]
 
     def recorded(self, argument: Argument, parameter: PtxVariable) -> LaunchArgument:
         array = self.options.arrays.get(argument.name)

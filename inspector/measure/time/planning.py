@@ -11,8 +11,19 @@ from msgspec import Struct, to_builtins
 from msgspec.structs import replace
 
 from inspector.analysis.argument_memory import memory_blocks
+from inspector.analysis.tensor_maps import descriptor_layouts
 from inspector.base.errors import PtxviewError, Unreadable
-from inspector.base.model import Argument, Call, Content, Kernel, Origin, Recording, Stage, Variant
+from inspector.base.model import (
+    Argument,
+    Call,
+    Content,
+    DescriptorLayout,
+    Kernel,
+    Origin,
+    Recording,
+    Stage,
+    Variant,
+)
 from inspector.base.names import base_name
 from inspector.base.units import plural
 from inspector.measure.ncu.report import function_of
@@ -135,14 +146,22 @@ def job_of(launch: PlannedLaunch, cubin: bytes, needs: LaunchNeeds) -> dict[str,
         "cooperative": needs.cooperative,
         "sizes": [p.size for p in signature.parameters],
         "scratch": [bytes_each * prod(call.grid) * wide for bytes_each in needs.scratch],
-        **_arguments(call),
+        **_arguments(call, descriptor_layouts(call.arguments, variant.descriptor_layouts)),
     }
 
 
-def _arguments(call: Call) -> dict[str, object]:
-    """A call's arguments as a job has them, and the memory that some of them share."""
+def _arguments(
+    call: Call, layouts: Mapping[str, DescriptorLayout] | None = None
+) -> dict[str, object]:
+    """A call's arguments as a job has them, and the memory that some of them share.
+
+    ``layouts`` are those of tensor descriptors, by their names.
+    """
     return {
-        "arguments": [to_builtins(a) for a in call.arguments],
+        "arguments": [
+            {**to_builtins(a), "layout": to_builtins((layouts or {}).get(a.name))}
+            for a in call.arguments
+        ],
         "memory": [to_builtins(b) for b in memory_blocks(call.arguments, call.shares)],
     }
 

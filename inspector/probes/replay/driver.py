@@ -265,6 +265,9 @@ ATTRIBUTE_CLUSTER_POLICY = 5
 POLICY_SPREAD = 1
 # Bytes of shared memory a block may have without opting in, on every architecture so far.
 UNASKED_SHARED = 49152
+L2_PROMOTION_128B = 2
+# CUtensorMapDataType of the types whose number in PTX is another: f32.ftz, f64, bf16.
+HOST_TYPES = {8: 10, 9: 8, 10: 9}
 CLOCK_SM = 1
 # nvmlClocksEventReason…: what slows a device down, apart from its being idle or told to.
 THROTTLES = {
@@ -321,6 +324,28 @@ class Driver:
         self.call("cuFuncGetAttribute", ctypes.byref(static), FUNC_SHARED_SIZE, function)
         size = max_shared.value - static.value
         self.call("cuFuncSetAttribute", function, FUNC_MAX_DYNAMIC_SHARED, size)
+
+    def tensor_map(self, address: int, argument: dict[str, Any]) -> bytes:
+        """The tensor map of a tensor descriptor, as Triton's driver encodes it.
+
+        ``argument`` has its shape and strides in elements, and its layout.
+        """
+        layout = argument["layout"]
+        rank = len(argument["shape"])
+        dims = (ctypes.c_uint64 * rank)(*reversed(argument["shape"]))
+        steps = [n * layout["elem_size"] for n in reversed(argument["strides"][:-1])]
+        strides = (ctypes.c_uint64 * max(rank - 1, 1))(*steps)
+        box = (ctypes.c_uint32 * rank)(*reversed(layout["block_size"]))
+        ones = (ctypes.c_uint32 * rank)(*[1] * rank)
+        buffer = (ctypes.c_uint64 * 24)()
+        start = -ctypes.addressof(buffer) % 64
+        tensor_map = (ctypes.c_char * 128).from_buffer(buffer, start)
+        kind = HOST_TYPES.get(layout["elem_type"], layout["elem_type"])
+        self.call(
+            "cuTensorMapEncodeTiled", tensor_map, kind, rank, ctypes.c_void_p(address), dims,
+            strides, box, ones, 0, layout["swizzle"], L2_PROMOTION_128B, 0,
+        )  # fmt: skip
+        return bytes(tensor_map)
 
     def bus_id(self, device: int) -> bytes:
         """The device's PCI bus id, by which NVML identifies it."""

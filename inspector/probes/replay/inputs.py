@@ -231,17 +231,27 @@ class Memory:
         self.named.append((argument["name"], flat))
         return rebuilt
 
-    def parameters(self, launch: dict[str, Any]) -> list[bytes]:
-        """The bytes of a kernel's parameters in order."""
+    def parameters(
+        self, launch: dict[str, Any], encoded: Callable[[int, dict[str, Any]], bytes]
+    ) -> list[bytes]:
+        """The bytes of a kernel's parameters in order.
+
+        ``encoded`` gives the tensor map of an argument whose tensor is at an address.
+        """
         sizes = list(launch["sizes"])
         # A kernel gets no constexprs when it runs: they were compiled in.
         arguments = [a for a in launch["arguments"] if a.get("type") != "constexpr"]
-        if not len(arguments) <= len(sizes) <= len(arguments) + len(launch["scratch"]):
+        values: list[bytes] = []
+        for argument in arguments:
+            if argument.get("layout"):
+                values += self._described(argument, encoded)
+            elif len(values) < len(sizes):
+                values.append(self._parameter(argument, sizes[len(values)]))
+        if not len(values) <= len(sizes) <= len(values) + len(launch["scratch"]):
             raise NotRebuilt(
                 f"the cubin has {len(sizes)} parameters, the call {len(arguments)} arguments"
             )
-        values = [self._parameter(*pair) for pair in zip(arguments, sizes, strict=False)]
-        for size, scratch_bytes in zip(sizes[len(arguments) :], launch["scratch"], strict=False):
+        for size, scratch_bytes in zip(sizes[len(values) :], launch["scratch"], strict=False):
             if size != 8:
                 raise NotRebuilt(f"a hidden parameter of {size} bytes")
             scratch = self._torch.zeros(scratch_bytes, dtype=self._torch.uint8, device=self._device)
@@ -249,6 +259,15 @@ class Memory:
             # Of an empty tensor it is null, which Triton passes if none is needed.
             values.append(int(scratch.data_ptr()).to_bytes(8, "little"))
         return values
+
+    def _described(
+        self, argument: dict[str, Any], encoded: Callable[[int, dict[str, Any]], bytes]
+    ) -> list[bytes]:
+        """A tensor descriptor as its parameters: a tensor map, the shape and the strides."""
+        address = int(self._tensor(argument, self._device).data_ptr())
+        shape = [int(n).to_bytes(4, "little") for n in argument["shape"]]
+        strides = [int(n).to_bytes(8, "little") for n in argument["strides"]]
+        return [encoded(address, argument), *shape, *strides]
 
     def _parameter(self, argument: dict[str, Any], size: int) -> bytes:
         if argument.get("shape") is not None and argument.get("dtype"):

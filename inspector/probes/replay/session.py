@@ -409,7 +409,7 @@ def repeatable(session: Session, recorded: dict[str, Any]) -> tuple[Any, Memory]
     memory.share(recorded)
     if kind != "triton":
         return repeated(torch, recorded, memory), memory
-    values = memory.parameters(recorded)
+    values = memory.parameters(recorded, driver.tensor_map)
     function = session.function(Path(recorded["cubin"]).read_bytes(), recorded["symbol"])
     driver.allow_shared(function, recorded["shared"] or 0, session.device)
     return launched(torch, driver, function, recorded, values), memory

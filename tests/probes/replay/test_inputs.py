@@ -20,6 +20,11 @@ from inspector.probes.replay.inputs import Memory, NotRebuilt, scalar, tensor
 ALIGNED = 64  # what this machine's allocator begins blocks at
 
 
+def encoded(address: int, argument: dict[str, Any]) -> bytes:
+    """A stand-in for a tensor map: its address and the type in its layout."""
+    return address.to_bytes(127, "little") + bytes([argument["layout"]["elem_type"]])
+
+
 def said(**known: Any) -> dict[str, Any]:
     bare: dict[str, Any] = dict.fromkeys(
         ("name", "type", "value", "dtype", "shape", "strides", "alignment", "low", "high")
@@ -123,7 +128,7 @@ def launch(
 ) -> tuple[Memory, list[bytes]]:
     told = {"arguments": arguments, "sizes": sizes, "scratch": list(scratch)}
     held = Memory(torch, "cpu", ALIGNED)
-    return held, held.parameters(told)
+    return held, held.parameters(told, encoded)
 
 
 X = said(type="*fp32", dtype="float32", shape=[8], strides=[1], alignment=64)
@@ -144,6 +149,20 @@ def test_a_bare_address_and_a_descriptor_are_refused_and_a_null_is_passed() -> N
     with pytest.raises(NotRebuilt, match="x: a tensor descriptor"):
         launch([X], [128])
     assert launch([said(name="p", type="*fp32")], [8])[1] == [bytes(8)]
+
+
+def test_a_descriptor_with_a_layout_is_a_tensor_map_its_shape_and_its_strides() -> None:
+    tile = {**X, "shape": [4, 2], "strides": [2, 1], "layout": {"elem_type": 7}}
+    held, values = launch([tile, N], [128, 4, 4, 8, 8, 4])
+    address = held.named[0][1].data_ptr()
+    assert values == [
+        address.to_bytes(127, "little") + b"\7",
+        struct.pack("<i", 4),
+        struct.pack("<i", 2),
+        struct.pack("<q", 2),
+        struct.pack("<q", 1),
+        struct.pack("<i", 8),
+    ]
 
 
 def test_integers_that_a_launch_changes_are_given_back() -> None:
@@ -178,7 +197,7 @@ def planned(*arguments: dict[str, Any], shares: list[Share]) -> dict[str, Any]:
 def addresses(job: dict[str, Any]) -> tuple[Memory, list[int]]:
     held = Memory(torch, "cpu", 512)
     held.share(job)
-    return held, [int.from_bytes(value, "little") for value in held.parameters(job)]
+    return held, [int.from_bytes(value, "little") for value in held.parameters(job, encoded)]
 
 
 LONG = {**X, "shape": [100], "alignment": 32}
